@@ -1,0 +1,77 @@
+# Every command a developer runs is one short target. `make` alone lists them.
+#
+# The environment is made from any Python 3.11+ found as python3; it is rebuilt when a lock file changes.
+# `run`, `demo` and `bench` need the runtime lock only; `test` and `lint` add the development tools to the same .venv.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-print-directory
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP_INSTALL = install --quiet --disable-pip-version-check --no-input
+
+# Work for both kinds of environment: one with its own pip, and one served by the pip of $(PYTHON).
+define pip
+if [ -x $(BIN)/pip ]; then $(BIN)/python -m pip $(PIP_INSTALL) $(1); \
+else $(PYTHON) -m pip --python $(BIN)/python $(PIP_INSTALL) $(1); fi
+endef
+
+LOCK = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" --quiet $(UPGRADE)
+
+.PHONY: help run demo test lint format bench chaos lock clean
+
+help: ## list the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
+	@$(PYTHON) -m venv $(VENV) >/dev/null 2>&1 || { rm -rf $(VENV); $(PYTHON) -m venv --without-pip $(VENV); }
+
+$(VENV)/.runtime: requirements.lock pyproject.toml | $(BIN)/python
+	@echo "Installing the pinned runtime packages into $(VENV) (the first time takes a minute or two) ..."
+	@$(call pip,--require-hashes -r requirements.lock)
+	@$(call pip,--no-deps --no-build-isolation --editable .)
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
+	@echo "Installing the pinned development packages into $(VENV) ..."
+	@$(call pip,--require-hashes -r requirements-dev.lock)
+	@touch $@
+
+run: $(VENV)/.runtime ## start everything: API :8000, vision host :8001, ISO 8583 :8583, metrics :9464 (Ctrl-C stops)
+	@exec $(BIN)/stanchion up
+
+demo: $(VENV)/.runtime ## walk through the whole journey with a live commentary, on free ports
+	@exec $(BIN)/stanchion demo
+
+test: $(VENV)/.dev ## the whole test suite, import directions included
+	@$(BIN)/lint-imports
+	@$(BIN)/python -m pytest -q
+
+lint: $(VENV)/.dev ## style, types and import directions
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/mypy
+	@$(BIN)/lint-imports
+
+format: $(VENV)/.dev ## rewrite the sources in the project's style
+	@$(BIN)/ruff check --fix --quiet . || true
+	@$(BIN)/ruff format .
+
+bench: $(VENV)/.runtime ## measure decisions per second, CPU for each, and the row-locking rival on the same database
+	@exec $(BIN)/python -m loadtests.bench
+
+chaos: $(VENV)/.dev ## the long forms of the fault tests (hours)
+	@STANCHION_CHAOS=1 $(BIN)/python -m pytest -q --timeout=0 tests
+
+lock: $(VENV)/.dev ## renew the lock files from pyproject.toml (UPGRADE=--upgrade takes newer versions)
+	@$(LOCK) --group build --output-file requirements.lock
+	@$(LOCK) --group build --group dev --constraints requirements.lock --output-file requirements-dev.lock
+	@$(LOCK) --extra load --constraints requirements.lock --output-file requirements-load.lock
+	@if grep -nE 'https?:|file:' requirements*.lock; then echo "a lock file holds an address"; exit 1; fi
+
+clean: ## remove the environment, caches and the state in var/
+	@rm -rf $(VENV) var dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
