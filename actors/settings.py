@@ -1,0 +1,227 @@
+"""Every setting of an installation, read once from ``STANCHION_*`` variables.
+
+Nothing else reads the environment: a value that is read in one place can be documented, checked and shown in one place.
+A process that starts another hands its settings over as bytes (``to_json``); the master key alone does not travel, because
+actor arguments rest in the memory of the cluster's head: each process reads it from its own environment or from the key file.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import json
+import os
+from collections.abc import Mapping
+from ipaddress import IPv4Network, IPv6Network, ip_network
+from pathlib import Path
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
+from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
+from pydantic_settings.exceptions import SettingsError as UnreadableSettingError
+
+PREFIX = "STANCHION_"
+MASTER_KEY_BYTES = 32
+
+# Read by the test suite and the benchmarks, never by the service.
+_FOREIGN_PREFIXES = ("STANCHION_TEST_", "STANCHION_BENCH_", "STANCHION_CHAOS")
+
+Port = Annotated[int, Field(ge=0, le=65535)]
+Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode]
+
+
+class SettingsError(Exception):
+    """A setting cannot be used. The message is one line that names the variable and never repeats its value."""
+
+
+def parse_master_keys(text: str) -> tuple[bytes, ...]:
+    """Master keys from ``[label:]base64[,[label:]base64…]``, the current one first.
+
+    Labels are for the people who rotate keys; what is sealed carries a check value of the key itself, so a label may change.
+    Raises ValueError, without the text, when an entry is not base64 of 32 bytes or stands there twice.
+    """
+    keys: list[bytes] = []
+    for position, entry in enumerate(text.split(","), start=1):
+        encoded = entry.strip().rpartition(":")[2]
+        try:
+            key = base64.b64decode(encoded, validate=True)
+        except (binascii.Error, ValueError):
+            key = b""
+        if len(key) != MASTER_KEY_BYTES:
+            raise ValueError(f"key {position} must be {MASTER_KEY_BYTES} bytes in base64")
+        if key in keys:
+            raise ValueError(f"key {position} stands there twice")
+        keys.append(key)
+    return tuple(keys)
+
+
+class Settings(BaseSettings):
+    """One installation. Each field is the variable ``STANCHION_<FIELD>``; unset fields have the default shown."""
+
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True)
+
+    # --- servers ---
+    database_url: SecretStr | None = None
+    """PostgreSQL 15 or newer, ``postgresql://user:password@host:port/name``; unset = embedded, in ``var_dir``."""
+    redis_url: SecretStr | None = None
+    """Redis 7 or newer, ``redis://:password@host:port/0``; unset = embedded. It only carries wake-ups: ids, never payloads."""
+    ray_address: str | None = None
+    """An existing Ray cluster, ``host:port`` or ``auto``; unset = a local Ray on this machine's cores."""
+    var_dir: Path = Path("var")
+    """State of this installation: embedded servers, keys, logs, ``run.json``. Made absolute when read."""
+
+    # --- addresses; port 0 picks a free one ---
+    api_host: str = "127.0.0.1"
+    """Where the API and the vision host listen."""
+    api_port: Port = 8000
+    vision_port: Port = 8001
+    iso8583_host: str = "127.0.0.1"
+    iso8583_port: Port = 8583
+    metrics_host: str = "127.0.0.1"
+    metrics_port: Port = 9464
+    docs_base_url: str | None = None
+    """Public address of the documentation host, the base of every problem ``type``; unset = relative to the API itself."""
+    trusted_proxies: Networks = ()
+    """Comma-separated networks whose ``X-Forwarded-For`` is believed (contract section 10)."""
+
+    # --- processes ---
+    hosts: Annotated[int, Field(ge=1, le=256)] = 2
+    """Shard hosts: processes that own cards. More than the machine has cores only helps against their death."""
+    api_servers: Annotated[int, Field(ge=1, le=256)] = 1
+    """API server processes."""
+
+    # --- behaviour ---
+    enable_gateway: bool = False
+    """Whether programmes may be created in gateway mode (contract section 1)."""
+    auto_clear_seconds: Annotated[int, Field(ge=0, le=31_536_000)] = 30
+    """After how many seconds the simulated network presents an approved sale by itself; 0 = never (contract section 6)."""
+    rate_live_per_second: Annotated[int, Field(ge=1)] = 100
+    """Requests a second for each tenant in live mode."""
+    rate_token_per_minute: Annotated[int, Field(ge=1)] = 30
+    """Token requests a minute for each client_id."""
+    rate_kyc_writes_per_minute: Annotated[int, Field(ge=1)] = 60
+    """KYC writes a minute for each client."""
+
+    # --- outgoing calls ---
+    egress_allow: Networks = ()
+    """Comma-separated networks that webhooks and decision calls may reach although they are private (contract section 9)."""
+    egress_ca_file: Path | None = None
+    """An extra certificate authority for outgoing HTTPS, PEM."""
+
+    # --- secrets, logs ---
+    master_key: SecretStr | None = None
+    """``[label:]base64`` of 32 bytes, several separated by commas, current first; unset = made once in ``var_dir/keys``."""
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @field_validator("var_dir", "egress_ca_file")
+    @classmethod
+    def _absolute(cls, value: Path | None) -> Path | None:
+        return None if value is None else Path(os.path.abspath(value.expanduser()))
+
+    @field_validator("egress_ca_file")
+    @classmethod
+    def _readable(cls, value: Path | None) -> Path | None:
+        if value is not None and not value.is_file():
+            raise ValueError("no such file")
+        return value
+
+    @field_validator("egress_allow", "trusted_proxies", mode="before")
+    @classmethod
+    def _networks(cls, value: object) -> object:
+        entries = value.split(",") if isinstance(value, str) else value
+        if not isinstance(entries, list | tuple):
+            return value
+        try:
+            return tuple(ip_network(str(entry).strip()) for entry in entries)
+        except ValueError:
+            # The original text repeats the value.
+            raise ValueError("must be networks like 10.0.0.0/8, separated by commas") from None
+
+    @field_validator("database_url", "redis_url")
+    @classmethod
+    def _scheme(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
+        schemes = (
+            ("redis://", "rediss://") if info.field_name == "redis_url" else ("postgresql://", "postgres://")
+        )
+        if value is not None and not value.get_secret_value().startswith(schemes):
+            raise ValueError(f"must start with {' or '.join(schemes)}")
+        return value
+
+    @field_validator("docs_base_url")
+    @classmethod
+    def _web_address(cls, value: str | None) -> str | None:
+        if value is not None and not value.startswith(("https://", "http://")):
+            raise ValueError("must be an address that starts with https:// or http://")
+        return None if value is None else value.rstrip("/")
+
+    @field_validator("master_key")
+    @classmethod
+    def _keys(cls, value: SecretStr | None) -> SecretStr | None:
+        if value is not None:
+            parse_master_keys(value.get_secret_value())
+        return value
+
+    @classmethod
+    def load(cls, **overrides: Any) -> Self:
+        """Settings of this process: ``overrides`` (from the command line) before the environment before the defaults.
+
+        Raises SettingsError with one line that names the first broken variable.
+        """
+        try:
+            return cls(**overrides)
+        except ValidationError as broken:
+            raise SettingsError(_first_error(broken)) from None
+        except UnreadableSettingError as broken:
+            raise SettingsError(str(broken).splitlines()[0]) from None
+
+    def replace(self, **changes: Any) -> Self:
+        """A checked copy with some fields changed. Raises SettingsError as ``load`` does."""
+        values = {name: getattr(self, name) for name in type(self).model_fields}
+        return self.load(**(values | changes))
+
+    def to_json(self) -> bytes:
+        """All settings but the master key, as bytes for another process."""
+        values = self.model_dump(mode="json", exclude={"master_key", "database_url", "redis_url"})
+        for name in ("database_url", "redis_url"):
+            secret: SecretStr | None = getattr(self, name)
+            values[name] = secret.get_secret_value() if secret else None
+        return json.dumps(values).encode()
+
+    @classmethod
+    def from_json(cls, raw: bytes) -> Self:
+        """The settings another process wrote with ``to_json``, with the master key of this process's environment."""
+        return cls.load(**json.loads(raw))
+
+    @property
+    def database_dsn(self) -> str:
+        """The database address as text; the supervisor has filled it in before any actor asks."""
+        return _present(self.database_url, "DATABASE_URL")
+
+    @property
+    def redis_dsn(self) -> str:
+        """The Redis address as text; the supervisor has filled it in before any actor asks."""
+        return _present(self.redis_url, "REDIS_URL")
+
+
+def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """Names in ``environ`` that look like settings but are none: most often a slip of the pen worth a warning."""
+    known = {PREFIX + name.upper() for name in Settings.model_fields}
+    return sorted(
+        name
+        for name in environ
+        if name.startswith(PREFIX) and name not in known and not name.startswith(_FOREIGN_PREFIXES)
+    )
+
+
+def _present(secret: SecretStr | None, name: str) -> str:
+    if secret is None:
+        raise SettingsError(f"{PREFIX}{name}: no server is known; set it, or start through `stanchion up`")
+    return secret.get_secret_value()
+
+
+def _first_error(broken: ValidationError) -> str:
+    """One line for the first error, built from its place and kind: pydantic's own text repeats the input."""
+    error = broken.errors(include_url=False, include_context=False, include_input=False)[0]
+    field = str(error["loc"][0]) if error["loc"] else ""
+    message = error["msg"].removeprefix("Value error, ")
+    return f"{PREFIX}{field.upper()}: {message[:1].lower()}{message[1:]}"

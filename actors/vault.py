@@ -1,0 +1,168 @@
+"""The only place with keys: sealing at rest, keyed digests for look-ups, and the card verification keys.
+
+One master key list gives every other key by HKDF, one for each purpose, so a value sealed for one purpose cannot be opened for
+another and a digest of one kind cannot be matched against another kind. Nothing here prints, pickles or raises key material.
+
+Rotation: the first master key seals, every listed one opens. What must stay the same as long as rows refer to it — look-up
+digests and card verification keys — comes from the *last* (oldest) listed key; dropping that key from the list means
+re-keying those rows first.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import os
+import secrets
+import stat
+from pathlib import Path
+from typing import Final, NoReturn
+
+from cryptography.exceptions import InvalidTag
+from cryptography.hazmat.decrepit.ciphers.algorithms import TripleDES
+from cryptography.hazmat.primitives.ciphers import Cipher, modes
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+from cryptography.hazmat.primitives.hashes import SHA256
+from cryptography.hazmat.primitives.kdf.hkdf import HKDF
+
+from actors.settings import MASTER_KEY_BYTES, Settings, parse_master_keys
+
+DIGEST_BYTES: Final = 32
+CVK_PAIR_BYTES: Final = 16
+
+_FORMAT: Final = 1
+_KEY_ID_BYTES: Final = 4
+_NONCE_BYTES: Final = 12
+_TAG_BYTES: Final = 16
+_HEADER_BYTES: Final = 1 + _KEY_ID_BYTES
+_SALT: Final = b"stanchion/1"
+
+
+class VaultError(Exception):
+    """A value cannot be sealed or opened. The message never holds a value or a key."""
+
+
+class Vault:
+    """Seals, opens and digests under keys derived from the master keys. Safe to share between threads.
+
+    Sealed form: format (1 byte, 1) · key id (4) · nonce (12) · AES-256-GCM ciphertext and tag; ``context`` is authenticated but
+    not stored. The key id is derived from the master key, not from its label.
+    """
+
+    def __init__(self, master_keys: tuple[bytes, ...]) -> None:
+        """``master_keys``: 32 bytes each, the current one first, the oldest last."""
+        if not master_keys or any(len(key) != MASTER_KEY_BYTES for key in master_keys):
+            raise VaultError(f"a vault needs master keys of {MASTER_KEY_BYTES} bytes")
+        self._masters = {_derive(key, b"key-id", _KEY_ID_BYTES): key for key in master_keys}
+        self._current_id = next(iter(self._masters))
+        self._oldest = master_keys[-1]
+        self._ciphers: dict[tuple[bytes, str], AESGCM] = {}
+        self._digest_keys: dict[str, bytes] = {}
+        self._cvk_pairs: dict[str, bytes] = {}
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Vault:
+        """The vault of this installation: its ``master_key``, or the key file of ``var_dir``, made on first use."""
+        if settings.master_key is not None:
+            return cls(parse_master_keys(settings.master_key.get_secret_value()))
+        return cls(_key_file(settings.var_dir / "keys" / "master.key"))
+
+    def seal(self, purpose: str, plaintext: bytes, context: bytes = b"") -> bytes:
+        """Encrypt ``plaintext`` under the current key of ``purpose``; only the same purpose and ``context`` open it again."""
+        nonce = os.urandom(_NONCE_BYTES)
+        ciphertext = self._cipher(self._current_id, purpose).encrypt(nonce, plaintext, context)
+        return b"".join((bytes((_FORMAT,)), self._current_id, nonce, ciphertext))
+
+    def open(self, purpose: str, sealed: bytes, context: bytes = b"") -> bytes:
+        """The plaintext of a sealed value. Raises VaultError when it was altered or sealed for something else."""
+        if len(sealed) < _HEADER_BYTES + _NONCE_BYTES + _TAG_BYTES or sealed[0] != _FORMAT:
+            raise VaultError("not a sealed value")
+        key_id, nonce = bytes(sealed[1:_HEADER_BYTES]), sealed[_HEADER_BYTES : _HEADER_BYTES + _NONCE_BYTES]
+        if key_id not in self._masters:
+            raise VaultError("sealed under a master key that is not in the list")
+        try:
+            return self._cipher(key_id, purpose).decrypt(
+                nonce, sealed[_HEADER_BYTES + _NONCE_BYTES :], context
+            )
+        except InvalidTag:
+            raise VaultError("the sealed value cannot be opened for this purpose and context") from None
+
+    def digest(self, purpose: str, value: bytes) -> bytes:
+        """HMAC-SHA256 of ``value`` under the lasting key of ``purpose``: 32 bytes, the same on every machine and after rotation."""
+        key = self._digest_keys.get(purpose)
+        if key is None:
+            key = self._digest_keys[purpose] = _derive(
+                self._oldest, b"digest:" + purpose.encode(), DIGEST_BYTES
+            )
+        return hmac.digest(key, value, "sha256")
+
+    def cvk_pair(self, generation: str) -> bytes:
+        """The card verification keys A and B (8 bytes each, odd parity) of a card's ``cvk_generation``."""
+        pair = self._cvk_pairs.get(generation)
+        if pair is None:
+            raw = _derive(self._oldest, b"cvk:" + generation.encode(), CVK_PAIR_BYTES)
+            pair = self._cvk_pairs[generation] = bytes(_odd_parity(byte) for byte in raw)
+        return pair
+
+    def _cipher(self, key_id: bytes, purpose: str) -> AESGCM:
+        cipher = self._ciphers.get((key_id, purpose))
+        if cipher is None:
+            cipher = AESGCM(_derive(self._masters[key_id], b"seal:" + purpose.encode(), MASTER_KEY_BYTES))
+            self._ciphers[key_id, purpose] = cipher
+        return cipher
+
+    def __repr__(self) -> str:
+        return "<Vault>"
+
+    def __reduce__(self) -> NoReturn:
+        # A pickled vault would carry the master keys into actor arguments and their storage.
+        raise VaultError("a vault does not travel; build it from the settings where it is needed")
+
+
+def tdes_block(key: bytes, block: bytes) -> bytes:
+    """One 8-byte block under Triple DES; an 8-byte ``key`` makes it single DES (all three keys equal).
+
+    Given to the pure CVV2 algorithm, which may not import a cipher itself.
+    """
+    # ECB of exactly one block is the block cipher itself, which is what the algorithm asks for.
+    encryptor = Cipher(TripleDES(key * 3 if len(key) == 8 else key + key[:8]), modes.ECB()).encryptor()
+    return encryptor.update(block) + encryptor.finalize()
+
+
+def _derive(master: bytes, info: bytes, length: int) -> bytes:
+    return HKDF(algorithm=SHA256(), length=length, salt=_SALT, info=info).derive(master)
+
+
+def _odd_parity(byte: int) -> int:
+    return byte if byte.bit_count() % 2 else byte ^ 1
+
+
+def _key_file(path: Path) -> tuple[bytes, ...]:
+    """Keys from ``path``, in the form of the setting; made with one random key when there is no file yet."""
+    if not path.exists():
+        _create_key_file(path)
+    if stat.S_IMODE(path.stat().st_mode) & 0o077:
+        raise VaultError(f"{path} must be readable by its owner alone (chmod 600)")
+    try:
+        return parse_master_keys(path.read_text("ascii").strip())
+    except ValueError:
+        # The cause would repeat what was read.
+        raise VaultError(f"{path} does not hold a master key") from None
+
+
+def _create_key_file(path: Path) -> None:
+    """Write a new key beside ``path`` and link it into place: of several processes starting at once, one key wins for all."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(base64.b64encode(os.urandom(MASTER_KEY_BYTES)) + b"\n")
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            path.hardlink_to(draft)
+        except FileExistsError:
+            pass  # another process was first; its key is the one
+    finally:
+        draft.unlink()
