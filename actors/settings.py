@@ -1,8 +1,9 @@
 """Every setting of an installation, read once from ``STANCHION_*`` variables.
 
-Nothing else reads the environment: a value that is read in one place can be documented, checked and shown in one place.
-A process that starts another hands its settings over as bytes (``to_json``); the master key alone does not travel, because
-actor arguments rest in the memory of the cluster's head: each process reads it from its own environment or from the key file.
+Nothing else reads the environment: a value that is read in one place can be documented, checked and shown in
+one place. A process that starts another hands its settings over as bytes (``to_json``); the master key alone
+does not travel, because actor arguments rest in the memory of the cluster's head: each process reads it from
+its own environment or from the key file.
 """
 
 from __future__ import annotations
@@ -10,7 +11,6 @@ from __future__ import annotations
 import base64
 import binascii
 import json
-import os
 from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
@@ -31,14 +31,16 @@ Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode]
 
 
 class SettingsError(Exception):
-    """A setting cannot be used. The message is one line that names the variable and never repeats its value."""
+    """A setting cannot be used. The message is one line that names the variable and never repeats its
+    value."""
 
 
 def parse_master_keys(text: str) -> tuple[bytes, ...]:
     """Master keys from ``[label:]base64[,[label:]base64…]``, the current one first.
 
-    Labels are for the people who rotate keys; what is sealed carries a check value of the key itself, so a label may change.
-    Raises ValueError, without the text, when an entry is not base64 of 32 bytes or stands there twice.
+    Labels are for the people who rotate keys; what is sealed carries a check value of the key itself, so a
+    label may change. Raises ValueError, without the text, when an entry is not base64 of 32 bytes or stands
+    there twice.
     """
     keys: list[bytes] = []
     for position, entry in enumerate(text.split(","), start=1):
@@ -56,15 +58,18 @@ def parse_master_keys(text: str) -> tuple[bytes, ...]:
 
 
 class Settings(BaseSettings):
-    """One installation. Each field is the variable ``STANCHION_<FIELD>``; unset fields have the default shown."""
+    """One installation. Each field is the variable ``STANCHION_<FIELD>``; unset fields have the default
+    shown."""
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True)
 
     # --- servers ---
     database_url: SecretStr | None = None
-    """PostgreSQL 15 or newer, ``postgresql://user:password@host:port/name``; unset = embedded, in ``var_dir``."""
+    """PostgreSQL 15 or newer, ``postgresql://user:password@host:port/name``; unset = embedded, in
+    ``var_dir``."""
     redis_url: SecretStr | None = None
-    """Redis 7 or newer, ``redis://:password@host:port/0``; unset = embedded. It only carries wake-ups: ids, never payloads."""
+    """Redis 7 or newer, ``redis://:password@host:port/0``; unset = embedded. It only carries wake-ups: ids,
+    never payloads."""
     ray_address: str | None = None
     """An existing Ray cluster, ``host:port`` or ``auto``; unset = a local Ray on this machine's cores."""
     var_dir: Path = Path("var")
@@ -80,13 +85,15 @@ class Settings(BaseSettings):
     metrics_host: str = "127.0.0.1"
     metrics_port: Port = 9464
     docs_base_url: str | None = None
-    """Public address of the documentation host, the base of every problem ``type``; unset = relative to the API itself."""
+    """Public address of the documentation host, the base of every problem ``type``; unset = relative to the
+    API itself."""
     trusted_proxies: Networks = ()
     """Comma-separated networks whose ``X-Forwarded-For`` is believed (contract section 10)."""
 
     # --- processes ---
     hosts: Annotated[int, Field(ge=1, le=256)] = 2
-    """Shard hosts: processes that own cards. More than the machine has cores only helps against their death."""
+    """Shard hosts: processes that own cards. More than the machine has cores only helps against their
+    death."""
     api_servers: Annotated[int, Field(ge=1, le=256)] = 1
     """API server processes."""
 
@@ -94,7 +101,8 @@ class Settings(BaseSettings):
     enable_gateway: bool = False
     """Whether programmes may be created in gateway mode (contract section 1)."""
     auto_clear_seconds: Annotated[int, Field(ge=0, le=31_536_000)] = 30
-    """After how many seconds the simulated network presents an approved sale by itself; 0 = never (contract section 6)."""
+    """After how many seconds the simulated network presents an approved sale by itself; 0 = never (contract
+    section 6)."""
     rate_live_per_second: Annotated[int, Field(ge=1)] = 100
     """Requests a second for each tenant in live mode."""
     rate_token_per_minute: Annotated[int, Field(ge=1)] = 30
@@ -104,19 +112,21 @@ class Settings(BaseSettings):
 
     # --- outgoing calls ---
     egress_allow: Networks = ()
-    """Comma-separated networks that webhooks and decision calls may reach although they are private (contract section 9)."""
+    """Comma-separated networks that webhooks and decision calls may reach although they are private (contract
+    section 9)."""
     egress_ca_file: Path | None = None
     """An extra certificate authority for outgoing HTTPS, PEM."""
 
     # --- secrets, logs ---
     master_key: SecretStr | None = None
-    """``[label:]base64`` of 32 bytes, several separated by commas, current first; unset = made once in ``var_dir/keys``."""
+    """``[label:]base64`` of 32 bytes, several separated by commas, current first; unset = made once in
+    ``var_dir/keys``."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
     @field_validator("var_dir", "egress_ca_file")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
-        return None if value is None else Path(os.path.abspath(value.expanduser()))
+        return None if value is None else value.expanduser().absolute()
 
     @field_validator("egress_ca_file")
     @classmethod
@@ -163,7 +173,8 @@ class Settings(BaseSettings):
 
     @classmethod
     def load(cls, **overrides: Any) -> Self:
-        """Settings of this process: ``overrides`` (from the command line) before the environment before the defaults.
+        """Settings of this process: ``overrides`` (from the command line) before the environment before the
+        defaults.
 
         Raises SettingsError with one line that names the first broken variable.
         """
@@ -189,7 +200,8 @@ class Settings(BaseSettings):
 
     @classmethod
     def from_json(cls, raw: bytes) -> Self:
-        """The settings another process wrote with ``to_json``, with the master key of this process's environment."""
+        """The settings another process wrote with ``to_json``, with the master key of this process's
+        environment."""
         return cls.load(**json.loads(raw))
 
     @property
@@ -204,7 +216,8 @@ class Settings(BaseSettings):
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """Names in ``environ`` that look like settings but are none: most often a slip of the pen worth a warning."""
+    """Names in ``environ`` that look like settings but are none: most often a slip of the pen worth a
+    warning."""
     known = {PREFIX + name.upper() for name in Settings.model_fields}
     return sorted(
         name

@@ -1,11 +1,12 @@
 """The only place with keys: sealing at rest, keyed digests for look-ups, and the card verification keys.
 
-One master key list gives every other key by HKDF, one for each purpose, so a value sealed for one purpose cannot be opened for
-another and a digest of one kind cannot be matched against another kind. Nothing here prints, pickles or raises key material.
+One master key list gives every other key by HKDF, one for each purpose, so a value sealed for one purpose
+cannot be opened for another and a digest of one kind cannot be matched against another kind. Nothing here
+prints, pickles or raises key material.
 
-Rotation: the first master key seals, every listed one opens. What must stay the same as long as rows refer to it — look-up
-digests and card verification keys — comes from the *last* (oldest) listed key; dropping that key from the list means
-re-keying those rows first.
+Rotation: the first master key seals, every listed one opens. What must stay the same as long as rows refer to
+it — look-up digests and card verification keys — comes from the *last* (oldest) listed key; dropping that key
+from the list means re-keying those rows first.
 """
 
 from __future__ import annotations
@@ -45,8 +46,8 @@ class VaultError(Exception):
 class Vault:
     """Seals, opens and digests under keys derived from the master keys. Safe to share between threads.
 
-    Sealed form: format (1 byte, 1) · key id (4) · nonce (12) · AES-256-GCM ciphertext and tag; ``context`` is authenticated but
-    not stored. The key id is derived from the master key, not from its label.
+    Sealed form: format (1 byte, 1) · key id (4) · nonce (12) · AES-256-GCM ciphertext and tag; ``context`` is
+    authenticated but not stored. The key id is derived from the master key, not from its label.
     """
 
     def __init__(self, master_keys: tuple[bytes, ...]) -> None:
@@ -62,19 +63,22 @@ class Vault:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Vault:
-        """The vault of this installation: its ``master_key``, or the key file of ``var_dir``, made on first use."""
+        """The vault of this installation: its ``master_key``, or the key file of ``var_dir``, made on first
+        use."""
         if settings.master_key is not None:
             return cls(parse_master_keys(settings.master_key.get_secret_value()))
         return cls(_key_file(settings.var_dir / "keys" / "master.key"))
 
     def seal(self, purpose: str, plaintext: bytes, context: bytes = b"") -> bytes:
-        """Encrypt ``plaintext`` under the current key of ``purpose``; only the same purpose and ``context`` open it again."""
+        """Encrypt ``plaintext`` under the current key of ``purpose``; only the same purpose and ``context``
+        open it again."""
         nonce = os.urandom(_NONCE_BYTES)
         ciphertext = self._cipher(self._current_id, purpose).encrypt(nonce, plaintext, context)
         return b"".join((bytes((_FORMAT,)), self._current_id, nonce, ciphertext))
 
     def open(self, purpose: str, sealed: bytes, context: bytes = b"") -> bytes:
-        """The plaintext of a sealed value. Raises VaultError when it was altered or sealed for something else."""
+        """The plaintext of a sealed value. Raises VaultError when it was altered or sealed for something
+        else."""
         if len(sealed) < _HEADER_BYTES + _NONCE_BYTES + _TAG_BYTES or sealed[0] != _FORMAT:
             raise VaultError("not a sealed value")
         key_id, nonce = bytes(sealed[1:_HEADER_BYTES]), sealed[_HEADER_BYTES : _HEADER_BYTES + _NONCE_BYTES]
@@ -88,7 +92,8 @@ class Vault:
             raise VaultError("the sealed value cannot be opened for this purpose and context") from None
 
     def digest(self, purpose: str, value: bytes) -> bytes:
-        """HMAC-SHA256 of ``value`` under the lasting key of ``purpose``: 32 bytes, the same on every machine and after rotation."""
+        """HMAC-SHA256 of ``value`` under the lasting key of ``purpose``: 32 bytes, the same on every machine
+        and after rotation."""
         key = self._digest_keys.get(purpose)
         if key is None:
             key = self._digest_keys[purpose] = _derive(
@@ -151,7 +156,8 @@ def _key_file(path: Path) -> tuple[bytes, ...]:
 
 
 def _create_key_file(path: Path) -> None:
-    """Write a new key beside ``path`` and link it into place: of several processes starting at once, one key wins for all."""
+    """Write a new key beside ``path`` and link it into place: of several processes starting at once, one key
+    wins for all."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
