@@ -1,0 +1,139 @@
+"""Numbered SQL files, applied once each, in order.
+
+Every file runs in one transaction under one advisory lock that the transaction itself holds, so several
+starting installations can run this at once and a crash leaves no lock behind. An applied file never changes:
+its checksum is kept, and a database that is newer than the code is refused rather than guessed at.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import asyncpg
+
+FOLDER: Final = Path(__file__).parent / "migrations"
+SERVER_VERSION_MIN: Final = 15
+
+# "stanchion" in ASCII, cut to 63 bits: the same lock for every runner on one database.
+_LOCK: Final = int.from_bytes(b"stanchio", "big") >> 1
+_NAME: Final = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
+_BOOKKEEPING: Final = """
+CREATE TABLE IF NOT EXISTS schema_migrations (
+    version    integer PRIMARY KEY,
+    name       text NOT NULL,
+    checksum   text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now()
+)
+"""
+
+
+class MigrationError(Exception):
+    """The database cannot be brought to this version. The message is one line without row values."""
+
+
+@dataclass(frozen=True)
+class Migration:
+    """One file. ``checksum`` is SHA-256 of its bytes, in hexadecimal."""
+
+    version: int
+    name: str
+    sql: str
+    checksum: str
+
+
+def load_migrations(folder: Path = FOLDER) -> list[Migration]:
+    """The files ``NNNN_name.sql`` of ``folder``, numbered 1, 2, 3 … without gaps. Raises MigrationError."""
+    migrations: list[Migration] = []
+    for path in sorted(folder.glob("*.sql")):
+        match = _NAME.fullmatch(path.name)
+        if match is None or int(match[1]) != len(migrations) + 1:
+            raise MigrationError(f"{path.name}: files are named NNNN_name.sql and numbered without gaps")
+        raw = path.read_bytes()
+        migrations.append(
+            Migration(int(match[1]), match[2], raw.decode("utf-8"), hashlib.sha256(raw).hexdigest())
+        )
+    return migrations
+
+
+async def migrate(dsn: str, folder: Path = FOLDER) -> list[str]:
+    """Bring the database at ``dsn`` to this version; returns the names applied by this call.
+
+    Raises MigrationError when the server is unsafe or too old, an applied file has changed, or a file fails.
+    """
+    migrations = load_migrations(folder)
+    try:
+        connection = await asyncpg.connect(dsn, timeout=30)
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as failure:
+        raise MigrationError(f"the database cannot be reached: {_one_line(failure)}") from None
+    try:
+        await check_server(connection)
+        await _check_newer(connection, migrations)
+        return [migration.name for migration in migrations if await _apply(connection, migration)]
+    finally:
+        await connection.close(timeout=10)
+
+
+async def check_server(connection: asyncpg.Connection[asyncpg.Record]) -> None:
+    """Refuse a server that is too old or that may lose a committed transaction. Raises MigrationError."""
+    row = await connection.fetchrow(
+        "SELECT current_setting('server_version_num')::int / 10000 AS version,"
+        " current_setting('server_encoding') AS encoding, current_setting('fsync') AS fsync,"
+        " current_setting('full_page_writes') AS full_page_writes,"
+        " current_setting('synchronous_commit') AS synchronous_commit"
+    )
+    assert row is not None
+    if row["version"] < SERVER_VERSION_MIN:
+        raise MigrationError(
+            f"PostgreSQL {row['version']} is too old; {SERVER_VERSION_MIN} or newer is needed"
+        )
+    if row["encoding"] != "UTF8":
+        raise MigrationError(f"the database's encoding is {row['encoding']}; UTF8 is needed")
+    for name in ("fsync", "full_page_writes", "synchronous_commit"):
+        if row[name] == "off":
+            raise MigrationError(f"the database runs with {name} = off and could lose acknowledged decisions")
+
+
+async def _check_newer(connection: asyncpg.Connection[asyncpg.Record], migrations: list[Migration]) -> None:
+    if await connection.fetchval("SELECT to_regclass('schema_migrations') IS NULL"):
+        return
+    newest = await connection.fetchval("SELECT coalesce(max(version), 0) FROM schema_migrations")
+    if newest > len(migrations):
+        raise MigrationError(
+            f"the database is at version {newest}, this code knows {len(migrations)}: use newer code"
+        )
+
+
+async def _apply(connection: asyncpg.Connection[asyncpg.Record], migration: Migration) -> bool:
+    """Apply ``migration`` unless it is there already; both are decided under the lock."""
+    label = f"{migration.version:04}_{migration.name}"
+    try:
+        async with connection.transaction():
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+            await connection.execute(_BOOKKEEPING)
+            checksum = await connection.fetchval(
+                "SELECT checksum FROM schema_migrations WHERE version = $1", migration.version
+            )
+            if checksum is not None:
+                if checksum != migration.checksum:
+                    raise MigrationError(f"{label} was changed after it had been applied")
+                return False
+            await connection.execute(migration.sql)
+            await connection.execute(
+                "INSERT INTO schema_migrations (version, name, checksum) VALUES ($1, $2, $3)",
+                migration.version,
+                migration.name,
+                migration.checksum,
+            )
+    except (asyncpg.PostgresError, asyncpg.InterfaceError) as failure:
+        raise MigrationError(f"{label} failed: {_one_line(failure)}") from None
+    return True
+
+
+def _one_line(failure: BaseException) -> str:
+    """The server's message alone: its DETAIL may hold row values."""
+    message = getattr(failure, "message", None) or str(failure) or type(failure).__name__
+    return str(message).splitlines()[0]

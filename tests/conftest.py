@@ -1,0 +1,172 @@
+"""Real servers for the tests that need them: one for the whole session, a fresh database for each test.
+
+``database_url`` is a copy of a migrated template, which costs some ten milliseconds. Tests of the journal and
+of the migrations run once more on the machine's own PostgreSQL where there is one;
+``STANCHION_TEST_DATABASE_URL`` (a superuser's address) makes the suite use that server alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+from collections.abc import Callable, Coroutine, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import pytest
+from redis import Redis
+
+from actors.settings import Settings
+from actors.vault import Vault
+from ops.embedded.postgres import EmbeddedPostgres
+from ops.embedded.redis import EmbeddedRedis
+from ops.migrate import SERVER_VERSION_MIN, migrate
+
+T = TypeVar("T")
+
+GIVEN_SERVER = "STANCHION_TEST_DATABASE_URL"
+SYSTEM_FOLDERS = Path("/usr/lib/postgresql")
+# Where SQL is written by hand, on whatever PostgreSQL the user has.
+EVERY_SERVER = ("tests/actors/journal/", "tests/ops/test_migrate")
+
+# A developer's own settings must not leak into tests that build theirs.
+for _name in [name for name in os.environ if name.startswith("STANCHION_")]:
+    if not _name.startswith(("STANCHION_TEST_", "STANCHION_CHAOS")):
+        del os.environ[_name]
+
+
+@dataclass(frozen=True)
+class PostgresServer:
+    """A server that may be filled with databases. ``template`` is a migrated, empty one."""
+
+    admin_url: str
+    template: str
+
+    def database(self, name: str) -> str:
+        """The address of database ``name`` on this server."""
+        return urlunsplit(urlsplit(self.admin_url)._replace(path=f"/{name}"))
+
+
+def run_apart(job: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run ``job`` in an event loop of its own thread, so that fixtures never disturb the loop of a test."""
+    with ThreadPoolExecutor(1) as executor:
+        return executor.submit(lambda: asyncio.run(job())).result()
+
+
+def execute(url: str, *statements: str) -> None:
+    """Run statements one by one, outside a transaction, as ``CREATE DATABASE`` demands."""
+
+    async def job() -> None:
+        connection = await asyncpg.connect(url)
+        for statement in statements:
+            await connection.execute(statement)
+        await connection.close()
+
+    run_apart(job)
+
+
+def system_bin_dir() -> Path | None:
+    """The binaries of the oldest usable PostgreSQL among the system's packages."""
+    versions = sorted(
+        int(path.name) for path in SYSTEM_FOLDERS.glob("[0-9]*") if (path / "bin/postgres").exists()
+    )
+    usable = [version for version in versions if version >= SERVER_VERSION_MIN]
+    return SYSTEM_FOLDERS / str(usable[0]) / "bin" if usable else None
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Choose the servers of each test; always by parameter, so that one session keeps one server of each
+    kind."""
+    if "postgres_server" not in metafunc.fixturenames:
+        return
+    kinds = ["given"] if GIVEN_SERVER in os.environ else ["embedded"]
+    path = metafunc.definition.path.as_posix()
+    if kinds == ["embedded"] and system_bin_dir() and any(part in path for part in EVERY_SERVER):
+        kinds.append("system")
+    metafunc.parametrize("postgres_server", kinds, indirect=True, scope="session")
+
+
+@pytest.fixture(scope="session")
+def postgres_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PostgresServer]:
+    """One PostgreSQL for the session, with a migrated template database."""
+    if request.param == "given":
+        yield with_template(os.environ[GIVEN_SERVER])
+        return
+    bin_dir = system_bin_dir() if request.param == "system" else None
+    server = EmbeddedPostgres(tmp_path_factory.mktemp(f"postgres-{request.param}"), bin_dir=bin_dir)
+    try:
+        yield with_template(server.start())
+    finally:
+        server.stop()
+
+
+def with_template(admin_url: str) -> PostgresServer:
+    """Make and migrate the template database of a server; an older one of a given server is replaced."""
+    server = PostgresServer(admin_url, "stanchion_test_template")
+    drop = f"DROP DATABASE IF EXISTS {server.template} WITH (FORCE)"
+    execute(admin_url, drop, f"CREATE DATABASE {server.template} TEMPLATE template0 ENCODING 'UTF8'")
+    run_apart(lambda: migrate(server.database(server.template)))
+    return server
+
+
+_numbers = itertools.count(1)
+
+
+@pytest.fixture
+def database_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """A fresh, migrated database."""
+    name = f"stanchion_test_{os.getpid()}_{next(_numbers)}"
+    execute(postgres_server.admin_url, f"CREATE DATABASE {name} TEMPLATE {postgres_server.template}")
+    yield postgres_server.database(name)
+    execute(postgres_server.admin_url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest.fixture(scope="session")
+def redis_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One Redis for the session."""
+    server = EmbeddedRedis(tmp_path_factory.mktemp("redis"))
+    try:
+        yield server.start()
+    finally:
+        server.stop()
+
+
+@pytest.fixture
+def redis_url(redis_server: str) -> str:
+    """An empty Redis."""
+    with Redis.from_url(redis_server) as client:
+        client.flushall()
+    return redis_server
+
+
+@pytest.fixture
+def var_dir(tmp_path: Path) -> Path:
+    """The state folder of an installation."""
+    return tmp_path / "var"
+
+
+@pytest.fixture
+def settings(var_dir: Path, database_url: str, redis_url: str) -> Settings:
+    """An installation on a fresh database and an empty Redis, on free ports."""
+    return Settings.load(
+        var_dir=var_dir,
+        database_url=database_url,
+        redis_url=redis_url,
+        api_port=0,
+        vision_port=0,
+        iso8583_port=0,
+        metrics_port=0,
+    )
+
+
+@pytest.fixture
+def vault(var_dir: Path) -> Vault:
+    """The vault of the installation in ``var_dir``, with a key of its own."""
+    return Vault.from_settings(Settings.load(var_dir=var_dir))
