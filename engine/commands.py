@@ -1,0 +1,146 @@
+"""What owners can be asked to do. Commands are imperative and immutable; their ids and keys are chosen by the caller.
+
+``id`` is the root id of everything the command may create (``engine.ids.derive``); ``command_key`` (16 bytes) is the identity under which
+the command is executed at most once; ``fingerprint`` (16 bytes) tells an honest repeat from a different request under the same identity.
+Commands travel as msgpack between processes and rest as JSON in the journal.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from engine.controls import Control
+from engine.programme import ProgrammeConfig
+
+Channel = Literal["pos", "ecommerce", "atm", "moto"]
+EntryMode = Literal["contactless", "chip", "magstripe", "manual", "ecommerce", "credential_on_file"]
+
+
+class WireIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
+    """How a network names a message (ISO 8583 data elements in brackets)."""
+
+    acquirer_id: str
+    """Acquiring institution (DE32)."""
+    stan: str
+    """System trace audit number, six digits (DE11)."""
+    transmitted_at: str
+    """Transmission date and time UTC, MMDDhhmmss (DE7)."""
+    rrn: str
+    """Retrieval reference number, twelve characters (DE37)."""
+    network_txn_id: str | None = None
+    """The scheme's id for the whole life of the transaction (DE48 tag 04)."""
+
+
+class _Command(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="command"):
+    id: str
+    command_key: bytes
+
+
+class Authorize(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="authorize"):
+    """Decide one authorization, refund or account verification (0100). ``id`` is the authorization id."""
+
+    card_id: str
+    fingerprint: bytes
+    wire: WireIdentity
+    amount_minor: int
+    currency: str
+    """Alphabetic code, or the numeric one (DE49) when it is none that can be issued."""
+    mcc: str
+    merchant_name: str
+    merchant_country: str
+    """ISO 3166-1 alpha-2, from the last two characters of DE43."""
+    channel: Channel
+    kind: Literal["purchase", "refund"] = "purchase"
+    entry_mode: EntryMode | None = None
+    mit: bool = False
+    partial_allowed: bool = False
+    partial_cap_minor: int | None = None
+    """The terminal's own cap on a partial approval (DE48 tag 07), if it named one."""
+    cvv2: Literal["absent", "match", "mismatch"] = "absent"
+    """Outcome of the edge's check: the value itself never travels further."""
+    authentication: Literal["absent", "valid", "invalid"] = "absent"
+    """Outcome of the 3DS check of DE48 tags 02 and 03."""
+
+
+class CreateCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="create_card"):
+    """Issue a card; ``id`` is the card's id. Its number is already in custody under that id."""
+
+    tenant_id: str
+    live: bool
+    programme_id: str
+    card_product_id: str
+    cardholder_id: str
+    account_id: str | None
+    """The funding account; ``None`` leaves the card unfunded."""
+    opens_account: bool
+    """Whether ``account_id`` is a new account that this command opens."""
+    network: Literal["visa", "mastercard"]
+    currency: str
+    iin: str
+    last4: str
+    pan_ref: str
+    exp_month: int
+    exp_year: int
+    cvk_generation: str
+    state: Literal["unactivated", "active"]
+    controls: tuple[Control, ...] = ()
+
+
+class ChangeCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="change_card"):
+    """Change a card's state, controls or both; absent parts stay as they are."""
+
+    card_id: str
+    tenant_id: str
+    live: bool
+    state: str | None = None
+    state_reason: str | None = None
+    controls: tuple[Control, ...] | None = None
+
+
+class Load(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="load"):
+    """Credit a card's funding account from the programme's funding source."""
+
+    card_id: str
+    tenant_id: str
+    live: bool
+    amount_minor: int
+    currency: str
+
+
+class ReadBalance(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="read_balance"):
+    """Ask the owner for a card's balance as of now; nothing is journaled unless holds have lapsed."""
+
+    card_id: str
+    tenant_id: str
+    live: bool
+
+
+class CreateProgramme(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="create_programme"):
+    """Create a programme; ``id`` is its id, ``config.version`` is 1."""
+
+    config: ProgrammeConfig
+
+
+class ChangeProgramme(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="change_programme"):
+    """Replace parts of a programme's configuration; ``changes`` maps field names to new values."""
+
+    programme_id: str
+    tenant_id: str
+    live: bool
+    changes: dict[str, str | int | None]
+
+
+CardCommand = Authorize | CreateCard | ChangeCard | Load | ReadBalance
+ProgrammeCommand = CreateProgramme | ChangeProgramme
+Command = CardCommand | ProgrammeCommand
+
+
+def target_of(command: Command) -> str:
+    """The id of the card or programme whose owner executes ``command``."""
+    if isinstance(command, Authorize | ChangeCard | Load | ReadBalance):
+        return command.card_id
+    if isinstance(command, ChangeProgramme):
+        return command.programme_id
+    return command.id

@@ -1,0 +1,21 @@
+"""``per_day_cap``: how many approved purchases a day, in the programme's time zone."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import msgspec
+
+from engine.controls.facts import Facts
+from engine.trace import Step
+
+
+class PerDayCap(msgspec.Struct, frozen=True, tag_field="kind", tag="per_day_cap"):
+    """Passes while fewer than ``count`` purchases have been approved today."""
+
+    count: int
+    reason: ClassVar[str] = "per_day_count_exceeded"
+
+    def check(self, facts: Facts) -> Step:
+        outcome = "pass" if facts.day_count < self.count else "fail"
+        return Step("per_day_cap", outcome, facts.day_count, self.count)

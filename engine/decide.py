@@ -1,0 +1,247 @@
+"""The decision: ordered rules over a command and the state it meets.
+
+``authorize`` is total and pure. What it saw is stored beside what it decided, so anyone can run it again and compare the bytes. The
+rules stand in order of precedence; the first that fails names the reason, and nothing after it is evaluated.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from engine import risk
+from engine.commands import Authorize
+from engine.controls import Control, Facts
+from engine.decline import APPROVED, APPROVED_PARTIALLY, VERIFIED, response_code
+from engine.ids import approval_code
+from engine.instant import DAY_MS, day_label
+from engine.limits import CVV2_FAILURES_PER_DAY
+from engine.programme import hold_expiry_days
+from engine.trace import Step, step_view
+
+
+class Inputs(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """All that a decision may look at besides the command, as the owner held it at that moment. Amounts in minor units."""
+
+    now_ms: int
+    card_seq: int
+    card_state: str
+    cardholder_active: bool
+    network: str
+    card_currency: str
+    exp_year: int
+    exp_month: int
+    controls: tuple[Control, ...]
+    day: str
+    """The day the counters belong to; it never goes backwards."""
+    day_count: int
+    day_amount_minor: int
+    cvv2_failures: int
+    programme_version: int
+    programme_status: str
+    programme_mode: str
+    timezone: str
+    hold_expiry_days: int
+    account_version: int = 0
+    posted_minor: int | None = None
+    """``None`` when the card is unfunded."""
+    held_minor: int = 0
+    lapsed_holds: tuple[str, ...] = ()
+    """Holds of the account that were found expired and closed just before this decision."""
+
+
+class Decision(msgspec.Struct, frozen=True, gc=False):
+    """What was decided, why, and what follows from it."""
+
+    decision: Literal["approved", "declined"]
+    reason: str | None
+    response_code: str
+    approval_code: str | None
+    approved_minor: int
+    decided_by: Literal["platform", "programme", "stand_in"]
+    risk_score: int
+    risk_action: str
+    day: str
+    """Day label in the programme's time zone to which this decision counts."""
+    hold_expires_ms: int | None
+    trace: tuple[Step, ...]
+
+
+def authorize(command: Authorize, inputs: Inputs) -> Decision:
+    """Decide an authorization, an account verification (amount 0) or a refund.
+
+    Rules and reasons: contract section 7; response codes: ISO 8583 DE39.
+    """
+    day = max(inputs.day, day_label(inputs.now_ms, inputs.timezone))
+    points = risk.score(command, inputs.cvv2_failures if day == inputs.day else 0)
+    trace: list[Step] = []
+    if command.kind == "refund":
+        reason = _refund_rules(command, inputs, trace)
+    elif command.amount_minor == 0:
+        reason = _card_rules(command, inputs, day, trace) or _currency_rule(command, inputs, trace)
+    else:
+        reason = _purchase_rules(command, inputs, day, points, trace)
+    approved_minor = _approved_minor(command, inputs) if reason is None else 0
+    return Decision(
+        decision="declined" if reason else "approved",
+        reason=reason,
+        response_code=response_code(reason, inputs.network) if reason else _approval(command, approved_minor),
+        approval_code=None if reason else approval_code(command.id),
+        approved_minor=approved_minor,
+        decided_by="platform",
+        risk_score=points,
+        risk_action=risk.action(points),
+        day=day,
+        hold_expires_ms=_hold_expiry(command, inputs) if approved_minor and command.kind == "purchase" else None,
+        trace=tuple(trace),
+    )
+
+
+def _purchase_rules(command: Authorize, inputs: Inputs, day: str, points: int, trace: list[Step]) -> str | None:
+    return (
+        _card_rules(command, inputs, day, trace)
+        or _currency_rule(command, inputs, trace)
+        or _control_rules(command, inputs, day, trace)
+        or _risk_rule(points, trace)
+        or _funds_rule(command, inputs, trace)
+    )
+
+
+def _refund_rules(command: Authorize, inputs: Inputs, trace: list[Step]) -> str | None:
+    """A refund gives money back: it is allowed in any card state and meets no control."""
+    trace.append(Step("amount", "pass" if command.amount_minor > 0 else "fail", command.amount_minor, 1))
+    if command.amount_minor <= 0:
+        return "invalid_amount"
+    reason = _currency_rule(command, inputs, trace)
+    if reason:
+        return reason
+    funded = inputs.posted_minor is not None
+    trace.append(Step("funds", "pass" if funded else "fail", inputs.posted_minor))
+    return None if funded else "insufficient_funds"
+
+
+def _card_rules(command: Authorize, inputs: Inputs, day: str, trace: list[Step]) -> str | None:
+    state = inputs.card_state
+    trace.append(Step("card_state", "pass" if state == "active" else "fail", state, "active"))
+    if state != "active":
+        return f"card_{state}"
+    expired = _month_ended(inputs)
+    expiry = f"{inputs.exp_year:04d}-{inputs.exp_month:02d}"
+    trace.append(Step("card_expiry", "fail" if expired else "pass", day, expiry))
+    if expired:
+        return "card_expired"
+    trace.append(Step("cardholder", "pass" if inputs.cardholder_active else "fail"))
+    if not inputs.cardholder_active:
+        return "cardholder_blocked"
+    status = inputs.programme_status
+    trace.append(Step("programme", "pass" if status == "active" else "fail", status, "active"))
+    if status != "active":
+        return "programme_inactive"
+    return _cvv2_rule(command, inputs, day, trace) or _authentication_rule(command, trace)
+
+
+def _month_ended(inputs: Inputs) -> bool:
+    """A card is valid through the last day of its expiry month, in the programme's time zone."""
+    year, month = day_label(inputs.now_ms, inputs.timezone).split("-")[:2]
+    return (int(year), int(month)) > (inputs.exp_year, inputs.exp_month)
+
+
+def _cvv2_rule(command: Authorize, inputs: Inputs, day: str, trace: list[Step]) -> str | None:
+    failures = inputs.cvv2_failures if day == inputs.day else 0
+    if command.cvv2 == "absent":
+        trace.append(Step("cvv2", "skip"))
+        return None
+    passed = command.cvv2 == "match" and failures < CVV2_FAILURES_PER_DAY
+    trace.append(Step("cvv2", "pass" if passed else "fail", failures, CVV2_FAILURES_PER_DAY))
+    return None if passed else "cvv2_mismatch"
+
+
+def _authentication_rule(command: Authorize, trace: list[Step]) -> str | None:
+    if command.authentication == "absent":
+        trace.append(Step("authentication", "skip"))
+        return None
+    passed = command.authentication == "valid"
+    trace.append(Step("authentication", "pass" if passed else "fail", command.authentication, "valid"))
+    return None if passed else "authentication_failed"
+
+
+def _currency_rule(command: Authorize, inputs: Inputs, trace: list[Step]) -> str | None:
+    """Numbers of different currencies are never compared, so this comes before every amount."""
+    passed = command.currency == inputs.card_currency
+    trace.append(Step("currency", "pass" if passed else "fail", command.currency, inputs.card_currency))
+    return None if passed else "currency_not_supported"
+
+
+def _control_rules(command: Authorize, inputs: Inputs, day: str, trace: list[Step]) -> str | None:
+    if not inputs.controls:
+        return None
+    same_day = day == inputs.day
+    facts = Facts(
+        command.amount_minor,
+        command.mcc,
+        command.merchant_country,
+        command.channel,
+        inputs.day_count if same_day else 0,
+        inputs.day_amount_minor if same_day else 0,
+    )
+    for control in inputs.controls:
+        step = control.check(facts)
+        trace.append(step)
+        if step.outcome == "fail":
+            return control.reason
+    return None
+
+
+def _risk_rule(points: int, trace: list[Step]) -> str | None:
+    blocked = points >= risk.BLOCK_FROM
+    trace.append(Step("risk", "fail" if blocked else "pass", points, risk.BLOCK_FROM))
+    return "risk_blocked" if blocked else None
+
+
+def _funds_rule(command: Authorize, inputs: Inputs, trace: list[Step]) -> str | None:
+    """In gateway mode the programme keeps the balance, so there is nothing here to check."""
+    if inputs.programme_mode == "gateway":
+        trace.append(Step("funds", "skip"))
+        return None
+    passed = _approved_minor(command, inputs) > 0
+    available_minor = None if inputs.posted_minor is None else inputs.posted_minor - inputs.held_minor
+    trace.append(Step("funds", "pass" if passed else "fail", available_minor, command.amount_minor))
+    return None if passed else "insufficient_funds"
+
+
+def _approved_minor(command: Authorize, inputs: Inputs) -> int:
+    """What can be approved: all of it, or, where the terminal takes part of it, the least of request, cap and funds."""
+    requested_minor = command.amount_minor
+    if command.kind == "refund" or requested_minor == 0:
+        return requested_minor
+    ceiling_minor = requested_minor
+    if command.partial_allowed and command.partial_cap_minor is not None:
+        ceiling_minor = min(ceiling_minor, command.partial_cap_minor)
+    if inputs.programme_mode == "gateway":
+        return ceiling_minor
+    available_minor = 0 if inputs.posted_minor is None else inputs.posted_minor - inputs.held_minor
+    if command.partial_allowed:
+        return max(0, min(ceiling_minor, available_minor))
+    return requested_minor if requested_minor <= available_minor else 0
+
+
+def _approval(command: Authorize, approved_minor: int) -> str:
+    if command.amount_minor == 0:
+        return VERIFIED
+    return APPROVED if approved_minor == command.amount_minor else APPROVED_PARTIALLY
+
+
+def _hold_expiry(command: Authorize, inputs: Inputs) -> int:
+    return inputs.now_ms + hold_expiry_days(inputs.hold_expiry_days, command.mcc) * DAY_MS
+
+
+def decision_view(decision: Decision) -> dict[str, Any]:
+    """The parts of a decision that the API shows on a transaction (contract, sections 5 and 7)."""
+    return {
+        "decision": decision.decision,
+        "decline_reason": decision.reason,
+        "decided_by": decision.decided_by,
+        "risk": {"score": decision.risk_score, "action": decision.risk_action},
+        "trace": [step_view(step) for step in decision.trace],
+    }

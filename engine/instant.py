@@ -1,0 +1,61 @@
+"""Instants and days.
+
+An instant is integer milliseconds since the Unix epoch. A *day label* (``YYYY-MM-DD``) names a day in a programme's time zone; days with
+a clock change have 23 or 25 hours, which is why the label and not a duration decides.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from functools import lru_cache
+from zoneinfo import ZoneInfo, available_timezones
+
+DAY_MS = 86_400_000
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+def to_datetime(at_ms: int) -> datetime:
+    """An aware UTC ``datetime`` of ``at_ms``, exact to the millisecond."""
+    return _EPOCH + timedelta(milliseconds=at_ms)
+
+
+def to_ms(at: datetime) -> int:
+    """Milliseconds since the epoch of an aware ``datetime``, rounded down."""
+    return (at - _EPOCH) // timedelta(milliseconds=1)
+
+
+@lru_cache(maxsize=4096)
+def _second_text(at_s: int) -> str:
+    return (_EPOCH + timedelta(seconds=at_s)).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+def to_text(at_ms: int) -> str:
+    """ISO 8601 in UTC with milliseconds and ``Z``, the form of every timestamp on the API."""
+    seconds, millis = divmod(at_ms, 1000)
+    return f"{_second_text(seconds)}.{millis:03d}Z"
+
+
+@lru_cache(maxsize=512)
+def zone(name: str) -> ZoneInfo:
+    """The time zone with an IANA name; ``ZoneInfoNotFoundError`` when there is none."""
+    return ZoneInfo(name)
+
+
+@lru_cache(maxsize=1)
+def zone_names() -> frozenset[str]:
+    """All IANA names that a programme may choose."""
+    return frozenset(available_timezones())
+
+
+@lru_cache(maxsize=4096)
+def _quarter_hour_label(quarter: int, zone_name: str) -> str:
+    return to_datetime(quarter * 900_000).astimezone(zone(zone_name)).strftime("%Y-%m-%d")
+
+
+def day_label(at_ms: int, zone_name: str) -> str:
+    """The day in ``zone_name`` that contains ``at_ms``.
+
+    Every zone's offset since 1970 is a whole number of quarter hours in force, so midnights fall on quarter hours and the label of the
+    quarter is the label of the instant.
+    """
+    return _quarter_hour_label(at_ms // 900_000, zone_name)

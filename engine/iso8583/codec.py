@@ -1,0 +1,163 @@
+"""Bytes to message and back, for this one profile.
+
+``pyiso8583`` interprets its specification field by field for every message; here the layout of each bitmap is worked out once and kept,
+which makes decoding and encoding several times cheaper (``tests/engine/iso8583/test_codec.py`` holds both equal). Errors name the field and
+the position and never a value. Only printable ASCII is data: a control character would be refused by the database behind us.
+"""
+
+from __future__ import annotations
+
+import re
+from functools import lru_cache
+from typing import Final
+
+from engine.iso8583.message import Message
+from engine.iso8583.spec import BITMAP_CHARS, FIELD_MAX, FIELDS, MTI_CHARS
+
+_BITMAP: Final = re.compile(r"[0-9A-Fa-f]+", re.ASCII)
+_UNPRINTABLE: Final = re.compile(r"[^ -~]")
+_HAS_SECONDARY: Final = frozenset("89ABCDEFabcdef")
+_SECONDARY_BITS: Final = (1 << 64) - 1
+_SECONDARY_FLAG: Final = 1 << (FIELD_MAX - 1)
+_PREFIXES: Final = {
+    chars: tuple(f"{length:0{chars}d}" for length in range(10**chars)) for chars in (2, 3)
+}
+
+_Lengths = dict[str, int] | None
+_Layout = tuple[tuple[int, int, _Lengths, int, type[str] | None], ...]
+
+
+class DecodeError(ValueError):
+    """Bytes that are no message. ``read`` is what could be read before ``position``, if at least the MTI could."""
+
+    def __init__(self, field: str, position: int, problem: str, read: Message | None) -> None:
+        super().__init__(f"{field} at {position}: {problem}")
+        self.field = field
+        self.position = position
+        self.problem = problem
+        self.read = read
+
+
+class EncodeError(ValueError):
+    """A message that the profile cannot carry."""
+
+    def __init__(self, field: str, problem: str) -> None:
+        super().__init__(f"{field}: {problem}")
+        self.field = field
+        self.problem = problem
+
+
+@lru_cache(maxsize=256)
+def _lengths(chars: int, size: int) -> dict[str, int]:
+    """Every length prefix that a variable field may have, so that one lookup both parses and checks it."""
+    return {_PREFIXES[chars][length]: length for length in range(size + 1)}
+
+
+@lru_cache(maxsize=1024)
+def _layout(bitmap: str) -> _Layout:
+    """``(number, prefix width, allowed prefixes, size, masking type)`` of each field that ``bitmap`` announces."""
+    if _BITMAP.fullmatch(bitmap) is None:
+        raise ValueError("is not hexadecimal")
+    bits = int(bitmap, 16) << (FIELD_MAX - 4 * len(bitmap))
+    numbers = [number for number in range(2, FIELD_MAX + 1) if bits >> (FIELD_MAX - number) & 1]
+    unknown = [number for number in numbers if number not in FIELDS]
+    if unknown:
+        raise ValueError(f"announces DE{unknown[0]}, which is not in the profile")
+    specs = [FIELDS[number] for number in numbers]
+    return tuple(
+        (
+            spec.number,
+            spec.prefix_chars,
+            _lengths(spec.prefix_chars, spec.size) if spec.prefix_chars else None,
+            spec.size,
+            None if spec.type is str else spec.type,
+        )
+        for spec in specs
+    )
+
+
+def decode(payload: bytes) -> Message:
+    """The message in ``payload`` (a frame without its length); ``DecodeError`` when it is none."""
+    text = payload.decode("latin-1")
+    if not (text.isascii() and text.isprintable()):
+        text = text[: _UNPRINTABLE.search(text).start()]  # type: ignore[union-attr]
+    mti = text[:MTI_CHARS]
+    if len(mti) < MTI_CHARS or not mti.isdecimal():
+        raise _failure("MTI", 0, "is not four digits", None, payload, text)
+    fields: dict[int, str] = {}
+    message = Message(mti, fields)
+    at = MTI_CHARS + BITMAP_CHARS * (2 if text[MTI_CHARS : MTI_CHARS + 1] in _HAS_SECONDARY else 1)
+    if len(text) < at:
+        raise _failure("bitmap", MTI_CHARS, "is cut short", message, payload, text)
+    try:
+        layout = _layout(text[MTI_CHARS:at])
+    except ValueError as problem:
+        raise DecodeError("bitmap", MTI_CHARS, str(problem), message) from None
+    at = _decode_fields(text, at, layout, message, payload)
+    if at != len(payload):
+        raise _failure("end", at, "is followed by more data", message, payload, text)
+    return message
+
+
+def _decode_fields(text: str, at: int, layout: _Layout, message: Message, payload: bytes) -> int:
+    """Fills the message's fields and returns the position behind the last one."""
+    fields = message.fields
+    end = len(text)
+    for number, prefix_chars, lengths, size, masked in layout:
+        start = at
+        if lengths is not None:
+            start += prefix_chars
+            length = lengths.get(text[at:start])
+            if length is None:
+                raise _failure(f"DE{number}", at, f"has no length up to {size}", message, payload, text)
+            size = length
+        stop = start + size
+        if stop > end:
+            raise _failure(f"DE{number}", start, "is cut short", message, payload, text)
+        value = text[start:stop]
+        fields[number] = value if masked is None else masked(value)
+        at = stop
+    return at
+
+
+def _failure(
+    field: str, position: int, problem: str, read: Message | None, payload: bytes, text: str
+) -> DecodeError:
+    """The error for ``problem``, or for the unprintable byte behind which nothing was read."""
+    if len(text) < len(payload) and field != "MTI":
+        return DecodeError(field, len(text), "holds a byte that is not printable ASCII", read)
+    return DecodeError(field, position, problem, read)
+
+
+def encode(message: Message) -> bytes:
+    """The bytes of ``message``: bitmaps in upper case, a secondary one only where a field needs it."""
+    bits = 0
+    parts: list[str] = []
+    fields = message.fields
+    for number in sorted(fields):
+        value = fields[number]
+        spec = FIELDS.get(number)
+        if spec is None:
+            raise EncodeError(f"DE{number}", "is not in the profile")
+        if spec.prefix_chars:
+            if len(value) > spec.size:
+                raise EncodeError(f"DE{number}", f"has {len(value)} characters, at most {spec.size} fit")
+            parts.append(_PREFIXES[spec.prefix_chars][len(value)])
+        elif len(value) != spec.size:
+            raise EncodeError(f"DE{number}", f"has {len(value)} characters, not {spec.size}")
+        parts.append(value)
+        bits |= 1 << (FIELD_MAX - number)
+    if bits & _SECONDARY_BITS:
+        bitmap = f"{bits | _SECONDARY_FLAG:032X}"
+    else:
+        bitmap = f"{bits >> 64:016X}"
+    return _printable_bytes("".join((message.mti, bitmap, *parts)), message)
+
+
+def _printable_bytes(text: str, message: Message) -> bytes:
+    if len(message.mti) != MTI_CHARS or not (message.mti.isascii() and message.mti.isdecimal()):
+        raise EncodeError("MTI", "is not four digits")
+    if text.isascii() and text.isprintable():
+        return text.encode("ascii")
+    bad = next(number for number, value in message.fields.items() if _UNPRINTABLE.search(value))
+    raise EncodeError(f"DE{bad}", "holds a character that is not printable ASCII")

@@ -1,0 +1,37 @@
+"""A decoded message: its type indicator and its fields, whose values are never shown.
+
+Message type indicators (MTI) are version, class, function and origin, one digit each: ``0101`` is the repeat of an ``0100``.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+
+class Message(msgspec.Struct, frozen=True):
+    """``fields`` maps field numbers (2 to 128) to text; from the codec they are in ascending order."""
+
+    mti: str
+    fields: dict[int, str]
+
+    def __repr__(self) -> str:
+        return f"Message({self.mti}, fields {list(self.fields)})"
+
+
+def is_request(mti: str) -> bool:
+    """Whether ``mti`` asks for an answer: a request (function 0) or an advice (function 2), original or repeated by an acquirer."""
+    return mti[0] == "0" and mti[2] in "02" and mti[3] in "01"
+
+
+def response_mti(mti: str) -> str:
+    """The type of the answer to a request; the same for an original and its repeats.
+
+    >>> response_mti("0121")
+    '0130'
+    """
+    return f"{mti[:2]}{int(mti[2]) + 1}0"
+
+
+def as_repeat(message: Message) -> Message:
+    """The same message, marked as a repeat."""
+    return Message(f"{message.mti[:3]}1", message.fields)

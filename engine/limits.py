@@ -1,0 +1,100 @@
+"""Every limit of Stanchion, in one place, with its reason; relations between limits are asserted at import.
+
+Settings (``actors.settings``) may tighten some of them; nothing else names a number of its own.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# Ownership
+SHARD_COUNT: Final = 256
+"""The last byte of every id: the unit of ownership and of movement."""
+
+# Money
+AMOUNT_MINOR_MAX: Final = 10**18 - 1
+"""16 integer digits and 2 minor digits (contract); fits a signed 64-bit integer."""
+WIRE_AMOUNT_MINOR_MAX: Final = 10**12 - 1
+"""ISO 8583 DE4 is n12."""
+
+# Deadlines, all in milliseconds
+AUTHORIZATION_DEADLINE_MS: Final = 3_000
+"""From the last byte of a request to the answer; networks give up after about five seconds."""
+REST_DEADLINE_MS: Final = 8_000
+"""The same for a REST command; long enough to outlive a takeover."""
+COMMIT_TIMEOUT_MS: Final = 2_500
+"""A commit that has not answered by then is unknown: its connection is cut and fresh epochs are taken."""
+
+# Group commit
+COMMIT_BATCH_MAX: Final = 256
+"""Commands in one transaction: beyond it latency grows faster than throughput."""
+BACKLOG_WAIT: Final = 4_096
+"""Undurable commands in one host at which new ones wait."""
+BACKLOG_RESUME: Final = BACKLOG_WAIT // 2
+"""... and at which the waiting ones go on."""
+BACKLOG_REFUSE: Final = 16_384
+"""Undurable and waiting commands in one host beyond which it refuses: an answer would come too late."""
+
+# Router
+ROUTER_BATCH_MAX: Final = 512
+"""Commands in one Ray call."""
+ROUTER_BATCHES_IN_FLIGHT: Final = 2
+"""Ray calls under way to one host: one being decided while the other is being made durable."""
+ROUTER_BACKLOG_MAX: Final = 20_000
+"""Commands waiting in one router beyond which it refuses."""
+
+# Host memory
+ACTIVE_CARDS_MAX: Final = 50_000
+"""Active cards in one host before the least recently used ones are passivated."""
+RECENT_ANSWERS_MAX: Final = 50_000
+"""Answers one host remembers for repeated messages; older repeats are found through the journal."""
+ACTIVATION_ANSWERS: Final = 8
+"""Answers read back with a card when it is activated."""
+
+# Cards and controls
+CONTROLS_MAX: Final = 32
+CONTROL_VALUES_MAX: Final = 500
+CVV2_FAILURES_PER_DAY: Final = 5
+"""Wrong CVV2 values in a day after which the next is declined without being looked at."""
+CARD_VALID_MONTHS: Final = 36
+
+# Holds
+HOLD_EXPIRY_DAYS_DEFAULT: Final = 7
+HOLD_EXPIRY_DAYS_TRAVEL: Final = 30
+HOLD_EXPIRY_DAYS_MAX: Final = 31
+
+# Programmes
+DECISION_TIMEOUT_MS_MIN: Final = 200
+DECISION_TIMEOUT_MS_MAX: Final = 3_000
+DECISION_TIMEOUT_MS_DEFAULT: Final = 2_000
+
+# HTTP
+BODY_BYTES_MAX: Final = 64 * 1024
+JSON_DEPTH_MAX: Final = 16
+PAGE_LIMIT_DEFAULT: Final = 50
+PAGE_LIMIT_MAX: Final = 100
+CARD_IDS_MAX: Final = 100
+IDEMPOTENCY_KEY_CHARS_MAX: Final = 255
+IDEMPOTENCY_RETENTION_HOURS: Final = 24
+TOKEN_SECONDS: Final = 3_600
+TOKEN_CACHE_SECONDS: Final = 1
+"""A revoked token is refused everywhere within this time."""
+TOKEN_REQUESTS_PER_MINUTE: Final = 30
+EVENT_RETENTION_DAYS: Final = 30
+
+# Wire
+FRAME_BYTES_MAX: Final = 4_096
+MALFORMED_FRAMES_MAX: Final = 3
+"""Malformed frames on one connection after which it is closed."""
+FRAME_RECEIPT_SECONDS: Final = 10
+"""From the first byte of a frame to its last; slower peers are cut."""
+EDGE_CONNECTIONS_MAX: Final = 1_024
+EDGE_IN_FLIGHT_MAX: Final = 4_096
+"""Requests of one connection being decided; beyond it reading pauses."""
+STAN_BLOCK: Final = 1_000
+"""STANs taken from the database at once; unused ones are skipped after a restart."""
+
+assert BACKLOG_RESUME < BACKLOG_WAIT < BACKLOG_REFUSE
+assert COMMIT_BATCH_MAX <= BACKLOG_RESUME
+assert COMMIT_TIMEOUT_MS < AUTHORIZATION_DEADLINE_MS < REST_DEADLINE_MS
+assert WIRE_AMOUNT_MINOR_MAX < AMOUNT_MINOR_MAX < 2**63

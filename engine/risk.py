@@ -1,0 +1,45 @@
+"""A transparent risk score: points for what makes an authorization unusual, added up and capped at 100.
+
+It is deliberately small and explainable; programmes that want more decide themselves (delegated decisioning).
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.commands import Authorize
+from engine.money import HOME_COUNTRY
+
+HIGH_RISK_MCCS: Final = frozenset({"4829", "5967", "6051", "6211", "7273", "7801", "7802", "7995"})
+"""Money transfer, adult content, quasi-cash, securities, dating, lotteries and betting."""
+EUROPE: Final = frozenset(
+    "AT BE BG CY CZ DE DK EE ES FI FR GR HR HU IE IT LT LU LV MT NL PL PT RO SE SI SK".split()
+)
+HIGH_AMOUNT_MINOR: Final = 500_000
+REVIEW_FROM: Final = 50
+BLOCK_FROM: Final = 90
+
+
+def score(command: Authorize, cvv2_failures: int) -> int:
+    """Points from 0 to 100; ``cvv2_failures`` is the number of wrong CVV2 values presented today."""
+    points = 10 * min(cvv2_failures, 3)
+    if command.channel == "moto" and not command.mit:
+        points += 30
+    if command.entry_mode == "magstripe":
+        points += 25
+    if command.mcc in HIGH_RISK_MCCS:
+        points += 30
+    if _abroad(command.merchant_country, command.currency):
+        points += 15
+    if command.amount_minor >= HIGH_AMOUNT_MINOR:
+        points += 15
+    return min(points, 100)
+
+
+def action(points: int) -> str:
+    """``allow``, ``review`` (approved, but marked for a person to look at) or ``block``."""
+    return "block" if points >= BLOCK_FROM else "review" if points >= REVIEW_FROM else "allow"
+
+
+def _abroad(country: str, currency: str) -> bool:
+    return country not in EUROPE if currency == "EUR" else country != HOME_COUNTRY.get(currency)
