@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from redis import Redis
+from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
+from redis.retry import Retry
 
 from ops.embedded.passwords import password_file
 from ops.embedded.ports import free_port
@@ -95,7 +97,7 @@ class EmbeddedRedis:
         )
 
     def _ready(self) -> bool:
-        with Redis.from_url(self.url, socket_timeout=1.0) as client:
+        with Redis.from_url(self.url, socket_timeout=1.0, retry=Retry(NoBackoff(), 0)) as client:
             try:
                 return bool(client.ping())
             except RedisError:
