@@ -1,13 +1,14 @@
 """Card numbers: their check digit, their making and their masking.
 
-A primary account number (PAN, ISO/IEC 7812) must never reach a log, an error or a repr. Masking is therefore a property of the *type*:
-whoever prints a ``Pan``, or a container that holds one, gets a constant. Only operations that mean the characters themselves (encoding,
-joining, slicing, comparing) see them.
+A primary account number (PAN, ISO/IEC 7812) must never reach a log, an error or a repr. Masking is
+therefore a property of the *type*: whoever prints a ``Pan``, or a container that holds one, gets a
+constant. Only operations that mean the characters themselves (encoding, joining, slicing, comparing) see
+them.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, Self
 
 PAN_DIGITS: Final = 16
 """Length of the numbers that are issued here; ISO/IEC 7812 allows up to 19, and the wire accepts 12 to 19."""
@@ -18,9 +19,14 @@ _DOUBLED: Final = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)
 
 
 class Masked(str):
-    """Text that shows itself to nobody: ``repr``, ``str`` and formatting give a constant; ``encode``, ``join`` and slices do not."""
+    """Text that shows itself to nobody: ``repr``, ``str`` and formatting give a constant; ``encode``,
+    ``join`` and slices do not."""
 
     __slots__ = ()
+
+    def __new__(cls, value: str) -> Self:
+        # Without the slice, masking what is masked already would copy the mask.
+        return super().__new__(cls, value if type(value) is str else value[:])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({_MASK})"
@@ -63,7 +69,8 @@ def body_digits(iin: str) -> int:
 
 
 def pan_under(iin: str, body: str) -> Pan:
-    """The number ``iin`` + ``body`` + check digit; ``body`` has exactly ``body_digits(iin)`` digits, chosen by the caller.
+    """The number ``iin`` + ``body`` + check digit; ``body`` has exactly ``body_digits(iin)`` digits, chosen
+    by the caller.
 
     >>> pan_under("411111", "111111111").last4
     '1111'

@@ -1,8 +1,9 @@
 """Bytes to message and back, for this one profile.
 
-``pyiso8583`` interprets its specification field by field for every message; here the layout of each bitmap is worked out once and kept,
-which makes decoding and encoding several times cheaper (``tests/engine/iso8583/test_codec.py`` holds both equal). Errors name the field and
-the position and never a value. Only printable ASCII is data: a control character would be refused by the database behind us.
+``pyiso8583`` interprets its specification field by field for every message; here the layout of each bitmap
+is worked out once and kept, which makes decoding and encoding several times cheaper
+(``tests/engine/iso8583/test_codec.py`` holds both equal). Errors name the field and the position and never
+a value. Only printable ASCII is data: a control character would be refused by the database behind us.
 """
 
 from __future__ import annotations
@@ -19,16 +20,15 @@ _UNPRINTABLE: Final = re.compile(r"[^ -~]")
 _HAS_SECONDARY: Final = frozenset("89ABCDEFabcdef")
 _SECONDARY_BITS: Final = (1 << 64) - 1
 _SECONDARY_FLAG: Final = 1 << (FIELD_MAX - 1)
-_PREFIXES: Final = {
-    chars: tuple(f"{length:0{chars}d}" for length in range(10**chars)) for chars in (2, 3)
-}
+_PREFIXES: Final = {chars: tuple(f"{length:0{chars}d}" for length in range(10**chars)) for chars in (2, 3)}
 
 _Lengths = dict[str, int] | None
 _Layout = tuple[tuple[int, int, _Lengths, int, type[str] | None], ...]
 
 
 class DecodeError(ValueError):
-    """Bytes that are no message. ``read`` is what could be read before ``position``, if at least the MTI could."""
+    """Bytes that are no message. ``read`` is what could be read before ``position``, if at least the MTI
+    could."""
 
     def __init__(self, field: str, position: int, problem: str, read: Message | None) -> None:
         super().__init__(f"{field} at {position}: {problem}")
@@ -55,7 +55,8 @@ def _lengths(chars: int, size: int) -> dict[str, int]:
 
 @lru_cache(maxsize=1024)
 def _layout(bitmap: str) -> _Layout:
-    """``(number, prefix width, allowed prefixes, size, masking type)`` of each field that ``bitmap`` announces."""
+    """``(number, prefix width, allowed prefixes, size, masking type)`` of each field that ``bitmap``
+    announces."""
     if _BITMAP.fullmatch(bitmap) is None:
         raise ValueError("is not hexadecimal")
     bits = int(bitmap, 16) << (FIELD_MAX - 4 * len(bitmap))
@@ -147,10 +148,7 @@ def encode(message: Message) -> bytes:
             raise EncodeError(f"DE{number}", f"has {len(value)} characters, not {spec.size}")
         parts.append(value)
         bits |= 1 << (FIELD_MAX - number)
-    if bits & _SECONDARY_BITS:
-        bitmap = f"{bits | _SECONDARY_FLAG:032X}"
-    else:
-        bitmap = f"{bits >> 64:016X}"
+    bitmap = f"{bits | _SECONDARY_FLAG:032X}" if bits & _SECONDARY_BITS else f"{bits >> 64:016X}"
     return _printable_bytes("".join((message.mti, bitmap, *parts)), message)
 
 

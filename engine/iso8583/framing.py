@@ -1,7 +1,8 @@
 """Frames on a byte stream: a two-byte big-endian length, then that many bytes (wire profile, transport).
 
-Sans-I/O: bytes go in as they arrive, whole frames come out. A frame above the limit is skipped to its end, so that one bad length costs
-one answer and not the stream; only its head is kept, because a header may still be readable in it.
+Sans-I/O: bytes go in as they arrive, whole frames come out. A frame above the limit is skipped to its end,
+so that one bad length costs one answer and not the stream; only its head is kept, because a header may
+still be readable in it.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ _LENGTH_MAX: Final = 2 ** (8 * LENGTH_BYTES) - 1
 assert FRAME_BYTES_MAX <= _LENGTH_MAX
 
 
-class FrameTooLong(ValueError):
-    """A payload that no peer would accept was about to be framed."""
+class FrameSizeError(ValueError):
+    """A payload of a size that no peer would accept was about to be framed."""
 
 
 class BadFrame(msgspec.Struct, frozen=True):
@@ -36,7 +37,7 @@ class BadFrame(msgspec.Struct, frozen=True):
 def frame(payload: bytes) -> bytes:
     """``payload`` behind its length."""
     if not 0 < len(payload) <= FRAME_BYTES_MAX:
-        raise FrameTooLong(f"a frame holds 1 to {FRAME_BYTES_MAX} bytes, not {len(payload)}")
+        raise FrameSizeError(f"a frame holds 1 to {FRAME_BYTES_MAX} bytes, not {len(payload)}")
     return len(payload).to_bytes(LENGTH_BYTES, "big") + payload
 
 

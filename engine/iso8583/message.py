@@ -1,6 +1,7 @@
 """A decoded message: its type indicator and its fields, whose values are never shown.
 
-Message type indicators (MTI) are version, class, function and origin, one digit each: ``0101`` is the repeat of an ``0100``.
+Message type indicators (MTI) are version, class, function and origin, one digit each: ``0101`` is the
+repeat of an ``0100``.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ class Message(msgspec.Struct, frozen=True):
 
 
 def is_request(mti: str) -> bool:
-    """Whether ``mti`` asks for an answer: a request (function 0) or an advice (function 2), original or repeated by an acquirer."""
+    """Whether ``mti`` asks for an answer: a request (function 0) or an advice (function 2), original or
+    repeated by an acquirer."""
     return mti[0] == "0" and mti[2] in "02" and mti[3] in "01"
 
 

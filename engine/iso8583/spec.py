@@ -1,18 +1,22 @@
 """The fields of a message, as data: ISO 8583:1987 in all-ASCII, taken from ``pyiso8583``'s ``default_ascii``.
 
-Taking the table from there keeps the profile equal to what peers built on pyiso8583, jPOS (``ISO87APackager``) and moov (``Spec87ASCII``)
-speak. This file adds only which fields must never be shown. Contents are not judged here: the codec knows lengths, ``translate`` knows
-meanings. A tertiary bitmap (DE65) is not part of the profile.
+Taking the table from there keeps the profile equal to what peers built on pyiso8583, jPOS
+(``ISO87APackager``) and moov (``Spec87ASCII``) speak. This file adds only which fields must never be shown.
+Contents are not judged here: the codec knows lengths, ``translate`` knows meanings. A tertiary bitmap
+(DE65) is not part of the profile.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import msgspec
 from iso8583.specs import default_ascii
 
 from engine.pan import Masked, Pan
+
+_TABLE: Final[Mapping[str, Mapping[str, Any]]] = default_ascii
 
 MTI_CHARS: Final = 4
 BITMAP_CHARS: Final = 16
@@ -22,9 +26,7 @@ FIELD_MAX: Final = 128
 BITMAP_FIELDS: Final = frozenset({1, 65})
 """Field numbers that announce further bitmaps and never carry data."""
 
-_TYPES: Final[dict[int, type[str]]] = {2: Pan} | {
-    number: Masked for number in (14, 34, 35, 36, 45, 48, 52, 55)
-}
+_TYPES: Final[dict[int, type[str]]] = {2: Pan} | dict.fromkeys((14, 34, 35, 36, 45, 48, 52, 55), Masked)
 """PAN; expiry, track data, PIN and chip data; DE48 may hold CVV2 and authentication values."""
 
 
@@ -51,9 +53,9 @@ FIELDS: Final[dict[int, FieldSpec]] = {
     )
     for number in range(2, FIELD_MAX + 1)
     if number not in BITMAP_FIELDS
-    for entry in (default_ascii[str(number)],)
+    for entry in (_TABLE[str(number)],)
 }
 
-assert all(default_ascii[key]["data_enc"] == "ascii" for key in ("t", "p", "1"))
-assert all(default_ascii[str(number)]["data_enc"] == "ascii" for number in FIELDS)
-assert default_ascii["h"]["max_len"] == 0
+assert all(_TABLE[key]["data_enc"] == "ascii" for key in ("t", "p", "1"))
+assert all(_TABLE[str(number)]["data_enc"] == "ascii" for number in FIELDS)
+assert _TABLE["h"]["max_len"] == 0

@@ -1,0 +1,162 @@
+"""The other side of the wire: what an acquirer says. Used by the simulated network and by load generators.
+
+The engine does not know who sends a message: what is written here must be readable by ``translate`` from
+the wire alone, and ``tests/engine/iso8583/test_acquirer.py`` holds the two together.
+"""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from engine.commands import Channel
+from engine.iso8583.elements import (
+    TAG_AUTHENTICATION,
+    TAG_AUTHORIZATION_ID,
+    TAG_CVV2,
+    TAG_MIT,
+    TAG_NETWORK_TXN_ID,
+    TAG_PARTIAL,
+    TAG_SCENARIO,
+    TAG_THREEDS_REFERENCE,
+    CardAcceptor,
+    read_private,
+    retrieval_reference,
+    transmission_time,
+    write_card_acceptor,
+    write_private,
+)
+from engine.iso8583.message import Message
+from engine.iso8583.translate import CASH, PURCHASE, REFUND
+from engine.money import CURRENCY_NUMERIC
+
+COUNTRY_NUMERIC: Final = {"IE": "372", "GB": "826", "US": "840"}
+"""DE19 of the acquirer's home markets; it is left out elsewhere."""
+
+_ENTRY_CODES: Final = {"contactless": "07", "chip": "05", "magstripe": "90", "manual": "01"}
+_CHANNEL_ENTRY_CODES: Final = {"ecommerce": "81", "moto": "01"}
+_NO_PIN: Final = "0"
+
+
+class Sale(msgspec.Struct, frozen=True, kw_only=True):
+    """One authorization as the terminal and the acquirer know it. Its secrets are plain text: never print
+    it."""
+
+    pan: str
+    expiry: str | None = None
+    """YYMM."""
+    amount_minor: int
+    currency: str
+    mcc: str
+    merchant_name: str
+    merchant_country: str
+    channel: Channel
+    city: str = ""
+    terminal_id: str = "TERM0001"
+    merchant_id: str = "MERCHANT0000001"
+    kind: Literal["purchase", "refund"] = "purchase"
+    entry_mode: Literal["contactless", "chip", "magstripe", "manual"] | None = None
+    mit: bool = False
+    partial_allowed: bool = False
+    partial_cap_minor: int | None = None
+    cvv2: str | None = None
+    auth_value: str | None = None
+    threeds_ref: str | None = None
+    scenario: str | None = None
+
+    def __repr__(self) -> str:
+        return "Sale(****)"
+
+
+class References(msgspec.Struct, frozen=True):
+    """How the acquirer names one message."""
+
+    acquirer_id: str
+    stan: str
+    sent_ms: int
+    network_txn_id: str | None = None
+
+    @property
+    def rrn(self) -> str:
+        """DE37."""
+        return retrieval_reference(self.sent_ms, self.stan)
+
+
+def authorization_request(sale: Sale, references: References) -> Message:
+    """The 0100 of ``sale``. Amounts that DE4 cannot carry and values that DE48 cannot are the codec's to
+    refuse."""
+    transmitted_at = transmission_time(references.sent_ms)
+    entry = _entry_code(sale)
+    fields: dict[int, str] = {
+        2: sale.pan,
+        3: f"{_processing_code(sale)}0000",
+        4: f"{sale.amount_minor:012d}",
+        7: transmitted_at,
+        11: references.stan,
+        12: transmitted_at[4:],
+        13: transmitted_at[:4],
+        18: sale.mcc,
+        22: f"{entry}{_NO_PIN}",
+        25: _condition_code(sale, entry),
+        32: references.acquirer_id,
+        37: references.rrn,
+        41: sale.terminal_id,
+        42: sale.merchant_id,
+        43: write_card_acceptor(CardAcceptor(sale.merchant_name, sale.city, sale.merchant_country)),
+        49: CURRENCY_NUMERIC.get(sale.currency, sale.currency),
+    }
+    if sale.expiry is not None:
+        fields[14] = sale.expiry
+    if sale.merchant_country in COUNTRY_NUMERIC:
+        fields[19] = COUNTRY_NUMERIC[sale.merchant_country]
+    tags = _private_tags(sale, references)
+    if tags:
+        fields[48] = write_private(tags)
+    return Message("0100", fields)
+
+
+def network_request(code: str, stan: str, sent_ms: int) -> Message:
+    """An 0800 with ``code`` in DE70."""
+    return Message("0800", {7: transmission_time(sent_ms), 11: stan, 70: code})
+
+
+def quoted_authorization_id(response: Message) -> str | None:
+    """The issuer's id of the authorization, as its response quotes it in DE48."""
+    return read_private(response.fields[48]).get(TAG_AUTHORIZATION_ID) if 48 in response.fields else None
+
+
+def _processing_code(sale: Sale) -> str:
+    if sale.kind == "refund":
+        return REFUND
+    return CASH if sale.channel == "atm" else PURCHASE
+
+
+def _entry_code(sale: Sale) -> str:
+    """First two digits of DE22; ``00`` leaves the entry mode open."""
+    if sale.mit:
+        return "10"
+    if sale.entry_mode is not None:
+        return _ENTRY_CODES[sale.entry_mode]
+    return _CHANNEL_ENTRY_CODES.get(sale.channel, "00")
+
+
+def _condition_code(sale: Sale, entry: str) -> str:
+    """DE25, chosen so that the channel can be read back where DE22 would suggest another one."""
+    if sale.channel in ("ecommerce", "moto"):
+        return "59" if sale.channel == "ecommerce" else "08"
+    return {"01": "71", "10": "05"}.get(entry, "00")
+
+
+def _private_tags(sale: Sale, references: References) -> dict[str, str]:
+    cap = "" if sale.partial_cap_minor is None else f"{sale.partial_cap_minor:012d}"
+    tags = {
+        TAG_CVV2: sale.cvv2,
+        TAG_AUTHENTICATION: sale.auth_value,
+        TAG_THREEDS_REFERENCE: sale.threeds_ref,
+        TAG_NETWORK_TXN_ID: references.network_txn_id,
+        TAG_MIT: "MIT" if sale.mit else None,
+        TAG_PARTIAL: cap if sale.partial_allowed else None,
+        TAG_SCENARIO: sale.scenario,
+    }
+    return {tag: value for tag, value in tags.items() if value is not None}

@@ -1,0 +1,71 @@
+"""Frames come out whole however the bytes arrive, and a bad length costs one answer, not the stream."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.iso8583.framing import BadFrame, FrameCutter, FrameSizeError, frame
+from engine.limits import FRAME_BYTES_MAX
+
+payloads = st.lists(st.binary(min_size=1, max_size=300), max_size=8)
+
+
+@given(payloads, st.data())
+def test_any_split_gives_the_same_frames(sent: list[bytes], data: st.DataObject) -> None:
+    stream = b"".join(frame(payload) for payload in sent)
+    cutter = FrameCutter()
+    received: list[bytes | BadFrame] = []
+    while stream:
+        size = data.draw(st.integers(1, len(stream)))
+        received += cutter.feed(stream[:size])
+        stream = stream[size:]
+    assert received == sent
+    assert not cutter.partial
+
+
+def test_one_byte_at_a_time() -> None:
+    cutter = FrameCutter()
+    stream = frame(b"x" * FRAME_BYTES_MAX) + frame(b"y")
+    frames = [cut for byte in stream for cut in cutter.feed(bytes([byte]))]
+    assert frames == [b"x" * FRAME_BYTES_MAX, b"y"]
+
+
+def test_partial_is_seen_from_the_first_byte_on() -> None:
+    cutter = FrameCutter()
+    seen = [(cutter.feed(received), cutter.partial) for received in (b"", b"\x00", b"\x02a", b"b")]
+    assert seen == [([], False), ([], True), ([], True), ([b"ab"], False)]
+
+
+def test_empty_frame_is_bad() -> None:
+    assert FrameCutter().feed(b"\x00\x00" + frame(b"ok")) == [BadFrame(0, b""), b"ok"]
+
+
+@pytest.mark.parametrize("step", [1, 7, 4096, 100_000])
+def test_oversized_frame_is_skipped_to_its_end(step: int) -> None:
+    announced = FRAME_BYTES_MAX + 904
+    body = bytes(index % 251 for index in range(announced))
+    stream = announced.to_bytes(2, "big") + body + frame(b"next")
+    cutter = FrameCutter()
+    frames = []
+    for at in range(0, len(stream), step):
+        frames += cutter.feed(stream[at : at + step])
+    assert frames == [BadFrame(announced, body[:FRAME_BYTES_MAX]), b"next"]
+    assert not cutter.partial
+
+
+def test_oversized_frame_in_progress_is_partial() -> None:
+    cutter = FrameCutter()
+    cutter.feed(b"\xff\xff" + b"x" * 60_000)
+    assert cutter.partial
+
+
+def test_bad_frame_does_not_show_its_content() -> None:
+    assert "4111" not in repr(BadFrame(5000, b"4111111111111111"))
+
+
+@pytest.mark.parametrize("size", [0, FRAME_BYTES_MAX + 1])
+def test_what_nobody_would_accept_is_not_framed(size: int) -> None:
+    with pytest.raises(FrameSizeError):
+        frame(b"x" * size)

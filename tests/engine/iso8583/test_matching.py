@@ -1,0 +1,51 @@
+"""Responses find their requests in any order; everything else finds nothing."""
+
+from __future__ import annotations
+
+from engine.iso8583.matching import Unanswered, matching_key
+from engine.iso8583.message import Message, as_repeat
+from engine.iso8583.respond import refusal
+
+
+def request(stan: int, mti: str = "0100") -> Message:
+    return Message(mti, {7: "1121103000", 11: f"{stan:06d}", 32: "424242", 37: f"632510{stan:06d}"})
+
+
+def test_answers_in_any_order() -> None:
+    waiting: Unanswered[object] = Unanswered()
+    requests = {stan: object() for stan in range(5)}
+    for stan, token in requests.items():
+        assert waiting.add(request(stan), token) is None
+    for stan in (3, 0, 4, 1, 2):
+        assert waiting.take(refusal(request(stan), "00")) is requests[stan]
+    assert len(waiting) == 0
+
+
+def test_a_second_answer_and_a_stranger_find_nothing() -> None:
+    waiting: Unanswered[str] = Unanswered()
+    waiting.add(request(1), "token")
+    assert waiting.take(refusal(request(2), "00")) is None
+    assert waiting.take(refusal(request(1), "00")) == "token"
+    assert waiting.take(refusal(request(1), "00")) is None
+
+
+def test_a_repeat_is_answered_as_its_original() -> None:
+    assert matching_key(request(1)) == matching_key(as_repeat(request(1)))
+    waiting: Unanswered[str] = Unanswered()
+    waiting.add(request(1), "first")
+    assert waiting.add(as_repeat(request(1)), "second") == "first"
+    assert waiting.take(refusal(as_repeat(request(1)), "00")) == "first"
+
+
+def test_a_reversal_with_its_originals_references_is_another_message() -> None:
+    assert matching_key(request(1)) != matching_key(request(1, "0400"))
+
+
+def test_forget_and_drain() -> None:
+    waiting: Unanswered[str] = Unanswered()
+    for stan in range(3):
+        waiting.add(request(stan), f"token {stan}")
+    waiting.forget(request(1))
+    waiting.forget(request(1))
+    assert list(waiting.drain()) == ["token 0", "token 2"]
+    assert len(waiting) == 0
