@@ -7,8 +7,10 @@ its checksum is kept, and a database that is newer than the code is refused rath
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
+import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -17,6 +19,8 @@ import asyncpg
 
 FOLDER: Final = Path(__file__).parent / "migrations"
 SERVER_VERSION_MIN: Final = 15
+CONNECT_SECONDS_MAX: Final = 10.0
+RETRY_SECONDS: Final = 0.2
 
 # "stanchion" in ASCII, cut to 63 bits: the same lock for every runner on one database.
 _LOCK: Final = int.from_bytes(b"stanchio", "big") >> 1
@@ -59,22 +63,35 @@ def load_migrations(folder: Path = FOLDER) -> list[Migration]:
     return migrations
 
 
-async def migrate(dsn: str, folder: Path = FOLDER) -> list[str]:
+async def migrate(dsn: str, folder: Path = FOLDER, *, patience_seconds: float = 0.0) -> list[str]:
     """Bring the database at ``dsn`` to this version; returns the names applied by this call.
+
+    A server that does not answer yet is asked again for ``patience_seconds``: machines often start all at
+    once.
 
     Raises MigrationError when the server is unsafe or too old, an applied file has changed, or a file fails.
     """
     migrations = load_migrations(folder)
-    try:
-        connection = await asyncpg.connect(dsn, timeout=30)
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as failure:
-        raise MigrationError(f"the database cannot be reached: {_one_line(failure)}") from None
+    connection = await _connect(dsn, patience_seconds)
     try:
         await check_server(connection)
         await _check_newer(connection, migrations)
         return [migration.name for migration in migrations if await _apply(connection, migration)]
     finally:
         await connection.close(timeout=10)
+
+
+async def _connect(dsn: str, patience_seconds: float) -> asyncpg.Connection[asyncpg.Record]:
+    deadline = time.monotonic() + patience_seconds
+    while True:
+        try:
+            return await asyncpg.connect(dsn, timeout=CONNECT_SECONDS_MAX)
+        except (OSError, TimeoutError, asyncpg.CannotConnectNowError) as failure:
+            if time.monotonic() > deadline:
+                raise MigrationError(f"the database cannot be reached: {_one_line(failure)}") from None
+        except (ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as failure:
+            raise MigrationError(f"the database refuses us: {_one_line(failure)}") from None
+        await asyncio.sleep(RETRY_SECONDS)
 
 
 async def check_server(connection: asyncpg.Connection[asyncpg.Record]) -> None:

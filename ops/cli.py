@@ -1,0 +1,138 @@
+"""The ``stanchion`` command. Every command takes ``--var DIR`` and speaks to the installation in that folder.
+
+An expected failure is one line on stderr and exit status 1; a traceback means a fault of ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import sys
+from dataclasses import asdict
+from importlib.metadata import version as package_version
+from pathlib import Path
+from typing import Annotated
+
+import asyncpg
+import typer
+
+from actors.settings import Settings, SettingsError, unknown_variables
+from actors.vault import Vault, VaultError
+from engine.scopes import SCOPES
+from ops.clients import ClientCredentials, ClientError, create_client
+from ops.embedded.process import ServerError
+from ops.installation import InstallationError, database
+from ops.migrate import MigrationError
+from ops.migrate import migrate as bring_up_to_date
+from ops.up import Supervisor, UpError
+from ops.up import up as run_installation
+
+EXPECTED_FAILURES = (
+    ClientError,
+    InstallationError,
+    MigrationError,
+    ServerError,
+    SettingsError,
+    UpError,
+    VaultError,
+)
+PORT_SETTINGS = ("api_port", "vision_port", "iso8583_port", "metrics_port")
+
+app = typer.Typer(
+    help="Stanchion: a card issuing platform. `stanchion up` starts everything on this machine.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+clients = typer.Typer(help="API clients of tenants.", no_args_is_help=True)
+app.add_typer(clients, name="clients")
+
+Var = Annotated[
+    Path | None, typer.Option("--var", metavar="DIR", help="State folder of the installation [default: var].")
+]
+
+
+def read_settings(var: Path | None, **overrides: object) -> Settings:
+    """The settings of this command: its options before the environment. Raises SettingsError."""
+    for name in unknown_variables(os.environ):
+        print(f"stanchion: {name} is not a setting; it is ignored", file=sys.stderr)
+    return Settings.load(**({"var_dir": var} if var is not None else {}), **overrides)
+
+
+@app.command()
+def up(
+    var: Var = None,
+    ports: Annotated[
+        str | None,
+        typer.Option(metavar="auto", help="`auto` picks free ports instead of the settings' ones."),
+    ] = None,
+    address: Annotated[
+        str | None, typer.Option(metavar="RAY", help="Join this Ray cluster instead of starting a local one.")
+    ] = None,
+) -> None:
+    """Start everything, and serve until Ctrl-C or SIGTERM."""
+    if ports not in (None, "auto"):
+        raise typer.BadParameter("the only choice is `auto`", param_hint="--ports")
+    overrides: dict[str, object] = dict.fromkeys(PORT_SETTINGS, 0) if ports == "auto" else {}
+    if address is not None:
+        overrides["ray_address"] = address
+    run_installation(read_settings(var, **overrides), _ray_supervisor)
+
+
+def _ray_supervisor(settings: Settings) -> Supervisor:
+    # Loading Ray takes a second that no other command, and no early refusal, should wait for.
+    from actors.cluster.supervisor import Supervisor as RaySupervisor
+
+    return RaySupervisor(settings)
+
+
+@app.command()
+def migrate(var: Var = None) -> None:
+    """Bring the database to this version of the code."""
+    with database(read_settings(var)) as dsn:
+        applied = asyncio.run(bring_up_to_date(dsn))
+    print("\n".join(f"applied {name}" for name in applied) or "nothing to apply")
+
+
+@clients.command()
+def create(
+    tenant: Annotated[str, typer.Option(help="Name of the tenant; made when it is new.")],
+    mode: Annotated[str, typer.Option(help="test or live.")],
+    role: Annotated[str, typer.Option(help="user or admin.")],
+    scope: Annotated[
+        list[str] | None, typer.Option(help=f"May be repeated; none = all of: {', '.join(SCOPES)}.")
+    ] = None,
+    var: Var = None,
+) -> None:
+    """Make an API client and print it as JSON, with its secret: the only time the secret is shown."""
+    settings = read_settings(var)
+    with database(settings) as dsn:
+        vault = Vault.from_settings(settings)
+
+        async def make() -> ClientCredentials:
+            await bring_up_to_date(dsn)
+            connection = await asyncpg.connect(dsn)
+            try:
+                return await create_client(
+                    connection, vault, tenant=tenant, mode=mode, role=role, scopes=tuple(scope or ())
+                )
+            finally:
+                await connection.close(timeout=10)
+
+        print(json.dumps(asdict(asyncio.run(make())), indent=2))
+
+
+@app.command()
+def version() -> None:
+    """Print the version of this installation's code."""
+    print(f"stanchion {package_version('stanchion')}")
+
+
+def main() -> None:
+    """Entry point of the ``stanchion`` script."""
+    try:
+        app()
+    except EXPECTED_FAILURES as failure:
+        print(f"stanchion: {failure}", file=sys.stderr)
+        raise SystemExit(1) from None

@@ -1,0 +1,145 @@
+"""Tenants and their API clients: made on the command line, never through the API (contract section 2).
+
+A secret leaves this module once, in the return value; the database keeps a keyed digest of it.
+"""
+
+from __future__ import annotations
+
+import base64
+import hmac
+import json
+import secrets
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import asyncpg
+
+from actors.ids import new_id
+from actors.vault import Vault
+from engine.scopes import MODES, ROLES, SCOPES, Mode, Role
+from ops.embedded.passwords import write_private
+
+SECRET_PURPOSE: Final = "client-secret"
+TENANT_NAME_CHARACTERS_MAX: Final = 100
+
+# What a fresh installation offers: two tenants that must never see each other, both roles, both modes.
+DEMO_CLIENTS: Final[tuple[tuple[str, Mode, Role], ...]] = (
+    ("demo", "test", "admin"),
+    ("demo", "test", "user"),
+    ("demo", "live", "admin"),
+    ("rival", "test", "admin"),
+)
+
+
+class ClientError(Exception):
+    """A client cannot be made as asked. The message is one line."""
+
+
+@dataclass(frozen=True)
+class ClientCredentials:
+    """A new client with its secret, in the form of ``run.json`` (contract section 12)."""
+
+    name: str
+    """The tenant's name."""
+    mode: str
+    client_id: str
+    client_secret: str
+    role: str
+    scopes: tuple[str, ...]
+
+
+async def create_client(
+    connection: asyncpg.Connection[asyncpg.Record],
+    vault: Vault,
+    *,
+    tenant: str,
+    mode: str,
+    role: str,
+    scopes: tuple[str, ...] = (),
+) -> ClientCredentials:
+    """Make a client of ``tenant``, and the tenant itself when it is new. No scopes = all. Raises
+    ClientError."""
+    _check(tenant, mode, role, scopes)
+    identifier = base64.urlsafe_b64encode(secrets.token_bytes(16)).rstrip(b"=").decode()
+    credentials = ClientCredentials(
+        name=tenant,
+        mode=mode,
+        client_id=f"cl_{mode}_{identifier}",
+        client_secret=f"sk_{secrets.token_urlsafe(32)}",
+        role=role,
+        scopes=tuple(scope for scope in SCOPES if not scopes or scope in scopes),
+    )
+    async with connection.transaction():
+        await connection.execute(
+            "INSERT INTO tenants (id, name) VALUES ($1, $2) ON CONFLICT (name) DO NOTHING", new_id(), tenant
+        )
+        await connection.execute(
+            "INSERT INTO clients (id, tenant_id, client_id, secret_digest, mode, role, scopes)"
+            " SELECT $1, tenants.id, $3, $4, $5, $6, $7 FROM tenants WHERE tenants.name = $2",
+            new_id(),
+            tenant,
+            credentials.client_id,
+            vault.digest(SECRET_PURPOSE, credentials.client_secret.encode()),
+            mode,
+            role,
+            list(credentials.scopes),
+        )
+    return credentials
+
+
+def _check(tenant: str, mode: str, role: str, scopes: tuple[str, ...]) -> None:
+    if not tenant.strip() or len(tenant) > TENANT_NAME_CHARACTERS_MAX or not tenant.isprintable():
+        raise ClientError(f"a tenant's name has 1 to {TENANT_NAME_CHARACTERS_MAX} printable characters")
+    if mode not in MODES:
+        raise ClientError(f"the mode is one of {', '.join(MODES)}")
+    if role not in ROLES:
+        raise ClientError(f"the role is one of {', '.join(ROLES)}")
+    unknown = sorted(set(scopes) - set(SCOPES))
+    if unknown:
+        raise ClientError(f"no such scope: {', '.join(unknown)}; known are {' '.join(SCOPES)}")
+
+
+async def ensure_demo_clients(dsn: str, vault: Vault, path: Path) -> list[ClientCredentials]:
+    """The demo clients of an installation: made on its first start, remembered in ``path`` with their
+    secrets.
+
+    They are made anew when the database does not know them (any more), so that what ``run.json`` says always
+    works. Raises ClientError when the database knows them under another master key.
+    """
+    connection = await asyncpg.connect(dsn)
+    try:
+        remembered = read_clients(path)
+        digests = await connection.fetch(
+            "SELECT client_id, secret_digest FROM clients WHERE client_id = ANY($1) AND revoked_at IS NULL",
+            [credentials.client_id for credentials in remembered],
+        )
+        if remembered and len(digests) == len(remembered):
+            _check_master_key(vault, remembered, {row["client_id"]: row["secret_digest"] for row in digests})
+            return remembered
+        made = [
+            await create_client(connection, vault, tenant=tenant, mode=mode, role=role)
+            for tenant, mode, role in DEMO_CLIENTS
+        ]
+    finally:
+        await connection.close(timeout=10)
+    write_private(path, json.dumps([asdict(credentials) for credentials in made], indent=2) + "\n")
+    return made
+
+
+def read_clients(path: Path) -> list[ClientCredentials]:
+    """The clients kept in ``path``; none when there is no such file."""
+    if not path.exists():
+        return []
+    return [
+        ClientCredentials(**kept | {"scopes": tuple(kept["scopes"])})
+        for kept in json.loads(path.read_bytes())
+    ]
+
+
+def _check_master_key(vault: Vault, remembered: list[ClientCredentials], digests: dict[str, bytes]) -> None:
+    """A wrong key would look like unknown cards and clients; better not to start at all."""
+    for credentials in remembered:
+        digest = vault.digest(SECRET_PURPOSE, credentials.client_secret.encode())
+        if not hmac.compare_digest(digest, digests[credentials.client_id]):
+            raise ClientError("the master key is not the one this database was filled with")

@@ -1,0 +1,99 @@
+"""The lifecycle that every embedded server shares: start, revive, stop; each safe to call twice."""
+
+from __future__ import annotations
+
+import signal
+import time
+from abc import ABC, abstractmethod
+from pathlib import Path
+from typing import ClassVar
+
+from ops.embedded.passwords import password_file
+from ops.embedded.ports import free_port
+from ops.embedded.process import START_SECONDS_MAX, ServerError, ServerProcess
+
+HOST = "127.0.0.1"
+
+
+class EmbeddedServer(ABC):
+    """One server under ``<var>/<name>``. Not safe to share between threads; the caller holds the
+    installation's lock."""
+
+    name: ClassVar[str]
+    """Names the folder, the log and the password file."""
+    stop_signals: ClassVar[tuple[signal.Signals, signal.Signals]]
+    """How to ask, and how to insist."""
+    too_early: ClassVar[tuple[str, ...]] = ("Address already in use",)
+    """Messages of a start that only came too early: what ended before still holds the memory or the port."""
+
+    def __init__(self, var_dir: Path) -> None:
+        self.data_dir = var_dir / self.name
+        self.log = var_dir / "log" / f"{self.name}.log"
+        self._password_path = var_dir / "keys" / f"{self.name}.password"
+        self._process: ServerProcess | None = None
+        self.port = 0
+
+    @property
+    @abstractmethod
+    def url(self) -> str:
+        """The server's address with its password; known once started, the same after a restart."""
+
+    @abstractmethod
+    def _prepare(self) -> None:
+        """Make and clean what the server needs before it is spawned."""
+
+    @abstractmethod
+    def _spawn(self) -> ServerProcess:
+        """Start the process."""
+
+    @abstractmethod
+    def _ready(self) -> bool:
+        """Whether the server does its work now."""
+
+    @property
+    def password(self) -> str:
+        """The server's password, made on first use."""
+        return password_file(self._password_path)
+
+    @property
+    def pid(self) -> int | None:
+        """Process id of the server while it runs."""
+        return self._process.pid if self._process is not None and self._process.running() else None
+
+    def running(self) -> bool:
+        """Whether the server process is there."""
+        return self.pid is not None
+
+    def start(self) -> str:
+        """Start the server and wait until it does its work; returns ``url``.
+
+        Raises ServerError with the server's last words when it does not come up.
+        """
+        if self.running():
+            return self.url
+        self.port = self.port or free_port(HOST)
+        deadline = time.monotonic() + START_SECONDS_MAX
+        self._prepare()
+        self._process = self._spawn()
+        while not self._process.wait_ready(self._ready):
+            words = self._process.output()
+            if not any(known in words for known in self.too_early) or time.monotonic() > deadline:
+                raise ServerError(f"the embedded {self.name} did not start: {self._process.last_words()}")
+            time.sleep(0.1)
+            self._process = self._spawn()
+        return self.url
+
+    def revive(self) -> bool:
+        """Spawn the server again if it ended without ``stop``; whether it did. Does not wait until it does
+        its work."""
+        if self._process is None or self._process.running():
+            return False
+        self._prepare()
+        self._process = self._spawn()
+        return True
+
+    def stop(self) -> None:
+        """End the server gently and wait until it is gone."""
+        if self._process is not None:
+            self._process.stop(*self.stop_signals)
+            self._process = None

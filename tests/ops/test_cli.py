@@ -1,0 +1,172 @@
+"""The ``stanchion`` command: one line for every expected failure, and clients that work."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import asyncpg
+import pytest
+
+from actors.settings import Settings
+from actors.vault import Vault
+from engine.scopes import SCOPES
+from ops.clients import DEMO_CLIENTS, SECRET_PURPOSE, ClientError, ensure_demo_clients
+
+ROOT = Path(__file__).parents[2]
+ENTRY = "from ops.cli import main; main()"
+
+Stanchion = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def stanchion(var_dir: Path) -> Stanchion:
+    """Run a command on the installation in ``var_dir``; keyword arguments are settings."""
+
+    def run(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
+        environment = {f"STANCHION_{name.upper()}": str(value) for name, value in settings.items()}
+        return subprocess.run(
+            [sys.executable, "-c", ENTRY, *arguments, "--var", str(var_dir)],
+            cwd=ROOT,
+            env=os.environ | environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("HOSTS", "none", "input should be a valid integer, unable to parse string as an integer"),
+        ("LOG_LEVEL", "loud", "input should be 'debug', 'info', 'warning' or 'error'"),
+        ("MASTER_KEY", "short", "key 1 must be 32 bytes in base64"),
+    ],
+)
+def test_a_broken_setting_stops_the_start(stanchion: Stanchion, name: str, value: str, message: str) -> None:
+    done = stanchion("up", **{name: value})
+    assert (done.returncode, done.stderr) == (1, f"stanchion: STANCHION_{name}: {message}\n")
+
+
+def test_a_taken_port_stops_the_start_before_anything_runs(stanchion: Stanchion, var_dir: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        done = stanchion("up", api_port=port, vision_port=0, iso8583_port=0, metrics_port=0)
+    assert done.returncode == 1
+    assert done.stderr == f"stanchion: port {port} is taken; set STANCHION_API_PORT, or use --ports auto\n"
+    assert not (var_dir / "postgres").exists()
+
+
+def test_a_misspelt_setting_is_pointed_out(stanchion: Stanchion, database_url: str) -> None:
+    done = stanchion("migrate", database_url=database_url, databse_url="x")
+    assert done.returncode == 0
+    assert done.stderr == "stanchion: STANCHION_DATABSE_URL is not a setting; it is ignored\n"
+    assert done.stdout == "nothing to apply\n"
+
+
+def test_an_unreachable_database_is_one_line_without_the_password(stanchion: Stanchion) -> None:
+    done = stanchion("migrate", database_url="postgresql://u:hidden@127.0.0.1:1/x")
+    assert done.returncode == 1
+    assert done.stderr.startswith("stanchion: the database cannot be reached: ")
+    assert done.stderr.count("\n") == 1
+    assert "hidden" not in done.stderr
+
+
+async def test_a_new_client_is_printed_once_and_kept_as_a_digest(
+    stanchion: Stanchion, database_url: str, vault: Vault
+) -> None:
+    options = (
+        "--tenant",
+        "acme",
+        "--mode",
+        "test",
+        "--role",
+        "user",
+        "--scope",
+        "cards:read",
+        "--scope",
+        "cards:write",
+    )
+    done = stanchion("clients", "create", *options, database_url=database_url)
+    assert (done.returncode, done.stderr) == (0, "")
+    client = json.loads(done.stdout)
+    assert (client["name"], client["mode"], client["role"]) == ("acme", "test", "user")
+    assert client["scopes"] == ["cards:read", "cards:write"]
+    assert client["client_id"].startswith("cl_test_")
+    assert len(client["client_id"]) == len("cl_test_") + 22
+    assert client["client_secret"].startswith("sk_")
+    connection = await asyncpg.connect(database_url)
+    row = await connection.fetchrow(
+        "SELECT clients.*, tenants.name FROM clients JOIN tenants ON tenants.id = tenant_id"
+        " WHERE client_id = $1",
+        client["client_id"],
+    )
+    await connection.close()
+    assert row is not None
+    assert row["secret_digest"] == vault.digest(SECRET_PURPOSE, client["client_secret"].encode())
+    assert (row["name"], row["mode"], row["role"], row["scopes"]) == (
+        "acme",
+        "test",
+        "user",
+        client["scopes"],
+    )
+    assert client["client_secret"] not in str(dict(row))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"--mode": "both"}, "the mode is one of test, live"),
+        ({"--role": "root"}, "the role is one of user, admin"),
+        ({"--scope": "cards:delete"}, "no such scope: cards:delete"),
+        ({"--tenant": " "}, "a tenant's name has 1 to 100 printable characters"),
+    ],
+)
+def test_a_client_that_cannot_be_is_refused(
+    stanchion: Stanchion, database_url: str, change: dict[str, str], message: str
+) -> None:
+    options = {"--tenant": "acme", "--mode": "test", "--role": "user"} | change
+    flags = [part for pair in options.items() for part in pair]
+    done = stanchion("clients", "create", *flags, database_url=database_url)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"stanchion: {message}")
+    assert done.stderr.count("\n") == 1
+
+
+def test_without_a_running_installation_the_database_is_started_for_the_command(stanchion: Stanchion) -> None:
+    first = stanchion("clients", "create", "--tenant", "acme", "--mode", "live", "--role", "admin")
+    assert (first.returncode, first.stderr) == (0, "")
+    assert json.loads(first.stdout)["scopes"] == list(SCOPES)
+    assert stanchion("migrate").stdout == "nothing to apply\n"
+
+
+async def test_demo_clients_are_made_once_for_a_database(
+    database_url: str, vault: Vault, tmp_path: Path
+) -> None:
+    path = tmp_path / "clients.json"
+    made = await ensure_demo_clients(database_url, vault, path)
+    assert [(client.name, client.mode, client.role) for client in made] == list(DEMO_CLIENTS)
+    assert path.stat().st_mode & 0o077 == 0
+    assert await ensure_demo_clients(database_url, vault, path) == made
+
+    connection = await asyncpg.connect(database_url)
+    await connection.execute("DELETE FROM clients WHERE client_id = $1", made[0].client_id)
+    await connection.close()
+    anew = await ensure_demo_clients(database_url, vault, path)
+    assert {client.client_id for client in anew}.isdisjoint(client.client_id for client in made)
+
+
+async def test_a_database_filled_under_another_master_key_is_refused(
+    database_url: str, vault: Vault, tmp_path: Path
+) -> None:
+    await ensure_demo_clients(database_url, vault, tmp_path / "clients.json")
+    stranger = Vault.from_settings(Settings.load(var_dir=tmp_path / "elsewhere"))
+    with pytest.raises(ClientError, match="the master key is not the one"):
+        await ensure_demo_clients(database_url, stranger, tmp_path / "clients.json")
