@@ -7,7 +7,8 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """``now_ms`` is wall time (milliseconds since the epoch); ``monotonic`` is seconds on a clock that never jumps."""
+    """``now_ms`` is wall time (milliseconds since the epoch); ``monotonic`` is seconds on a clock that
+    never jumps."""
 
     def now_ms(self) -> int: ...
 

@@ -1,4 +1,5 @@
-"""A funding account: what is posted, what is held, and the open holds. Cards may share one; they then share its shard."""
+"""A funding account: what is posted, what is held, and the open holds. Cards may share one; they then share
+its shard."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ NEVER_MS = 2**62
 
 
 class Account(msgspec.Struct, kw_only=True):
-    """``available = posted − held`` in minor units; ``version`` rises by 1 with each committed change of the balance."""
+    """``available = posted − held`` in minor units; ``version`` rises by 1 with each committed change of
+    the balance."""
 
     id: str
     tenant_id: str
@@ -55,7 +57,8 @@ def post(account: Account, amount_minor: int) -> None:
 
 
 def balance_view(account: Account | None, card_id: str, currency: str, now_ms: int) -> dict[str, Any]:
-    """The public balance of a card as of ``now_ms`` (contract, section 5); an unfunded card has zeros and a null account."""
+    """The public balance of a card as of ``now_ms`` (contract, section 5); an unfunded card has zeros and a
+    null account."""
     expired_minor = sum(hold.amount_minor for hold in account.expired_holds(now_ms)) if account else 0
     posted_minor = account.posted_minor if account else 0
     held_minor = account.held_minor - expired_minor if account else 0

@@ -21,7 +21,8 @@ TRANSITIONS: Final[dict[str, frozenset[str]]] = {
 
 
 class Card(msgspec.Struct, kw_only=True):
-    """One card in its owner's memory. ``seq`` is the number of its last journaled command; ``day_*`` count the approvals of ``day``."""
+    """One card in its owner's memory. ``seq`` is the number of its last journaled command; ``day_*`` count
+    the approvals of ``day``."""
 
     id: str
     tenant_id: str
@@ -56,7 +57,8 @@ def may_move(card: Card, state: str) -> bool:
 
 
 def card_view(card: Card) -> dict[str, Any]:
-    """The public representation (spec 2.5) without the cardholder's personal data, which owners do not keep."""
+    """The public representation (spec 2.5) without the cardholder's personal data, which owners do not
+    keep."""
     return {
         "id": card.id,
         "programme_id": card.programme_id,

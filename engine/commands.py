@@ -1,8 +1,10 @@
-"""What owners can be asked to do. Commands are imperative and immutable; their ids and keys are chosen by the caller.
+"""What owners can be asked to do. Commands are imperative and immutable; their ids and keys are chosen by
+the caller.
 
-``id`` is the root id of everything the command may create (``engine.ids.derive``); ``command_key`` (16 bytes) is the identity under which
-the command is executed at most once; ``fingerprint`` (16 bytes) tells an honest repeat from a different request under the same identity.
-Commands travel as msgpack between processes and rest as JSON in the journal.
+``id`` is the root id of everything the command may create (``engine.ids.derive``); ``command_key`` (16
+bytes) is the identity under which the command is executed at most once; ``fingerprint`` (16 bytes) tells an
+honest repeat from a different request under the same identity. Commands travel as msgpack between processes
+and rest as JSON in the journal.
 """
 
 from __future__ import annotations
@@ -121,6 +123,8 @@ class CreateProgramme(_Command, frozen=True, omit_defaults=True, kw_only=True, t
     """Create a programme; ``id`` is its id, ``config.version`` is 1."""
 
     config: ProgrammeConfig
+    decision_secret_sealed: bytes
+    """Signs the calls to the programme's decision endpoint; sealed in custody, shown once by the API."""
 
 
 class ChangeProgramme(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="change_programme"):

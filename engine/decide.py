@@ -1,7 +1,8 @@
 """The decision: ordered rules over a command and the state it meets.
 
-``authorize`` is total and pure. What it saw is stored beside what it decided, so anyone can run it again and compare the bytes. The
-rules stand in order of precedence; the first that fails names the reason, and nothing after it is evaluated.
+``authorize`` is total and pure. What it saw is stored beside what it decided, so anyone can run it again
+and compare the bytes. The rules stand in order of precedence; the first that fails names the reason, and
+nothing after it is evaluated.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from engine.ids import approval_code
 from engine.instant import DAY_MS, day_label
 from engine.limits import CVV2_FAILURES_PER_DAY
 from engine.programme import hold_expiry_days
-from engine.trace import Step, step_view
+from engine.trace import Step, step_view, verdict
 
 
 class Inputs(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """All that a decision may look at besides the command, as the owner held it at that moment. Amounts in minor units."""
+    """All that a decision may look at besides the command, as the owner held it at that moment. Amounts in
+    minor units."""
 
     now_ms: int
     card_seq: int
@@ -93,12 +95,16 @@ def authorize(command: Authorize, inputs: Inputs) -> Decision:
         risk_score=points,
         risk_action=risk.action(points),
         day=day,
-        hold_expires_ms=_hold_expiry(command, inputs) if approved_minor and command.kind == "purchase" else None,
+        hold_expires_ms=_hold_expiry(command, inputs)
+        if approved_minor and command.kind == "purchase"
+        else None,
         trace=tuple(trace),
     )
 
 
-def _purchase_rules(command: Authorize, inputs: Inputs, day: str, points: int, trace: list[Step]) -> str | None:
+def _purchase_rules(
+    command: Authorize, inputs: Inputs, day: str, points: int, trace: list[Step]
+) -> str | None:
     return (
         _card_rules(command, inputs, day, trace)
         or _currency_rule(command, inputs, trace)
@@ -110,32 +116,32 @@ def _purchase_rules(command: Authorize, inputs: Inputs, day: str, points: int, t
 
 def _refund_rules(command: Authorize, inputs: Inputs, trace: list[Step]) -> str | None:
     """A refund gives money back: it is allowed in any card state and meets no control."""
-    trace.append(Step("amount", "pass" if command.amount_minor > 0 else "fail", command.amount_minor, 1))
+    trace.append(Step("amount", verdict(command.amount_minor > 0), command.amount_minor, 1))
     if command.amount_minor <= 0:
         return "invalid_amount"
     reason = _currency_rule(command, inputs, trace)
     if reason:
         return reason
     funded = inputs.posted_minor is not None
-    trace.append(Step("funds", "pass" if funded else "fail", inputs.posted_minor))
+    trace.append(Step("funds", verdict(funded), inputs.posted_minor))
     return None if funded else "insufficient_funds"
 
 
 def _card_rules(command: Authorize, inputs: Inputs, day: str, trace: list[Step]) -> str | None:
     state = inputs.card_state
-    trace.append(Step("card_state", "pass" if state == "active" else "fail", state, "active"))
+    trace.append(Step("card_state", verdict(state == "active"), state, "active"))
     if state != "active":
         return f"card_{state}"
     expired = _month_ended(inputs)
     expiry = f"{inputs.exp_year:04d}-{inputs.exp_month:02d}"
-    trace.append(Step("card_expiry", "fail" if expired else "pass", day, expiry))
+    trace.append(Step("card_expiry", verdict(not expired), day, expiry))
     if expired:
         return "card_expired"
-    trace.append(Step("cardholder", "pass" if inputs.cardholder_active else "fail"))
+    trace.append(Step("cardholder", verdict(inputs.cardholder_active)))
     if not inputs.cardholder_active:
         return "cardholder_blocked"
     status = inputs.programme_status
-    trace.append(Step("programme", "pass" if status == "active" else "fail", status, "active"))
+    trace.append(Step("programme", verdict(status == "active"), status, "active"))
     if status != "active":
         return "programme_inactive"
     return _cvv2_rule(command, inputs, day, trace) or _authentication_rule(command, trace)
@@ -153,7 +159,7 @@ def _cvv2_rule(command: Authorize, inputs: Inputs, day: str, trace: list[Step]) 
         trace.append(Step("cvv2", "skip"))
         return None
     passed = command.cvv2 == "match" and failures < CVV2_FAILURES_PER_DAY
-    trace.append(Step("cvv2", "pass" if passed else "fail", failures, CVV2_FAILURES_PER_DAY))
+    trace.append(Step("cvv2", verdict(passed), failures, CVV2_FAILURES_PER_DAY))
     return None if passed else "cvv2_mismatch"
 
 
@@ -162,14 +168,14 @@ def _authentication_rule(command: Authorize, trace: list[Step]) -> str | None:
         trace.append(Step("authentication", "skip"))
         return None
     passed = command.authentication == "valid"
-    trace.append(Step("authentication", "pass" if passed else "fail", command.authentication, "valid"))
+    trace.append(Step("authentication", verdict(passed), command.authentication, "valid"))
     return None if passed else "authentication_failed"
 
 
 def _currency_rule(command: Authorize, inputs: Inputs, trace: list[Step]) -> str | None:
     """Numbers of different currencies are never compared, so this comes before every amount."""
     passed = command.currency == inputs.card_currency
-    trace.append(Step("currency", "pass" if passed else "fail", command.currency, inputs.card_currency))
+    trace.append(Step("currency", verdict(passed), command.currency, inputs.card_currency))
     return None if passed else "currency_not_supported"
 
 
@@ -195,7 +201,7 @@ def _control_rules(command: Authorize, inputs: Inputs, day: str, trace: list[Ste
 
 def _risk_rule(points: int, trace: list[Step]) -> str | None:
     blocked = points >= risk.BLOCK_FROM
-    trace.append(Step("risk", "fail" if blocked else "pass", points, risk.BLOCK_FROM))
+    trace.append(Step("risk", verdict(not blocked), points, risk.BLOCK_FROM))
     return "risk_blocked" if blocked else None
 
 
@@ -206,12 +212,13 @@ def _funds_rule(command: Authorize, inputs: Inputs, trace: list[Step]) -> str | 
         return None
     passed = _approved_minor(command, inputs) > 0
     available_minor = None if inputs.posted_minor is None else inputs.posted_minor - inputs.held_minor
-    trace.append(Step("funds", "pass" if passed else "fail", available_minor, command.amount_minor))
+    trace.append(Step("funds", verdict(passed), available_minor, command.amount_minor))
     return None if passed else "insufficient_funds"
 
 
 def _approved_minor(command: Authorize, inputs: Inputs) -> int:
-    """What can be approved: all of it, or, where the terminal takes part of it, the least of request, cap and funds."""
+    """What can be approved: all of it, or, where the terminal takes part of it, the least of request, cap
+    and funds."""
     requested_minor = command.amount_minor
     if command.kind == "refund" or requested_minor == 0:
         return requested_minor

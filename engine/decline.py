@@ -1,4 +1,5 @@
-"""Why an authorization was declined: a closed vocabulary in order of precedence, each with its ISO 8583 response code (DE39)."""
+"""Why an authorization was declined: a closed vocabulary in order of precedence, each with its ISO 8583
+response code (DE39)."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Ids carry their shard.
 
-An id is a UUIDv7 (RFC 9562) in canonical lower-case text whose last byte is the shard number, so any id routes without a lookup.
-Ids that belong to one command (its hold, its entries, its events) are *derived* from the command's id by flipping the byte before the
-shard: a replayed decision names the same things.
+An id is a UUIDv7 (RFC 9562) in canonical lower-case text whose last byte is the shard number, so any id
+routes without a lookup. Ids that belong to one command (its hold, its entries, its events) are *derived*
+from the command's id by flipping the byte before the shard: a replayed decision names the same things.
 """
 
 from __future__ import annotations
@@ -47,6 +47,7 @@ def is_id(text: str) -> bool:
 
 
 def approval_code(authorization_id: str) -> str:
-    """ISO 8583 DE38: six letters or digits taken from the id's random bits, so a replay gives the same code."""
+    """ISO 8583 DE38: six letters or digits taken from the id's random bits, so a replay gives the same
+    code."""
     bits = int(authorization_id[24:32], 16)
     return "".join(_BASE32[(bits >> shift) & 31] for shift in (0, 5, 10, 15, 20, 25))

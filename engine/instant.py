@@ -1,7 +1,8 @@
 """Instants and days.
 
-An instant is integer milliseconds since the Unix epoch. A *day label* (``YYYY-MM-DD``) names a day in a programme's time zone; days with
-a clock change have 23 or 25 hours, which is why the label and not a duration decides.
+An instant is integer milliseconds since the Unix epoch. A *day label* (``YYYY-MM-DD``) names a day in a
+programme's time zone; days with a clock change have 23 or 25 hours, which is why the label and not a
+duration decides.
 """
 
 from __future__ import annotations
@@ -55,7 +56,7 @@ def _quarter_hour_label(quarter: int, zone_name: str) -> str:
 def day_label(at_ms: int, zone_name: str) -> str:
     """The day in ``zone_name`` that contains ``at_ms``.
 
-    Every zone's offset since 1970 is a whole number of quarter hours in force, so midnights fall on quarter hours and the label of the
-    quarter is the label of the instant.
+    Every zone's offset since 1970 is a whole number of quarter hours in force, so midnights fall on quarter
+    hours and the label of the quarter is the label of the instant.
     """
     return _quarter_hour_label(at_ms // 900_000, zone_name)

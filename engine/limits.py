@@ -91,10 +91,30 @@ FRAME_RECEIPT_SECONDS: Final = 10
 EDGE_CONNECTIONS_MAX: Final = 1_024
 EDGE_IN_FLIGHT_MAX: Final = 4_096
 """Requests of one connection being decided; beyond it reading pauses."""
+EDGE_WRITE_BUFFER_BYTES: Final = 256 * 1024
+"""Answers waiting for a peer to read them; beyond it nothing more is read from that peer, and one that
+stays deaf is cut."""
+PAN_CACHE_MAX: Final = 100_000
+"""Cards whose number one edge remembers, about 40 MB; others cost a look-up that is shared with their
+neighbours."""
+LOOKUP_BATCH_MAX: Final = 512
+"""Keys in one look-up."""
+NETWORK_TIMEOUT_MS: Final = 5_000
+"""How long an acquirer waits for an answer before it takes it for lost."""
+NETWORK_LATE_SECONDS: Final = 60
+"""How long the simulated network still notes an answer that came too late."""
+ECHO_SECONDS: Final = 30
+"""A session that has heard nothing for this long asks whether the other side is there."""
+RECONNECT_SECONDS_MIN: Final = 0.05
+RECONNECT_SECONDS_MAX: Final = 2.0
+"""Pauses between attempts of a session to connect, doubling from the one to the other."""
+SIMULATION_BATCH_MAX: Final = 512
+"""Simulation rows in one statement."""
 STAN_BLOCK: Final = 1_000
 """STANs taken from the database at once; unused ones are skipped after a restart."""
 
 assert BACKLOG_RESUME < BACKLOG_WAIT < BACKLOG_REFUSE
 assert COMMIT_BATCH_MAX <= BACKLOG_RESUME
 assert COMMIT_TIMEOUT_MS < AUTHORIZATION_DEADLINE_MS < REST_DEADLINE_MS
+assert AUTHORIZATION_DEADLINE_MS < NETWORK_TIMEOUT_MS < NETWORK_LATE_SECONDS * 1000
 assert WIRE_AMOUNT_MINOR_MAX < AMOUNT_MINOR_MAX < 2**63

@@ -1,8 +1,8 @@
 """Amounts and currencies.
 
-Inside, an amount is an ``int`` of minor units whose name ends in ``_minor``; at the API's edge it is a decimal string
-(contract: grammar ``(0|[1-9][0-9]{0,15})(\\.[0-9]{1,2})?``, ASCII only). ``Decimal`` is avoided on purpose: it would accept NaN,
-exponents and foreign digits.
+Inside, an amount is an ``int`` of minor units whose name ends in ``_minor``; at the API's edge it is a
+decimal string (contract: grammar ``(0|[1-9][0-9]{0,15})(\\.[0-9]{1,2})?``, ASCII only). ``Decimal`` is
+avoided on purpose: it would accept NaN, exponents and foreign digits.
 """
 
 from __future__ import annotations

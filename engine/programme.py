@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
-from engine.limits import DECISION_TIMEOUT_MS_DEFAULT, HOLD_EXPIRY_DAYS_DEFAULT, HOLD_EXPIRY_DAYS_TRAVEL
 from engine.instant import to_text
+from engine.limits import DECISION_TIMEOUT_MS_DEFAULT, HOLD_EXPIRY_DAYS_DEFAULT, HOLD_EXPIRY_DAYS_TRAVEL
 
 TRAVEL_MCCS = frozenset(
     {str(mcc) for mcc in range(3351, 3501)}
@@ -25,7 +25,8 @@ TRANSITIONS: dict[str, frozenset[str]] = {
 
 
 class ProgrammeConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """One version of a programme. ``version`` starts at 1 and rises by exactly 1 with each committed change."""
+    """One version of a programme. ``version`` starts at 1 and rises by exactly 1 with each committed
+    change."""
 
     id: str
     tenant_id: str

@@ -8,7 +8,8 @@ import msgspec
 
 
 class Claim(msgspec.Struct, frozen=True):
-    """An ``Idempotency-Key`` as the owner sees it: keyed digests of its scope and of the canonical request body (32 bytes each)."""
+    """An ``Idempotency-Key`` as the owner sees it: keyed digests of its scope and of the canonical request
+    body (32 bytes each)."""
 
     key_digest: bytes
     fingerprint: bytes
@@ -39,7 +40,8 @@ class Done(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="reply", t
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="reply", tag="problem"):
-    """A REST command was refused for a reason of the domain; nothing has changed. ``slug`` names the problem page."""
+    """A REST command was refused for a reason of the domain; nothing has changed. ``slug`` names the
+    problem page."""
 
     status: int
     slug: str
@@ -50,8 +52,9 @@ Reason = Literal["deadline", "overloaded", "unavailable", "not_owner", "faulty",
 
 
 class NotExecuted(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="reply", tag="not_executed"):
-    """The command has certainly had no effect (``deadline``, ``overloaded``, ``not_owner``, ``key_reused``), or cannot be said to have
-    had one yet (``unavailable``: ask again by the same command key), or made its owner fail (``faulty``)."""
+    """The command has certainly had no effect (``deadline``, ``overloaded``, ``not_owner``,
+    ``key_reused``), or cannot be said to have had one yet (``unavailable``: ask again by the same command
+    key), or made its owner fail (``faulty``)."""
 
     reason: Reason
 
@@ -60,5 +63,6 @@ Reply = Answer | Done | Problem | NotExecuted
 
 
 def body_bytes(body: dict[str, Any]) -> bytes:
-    """The exact JSON bytes of a response body: what the API sends and what an idempotency row keeps for replays."""
+    """The exact JSON bytes of a response body: what the API sends and what an idempotency row keeps for
+    replays."""
     return msgspec.json.encode(body)

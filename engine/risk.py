@@ -13,7 +13,35 @@ from engine.money import HOME_COUNTRY
 HIGH_RISK_MCCS: Final = frozenset({"4829", "5967", "6051", "6211", "7273", "7801", "7802", "7995"})
 """Money transfer, adult content, quasi-cash, securities, dating, lotteries and betting."""
 EUROPE: Final = frozenset(
-    "AT BE BG CY CZ DE DK EE ES FI FR GR HR HU IE IT LT LU LV MT NL PL PT RO SE SI SK".split()
+    [
+        "AT",
+        "BE",
+        "BG",
+        "CY",
+        "CZ",
+        "DE",
+        "DK",
+        "EE",
+        "ES",
+        "FI",
+        "FR",
+        "GR",
+        "HR",
+        "HU",
+        "IE",
+        "IT",
+        "LT",
+        "LU",
+        "LV",
+        "MT",
+        "NL",
+        "PL",
+        "PT",
+        "RO",
+        "SE",
+        "SI",
+        "SK",
+    ]
 )
 HIGH_AMOUNT_MINOR: Final = 500_000
 REVIEW_FROM: Final = 50

@@ -1,4 +1,5 @@
-"""Simulated spends: what a caller asks of the simulated network and what it gets back at once (spec 2.7, 3.4)."""
+"""Simulated spends: what a caller asks of the simulated network and what it gets back at once (spec 2.7,
+3.4)."""
 
 from __future__ import annotations
 
@@ -8,7 +9,9 @@ import msgspec
 
 from engine.commands import Channel
 
-Scenario = Literal["partial_approval", "force_stip_timeout", "delegated_timeout", "cvv2_presented", "cavv_presented"]
+Scenario = Literal[
+    "partial_approval", "force_stip_timeout", "delegated_timeout", "cvv2_presented", "cavv_presented"
+]
 Operation = Literal["spend", "increment", "reversal", "clearing"]
 
 
@@ -39,7 +42,8 @@ class SpendRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
 
 
 class Acceptance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The simulation is recorded. ``stan`` and ``rrn`` are both null when it was refused before any message was built."""
+    """The simulation is recorded. ``stan`` and ``rrn`` are both null when it was refused before any message
+    was built."""
 
     simulation_id: str
     accepted_ms: int

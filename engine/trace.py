@@ -23,6 +23,11 @@ class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
     limit: str | int | None = None
 
 
+def verdict(passed: bool) -> Outcome:
+    """``pass`` or ``fail``."""
+    return "pass" if passed else "fail"
+
+
 def step_view(step: Step) -> dict[str, Any]:
     """The public representation of a step."""
     amounts = step.rule in AMOUNT_RULES

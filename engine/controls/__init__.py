@@ -1,6 +1,7 @@
 """The nine card controls: one file for each subject, one ``check`` for each control.
 
-A control is a tagged value; ``check`` is total and returns the trace step of its rule. Several controls of one kind must all pass.
+A control is a tagged value; ``check`` is total and returns the trace step of its rule. Several controls of
+one kind must all pass.
 """
 
 from __future__ import annotations
@@ -48,7 +49,8 @@ def in_precedence(controls: tuple[Control, ...]) -> tuple[Control, ...]:
 
 
 def control_view(control: Control) -> dict[str, Any]:
-    """The public representation (spec 2.3): ``kind`` and ``values``, ``amount`` (a decimal string) or ``count``."""
+    """The public representation (spec 2.3): ``kind`` and ``values``, ``amount`` (a decimal string) or
+    ``count``."""
     kind: str = control.__struct_config__.tag  # type: ignore[assignment]
     if isinstance(control, PerTxnCap | PerDayAmountCap):
         return {"kind": kind, "amount": format_minor(control.amount_minor)}

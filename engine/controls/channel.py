@@ -1,4 +1,5 @@
-"""``channel_allow`` and ``channel_deny``: how the card was used (``pos``, ``ecommerce``, ``atm``, ``moto``)."""
+"""``channel_allow`` and ``channel_deny``: how the card was used (``pos``, ``ecommerce``, ``atm``,
+``moto``)."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from typing import ClassVar
 import msgspec
 
 from engine.controls.facts import Facts
-from engine.trace import Step
+from engine.trace import Step, verdict
 
 
 class ChannelAllow(msgspec.Struct, frozen=True, tag_field="kind", tag="channel_allow"):
@@ -17,8 +18,8 @@ class ChannelAllow(msgspec.Struct, frozen=True, tag_field="kind", tag="channel_a
     reason: ClassVar[str] = "channel_not_allowed"
 
     def check(self, facts: Facts) -> Step:
-        outcome = "pass" if facts.channel in self.values else "fail"
-        return Step("channel_allow", outcome, facts.channel)
+        passed = facts.channel in self.values
+        return Step("channel_allow", verdict(passed), facts.channel)
 
 
 class ChannelDeny(msgspec.Struct, frozen=True, tag_field="kind", tag="channel_deny"):
@@ -28,5 +29,5 @@ class ChannelDeny(msgspec.Struct, frozen=True, tag_field="kind", tag="channel_de
     reason: ClassVar[str] = "channel_not_allowed"
 
     def check(self, facts: Facts) -> Step:
-        outcome = "fail" if facts.channel in self.values else "pass"
-        return Step("channel_deny", outcome, facts.channel)
+        passed = facts.channel not in self.values
+        return Step("channel_deny", verdict(passed), facts.channel)

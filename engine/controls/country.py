@@ -7,7 +7,7 @@ from typing import ClassVar
 import msgspec
 
 from engine.controls.facts import Facts
-from engine.trace import Step
+from engine.trace import Step, verdict
 
 
 class CountryAllow(msgspec.Struct, frozen=True, tag_field="kind", tag="country_allow"):
@@ -17,8 +17,8 @@ class CountryAllow(msgspec.Struct, frozen=True, tag_field="kind", tag="country_a
     reason: ClassVar[str] = "country_not_allowed"
 
     def check(self, facts: Facts) -> Step:
-        outcome = "pass" if facts.country in self.values else "fail"
-        return Step("country_allow", outcome, facts.country)
+        passed = facts.country in self.values
+        return Step("country_allow", verdict(passed), facts.country)
 
 
 class CountryDeny(msgspec.Struct, frozen=True, tag_field="kind", tag="country_deny"):
@@ -28,5 +28,5 @@ class CountryDeny(msgspec.Struct, frozen=True, tag_field="kind", tag="country_de
     reason: ClassVar[str] = "country_not_allowed"
 
     def check(self, facts: Facts) -> Step:
-        outcome = "fail" if facts.country in self.values else "pass"
-        return Step("country_deny", outcome, facts.country)
+        passed = facts.country not in self.values
+        return Step("country_deny", verdict(passed), facts.country)

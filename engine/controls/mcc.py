@@ -7,7 +7,7 @@ from typing import ClassVar
 import msgspec
 
 from engine.controls.facts import Facts
-from engine.trace import Step
+from engine.trace import Step, verdict
 
 
 class MccAllow(msgspec.Struct, frozen=True, tag_field="kind", tag="mcc_allow"):
@@ -17,8 +17,8 @@ class MccAllow(msgspec.Struct, frozen=True, tag_field="kind", tag="mcc_allow"):
     reason: ClassVar[str] = "mcc_not_allowed"
 
     def check(self, facts: Facts) -> Step:
-        outcome = "pass" if facts.mcc in self.values else "fail"
-        return Step("mcc_allow", outcome, facts.mcc)
+        passed = facts.mcc in self.values
+        return Step("mcc_allow", verdict(passed), facts.mcc)
 
 
 class MccDeny(msgspec.Struct, frozen=True, tag_field="kind", tag="mcc_deny"):
@@ -28,5 +28,5 @@ class MccDeny(msgspec.Struct, frozen=True, tag_field="kind", tag="mcc_deny"):
     reason: ClassVar[str] = "mcc_not_allowed"
 
     def check(self, facts: Facts) -> Step:
-        outcome = "fail" if facts.mcc in self.values else "pass"
-        return Step("mcc_deny", outcome, facts.mcc)
+        passed = facts.mcc not in self.values
+        return Step("mcc_deny", verdict(passed), facts.mcc)

@@ -7,7 +7,7 @@ from typing import ClassVar
 import msgspec
 
 from engine.controls.facts import Facts
-from engine.trace import Step
+from engine.trace import Step, verdict
 
 
 class PerDayCap(msgspec.Struct, frozen=True, tag_field="kind", tag="per_day_cap"):
@@ -17,5 +17,5 @@ class PerDayCap(msgspec.Struct, frozen=True, tag_field="kind", tag="per_day_cap"
     reason: ClassVar[str] = "per_day_count_exceeded"
 
     def check(self, facts: Facts) -> Step:
-        outcome = "pass" if facts.day_count < self.count else "fail"
-        return Step("per_day_cap", outcome, facts.day_count, self.count)
+        passed = facts.day_count < self.count
+        return Step("per_day_cap", verdict(passed), facts.day_count, self.count)

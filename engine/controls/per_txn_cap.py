@@ -7,7 +7,7 @@ from typing import ClassVar
 import msgspec
 
 from engine.controls.facts import Facts
-from engine.trace import Step
+from engine.trace import Step, verdict
 
 
 class PerTxnCap(msgspec.Struct, frozen=True, tag_field="kind", tag="per_txn_cap"):
@@ -17,5 +17,5 @@ class PerTxnCap(msgspec.Struct, frozen=True, tag_field="kind", tag="per_txn_cap"
     reason: ClassVar[str] = "per_txn_cap_exceeded"
 
     def check(self, facts: Facts) -> Step:
-        outcome = "pass" if facts.amount_minor <= self.amount_minor else "fail"
-        return Step("per_txn_cap", outcome, facts.amount_minor, self.amount_minor)
+        passed = facts.amount_minor <= self.amount_minor
+        return Step("per_txn_cap", verdict(passed), facts.amount_minor, self.amount_minor)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.decline import APPROVED_PARTIALLY, DUPLICATE_CONFLICT, RESPONSE_CODES
+from engine.decline import APPROVED, APPROVED_PARTIALLY, DUPLICATE_CONFLICT, RESPONSE_CODES, VERIFIED
 from engine.iso8583.elements import (
     ORIGINAL_AMOUNT,
     TAG_AUTHORIZATION_ID,
@@ -77,6 +77,11 @@ def reply_code(reply: Reply) -> str:
     if reply.reason == "key_reused":
         return DUPLICATE_CONFLICT
     return DEADLINE_EXCEEDED
+
+
+def approves(response_code: str) -> bool:
+    """Whether DE39 says that the merchant may go on: in full, in part, or after a verification."""
+    return response_code in (APPROVED, APPROVED_PARTIALLY, VERIFIED)
 
 
 def malformed(read: Message | None) -> Message | None:

@@ -1,0 +1,1 @@
+"""Card actors: one card and its funding account in memory, the only writer of its state."""

@@ -1,0 +1,245 @@
+"""Which cards are active in a host, and how the others become so.
+
+Cold cards are read in batches, one read in flight, so a thousand commands for a thousand cold cards cost a
+few round trips and a thousand commands for one cold card cost one (single flight). The least recently used
+cards are passivated when there are too many; a card with undurable changes never is. A read that began
+before the host dropped state is thrown away and repeated: it may be older than the commit that was lost.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable
+from itertools import islice
+from typing import Literal
+
+import msgspec
+
+from actors.journal.contract import Activated, Journal, ProgrammeRecord, Stored, UnknownOutcomeError
+from engine.account import Account
+from engine.card import Card
+from engine.commands import ChangeProgramme, Command, CreateCard, CreateProgramme
+from engine.ids import shard_of
+from engine.limits import ACTIVE_CARDS_MAX
+from engine.programme import ProgrammeConfig
+
+RETRY_SECONDS = 0.05
+
+
+class CardActor(msgspec.Struct):
+    """An active card. ``undurable`` counts its commands whose commit is still to come."""
+
+    card: Card
+    account: Account | None
+    undurable: int = 0
+
+
+class ActiveAccount(msgspec.Struct):
+    """An account in memory and how many active cards use it."""
+
+    account: Account
+    users: int = 0
+
+
+class Need(msgspec.Struct, frozen=True):
+    """One thing that a command cannot be decided without."""
+
+    kind: Literal["card", "account", "programme"]
+    id: str
+
+
+class Wanted(msgspec.Struct):
+    """What the next read has to bring."""
+
+    cards: set[str] = msgspec.field(default_factory=set)
+    accounts: set[str] = msgspec.field(default_factory=set)
+    programmes: set[str] = msgspec.field(default_factory=set)
+
+    def add(self, need: Need) -> None:
+        """Want one thing more."""
+        ids = {"card": self.cards, "account": self.accounts, "programme": self.programmes}[need.kind]
+        ids.add(need.id)
+
+    def add_all(self, other: Wanted) -> None:
+        """Want all that ``other`` wants."""
+        self.cards |= other.cards
+        self.accounts |= other.accounts
+        self.programmes |= other.programmes
+
+    def ids(self) -> list[str]:
+        """Everything that is wanted; empty when nothing is."""
+        return [*self.cards, *self.accounts, *self.programmes]
+
+
+class Activation:
+    """The active cards, accounts and programmes of one host.
+
+    ``on_loaded`` is called after each read with the ids that it brought or found to be absent; ``configs``
+    are the snapshots of all programmes whose cards are here, ``programmes`` the records of the programmes
+    owned here.
+    """
+
+    def __init__(
+        self,
+        journal: Journal,
+        on_loaded: Callable[[Wanted], None],
+        remember: Callable[[dict[bytes, Stored]], None],
+        active_max: int = ACTIVE_CARDS_MAX,
+    ) -> None:
+        self._journal = journal
+        self._on_loaded = on_loaded
+        self._remember = remember
+        self._active_max = active_max
+        self._wanted = Wanted()
+        self._generation = 0
+        self._paused = False
+        self._task: asyncio.Task[None] | None = None
+        self.cards: dict[str, CardActor] = {}
+        self.accounts: dict[str, ActiveAccount] = {}
+        self.programmes: dict[str, ProgrammeRecord] = {}
+        self.configs: dict[str, ProgrammeConfig] = {}
+
+    def card(self, card_id: str) -> CardActor | None:
+        """The active card, marked as just used."""
+        actor = self.cards.pop(card_id, None)
+        if actor is not None:
+            self.cards[card_id] = actor
+        return actor
+
+    def need(self, command: Command) -> Need | None:
+        """What ``command`` lacks first, or ``None`` when it can be decided now."""
+        if isinstance(command, CreateProgramme):
+            return None
+        if isinstance(command, ChangeProgramme):
+            return (
+                None if command.programme_id in self.programmes else Need("programme", command.programme_id)
+            )
+        if not isinstance(command, CreateCard):
+            return None if command.card_id in self.cards else Need("card", command.card_id)
+        if command.programme_id not in self.configs:
+            return Need("programme", command.programme_id)
+        if command.account_id is None or command.opens_account or command.account_id in self.accounts:
+            return None
+        return Need("account", command.account_id)
+
+    def want(self, need: Need) -> None:
+        """Have something read soon; asking twice reads once."""
+        self._wanted.add(need)
+        self._start_reading()
+
+    async def fetch(self, need: Need) -> None:
+        """Read one thing now, outside the batches; for recovery, while they are paused."""
+        wanted = Wanted()
+        wanted.add(need)
+        self._install(wanted, *await self._read(wanted))
+
+    def admit(self, card: Card, account: Account | None) -> CardActor:
+        """Make a card active, with the account that is already in memory if there is one."""
+        if account is not None:
+            active = self.accounts.setdefault(account.id, ActiveAccount(account))
+            active.users += 1
+            account = active.account
+        actor = CardActor(card, account)
+        self.cards[card.id] = actor
+        self._passivate_some()
+        return actor
+
+    def learn(self, config: ProgrammeConfig) -> None:
+        """Keep a programme's snapshot unless a newer one is here."""
+        known = self.configs.get(config.id)
+        if known is None or known.version < config.version:
+            self.configs[config.id] = config
+
+    def drop_cards(self, card_ids: Iterable[str]) -> None:
+        """Forget cards, their accounts and every other card of those accounts: what they hold in memory may
+        not be true."""
+        doomed = set(card_ids)
+        accounts = {actor.card.account_id for id_ in doomed if (actor := self.cards.get(id_))} - {None}
+        sharing = {id_ for id_, actor in self.cards.items() if actor.card.account_id in accounts}
+        for id_ in doomed | sharing:
+            self.cards.pop(id_, None)
+        for account_id in accounts:
+            self.accounts.pop(account_id or "", None)
+
+    def drop_shards(self, shards: Collection[int]) -> None:
+        """Forget everything of ``shards``, also what a read under way brings: they come or go."""
+        self._generation += 1
+        for state in (self.cards, self.accounts, self.programmes):
+            for id_ in [id_ for id_ in state if shard_of(id_) in shards]:
+                del state[id_]
+
+    def pause(self) -> None:
+        """Read nothing more, and throw away what a read under way brings."""
+        self._paused = True
+        self._generation += 1
+
+    def resume(self) -> None:
+        """Read again, including what was wanted meanwhile."""
+        self._paused = False
+        self._start_reading()
+
+    def _start_reading(self) -> None:
+        if self._wanted.ids() and not self._paused and (self._task is None or self._task.done()):
+            self._task = asyncio.create_task(self._read_wanted(), name="activation")
+
+    async def _read_wanted(self) -> None:
+        while self._wanted.ids() and not self._paused:
+            wanted, self._wanted = self._wanted, Wanted()
+            generation = self._generation
+            try:
+                read = await self._read(wanted)
+            except UnknownOutcomeError:
+                await asyncio.sleep(RETRY_SECONDS)
+                self._wanted.add_all(wanted)
+                continue
+            if generation != self._generation:
+                self._wanted.add_all(wanted)
+                continue
+            self._install(wanted, *read)
+            self._on_loaded(wanted)
+
+    async def _read(self, wanted: Wanted) -> tuple[Activated, dict[str, Account], dict[str, ProgrammeRecord]]:
+        loaded = await self._journal.load_cards(wanted.cards) if wanted.cards else Activated({}, {}, {})
+        accounts = await self._journal.load_accounts(wanted.accounts) if wanted.accounts else {}
+        programmes = wanted.programmes | {
+            card.programme_id for card in loaded.cards.values() if card.programme_id not in self.configs
+        }
+        records = await self._journal.load_programmes(programmes) if programmes else {}
+        return loaded, accounts, records
+
+    def _install(
+        self,
+        wanted: Wanted,
+        loaded: Activated,
+        accounts: dict[str, Account],
+        records: dict[str, ProgrammeRecord],
+    ) -> None:
+        """Keep what was read, unless something newer is in memory."""
+        for id_, record in records.items():
+            self.learn(record.config)
+            if id_ in wanted.programmes:
+                self.programmes.setdefault(id_, record)
+        for account in accounts.values():
+            self.accounts.setdefault(account.id, ActiveAccount(account))
+        self._remember(loaded.answers)
+        for card in loaded.cards.values():
+            if card.id not in self.cards:
+                self.admit(card, loaded.accounts.get(card.account_id or ""))
+
+    def _passivate_some(self) -> None:
+        """Forget durable cards, oldest use first, down to the limit; dictionaries keep the order of use."""
+        surplus = len(self.cards) - self._active_max
+        if surplus <= 0:
+            return
+        idle = islice((actor for actor in self.cards.values() if not actor.undurable), surplus)
+        for actor in list(idle):
+            del self.cards[actor.card.id]
+            if actor.account is not None:
+                self._leave(actor.account.id)
+
+    def _leave(self, account_id: str) -> None:
+        active = self.accounts.get(account_id)
+        if active is not None:
+            active.users -= 1
+            if active.users <= 0:
+                del self.accounts[account_id]

@@ -1,0 +1,65 @@
+"""What a host remembers of commands it has executed, so that a repeated message gets the stored answer
+without a look-up.
+
+Memory is only the fast path: the journal's unique command key is what makes a second execution impossible.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from actors.journal.contract import Stored
+from engine.commands import Authorize, Command
+from engine.decline import DUPLICATE_CONFLICT
+from engine.limits import RECENT_ANSWERS_MAX
+from engine.replies import Answer, Done, NotExecuted, Reply
+
+_decode = msgspec.json.Decoder(Reply).decode
+
+
+class RecentAnswers:
+    """Replies by command key, the oldest forgotten first."""
+
+    def __init__(self, size: int = RECENT_ANSWERS_MAX) -> None:
+        self._size = size
+        self._known: dict[bytes, tuple[bytes | None, Reply]] = {}
+
+    def remember(self, command_key: bytes, fingerprint: bytes | None, reply: Reply) -> None:
+        """Keep a durable reply."""
+        self._known[command_key] = (fingerprint, reply)
+        if len(self._known) > self._size:
+            del self._known[next(iter(self._known))]
+
+    def remember_stored(self, answers: dict[bytes, Stored]) -> None:
+        """Keep replies read back from the journal."""
+        for command_key, stored in answers.items():
+            self.remember(command_key, stored.fingerprint, _decode(stored.reply))
+
+    def repeat(self, command: Command) -> Reply | None:
+        """The reply for a command that has been executed before, if it is remembered."""
+        known = self._known.get(command.command_key)
+        return None if known is None else reply_again(command, *known)
+
+
+def fingerprint_of(command: Command) -> bytes | None:
+    """What an honest repeat of ``command`` shares with it; REST commands have keys of their own instead."""
+    return command.fingerprint if isinstance(command, Authorize) else None
+
+
+def reply_again(command: Command, fingerprint: bytes | None, reply: Reply) -> Reply:
+    """The stored reply, marked as such, or 94 when the same wire identity came with other content (wire
+    case 2)."""
+    if fingerprint != fingerprint_of(command):
+        authorization_id = reply.authorization_id if isinstance(reply, Answer) else ""
+        return Answer(DUPLICATE_CONFLICT, authorization_id, replayed=True)
+    if isinstance(reply, Answer | Done):
+        return msgspec.structs.replace(reply, replayed=True)
+    return reply
+
+
+def reply_from_journal(command: Command, stored: Stored) -> Reply:
+    """The same for a reply in the journal's JSON."""
+    return reply_again(command, stored.fingerprint, _decode(stored.reply))
+
+
+KEY_REUSED = NotExecuted("key_reused")

@@ -1,0 +1,1 @@
+"""Durability: what owners decided becomes rows by group commit, fenced by epochs."""

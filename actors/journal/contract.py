@@ -1,0 +1,157 @@
+"""What a journal is: the one way by which owners' state becomes durable.
+
+Two journals keep this contract and one conformance suite (``tests/actors/journal``) holds them equal:
+PostgreSQL, and a twin in memory for simulations. Errors:
+
+    JournalError
+    ├── StaleEpochError      another host owns one of the shards: this host must end at once
+    ├── RejectedError        the journal refused the batch and nothing of it happened
+    │   ├── DuplicateError   a command key or an idempotency key is already there
+    │   └── BehindError      memory was behind the rows it wanted to change
+    └── UnknownOutcomeError         nobody can say whether the batch happened: take new epochs, then look
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any, Protocol
+
+import msgspec
+
+from engine.account import Account
+from engine.card import Card
+from engine.programme import ProgrammeConfig
+
+
+class JournalError(Exception):
+    """The batch was not made durable as far as is known."""
+
+
+class StaleEpochError(JournalError):
+    """Another host has taken a shard that the batch writes."""
+
+
+class RejectedError(JournalError):
+    """The journal refused the batch; nothing of it happened."""
+
+
+class DuplicateError(RejectedError):
+    """A command key or an idempotency key of the batch is already in the journal."""
+
+
+class BehindError(RejectedError):
+    """A row was not at the version from which memory had moved on."""
+
+
+class UnknownOutcomeError(JournalError):
+    """The connection failed in mid-commit or the journal cannot be reached."""
+
+
+class Stored(msgspec.Struct, frozen=True, gc=False):
+    """What the journal keeps of an executed command: enough to answer it again."""
+
+    fingerprint: bytes | None
+    reply: bytes
+    """JSON of the ``engine.replies.Reply``."""
+
+
+class StoredResponse(msgspec.Struct, frozen=True, gc=False):
+    """An idempotency row; ``sealed`` is the response body in the vault's keeping."""
+
+    fingerprint: bytes
+    status: int
+    sealed: bytes
+
+
+class Activated(msgspec.Struct, frozen=True):
+    """Owners' state read back: what a batch of cold cards needs."""
+
+    cards: dict[str, Card]
+    accounts: dict[str, Account]
+    answers: dict[bytes, Stored]
+    """The newest commands of those cards by command key."""
+
+
+class ProgrammeRecord(msgspec.Struct, frozen=True):
+    """A programme as its owner needs it: the newest configuration and the ``seq`` of its last journaled
+    command."""
+
+    config: ProgrammeConfig
+    seq: int
+
+
+class Rows:
+    """The rows that a batch writes, as tuples in the column order of their tables (``ops/migrations``).
+
+    Rows that a batch changes more than once are kept once, with the oldest ``before`` and the newest
+    values. Instants are milliseconds.
+    """
+
+    def __init__(self) -> None:
+        self.shards: dict[int, int] = {}
+        self.journal: list[tuple[Any, ...]] = []
+        self.usage: dict[str, tuple[Any, ...]] = {}
+        self.usage_before: dict[str, int] = {}
+        self.accounts: dict[str, tuple[Any, ...]] = {}
+        self.accounts_before: dict[str, int] = {}
+        self.holds: list[tuple[Any, ...]] = []
+        self.closed_holds: list[tuple[Any, ...]] = []
+        self.transactions: list[tuple[Any, ...]] = []
+        self.changed_transactions: dict[str, tuple[Any, ...]] = {}
+        self.entries: list[tuple[Any, ...]] = []
+        self.events: list[tuple[Any, ...]] = []
+        self.idempotency: list[tuple[Any, ...]] = []
+        self.cards: dict[str, tuple[Any, ...]] = {}
+        self.programmes: dict[str, tuple[Any, ...]] = {}
+
+    def use(self, row: tuple[Any, ...], seq_before: int) -> None:
+        """A card's counters after a command; ``row`` begins with the card's id."""
+        self.usage[row[0]] = row
+        self.usage_before.setdefault(row[0], seq_before)
+
+    def balance(self, row: tuple[Any, ...], version_before: int) -> None:
+        """An account after a command; ``row`` begins with the account's id."""
+        self.accounts[row[0]] = row
+        self.accounts_before.setdefault(row[0], version_before)
+
+
+class Journal(Protocol):
+    """All methods raise ``UnknownOutcomeError`` while the journal cannot be reached."""
+
+    async def register(self, host: str) -> None:
+        """Make ``host``'s incarnation known, once, before it takes shards."""
+
+    async def take(self, shards: Collection[int]) -> dict[int, int]:
+        """Become the owner of ``shards``; returns their new epochs. Only state loaded after this call
+        counts."""
+
+    async def renew(self, shards: Collection[int]) -> dict[int, int]:
+        """New epochs for shards this host still owns, so that no commit of an older epoch can follow;
+        ``StaleEpochError`` otherwise."""
+
+    async def release(self, shards: Collection[int]) -> None:
+        """Give ``shards`` up; nothing of theirs may be in flight."""
+
+    async def commit(self, rows: Rows) -> None:
+        """Make ``rows`` durable in one transaction, or raise."""
+
+    async def load_cards(self, card_ids: Iterable[str]) -> Activated:
+        """Cards with their accounts and open holds; unknown ids are absent."""
+
+    async def load_accounts(self, account_ids: Iterable[str]) -> dict[str, Account]:
+        """Accounts with their open holds; unknown ids are absent."""
+
+    async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, ProgrammeRecord]:
+        """Programmes; unknown ids are absent."""
+
+    async def find(self, command_keys: Iterable[bytes]) -> Mapping[bytes, Stored]:
+        """Executed commands by key; absent keys were not executed."""
+
+    async def find_responses(self, key_digests: Iterable[bytes]) -> Mapping[bytes, StoredResponse]:
+        """Stored responses of idempotency keys that have not expired."""
+
+    async def reset(self) -> None:
+        """Cut all connections without waiting for them; the next call connects anew."""
+
+    async def close(self) -> None:
+        """Give up all connections; calling it twice is harmless."""

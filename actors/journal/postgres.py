@@ -1,0 +1,228 @@
+"""The journal in PostgreSQL: one connection that commits, a small pool that reads.
+
+A commit is one call of ``commit_batch`` (migration 0002): one round trip, one transaction. A connection
+that failed is terminated, never awaited: closing a connection to a frozen server can take forever.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Collection, Iterable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+
+import asyncpg
+import msgspec
+
+from actors.journal.contract import (
+    Activated,
+    BehindError,
+    DuplicateError,
+    ProgrammeRecord,
+    RejectedError,
+    Rows,
+    StaleEpochError,
+    Stored,
+    StoredResponse,
+    UnknownOutcomeError,
+)
+from engine.account import Account, place_hold
+from engine.card import Card
+from engine.controls import Control
+from engine.hold import Hold
+from engine.limits import ACTIVATION_ANSWERS, COMMIT_TIMEOUT_MS
+from engine.programme import ProgrammeConfig
+
+READERS: Final = 2
+"""Connections for activation and look-ups: a slow read must not hold up a commit."""
+CONNECT_SECONDS: Final = 2.0
+
+_SQL: Final = {path.stem: path.read_text() for path in (Path(__file__).parent / "sql").glob("*.sql")}
+_SESSION: Final = {
+    "jit": "off",
+    # The commit's plans must stay nested loops over primary keys, however small the tables were when they
+    # were first planned.
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_seqscan": "off",
+    "plan_cache_mode": "force_generic_plan",
+    # A backend whose client is gone or frozen must let go of its locks.
+    "idle_in_transaction_session_timeout": "5s",
+    "application_name": "stanchion-host",
+}
+_POSTGRES_EPOCH_MS: Final = 946_684_800_000
+_CONNECTION_FAILURES: Final = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.PostgresSystemError,
+)
+_controls = msgspec.json.Decoder(tuple[Control, ...])
+_config = msgspec.json.Decoder(ProgrammeConfig)
+
+
+class PostgresJournal:
+    """See ``actors.journal.contract.Journal``. Not shared between hosts: ``incarnation`` names the one host
+    that writes through it."""
+
+    def __init__(self, dsn: str, incarnation: str) -> None:
+        self._dsn = dsn
+        self._incarnation = incarnation
+        self._writer: asyncpg.Connection[Any] | None = None
+        self._readers: asyncio.LifoQueue[asyncpg.Connection[Any] | None] = _empty_pool()
+
+    async def register(self, host: str) -> None:
+        await self._write("register_host", host)
+
+    async def take(self, shards: Collection[int]) -> dict[int, int]:
+        rows = await self._write("take_shards", self._incarnation, sorted(shards))
+        return {row[0]: row[1] for row in rows}
+
+    async def renew(self, shards: Collection[int]) -> dict[int, int]:
+        rows = await self._write("renew_shards", self._incarnation, sorted(shards))
+        return {row[0]: row[1] for row in rows}
+
+    async def release(self, shards: Collection[int]) -> None:
+        await self._write("release_shards", self._incarnation, sorted(shards))
+
+    async def commit(self, rows: Rows) -> None:
+        await self._write(
+            "commit_batch",
+            self._incarnation,
+            list(rows.shards),
+            list(rows.shards.values()),
+            rows.journal,
+            list(rows.usage.values()),
+            list(rows.usage_before.values()),
+            list(rows.accounts.values()),
+            list(rows.accounts_before.values()),
+            rows.holds,
+            rows.closed_holds,
+            rows.transactions,
+            list(rows.changed_transactions.values()),
+            rows.entries,
+            rows.events,
+            rows.idempotency,
+            list(rows.cards.values()),
+            list(rows.programmes.values()),
+        )
+
+    async def load_cards(self, card_ids: Iterable[str]) -> Activated:
+        ids = list(card_ids)
+        cards = {row["id"]: _card(row) for row in await self._read("load_cards", ids)}
+        accounts = await self.load_accounts({card.account_id for card in cards.values() if card.account_id})
+        answers = await self._read("load_answers", list(cards), ACTIVATION_ANSWERS)
+        return Activated(cards, accounts, _stored(answers))
+
+    async def load_accounts(self, account_ids: Iterable[str]) -> dict[str, Account]:
+        ids = list(account_ids)
+        if not ids:
+            return {}
+        accounts = {row["id"]: Account(**row) for row in await self._read("load_accounts", ids)}
+        for account in accounts.values():
+            account.held_minor = 0
+        for row in await self._read("load_open_holds", ids):
+            hold = Hold(row["id"], row["card_id"], row["amount_minor"], row["expires_ms"])
+            place_hold(accounts[row["account_id"]], hold)
+        return accounts
+
+    async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, ProgrammeRecord]:
+        rows = await self._read("load_programmes", list(programme_ids))
+        return {row["id"]: ProgrammeRecord(_config.decode(row["config"]), row["seq"]) for row in rows}
+
+    async def find(self, command_keys: Iterable[bytes]) -> dict[bytes, Stored]:
+        return _stored(await self._read("find_commands", list(command_keys)))
+
+    async def find_responses(self, key_digests: Iterable[bytes]) -> dict[bytes, StoredResponse]:
+        rows = await self._read("find_responses", list(key_digests))
+        return {
+            row["key_digest"]: StoredResponse(row["fingerprint"], row["status"], row["body"]) for row in rows
+        }
+
+    async def reset(self) -> None:
+        if self._writer is not None:
+            self._writer.terminate()
+            self._writer = None
+        readers, self._readers = self._readers, _empty_pool()
+        while not readers.empty():
+            connection = readers.get_nowait()
+            if connection is not None:
+                connection.terminate()
+
+    async def close(self) -> None:
+        await self.reset()
+
+    async def _write(self, statement: str, *arguments: Any) -> list[Any]:
+        try:
+            async with asyncio.timeout(COMMIT_TIMEOUT_MS / 1000):
+                if self._writer is None or self._writer.is_closed():
+                    self._writer = await self._connect()
+                return await self._writer.fetch(_SQL[statement], *arguments)
+        except _CONNECTION_FAILURES as failure:
+            await self.reset()
+            raise UnknownOutcomeError(f"{statement}: {type(failure).__name__}") from None
+        except asyncpg.PostgresError as failure:
+            raise _refusal(failure) from None
+
+    async def _read(self, statement: str, *arguments: Any) -> list[Any]:
+        async with self._reader() as connection:
+            return await connection.fetch(_SQL[statement], *arguments)
+
+    @asynccontextmanager
+    async def _reader(self) -> AsyncIterator[asyncpg.Connection[Any]]:
+        """A reading connection, given back afterwards, or terminated when it failed."""
+        readers = self._readers
+        connection = await readers.get()
+        try:
+            async with asyncio.timeout(COMMIT_TIMEOUT_MS / 1000):
+                if connection is None or connection.is_closed():
+                    connection = await self._connect()
+                yield connection
+        except _CONNECTION_FAILURES as failure:
+            if connection is not None:
+                connection.terminate()
+            connection = None
+            raise UnknownOutcomeError(f"read: {type(failure).__name__}") from None
+        finally:
+            readers.put_nowait(connection)
+
+    async def _connect(self) -> asyncpg.Connection[Any]:
+        connection = await asyncpg.connect(self._dsn, timeout=CONNECT_SECONDS, server_settings=_SESSION)
+        await connection.set_type_codec(
+            "timestamptz",
+            schema="pg_catalog",
+            format="tuple",
+            encoder=lambda at_ms: ((at_ms - _POSTGRES_EPOCH_MS) * 1000,),
+            decoder=lambda micros: micros[0] // 1000 + _POSTGRES_EPOCH_MS,
+        )
+        return connection
+
+
+def _empty_pool() -> asyncio.LifoQueue[asyncpg.Connection[Any] | None]:
+    pool: asyncio.LifoQueue[asyncpg.Connection[Any] | None] = asyncio.LifoQueue()
+    for _ in range(READERS):
+        pool.put_nowait(None)
+    return pool
+
+
+def _refusal(failure: asyncpg.PostgresError) -> RejectedError | StaleEpochError:
+    """The contract's error for one of PostgreSQL's, without its text: that can hold row values."""
+    if failure.sqlstate == "ST001":
+        return StaleEpochError()
+    if failure.sqlstate == "ST002":
+        return BehindError()
+    if isinstance(failure, asyncpg.UniqueViolationError):
+        return DuplicateError(failure.constraint_name or "")
+    return RejectedError(f"SQLSTATE {failure.sqlstate}")
+
+
+def _stored(rows: list[Any]) -> dict[bytes, Stored]:
+    return {row["command_key"]: Stored(row["fingerprint"], row["reply"].encode()) for row in rows}
+
+
+def _card(row: Any) -> Card:
+    return Card(**{**row, "controls": _controls.decode(row["controls"])})

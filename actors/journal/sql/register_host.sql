@@ -1,0 +1,1 @@
+INSERT INTO hosts (incarnation) VALUES ($1) ON CONFLICT DO NOTHING

@@ -1,0 +1,1 @@
+SELECT release_shards($1, $2)

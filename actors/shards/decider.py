@@ -1,0 +1,118 @@
+"""The synchronous stretch: a command meets the state in memory, state moves on, rows are added to the
+batch.
+
+Everything the command needs is in memory, and nothing here awaits: that is what makes decisions on one card
+serial without a lock.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from actors.cards import rows as card_rows
+from actors.cards.activation import Activation, CardActor
+from actors.journal.contract import ProgrammeRecord, Rows
+from actors.programmes import rows as programme_rows
+from actors.shards.pending import Pending
+from actors.vault import Vault
+from engine import execute, govern
+from engine.account import Account
+from engine.commands import CardCommand, ChangeProgramme, CreateCard, CreateProgramme, ProgrammeCommand
+from engine.ids import shard_of
+from engine.replies import Done, body_bytes
+
+
+class Decider:
+    """Decides for one host; ``epochs`` is the host's own, always current, map of shard to epoch."""
+
+    def __init__(self, activation: Activation, epochs: dict[int, int], vault: Vault) -> None:
+        self._activation = activation
+        self._epochs = epochs
+        self._vault = vault
+        self.decided = 0
+        """Commands decided since the start, for metrics."""
+
+    def decide(self, pending: Pending, rows: Rows, now_ms: int) -> None:
+        """Give ``pending`` its reply and ``rows`` what has to be durable before that reply may leave."""
+        command = pending.command
+        if isinstance(command, CreateProgramme | ChangeProgramme):
+            self._govern(pending, command, rows, now_ms)
+        elif isinstance(command, CreateCard):
+            self._issue(pending, command, rows, now_ms)
+        else:
+            actor = self._activation.card(command.card_id)
+            assert actor is not None, "prefetch brings the card"
+            self._execute(pending, actor, command, rows, now_ms)
+        self._claim(pending, rows, now_ms)
+        self.decided += 1
+
+    def _execute(
+        self, pending: Pending, actor: CardActor, command: CardCommand, rows: Rows, now_ms: int
+    ) -> None:
+        programme = self._activation.configs[actor.card.programme_id]
+        executed = execute.execute(command, actor.card, actor.account, programme, now_ms)
+        self._write(pending, actor, executed, rows, now_ms)
+
+    def _issue(self, pending: Pending, command: CreateCard, rows: Rows, now_ms: int) -> None:
+        card = execute.card_of(command, now_ms)
+        account = self._funding_account(command)
+        executed = execute.issue(command, card, account)
+        if executed.journaled:
+            self._write(pending, self._activation.admit(card, account), executed, rows, now_ms)
+        else:
+            pending.reply = executed.reply
+
+    def _funding_account(self, command: CreateCard) -> Account | None:
+        if command.account_id is None:
+            return None
+        if not command.opens_account:
+            return self._activation.accounts[command.account_id].account
+        return Account(
+            id=command.account_id,
+            tenant_id=command.tenant_id,
+            live=command.live,
+            programme_id=command.programme_id,
+            currency=command.currency,
+        )
+
+    def _write(
+        self, pending: Pending, actor: CardActor, executed: execute.Executed, rows: Rows, now_ms: int
+    ) -> None:
+        """Add the rows of a journaled command; a refusal or a reading only waits for the commits it was
+        judged upon."""
+        pending.reply = executed.reply
+        pending.actor = actor
+        actor.undurable += 1
+        if executed.journaled:
+            command = cast(CardCommand, pending.command)
+            epoch = self._fence(rows, actor.card.id)
+            card_rows.write_command(rows, command, actor.card, actor.account, executed, epoch, now_ms)
+
+    def _govern(self, pending: Pending, command: ProgrammeCommand, rows: Rows, now_ms: int) -> None:
+        records = self._activation.programmes
+        if isinstance(command, CreateProgramme):
+            seq, governed = 0, govern.create(command, now_ms)
+        else:
+            record = records[command.programme_id]
+            seq, governed = record.seq, govern.change(command, record.config, now_ms)
+        pending.reply = governed.reply
+        pending.config = governed.config
+        if governed.config is not None:
+            after = records[governed.config.id] = ProgrammeRecord(governed.config, seq + 1)
+            programme_rows.write_command(
+                rows, command, after, governed, self._fence(rows, governed.config.id), now_ms
+            )
+
+    def _fence(self, rows: Rows, id_: str) -> int:
+        """Have the commit check that the shard of ``id_`` is still ours; returns the epoch."""
+        shard = shard_of(id_)
+        epoch = rows.shards[shard] = self._epochs[shard]
+        return epoch
+
+    def _claim(self, pending: Pending, rows: Rows, now_ms: int) -> None:
+        """Commit the idempotency key with the effect; refusals are the API's to remember."""
+        claim, reply = pending.submission.claim, pending.reply
+        if claim is not None and isinstance(reply, Done):
+            body = body_bytes(reply.body | (pending.submission.presentation or {}))
+            sealed = self._vault.seal("idempotency", body, claim.key_digest)
+            rows.idempotency.append((claim.key_digest, claim.fingerprint, reply.status, sealed, now_ms))

@@ -1,0 +1,276 @@
+"""A shard host: many shards, one event loop, one group committer.
+
+A command passes through four steps. *Admit*: is it mine, was it executed before, is there time left?
+*Prefetch*: wait until its card or programme is in memory. *Decide*: one synchronous stretch that moves
+tentative state on and adds rows to the open batch. *Commit*: the reply leaves when its batch is durable.
+Nothing is awaited between reading state and deciding on it.
+
+The host is a plain object: ``actors.cluster`` puts it into a Ray actor, tests and simulations run it in a
+loop of their own.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection
+
+import msgspec
+
+from actors.cards.activation import Activation, Wanted
+from actors.cards.answers import KEY_REUSED, RecentAnswers, fingerprint_of, reply_again
+from actors.clock import Clock
+from actors.journal.contract import Journal, JournalError, Rows, StoredResponse
+from actors.journal.group_commit import Batch, GroupCommitter
+from actors.shards.decider import Decider
+from actors.shards.pending import Pending, present
+from actors.shards.recovery import Recovery
+from actors.submission import Submission
+from actors.vault import Vault
+from engine import execute, govern
+from engine.commands import Authorize, ChangeProgramme, Command, CreateCard, CreateProgramme, target_of
+from engine.decline import RESPONSE_CODES
+from engine.ids import shard_of
+from engine.limits import BACKLOG_REFUSE
+from engine.programme import ProgrammeConfig
+from engine.replies import Answer, Done, NotExecuted, Problem, Reply
+
+Publish = Callable[[ProgrammeConfig], Awaitable[None]]
+
+
+class ShardHost:
+    """See the module.
+
+    ``publish`` tells every host about a programme's new version and returns when all have it; ``fenced`` is
+    called when another host owns a shard of this one: the process must end at once.
+    """
+
+    def __init__(
+        self, journal: Journal, vault: Vault, clock: Clock, publish: Publish, fenced: Callable[[], None]
+    ) -> None:
+        self._journal = journal
+        self._vault = vault
+        self._clock = clock
+        self._publish = publish
+        self._answers = RecentAnswers()
+        self.epochs: dict[int, int] = {}
+        self.activation = Activation(journal, self._on_loaded, self._answers.remember_stored)
+        self.decider = Decider(self.activation, self.epochs, vault)
+        self.committer: GroupCommitter[Pending] = GroupCommitter(journal, self._on_commit, self._on_failure)
+        self._recovery = Recovery(self, journal, fenced)
+        self._in_flight: dict[bytes, Pending] = {}
+        self._claims: dict[bytes, Pending] = {}
+        self._cold: dict[str, list[Pending]] = {}
+        self._held_back: list[Pending] | None = None
+        self._announcements: set[asyncio.Task[None]] = set()
+
+    # --- ownership ----------------------------------------------------------------------------------------
+    # ---------------------------
+
+    def start(self) -> None:
+        """Begin committing; the host owns nothing yet."""
+        self.committer.start()
+
+    async def stop(self) -> None:
+        """Finish what is under way and stop; callers of anything later hear that it was not executed."""
+        self.epochs.clear()
+        await self.committer.drained()
+        await self.committer.stop()
+        await self._journal.close()
+
+    async def take(self, shards: Collection[int]) -> None:
+        """Own ``shards`` from now on. Their state is read only after their new epochs are durable."""
+        epochs = await self._journal.take(shards)
+        self.activation.drop_shards(epochs)
+        self.epochs.update(epochs)
+
+    async def release(self, shards: Collection[int]) -> None:
+        """Give ``shards`` up: refuse new commands, finish the old ones, then let go."""
+        for shard in shards:
+            self.epochs.pop(shard, None)
+        await self.committer.drained()
+        self.activation.drop_shards(shards)
+        await self._journal.release(shards)
+
+    def programme_changed(self, config: ProgrammeConfig) -> None:
+        """A programme has a new version; decisions from now on see it."""
+        self.activation.learn(config)
+
+    # --- the way in ---------------------------------------------------------------------------------------
+    # ---------------------------
+
+    async def execute(self, submissions: list[Submission]) -> list[Reply]:
+        """Execute a batch; each reply is durable or says that nothing happened. Replies stand in the order
+        of ``submissions``."""
+        if len(self._in_flight) + len(submissions) > BACKLOG_REFUSE:
+            return [NotExecuted("overloaded")] * len(submissions)
+        now = self._clock.monotonic()
+        await self.committer.room()
+        loop = asyncio.get_running_loop()
+        waiting = [
+            self._enter(Pending(each, now + each.remaining_ms / 1000, loop.create_future()))
+            for each in submissions
+        ]
+        return [await each for each in waiting]
+
+    def _enter(self, pending: Pending) -> Awaitable[Reply]:
+        """Take one command in, unless it is here already; returns what its caller waits for."""
+        command = pending.command
+        repeated = self._answers.repeat(command)
+        if repeated is not None:
+            self.answer_executed(pending, repeated)
+            return pending.done
+        first = self._in_flight.get(command.command_key)
+        if first is not None:
+            return self._follow(pending, first)
+        claim = pending.submission.claim
+        if claim is not None:
+            holder = self._claims.setdefault(claim.key_digest, pending)
+            if holder is not pending:
+                return self._follow_claim(pending, holder)
+        self._in_flight[command.command_key] = pending
+        self._admit(pending)
+        return pending.done
+
+    async def _follow(self, pending: Pending, first: Pending) -> Reply:
+        """The same command is being executed: both callers get the one answer (wire case 3)."""
+        reply = await asyncio.shield(first.done)
+        if isinstance(reply, NotExecuted):
+            return reply
+        return reply_again(pending.command, fingerprint_of(first.command), reply)
+
+    async def _follow_claim(self, pending: Pending, holder: Pending) -> Reply:
+        """Another request with the same idempotency key is being executed."""
+        mine, theirs = pending.submission.claim, holder.submission.claim
+        if mine is None or theirs is None or mine.fingerprint != theirs.fingerprint:
+            return KEY_REUSED
+        reply = await asyncio.shield(holder.done)
+        return msgspec.structs.replace(reply, replayed=True) if isinstance(reply, Done) else reply
+
+    def _admit(self, pending: Pending) -> None:
+        """Decide the command now, or have it wait for its card, or refuse it."""
+        if self._held_back is not None:
+            self._held_back.append(pending)
+        elif shard_of(target_of(pending.command)) not in self.epochs:
+            self.resolve(pending, NotExecuted("not_owner"))
+        elif self._clock.monotonic() > pending.deadline:
+            self.resolve(pending, NotExecuted("deadline"))
+        elif self._prefetched(pending):
+            self.decider.decide(pending, self.committer.add(pending), self._clock.now_ms())
+
+    def _prefetched(self, pending: Pending) -> bool:
+        """Whether all that the command needs is in memory; if not, it is fetched and the command admitted
+        again."""
+        need = self.activation.need(pending.command)
+        if need is None:
+            return True
+        self._cold.setdefault(need.id, []).append(pending)
+        self.activation.want(need)
+        return False
+
+    def _on_loaded(self, wanted: Wanted) -> None:
+        """Admit whoever waited; what is still not in memory does not exist."""
+        for id_ in wanted.ids():
+            for pending in self._cold.pop(id_, ()):
+                need = self.activation.need(pending.command)
+                if need is not None and need.id == id_:
+                    self.resolve(pending, absent_reply(pending.command))
+                else:
+                    self._admit(pending)
+
+    # --- commit -------------------------------------------------------------------------------------------
+    # ---------------------------
+
+    def _on_commit(self, batch: Batch[Pending]) -> None:
+        for pending in batch.pending:
+            self.confirm(pending)
+
+    async def _on_failure(self, failed: list[Batch[Pending]], failure: JournalError) -> None:
+        await self._recovery.recover([pending for batch in failed for pending in batch.pending], failure)
+
+    def confirm(self, pending: Pending) -> None:
+        """The command's commit has happened: its reply may leave."""
+        reply = pending.reply
+        assert reply is not None, "decided commands have replies"
+        if pending.actor is not None:
+            pending.actor.undurable -= 1
+        if isinstance(reply, Answer | Done):
+            self._answers.remember(pending.command.command_key, fingerprint_of(pending.command), reply)
+        if pending.config is not None:
+            self.activation.learn(pending.config)
+        self._resolve_told(pending, present(reply, pending.submission))
+
+    def answer_executed(self, pending: Pending, reply: Reply) -> None:
+        """The command was executed before: the same answer again, under the same conditions."""
+        self._resolve_told(pending, present(reply, pending.submission))
+
+    def answer_claimed(self, pending: Pending, response: StoredResponse) -> None:
+        """Another request has executed the idempotency key: its stored response, or a conflict."""
+        claim = pending.submission.claim
+        assert claim is not None, "only claims are found"
+        if response.fingerprint != claim.fingerprint:
+            self.resolve(pending, KEY_REUSED)
+            return
+        body = self._vault.open("idempotency", response.sealed, claim.key_digest)
+        self.resolve(pending, Done(response.status, msgspec.json.decode(body), replayed=True))
+
+    def _resolve_told(self, pending: Pending, reply: Reply) -> None:
+        """A programme's change is acknowledged only after every host has it; all else at once."""
+        if isinstance(pending.command, CreateProgramme | ChangeProgramme) and isinstance(reply, Done):
+            task = asyncio.get_running_loop().create_task(self._announce(pending, reply))
+            self._announcements.add(task)
+            task.add_done_callback(self._announcements.discard)
+        else:
+            self.resolve(pending, reply)
+
+    async def _announce(self, pending: Pending, reply: Reply) -> None:
+        config = pending.config or self.activation.configs.get(target_of(pending.command))
+        if config is None:
+            records = await self._journal.load_programmes([target_of(pending.command)])
+            config = records[target_of(pending.command)].config
+        await self._publish(config)
+        self.resolve(pending, reply)
+
+    def resolve(self, pending: Pending, reply: Reply) -> None:
+        """Give the caller its reply and forget the command."""
+        if self._in_flight.get(pending.command.command_key) is pending:
+            del self._in_flight[pending.command.command_key]
+        claim = pending.submission.claim
+        if claim is not None and self._claims.get(claim.key_digest) is pending:
+            del self._claims[claim.key_digest]
+        if not pending.done.done():
+            pending.done.set_result(reply)
+
+    # --- recovery -----------------------------------------------------------------------------------------
+    # ---------------------------
+
+    def hold_back(self) -> None:
+        """Admit nothing until ``carry_on``; reads under way are thrown away."""
+        self._held_back = []
+        self.activation.pause()
+
+    def carry_on(self, left: list[Pending]) -> None:
+        """Admit ``left``, then whatever has been held back."""
+        self.activation.resume()
+        held_back, self._held_back = self._held_back or [], None
+        for pending in (*left, *held_back):
+            self._admit(pending)
+
+    async def prepare_alone(self, pending: Pending) -> Rows | None:
+        """Bring in what the command needs and decide it; ``None`` when it has its reply already."""
+        while (need := self.activation.need(pending.command)) is not None:
+            await self.activation.fetch(need)
+            if self.activation.need(pending.command) == need:
+                self.resolve(pending, absent_reply(pending.command))
+                return None
+        rows = Rows()
+        self.decider.decide(pending, rows, self._clock.now_ms())
+        return rows
+
+
+def absent_reply(command: Command) -> Reply:
+    """The reply when the card or programme does not exist."""
+    if isinstance(command, Authorize):
+        return Answer(RESPONSE_CODES["card_not_found"], command.id)
+    if isinstance(command, CreateCard):
+        return Problem(404, "not-found", "There is no such programme or funding account.")
+    return govern.NOT_FOUND if isinstance(command, ChangeProgramme) else execute.NOT_FOUND

@@ -1,0 +1,159 @@
+"""What a host does after a commit that failed, or of which nobody knows whether it happened.
+
+Tentative state is never repaired. Everything the undurable commands touched is forgotten; if the outcome is
+unknown, new epochs are taken first, which a commit still under way somewhere cannot survive; then the
+journal itself says which of the commands were executed. Those get their stored replies. The others were
+certainly not executed: after a refused commit each is tried once more alone, so that one poisonous command
+cannot take others with it; after an unknown one they are simply admitted again while they have time left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from itertools import chain, repeat
+from typing import Protocol, TypeVar
+
+from actors.cards.activation import Activation
+from actors.cards.answers import reply_from_journal
+from actors.journal.contract import (
+    Journal,
+    JournalError,
+    RejectedError,
+    Rows,
+    StaleEpochError,
+    StoredResponse,
+    UnknownOutcomeError,
+)
+from actors.shards.pending import Pending
+from engine.replies import NotExecuted, Reply
+
+T = TypeVar("T")
+
+PAUSE_SECONDS = (0.01, 0.05, 0.1, 0.2, 0.5)
+"""Pauses between attempts to reach the journal again; the last one repeats."""
+
+
+class Recoverable(Protocol):
+    """What recovery asks of its host."""
+
+    activation: Activation
+    epochs: dict[int, int]
+
+    def hold_back(self) -> None:
+        """Admit nothing until ``carry_on``."""
+
+    def carry_on(self, left: list[Pending]) -> None:
+        """Admit ``left``, then whatever has been held back."""
+
+    async def prepare_alone(self, pending: Pending) -> Rows | None:
+        """Bring in what the command needs and decide it; ``None`` when it has its reply already."""
+
+    def confirm(self, pending: Pending) -> None:
+        """The command's commit has happened."""
+
+    def answer_executed(self, pending: Pending, reply: Reply) -> None:
+        """The command turned out to have been executed before."""
+
+    def answer_claimed(self, pending: Pending, response: StoredResponse) -> None:
+        """Another request has executed the command's idempotency key."""
+
+    def resolve(self, pending: Pending, reply: Reply) -> None:
+        """Give the caller ``reply``."""
+
+
+class Recovery:
+    """Runs inside the committer's task, so nothing else is committed meanwhile."""
+
+    def __init__(self, host: Recoverable, journal: Journal, fenced: Callable[[], None]) -> None:
+        self._host = host
+        self._journal = journal
+        self._fenced = fenced
+
+    async def recover(self, pendings: list[Pending], failure: JournalError) -> None:
+        """Bring host and callers back to what the journal says; calls ``fenced`` when another host is the
+        owner."""
+        self._host.hold_back()
+        self._forget(pendings)
+        try:
+            left = await self._reconcile(pendings, failure)
+        except StaleEpochError:
+            self._fenced()
+            raise
+        self._host.carry_on(left)
+
+    async def _reconcile(self, pendings: list[Pending], failure: JournalError) -> list[Pending]:
+        """Answer whoever can be answered; returns who is to be admitted again."""
+        if isinstance(failure, StaleEpochError):
+            raise failure
+        if isinstance(failure, UnknownOutcomeError):
+            await self._renew()
+        left = await self._answer_executed(pendings)
+        return await self._try_alone(left) if isinstance(failure, RejectedError) else left
+
+    def _forget(self, pendings: list[Pending]) -> None:
+        activation = self._host.activation
+        activation.drop_cards({pending.actor.card.id for pending in pendings if pending.actor is not None})
+        for pending in pendings:
+            if pending.config is not None:
+                activation.programmes.pop(pending.config.id, None)
+            pending.undo()
+
+    async def _renew(self) -> None:
+        """Cut the connections and take new epochs, however long the journal is away."""
+        await self._journal.reset()
+        epochs = self._host.epochs
+        epochs |= await self._until_reached(lambda: self._journal.renew(tuple(epochs)))
+
+    async def _until_reached(self, attempt: Callable[[], Awaitable[T]]) -> T:
+        pauses: Iterator[float] = chain(PAUSE_SECONDS, repeat(PAUSE_SECONDS[-1]))
+        while True:
+            try:
+                return await attempt()
+            except UnknownOutcomeError:
+                await asyncio.sleep(next(pauses))
+
+    async def _answer_executed(self, pendings: list[Pending]) -> list[Pending]:
+        """Answer from the journal whoever was executed; returns the others, in their order."""
+        keys = [pending.command.command_key for pending in pendings]
+        digests = [claim.key_digest for pending in pendings if (claim := pending.submission.claim)]
+        stored = await self._until_reached(lambda: self._journal.find(keys))
+        responses = (
+            await self._until_reached(lambda: self._journal.find_responses(digests)) if digests else {}
+        )
+        left = []
+        for pending in pendings:
+            executed = stored.get(pending.command.command_key)
+            claim = pending.submission.claim
+            response = responses.get(claim.key_digest) if claim else None
+            if executed is not None:
+                self._host.answer_executed(pending, reply_from_journal(pending.command, executed))
+            elif response is not None:
+                self._host.answer_claimed(pending, response)
+            else:
+                left.append(pending)
+        return left
+
+    async def _try_alone(self, pendings: list[Pending]) -> list[Pending]:
+        """Commit commands one by one; returns those that are left if the journal goes away meanwhile."""
+        for position, pending in enumerate(pendings):
+            try:
+                await self._commit_alone(pending)
+            except UnknownOutcomeError:
+                self._forget(pendings[position:])
+                await self._renew()
+                return await self._answer_executed(pendings[position:])
+        return []
+
+    async def _commit_alone(self, pending: Pending) -> None:
+        rows = await self._host.prepare_alone(pending)
+        if rows is None:
+            return
+        try:
+            await self._journal.commit(rows)
+        except RejectedError:
+            self._forget([pending])
+            if await self._answer_executed([pending]):
+                self._host.resolve(pending, NotExecuted("faulty"))
+        else:
+            self._host.confirm(pending)
