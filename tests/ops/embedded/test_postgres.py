@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -157,6 +158,28 @@ async def test_a_pid_file_with_a_strangers_number_does_not_stop_a_start(tmp_path
     path.write_text("\n".join([str(os.getppid()), *lines[1:]]) + "\n")
     assert await value(server.start(), "SELECT 1") == 1
     server.stop()
+
+
+@pytest.mark.parametrize("chosen", [name for name in identities() if name == "nobody"])
+async def test_nobody_gets_a_copy_of_binaries_that_he_cannot_reach(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: Identity
+) -> None:
+    package = wheel_bin_dir().parents[1]
+    private = tmp_path / "private"
+    private.mkdir(mode=0o700)
+    for folder in (package, package.with_name(package.name + ".libs")):
+        shutil.copytree(folder, private / folder.name)
+    public = Path(tempfile.mkdtemp(dir="/tmp"))
+    public.chmod(0o755)
+    monkeypatch.setattr(tempfile, "tempdir", str(public))
+    monkeypatch.setattr(identity, "identity_for", lambda data_dir, probe: chosen)
+    server = EmbeddedPostgres(private / "var", bin_dir=private / package.name / "pginstall" / "bin")
+    try:
+        assert await value(server.start(), "SELECT 1") == 1
+        assert str(public) in Path(f"/proc/{server.pid}/cmdline").read_text()
+    finally:
+        server.stop()
+        shutil.rmtree(public)
 
 
 def test_a_start_that_fails_says_why_in_one_line(tmp_path: Path) -> None:
