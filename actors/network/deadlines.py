@@ -1,0 +1,60 @@
+"""One timer for many things that all have the same time: the oldest is due first.
+
+A timer for each authorization would cost more than decoding it, and nearly all are answered long before.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable
+from typing import Generic, TypeVar
+
+Item = TypeVar("Item", bound=Hashable)
+
+
+class Deadlines(Generic[Item]):
+    """Calls ``expire`` with each item that is not ``done`` within ``seconds`` of being added."""
+
+    def __init__(self, seconds: float, expire: Callable[[Item], None]) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._seconds = seconds
+        self._expire = expire
+        self._due: dict[Item, float] = {}
+        self._timer: asyncio.TimerHandle | None = None
+
+    def __len__(self) -> int:
+        return len(self._due)
+
+    def __contains__(self, item: Item) -> bool:
+        return item in self._due
+
+    def add(self, item: Item) -> None:
+        """Starts the time of ``item``."""
+        due = self._loop.time() + self._seconds
+        self._due[item] = due
+        if self._timer is None:
+            self._timer = self._loop.call_at(due, self._ring)
+
+    def done(self, item: Item) -> bool:
+        """Stops the time of ``item``; false when it had run out."""
+        return self._due.pop(item, None) is not None
+
+    def stop(self) -> None:
+        """Forgets everything."""
+        self._due.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _ring(self) -> None:
+        self._timer = None
+        now = self._loop.time()
+        late = []
+        for item, due in self._due.items():
+            if due > now:
+                self._timer = self._loop.call_at(due, self._ring)
+                break
+            late.append(item)
+        for item in late:
+            del self._due[item]
+            self._expire(item)

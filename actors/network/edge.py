@@ -1,0 +1,133 @@
+"""The network edge: a TCP server that speaks ISO 8583 with networks and asks the owners of cards.
+
+It holds no truth. What it forgets when it dies, the network asks again, and the owner's journal answers
+with the same bytes. A peer that is slow, silent, deaf or malformed is cut without touching any other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import structlog
+
+from actors.network.authorizer import Authorizer
+from actors.network.peer import Peer
+from engine.iso8583.message import Message
+from engine.iso8583.respond import NOT_SUPPORTED, SYSTEM_ERROR, network_management, refusal
+from engine.limits import EDGE_CONNECTIONS_MAX, FRAME_RECEIPT_SECONDS
+
+_log = structlog.get_logger(__name__)
+_BACKLOG = 512
+
+
+class EdgeCounts(msgspec.Struct):
+    """What has happened at one edge since it started."""
+
+    connections: int = 0
+    refused: int = 0
+    """Connections turned away at the limit."""
+    cut: int = 0
+    """Connections of slow and of deaf peers."""
+    requests: int = 0
+    malformed: int = 0
+    unsupported: int = 0
+    faults: int = 0
+    """Requests that made the edge itself fail."""
+
+
+class Edge:
+    """``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
+
+    def __init__(
+        self,
+        authorizer: Authorizer,
+        *,
+        connections_max: int = EDGE_CONNECTIONS_MAX,
+        receipt_seconds: float = FRAME_RECEIPT_SECONDS,
+    ) -> None:
+        self.counts = EdgeCounts()
+        self._authorizer = authorizer
+        self._connections_max = connections_max
+        self._receipt_seconds = receipt_seconds
+        self._handlers = {"010": authorizer.authorize, "080": self._manage}
+        self._peers: dict[Peer, None] = {}
+        self._server: asyncio.Server | None = None
+        self._sweeper: asyncio.Task[None] | None = None
+
+    @property
+    def connected(self) -> int:
+        """Connections that are open now."""
+        return len(self._peers)
+
+    async def start(self, host: str, port: int) -> tuple[str, int]:
+        """Listens; returns the address, whose port has been picked when ``port`` is 0."""
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: Peer(self), host, port, backlog=_BACKLOG)
+        self._sweeper = asyncio.create_task(self._sweep())
+        address = self._server.sockets[0].getsockname()
+        return address[0], address[1]
+
+    async def stop(self) -> None:
+        """Takes no more, gives the answers that are still due, and closes every connection."""
+        if self._server is None or self._sweeper is None:
+            return
+        self._server.close()
+        for peer in self._peers:
+            peer.finish()
+        await self._authorizer.drain()
+        self._sweeper.cancel()
+        for peer in list(self._peers):
+            peer.close()
+        await self._server.wait_closed()
+        self._server = None
+
+    # What connections report
+    # ------------------------------------------------------------------------------------------
+
+    def joined(self, peer: Peer) -> None:
+        """Admits ``peer``. At the limit, the oldest connection that has never said anything makes room for
+        it."""
+        self.counts.connections += 1
+        if len(self._peers) >= self._connections_max:
+            self.counts.refused += 1
+            turned_away = next((known for known in self._peers if not known.spoken), peer)
+            self._peers.pop(turned_away, None)
+            turned_away.abort()
+            if turned_away is peer:
+                return
+        self._peers[peer] = None
+
+    def left(self, peer: Peer) -> None:
+        """Forgets ``peer``; what it has asked goes on and can be asked again."""
+        self._peers.pop(peer, None)
+
+    def misspoke(self) -> None:
+        """Counts what could not be decoded."""
+        self.counts.malformed += 1
+
+    def requested(self, peer: Peer, request: Message) -> None:
+        """Hands a request to whoever answers its class and function."""
+        self.counts.requests += 1
+        handler = self._handlers.get(request.mti[:3])
+        if handler is None:
+            self.counts.unsupported += 1
+            peer.answer(refusal(request, NOT_SUPPORTED))
+            return
+        try:
+            handler(peer, request)
+        except Exception as failure:  # noqa: BLE001 - a fault of ours with one message must not cost the peer its connection
+            self.counts.faults += 1
+            _log.error("edge_fault", mti=request.mti, error=type(failure).__name__)
+            peer.answer(refusal(request, SYSTEM_ERROR))
+
+    def _manage(self, peer: Peer, request: Message) -> None:
+        peer.answer(network_management(request))
+
+    async def _sweep(self) -> None:
+        """Cuts peers that are overdue; one look at all of them costs less than a timer for each frame."""
+        while True:
+            await asyncio.sleep(min(1.0, self._receipt_seconds / 4))
+            for peer in [peer for peer in self._peers if peer.overdue(self._receipt_seconds)]:
+                self.counts.cut += 1
+                peer.abort()

@@ -1,0 +1,96 @@
+"""One TCP connection that carries frames, for either side of the wire.
+
+Writes are collected and leave once for each turn of the event loop, so a hundred answers cost one system
+call. The connection keeps two instants by which its owner can tell a slow peer: since when a frame has been
+incomplete, and since when the peer has not read its answers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from typing import cast
+
+from engine.iso8583.framing import BadFrame, FrameCutter, frame
+from engine.limits import EDGE_WRITE_BUFFER_BYTES
+
+
+class FramedConnection(asyncio.Protocol):
+    """Subclasses say what a frame means. Instants are seconds of the event loop's clock."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._cutter = FrameCutter()
+        self._outgoing: list[bytes] = []
+        self._transport: asyncio.Transport | None = None
+        self.partial_since: float | None = None
+        self.unread_since: float | None = None
+
+    def frame_received(self, payload: bytes) -> None:
+        """Called with each whole frame."""
+
+    def bad_frame_received(self, bad: BadFrame) -> None:
+        """Called with each frame of a refused length."""
+
+    @property
+    def open(self) -> bool:
+        """Whether bytes still come and go."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    def send(self, payload: bytes) -> None:
+        """Queues one frame; a closed connection swallows it."""
+        if not self.open:
+            return
+        if not self._outgoing:
+            self._loop.call_soon(self._flush)
+        self._outgoing.append(frame(payload))
+
+    def close(self) -> None:
+        """Ends the connection after what is queued has left. Closing twice is harmless."""
+        self._flush()
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Ends the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def overdue(self, seconds: float) -> bool:
+        """Whether the peer has left a frame unfinished, or its answers unread, for longer than
+        ``seconds``."""
+        since = min(self.partial_since or self._loop.time(), self.unread_since or self._loop.time())
+        return self._loop.time() - since > seconds
+
+    # What asyncio calls
+    # -----------------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        self._transport.set_write_buffer_limits(high=EDGE_WRITE_BUFFER_BYTES)
+        connected = self._transport.get_extra_info("socket")
+        if connected is not None:
+            connected.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def data_received(self, data: bytes) -> None:
+        frames = self._cutter.feed(data)
+        if frames or self.partial_since is None:
+            self.partial_since = self._loop.time() if self._cutter.partial else None
+        for received in frames:
+            if not self.open:
+                return
+            if isinstance(received, BadFrame):
+                self.bad_frame_received(received)
+            else:
+                self.frame_received(received)
+
+    def pause_writing(self) -> None:
+        self.unread_since = self._loop.time()
+
+    def resume_writing(self) -> None:
+        self.unread_since = None
+
+    def _flush(self) -> None:
+        if self._outgoing and self._transport is not None and not self._transport.is_closing():
+            self._transport.write(b"".join(self._outgoing))
+        self._outgoing.clear()

@@ -1,0 +1,224 @@
+"""An acquirer's session with an edge: one TCP connection, many messages in flight, answers in any order.
+
+The session connects by itself, again and again, signs on, and asks for an echo when it has heard nothing
+for a while. It never repeats a request of its own accord: whether something that went out without an answer
+is asked again is its user's to say.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Callable
+
+import structlog
+
+from actors.clock import Clock, SystemClock
+from actors.network.framed import FramedConnection
+from engine.iso8583.acquirer import network_request
+from engine.iso8583.codec import DecodeError, decode, encode
+from engine.iso8583.framing import BadFrame
+from engine.iso8583.matching import Unanswered
+from engine.iso8583.message import Message
+from engine.iso8583.respond import ECHO_TEST, SIGN_OFF, SIGN_ON
+from engine.limits import ECHO_SECONDS, NETWORK_TIMEOUT_MS, RECONNECT_SECONDS_MAX, RECONNECT_SECONDS_MIN
+
+_log = structlog.get_logger(__name__)
+_STANS = 999_999
+
+
+class SessionError(Exception):
+    """The exchange did not end with an answer.
+
+    SessionError
+    ├── NotConnectedError   nothing was sent
+    └── SessionLostError    the connection ended; nobody knows whether the message arrived
+    """
+
+
+class NotConnectedError(SessionError):
+    """There is no connection: the message was not sent."""
+
+
+class SessionLostError(SessionError):
+    """The connection ended before the answer came."""
+
+
+class Session:
+    """``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
+
+    def __init__(
+        self,
+        host: str,
+        port: int,
+        *,
+        clock: Clock | None = None,
+        echo_seconds: float = ECHO_SECONDS,
+        reply_seconds: float = NETWORK_TIMEOUT_MS / 1000,
+    ) -> None:
+        self._address = (host, port)
+        self._clock = clock or SystemClock()
+        self._echo_seconds = echo_seconds
+        self._reply_seconds = reply_seconds
+        self._stans = itertools.count()
+        self._connection: _Connection | None = None
+        self._signed_on = asyncio.Event()
+        self._keeper: asyncio.Task[None] | None = None
+        self.unmatched = 0
+        """Answers that no request was waiting for."""
+
+    def start(self) -> None:
+        """Begins to connect, in the background."""
+        self._keeper = self._keeper or asyncio.create_task(self._keep())
+
+    async def stop(self) -> None:
+        """Signs off and closes; what is unanswered ends with ``SessionLostError``."""
+        if self._keeper is None:
+            return
+        self._keeper.cancel()
+        await asyncio.gather(self._keeper, return_exceptions=True)
+        self._keeper = None
+        if self._connection is not None:
+            self._connection.ask(self._network_request(SIGN_OFF))
+            self._connection.close()
+        self._connection = None
+        self._signed_on.clear()
+
+    async def connected(self, timeout_seconds: float) -> None:
+        """Waits until messages can be sent; ``NotConnectedError`` after ``timeout_seconds``."""
+        if self._signed_on.is_set():
+            return
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                await self._signed_on.wait()
+        except TimeoutError:
+            raise NotConnectedError from None
+
+    def send(self, message: Message) -> asyncio.Future[Message]:
+        """Sends ``message``; the future holds its answer, however late, or ``SessionLostError``.
+
+        ``NotConnectedError`` when there is no connection, ``EncodeError`` when the profile cannot carry the
+        message.
+        """
+        if self._connection is None or not self._signed_on.is_set():
+            raise NotConnectedError
+        return self._connection.ask(message)
+
+    def forget(self, message: Message) -> None:
+        """Waits no longer for the answer to ``message``."""
+        if self._connection is not None:
+            self._connection.unanswered.forget(message)
+
+    async def echo(self) -> None:
+        """Asks the other side whether it is there; ``SessionError`` when it does not say so in time."""
+        await self._manage(ECHO_TEST)
+
+    async def _keep(self) -> None:
+        pause_seconds = RECONNECT_SECONDS_MIN
+        while True:
+            try:
+                await self._connect()
+                pause_seconds = RECONNECT_SECONDS_MIN
+                await self._watch()
+            except (OSError, SessionError) as failure:
+                _log.info("session_down", error=type(failure).__name__)
+            finally:
+                self._signed_on.clear()
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, RECONNECT_SECONDS_MAX)
+
+    async def _connect(self) -> None:
+        loop = asyncio.get_running_loop()
+        try:
+            async with asyncio.timeout(self._reply_seconds):
+                _, connection = await loop.create_connection(lambda: _Connection(self._count), *self._address)
+        except TimeoutError:
+            raise NotConnectedError from None
+        self._connection = connection
+        await self._manage(SIGN_ON)
+        self._signed_on.set()
+
+    async def _watch(self) -> None:
+        """Returns when the connection has ended; asks for an echo while it is silent."""
+        connection = self._connection
+        while connection is not None and connection.open:
+            heard = connection.heard
+            try:
+                async with asyncio.timeout(self._echo_seconds):
+                    await connection.lost.wait()
+            except TimeoutError:
+                if connection.heard == heard:
+                    await self.echo()
+
+    async def _manage(self, code: str) -> None:
+        connection = self._connection
+        if connection is None:
+            raise NotConnectedError
+        request = self._network_request(code)
+        try:
+            async with asyncio.timeout(self._reply_seconds):
+                answer = await connection.ask(request)
+        except TimeoutError:
+            connection.abort()
+            raise SessionLostError from None
+        if answer.fields.get(39) != "00":
+            connection.abort()
+            raise SessionLostError
+
+    def _network_request(self, code: str) -> Message:
+        return network_request(code, f"{next(self._stans) % _STANS + 1:06d}", self._clock.now_ms())
+
+    def _count(self) -> None:
+        self.unmatched += 1
+
+
+class _Connection(FramedConnection):
+    """The acquirer's side of one connection."""
+
+    def __init__(self, unmatched: Callable[[], None]) -> None:
+        super().__init__()
+        self._unmatched = unmatched
+        self.unanswered: Unanswered[asyncio.Future[Message]] = Unanswered()
+        self.lost = asyncio.Event()
+        self.heard = 0
+        """Frames received."""
+
+    def ask(self, message: Message) -> asyncio.Future[Message]:
+        """Sends ``message``. A repeat shares the future of its original while that is unanswered."""
+        payload = encode(message)
+        future: asyncio.Future[Message] = self._loop.create_future()
+        future.add_done_callback(_retrieve)
+        if not self.open:
+            future.set_exception(SessionLostError())
+            return future
+        waiting = self.unanswered.add(message, future)
+        self.send(payload)
+        return waiting or future
+
+    def frame_received(self, payload: bytes) -> None:
+        self.heard += 1
+        try:
+            answer = decode(payload)
+        except DecodeError:
+            self._unmatched()
+            return
+        future = self.unanswered.take(answer)
+        if future is None or future.done():
+            self._unmatched()
+        else:
+            future.set_result(answer)
+
+    def bad_frame_received(self, _bad: BadFrame) -> None:
+        self._unmatched()
+
+    def connection_lost(self, _failure: Exception | None) -> None:
+        self.lost.set()
+        for future in self.unanswered.drain():
+            if not future.done():
+                future.set_exception(SessionLostError())
+
+
+def _retrieve(future: asyncio.Future[Message]) -> None:
+    """Marks an error as seen: whoever asked may wait no longer."""
+    if not future.cancelled():
+        future.exception()
