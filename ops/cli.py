@@ -21,17 +21,22 @@ from actors.settings import Settings, SettingsError, unknown_variables
 from actors.vault import Vault, VaultError
 from engine.scopes import SCOPES
 from ops.clients import ClientCredentials, ClientError, create_client
+from ops.demo import DemoError
+from ops.demo import demo as run_demo
 from ops.embedded.process import ServerError
 from ops.installation import InstallationError, database
 from ops.migrate import MigrationError
 from ops.migrate import migrate as bring_up_to_date
+from ops.running import RunningError
 from ops.up import Supervisor, UpError
 from ops.up import up as run_installation
 
 EXPECTED_FAILURES = (
     ClientError,
+    DemoError,
     InstallationError,
     MigrationError,
+    RunningError,
     ServerError,
     SettingsError,
     UpError,
@@ -121,6 +126,12 @@ def create(
                 await connection.close(timeout=10)
 
         print(json.dumps(asdict(asyncio.run(make())), indent=2))
+
+
+@app.command()
+def demo(var: Var = None) -> None:
+    """Walk through the whole journey of a card, on free ports, with a live commentary."""
+    run_demo(var)
 
 
 @app.command()

@@ -84,22 +84,27 @@ def up(settings: Settings, make_supervisor: Callable[[Settings], Supervisor]) ->
         except KeyboardInterrupt:
             pass  # asked to stop before it served
         finally:
-            servers.stop()
+            _stop_undisturbed(servers)
     _say("Stopped; the data are kept.")
 
 
 @contextmanager
 def _terminable() -> Iterator[None]:
     """Make SIGTERM unwind the stack as SIGINT does, so that the clean-up of every step runs."""
-
-    def interrupt(_number: int, _frame: object) -> None:
-        raise KeyboardInterrupt
-
-    previous = signal.signal(signal.SIGTERM, interrupt)
+    previous = {number: signal.getsignal(number) for number in STOP_SIGNALS}
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, previous)
+        for number, handler in previous.items():
+            signal.signal(number, handler)
+
+
+def _stop_undisturbed(servers: Servers) -> None:
+    """Stop the servers; an impatient second Ctrl-C would only leave them to their emergency end."""
+    for number in STOP_SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    servers.stop()
 
 
 def _with_ports(settings: Settings) -> Settings:

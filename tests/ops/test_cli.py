@@ -19,7 +19,6 @@ from engine.scopes import SCOPES
 from ops.clients import DEMO_CLIENTS, SECRET_PURPOSE, ClientError, ensure_demo_clients
 
 ROOT = Path(__file__).parents[2]
-ENTRY = "from ops.cli import main; main()"
 
 Stanchion = Callable[..., subprocess.CompletedProcess[str]]
 
@@ -31,7 +30,7 @@ def stanchion(var_dir: Path) -> Stanchion:
     def run(*arguments: str, **settings: object) -> subprocess.CompletedProcess[str]:
         environment = {f"STANCHION_{name.upper()}": str(value) for name, value in settings.items()}
         return subprocess.run(
-            [sys.executable, "-c", ENTRY, *arguments, "--var", str(var_dir)],
+            [sys.executable, "-m", "ops", *arguments, "--var", str(var_dir)],
             cwd=ROOT,
             env=os.environ | environment,
             capture_output=True,
