@@ -32,7 +32,8 @@ class RunningInstallation:
     again."""
 
     def __init__(self, var_dir: Path, settings: Mapping[str, str] | None = None) -> None:
-        """``settings``: the installation's ``STANCHION_*`` variables; this process's own ones are not handed on."""
+        """``settings``: the installation's ``STANCHION_*`` variables; this process's own ones are not handed
+        on."""
         self.var_dir = var_dir
         self.output = var_dir.with_name(f"{var_dir.name}.log")
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
