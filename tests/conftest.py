@@ -23,6 +23,7 @@ from redis import Redis
 
 from actors.settings import Settings
 from actors.vault import Vault
+from ops.embedded.ports import free_ports
 from ops.embedded.postgres import EmbeddedPostgres
 from ops.embedded.redis import EmbeddedRedis
 from ops.migrate import SERVER_VERSION_MIN, migrate
@@ -159,10 +160,7 @@ def settings(var_dir: Path, database_url: str, redis_url: str) -> Settings:
         var_dir=var_dir,
         database_url=database_url,
         redis_url=redis_url,
-        api_port=0,
-        vision_port=0,
-        iso8583_port=0,
-        metrics_port=0,
+        **dict(zip(("api_port", "vision_port", "iso8583_port", "metrics_port"), free_ports(4), strict=True)),
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import asyncpg
 import pytest
 
+from ops.embedded.postgres import SETTINGS, EmbeddedPostgres
 from ops.migrate import MigrationError, load_migrations, migrate
 
 
@@ -79,6 +80,19 @@ async def test_a_server_that_may_lose_commits_is_refused(empty_url: str) -> None
     await connection.close()
     with pytest.raises(MigrationError, match=r"^the database runs with synchronous_commit = off"):
         await migrate(empty_url)
+
+
+@pytest.mark.parametrize("name", ["fsync", "full_page_writes"])
+async def test_a_server_that_may_lose_its_disk_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    monkeypatch.setitem(SETTINGS, name, "off")
+    server = EmbeddedPostgres(tmp_path)
+    try:
+        with pytest.raises(MigrationError, match=rf"^the database runs with {name} = off and could lose"):
+            await migrate(server.start())
+    finally:
+        server.stop()
 
 
 async def test_an_unreachable_server_is_one_line() -> None:
