@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from uuid_utils import uuid7
 
-from engine.limits import SHARD_COUNT
 from engine.ids import shard_of
+from engine.limits import SHARD_COUNT
 
 assert SHARD_COUNT == 256, "a random last byte is a uniformly drawn shard"
 

@@ -1,0 +1,80 @@
+"""One Ray actor class for every role: a process that builds its role by name and passes calls on.
+
+Calls are never retried by Ray (``max_task_retries=0``): only our own code repeats them, and only by command
+key.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from importlib import import_module
+from typing import Any, Final
+
+import ray
+import structlog
+
+from actors.cluster.peers import RayPeers
+from actors.roles import Context, Role
+from actors.settings import Settings
+
+CALLS_AT_ONCE: Final = 10_000
+"""Calls under way in one process; our own limits refuse long before."""
+FOREVER: Final = -1
+
+_log = structlog.get_logger(__name__)
+
+
+class Process:
+    """A role in a process. It starts with the first call, so a process that Ray has restarted comes back by
+    being asked anything."""
+
+    def __init__(self, factory: str, settings: bytes, name: str) -> None:
+        self._settings = Settings.from_json(settings)
+        self._factory = factory
+        self._name = name
+        self._role: Role | None = None
+        self._starting = asyncio.Lock()
+
+    async def ping(self) -> int:
+        """The process id, once the role serves."""
+        await self._started()
+        return os.getpid()
+
+    async def park(self) -> None:
+        """Never returns: its error is how the death of this process is heard at once."""
+        await asyncio.Event().wait()
+
+    async def call(self, method: str, payload: bytes) -> bytes:
+        """Have the role answer."""
+        role = self._role or await self._started()
+        return await role.call(method, payload)
+
+    async def stop(self) -> None:
+        """Let the role finish."""
+        if self._role is not None:
+            await self._role.stop()
+
+    async def _started(self) -> Role:
+        async with self._starting:
+            if self._role is None:
+                module, _, attribute = self._factory.partition(":")
+                build = getattr(import_module(module), attribute)
+                role: Role = build(Context(self._settings, self._name, RayPeers(self._settings)))
+                await role.start()
+                self._role = role
+            return self._role
+
+
+def launch(factory: str, settings: Settings, name: str, *, restarts: int = 0) -> Any:
+    """Create the process ``name``; it outlives its creator. ``restarts``: how often Ray starts it again, or
+    ``FOREVER``."""
+    remote = ray.remote(Process).options(
+        name=name,
+        lifetime="detached",
+        num_cpus=0,
+        max_restarts=restarts,
+        max_task_retries=0,
+        max_concurrency=CALLS_AT_ONCE,
+    )
+    return remote.remote(factory, settings.to_json(), name)

@@ -1,0 +1,235 @@
+"""The way to the owners of cards and programmes.
+
+Commands for one host travel together: while calls to it are under way the next batch collects, so batches
+grow with the load and there are no timers. A command whose host dies, or no longer owns its shard, is asked
+again of the new owner *under the same command key*, which executes it at most once. Every command is
+answered by its deadline.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from actors.peers import UNKNOWN_TABLE, PeerGoneError, Peers, RoutingTable
+from actors.submission import Submission, decode_replies, encode_submissions
+from engine.commands import Command, target_of
+from engine.ids import shard_of
+from engine.limits import (
+    REST_DEADLINE_MS,
+    ROUTER_BACKLOG_MAX,
+    ROUTER_BATCH_MAX,
+    ROUTER_BATCHES_IN_FLIGHT,
+)
+from engine.replies import Claim, NotExecuted, Reply
+
+SWEEP_SECONDS: Final = 0.05
+"""How often deadlines are looked at and unowned commands are offered again."""
+RETRY_SECONDS: Final = 0.05
+
+
+class Errand(msgspec.Struct, eq=False):
+    """A command on its way: ``deadline`` is in the loop's time; ``sent`` tells whether a host may have
+    acted on it."""
+
+    command: Command
+    claim: Claim | None
+    presentation: dict[str, Any] | None
+    deadline: float
+    give_up: float
+    done: asyncio.Future[Reply]
+    sent: bool = False
+
+
+class Lane:
+    """The commands for one life of one host."""
+
+    def __init__(self, incarnation: str) -> None:
+        self.incarnation = incarnation
+        self.waiting: deque[Errand] = deque()
+        self.calls = 0
+        self.under_way: set[Errand] = set()
+        self.gone = False
+
+
+class Router:
+    """One for each process that sends commands. ``start`` before the first ``submit``; ``stop`` twice is
+    harmless."""
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+        self._table = UNKNOWN_TABLE
+        self._lanes: dict[str, Lane] = {}
+        self._unowned: deque[Errand] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+        self.open = 0
+        """Commands that have no reply yet."""
+
+    def start(self) -> None:
+        """Follow the routing table and keep deadlines."""
+        self._spawn(self._follow_table())
+        self._spawn(self._sweep())
+
+    async def stop(self) -> None:
+        """Stop; commands without a reply hear that their outcome is not known."""
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for errand in self._all():
+            self._finish(errand, NotExecuted("unavailable"))
+
+    def submit(
+        self,
+        command: Command,
+        *,
+        claim: Claim | None = None,
+        presentation: dict[str, Any] | None = None,
+        timeout_ms: int = REST_DEADLINE_MS,
+        patience_ms: int | None = None,
+    ) -> asyncio.Future[Reply]:
+        """Have the owner execute ``command``; the future always gets a reply.
+
+        No owner begins with it after ``timeout_ms``; the reply is waited for until ``patience_ms``
+        (default: as long) have passed. ``NotExecuted("unavailable")`` means that the outcome is not known:
+        ask again by the same command key.
+        """
+        now = self._loop.time()
+        deadline = now + timeout_ms / 1000
+        give_up = deadline if patience_ms is None else now + patience_ms / 1000
+        errand = Errand(command, claim, presentation, deadline, give_up, self._loop.create_future())
+        if self.open >= ROUTER_BACKLOG_MAX:
+            errand.done.set_result(NotExecuted("overloaded"))
+            return errand.done
+        self.open += 1
+        self._dispatch(errand)
+        return errand.done
+
+    def _dispatch(self, errand: Errand) -> None:
+        owner = self._table.owners[shard_of(target_of(errand.command))]
+        if owner is None:
+            self._unowned.append(errand)
+            return
+        lane = self._lanes.get(owner)
+        if lane is None:
+            lane = self._lanes[owner] = Lane(owner)
+        lane.waiting.append(errand)
+        if lane.calls < ROUTER_BATCHES_IN_FLIGHT:
+            self._open_call(lane)
+
+    def _open_call(self, lane: Lane) -> None:
+        lane.calls += 1
+        self._spawn(self._work(lane))
+
+    async def _work(self, lane: Lane) -> None:
+        """Send batches while there are commands; the first takes all that this turn of the loop brings."""
+        await asyncio.sleep(0)
+        try:
+            while lane.waiting and not lane.gone:
+                batch = self._take(lane)
+                if batch:
+                    await self._send(lane, batch)
+        finally:
+            lane.calls -= 1
+
+    def _take(self, lane: Lane) -> list[Errand]:
+        batch: list[Errand] = []
+        while lane.waiting and len(batch) < ROUTER_BATCH_MAX:
+            errand = lane.waiting.popleft()
+            if not errand.done.done():
+                batch.append(errand)
+        return batch
+
+    async def _send(self, lane: Lane, batch: list[Errand]) -> None:
+        lane.under_way.update(batch)
+        try:
+            replies = decode_replies(await self._peers.execute(lane.incarnation, self._encode(batch)))
+        except PeerGoneError:
+            self._retire(lane)
+            return
+        finally:
+            lane.under_way.difference_update(batch)
+        if lane.gone:
+            # Its commands have been asked again of the next owner, whose answer is the one that counts.
+            return
+        for errand, reply in zip(batch, replies, strict=True):
+            if isinstance(reply, NotExecuted) and reply.reason == "not_owner":
+                errand.sent = False
+                self._unowned.append(errand)
+            else:
+                self._finish(errand, reply)
+
+    def _encode(self, batch: list[Errand]) -> bytes:
+        now = self._loop.time()
+        submissions = []
+        for errand in batch:
+            errand.sent = True
+            remaining_ms = max(0, int((errand.deadline - now) * 1000))
+            submissions.append(Submission(errand.command, remaining_ms, errand.claim, errand.presentation))
+        return encode_submissions(submissions)
+
+    def _finish(self, errand: Errand, reply: Reply) -> None:
+        if not errand.done.done():
+            self.open -= 1
+            errand.done.set_result(reply)
+
+    # --- owners that change -------------------------------------------------------------------------------
+    # ---------------------------
+
+    async def _follow_table(self) -> None:
+        while True:
+            try:
+                table = await self._peers.table(self._table.version)
+            except PeerGoneError:
+                await asyncio.sleep(RETRY_SECONDS)
+            else:
+                self._adopt(table)
+
+    def _adopt(self, table: RoutingTable) -> None:
+        """Commands of hosts that are gone, and those that had no owner, go to the owners of now."""
+        self._table = table
+        alive = set(table.owners)
+        for lane in [lane for lane in self._lanes.values() if lane.incarnation not in alive]:
+            self._retire(lane)
+        self._offer_unowned()
+
+    def _retire(self, lane: Lane) -> None:
+        """The host is dead, or frozen and no longer an owner: whatever it had is asked again of the next
+        owner."""
+        lane.gone = True
+        if self._lanes.get(lane.incarnation) is lane:
+            del self._lanes[lane.incarnation]
+        self._unowned.extend(errand for errand in (*lane.under_way, *lane.waiting) if not errand.done.done())
+        lane.under_way.clear()
+        lane.waiting.clear()
+
+    def _offer_unowned(self) -> None:
+        unowned, self._unowned = self._unowned, deque()
+        for errand in unowned:
+            if not errand.done.done():
+                self._dispatch(errand)
+
+    # --- deadlines ----------------------------------------------------------------------------------------
+    # ---------------------------
+
+    async def _sweep(self) -> None:
+        while True:
+            await asyncio.sleep(SWEEP_SECONDS)
+            now = self._loop.time()
+            for errand in self._all():
+                if errand.give_up <= now:
+                    self._finish(errand, NotExecuted("unavailable" if errand.sent else "deadline"))
+            self._offer_unowned()
+
+    def _all(self) -> list[Errand]:
+        lanes: Iterable[Lane] = self._lanes.values()
+        return [*self._unowned, *(errand for lane in lanes for errand in (*lane.waiting, *lane.under_way))]
+
+    def _spawn(self, work: Any) -> None:
+        task = self._loop.create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
