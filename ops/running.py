@@ -42,6 +42,8 @@ class RunningInstallation:
 
     def start(self) -> dict[str, Any]:
         """Start it and wait until it serves; returns what ``run.json`` says. Raises RunningError."""
+        run_file = self.var_dir / RUN_FILE
+        run_file.unlink(missing_ok=True)  # of an earlier life that was killed
         self.output.parent.mkdir(parents=True, exist_ok=True)
         with self.output.open("ab") as output:
             self._process = subprocess.Popen(
@@ -52,7 +54,6 @@ class RunningInstallation:
                 # A Ctrl-C at the terminal reaches the user of this class, who then stops the installation.
                 start_new_session=True,
             )
-        run_file = self.var_dir / RUN_FILE
         deadline = time.monotonic() + START_SECONDS_MAX
         while not run_file.exists():
             if self._process.poll() is not None or time.monotonic() > deadline:
@@ -88,7 +89,6 @@ class RunningInstallation:
         if process is not None:
             process.kill()
             process.wait()
-            (self.var_dir / RUN_FILE).unlink(missing_ok=True)
 
     def last_words(self) -> str:
         """The last line it printed."""

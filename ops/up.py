@@ -74,6 +74,8 @@ def up(settings: Settings, make_supervisor: Callable[[Settings], Supervisor]) ->
     thread.
     """
     with _terminable(), locked(settings.var_dir):
+        # A killed supervisor leaves it behind, and whoever waits for it must not be served yesterday's addresses.
+        (settings.var_dir / RUN_FILE).unlink(missing_ok=True)
         settings = _with_ports(settings)
         vault = Vault.from_settings(settings)
         servers = Servers(settings)
@@ -140,11 +142,9 @@ async def _serve(
     """Everything from the migrations on, inside the event loop."""
     stop = asyncio.Event()
     _stop_on_signals(stop)
-    applied = await migrate(settings.database_dsn, patience_seconds=DEPENDENCY_SECONDS_MAX)
-    if applied:
-        _say(f"Applied {len(applied)} migration{'s' if len(applied) > 1 else ''}.")
-    await _wait_for_redis(settings.redis_dsn)
-    clients = await ensure_demo_clients(settings.database_dsn, vault, settings.var_dir / CLIENTS_FILE)
+    clients = await _unless(stop, _prepare(settings, vault))
+    if clients is None:
+        return
     supervisor = make_supervisor(settings)
     run_file = settings.var_dir / RUN_FILE
     try:
@@ -162,6 +162,15 @@ async def _serve(
         run_file.unlink(missing_ok=True)
         _say("Stopping ...")
         await _stop_in_time(supervisor)
+
+
+async def _prepare(settings: Settings, vault: Vault) -> list[ClientCredentials]:
+    """Wait for the dependencies, bring the database up to date, and see that there are clients to sign in with."""
+    applied = await migrate(settings.database_dsn, patience_seconds=DEPENDENCY_SECONDS_MAX)
+    if applied:
+        _say(f"Applied {len(applied)} migration{'s' if len(applied) > 1 else ''}.")
+    await _wait_for_redis(settings.redis_dsn)
+    return await ensure_demo_clients(settings.database_dsn, vault, settings.var_dir / CLIENTS_FILE)
 
 
 async def _stop_in_time(supervisor: Supervisor) -> None:

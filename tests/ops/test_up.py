@@ -83,6 +83,7 @@ class Installation:
         return process
 
     async def started(self) -> subprocess.Popen[bytes]:
+        (self.var_dir / "run.json").unlink(missing_ok=True)
         process = self.spawn()
         await wait_until(lambda: (self.var_dir / "run.json").exists() or process.poll() is not None)
         assert process.poll() is None, process.communicate()
@@ -182,7 +183,6 @@ async def test_a_killed_supervisor_leaves_no_orphan_and_a_startable_folder(
     tenants = installation.run_record()["tenants"]
     process.kill()
     await wait_until(lambda: all(gone(pid) for pid in servers))
-    (installation.var_dir / "run.json").unlink()
     await installation.started()
     assert installation.run_record()["tenants"] == tenants
 
@@ -195,11 +195,14 @@ async def test_failed_actors_end_it_with_a_reason(installation: Installation) ->
 
 
 async def test_a_stop_during_the_start_is_clean(installation: Installation) -> None:
+    installation.var_dir.mkdir()
+    (installation.var_dir / "run.json").write_text("left by a killed one")
     process = installation.spawn("hang")
     assert process.stdout is not None
     for line in process.stdout:
         if line == b"hanging\n":
             break
+    assert not (installation.var_dir / "run.json").exists()
     servers = installation.server_pids()
     process.send_signal(signal.SIGTERM)
     _output, errors = process.communicate(timeout=60)
