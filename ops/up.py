@@ -74,7 +74,8 @@ def up(settings: Settings, make_supervisor: Callable[[Settings], Supervisor]) ->
     thread.
     """
     with _terminable(), locked(settings.var_dir):
-        # A killed supervisor leaves it behind, and whoever waits for it must not be served yesterday's addresses.
+        # A killed supervisor leaves it behind, and whoever waits for it must not be served yesterday's
+        # addresses.
         (settings.var_dir / RUN_FILE).unlink(missing_ok=True)
         settings = _with_ports(settings)
         vault = Vault.from_settings(settings)
@@ -165,7 +166,8 @@ async def _serve(
 
 
 async def _prepare(settings: Settings, vault: Vault) -> list[ClientCredentials]:
-    """Wait for the dependencies, bring the database up to date, and see that there are clients to sign in with."""
+    """Wait for the dependencies, bring the database up to date, and see that there are clients to sign in
+    with."""
     applied = await migrate(settings.database_dsn, patience_seconds=DEPENDENCY_SECONDS_MAX)
     if applied:
         _say(f"Applied {len(applied)} migration{'s' if len(applied) > 1 else ''}.")
