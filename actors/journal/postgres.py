@@ -57,6 +57,8 @@ _CONNECTION_FAILURES: Final = (
     TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    # The driver's own state is broken: seen when the server ends a connection just as a statement begins.
+    asyncpg.InternalClientError,
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
     asyncpg.PostgresSystemError,

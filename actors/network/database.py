@@ -17,6 +17,15 @@ from engine.limits import COMMIT_TIMEOUT_MS
 
 SQL: Final = {path.stem: path.read_text() for path in (Path(__file__).parent / "sql").glob("*.sql")}
 
+FAILURES: Final = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresError,
+    asyncpg.InterfaceError,
+    # The driver's own state is broken: seen when the server ends a connection just as a statement begins.
+    asyncpg.InternalClientError,
+)
+
 
 class DatabaseUnavailableError(Exception):
     """The statement got no answer; it may or may not have taken effect. Holds no values and no server
@@ -41,7 +50,7 @@ class Lane:
                 async with asyncio.timeout(self._timeout_s):
                     connection = await self._connected()
                     return await connection.fetch(SQL[statement], *arguments)
-            except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as failure:
+            except FAILURES as failure:
                 self.close()
                 raise DatabaseUnavailableError(f"{statement}: {type(failure).__name__}") from None
 

@@ -165,10 +165,12 @@ class PostgresBook:
 
 
 def merge(moves: Sequence[Move]) -> Sequence[Move]:
-    """The last move of each simulation, with the instants of its earlier ones."""
+    """The last move of each simulation, with the instants of its earlier ones. What is decided stays so."""
     newest: dict[str, Move] = {}
     for move in moves:
         before = newest.get(move.simulation_id)
+        if before is not None and before.state == "decided":
+            continue
         if before is not None:
             move = msgspec.structs.replace(
                 move, sent_ms=move.sent_ms or before.sent_ms, failed_ms=move.failed_ms or before.failed_ms

@@ -1,0 +1,38 @@
+"""Rows that other parts of the platform write, as far as the network reads them."""
+
+from __future__ import annotations
+
+import asyncpg
+
+from actors.network.custody import CardCustody
+
+TENANT_ID = "01900000-0000-7000-8000-000000000001"
+OTHER_ID = "01900000-0000-7000-8000-000000000002"
+
+_INSERT_CARD = """
+INSERT INTO cards (
+    id, tenant_id, live, programme_id, card_product_id, cardholder_id, account_id, network, currency, iin,
+    last4, pan_ref, exp_month, exp_year, cvk_generation, state, controls, created_at
+) VALUES ($1, $2, false, $3, $3, $3, $3, 'visa', 'EUR', '411111', '1111', 'ref', 11, 2029, '1', 'active',
+'[]', now())
+"""
+
+
+async def issue_card(database_url: str, custody: CardCustody, card_id: str, pan: str) -> None:
+    """A card whose number is in custody."""
+    connection = await asyncpg.connect(database_url)
+    await reserve_pan(connection, custody, card_id, pan)
+    await connection.execute(_INSERT_CARD, card_id, TENANT_ID, OTHER_ID)
+    await connection.close()
+
+
+async def reserve_pan(
+    connection: asyncpg.Connection[asyncpg.Record], custody: CardCustody, card_id: str, pan: str
+) -> None:
+    """A number in custody that may have no card yet."""
+    await connection.execute(
+        "INSERT INTO pans (digest, card_id, sealed) VALUES ($1, $2, $3)",
+        custody.digest(pan),
+        card_id,
+        custody.seal(card_id, pan),
+    )

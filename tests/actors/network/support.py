@@ -1,0 +1,177 @@
+"""An edge without a platform behind it: owners, cards and a peer that tests can hold in their hands."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from actors.network.authorizer import Authorizer
+from actors.network.cards import CardOnFile, CardsByDigest
+from actors.network.custody import CardCustody
+from actors.network.edge import Edge
+from actors.network.lookup import Lookup
+from engine.commands import Authorize, Command
+from engine.ids import approval_code
+from engine.iso8583.codec import decode, encode
+from engine.iso8583.framing import frame
+from engine.iso8583.message import Message
+from engine.replies import Answer, NotExecuted, Reply
+from tests.engine.iso8583.messages import EXAMPLE
+
+PAN = EXAMPLE["2"]
+CARD_ID = "01900000-0000-7000-8000-0000000000a7"
+CARD = CardOnFile(CARD_ID, 2029, 11, "1")
+WAIT_SECONDS = 10.0
+FIELDS = {int(number): value for number, value in EXAMPLE.items() if number != "t"}
+
+
+def request(stan: int = 123, mti: str = "0100", **changes: str) -> Message:
+    """The example under a STAN of its own; ``changes`` are fields (``de4=…``)."""
+    fields = FIELDS | {11: f"{stan:06d}", 37: f"632510{stan:06d}"}
+    return Message(mti, fields | {int(name[2:]): value for name, value in changes.items()})
+
+
+async def until(condition: Callable[[], Any]) -> None:
+    """Waits until ``condition`` is true; the test fails when it does not come true in time."""
+    limit = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < limit, "the condition did not come true"
+        await asyncio.sleep(0.002)
+
+
+class Owners:
+    """Decides every authorization with ``decide``, once for each command key, as owners and their journal
+    do."""
+
+    def __init__(self) -> None:
+        self.decide: Callable[[Authorize], Reply] = approve
+        self.submitted: list[Authorize] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.gates: dict[str, asyncio.Event] = {}
+        """Gates of single messages, by STAN."""
+        self._stored: dict[bytes, tuple[bytes, Reply]] = {}
+
+    async def submit(self, command: Command) -> Reply:
+        """As the router's ``submit``; waits while its gate is shut."""
+        assert isinstance(command, Authorize)
+        self.submitted.append(command)
+        await self.gates.get(command.wire.stan, self.gate).wait()
+        stored = self._stored.get(command.command_key)
+        if stored is None:
+            reply = self.decide(command)
+            self._stored[command.command_key] = (command.fingerprint, reply)
+            return reply
+        return stored[1] if stored[0] == command.fingerprint else NotExecuted("key_reused")
+
+
+def approve(command: Authorize) -> Answer:
+    """What an owner says to a card with enough money."""
+    return Answer("00", command.id, approval_code(command.id), command.amount_minor)
+
+
+def decline(command: Authorize) -> Answer:
+    """... and to one without."""
+    return Answer("51", command.id)
+
+
+class Harness:
+    """A running edge, its owners and its address."""
+
+    def __init__(self, edge: Edge, authorizer: Authorizer, owners: Owners, custody: CardCustody) -> None:
+        self.edge = edge
+        self.authorizer = authorizer
+        self.owners = owners
+        self.custody = custody
+        self.address = ("", 0)
+
+    async def connect(self) -> Peer:
+        """A new connection."""
+        reader, writer = await asyncio.open_connection(*self.address)
+        return Peer(reader, writer)
+
+    @asynccontextmanager
+    async def peer(self) -> AsyncIterator[Peer]:
+        """A connection for a while."""
+        peer = await self.connect()
+        try:
+            yield peer
+        finally:
+            await peer.close()
+
+
+class Peer:
+    """A network at the level of bytes."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def say(self, *messages: Message) -> None:
+        """Sends messages, in one write."""
+        self.writer.write(b"".join(frame(encode(message)) for message in messages))
+
+    async def hear_bytes(self) -> bytes:
+        """The next frame's payload."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            length = int.from_bytes(await self.reader.readexactly(2), "big")
+            return await self.reader.readexactly(length)
+
+    async def hear(self) -> Message:
+        """The next message."""
+        return decode(await self.hear_bytes())
+
+    async def ask(self, message: Message) -> Message:
+        """Sends a message and takes the next one for its answer."""
+        self.say(message)
+        return await self.hear()
+
+    async def ended(self) -> bool:
+        """Whether the other side closes the connection, having said no more."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            try:
+                return await self.reader.read(1) == b""
+            except ConnectionError:
+                return True
+
+    async def close(self) -> None:
+        """Hangs up."""
+        self.writer.close()
+        try:
+            await self.writer.wait_closed()
+        except ConnectionError:
+            pass  # the other side was first
+
+
+def lookup_of(custody: CardCustody, cards: Mapping[str, CardOnFile]) -> CardsByDigest:
+    """Issued cards by their number."""
+    by_digest = {custody.digest(pan): card for pan, card in cards.items()}
+
+    async def fetch(digests: list[bytes]) -> Mapping[bytes, CardOnFile]:
+        return {digest: by_digest[digest] for digest in digests if digest in by_digest}
+
+    return Lookup(fetch, 100)
+
+
+@asynccontextmanager
+async def running_edge(
+    custody: CardCustody, cards: CardsByDigest | None = None, *, deadline_ms: int = 60_000, **options: Any
+) -> AsyncIterator[Harness]:
+    """An edge on a free port; ``options`` are its own."""
+    owners = Owners()
+    authorizer = Authorizer(
+        owners.submit,
+        lookup_of(custody, {PAN: CARD}) if cards is None else cards,
+        custody,
+        deadline_ms=deadline_ms,
+    )
+    harness = Harness(Edge(authorizer, **options), authorizer, owners, custody)
+    harness.address = await harness.edge.start("127.0.0.1", 0)
+    try:
+        yield harness
+    finally:
+        owners.gate.set()
+        await harness.edge.stop()

@@ -1,0 +1,191 @@
+"""Every authorization gets exactly one answer, in time, whatever happens behind the edge."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+
+import pytest
+
+from actors.network.cards import CardOnFile
+from actors.network.custody import CardCustody
+from actors.network.database import DatabaseUnavailableError
+from actors.network.lookup import Lookup
+from engine.commands import Authorize
+from engine.ids import shard_of
+from engine.iso8583.elements import read_additional_amounts, write_private
+from engine.replies import Answer, NotExecuted, Problem, Reply
+from tests.actors.network.support import CARD, CARD_ID, PAN, Harness, request, running_edge, until
+
+
+async def test_an_approval(harness: Harness) -> None:
+    async with harness.peer() as peer:
+        answer = await peer.ask(request())
+    (command,) = harness.owners.submitted
+    assert (answer.mti, answer.fields[39], answer.fields[38]) == ("0110", "00", answer.fields[38])
+    assert command.card_id == CARD_ID
+    assert shard_of(command.id) == shard_of(CARD_ID)
+    assert (command.amount_minor, command.currency, command.cvv2, command.authentication) == (
+        12_34,
+        "EUR",
+        "absent",
+        "absent",
+    )
+
+
+async def test_a_partial_approval(harness: Harness) -> None:
+    harness.owners.decide = lambda command: Answer("10", command.id, "ABC123", 5_00)
+    async with harness.peer() as peer:
+        answer = await peer.ask(request(de48=write_private({"07": ""})))
+    assert (answer.fields[39], answer.fields[4]) == ("10", "000000000500")
+    assert read_additional_amounts(answer.fields[54])[0].amount_minor == 12_34
+
+
+async def test_an_unknown_card_reaches_no_owner(harness: Harness) -> None:
+    async with harness.peer() as peer:
+        answer = await peer.ask(request(de2="4999999999999999"))
+    assert answer.fields[39] == "14"
+    assert harness.owners.submitted == []
+    assert harness.authorizer.counts.unknown_cards == 1
+
+
+async def test_a_missing_field_reaches_no_owner_and_costs_no_connection(harness: Harness) -> None:
+    async with harness.peer() as peer:
+        for stan in range(10):
+            answer = await peer.ask(request(stan, de4="00000000x234"))
+            assert (answer.fields[39], answer.fields[11]) == ("30", f"{stan:06d}")
+    assert harness.owners.submitted == []
+    assert harness.authorizer.counts.invalid == 10
+
+
+@pytest.mark.parametrize(
+    ("presented", "outcome"), [("right", "match"), ("wrong", "mismatch"), ("12", "mismatch")]
+)
+async def test_cvv2_is_checked_here_and_goes_no_further(
+    harness: Harness, presented: str, outcome: str
+) -> None:
+    right = harness.custody.cvv2(PAN, CARD.exp_year, CARD.exp_month, CARD.cvk_generation)
+    wrong = f"{(int(right) + 1) % 1000:03d}"
+    value = {"right": right, "wrong": wrong}.get(presented, presented)
+    async with harness.peer() as peer:
+        await peer.ask(request(de48=write_private({"01": value})))
+    assert harness.owners.submitted[0].cvv2 == outcome
+
+
+async def test_authentication_is_judged_here(harness: Harness) -> None:
+    evidence = {"02": "AAECAwQFBgcICQoLDA0ODxAREhM=", "03": "0b9f2c0a-6b1e-4b37-9d5f-3c1f0a2b4c5d"}
+    async with harness.peer() as peer:
+        await peer.ask(request(1, de48=write_private(evidence)))
+        await peer.ask(request(2, de48=write_private({"02": "AAEC"})))
+    assert [command.authentication for command in harness.owners.submitted] == ["valid", "invalid"]
+
+
+# Every reply and every error that the way to the owner can give.
+REPLIES: list[tuple[Reply | BaseException, str]] = [
+    (NotExecuted("unavailable"), "91"),
+    (NotExecuted("overloaded"), "91"),
+    (NotExecuted("deadline"), "91"),
+    (NotExecuted("faulty"), "96"),
+    (NotExecuted("key_reused"), "94"),
+    (Problem(404, "not-found", ""), "96"),
+    (ConnectionResetError(), "91"),
+    (TimeoutError(), "91"),
+    (RuntimeError("4111111111111111"), "96"),
+    (asyncio.CancelledError(), "91"),
+]
+
+
+@pytest.mark.parametrize(("outcome", "code"), REPLIES, ids=lambda outcome: repr(outcome)[:40])
+async def test_every_outcome_has_an_answer(
+    harness: Harness, outcome: Reply | BaseException, code: str
+) -> None:
+    def decide(_: Authorize) -> Reply:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    harness.owners.decide = decide
+    async with harness.peer() as peer:
+        assert (await peer.ask(request())).fields[39] == code
+
+
+async def test_an_error_before_the_owner_is_reached(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(harness.authorizer, "_submit", broken)
+    async with harness.peer() as peer:
+        assert (await peer.ask(request())).fields[39] == "96"
+
+
+async def test_the_deadline_answers_91_and_a_late_approval_is_noticed(custody: CardCustody) -> None:
+    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+        harness.owners.gate.clear()
+        assert (await peer.ask(request())).fields[39] == "91"
+        assert harness.authorizer.counts.late_approvals == 0
+        harness.owners.gate.set()
+        await until(lambda: harness.authorizer.counts.late_approvals == 1)
+        assert harness.authorizer.counts.answered == 0
+        # The network asks again and learns what was decided; nothing else was sent in between.
+        assert (await peer.ask(request(mti="0101"))).fields[39] == "00"
+        assert harness.authorizer.counts.late_approvals == 1
+
+
+async def test_a_late_decline_is_none_of_our_business(custody: CardCustody) -> None:
+    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+        harness.owners.gate.clear()
+        harness.owners.decide = lambda command: Answer("51", command.id)
+        assert (await peer.ask(request())).fields[39] == "91"
+        harness.owners.gate.set()
+        assert (await peer.ask(request(2))).fields[39] == "51"
+        assert harness.authorizer.counts.late_approvals == 0
+
+
+async def test_what_is_found_after_the_deadline_is_not_submitted(custody: CardCustody) -> None:
+    found = asyncio.Event()
+
+    async def fetch(digests: list[bytes]) -> Mapping[bytes, CardOnFile]:
+        await found.wait()
+        return dict.fromkeys(digests, CARD)
+
+    cards = Lookup(fetch, 10)
+    async with running_edge(custody, cards, deadline_ms=30) as harness, harness.peer() as peer:
+        assert (await peer.ask(request())).fields[39] == "91"
+        found.set()
+        await until(lambda: len(cards) == 1)
+        await asyncio.sleep(0)
+        assert harness.owners.submitted == []
+
+
+async def test_no_database_is_91(custody: CardCustody) -> None:
+    async def fetch(digests: list[bytes]) -> Mapping[bytes, CardOnFile]:
+        raise DatabaseUnavailableError
+
+    async with running_edge(custody, Lookup(fetch, 10)) as harness, harness.peer() as peer:
+        assert (await peer.ask(request())).fields[39] == "91"
+        assert harness.owners.submitted == []
+
+
+async def test_cards_are_looked_up_once_and_together(custody: CardCustody) -> None:
+    calls: list[int] = []
+    go = asyncio.Event()
+
+    async def fetch(digests: list[bytes]) -> Mapping[bytes, CardOnFile]:
+        calls.append(len(digests))
+        await go.wait()
+        return dict.fromkeys(digests, CARD)
+
+    async with running_edge(custody, Lookup(fetch, 100)) as harness, harness.peer() as peer:
+        pans = [f"41111111111111{number:02d}" for number in range(20)]
+        peer.say(request(100, de2=pans[0]))
+        await until(lambda: calls)
+        peer.say(*(request(stan, de2=pans[stan % 20]) for stan in range(60)))
+        peer.say(request(61, de2=pans[0]))
+        await until(lambda: harness.edge.counts.requests == 62)
+        go.set()
+        for _ in range(62):
+            assert (await peer.hear()).fields[39] == "00"
+        # All the others went together, and the one that was under way was not asked for again.
+        assert calls == [1, 19]

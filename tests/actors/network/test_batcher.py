@@ -1,0 +1,76 @@
+"""Batches clock themselves: one in flight, the next collects, order is kept, errors reach those concerned."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from actors.network.batcher import Batcher
+
+
+class Sink:
+    """Records batches; waits for ``go`` in each."""
+
+    def __init__(self) -> None:
+        self.batches: list[list[int]] = []
+        self.go = asyncio.Semaphore(0)
+        self.failing = False
+
+    async def flush(self, items: list[int]) -> None:
+        self.batches.append(items)
+        await self.go.acquire()
+        if self.failing:
+            raise LookupError
+
+    def release(self, count: int = 100) -> None:
+        for _ in range(count):
+            self.go.release()
+
+
+async def test_what_arrives_meanwhile_is_the_next_batch() -> None:
+    sink = Sink()
+    batcher = Batcher(sink.flush, 100)
+    first = batcher.add([1])
+    await asyncio.sleep(0)
+    later = [batcher.add([2, 3]), batcher.add([4])]
+    assert sink.batches == [[1]]
+    sink.release()
+    await asyncio.gather(first, *later)
+    assert sink.batches == [[1], [2, 3, 4]]
+
+
+async def test_a_batch_has_a_size() -> None:
+    sink = Sink()
+    sink.release()
+    batcher = Batcher(sink.flush, 3)
+    await asyncio.gather(*(batcher.add([number, number]) for number in range(4)))
+    assert sink.batches == [[0, 0, 1, 1], [2, 2, 3, 3]]
+
+
+async def test_an_error_reaches_its_batch_alone() -> None:
+    sink = Sink()
+    batcher = Batcher(sink.flush, 100)
+    sink.failing = True
+    failing = batcher.add([1])
+    await asyncio.sleep(0)
+    after = batcher.add([2])
+    sink.release(1)
+    with pytest.raises(LookupError):
+        await failing
+    sink.failing = False
+    sink.release()
+    await after
+    await batcher.drain()
+
+
+async def test_nobody_has_to_wait() -> None:
+    sink = Sink()
+    sink.failing = True
+    batcher = Batcher(sink.flush, 100)
+    batcher.add([1]).cancel()
+    batcher.add([2])
+    sink.release()
+    await batcher.drain()
+    await batcher.drain()
+    assert sink.batches == [[1, 2]]

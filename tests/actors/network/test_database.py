@@ -1,0 +1,67 @@
+"""A lane answers, or says in time that it cannot, and comes back by itself."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from actors.network.database import SQL, DatabaseUnavailableError, Lane
+
+
+@pytest.fixture
+async def lane(database_url: str) -> AsyncIterator[Lane]:
+    lane = Lane(database_url, "test-lane")
+    yield lane
+    lane.close()
+    lane.close()
+
+
+async def test_statements_take_turns(lane: Lane) -> None:
+    rows = await asyncio.gather(*(lane.fetch("take_stans", "1", 10) for _ in range(5)))
+    assert sorted(row[0]["first"] for row in rows) == [0, 10, 20, 30, 40]
+
+
+async def test_a_cut_connection_is_made_anew(lane: Lane, database_url: str) -> None:
+    await lane.fetch("take_stans", "1", 10)
+    other = await asyncpg.connect(database_url)
+    await other.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'test-lane'"
+    )
+    await other.close()
+    try:
+        rows = await lane.fetch("take_stans", "1", 10)
+    except DatabaseUnavailableError:
+        rows = await lane.fetch("take_stans", "1", 10)
+    assert rows[0]["first"] == 10
+
+
+async def test_a_statement_that_takes_too_long_is_given_up(database_url: str) -> None:
+    other = await asyncpg.connect(database_url)
+    lane = Lane(database_url, "test-lane", timeout_ms=200)
+    async with other.transaction():
+        await other.execute("LOCK TABLE stan_blocks")
+        with pytest.raises(DatabaseUnavailableError, match="take_stans: TimeoutError"):
+            await lane.fetch("take_stans", "1", 10)
+    assert (await lane.fetch("take_stans", "1", 10))[0]["first"] >= 0
+    await other.close()
+    lane.close()
+
+
+async def test_no_server_is_said_in_time() -> None:
+    lane = Lane("postgresql://nobody@127.0.0.1:1/nothing", "test-lane", timeout_ms=500)
+    with pytest.raises(DatabaseUnavailableError):
+        await lane.fetch("take_stans", "1", 10)
+
+
+async def test_errors_hold_no_values(lane: Lane) -> None:
+    with pytest.raises(DatabaseUnavailableError) as failed:
+        await lane.fetch("open_cards", ["not-a-uuid-4111111111111111"])
+    assert "4111" not in str(failed.value)
+    assert failed.value.__cause__ is None
+
+
+def test_statements_are_loaded_by_name() -> None:
+    assert set(SQL) == {"find_cards", "open_cards", "take_stans", "insert_simulations", "record_simulations"}

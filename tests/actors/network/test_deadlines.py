@@ -1,0 +1,49 @@
+"""One timer serves them all: what is not done in time expires once, in order; what is done never does."""
+
+from __future__ import annotations
+
+from actors.network.deadlines import Deadlines
+from tests.actors.network.support import until
+
+
+async def test_only_what_is_not_done_expires() -> None:
+    expired: list[int] = []
+    deadlines = Deadlines(0.02, expired.append)
+    for item in range(6):
+        deadlines.add(item)
+    assert [deadlines.done(item) for item in (0, 3, 3)] == [True, True, False]
+    assert 3 not in deadlines
+    assert 4 in deadlines
+    await until(lambda: not len(deadlines))
+    assert expired == [1, 2, 4, 5]
+    assert not deadlines.done(1)
+
+
+async def test_the_timer_starts_again() -> None:
+    expired: list[int] = []
+    deadlines = Deadlines(0.01, expired.append)
+    for item in range(3):
+        deadlines.add(item)
+        await until(lambda: not len(deadlines))
+    assert expired == [0, 1, 2]
+
+
+async def test_expiring_may_add() -> None:
+    expired: list[int] = []
+
+    def expire(item: int) -> None:
+        expired.append(item)
+        if item < 3:
+            deadlines.add(item + 1)
+
+    deadlines: Deadlines[int] = Deadlines(0.01, expire)
+    deadlines.add(0)
+    await until(lambda: expired == [0, 1, 2, 3])
+
+
+async def test_stopping_forgets() -> None:
+    deadlines: Deadlines[str] = Deadlines(0.0, lambda item: None)
+    deadlines.add("x")
+    deadlines.stop()
+    deadlines.stop()
+    assert len(deadlines) == 0

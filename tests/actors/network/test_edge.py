@@ -1,0 +1,219 @@
+"""The edge keeps its peers apart: whatever one of them does, the others get their answers."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+
+import pytest
+
+from actors.network.custody import CardCustody
+from engine.iso8583.acquirer import network_request
+from engine.iso8583.codec import encode
+from engine.iso8583.framing import frame
+from engine.iso8583.message import Message
+from engine.limits import EDGE_IN_FLIGHT_MAX, FRAME_BYTES_MAX
+from tests.actors.network.support import Harness, Peer, request, running_edge, until
+
+UNDECODABLE = b"0100" + b"2" + b"0" * 15 + b"000"
+
+
+async def test_many_in_flight_on_one_connection(harness: Harness) -> None:
+    async with harness.peer() as peer:
+        peer.say(*(request(stan) for stan in range(500)))
+        answers = [await peer.hear() for _ in range(500)]
+    assert {answer.fields[11] for answer in answers} == {f"{stan:06d}" for stan in range(500)}
+    assert {answer.fields[39] for answer in answers} == {"00"}
+
+
+@pytest.mark.parametrize("code", ["001", "002", "301"])
+async def test_network_management(harness: Harness, code: str) -> None:
+    async with harness.peer() as peer:
+        answer = await peer.ask(network_request(code, "000007", 1_795_253_400_000))
+    assert (answer.mti, answer.fields[39], answer.fields[11], answer.fields[70]) == (
+        "0810",
+        "00",
+        "000007",
+        code,
+    )
+
+
+@pytest.mark.parametrize("mti", ["0120", "0220", "0400", "0420", "0200"])
+async def test_a_function_that_is_not_offered(harness: Harness, mti: str) -> None:
+    async with harness.peer() as peer:
+        answers = [await peer.ask(request(stan, mti)) for stan in range(5)]
+        assert {answer.fields[39] for answer in answers} == {"40"}
+        assert (await peer.ask(request(9))).fields[39] == "00"
+    assert harness.edge.counts.unsupported == 5
+
+
+async def test_malformed_frames_cost_the_connection_after_three(harness: Harness) -> None:
+    async with harness.peer() as peer:
+        for _ in range(2):
+            peer.writer.write(frame(UNDECODABLE))
+            assert (await peer.hear()) == Message("0110", {39: "30"})
+        assert (await peer.ask(request())).fields[39] == "00"
+        peer.writer.write(frame(UNDECODABLE))
+        assert (await peer.hear()) == Message("0110", {39: "30"})
+        assert await peer.ended()
+    assert harness.edge.counts.malformed == 3
+
+
+async def test_what_has_no_header_gets_no_answer(harness: Harness) -> None:
+    async with harness.peer() as peer:
+        peer.writer.write(frame(b"x") + b"\x00\x00" + frame(encode(Message("0110", {39: "00"}))))
+        assert await peer.ended()
+    assert harness.edge.counts.malformed == 3
+
+
+async def test_an_oversized_frame_is_answered_and_skipped(harness: Harness) -> None:
+    payload = encode(request()) + b"0" * FRAME_BYTES_MAX
+    async with harness.peer() as peer:
+        peer.writer.write(len(payload).to_bytes(2, "big") + payload)
+        answer = await peer.hear()
+        assert (answer.mti, answer.fields[39], answer.fields[11]) == ("0110", "30", "000123")
+        assert (await peer.ask(request(7))).fields[39] == "00"
+
+
+async def test_a_trickling_peer_is_cut_and_the_others_are_served(custody: CardCustody) -> None:
+    async with (
+        running_edge(custody, receipt_seconds=0.2) as harness,
+        harness.peer() as slow,
+        harness.peer() as other,
+    ):
+        stream = frame(encode(request(1)))
+
+        async def trickle() -> None:
+            for byte in stream * 100:
+                slow.writer.write(bytes([byte]))
+                await asyncio.sleep(0.03)
+
+        trickling = asyncio.create_task(trickle())
+        answers = 0
+        while not slow.reader.at_eof() and slow.reader.exception() is None:
+            assert (await other.ask(request(2))).fields[39] == "00"
+            answers += 1
+            await asyncio.sleep(0.001)
+        trickling.cancel()
+        await asyncio.gather(trickling, return_exceptions=True)
+        assert answers > 0
+        assert harness.edge.counts.cut == 1
+
+
+async def test_an_idle_peer_is_left_alone(custody: CardCustody) -> None:
+    async with (
+        running_edge(custody, receipt_seconds=0.05) as harness,
+        harness.peer() as idle,
+        harness.peer() as slow,
+    ):
+        slow.writer.write(b"\x00")
+        assert await slow.ended()
+        assert (await idle.ask(request())).fields[39] == "00"
+
+
+async def test_a_deaf_peer_is_cut_and_the_others_are_served(custody: CardCustody) -> None:
+    async with running_edge(custody, receipt_seconds=0.3) as harness:
+        deaf = socket.create_connection(harness.address)
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.setblocking(False)
+        stream = b"".join(frame(encode(request(stan))) for stan in range(1000))
+        async with harness.peer() as other:
+            loop = asyncio.get_running_loop()
+            shouting = asyncio.create_task(_shout(loop, deaf, stream))
+            while not shouting.done():
+                assert (await other.ask(request(2))).fields[39] == "00"
+                await asyncio.sleep(0.001)
+            assert isinstance(shouting.exception(), ConnectionError)
+        assert harness.edge.counts.cut == 1
+        deaf.close()
+
+
+async def _shout(loop: asyncio.AbstractEventLoop, deaf: socket.socket, stream: bytes) -> None:
+    """Sends without end and reads nothing, until it is cut off."""
+    while True:
+        await loop.sock_sendall(deaf, stream)
+
+
+async def test_too_many_open_requests_pause_reading_not_the_others(harness: Harness) -> None:
+    harness.owners.gate.clear()
+    extra = EDGE_IN_FLIGHT_MAX // 2
+    total = EDGE_IN_FLIGHT_MAX + extra
+    async with harness.peer() as greedy, harness.peer() as other:
+        for start in range(0, total, 500):
+            greedy.say(*(request(stan) for stan in range(start, min(start + 500, total))))
+        await until(lambda: len(harness.owners.submitted) >= EDGE_IN_FLIGHT_MAX)
+        other.say(request(0, de32="999"))
+        await until(lambda: harness.owners.submitted[-1].wire.acquirer_id == "999")
+        assert len(harness.owners.submitted) < total + 1
+        harness.owners.gate.set()
+        assert (await other.hear()).fields[39] == "00"
+        answers = [await greedy.hear() for _ in range(total)]
+        assert len({answer.fields[11] for answer in answers}) == total
+
+
+async def test_at_the_limit_silent_connections_make_room(custody: CardCustody) -> None:
+    async with running_edge(custody, connections_max=3) as harness:
+        spoken = [await harness.connect() for _ in range(2)]
+        for peer in spoken:
+            assert (await peer.ask(request())).fields[39] == "00"
+        silent = await harness.connect()
+        await until(lambda: harness.edge.connected == 3)
+        newcomer = await harness.connect()
+        assert (await newcomer.ask(request())).fields[39] == "00"
+        assert await silent.ended()
+        refused = await harness.connect()
+        assert await refused.ended()
+        assert harness.edge.counts.refused == 2
+        for peer in [*spoken, silent, newcomer, refused]:
+            await peer.close()
+
+
+async def test_a_fault_of_the_edge_costs_one_answer(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.network.edge.network_management", _fault)
+    async with harness.peer() as peer:
+        answer = await peer.ask(network_request("301", "000007", 0))
+        assert answer.fields[39] == "96"
+        assert (await peer.ask(request())).fields[39] == "00"
+    assert harness.edge.counts.faults == 1
+
+
+def _fault(_: Message) -> Message:
+    raise RuntimeError("4111111111111111")
+
+
+async def test_stopping_gives_the_answers_that_are_due(custody: CardCustody) -> None:
+    async with running_edge(custody) as harness:
+        harness.owners.gate.clear()
+        peer = await harness.connect()
+        peer.say(request())
+        await until(lambda: harness.owners.submitted)
+        stopping = asyncio.create_task(harness.edge.stop())
+        with pytest.raises(ConnectionError):
+            await _refused_connection(harness)
+        harness.owners.gate.set()
+        assert (await peer.hear()).fields[39] == "00"
+        assert await peer.ended()
+        await stopping
+        await harness.edge.stop()
+        await peer.close()
+
+
+async def _refused_connection(harness: Harness) -> None:
+    while True:
+        late = Peer(*await asyncio.open_connection(*harness.address))
+        await late.close()
+
+
+async def test_a_peer_that_hangs_up_leaves_nothing_behind(harness: Harness) -> None:
+    harness.owners.gate.clear()
+    peer = await harness.connect()
+    peer.say(request())
+    await until(lambda: harness.owners.submitted)
+    await peer.close()
+    await until(lambda: harness.edge.connected == 0)
+    harness.owners.gate.set()
+    await until(lambda: harness.authorizer.counts.answered == 1)
+    async with harness.peer() as again:
+        assert (await again.ask(request(mti="0101"))).fields[39] == "00"

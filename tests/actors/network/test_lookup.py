@@ -1,0 +1,93 @@
+"""A look-up remembers what exists, within its bounds, and asks once for what many want."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from actors.network.lookup import Lookup
+from engine.limits import LOOKUP_BATCH_MAX
+
+
+class Source:
+    def __init__(self) -> None:
+        self.asked: list[list[int]] = []
+        self.error: Exception | None = None
+
+    async def fetch(self, keys: list[int]) -> dict[int, str]:
+        self.asked.append(keys)
+        await asyncio.sleep(0)
+        if self.error is not None:
+            raise self.error
+        return {key: f"value {key}" for key in keys if key >= 0}
+
+
+async def test_found_once_remembered() -> None:
+    source = Source()
+    lookup = Lookup(source.fetch, 10)
+    assert lookup.known(1) is None
+    assert await lookup.find(1) == "value 1"
+    assert lookup.known(1) == "value 1"
+    assert await lookup.find(1) == "value 1"
+    assert source.asked == [[1]]
+
+
+async def test_what_does_not_exist_is_asked_again() -> None:
+    source = Source()
+    lookup = Lookup(source.fetch, 10)
+    assert await lookup.find(-1) is None
+    assert await lookup.find(-1) is None
+    assert source.asked == [[-1], [-1]]
+    assert len(lookup) == 0
+
+
+async def test_one_flight_for_all() -> None:
+    source = Source()
+    lookup = Lookup(source.fetch, 10)
+    first = asyncio.create_task(lookup.find(1))
+    await asyncio.sleep(0)
+    found = await asyncio.gather(first, lookup.find(1), lookup.find_all([2, 1, 3]), lookup.find(2))
+    assert list(found) == ["value 1", "value 1", ["value 2", "value 1", "value 3"], "value 2"]
+    assert sorted(key for asked in source.asked for key in asked) == [1, 2, 3]
+
+
+async def test_batches_and_memory_are_bounded() -> None:
+    source = Source()
+    lookup = Lookup(source.fetch, 100)
+    keys = range(LOOKUP_BATCH_MAX + 10)
+    assert await lookup.find_all(keys) == [f"value {key}" for key in keys]
+    assert [len(asked) for asked in source.asked] == [LOOKUP_BATCH_MAX, 10]
+    assert len(lookup) == 100
+    assert lookup.known(0) is None
+
+
+async def test_what_is_used_stays() -> None:
+    lookup = Lookup(Source().fetch, 2)
+    await lookup.find_all([1, 2])
+    lookup.known(1)
+    await lookup.find(3)
+    assert (lookup.known(1), lookup.known(2), lookup.known(3)) == ("value 1", None, "value 3")
+
+
+async def test_an_error_reaches_all_and_is_forgotten() -> None:
+    source = Source()
+    lookup = Lookup(source.fetch, 10)
+    source.error = ValueError()
+    results = await asyncio.gather(
+        lookup.find(1), lookup.find(1), lookup.find_all([1, 2]), return_exceptions=True
+    )
+    assert [type(result) for result in results] == [ValueError] * 3
+    source.error = None
+    assert await lookup.find(1) == "value 1"
+
+
+async def test_a_caller_that_gives_up_does_not_disturb_the_others() -> None:
+    lookup = Lookup(Source().fetch, 10)
+    leaving = asyncio.create_task(lookup.find(1))
+    staying = asyncio.create_task(lookup.find(1))
+    await asyncio.sleep(0)
+    leaving.cancel()
+    assert await staying == "value 1"
+    with pytest.raises(asyncio.CancelledError):
+        await leaving

@@ -1,0 +1,312 @@
+"""The simulated network over real TCP against a real edge: what it records is what the wire said."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+
+import pytest
+
+from actors.network.cards import Plastic
+from actors.network.custody import CardCustody
+from actors.network.database import Lane
+from actors.network.lookup import Lookup
+from actors.network.session import NotConnectedError, Session, SessionLostError
+from actors.network.simulated import SimulatedNetwork, network_txn_id, wire_stan
+from actors.network.simulations import Move, Opening, PostgresBook
+from engine.ids import approval_code
+from engine.iso8583.message import Message
+from engine.iso8583.respond import refusal
+from engine.pan import Masked, Pan
+from engine.replies import Answer
+from tests.actors.network.support import CARD_ID, PAN, WAIT_SECONDS, Harness, decline, running_edge, until
+from tests.actors.network.test_simulations import rows, spend
+
+
+def plastics() -> Lookup[str, Plastic]:
+    async def fetch(card_ids: list[str]) -> dict[str, Plastic]:
+        return {card_id: Plastic(Pan(PAN), Masked("2911")) for card_id in card_ids if card_id == CARD_ID}
+
+    return Lookup(fetch, 10)
+
+
+class MemoryBook:
+    """The book as a list: what was opened and how it moved."""
+
+    def __init__(self) -> None:
+        self.openings: list[Opening] = []
+        self.moves: list[Move] = []
+        self._next = 0
+
+    async def take_stans(self, count: int) -> list[int]:
+        self._next += count
+        return list(range(self._next - count, self._next))
+
+    async def open(self, openings: Sequence[Opening]) -> None:
+        self.openings += openings
+
+    def move(self, move: Move) -> None:
+        self.moves.append(move)
+
+    async def drain(self) -> None:
+        pass
+
+    @property
+    def states(self) -> list[str]:
+        return [move.state for move in self.moves]
+
+
+class FakeWire:
+    """A session whose answers the test gives; the connection can be lost."""
+
+    def __init__(self) -> None:
+        self.sent: list[Message] = []
+        self.answers: list[asyncio.Future[Message]] = []
+        self.forgotten: list[Message] = []
+        self.up = True
+
+    async def connected(self, timeout_seconds: float) -> None:
+        if not self.up:
+            raise NotConnectedError
+
+    def send(self, message: Message) -> asyncio.Future[Message]:
+        if not self.up:
+            raise NotConnectedError
+        self.sent.append(message)
+        self.answers.append(asyncio.get_running_loop().create_future())
+        return self.answers[-1]
+
+    def forget(self, message: Message) -> None:
+        self.forgotten.append(message)
+
+    def answer(self, number: int, code: str) -> None:
+        self.answers[number].set_result(refusal(self.sent[number], code))
+
+
+# Against a real edge ----------------------------------------------------------------------------------------
+
+
+@asynccontextmanager
+async def network_on(harness: Harness, database_url: str) -> AsyncIterator[SimulatedNetwork]:
+    lanes = [Lane(database_url, "test-opening"), Lane(database_url, "test-moving")]
+    session = Session(*harness.address)
+    session.start()
+    network = SimulatedNetwork(session, PostgresBook("424242", *lanes), plastics())
+    try:
+        yield network
+    finally:
+        await network.stop()
+        await session.stop()
+        for lane in lanes:
+            lane.close()
+
+
+async def settled(database_url: str, count: int) -> dict[str, dict[str, Any]]:
+    """All rows, once ``count`` of them are decided."""
+    async with asyncio.timeout(WAIT_SECONDS):
+        while True:
+            found = await rows(database_url)
+            if sum(row["state"] == "decided" for row in found.values()) == count:
+                return found
+            await asyncio.sleep(0.01)
+
+
+async def test_spends_are_decided_over_the_wire(harness: Harness, database_url: str) -> None:
+    harness.owners.decide = lambda command: (
+        decline(command)
+        if command.amount_minor > 50
+        else Answer("00", command.id, approval_code(command.id), command.amount_minor)
+    )
+    async with network_on(harness, database_url) as network:
+        requests = [spend(amount_minor=amount) for amount in range(100)]
+        batches = await asyncio.gather(*(network.accept(requests[at : at + 10]) for at in range(0, 100, 10)))
+        acceptances = [acceptance for batch in batches for acceptance in batch]
+        found = await settled(database_url, 100)
+    assert [acceptance.simulation_id for acceptance in acceptances] == [
+        request.simulation_id for request in requests
+    ]
+    assert len({acceptance.stan for acceptance in acceptances}) == 100
+    for request, acceptance in zip(requests, acceptances, strict=True):
+        row = found[request.simulation_id]
+        approved = request.amount_minor <= 50
+        assert (row["stan"], row["rrn"], row["network_txn_id"]) == (
+            acceptance.stan,
+            acceptance.rrn,
+            acceptance.network_txn_id,
+        )
+        assert row["response_code"] == ("00" if approved else "51")
+        assert row["approved_minor"] == (request.amount_minor if approved else None)
+        assert (row["approval_code"] is not None) == approved
+        assert row["auth"] in {command.id for command in harness.owners.submitted}
+        assert row["sent_at"] is not None
+
+
+async def test_the_row_is_there_before_the_first_byte(harness: Harness, database_url: str) -> None:
+    harness.owners.gate.clear()
+    async with network_on(harness, database_url) as network:
+        (acceptance,) = await network.accept([spend()])
+        await until(lambda: harness.owners.submitted)
+        row = (await rows(database_url))[acceptance.simulation_id]
+        assert (row["stan"], row["rrn"]) == (acceptance.stan, acceptance.rrn)
+        assert harness.owners.submitted[0].wire.stan == acceptance.stan
+        harness.owners.gate.set()
+        await settled(database_url, 1)
+
+
+async def test_an_edge_that_dies_is_asked_again(custody: CardCustody, database_url: str) -> None:
+    async with running_edge(custody) as first:
+        first.owners.gate.clear()
+        async with network_on(first, database_url) as network:
+            await network.accept([spend()])
+            await until(lambda: first.owners.submitted)
+            for peer in list(first.edge._peers):
+                peer.abort()
+            await until(lambda: len(first.owners.submitted) == 2)
+            original, repeat = first.owners.submitted
+            assert original.command_key == repeat.command_key
+            assert original.fingerprint == repeat.fingerprint
+            first.owners.gate.set()
+            found = await settled(database_url, 1)
+    assert {row["response_code"] for row in found.values()} == {"00"}
+
+
+# Against a wire in the test's hands -------------------------------------------------------------------------
+
+
+async def test_scenarios_are_things_done_on_the_wire() -> None:
+    wire, book = FakeWire(), MemoryBook()
+    network = SimulatedNetwork(wire, book, plastics())
+    await network.accept(
+        [
+            spend(scenario="partial_approval", approved_amount_minor=5_00),
+            spend(scenario="delegated_timeout"),
+            spend(scenario="cvv2_presented", cvv2="987"),
+            spend(scenario="cavv_presented", auth_value="AAAB", threeds_ref="ref"),
+            spend(approved_amount_minor=5_00),
+        ]
+    )
+    await until(lambda: len(wire.sent) == 5)
+    tags = [message.fields[48][:].partition("SN")[0] for message in wire.sent]
+    assert tags[4] == "04015"
+    tails = [message.fields[48][:] for message in wire.sent]
+    assert "07012000000000500" in tails[0]
+    assert "99017delegated_timeout" in tails[1]
+    assert "01003987" in tails[2]
+    assert "02004AAAB03003ref" in tails[3]
+    await network.stop()
+
+
+@pytest.mark.parametrize(
+    ("changes", "code"),
+    [
+        ({"amount_minor": 10**12}, "amount_too_large"),
+        ({"card_id": "01900000-0000-7000-8000-0000000000ff"}, "card_unreadable"),
+        ({"scenario": "force_stip_timeout"}, "scenario_not_offered"),
+        ({"scenario": "cavv_presented", "auth_value": "x" * 990}, "message_not_encodable"),
+        ({"scenario": "cvv2_presented", "cvv2": "é"}, "message_not_encodable"),
+        ({"mcc": "54111"}, "message_not_encodable"),
+    ],
+)
+async def test_refused_before_a_message_is_built(changes: dict[str, Any], code: str) -> None:
+    wire, book = FakeWire(), MemoryBook()
+    network = SimulatedNetwork(wire, book, plastics())
+    refused, accepted = await network.accept([spend(**changes), spend()])
+    assert (refused.stan, refused.rrn, refused.network_txn_id) == (None, None, None)
+    assert accepted.stan is not None
+    assert book.openings[0].failure is not None
+    assert (book.openings[0].failure.stage, book.openings[0].failure.code) == ("pre_build", code)
+    assert book.openings[0].stan is None
+    await until(lambda: len(wire.sent) == 1)
+    await network.stop()
+
+
+async def test_the_largest_amount_fits() -> None:
+    wire, book = FakeWire(), MemoryBook()
+    network = SimulatedNetwork(wire, book, plastics())
+    await network.accept([spend(amount_minor=10**12 - 1)])
+    await until(lambda: wire.sent)
+    assert wire.sent[0].fields[4] == "9" * 12
+    await network.stop()
+
+
+async def test_no_connection() -> None:
+    wire, book = FakeWire(), MemoryBook()
+    wire.up = False
+    network = SimulatedNetwork(wire, book, plastics())
+    (acceptance,) = await network.accept([spend()])
+    assert acceptance.stan is not None
+    await until(lambda: book.moves)
+    failure = book.moves[0].failure
+    assert failure is not None
+    assert (book.states, failure.stage, failure.code) == (["failed"], "post_build", "not_connected")
+    assert wire.sent == []
+
+
+async def test_a_lost_connection_is_repeated_in_time() -> None:
+    wire, book = FakeWire(), MemoryBook()
+    network = SimulatedNetwork(wire, book, plastics())
+    await network.accept([spend()])
+    await until(lambda: len(wire.sent) == 1)
+    wire.answers[0].set_exception(SessionLostError())
+    await until(lambda: len(wire.sent) == 2)
+    assert [message.mti for message in wire.sent] == ["0100", "0101"]
+    assert wire.sent[0].fields == wire.sent[1].fields
+    wire.answer(1, "51")
+    await until(lambda: book.states == ["sent", "decided"])
+
+
+async def test_a_connection_that_does_not_come_back() -> None:
+    wire, book = FakeWire(), MemoryBook()
+    network = SimulatedNetwork(wire, book, plastics())
+    await network.accept([spend()])
+    await until(lambda: len(wire.sent) == 1)
+    wire.up = False
+    wire.answers[0].set_exception(SessionLostError())
+    await until(lambda: book.states == ["sent", "failed"])
+    assert book.moves[1].failure is not None
+    assert book.moves[1].failure.code == "connection_lost"
+
+
+async def test_a_late_answer_decides_after_all() -> None:
+    wire, book = FakeWire(), MemoryBook()
+    network = SimulatedNetwork(wire, book, plastics(), timeout_ms=20)
+    await network.accept([spend()])
+    await until(lambda: book.states == ["sent", "failed"])
+    assert book.moves[1].failure is not None
+    assert book.moves[1].failure.code == "no_answer"
+    wire.answer(0, "51")
+    await until(lambda: book.states == ["sent", "failed", "decided"])
+    assert book.moves[2].response_code == "51"
+
+
+async def test_an_answer_that_never_comes_is_forgotten() -> None:
+    wire, book = FakeWire(), MemoryBook()
+    network = SimulatedNetwork(wire, book, plastics(), timeout_ms=20, late_seconds=0.02)
+    await network.accept([spend()])
+    await until(lambda: wire.forgotten)
+    assert wire.forgotten == wire.sent
+    wire.answers[0].set_exception(SessionLostError())
+    await asyncio.sleep(0)
+    assert book.states == ["sent", "failed"]
+
+
+async def test_stopping_leaves_rows_as_they_are() -> None:
+    wire, book = FakeWire(), MemoryBook()
+    network = SimulatedNetwork(wire, book, plastics())
+    await network.accept([spend()])
+    await until(lambda: len(wire.sent) == 1)
+    await network.stop()
+    await network.stop()
+    assert book.states == ["sent"]
+
+
+def test_numbers_on_the_wire() -> None:
+    assert [wire_stan(serial) for serial in (0, 999_998, 999_999, 1_000_000)] == [
+        "000001",
+        "999999",
+        "000001",
+        "000002",
+    ]
+    assert network_txn_id(7) == "SN0000000000007"

@@ -1,0 +1,17 @@
+"""An edge to conform to."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import pytest
+
+from actors.network.custody import CardCustody
+from actors.vault import Vault
+from tests.actors.network.support import Harness, running_edge
+
+
+@pytest.fixture
+async def harness(vault: Vault) -> AsyncIterator[Harness]:
+    async with running_edge(CardCustody(vault)) as running:
+        yield running

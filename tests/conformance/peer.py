@@ -1,0 +1,85 @@
+"""An independent network: pyiso8583 over a plain socket, sharing no code with the platform."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Self
+
+import iso8583
+from iso8583.specs import default_ascii
+
+WAIT_SECONDS = 10.0
+Document = dict[str, str]
+
+
+def encode(document: Document, *, lower: bool = False) -> bytes:
+    """The payload of ``document``; with ``lower``, its bitmaps in lower case."""
+    encoded, parts = iso8583.encode(dict(document), default_ascii)
+    payload = bytes(encoded)
+    header = 4 + 16 * (2 if "1" in parts else 1)
+    return payload[:4] + (payload[4:header].lower() if lower else payload[4:header]) + payload[header:]
+
+
+def decode(payload: bytes) -> Document:
+    """The document in ``payload``."""
+    document, _ = iso8583.decode(payload, default_ascii)
+    return dict(document)
+
+
+def identity(document: Document) -> tuple[str | None, ...]:
+    """By what answers are matched."""
+    return tuple(document.get(field) for field in ("32", "11", "7", "37"))
+
+
+class Network:
+    """One connection to the edge."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    @classmethod
+    async def connect(cls, address: tuple[str, int]) -> Network:
+        """A new connection."""
+        return cls(*await asyncio.open_connection(*address))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.writer.close()
+        try:
+            await self.writer.wait_closed()
+        except ConnectionError:
+            pass  # the other side was first
+
+    def send_bytes(self, payload: bytes) -> None:
+        """Sends one frame."""
+        self.writer.write(len(payload).to_bytes(2, "big") + payload)
+
+    def send(self, document: Document) -> None:
+        """Sends one message."""
+        self.send_bytes(encode(document))
+
+    async def receive_bytes(self) -> bytes:
+        """The payload of the next frame."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            length = int.from_bytes(await self.reader.readexactly(2), "big")
+            return await self.reader.readexactly(length)
+
+    async def receive(self) -> Document:
+        """The next message."""
+        return decode(await self.receive_bytes())
+
+    async def ask(self, document: Document) -> Document:
+        """Sends a message and takes the next one for its answer."""
+        self.send(document)
+        return await self.receive()
+
+    async def closed(self) -> bool:
+        """Whether the edge hangs up, having said no more."""
+        async with asyncio.timeout(WAIT_SECONDS):
+            try:
+                return await self.reader.read(1) == b""
+            except ConnectionError:
+                return True
