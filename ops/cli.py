@@ -42,6 +42,7 @@ EXPECTED_FAILURES = (
     UpError,
     VaultError,
 )
+API_FACTORY = "api.serving:ApiRole"
 PORT_SETTINGS = ("api_port", "vision_port", "iso8583_port", "metrics_port")
 
 app = typer.Typer(
@@ -86,10 +87,14 @@ def up(
 
 
 def _ray_supervisor(settings: Settings) -> Supervisor:
+    """All processes of an installation: the actors, and the API servers above them."""
     # Loading Ray takes a second that no other command, and no early refusal, should wait for.
+    from actors.boot import PROCESSES
+    from actors.cluster.supervisor import ProcessSpec
     from actors.cluster.supervisor import Supervisor as RaySupervisor
 
-    return RaySupervisor(settings)
+    servers = [ProcessSpec(f"api-{number}", API_FACTORY) for number in range(settings.api_servers)]
+    return RaySupervisor(settings, [*PROCESSES, *servers])
 
 
 @app.command()
