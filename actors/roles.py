@@ -7,6 +7,7 @@ from typing import Protocol
 
 import msgspec
 
+from actors.metrics import Figures
 from actors.peers import Peers
 from actors.settings import Settings
 
@@ -21,13 +22,16 @@ class Context(msgspec.Struct, frozen=True):
 
 
 class Role(Protocol):
-    """The same three verbs for every role. They run in one event loop; ``stop`` twice is harmless."""
+    """The same verbs for every role. They run in one event loop; ``stop`` twice is harmless."""
 
     async def start(self) -> None:
         """Serve; returns when it does."""
 
     async def call(self, method: str, payload: bytes) -> bytes:
         """Answer another process."""
+
+    def figures(self) -> Figures:
+        """What it counts, by metric name (``actors.metrics``)."""
 
     async def stop(self) -> None:
         """Finish what is under way and let go of everything."""

@@ -16,6 +16,7 @@ from typing import Any, Final, Protocol
 import msgspec
 import structlog
 
+from actors.metrics import Figures
 from actors.peers import PeerGoneError, RoutingTable
 from actors.placement import Move, adopt_orphans, even_out
 from engine.limits import SHARD_COUNT
@@ -91,6 +92,12 @@ class Coordinator:
             await self._publish_programme(payload)
             return b""
         raise ValueError(method)
+
+    def figures(self) -> Figures:
+        return {
+            "stanchion_takeovers": self.takeovers,
+            "stanchion_shards_unowned": sum(owner is None for owner in self._owners.values()),
+        }
 
     async def stop(self) -> None:
         """Let every host finish what it has decided; nothing is taken over any more."""

@@ -15,6 +15,7 @@ import ray
 import structlog
 
 from actors.cluster.peers import RayPeers
+from actors.metrics import Figures, process_figures
 from actors.roles import Context, Role
 from actors.settings import Settings
 
@@ -49,6 +50,10 @@ class Process:
         """Have the role answer."""
         role = self._role or await self._started()
         return await role.call(method, payload)
+
+    async def figures(self) -> Figures:
+        """What the process and its role count."""
+        return process_figures() | (self._role.figures() if self._role else {})
 
     async def stop(self) -> None:
         """Let the role finish."""

@@ -14,6 +14,7 @@ from typing import Final
 
 import structlog
 
+from actors.cluster.exporter import Exporter
 from actors.cluster.peers import RayPeers
 from actors.cluster.process import FOREVER, launch
 from actors.cluster.session import join, leave
@@ -57,6 +58,7 @@ class Supervisor:
         self._started: list[str] = []
         self._watchers: list[asyncio.Task[None]] = []
         self._joined = False
+        self._exporter = Exporter(self._peers, [spec.name for spec in processes])
 
     async def start(self) -> Addresses:
         """Start Ray and every process; returns when all of them serve."""
@@ -67,6 +69,7 @@ class Supervisor:
             self._started.append(spec.name)
         for spec in self._processes:
             await self._peers.ask(spec.name, "ping")
+        await self._exporter.start(self._settings.metrics_host, self._settings.metrics_port)
         self._watchers = [asyncio.create_task(self._watch(spec.name)) for spec in self._processes]
         return _addresses(self._settings)
 
@@ -74,6 +77,7 @@ class Supervisor:
         """End the processes in reverse order, each after what it has under way, then Ray."""
         for watcher in self._watchers:
             watcher.cancel()
+        await self._exporter.stop()
         for name in reversed(self._started):
             with suppress(PeerGoneError, TimeoutError):
                 await asyncio.wait_for(self._peers.ask(name, "stop"), STOP_SECONDS)

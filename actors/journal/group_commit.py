@@ -57,6 +57,8 @@ class GroupCommitter(Generic[P]):
         self._task: asyncio.Task[None] | None = None
         self.backlog = 0
         """Commands that are decided and not yet durable."""
+        self.commits = 0
+        """Transactions since the start."""
 
     def add(self, pending: P) -> Rows:
         """Let ``pending`` wait for the commit of the batch whose rows are returned, to be added to before
@@ -103,6 +105,7 @@ class GroupCommitter(Generic[P]):
         try:
             if batch.has_rows():
                 await self._journal.commit(batch.rows)
+                self.commits += 1
         except JournalError as failure:
             failed = [batch, *self._queue]
             self._queue.clear()

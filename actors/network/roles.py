@@ -6,6 +6,7 @@ from collections.abc import Awaitable
 
 import msgspec
 
+from actors.metrics import Figures
 from actors.network.authorizer import Authorizer
 from actors.network.cards import cards_by_digest, cards_by_id
 from actors.network.custody import CardCustody
@@ -45,7 +46,19 @@ class EdgeRole:
         await self.edge.start(self._settings.iso8583_host, self._settings.iso8583_port)
 
     async def call(self, method: str, payload: bytes) -> bytes:
-        raise ValueError(method)
+        raise ValueError(method, len(payload))
+
+    def figures(self) -> Figures:
+        wire, authorizations = self.edge.counts, self.authorizer.counts
+        return {
+            "stanchion_wire_connections": self.edge.connected,
+            "stanchion_wire_requests": wire.requests,
+            "stanchion_wire_malformed": wire.malformed,
+            "stanchion_wire_answered": authorizations.answered,
+            "stanchion_wire_expired": authorizations.expired,
+            "stanchion_wire_late_approvals": authorizations.late_approvals,
+            "stanchion_open_commands": self._router.open,
+        }
 
     async def stop(self) -> None:
         await self.edge.stop()
@@ -84,6 +97,9 @@ class NetworkRole:
             return _encode(await self._network.accept(_decode_requests(payload)))
         except DatabaseUnavailableError:
             return _encode(None)
+
+    def figures(self) -> Figures:
+        return {}
 
     async def stop(self) -> None:
         await self._network.stop()

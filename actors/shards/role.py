@@ -10,6 +10,7 @@ import structlog
 from actors.clock import SystemClock
 from actors.journal.contract import JournalError
 from actors.journal.postgres import PostgresJournal
+from actors.metrics import Figures
 from actors.roles import Context
 from actors.shards.host import ShardHost
 from actors.submission import decode_submissions, encode_replies
@@ -49,6 +50,15 @@ class HostRole:
         else:
             raise ValueError(method)
         return b""
+
+    def figures(self) -> Figures:
+        return {
+            "stanchion_commands": self.host.decider.decided,
+            "stanchion_commits": self.host.committer.commits,
+            "stanchion_undurable_commands": self.host.committer.backlog,
+            "stanchion_active_cards": len(self.host.activation.cards),
+            "stanchion_shards": len(self.host.epochs),
+        }
 
     async def stop(self) -> None:
         await self.host.stop()
