@@ -40,6 +40,10 @@ class SpendRequest(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True
     """Travels in the message only: never stored."""
     threeds_ref: str | None = None
 
+    def __repr__(self) -> str:
+        # The generated one would print CVV2 and authentication values into any log or traceback.
+        return f"SpendRequest({self.simulation_id})"
+
 
 class Acceptance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
     """The simulation is recorded. ``stan`` and ``rrn`` are both null when it was refused before any message

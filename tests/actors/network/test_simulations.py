@@ -182,6 +182,7 @@ def test_a_stored_request_has_no_secrets_and_can_be_read_again() -> None:
         cvv2="987", auth_value="AAABBB", threeds_ref="reference", scenario="cvv2_presented", mit=True
     )
     stored = stored_request(request)
+    assert "987" not in f"{request} {request!r}"
     assert not any(secret in stored for secret in ("987", "AAABBB", "reference"))
     again = msgspec.json.decode(stored, type=SpendRequest)
     assert again == msgspec.structs.replace(request, cvv2=None, auth_value=None, threeds_ref=None)
