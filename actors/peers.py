@@ -28,9 +28,16 @@ class PeerGoneError(Exception):
     """The process has died. Whether it acted on the call is not known."""
 
 
+class PeerFailedError(Exception):
+    """The process lives and its answer was an unexpected error. The message is one line without values; the
+    traceback is in that process's own log."""
+
+
 class Peers(Protocol):
-    """Other processes, as seen from one. All calls raise ``PeerGoneError``; none has a time limit of its
-    own."""
+    """Other processes, as seen from one.
+
+    All calls raise ``PeerGoneError`` and ``PeerFailedError``; none has a time limit of its own.
+    """
 
     async def execute(self, incarnation: str, submissions: bytes) -> bytes:
         """Have a shard host execute a batch (``actors.submission``)."""

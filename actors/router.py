@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
-from actors.peers import UNKNOWN_TABLE, PeerGoneError, Peers, RoutingTable
+from actors.peers import UNKNOWN_TABLE, PeerFailedError, PeerGoneError, Peers, RoutingTable
 from actors.submission import Submission, decode_replies, encode_submissions
 from engine.commands import Command, target_of
 from engine.ids import shard_of
@@ -151,6 +151,10 @@ class Router:
         except PeerGoneError:
             self._retire(lane)
             return
+        except PeerFailedError:
+            for errand in batch:
+                self._finish(errand, NotExecuted("unavailable"))
+            return
         finally:
             lane.under_way.difference_update(batch)
         if lane.gone:
@@ -184,7 +188,7 @@ class Router:
         while True:
             try:
                 table = await self._peers.table(self._table.version)
-            except PeerGoneError:
+            except (PeerGoneError, PeerFailedError):
                 await asyncio.sleep(RETRY_SECONDS)
             else:
                 self._adopt(table)

@@ -17,6 +17,7 @@ from typing import Annotated
 import asyncpg
 import typer
 
+from actors.peers import PeerFailedError, PeerGoneError
 from actors.settings import Settings, SettingsError, unknown_variables
 from actors.vault import Vault, VaultError
 from engine.scopes import SCOPES
@@ -36,6 +37,8 @@ EXPECTED_FAILURES = (
     DemoError,
     InstallationError,
     MigrationError,
+    PeerFailedError,
+    PeerGoneError,
     RunningError,
     ServerError,
     SettingsError,

@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from actors.metrics import Figures
-from actors.peers import PeerGoneError, RoutingTable
+from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
 from actors.placement import Move, adopt_orphans, even_out
 from engine.limits import SHARD_COUNT
 
@@ -137,7 +137,7 @@ class Coordinator:
     async def _answers(self, incarnation: str) -> bool:
         try:
             await asyncio.wait_for(self._hosts.ping(incarnation), SILENCE_SECONDS)
-        except (PeerGoneError, TimeoutError):
+        except (PeerGoneError, PeerFailedError, TimeoutError):
             return False
         return True
 
@@ -155,7 +155,7 @@ class Coordinator:
                 await asyncio.wait((death,), timeout=PING_SECONDS)
         finally:
             death.cancel()
-            with suppress(asyncio.CancelledError, PeerGoneError):
+            with suppress(asyncio.CancelledError, PeerGoneError, PeerFailedError):
                 await death
         await self._lost(incarnation)
 
@@ -173,7 +173,7 @@ class Coordinator:
         """Create a successor and give it its share."""
         try:
             incarnation = await self._hosts.create()
-        except PeerGoneError:
+        except (PeerGoneError, PeerFailedError):
             await asyncio.sleep(RETRY_SECONDS)
             self._spawn(self._refill())
             return
@@ -186,7 +186,7 @@ class Coordinator:
     # ---------------------------
 
     async def _adopt_orphans(self) -> None:
-        """Repeats until every shard is with a living host: takers can die too, and the journal can be away."""
+        """Repeats until every shard is with a living host: takers can die, and the journal can be away."""
         while self._watched and (moves := adopt_orphans(self._owners, self._watched.keys())):
             if not all(await asyncio.gather(*(self._take(move) for move in moves))):
                 await asyncio.sleep(RETRY_SECONDS)
@@ -202,17 +202,17 @@ class Coordinator:
         commands back."""
         try:
             await self._hosts.call(move.giver or "", "release", _encode(move.shards))
-        except PeerGoneError:
+        except (PeerGoneError, PeerFailedError):
             return
         await self._take(move)
         await self._publish()
 
     async def _take(self, move: Move) -> bool:
-        """Whether the taker owns the shards now; a failure leaves them without an owner, to be tried again."""
+        """Whether the taker owns the shards now; a failure leaves them unowned, to be tried again."""
         taken = False
         try:
             taken = await self._hosts.call(move.taker, "take", _encode(move.shards)) == b"taken"
-        except PeerGoneError:
+        except (PeerGoneError, PeerFailedError):
             _log.warning("taker_lost", incarnation=move.taker)
         for shard in move.shards:
             self._owners[shard] = move.taker if taken else None

@@ -11,7 +11,7 @@ from aiohttp import web
 
 from actors.cluster.peers import RayPeers
 from actors.metrics import Figures, exposition
-from actors.peers import PeerGoneError
+from actors.peers import PeerFailedError, PeerGoneError
 
 ANSWER_SECONDS: Final = 1.0
 """A process that has not answered by then is left out of the page."""
@@ -60,7 +60,7 @@ class Exporter:
         try:
             async with asyncio.timeout(ANSWER_SECONDS):
                 return set((await self._peers.table(0)).owners)
-        except (PeerGoneError, TimeoutError):
+        except (PeerGoneError, PeerFailedError, TimeoutError):
             return set()
 
     async def _figures(self, name: str) -> Figures | None:
@@ -68,5 +68,5 @@ class Exporter:
             async with asyncio.timeout(ANSWER_SECONDS):
                 figures: Figures = await self._peers.ask(name, "figures")
                 return figures
-        except (PeerGoneError, TimeoutError):
+        except (PeerGoneError, PeerFailedError, TimeoutError):
             return None

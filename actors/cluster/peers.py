@@ -8,10 +8,10 @@ from typing import Any, Final
 
 import msgspec
 import ray
-from ray.exceptions import RayActorError
+from ray.exceptions import RayActorError, RayTaskError
 
 from actors.cluster.session import namespace
-from actors.peers import PeerGoneError, RoutingTable
+from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
 from actors.settings import Settings
 
 COORDINATOR: Final = "coordinator"
@@ -37,22 +37,23 @@ class RayPeers:
         await self.call(COORDINATOR, "publish_programme", config)
 
     async def call(self, role: str, method: str, payload: bytes) -> bytes:
-        handle = self._handles.get(role) or await self._find(role)
-        try:
-            answer: bytes = await handle.call.remote(method, payload)
-        except RayActorError:
-            self._handles.pop(role, None)
-            raise PeerGoneError(role) from None
+        answer: bytes = await self._remote(role, "call", method, payload)
         return answer
 
     async def ask(self, role: str, method: str) -> Any:
         """Call a method of the process itself (``ping``, ``park``, ``stop``) instead of its role."""
+        return await self._remote(role, method)
+
+    async def _remote(self, role: str, method: str, *arguments: Any) -> Any:
         handle = self._handles.get(role) or await self._find(role)
         try:
-            return await getattr(handle, method).remote()
+            return await getattr(handle, method).remote(*arguments)
         except RayActorError:
             self._handles.pop(role, None)
             raise PeerGoneError(role) from None
+        except RayTaskError as failure:
+            # Its text is a traceback with whatever values stood in it.
+            raise PeerFailedError(f"{role}: {type(failure.cause).__name__}") from None
 
     def kill(self, role: str) -> None:
         """End a process at once; it is not restarted. Unknown ones are dead already."""

@@ -66,7 +66,12 @@ class Process:
                 module, _, attribute = self._factory.partition(":")
                 build = getattr(import_module(module), attribute)
                 role: Role = build(Context(self._settings, self._name, RayPeers(self._settings)))
-                await role.start()
+                try:
+                    await role.start()
+                except Exception:
+                    # Whoever asked gets one line; here is the only place that still has the traceback.
+                    _log.exception("role_cannot_start", name=self._name)
+                    raise
                 self._role = role
             return self._role
 

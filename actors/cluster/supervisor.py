@@ -18,7 +18,7 @@ from actors.cluster.exporter import Exporter
 from actors.cluster.peers import RayPeers
 from actors.cluster.process import FOREVER, launch
 from actors.cluster.session import join, leave
-from actors.peers import PeerGoneError
+from actors.peers import PeerFailedError, PeerGoneError
 from actors.settings import Settings
 
 PING_SECONDS: Final = 1.0
@@ -79,7 +79,7 @@ class Supervisor:
             watcher.cancel()
         await self._exporter.stop()
         for name in reversed(self._started):
-            with suppress(PeerGoneError, TimeoutError):
+            with suppress(PeerGoneError, PeerFailedError, TimeoutError):
                 await asyncio.wait_for(self._peers.ask(name, "stop"), STOP_SECONDS)
             self._peers.kill(name)
         self._started.clear()
@@ -98,7 +98,7 @@ class Supervisor:
         while True:
             try:
                 await self._peers.ask(name, "ping")
-            except PeerGoneError:
+            except (PeerGoneError, PeerFailedError):
                 _log.warning("process_lost", name=name)
             await asyncio.sleep(PING_SECONDS)
 

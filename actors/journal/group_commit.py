@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Generic, TypeVar
 
-from actors.journal.contract import Journal, JournalError, Rows
+from actors.journal.contract import Journal, JournalError, RejectedError, Rows
 from engine.limits import BACKLOG_RESUME, BACKLOG_WAIT, COMMIT_BATCH_MAX
 
 P = TypeVar("P")
@@ -25,6 +25,8 @@ class Batch(Generic[P]):
     def __init__(self) -> None:
         self.rows = Rows()
         self.pending: list[P] = []
+        self.spoiled = False
+        """Whether a command failed half-way through adding its rows: then none of them may be written."""
 
     def has_rows(self) -> bool:
         """Whether anything is to be written; a batch of mere readers only waits for its turn."""
@@ -74,6 +76,10 @@ class GroupCommitter(Generic[P]):
         self._wake.set()
         return batch.rows
 
+    def spoil(self) -> None:
+        """The command added last has failed half-way: its batch is handed back instead of being committed."""
+        self._queue[-1].spoiled = True
+
     async def room(self) -> None:
         """Wait until the backlog is below its resume line."""
         await self._roomy.wait()
@@ -103,6 +109,8 @@ class GroupCommitter(Generic[P]):
 
     async def _flush(self, batch: Batch[P]) -> None:
         try:
+            if batch.spoiled:
+                raise RejectedError("spoiled")
             if batch.has_rows():
                 await self._journal.commit(batch.rows)
                 self.commits += 1

@@ -15,6 +15,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 
 import msgspec
+import structlog
 
 from actors.cards.activation import Activation, Wanted
 from actors.cards.answers import KEY_REUSED, RecentAnswers, fingerprint_of, reply_again
@@ -33,6 +34,8 @@ from engine.ids import shard_of
 from engine.limits import BACKLOG_REFUSE
 from engine.programme import ProgrammeConfig
 from engine.replies import Answer, Done, NotExecuted, Problem, Reply
+
+_log = structlog.get_logger(__name__)
 
 Publish = Callable[[ProgrammeConfig], Awaitable[None]]
 
@@ -155,7 +158,15 @@ class ShardHost:
         elif self._clock.monotonic() > pending.deadline:
             self.resolve(pending, NotExecuted("deadline"))
         elif self._prefetched(pending):
-            self.decider.decide(pending, self.committer.add(pending), self._clock.now_ms())
+            self._decide(pending)
+
+    def _decide(self, pending: Pending) -> None:
+        rows = self.committer.add(pending)
+        try:
+            self.decider.decide(pending, rows, self._clock.now_ms())
+        except Exception as fault:  # noqa: BLE001 - a fault of ours with one command must not cost the others theirs
+            _log.error("decision_fault", command=type(pending.command).__name__, error=type(fault).__name__)
+            self.committer.spoil()
 
     def _prefetched(self, pending: Pending) -> bool:
         """Whether all that the command needs is in memory; if not, it is fetched and the command admitted
@@ -263,7 +274,12 @@ class ShardHost:
                 self.resolve(pending, absent_reply(pending.command))
                 return None
         rows = Rows()
-        self.decider.decide(pending, rows, self._clock.now_ms())
+        try:
+            self.decider.decide(pending, rows, self._clock.now_ms())
+        except Exception as fault:  # noqa: BLE001 - this is the poisonous one
+            _log.error("decision_fault", command=type(pending.command).__name__, error=type(fault).__name__)
+            self._recovery.give_up(pending)
+            return None
         return rows
 
 

@@ -26,6 +26,7 @@ from actors.journal.contract import (
     UnknownOutcomeError,
 )
 from actors.shards.pending import Pending
+from engine.commands import target_of
 from engine.replies import NotExecuted, Reply
 
 T = TypeVar("T")
@@ -82,6 +83,11 @@ class Recovery:
             raise
         self._host.carry_on(left)
 
+    def give_up(self, pending: Pending) -> None:
+        """The command cannot be executed at all: its caller hears so and nothing of it remains."""
+        self._forget([pending])
+        self._host.resolve(pending, NotExecuted("faulty"))
+
     async def _reconcile(self, pendings: list[Pending], failure: JournalError) -> list[Pending]:
         """Answer whoever can be answered; returns who is to be admitted again."""
         if isinstance(failure, StaleEpochError):
@@ -93,7 +99,7 @@ class Recovery:
 
     def _forget(self, pendings: list[Pending]) -> None:
         activation = self._host.activation
-        activation.drop_cards({pending.actor.card.id for pending in pendings if pending.actor is not None})
+        activation.drop_cards({target_of(pending.command) for pending in pendings})
         for pending in pendings:
             if pending.config is not None:
                 activation.programmes.pop(pending.config.id, None)
@@ -154,6 +160,6 @@ class Recovery:
         except RejectedError:
             self._forget([pending])
             if await self._answer_executed([pending]):
-                self._host.resolve(pending, NotExecuted("faulty"))
+                self.give_up(pending)
         else:
             self._host.confirm(pending)
