@@ -1,0 +1,95 @@
+"""The application: every operation, its description, its problem pages, and nothing that answers without a
+problem body.
+"""
+
+from __future__ import annotations
+
+from typing import NoReturn
+
+from fastapi import FastAPI
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match
+
+from api import card_products, cardholders, events, oauth, programs, simulated_loads, transactions
+from api.auth import Tokens
+from api.boundary import Boundary
+from api.cards import routes as cards
+from api.docs.pages import add_docs, new_application
+from api.operations import Endpoint, Operation
+from api.problem_pages import problem_list, problem_page
+from api.problems import Refusal
+from api.rate_limits import RateLimits
+from api.services import Services
+from api.simulated_spends import routes as simulated_spends
+
+
+def create_app(services: Services) -> FastAPI:
+    """The API of one server."""
+    app = new_application()
+    tokens, limits = Tokens(services), RateLimits(services.settings)
+    operations = operations_of(services)
+    for operation in operations:
+        endpoint = Endpoint(operation, services, tokens, limits)
+        app.add_api_route(
+            operation.path,
+            endpoint.run,
+            methods=[operation.method],
+            response_model=None,
+            include_in_schema=False,
+        )
+    token_endpoint = oauth.TokenEndpoint(services, limits)
+    app.add_api_route(
+        "/v1/oauth/token", token_endpoint.run, methods=["POST"], response_model=None, include_in_schema=False
+    )
+    app.add_api_route("/problems", problem_list, response_model=None, include_in_schema=False)
+    app.add_api_route("/problems/{slug}", problem_page, response_model=None, include_in_schema=False)
+    app.add_api_route("/healthz", healthz, response_model=None, include_in_schema=False)
+    add_docs(app, operations)
+    refuse_as_problems(app, services.settings.docs_base_url)
+    return app
+
+
+def operations_of(services: Services) -> tuple[Operation, ...]:
+    """All operations; the hot one first, because routes are tried in order."""
+    families = (
+        simulated_spends.family(services),
+        simulated_loads.family,
+        cards.family,
+        transactions.family,
+        events.family,
+        programs.family,
+        card_products.family,
+        cardholders.family,
+    )
+    return tuple(operation for family in families for operation in family.operations)
+
+
+async def healthz(_request: Request) -> Response:
+    """Whether this server runs; says nothing about what it depends on."""
+    return Response(b'{"status":"ok"}', media_type="application/json")
+
+
+def refuse_as_problems(app: FastAPI, base_url: str | None) -> None:
+    """Have everything that the framework would answer by itself answered as a problem."""
+    app.add_exception_handler(HTTPException, _refuse)
+    app.add_middleware(Boundary, base_url=base_url)
+
+
+async def _refuse(request: Request, refused: Exception) -> NoReturn:
+    """The framework's own refusals (404 and 405 of the router), raised on as ours."""
+    status = refused.status_code if isinstance(refused, HTTPException) else 500
+    if status == 405:
+        raise Refusal("method-not-allowed", headers={"Allow": ", ".join(_allowed(request))})
+    raise Refusal("not-found", "There is no such path.") if status == 404 else Refusal("internal-error")
+
+
+def _allowed(request: Request) -> list[str]:
+    """All methods of the path: the framework names only those of the first route that matches."""
+    methods: set[str] = set()
+    for route in request.app.router.routes:
+        match, _ = route.matches(request.scope)
+        if match is not Match.NONE:
+            methods |= getattr(route, "methods", None) or set()
+    return sorted(methods)

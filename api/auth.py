@@ -1,0 +1,80 @@
+"""Who is calling: opaque bearer tokens (RFC 6750), looked up by keyed digest and remembered for less than a
+second.
+
+The memory is what keeps the database out of the hot path; its length is how long a revoked token can still be
+used.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+from starlette.requests import Request
+
+from api.database import fetch_row
+from api.problems import Refusal
+from api.services import Services
+from engine.limits import TOKEN_CACHE_SECONDS
+
+TOKEN_PURPOSE: Final = "access-token"
+TOKENS_REMEMBERED_MAX: Final = 10_000
+
+_BEARER: Final = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([A-Za-z0-9._~+/-]{1,512}=*)", re.ASCII)
+_FIND: Final = """
+    SELECT c.id::text AS client, c.tenant_id::text, c.mode = 'live' AS live, c.role, t.scopes,
+           (extract(epoch FROM t.expires_at) * 1000)::bigint AS expires_ms
+    FROM access_tokens t JOIN clients c ON c.id = t.client
+    WHERE t.token_digest = $1 AND t.revoked_at IS NULL AND c.revoked_at IS NULL AND t.expires_at > now()
+"""
+
+
+class Caller(msgspec.Struct, frozen=True):
+    """The client behind a valid token. ``tenant_id`` and ``live`` are part of every query made for it."""
+
+    client: str
+    tenant_id: str
+    live: bool
+    role: str
+    scopes: frozenset[str]
+    expires_ms: int
+
+
+class Tokens:
+    """Finds callers; one for each API server."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._known: dict[bytes, tuple[Caller, float]] = {}
+
+    async def caller(self, request: Request) -> Caller:
+        """The client whose token the request carries. Raises ``Refusal`` 401."""
+        match = _BEARER.fullmatch(request.headers.get("authorization", ""))
+        if match is None:
+            raise _unauthorized("Bearer")
+        digest = self._services.vault.digest(TOKEN_PURPOSE, match[1].encode())
+        clock = self._services.clock
+        caller, until = self._known.get(digest, (None, 0.0))
+        if caller is None or clock.monotonic() >= until:
+            caller = await self._look_up(digest)
+        if caller is None or clock.now_ms() >= caller.expires_ms:
+            raise _unauthorized('Bearer error="invalid_token"')
+        return caller
+
+    async def _look_up(self, digest: bytes) -> Caller | None:
+        asked = self._services.clock.monotonic()
+        self._known.pop(digest, None)
+        row = await fetch_row(self._services.pool, _FIND, digest)
+        if row is None:
+            return None
+        caller = Caller(**{**row, "scopes": frozenset(row["scopes"])})
+        if len(self._known) >= TOKENS_REMEMBERED_MAX:
+            del self._known[next(iter(self._known))]
+        # From before the look-up, so that a revocation during it counts.
+        self._known[digest] = (caller, asked + TOKEN_CACHE_SECONDS)
+        return caller
+
+
+def _unauthorized(challenge: str) -> Refusal:
+    return Refusal("unauthorized", headers={"WWW-Authenticate": challenge})

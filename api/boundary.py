@@ -1,0 +1,65 @@
+"""The outermost layer: every response has an ``X-Request-Id``, and every refusal and every fault becomes a
+problem body here.
+
+Written as plain ASGI: it sits around everything, also what the framework answers by itself.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from actors.ids import new_id
+from api.faults import refusal_of
+from api.problems import Refusal, problem_response
+
+REQUEST_ID: Final = "stanchion.request_id"
+"""The key of the request's id in the ASGI scope."""
+
+# What may be taken over from the caller: it goes into logs and back into a header.
+_ACCEPTABLE: Final = re.compile(rb"[A-Za-z0-9._~-]{1,128}")
+
+
+class Boundary:
+    """ASGI middleware; ``base_url`` is the documentation host that problem types point to."""
+
+    def __init__(self, app: ASGIApp, base_url: str | None) -> None:
+        self._app = app
+        self._base_url = base_url
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        request_id = scope[REQUEST_ID] = _request_id(scope)
+        header = (b"x-request-id", request_id.encode())
+        started = False
+
+        async def send_identified(message: Message) -> None:
+            nonlocal started
+            if message["type"] == "http.response.start":
+                started = True
+                message["headers"] = [*message.get("headers", ()), header]
+            await send(message)
+
+        try:
+            await self._app(scope, receive, send_identified)
+            return
+        except ClientDisconnect:
+            return  # nobody is left to be answered
+        except Refusal as refused:
+            refusal = refused
+        except Exception as fault:  # noqa: BLE001 -- the last line: no traceback and no value may leave the process
+            refusal = refusal_of(fault, request_id)
+        if not started:
+            await problem_response(refusal, request_id, self._base_url)(scope, receive, send_identified)
+
+
+def _request_id(scope: Scope) -> str:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id" and _ACCEPTABLE.fullmatch(value):
+            return str(value.decode("ascii"))
+    return new_id()

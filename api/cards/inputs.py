@@ -1,0 +1,87 @@
+"""What callers send about cards (contract, section 5)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, ConfigDict, Field, model_validator
+
+from api.cards.views import State
+from api.controls import ControlsInput
+from api.fields import ID_EXAMPLE, UUID_PATTERN, Id, Text255, example
+from api.pagination import PageQuery
+from api.validation import Input, broken
+from engine.ids import is_id
+from engine.limits import CARD_IDS_MAX
+
+
+class CardInput(Input):
+    """A card to be issued."""
+
+    card_product_id: Id
+    cardholder_id: Id
+    controls: ControlsInput | None = None
+    """Left out: the product's `control_defaults`, copied."""
+    funding_account_id: Id | None = None
+    """Left out: a new account in the programme's currency. An account's id: the card shares it. `null`:
+    unfunded.
+    """
+    activate: bool | None = None
+    """Left out: virtual cards start `active`, physical ones `unactivated`."""
+
+
+class CardChange(Input):
+    """A new state, new controls, or both."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    state: State | None = None
+    state_reason: Annotated[Text255, example("reported by the cardholder")] | None = None
+    controls: ControlsInput | None = None
+    """All controls of the card from now on."""
+
+    @model_validator(mode="after")
+    def _something(self) -> CardChange:
+        if self.state is None and self.controls is None:
+            raise broken("missing", "Give a state, controls, or both.")
+        if self.state is None and self.state_reason is not None:
+            raise broken("missing", "A state_reason comes with a state.", at="/state")
+        return self
+
+
+def _ids(value: object) -> tuple[str, ...]:
+    ids = tuple(str(value).split(","))
+    if len(ids) > CARD_IDS_MAX:
+        raise broken("length", f"At most {CARD_IDS_MAX} ids can be asked for at once.")
+    if not all(is_id(id_) for id_ in ids):
+        raise broken("format", "The value holds ids, separated by commas.")
+    return ids
+
+
+Ids = Annotated[
+    tuple[str, ...],
+    BeforeValidator(_ids),
+    Field(
+        json_schema_extra={
+            "type": "string",
+            "pattern": rf"{UUID_PATTERN[:-1]}(,{UUID_PATTERN[1:-1]}){{0,{CARD_IDS_MAX - 1}}}$",
+            "items": None,
+        }
+    ),
+    example(ID_EXAMPLE),
+]
+
+
+class CardsQuery(PageQuery):
+    """Filters of the list."""
+
+    cardholder_id: Id | None = None
+    programme_id: Id | None = None
+    ids: Ids | None = None
+    """1 to 100 ids: a batch of exactly these cards. `limit` is ignored, unknown ids are left out."""
+
+    @model_validator(mode="after")
+    def _ids_or_cursor(self) -> CardsQuery:
+        if self.ids is not None and self.starting_after is not None:
+            raise broken("not_allowed", "ids and starting_after exclude each other.", at="/starting_after")
+        return self

@@ -1,0 +1,148 @@
+"""Issuing a card: what must be true of its product, its cardholder and its account, and the command to its
+owner.
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+
+import asyncpg
+import msgspec
+from starlette.responses import Response
+
+from api.auth import Caller
+from api.cards.custody import give_back, reserve
+from api.cards.inputs import CardInput
+from api.cards.views import holder
+from api.controls import stored_controls, to_engine
+from api.database import Connection, connected
+from api.operations import Call
+from api.problems import Refusal, not_found
+from api.submission import key_of, submit
+from engine.commands import CreateCard
+from engine.ids import Derived, derive, shard_of
+from engine.instant import day_label
+from engine.limits import CARD_VALID_MONTHS
+from engine.programme import ProgrammeConfig
+
+CVK_GENERATION: Final = "1"
+"""The card verification keys that new cards get (``Vault.cvk_pair``)."""
+
+_config = msgspec.json.Decoder(ProgrammeConfig).decode
+_PRODUCT: Final = """
+    SELECT r.programme_id::text, r.network, r.currency, r.form_factor, r.iin, r.control_defaults,
+           r.kyc_flow, r.status, p.config
+    FROM card_products r JOIN programmes p ON p.id = r.programme_id
+    WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3
+"""
+_CARDHOLDER: Final = """
+    SELECT programme_id::text, given_name, family_name, email, status, kyc_state
+    FROM cardholders WHERE id = $1::uuid AND tenant_id = $2 AND live = $3
+"""
+_ACCOUNT: Final = """
+    SELECT 1 FROM accounts
+    WHERE id = $1::uuid AND tenant_id = $2 AND live = $3 AND kind = 'card' AND programme_id = $4::uuid
+      AND currency = $5
+"""
+
+
+async def issue(call: Call[CardInput]) -> Response:
+    """The response to a card creation. Raises ``Refusal`` 404 or 409."""
+    given, services, caller = call.given, call.services, call.caller
+    async with connected(services.pool) as connection:
+        product = await _product(connection, caller, given.card_product_id)
+        cardholder = await _cardholder(connection, caller, given.cardholder_id)
+        _check(product, cardholder)
+        await _check_account(connection, caller, given.funding_account_id, product)
+    card_id = services.new_id(shard_of(given.funding_account_id) if given.funding_account_id else None)
+    pan = await reserve(services, card_id, product["iin"])
+    command = _command(call, card_id, pan.last4, product)
+    try:
+        response = await submit(
+            call, command, holder(cardholder["given_name"], cardholder["family_name"], cardholder["email"])
+        )
+    except Refusal as refusal:
+        if refusal.kind.status < 500:
+            await give_back(services, card_id)
+        raise
+    if "idempotent-replayed" in response.headers:
+        await give_back(services, card_id)
+    return response
+
+
+async def _product(connection: Connection, caller: Caller, id_: str) -> asyncpg.Record:
+    row = await connection.fetchrow(_PRODUCT, id_, caller.tenant_id, caller.live)
+    if row is None:
+        raise not_found()
+    return row
+
+
+async def _cardholder(connection: Connection, caller: Caller, id_: str) -> asyncpg.Record:
+    row = await connection.fetchrow(_CARDHOLDER, id_, caller.tenant_id, caller.live)
+    if row is None:
+        raise not_found()
+    return row
+
+
+def _check(product: asyncpg.Record, cardholder: asyncpg.Record) -> None:
+    if product["status"] == "retired":
+        raise Refusal("card-product-retired")
+    if _config(product["config"]).status == "closed":
+        raise Refusal("programme-closed")
+    if cardholder["programme_id"] != product["programme_id"]:
+        raise Refusal("programme-mismatch")
+    if cardholder["status"] != "active":
+        raise Refusal("cardholder-not-active")
+    if product["kyc_flow"] and cardholder["kyc_state"] != "passed":
+        raise Refusal("kyc-not-passed")
+
+
+async def _check_account(
+    connection: Connection, caller: Caller, account_id: str | None, product: asyncpg.Record
+) -> None:
+    """An account of another programme or currency is as good as unknown to this card."""
+    if account_id is None:
+        return
+    belongs = (account_id, caller.tenant_id, caller.live, product["programme_id"], product["currency"])
+    if not await connection.fetchval(_ACCOUNT, *belongs):
+        raise not_found()
+
+
+def _command(call: Call[CardInput], card_id: str, last4: str, product: asyncpg.Record) -> CreateCard:
+    given, services, caller = call.given, call.services, call.caller
+    config = _config(product["config"])
+    opens_account = "funding_account_id" not in given.model_fields_set and config.mode == "managed"
+    activate = given.activate if given.activate is not None else product["form_factor"] == "virtual"
+    exp_year, exp_month = _expiry(services.clock.now_ms(), config.timezone)
+    controls = (
+        stored_controls(product["control_defaults"]) if given.controls is None else to_engine(given.controls)
+    )
+    return CreateCard(
+        id=card_id,
+        command_key=key_of(card_id),
+        tenant_id=caller.tenant_id,
+        live=caller.live,
+        programme_id=product["programme_id"],
+        card_product_id=given.card_product_id,
+        cardholder_id=given.cardholder_id,
+        account_id=derive(card_id, Derived.ACCOUNT) if opens_account else given.funding_account_id,
+        opens_account=opens_account,
+        network=product["network"],
+        currency=product["currency"],
+        iin=product["iin"],
+        last4=last4,
+        pan_ref=f"pan_{secrets.token_hex(12)}",
+        exp_month=exp_month,
+        exp_year=exp_year,
+        cvk_generation=CVK_GENERATION,
+        state="active" if activate else "unactivated",
+        controls=controls,
+    )
+
+
+def _expiry(now_ms: int, timezone: str) -> tuple[int, int]:
+    """Year and month until whose end the card is valid: the month of issue and ``CARD_VALID_MONTHS`` more."""
+    year, month = (int(part) for part in day_label(now_ms, timezone).split("-")[:2])
+    years, month_index = divmod(month - 1 + CARD_VALID_MONTHS, 12)
+    return year + years, month_index + 1

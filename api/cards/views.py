@@ -1,0 +1,80 @@
+"""How cards are read from PostgreSQL and shown (spec 2.5)."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import asyncpg
+
+from api.controls import ControlView, stored_controls
+from api.fields import Currency, Id, Instant, ShownAmount
+from api.validation import View
+from engine.card import Card, card_view
+from engine.instant import to_ms
+
+SELECT: Final = """
+    SELECT r.id::text, r.tenant_id::text, r.live, r.programme_id::text, r.card_product_id::text,
+           r.cardholder_id::text, r.account_id::text, r.network, r.currency, r.iin, r.last4, r.pan_ref,
+           r.exp_month, r.exp_year, r.cvk_generation, r.state, r.state_reason, r.controls, r.created_at,
+           h.given_name, h.family_name, h.email
+    FROM cards r JOIN cardholders h ON h.id = r.cardholder_id
+"""
+FIND: Final = SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3"
+FIND_MANY: Final = (
+    SELECT + " WHERE r.id = ANY($1::uuid[]) AND r.tenant_id = $2 AND r.live = $3"
+    " AND ($4::uuid IS NULL OR r.cardholder_id = $4) AND ($5::uuid IS NULL OR r.programme_id = $5)"
+    " ORDER BY r.id DESC"
+)
+
+State = Literal["unactivated", "active", "suspended", "terminated", "lost", "stolen"]
+
+
+class CardView(View):
+    """A card. Its number is never shown: `pan_ref` stands for it."""
+
+    id: Id
+    programme_id: Id
+    card_product_id: Id
+    cardholder_id: Id
+    pan_ref: str
+    last4: str
+    iin: str
+    exp_month: int
+    exp_year: int
+    state: State
+    state_reason: str | None
+    controls: list[ControlView]
+    funding_account_id: Id | None
+    cvk_generation: str
+    network: Literal["visa", "mastercard"]
+    currency: Currency
+    created_at: Instant
+    cardholder_name: str
+    cardholder_email: str
+
+
+class BalanceView(View):
+    """A card's balance: `available` = `posted` − `held`. A hold past its expiry is never counted."""
+
+    card_id: Id
+    account_id: Id | None
+    currency: Currency
+    posted: ShownAmount
+    held: ShownAmount
+    available: ShownAmount
+    as_of: Instant
+    version: int
+
+
+def show(row: asyncpg.Record) -> dict[str, Any]:
+    """The public representation: the owner's view of the card, and the cardholder's name and address."""
+    fields = dict(row)
+    person = holder(fields.pop("given_name"), fields.pop("family_name"), fields.pop("email"))
+    fields["controls"] = stored_controls(fields["controls"])
+    fields["created_ms"] = to_ms(fields.pop("created_at"))
+    return card_view(Card(**fields)) | person
+
+
+def holder(given_name: str, family_name: str, email: str) -> dict[str, Any]:
+    """The personal data that answers carry and owners and events do not."""
+    return {"cardholder_name": f"{given_name} {family_name}", "cardholder_email": email}

@@ -1,0 +1,61 @@
+"""The API's way to PostgreSQL: a connection for a moment, with a time limit, and never a wait for a dead
+one.
+
+A connection whose statement failed by time or by the network is terminated, not closed: closing one to a
+frozen server can take forever and would take the pool with it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final, TypeAlias
+
+import asyncpg
+
+from api.faults import CONNECTION_FAILURES
+
+STATEMENT_SECONDS: Final = 4.0
+"""For a whole short transaction, the wait for a free connection included."""
+
+# As text: the classes are generic in the type stubs alone.
+Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
+
+
+@asynccontextmanager
+async def connected(pool: Pool) -> AsyncIterator[Connection]:
+    """A connection for one piece of work. Raises one of ``faults.CONNECTION_FAILURES`` when the database
+    does not answer.
+    """
+    async with asyncio.timeout(STATEMENT_SECONDS):
+        connection = await pool.acquire()
+        try:
+            yield connection
+        except (*CONNECTION_FAILURES, asyncio.CancelledError):
+            connection.terminate()
+            raise
+        finally:
+            await pool.release(connection)
+
+
+@asynccontextmanager
+async def transaction(pool: Pool) -> AsyncIterator[Connection]:
+    """A connection inside a transaction that commits at the end of the block and rolls back on any
+    exception.
+    """
+    async with connected(pool) as connection, connection.transaction():
+        yield connection
+
+
+async def fetch(pool: Pool, statement: str, *arguments: Any) -> Sequence[asyncpg.Record]:
+    """All rows of one reading statement."""
+    async with connected(pool) as connection:
+        return await connection.fetch(statement, *arguments)
+
+
+async def fetch_row(pool: Pool, statement: str, *arguments: Any) -> asyncpg.Record | None:
+    """The first row of one reading statement."""
+    async with connected(pool) as connection:
+        return await connection.fetchrow(statement, *arguments)

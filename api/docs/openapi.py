@@ -1,0 +1,323 @@
+"""The OpenAPI 3.1 description, made from the table of operations and nothing else: what is served is what is
+published.
+
+The framework's generator is not used because it does not know what happens before a handler: keys, problem
+bodies, limits, scopes. Schemas come from the models that validate requests.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Any, Final
+
+from pydantic import BaseModel, Field
+from pydantic.json_schema import models_json_schema
+
+from api.docs.examples import sample
+from api.docs.schemas import parameters_of, published
+from api.oauth import TokenInput, TokenView
+from api.operations import Empty, Operation
+from api.problems import PROBLEM_MEDIA_TYPE, PROBLEMS
+from api.validation import View
+from engine.limits import IDEMPOTENCY_KEY_CHARS_MAX
+from engine.scopes import SCOPES
+
+API_VERSION: Final = "1.0.0"
+TOKEN_PATH: Final = "/v1/oauth/token"
+
+_ABOUT: Final = """
+Cards, controls, a ledger, and authorizations over ISO 8583.
+
+* Amounts are decimal strings; timestamps are ISO 8601 in UTC with milliseconds; ids are lower-case UUIDs.
+* Every `POST` and `PUT` takes an `Idempotency-Key`, but for tokens and simulated spends; on `PATCH` and
+  `DELETE` it is optional. A repetition within 24 hours gets the stored answer byte for byte, with
+  `Idempotent-Replayed: true`.
+* Lists are newest first; pass `next_cursor` as `starting_after`.
+* Every error is a problem body (RFC 9457); its `type` leads to a page that explains it.
+* What belongs to another tenant, or to the other mode, is `404` exactly as what does not exist.
+* Unknown members and unknown query parameters are refused: a slip in a name is never silently ignored.
+"""
+
+_COMMON: Final = (
+    "unauthorized",
+    "insufficient-scope",
+    "rate-limited",
+    "internal-error",
+    "dependency-unavailable",
+)
+_BODY: Final = (
+    "invalid-json",
+    "validation-failed",
+    "request-timeout",
+    "content-too-large",
+    "unsupported-media-type",
+)
+_KEY: Final = ("idempotency-key-invalid", "idempotency-key-reused", "idempotency-in-progress")
+_TOKEN: Final = (
+    "invalid-request",
+    "invalid-json",
+    "unsupported-grant-type",
+    "invalid-scope",
+    "invalid-client",
+    "request-timeout",
+    "content-too-large",
+    "unsupported-media-type",
+    "rate-limited",
+    "internal-error",
+    "dependency-unavailable",
+)
+
+
+class FieldErrorView(View):
+    """One broken rule; the rejected value is never repeated."""
+
+    pointer: str
+    """JSON pointer into the body, or to the query parameter."""
+    code: str
+    """Stable: `missing`, `unknown_field`, `type`, `format`, `length`, `range`, `not_allowed`, `invalid`."""
+    detail: str
+
+
+class ProblemView(View):
+    """Why a request was refused (RFC 9457)."""
+
+    type: str
+    """Stable; a page at this address explains the problem."""
+    title: str
+    status: int
+    detail: str
+    instance: str
+    """The request's id, as in `X-Request-Id`."""
+    errors: Annotated[list[FieldErrorView], Field(default_factory=list)]
+    error: str = ""
+    """At the token endpoint: the error code of RFC 6749."""
+
+
+def describe(operations: Sequence[Operation]) -> dict[str, Any]:
+    """The whole document."""
+    schemas, names = _schemas(operations)
+    paths: dict[str, dict[str, Any]] = {TOKEN_PATH: {"post": _token_operation(schemas, names)}}
+    for operation in operations:
+        methods = paths.setdefault(operation.path, {})
+        methods[operation.method.lower()] = _operation(operation, schemas, names)
+    read = {names[operation.takes] for operation in operations if operation.method == "GET"} - {
+        Empty.__name__
+    }
+    return {
+        "openapi": "3.1.0",
+        "info": {"title": "Stanchion", "version": API_VERSION, "description": _ABOUT.strip()},
+        "tags": [{"name": tag} for tag in dict.fromkeys(["Tokens", *(o.tag for o in operations)])],
+        "paths": paths,
+        "components": {
+            # Queries are published as parameters.
+            "schemas": {name: schema for name, schema in schemas.items() if name not in read},
+            "securitySchemes": _security_schemes(),
+            "headers": _HEADERS,
+        },
+    }
+
+
+def _schemas(operations: Iterable[Operation]) -> tuple[dict[str, Any], dict[type[BaseModel], str]]:
+    """All schemas under their published names, and the name of each model."""
+    models: list[type[BaseModel]] = [ProblemView, TokenInput, TokenView]
+    for operation in operations:
+        models += [operation.takes, *operation.gives.values()]
+    pairs = [(model, "validation") for model in dict.fromkeys(models)]
+    keys, definitions = models_json_schema(pairs, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+    names = {model: keys[model, "validation"]["$ref"].rpartition("/")[2] for model, _ in pairs}
+    return published(definitions["$defs"]), {
+        model: name.removesuffix("View") for model, name in names.items()
+    }
+
+
+def _operation(
+    operation: Operation, schemas: dict[str, Any], names: dict[type[BaseModel], str]
+) -> dict[str, Any]:
+    described: dict[str, Any] = {
+        "operationId": operation.name,
+        "tags": [operation.tag],
+        "summary": operation.summary,
+        "description": _with_demands(operation),
+        "security": [{"oauth2": [operation.permission.scope]}],
+        "parameters": _parameters(operation, schemas[names[operation.takes]]),
+        "responses": _responses(
+            operation.gives, _problems(operation), schemas, names, keyed=operation.keyed != "never"
+        ),
+    }
+    if operation.method != "GET":
+        name = names[operation.takes]
+        body = {"schema": _ref(name), "examples": {"example": {"value": sample(schemas[name], schemas)}}}
+        described["requestBody"] = {
+            "required": operation.takes is not Empty,
+            "content": {"application/json": body},
+        }
+    return described
+
+
+def _with_demands(operation: Operation) -> str:
+    permission = operation.permission
+    demands = (
+        f"Scope: `{permission.scope}`. Roles: {', '.join(f'`{role}`' for role in sorted(permission.roles))}."
+    )
+    return f"{operation.description}\n\n{demands}".strip()
+
+
+def _parameters(operation: Operation, query: dict[str, Any]) -> list[dict[str, Any]]:
+    parameters: list[dict[str, Any]] = []
+    if "{id}" in operation.path:
+        id_ = {"type": "string", "format": "uuid"}
+        parameters.append({"name": "id", "in": "path", "required": True, "schema": id_})
+    if operation.method == "GET":
+        parameters += parameters_of(query)
+    if operation.keyed != "never":
+        parameters.append(
+            {
+                "name": "Idempotency-Key",
+                "in": "header",
+                "required": operation.keyed == "required",
+                "description": "A fresh random key for each new request, the same one for its repetitions.",
+                "schema": {
+                    "type": "string",
+                    "minLength": 1,
+                    "maxLength": IDEMPOTENCY_KEY_CHARS_MAX,
+                    "pattern": "^[!-~]+$",
+                },
+                "example": "6f1c1f4e-5a52-4f0e-9f5c-0b6d3c1c7d11",
+            }
+        )
+    return parameters
+
+
+def _problems(operation: Operation) -> list[str]:
+    permission = operation.permission
+    slugs = [*_COMMON, *operation.problems]
+    slugs += _BODY if operation.method != "GET" else ("validation-failed",)
+    if operation.keyed != "never":
+        slugs += _KEY
+    if operation.keyed == "required":
+        slugs.append("idempotency-key-missing")
+    if len(permission.roles) == 1:
+        slugs.append("role-not-allowed")
+    if permission.test_mode_only:
+        slugs.append("test-mode-only")
+    return list(dict.fromkeys(slugs))
+
+
+def _responses(
+    gives: Any,
+    slugs: Iterable[str],
+    schemas: dict[str, Any],
+    names: dict[type[BaseModel], str],
+    *,
+    keyed: bool,
+) -> dict[str, Any]:
+    responses: dict[str, Any] = {}
+    for status, model in gives.items():
+        name = names[model]
+        content = {
+            "schema": _ref(name),
+            "examples": {"example": {"value": sample(schemas[name], schemas, full=True)}},
+        }
+        headers = ["X-Request-Id", *(["Idempotent-Replayed"] if keyed else [])]
+        responses[str(status)] = _response(schemas[name]["description"], "application/json", content, headers)
+    by_status: dict[int, list[str]] = {}
+    for slug in slugs:
+        by_status.setdefault(PROBLEMS[slug].status, []).append(slug)
+    for status, of_status in sorted(by_status.items()):
+        content = {
+            "schema": _ref("Problem"),
+            "examples": {slug: {"value": _problem(slug)} for slug in of_status},
+        }
+        titles = ". ".join(PROBLEMS[slug].title for slug in of_status)
+        headers = ["X-Request-Id", *_HEADERS_OF.get(status, ())]
+        responses[str(status)] = _response(f"{titles}.", PROBLEM_MEDIA_TYPE, content, headers)
+    return responses
+
+
+def _response(
+    description: str, media_type: str, content: dict[str, Any], headers: list[str]
+) -> dict[str, Any]:
+    return {
+        "description": description,
+        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
+        "content": {media_type: content},
+    }
+
+
+def _problem(slug: str) -> dict[str, Any]:
+    kind = PROBLEMS[slug]
+    body: dict[str, Any] = {
+        "type": f"/problems/{slug}",
+        "title": kind.title,
+        "status": kind.status,
+        "detail": kind.meaning,
+        "instance": "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e",
+    }
+    if slug == "validation-failed":
+        body["errors"] = [
+            {"pointer": "/amount/currency", "code": "missing", "detail": "This member is required."}
+        ]
+    return body
+
+
+def _token_operation(schemas: dict[str, Any], names: dict[type[BaseModel], str]) -> dict[str, Any]:
+    body = {
+        "schema": _ref(names[TokenInput]),
+        "examples": {"example": {"value": sample(schemas[names[TokenInput]], schemas, full=True)}},
+    }
+    return {
+        "operationId": "create_token",
+        "tags": ["Tokens"],
+        "summary": "Get an access token",
+        "description": "OAuth 2.0 client credentials (RFC 6749, section 4.4), in the body or by HTTP Basic. "
+        "Without `scope` the token gets all scopes of its client. "
+        "Problem bodies carry `error`, the code of RFC 6749.",
+        "security": [{"basic": []}, {}],
+        "requestBody": {
+            "required": True,
+            "content": {"application/x-www-form-urlencoded": body, "application/json": body},
+        },
+        "responses": _responses({200: TokenView}, _TOKEN, schemas, names, keyed=False),
+    }
+
+
+def _security_schemes() -> dict[str, Any]:
+    scopes = {scope: scope.replace(":", ", ").replace("_", " ") for scope in SCOPES}
+    return {
+        "oauth2": {
+            "type": "oauth2",
+            "flows": {"clientCredentials": {"tokenUrl": TOKEN_PATH, "scopes": scopes}},
+        },
+        "basic": {
+            "type": "http",
+            "scheme": "basic",
+            "description": "Client id and secret, at the token endpoint.",
+        },
+    }
+
+
+def _ref(name: str) -> dict[str, str]:
+    return {"$ref": f"#/components/schemas/{name}"}
+
+
+def _header(description: str, schema: dict[str, Any]) -> dict[str, Any]:
+    return {"description": description, "schema": schema}
+
+
+_HEADERS: Final = {
+    "X-Request-Id": _header(
+        "Names this request in logs; taken over from the request if it was sent.", {"type": "string"}
+    ),
+    "Idempotent-Replayed": _header("Present on repetitions.", {"type": "string", "enum": ["true"]}),
+    "Retry-After": _header(
+        "Seconds to wait, where waiting helps.", {"type": "string", "pattern": "^[0-9]+$"}
+    ),
+    "WWW-Authenticate": _header("What is needed (RFC 6750).", {"type": "string"}),
+}
+_HEADERS_OF: Final = {
+    401: ("WWW-Authenticate",),
+    403: ("WWW-Authenticate",),
+    409: ("Retry-After",),
+    429: ("Retry-After",),
+    500: ("Retry-After",),
+}

@@ -1,0 +1,128 @@
+"""The event log: what has happened, as webhooks tell it (spec 4.10; contract, section 9). It lists events,
+not deliveries.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import asyncpg
+import msgspec
+from pydantic import BeforeValidator, Field
+from starlette.responses import Response
+
+from api.database import fetch_row
+from api.fields import Id, Instant, example, shown_instant
+from api.operations import Call, Empty, Family, json_response
+from api.pagination import WindowQuery, page, page_model
+from api.problems import not_found
+from api.validation import View, broken
+from engine.limits import EVENT_RETENTION_DAYS
+
+family = Family("Events")
+
+TYPES: Final = (
+    "authorization.decided",
+    "authorization.posting_instruction.issued",
+    "authorization.stip_outage.finished",
+    "card.created",
+    "card.updated",
+    "card_product.created",
+    "card_product.retired",
+    "cardholder.created",
+    "cardholder.updated",
+    "clearing.exception.raised",
+    "clearing.posting_instruction.created",
+    "ledger.entry.posted",
+    "ledger.hold.captured",
+    "ledger.hold.created",
+    "ledger.hold.released",
+    "programme.closed",
+    "programme.created",
+    "programme.stip_policy.updated",
+    "programme.suspended",
+    "programme.updated",
+    "transaction.cleared",
+)
+"""Every type that exists, planned ones included (spec 6.3)."""
+
+_SELECT: Final = "SELECT r.id::text, r.type, r.created_at, r.data FROM events r"
+_KEPT: Final = f"r.created_at > now() - interval '{EVENT_RETENTION_DAYS} days'"
+_FIND: Final = f"{_SELECT} WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3 AND {_KEPT}"
+
+
+def _types(value: object) -> tuple[str, ...]:
+    types = tuple(dict.fromkeys(str(value).split(",")))
+    if not set(types) <= set(TYPES):
+        raise broken("not_allowed", "The value holds event types of the catalogue, separated by commas.")
+    return types
+
+
+class EventsQuery(WindowQuery):
+    """Filters of the list."""
+
+    types: (
+        Annotated[
+            tuple[str, ...],
+            BeforeValidator(_types),
+            Field(json_schema_extra={"type": "string", "items": None}),
+            example("authorization.decided,card.updated"),
+        ]
+        | None
+    ) = None
+    """Event types, separated by commas."""
+
+
+class EventView(View):
+    """An event in the envelope that webhooks get (spec 2.8)."""
+
+    id: Id
+    type: str
+    created_at: Instant
+    data: dict[str, Any]
+
+
+@family.operation(
+    "GET",
+    "/v1/events",
+    "list_events",
+    takes=EventsQuery,
+    gives={200: page_model("Events", EventView)},
+    problems=("invalid-cursor",),
+)
+async def list_events(call: Call[EventsQuery]) -> Response:
+    """List events, newest first.
+
+    Events are kept for 30 days.
+    """
+    given = call.given
+    return await page(
+        call.services,
+        call.caller,
+        given,
+        table="events",
+        select=_SELECT,
+        filters={"r.type = ANY(?::text[])": given.types, **given.window},
+        show=_show,
+        always=_KEPT,
+    )
+
+
+@family.operation("GET", "/v1/events/{id}", "get_event", gives={200: EventView}, problems=("not-found",))
+async def get_event(call: Call[Empty]) -> Response:
+    """Get an event."""
+    caller = call.caller
+    row = await fetch_row(call.services.pool, _FIND, call.path_id(), caller.tenant_id, caller.live)
+    if row is None:
+        raise not_found()
+    return json_response(200, _show(row))
+
+
+def _show(row: asyncpg.Record) -> dict[str, Any]:
+    """``data`` is passed on in the very bytes that are delivered."""
+    return {
+        "id": row["id"],
+        "type": row["type"],
+        "created_at": shown_instant(row["created_at"]),
+        "data": msgspec.Raw(row["data"].encode()),
+    }

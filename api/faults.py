@@ -1,0 +1,48 @@
+"""From an exception nobody expected to an answer that gives nothing away.
+
+Exception texts of drivers hold row values, so neither the body nor the log repeats them: the log names the
+type and the place.
+"""
+
+from __future__ import annotations
+
+import traceback
+from typing import Final
+
+import asyncpg
+import structlog
+
+from api.problems import Refusal, unavailable
+from api.services import NetworkUnavailableError
+
+CONNECTION_FAILURES: Final = (
+    OSError,
+    TimeoutError,
+    asyncpg.PostgresConnectionError,
+    asyncpg.InterfaceError,
+    asyncpg.OperatorInterventionError,
+    asyncpg.InsufficientResourcesError,
+    asyncpg.PostgresSystemError,
+)
+"""What PostgreSQL's absence, slowness or restart looks like."""
+
+_log = structlog.get_logger("api")
+
+
+def refusal_of(fault: Exception, request_id: str) -> Refusal:
+    """The refusal to answer with; the fault is logged under the request's id."""
+    down = isinstance(fault, (*CONNECTION_FAILURES, NetworkUnavailableError))
+    _log.error(
+        "dependency unavailable" if down else "request failed",
+        request_id=request_id,
+        fault=type(fault).__name__,
+        sqlstate=getattr(fault, "sqlstate", None),
+        at=_places(fault),
+    )
+    return unavailable() if down else Refusal("internal-error")
+
+
+def _places(fault: Exception) -> str:
+    """The innermost calls, without their arguments."""
+    frames = traceback.extract_tb(fault.__traceback__)[-6:]
+    return " < ".join(f"{frame.filename.rpartition('/')[2]}:{frame.lineno}" for frame in reversed(frames))

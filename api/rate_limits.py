@@ -1,0 +1,47 @@
+"""How often callers may call: counted in each API server's memory, so that no limit costs a round trip."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Final
+
+from limits import RateLimitItem, RateLimitItemPerMinute, RateLimitItemPerSecond
+from limits.aio.storage import MemoryStorage
+from limits.aio.strategies import FixedWindowRateLimiter, MovingWindowRateLimiter
+
+from actors.settings import Settings
+from api.auth import Caller
+from api.problems import Refusal
+
+CLIENT_ID_CHARACTERS_COUNTED: Final = 64
+"""Longer client ids are counted by their beginning: they are none of ours, and memory is bounded."""
+
+
+class RateLimits:
+    """The limits of one API server (contract, sections 3 and 11)."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._requests = FixedWindowRateLimiter(MemoryStorage())
+        self._tokens = MovingWindowRateLimiter(MemoryStorage())
+        self._live = RateLimitItemPerSecond(settings.rate_live_per_second)
+        self._token = RateLimitItemPerMinute(settings.rate_token_per_minute)
+
+    async def admit(self, caller: Caller) -> None:
+        """Count a request; live mode is limited by tenant, test mode is not. Raises ``Refusal`` 429."""
+        if caller.live and not await self._requests.hit(self._live, caller.tenant_id):
+            raise _limited(1)
+
+    async def admit_token_request(self, client_id: str) -> None:
+        """Count a token request of ``client_id``, known or not. Raises ``Refusal`` 429."""
+        key = client_id[:CLIENT_ID_CHARACTERS_COUNTED]
+        if not await self._tokens.hit(self._token, key):
+            raise _limited(await self._seconds_left(self._token, key))
+
+    async def _seconds_left(self, limit: RateLimitItem, key: str) -> int:
+        window = await self._tokens.get_window_stats(limit, key)
+        return max(1, math.ceil(window.reset_time - time.time()))
+
+
+def _limited(seconds: int) -> Refusal:
+    return Refusal("rate-limited", headers={"Retry-After": str(seconds)})

@@ -1,0 +1,61 @@
+"""All that the API needs from the rest of the installation, handed in from outside.
+
+The API server builds one ``Services``; tests build another with what they like in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import asyncpg
+
+from actors.clock import Clock, SystemClock
+from actors.ids import new_id
+from actors.settings import Settings
+from actors.vault import Vault
+from engine.commands import Command
+from engine.replies import Claim, Reply
+from engine.simulation import Acceptance, SpendRequest
+
+
+class NetworkUnavailableError(Exception):
+    """The simulated network gave no acceptance; whether it acts on the request is unknown."""
+
+
+class Owners(Protocol):
+    """The way to the one writer of each card and programme (``actors.router``)."""
+
+    def submit(
+        self, command: Command, *, claim: Claim | None = None, presentation: dict[str, Any] | None = None
+    ) -> Awaitable[Reply]:
+        """Execute ``command`` at its owner; never raises for a reason of the domain."""
+        ...
+
+
+class Network(Protocol):
+    """The simulated network (``actors.network``)."""
+
+    async def spend(self, request: SpendRequest) -> Acceptance:
+        """Record the simulation durably and send it on its way. Raises ``NetworkUnavailableError``."""
+        ...
+
+
+class NewId(Protocol):
+    """Draws a fresh id on ``shard``, or on a random one."""
+
+    def __call__(self, shard: int | None = None) -> str: ...
+
+
+@dataclass(frozen=True)
+class Services:
+    """``pool`` is used for reads and for the API's own short transactions; nobody else shares it."""
+
+    settings: Settings
+    pool: asyncpg.Pool[asyncpg.Record]
+    vault: Vault
+    owners: Owners
+    network: Network
+    clock: Clock = field(default_factory=SystemClock)
+    new_id: NewId = new_id

@@ -1,0 +1,71 @@
+"""What callers send to simulate a spend (spec 4.3), and what of it can be judged without looking."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import StringConstraints, model_validator
+
+from api.fields import Channel, Country, Id, Mcc, MoneyInput, Text100, example
+from api.validation import Input, broken
+from engine.simulation import Scenario
+
+Cvv2 = Annotated[str, StringConstraints(pattern="^[0-9]{3}$"), example("123")]
+AuthValue = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=64, pattern=r"^[\x21-\x7e]+$"),
+    example("AAABBEg0VhI0VniQEjRWAAAAAAA="),
+]
+
+# Members that mean something in one scenario only; sent without it they would be lost without a word.
+_SCENARIO_OF = {
+    "approved_amount": "partial_approval",
+    "cvv2": "cvv2_presented",
+    "auth_value": "cavv_presented",
+    "threeds_ref": "cavv_presented",
+}
+_NEEDED_BY = {"cvv2_presented": ("cvv2",), "cavv_presented": ("auth_value", "threeds_ref")}
+assert set(_SCENARIO_OF.values()) | set(_NEEDED_BY) <= set(get_args(Scenario))
+
+
+class SpendInput(Input):
+    """One authorization to be driven against a card."""
+
+    card_id: Id
+    """A card id, never a card number."""
+    amount: MoneyInput
+    """0 verifies the account. A currency other than the card's is for the decision to decline."""
+    mcc: Mcc
+    merchant_name: Annotated[Text100, example("Corner Shop")]
+    channel: Channel
+    entry_mode: Literal["contactless", "chip", "magstripe", "manual"] | None = None
+    scenario: Scenario | None = None
+    approved_amount: MoneyInput | None = None
+    """With `partial_approval`: the terminal's own cap."""
+    cvv2: Cvv2 | None = None
+    """With `cvv2_presented`."""
+    auth_value: AuthValue | None = None
+    """With `cavv_presented`."""
+    threeds_ref: Id | None = None
+    """With `cavv_presented`."""
+    mit: bool = False
+    """Merchant-initiated."""
+    kind: Literal["purchase", "refund"] = "purchase"
+    merchant_country: Country | None = None
+    """Left out: `IE` for EUR, `GB` for GBP, `US` for USD."""
+
+    @model_validator(mode="after")
+    def _scenario(self) -> SpendInput:
+        for name, scenario in _SCENARIO_OF.items():
+            if getattr(self, name) is not None and self.scenario != scenario:
+                raise broken("not_allowed", f"This member belongs to the scenario {scenario}.", at=f"/{name}")
+        for name in _NEEDED_BY.get(self.scenario or "", ()):
+            if getattr(self, name) is None:
+                raise broken("missing", f"The scenario {self.scenario} needs this member.", at=f"/{name}")
+        if self.scenario == "partial_approval" and self.kind == "refund":
+            raise broken("not_allowed", "A refund is never approved in part.", at="/scenario")
+        if self.approved_amount is not None and self.approved_amount.currency != self.amount.currency:
+            raise broken(
+                "not_allowed", "The currency must be that of amount.", at="/approved_amount/currency"
+            )
+        return self

@@ -1,0 +1,143 @@
+"""The operations on simulated spends. The POST is the API's hot path: one token from memory, one shared
+look-up, one hand-over.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
+from starlette.responses import Response
+
+from api.coalesce import Coalescer
+from api.database import Pool, fetch, fetch_row
+from api.fields import Id, Instant
+from api.operations import Call, Empty, Family, json_response
+from api.problems import Refusal, not_found
+from api.services import Services
+from api.simulated_spends.inputs import SpendInput
+from api.simulated_spends.record import FIND, SimulationView, show
+from api.validation import View
+from engine.ids import shard_of
+from engine.instant import to_text
+from engine.money import HOME_COUNTRY
+from engine.simulation import SpendRequest
+
+_STATES: Final = """
+    SELECT asked.number, c.state
+    FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY AS asked (card_id, tenant_id, number)
+    JOIN cards c ON c.id = asked.card_id AND c.tenant_id = asked.tenant_id AND NOT c.live
+"""
+
+
+class AcceptanceView(View):
+    """A recorded simulation. Null `stan` and `rrn`: refused before any message was built."""
+
+    simulation_id: Id
+    accepted_at: Instant
+    stan: str | None
+    rrn: str | None
+    network_txn_id: str = ""
+
+
+class CardStates:
+    """The states of test cards, read for many requests at once."""
+
+    def __init__(self, pool: Pool) -> None:
+        self._pool = pool
+        self._states: Coalescer[tuple[str, str], str | None] = Coalescer(self._read)
+
+    async def require_active(self, card_id: str, tenant_id: str) -> None:
+        """Raise ``Refusal`` 404 unless the tenant has the card, 409 unless it is active."""
+        state = await self._states.get((card_id, tenant_id))
+        if state is None:
+            raise not_found()
+        if state != "active":
+            raise Refusal("card-not-active", f"The card is {state}.")
+
+    async def _read(self, asked: Sequence[tuple[str, str]]) -> list[str | None]:
+        rows = await fetch(
+            self._pool, _STATES, [card_id for card_id, _ in asked], [tenant for _, tenant in asked]
+        )
+        states: list[str | None] = [None] * len(asked)
+        for row in rows:
+            states[row["number"] - 1] = row["state"]
+        return states
+
+
+def family(services: Services) -> Family:
+    """The operations, with the look-up that their requests share."""
+    operations, card_states = Family("Simulation"), CardStates(services.pool)
+
+    @operations.operation(
+        "POST",
+        "/v1/simulated-spends",
+        "create_simulated_spend",
+        takes=SpendInput,
+        gives={202: AcceptanceView},
+        problems=("not-found", "card-not-active"),
+        keyed="never",
+    )
+    async def create_simulated_spend(call: Call[SpendInput]) -> Response:
+        """Simulate a spend: drive one authorization against a card, over the wire that a network would use.
+
+        Test mode only. Every accepted call is a distinct wire transaction; there is no `Idempotency-Key`. The
+        decision is found on the simulation (GET) and told by `authorization.decided`. A failure of the
+        simulator is recorded on the simulation and is not an error here.
+        """
+        given, tenant_id = call.given, call.caller.tenant_id
+        await card_states.require_active(given.card_id, tenant_id)
+        accepted = await services.network.spend(_request(given, tenant_id, services))
+        body = {
+            "simulation_id": accepted.simulation_id,
+            "accepted_at": to_text(accepted.accepted_ms),
+            "stan": accepted.stan,
+            "rrn": accepted.rrn,
+        }
+        if accepted.network_txn_id is not None:
+            body["network_txn_id"] = accepted.network_txn_id
+        return Response(msgspec.json.encode(body), 202, media_type="application/json")
+
+    @operations.operation(
+        "GET",
+        "/v1/simulated-spends/{id}",
+        "get_simulated_spend",
+        gives={200: SimulationView},
+        problems=("not-found",),
+    )
+    async def get_simulated_spend(call: Call[Empty]) -> Response:
+        """Get a simulation, its state and its decision.
+
+        Test mode only.
+        """
+        row = await fetch_row(services.pool, FIND, call.path_id(), call.caller.tenant_id)
+        if row is None:
+            raise not_found()
+        return json_response(200, show(row))
+
+    return operations
+
+
+def _request(given: SpendInput, tenant_id: str, services: Services) -> SpendRequest:
+    cap = given.approved_amount
+    return SpendRequest(
+        simulation_id=services.new_id(shard_of(given.card_id)),
+        tenant_id=tenant_id,
+        card_id=given.card_id,
+        amount_minor=given.amount.minor,
+        currency=given.amount.currency,
+        mcc=given.mcc,
+        merchant_name=given.merchant_name,
+        merchant_country=given.merchant_country or HOME_COUNTRY[given.amount.currency],
+        channel=given.channel,
+        accepted_ms=services.clock.now_ms(),
+        kind=given.kind,
+        entry_mode=given.entry_mode,
+        scenario=given.scenario,
+        approved_amount_minor=None if cap is None else cap.minor,
+        mit=given.mit,
+        cvv2=given.cvv2,
+        auth_value=given.auth_value,
+        threeds_ref=given.threeds_ref,
+    )

@@ -1,0 +1,34 @@
+"""Asking the owner of a card or programme, and turning its reply into a response."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from starlette.responses import Response
+
+from api.idempotency import REPLAYED_HEADER
+from api.operations import Call
+from api.problems import Refusal, unavailable
+from engine.commands import Command
+from engine.replies import Done, NotExecuted, Problem, body_bytes
+
+
+def key_of(id_: str) -> bytes:
+    """The command key of a command that is sent once under a fresh id: the id's own 16 bytes."""
+    return bytes.fromhex(id_.replace("-", ""))
+
+
+async def submit(call: Call[Any], command: Command, presentation: dict[str, Any] | None = None) -> Response:
+    """The response to ``command``; the idempotency row was committed with its effect. Raises ``Refusal``."""
+    reply = await call.services.owners.submit(command, claim=call.claim, presentation=presentation)
+    if isinstance(reply, Done):
+        headers = {REPLAYED_HEADER: "true"} if reply.replayed and call.claim else None
+        return Response(body_bytes(reply.body), reply.status, headers, "application/json")
+    if isinstance(reply, Problem):
+        raise Refusal(reply.slug, reply.detail)
+    assert isinstance(reply, NotExecuted), "wire answers are for wire commands"
+    if reply.reason == "key_reused":
+        raise Refusal("idempotency-key-reused")
+    if reply.reason == "faulty":
+        raise Refusal("internal-error")
+    raise unavailable()

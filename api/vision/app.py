@@ -1,0 +1,18 @@
+"""The vision host's application. It has no operations yet, so every path but its health is a 404 problem."""
+
+from __future__ import annotations
+
+from fastapi import FastAPI
+
+from api.app import healthz, refuse_as_problems
+from api.services import Services
+
+
+def create_app(services: Services) -> FastAPI:
+    """The vision host of one server."""
+    app = FastAPI(
+        title="Stanchion vision host", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
+    )
+    app.add_api_route("/healthz", healthz, response_model=None, include_in_schema=False)
+    refuse_as_problems(app, services.settings.docs_base_url)
+    return app

@@ -1,0 +1,96 @@
+"""An installation in one event loop: the API over the real shard host, journal, edge and simulated network, without Ray.
+
+Only the way between processes is replaced: ``LoopPeers`` calls the roles directly.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import asyncpg
+import httpx2
+import msgspec
+
+from actors.network.roles import EdgeRole, NetworkRole
+from actors.peers import NETWORK, RoutingTable
+from actors.roles import Context, Role
+from actors.router import Router
+from actors.settings import Settings
+from actors.shards.role import HostRole
+from actors.vault import Vault
+from api.app import create_app
+from api.services import Services
+from api.serving import NetworkClient
+from engine.limits import SHARD_COUNT
+from ops.clients import create_client
+from tests.api.driver import Caller
+
+INCARNATION = "the-host-of-the-test"
+
+
+class LoopPeers:
+    """``actors.peers.Peers`` in one loop: one host owns every shard."""
+
+    def __init__(self) -> None:
+        self.roles: dict[str, Role] = {}
+
+    async def execute(self, incarnation: str, submissions: bytes) -> bytes:
+        return await self.roles[incarnation].call("execute", submissions)
+
+    async def table(self, after: int) -> RoutingTable:
+        if after:
+            await asyncio.Event().wait()
+        return RoutingTable(1, (INCARNATION,) * SHARD_COUNT)
+
+    async def publish_programme(self, config: bytes) -> None:
+        await self.roles[INCARNATION].call("programme_changed", config)
+
+    async def call(self, role: str, method: str, payload: bytes) -> bytes:
+        return await self.roles[role].call(method, payload)
+
+
+class Installation:
+    """A running installation; ``http`` speaks to its API."""
+
+    def __init__(self, services: Services, http: httpx2.AsyncClient) -> None:
+        self.services = services
+        self.http = http
+
+    async def caller(
+        self, tenant: str = "acme", *, mode: str = "test", role: str = "admin", scopes: tuple[str, ...] = ()
+    ) -> Caller:
+        """A new client of ``tenant`` with a token for all that it may do."""
+        async with self.services.pool.acquire() as connection:
+            credentials = await create_client(
+                connection._con, self.services.vault, tenant=tenant, mode=mode, role=role, scopes=scopes
+            )
+        caller = Caller(self.http, credentials)
+        await caller.authenticate()
+        return caller
+
+
+@asynccontextmanager
+async def installation(settings: Settings, vault: Vault) -> AsyncIterator[Installation]:
+    """Start every part, in the order of a real start; stop them in reverse."""
+    peers = LoopPeers()
+    async with AsyncExitStack() as stack:
+        for name, build in ((INCARNATION, HostRole), ("edge", EdgeRole), (NETWORK, NetworkRole)):
+            role: Role = build(Context(settings, name, peers))
+            peers.roles[name] = role
+            await role.start()
+            stack.push_async_callback(role.stop)
+        await peers.roles[INCARNATION].call("take", msgspec.msgpack.encode(list(range(SHARD_COUNT))))
+        router = Router(peers)
+        router.start()
+        stack.push_async_callback(router.stop)
+        pool = await stack.enter_async_context(
+            asyncpg.create_pool(settings.database_dsn, min_size=1, max_size=10)
+        )
+        services = Services(settings, pool, vault, router, NetworkClient(peers))
+        transport = httpx2.ASGITransport(app=create_app(services))
+        http = await stack.enter_async_context(
+            httpx2.AsyncClient(transport=transport, base_url="http://api.test")
+        )
+        yield Installation(services, http)
