@@ -263,6 +263,13 @@ _KINDS: Final = (
         "The card was issued without an account, so there is nothing to load.",
         "Issue a card with an account.",
     ),
+    Kind(
+        "balance-limit-exceeded",
+        409,
+        "The balance would be too large",
+        "A balance has at most 16 digits before the decimal point.",
+        "Load less.",
+    ),
     # --- what the service can take ---
     Kind(
         "content-too-large",
