@@ -41,6 +41,13 @@ class Kind:
 _KINDS: Final = (
     # --- the request as such ---
     Kind(
+        "malformed-request",
+        400,
+        "The request is not HTTP",
+        "What arrived cannot be read as an HTTP request.",
+        "Use an HTTP library.",
+    ),
+    Kind(
         "validation-failed",
         400,
         "The request is not valid",
@@ -162,7 +169,7 @@ _KINDS: Final = (
         "request-timeout",
         408,
         "The request took too long to arrive",
-        "The body was not complete within the time limit.",
+        "The request was not complete within the time limit.",
         "Send the request again, in one go.",
     ),
     Kind(
@@ -284,6 +291,13 @@ _KINDS: Final = (
         "The body is of an unsupported kind",
         "Bodies are JSON in UTF-8, without content coding.",
         "Send Content-Type: application/json.",
+    ),
+    Kind(
+        "request-head-too-large",
+        431,
+        "The head of the request is too large",
+        "The request line and the headers together have at most 32 KB.",
+        "Send fewer or shorter headers.",
     ),
     Kind(
         "rate-limited",

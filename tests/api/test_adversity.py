@@ -12,7 +12,7 @@ import asyncpg
 import httpx2
 import pytest
 
-from api import database, json_body
+from api import database, http_protocol, json_body
 from api.app import create_app
 from ops.embedded.ports import free_port
 from tests.api.driver import Caller
@@ -70,6 +70,58 @@ async def test_a_chunked_body_is_read(running: Installation, acme: Caller) -> No
     async with served(running.app) as base_url:
         head, body = await raw(base_url, post("/v1/programs", acme.token, *headers), chunks)
     assert head.startswith(b"HTTP/1.1 201"), body
+
+
+MALFORMED = {
+    "no http": b"hello\r\n\r\n",
+    "tls": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    "no version": b"GET /v1/cards\r\n\r\n",
+    "unknown method": b"get! /v1/cards HTTP/1.1\r\nHost: x\r\n\r\n",
+    "two lengths": b"POST /v1/cards HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n{}",
+    "a length that is none": b"POST /v1/cards HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+    "a path that is none": b"GET /\xff HTTP/1.1\r\nHost: x\r\n\r\n",
+    "a header without a name": b"GET /v1/cards HTTP/1.1\r\n: x\r\n\r\n",
+}
+
+
+@pytest.mark.parametrize("request_", MALFORMED.values(), ids=MALFORMED.keys())
+async def test_what_is_not_http_gets_a_problem_body(running: Installation, request_: bytes) -> None:
+    async with served(running.app) as base_url:
+        head, body = await raw(base_url, request_)
+    assert head.startswith(b"HTTP/1.1 4")
+    assert b"content-type: application/problem+json" in head.lower()
+    assert b"x-request-id: " in head.lower()
+    assert json.loads(body)["type"].startswith("/problems/")
+
+
+async def test_a_head_that_never_ends(running: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.1)
+    async with served(running.app) as base_url:
+        for beginning in (b"", b"GET /v1/cards HT", b"GET /v1/cards HTTP/1.1\r\nHost: x\r\n"):
+            head, body = await raw(base_url, beginning)
+            assert head.startswith(b"HTTP/1.1 408")
+            assert json.loads(body)["type"] == "/problems/request-timeout"
+
+
+async def test_a_second_head_that_never_ends(running: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.1)
+    async with served(running.app) as base_url:
+        host, port = base_url.removeprefix("http://").split(":")
+        reader, writer = await asyncio.open_connection(host, int(port))
+        writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert b"200" in await reader.readuntil(b"}")
+        writer.write(b"GET /he")
+        async with asyncio.timeout(10):
+            assert b" 408 " in await reader.read()
+        writer.close()
+
+
+async def test_a_head_that_is_too_large(running: Installation) -> None:
+    line = b"X-Filler: " + b"x" * 1000 + b"\r\n"
+    async with served(running.app) as base_url:
+        head, body = await raw(base_url, b"GET /v1/cards HTTP/1.1\r\n", line * 40)
+    assert head.startswith(b"HTTP/1.1 431")
+    assert json.loads(body)["type"] == "/problems/request-head-too-large"
 
 
 async def test_callers_that_leave_disturb_nobody(running: Installation, acme: Caller) -> None:
