@@ -373,11 +373,6 @@ def unavailable(seconds: int = 1) -> Refusal:
     return Refusal("dependency-unavailable", headers={"Retry-After": str(seconds)})
 
 
-def invalid_field(pointer: str, code: str, detail: str) -> Refusal:
-    """``validation-failed`` for one field that only a look at the data could judge."""
-    return Refusal("validation-failed", errors=[FieldError(pointer, code, detail)])
-
-
 def problem_response(refusal: Refusal, request_id: str, base_url: str | None) -> Response:
     """The response of ``refusal``; ``base_url`` is the documentation host, if it is not this one."""
     kind = refusal.kind

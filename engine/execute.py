@@ -13,7 +13,7 @@ from engine.account import Account, balance_view
 from engine.card import Card, card_view, may_move
 from engine.commands import Authorize, CardCommand, ChangeCard, CreateCard, Load, ReadBalance
 from engine.controls import in_precedence
-from engine.decide import Decision, Inputs, authorize
+from engine.decide import Decision, Inputs, authorize, counts_as_cvv2_failure
 from engine.effects import (
     CardChanged,
     CardIssued,
@@ -28,6 +28,7 @@ from engine.events import Event, authorization_decided, card_event, entry_posted
 from engine.evolve import evolve
 from engine.hold import Hold
 from engine.ids import Derived, derive
+from engine.limits import AMOUNT_MINOR_MAX
 from engine.money import format_minor
 from engine.programme import ProgrammeConfig
 from engine.replies import Answer, Done, Problem, Reply
@@ -156,7 +157,7 @@ def consequences(
 ) -> tuple[Effect, ...]:
     """The effects of a decision, a function of what was asked, seen and decided."""
     effects: list[Effect] = [HoldLapsed(hold, derive(hold.id, Derived.HOLD)) for hold in lapsed]
-    if decision.reason == "cvv2_mismatch":
+    if counts_as_cvv2_failure(inputs, decision):
         effects.append(Cvv2Failed(decision.day))
     if decision.reason or not decision.approved_minor:
         return tuple(effects)
@@ -229,6 +230,8 @@ def _load(command: Load, card: Card, account: Account | None, now_ms: int) -> Ex
         return Executed(
             Problem(400, "currency-mismatch", "The amount is not in the currency of the card's account.")
         )
+    if account.posted_minor + command.amount_minor > AMOUNT_MINOR_MAX:
+        return Executed(Problem(409, "balance-limit-exceeded", "The balance would exceed what can be kept."))
     lapsed = account.expired_holds(now_ms)
     credit = _credit(
         command.id, derive(card.programme_id, Derived.FUNDING_SOURCE), command.amount_minor, None
