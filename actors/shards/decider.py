@@ -17,7 +17,14 @@ from actors.shards.pending import Pending
 from actors.vault import Vault
 from engine import execute, govern
 from engine.account import Account
-from engine.commands import CardCommand, ChangeProgramme, CreateCard, CreateProgramme, ProgrammeCommand
+from engine.commands import (
+    CardCommand,
+    ChangeProgramme,
+    CreateCard,
+    CreateProgramme,
+    ProgrammeCommand,
+    target_of,
+)
 from engine.ids import shard_of
 from engine.replies import Done, body_bytes
 
@@ -35,6 +42,8 @@ class Decider:
     def decide(self, pending: Pending, rows: Rows, now_ms: int) -> None:
         """Give ``pending`` its reply and ``rows`` what has to be durable before that reply may leave."""
         command = pending.command
+        # Readings and refusals are fenced too: who is not the owner any more may not answer from memory.
+        self._fence(rows, target_of(command))
         if isinstance(command, CreateProgramme | ChangeProgramme):
             self._govern(pending, command, rows, now_ms)
         elif isinstance(command, CreateCard):

@@ -370,7 +370,7 @@ class Conformance:
         owner = await with_card(journal)
         before = owner.accounts[FIRST.account_id or ""]
         owner.accounts[FIRST.account_id or ""] = msgspec.structs.replace(before, posted_minor=2**63 - 1)
-        rows = owner.decide(load(2, card_id=FIRST.id))
+        rows = owner.decide(spend(1, kind="refund"))
         await self._refused(backend, journal, rows, RejectedError)
 
     async def test_less_than_nothing_cannot_be_held(self, backend: Backend) -> None:
