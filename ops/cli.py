@@ -97,6 +97,10 @@ def up(
 def _ray_supervisor(settings: Settings) -> Supervisor:
     """All processes of an installation: the actors, and the API servers above them."""
     # Loading Ray takes a second that no other command, and no early refusal, should wait for.
+    from actors.cluster.environment import prepare
+
+    prepare(settings)
+
     from actors.boot import PROCESSES
     from actors.cluster.supervisor import ProcessSpec
     from actors.cluster.supervisor import Supervisor as RaySupervisor

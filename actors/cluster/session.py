@@ -1,9 +1,4 @@
-"""Joining Ray: a local one of our own, or a cluster that is there.
-
-The variables are set before Ray starts because its processes read them then. Niceness 15, Ray's default for
-workers, starves actors; task events and metric export cost a quarter of the throughput and nobody here
-reads them.
-"""
+"""Joining Ray: a local one of our own, or a cluster that is there."""
 
 from __future__ import annotations
 
@@ -16,17 +11,9 @@ from typing import Final
 
 import ray
 
+from actors.cluster.environment import prepare
 from actors.settings import Settings
 
-ENVIRONMENT: Final = {
-    "RAY_worker_niceness": "0",
-    "RAY_USAGE_STATS_ENABLED": "0",
-    "RAY_task_events_report_interval_ms": "0",
-    "RAY_enable_metrics_collection": "0",
-    "RAY_event_stats": "0",
-    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
-    "RAY_DEDUP_LOGS": "0",
-}
 OBJECT_STORE_BYTES: Final = 128 * 1024 * 1024
 """Everything that travels is small and inline; the store is only what Ray insists on."""
 
@@ -41,7 +28,7 @@ def join(settings: Settings) -> None:
     if settings.ray_address:
         ray.init(address=settings.ray_address, namespace=namespace(settings), log_to_driver=False)
         return
-    os.environ.update(ENVIRONMENT)
+    prepare(settings)
     ray.init(
         address="local",
         namespace=namespace(settings),
