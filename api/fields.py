@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from datetime import date, datetime
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import urlsplit
@@ -154,15 +153,3 @@ class MoneyView(View):
 def shown_instant(value: datetime) -> str:
     """A timestamp of the database in the form of every timestamp on the API."""
     return to_text(to_ms(value))
-
-
-def comma_separated(parse: Callable[[str], str], count_max: int) -> Callable[[object], tuple[str, ...]]:
-    """A validator for a query parameter that holds 1 to ``count_max`` items."""
-
-    def split(value: object) -> tuple[str, ...]:
-        items = tuple(str(value).split(","))
-        if len(items) > count_max:
-            raise broken("length", f"The value holds at most {count_max} items, separated by commas.")
-        return tuple(parse(item) for item in items)
-
-    return split

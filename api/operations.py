@@ -13,7 +13,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, Generic, Literal, TypeVar
 
-import msgspec
 from pydantic import BaseModel
 from starlette.requests import Request
 from starlette.responses import Response
@@ -184,8 +183,3 @@ def query_of(request: Request) -> dict[str, str]:
 def json_response(status: int, body: Mapping[str, Any]) -> Response:
     """``body`` in the exact bytes that a repetition would get."""
     return Response(body_bytes(dict(body)), status, media_type="application/json")
-
-
-def struct_response(status: int, body: msgspec.Struct) -> Response:
-    """The same for a struct whose fields are the members."""
-    return Response(msgspec.json.encode(body), status, media_type="application/json")

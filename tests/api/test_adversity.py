@@ -215,7 +215,10 @@ async def test_connections_that_were_cut(running: Installation, acme: Caller) ->
         connection = await asyncpg.connect(running.services.settings.database_dsn)
         await connection.execute(cut)
         await connection.close()
-        first = await acme.send("GET", "/v1/cards")
-        if first.status_code != 200:
-            unavailable(first)
-        assert (await acme.send("GET", "/v1/cards")).status_code == 200
+        # Each cut connection of the pool may cost one request, and no more.
+        for _ in range(11):
+            response = await acme.send("GET", "/v1/cards")
+            if response.status_code == 200:
+                break
+            unavailable(response)
+        assert response.status_code == 200
