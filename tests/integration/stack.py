@@ -9,6 +9,7 @@ import urllib.request
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,21 @@ from tests.api.driver import Caller
 from tests.ops.waiting import gone
 
 SECONDS_MAX = 30.0
+LISTENING = "0A"
+"""Of /proc/net/tcp."""
 _PROCESS = re.compile(r'^stanchion_process_id\{process="([^"]+)"\} (\S+)$', re.MULTILINE)
+
+
+def _table(name: str) -> list[str]:
+    return Path(f"/proc/net/{name}").read_text().splitlines()[1:]
+
+
+def _address(local: str) -> str:
+    """The address in a line of ``/proc/net/tcp``: words of four bytes, each in the machine's order."""
+    words = bytes.fromhex(local.partition(":")[0])
+    raw = b"".join(words[at : at + 4][::-1] for at in range(0, len(words), 4))
+    address = ip_address(raw)
+    return str(getattr(address, "ipv4_mapped", None) or address)
 
 
 async def until(condition: Callable[[], bool], what: str) -> None:
@@ -96,6 +111,22 @@ class Stack:
     def alive(processes: dict[int, str]) -> dict[int, str]:
         """Those of ``processes`` that have not ended."""
         return {pid: command for pid, command in processes.items() if not gone(pid)}
+
+    def listening(self) -> set[str]:
+        """The addresses on which its processes listen."""
+        sockets = set()
+        for pid in self.descendants():
+            for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
+                try:
+                    sockets.add(str(descriptor.readlink()))
+                except OSError:
+                    continue  # closed meanwhile
+        lines = [line.split() for table in ("tcp", "tcp6") for line in _table(table)]
+        return {
+            _address(local)
+            for _, local, _, state, *_, inode in (line[:10] for line in lines)
+            if state == LISTENING and f"socket:[{inode}]" in sockets
+        }
 
     # --- the database and the keys ------------------------------------------------------------------------
 

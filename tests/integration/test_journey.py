@@ -17,6 +17,10 @@ def test_pages_of_the_operator(running: Stack) -> None:
     assert 'stanchion_shards_unowned{process="coordinator"} 0.0' in metrics
 
 
+def test_nobody_but_this_machine_reaches_it(running: Stack) -> None:
+    assert running.listening() == {"127.0.0.1"}
+
+
 def test_somebody_elses_oauth_client_gets_in(running: Stack) -> None:
     client = running.client("demo", "test", "user")
     address = running.record["base_url"]
