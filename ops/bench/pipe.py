@@ -1,0 +1,44 @@
+"""A process that is told what to do over a pipe: one JSON object a line in, one a line out.
+
+It ends when the pipe does, so nothing outlives a benchmark that was killed. What crosses the pipe (card
+numbers among it) is neither logged nor stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from collections.abc import Awaitable, Callable, Mapping
+from typing import IO, Any, Final
+
+import msgspec
+
+Handler = Callable[..., Awaitable[Any]]
+
+LINE_BYTES_MAX: Final = 64 * 1024 * 1024
+"""A slice's latencies travel in one line."""
+
+
+async def serve(handlers: Mapping[str, Handler]) -> None:
+    """Answer ``{"do": name, "with": {…}}`` with ``{"answer": …}`` or ``{"error": …}`` until the pipe ends."""
+    reader = asyncio.StreamReader(limit=LINE_BYTES_MAX)
+    await asyncio.get_running_loop().connect_read_pipe(
+        lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(sys.stdin.fileno()), "rb")
+    )
+    answers = _private_stdout()
+    while line := await reader.readline():
+        request = msgspec.json.decode(line)
+        try:
+            answer = {"answer": await handlers[request["do"]](**request.get("with", {}))}
+        except Exception as failure:  # noqa: BLE001 - whoever asked decides what a failure means
+            answer = {"error": f"{request['do']}: {type(failure).__name__}: {failure}"}
+        answers.write(msgspec.json.encode(answer) + b"\n")
+        answers.flush()
+
+
+def _private_stdout() -> IO[bytes]:
+    """The answers' own channel: whatever a library prints goes to stderr from now on."""
+    answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
+    return answers

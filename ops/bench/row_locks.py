@@ -1,0 +1,177 @@
+"""The rival: the same decisions as ordinary row-locking transactions, as most card platforms make them.
+
+One transaction for each spend: lock the card's counters and its account with ``SELECT … FOR UPDATE``, decide
+with the same engine, write the same rows, commit. It is tuned as its friends would: prepared statements, one
+statement for all writes, programmes from memory, connections without the pool's reset round trip. It is
+spared what it would have to do beyond this: looking for lapsed holds, answering repeats, and noticing that a
+programme has changed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+import asyncpg
+import msgspec
+
+from actors.cards.rows import write_command
+from actors.journal.contract import Rows
+from engine.account import Account
+from engine.card import Card
+from engine.commands import Authorize, Command
+from engine.controls import Control
+from engine.execute import Executed, execute
+from engine.programme import ProgrammeConfig
+from engine.replies import NotExecuted, Reply
+
+_LOCK: Final = """
+    SELECT c.tenant_id::text, c.live, c.programme_id::text, c.card_product_id::text, c.cardholder_id::text,
+           c.account_id::text, c.network, c.currency, c.iin, c.last4, c.pan_ref, c.exp_month, c.exp_year,
+           c.cvk_generation, c.state, c.controls, c.created_at AS created_ms, c.state_reason,
+           c.cardholder_active, u.seq, u.day, u.day_count, u.day_amount_minor, u.cvv2_failures,
+           a.posted_minor, a.held_minor, a.version
+    FROM cards c JOIN card_usage u ON u.card_id = c.id JOIN accounts a ON a.id = c.account_id
+    WHERE c.id = $1 FOR UPDATE OF u, a
+"""
+_USAGE_COLUMNS: Final = ("seq", "day", "day_count", "day_amount_minor", "cvv2_failures")
+_BALANCE_COLUMNS: Final = ("posted_minor", "held_minor", "version")
+_SESSION: Final = {
+    "jit": "off",
+    "plan_cache_mode": "force_generic_plan",
+    "application_name": "bench-rival",
+}
+_POSTGRES_EPOCH_MS: Final = 946_684_800_000
+
+_controls = msgspec.json.Decoder(tuple[Control, ...]).decode
+_config = msgspec.json.Decoder(ProgrammeConfig).decode
+
+
+class RowLocks:
+    """Decides spends on funded cards. ``start`` and ``stop`` it once each."""
+
+    def __init__(self, dsn: str, connections: int) -> None:
+        self._dsn = dsn
+        self._count = connections
+        self._free: asyncio.LifoQueue[asyncpg.Connection[Any]] = asyncio.LifoQueue()
+        self._programmes: dict[str, ProgrammeConfig] = {}
+        self._statements: dict[tuple[int, ...], str] = {}
+
+    async def start(self) -> None:
+        """Connect, and read the programmes once."""
+        for _ in range(self._count):
+            self._free.put_nowait(await _connect(self._dsn))
+        connection = await self._free.get()
+        rows = await connection.fetch("SELECT id::text, config FROM programmes")
+        self._programmes = {row["id"]: _config(row["config"]) for row in rows}
+        self._free.put_nowait(connection)
+
+    async def stop(self) -> None:
+        """Disconnect."""
+        for _ in range(self._count):
+            await (await self._free.get()).close(timeout=10)
+
+    async def submit(self, command: Command) -> Reply:
+        """Decide one spend; its reply is durable."""
+        assert isinstance(command, Authorize), "the rival knows spends only"
+        connection = await self._free.get()
+        try:
+            await connection.execute("BEGIN")
+            try:
+                reply = await self._decide(connection, command)
+            except BaseException:
+                await connection.execute("ROLLBACK")
+                raise
+            await connection.execute("COMMIT")
+            return reply
+        finally:
+            self._free.put_nowait(connection)
+
+    async def _decide(self, connection: asyncpg.Connection[Any], command: Authorize) -> Reply:
+        row = await connection.fetchrow(_LOCK, command.card_id)
+        if row is None:
+            return NotExecuted("not_owner")
+        card, account = _card(command.card_id, row), _account(row)
+        now_ms = time.time_ns() // 1_000_000
+        executed = execute(command, card, account, self._programmes[card.programme_id], now_ms)
+        await self._write(connection, command, card, account, executed, now_ms)
+        return executed.reply
+
+    async def _write(
+        self,
+        connection: asyncpg.Connection[Any],
+        command: Authorize,
+        card: Card,
+        account: Account,
+        executed: Executed,
+        now_ms: int,
+    ) -> None:
+        rows = Rows()
+        write_command(rows, command, card, account, executed, 0, now_ms)
+        tables = {
+            "journal": rows.journal,
+            "holds": rows.holds,
+            "transactions": rows.transactions,
+            "ledger_entries": rows.entries,
+            # The last column is the transaction's own id, the database's to give.
+            "events": [event[:-1] for event in rows.events],
+        }
+        changed = [(account.id, account.posted_minor, account.held_minor, account.version)] * bool(
+            rows.accounts
+        )
+        shape = (*map(len, tables.values()), len(changed))
+        statement = self._statements.get(shape)
+        if statement is None:
+            statement = self._statements[shape] = _statement(tables, bool(changed))
+        written = [value for table in tables.values() for row in table for value in row]
+        await connection.fetch(
+            statement, *written, *rows.usage[card.id], *(value for row in changed for value in row)
+        )
+
+
+def _statement(tables: dict[str, list[tuple[Any, ...]]], balance_changes: bool) -> str:
+    """One statement that writes everything: an ``INSERT`` for each row, an ``UPDATE`` of the counters and of
+    the balance."""
+    number = itertools.count(1)
+    parts = [
+        f"INSERT INTO {table} VALUES ({', '.join(f'${next(number)}' for _ in row)})"
+        for table, rows in tables.items()
+        for row in rows
+    ]
+    parts.append(_update("card_usage", "card_id", _USAGE_COLUMNS, number))
+    if balance_changes:
+        parts.append(_update("accounts", "id", _BALANCE_COLUMNS, number))
+    head = ", ".join(f"part_{place} AS ({part})" for place, part in enumerate(parts[:-1]))
+    return f"WITH {head} {parts[-1]}"
+
+
+def _update(table: str, key: str, columns: tuple[str, ...], number: Iterator[int]) -> str:
+    condition = f"{key} = ${next(number)}"
+    return (
+        f"UPDATE {table} SET {', '.join(f'{name} = ${next(number)}' for name in columns)} WHERE {condition}"
+    )
+
+
+def _card(card_id: str, row: asyncpg.Record) -> Card:
+    values = {name: value for name, value in row.items() if name not in _BALANCE_COLUMNS}
+    return Card(id=card_id, **values | {"controls": _controls(row["controls"])})
+
+
+def _account(row: asyncpg.Record) -> Account:
+    shared = ("tenant_id", "live", "programme_id", "currency", *_BALANCE_COLUMNS)
+    return Account(id=row["account_id"], **{name: row[name] for name in shared})
+
+
+async def _connect(dsn: str) -> asyncpg.Connection[Any]:
+    connection = await asyncpg.connect(dsn, server_settings=_SESSION)
+    await connection.set_type_codec(
+        "timestamptz",
+        schema="pg_catalog",
+        format="tuple",
+        encoder=lambda at_ms: ((at_ms - _POSTGRES_EPOCH_MS) * 1000,),
+        decoder=lambda micros: micros[0] // 1000 + _POSTGRES_EPOCH_MS,
+    )
+    return connection
