@@ -1,0 +1,153 @@
+"""The processes that a benchmark starts: the installation, and helpers that are told what to do over a pipe.
+
+All of them end with the benchmark, however it ends: helpers when their pipe does, the installation because it
+is asked to, by its process id.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+import signal
+import sys
+from pathlib import Path
+from typing import IO, Any, Final
+
+import msgspec
+
+START_SECONDS_MAX: Final = 120.0
+STOP_SECONDS_MAX: Final = 90.0
+ANSWER_SECONDS_MAX: Final = 120.0
+LINE_BYTES_MAX: Final = 64 * 1024 * 1024
+_PREFIX: Final = "STANCHION_"
+
+
+class ChildError(Exception):
+    """A process did not do what it was started for. The message is one line."""
+
+
+class Installation:
+    """``stanchion up`` on free ports and a folder of its own. ``start``, then ``stop``; a second ``stop`` is
+    harmless."""
+
+    def __init__(self, var_dir: Path, environment: dict[str, str]) -> None:
+        """``environment``: variables on top of this process's own."""
+        self._var_dir = var_dir
+        self._environment = environment
+        self._log = var_dir.with_name(f"{var_dir.name}.log")
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int:
+        """Process id of the supervisor, the ancestor of every server process."""
+        assert self._process is not None, "started before"
+        return self._process.pid
+
+    async def start(self) -> dict[str, Any]:
+        """Start it and wait until it serves; returns what ``run.json`` says. Raises ChildError."""
+        # Nothing clears by itself: the presentments of one slice would run in the next.
+        settings = {f"{_PREFIX}AUTO_CLEAR_SECONDS": "0"}
+        with self._log.open("ab") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "ops", "up", "--ports", "auto", "--var", str(self._var_dir)),
+                stdout=log,
+                stderr=log,
+                env=_inherited() | settings | self._environment,
+                # A Ctrl-C at the terminal is for the benchmark, which then stops the installation.
+                start_new_session=True,
+            )
+        run_file = self._var_dir / "run.json"
+        try:
+            async with asyncio.timeout(START_SECONDS_MAX):
+                while not run_file.exists():
+                    if self._process.returncode is not None:
+                        raise ChildError(f"the installation did not start: {self._last_words()}")
+                    await asyncio.sleep(0.05)
+        except TimeoutError:
+            raise ChildError(f"the installation did not start in time: {self._last_words()}") from None
+        record: dict[str, Any] = json.loads(run_file.read_bytes())
+        return record
+
+    async def stop(self) -> None:
+        """Ask it to end, and see that it has. Raises ChildError when it did not end well."""
+        process, self._process = self._process, None
+        if process is None or process.returncode is not None:
+            return
+        process.send_signal(signal.SIGTERM)
+        try:
+            status = await asyncio.wait_for(process.wait(), STOP_SECONDS_MAX)
+        except TimeoutError:
+            process.kill()
+            raise ChildError("the installation did not end and was killed") from None
+        if status != 0:
+            raise ChildError(f"the installation ended with status {status}: {self._last_words()}")
+
+    def _last_words(self) -> str:
+        lines = [line for line in self._log.read_text("utf-8", "replace").splitlines() if line.strip()]
+        return lines[-1].strip() if lines else "it printed nothing"
+
+
+class Helper:
+    """A process that answers requests over its pipe, one at a time (``ops.bench.pipe`` is its other end)."""
+
+    def __init__(self, environment: dict[str, str], module: str, *arguments: str) -> None:
+        """``environment``: variables on top of this process's own."""
+        self._environment = environment
+        self._command = (sys.executable, "-m", module, *arguments)
+        self._module = module
+        self._process: asyncio.subprocess.Process | None = None
+
+    @property
+    def pid(self) -> int:
+        assert self._process is not None, "started before"
+        return self._process.pid
+
+    async def start(self, errors: IO[bytes]) -> None:
+        """Start it; its complaints go to ``errors``."""
+        self._process = await asyncio.create_subprocess_exec(
+            *self._command,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=errors,
+            env=_inherited() | self._environment,
+            limit=LINE_BYTES_MAX,
+            start_new_session=True,
+        )
+
+    async def ask(self, do: str, **arguments: Any) -> Any:
+        """The answer to one request. Raises ChildError."""
+        process = self._process
+        assert process is not None, "started before"
+        assert process.stdin is not None, "a pipe was asked for"
+        assert process.stdout is not None, "a pipe was asked for"
+        process.stdin.write(msgspec.json.encode({"do": do, "with": arguments}) + b"\n")
+        try:
+            line = await asyncio.wait_for(process.stdout.readline(), ANSWER_SECONDS_MAX)
+        except TimeoutError:
+            raise ChildError(f"{self._module} has not answered {do}") from None
+        if not line:
+            raise ChildError(f"{self._module} ended while it was asked {do}")
+        answer = msgspec.json.decode(line)
+        if "error" in answer:
+            raise ChildError(f"{self._module}: {answer['error']}")
+        return answer["answer"]
+
+    async def stop(self) -> None:
+        """Close its pipe, which ends it. Safe to call twice."""
+        process, self._process = self._process, None
+        if process is None:
+            return
+        if process.stdin is not None:
+            process.stdin.close()
+        try:
+            await asyncio.wait_for(process.wait(), STOP_SECONDS_MAX)
+        except TimeoutError:
+            process.kill()
+            await process.wait()
+
+
+def _inherited() -> dict[str, str]:
+    """This process's environment without settings: whoever runs a benchmark may have an installation of their
+    own."""
+    return {name: value for name, value in os.environ.items() if not name.startswith(_PREFIX)}

@@ -1,0 +1,52 @@
+"""What a figure depends on besides the code: the machine, the versions, and what a durable write costs."""
+
+from __future__ import annotations
+
+import os
+import platform
+import statistics
+import time
+from importlib.metadata import version
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Any
+
+FSYNC_WRITES = 200
+PAGE_BYTES = 8192
+"""PostgreSQL's page, and the least it writes to its log."""
+
+
+def machine() -> dict[str, Any]:
+    """The machine and the versions, as text by name."""
+    memory_gb = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 2**30
+    return {
+        "cpu": f"{_cpu_model()}, {os.cpu_count()} cores, {memory_gb:.0f} GB",
+        "kernel": platform.release(),
+        "load average before": f"{os.getloadavg()[0]:.2f}",
+        "niceness": os.nice(0),
+        "python": platform.python_version(),
+        **{name: version(name) for name in ("stanchion", "ray", "asyncpg")},
+    }
+
+
+def fsync_ms(folder: Path) -> dict[str, float]:
+    """Milliseconds of one page's write and ``fdatasync`` in ``folder``: the floor under every commit."""
+    costs: list[float] = []
+    page = os.urandom(PAGE_BYTES)
+    with TemporaryFile(dir=folder, buffering=0) as file:
+        for _ in range(FSYNC_WRITES):
+            begin = time.perf_counter()
+            file.write(page)
+            os.fdatasync(file.fileno())
+            costs.append((time.perf_counter() - begin) * 1000)
+    cuts = statistics.quantiles(costs, n=100)
+    return {"p50": round(statistics.median(costs), 3), "p99": round(cuts[98], 3)}
+
+
+def _cpu_model() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text("utf-8", "replace").splitlines()
+    except OSError:
+        return platform.machine()
+    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
+    return names[0] if names else platform.machine()

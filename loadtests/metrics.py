@@ -1,0 +1,46 @@
+"""The metrics page, read as Prometheus would read it."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import NamedTuple
+from urllib.request import urlopen
+
+from prometheus_client.parser import text_string_to_metric_families
+
+SECONDS_MAX = 10.0
+DECIDED = "stanchion_commands_total"
+COMMITTED = "stanchion_commits_total"
+
+
+class Scrape(NamedTuple):
+    """The page at one instant (monotonic seconds)."""
+
+    at: float
+    totals: dict[str, float]
+    """Each metric's sum over all processes."""
+    processes: tuple[str, ...]
+
+
+async def scrape(url: str) -> Scrape:
+    """Read the page."""
+    text = await asyncio.to_thread(_read, url)
+    return parse(text, time.monotonic())
+
+
+def parse(text: str, at: float) -> Scrape:
+    """What the page says."""
+    totals: dict[str, float] = {}
+    processes: set[str] = set()
+    for family in text_string_to_metric_families(text):
+        for sample in family.samples:
+            totals[sample.name] = totals.get(sample.name, 0.0) + sample.value
+            processes.add(sample.labels.get("process", ""))
+    return Scrape(at, totals, tuple(sorted(processes)))
+
+
+def _read(url: str) -> str:
+    # The address comes from run.json: it is this machine's own.
+    with urlopen(url, timeout=SECONDS_MAX) as answer:
+        return str(answer.read(), "utf-8")

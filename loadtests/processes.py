@@ -1,0 +1,123 @@
+"""CPU time of processes, read from ``/proc`` (Linux), as the kernel accounts it.
+
+A tree of processes is counted whole: what its living members have used, and what its ended ones used before
+their parents reaped them. Work that the kernel does in its own threads (writing back pages, network
+interrupts) belongs to nobody and is not in any figure but ``machine_cpu_seconds``.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Final, NamedTuple
+
+PROC: Final = Path("/proc")
+TICKS_PER_SECOND: Final = os.sysconf("SC_CLK_TCK")
+
+
+class Process(NamedTuple):
+    """One process at one instant. ``cpu_seconds`` includes its reaped children."""
+
+    pid: int
+    parent: int
+    cpu_seconds: float
+
+
+def read_process(pid: int, proc: Path = PROC) -> Process | None:
+    """``None`` when there is no such process (any more)."""
+    try:
+        stat = (proc / str(pid) / "stat").read_text("ascii", "replace")
+    except OSError:
+        return None
+    # The command stands in parentheses and may hold anything, parentheses too (proc(5)).
+    fields = stat.rpartition(")")[2].split()
+    return Process(pid, int(fields[1]), sum(map(int, fields[11:15])) / TICKS_PER_SECOND)
+
+
+def tree(root: int, proc: Path = PROC) -> list[Process]:
+    """``root`` and all its descendants."""
+    children: dict[int, list[Process]] = {}
+    members: list[Process] = []
+    for entry in proc.iterdir():
+        process = read_process(int(entry.name), proc) if entry.name.isdecimal() else None
+        if process is not None:
+            children.setdefault(process.parent, []).append(process)
+            if process.pid == root:
+                members.append(process)
+    # Grows while it is walked: each member brings its children.
+    for member in members:
+        members += children.get(member.pid, ())
+    return members
+
+
+def command_line(pid: int, proc: Path = PROC) -> str:
+    """The command with its arguments, or the title that the process gave itself; empty when it has ended."""
+    try:
+        raw = (proc / str(pid) / "cmdline").read_bytes()
+    except OSError:
+        return ""
+    return raw.replace(b"\0", b" ").decode("utf-8", "replace").strip()
+
+
+def machine_cpu_seconds(proc: Path = PROC) -> float:
+    """All CPU time of the machine that was not idle, kernel threads, interrupts and stolen time included."""
+    times = [int(field) for field in (proc / "stat").read_text("ascii").split("\n", 1)[0].split()[1:9]]
+    return (sum(times) - times[3] - times[4]) / TICKS_PER_SECOND
+
+
+class CpuMeter:
+    """CPU time of some processes, in parts. ``begin``, then ``end``."""
+
+    def __init__(
+        self, roots: Iterable[int], labels: Mapping[int, str] | None = None, proc: Path = PROC
+    ) -> None:
+        """``roots``: whole trees to count; ``labels``: names of processes whose command line does not say
+        what they are."""
+        self._roots = tuple(roots)
+        self._proc = proc
+        self._labels = dict(labels or {})
+        self._before: dict[int, float] = {}
+
+    def begin(self) -> None:
+        """Remember what has been used so far."""
+        self._before = {process.pid: process.cpu_seconds for process in self._members()}
+
+    def end(self) -> dict[str, float]:
+        """CPU seconds since ``begin`` by part."""
+        parts: dict[str, float] = {}
+        for process in self._members():
+            used = process.cpu_seconds - self._before.get(process.pid, 0.0)
+            label = self._labels.get(process.pid) or part_of(command_line(process.pid, self._proc))
+            parts[label] = parts.get(label, 0.0) + used
+        return parts
+
+    def _members(self) -> list[Process]:
+        return [process for root in self._roots for process in tree(root, self._proc)]
+
+
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """CPU time that these very processes have used so far."""
+    return sum(process.cpu_seconds for pid in pids if (process := read_process(pid)) is not None)
+
+
+def part_of(command: str) -> str:
+    """The part of the system that a command line belongs to."""
+    for mark, part in _PARTS:
+        if mark in command:
+            return part
+    return "other"
+
+
+_PARTS: Final = (
+    ("postgres: stanchion", "postgres backends"),
+    ("postgres", "postgres background"),
+    ("valkey", "redis"),
+    ("redis-server", "redis"),
+    ("gcs_server", "ray gcs"),
+    ("raylet/raylet", "ray raylet"),
+    ("ray::Process", "actor"),
+    ("ray::", "ray helpers"),
+    ("/ray/", "ray helpers"),
+)
+"""Text in a command line to the part; the first that matches counts."""

@@ -1,0 +1,63 @@
+"""What every load has in common, so that rivals decide the same things."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Protocol, TypeVar
+
+import msgspec
+
+from loadtests.figures import Samples
+
+T = TypeVar("T")
+
+AMOUNT_MINOR: Final = 100
+SALE: Final[dict[str, Any]] = {
+    "amount_minor": AMOUNT_MINOR,
+    "currency": "EUR",
+    "mcc": "5411",
+    "merchant_name": "Corner Grocer",
+    "merchant_country": "IE",
+    "channel": "pos",
+}
+"""The fields that all spends share, by the names of ``engine.commands.Authorize``."""
+AMOUNT: Final = "1.00"
+"""The same amount on the API."""
+FUNDS: Final = "1000000000.00"
+"""What each card is loaded with: no spend of a benchmark is ever declined."""
+_DRAWN: Final = 10_007
+
+
+class Card(msgspec.Struct, frozen=True):
+    """A card as a terminal reads it. Its number is never printed."""
+
+    card_id: str
+    pan: str
+    expiry: str
+
+    def __repr__(self) -> str:
+        return f"Card({self.card_id})"
+
+
+class Load(Protocol):
+    """Something that keeps a system busy. ``start`` and ``stop`` it once each."""
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        """The processes that generate it."""
+
+    async def start(self) -> None:
+        """Begin."""
+
+    async def stop(self) -> Samples:
+        """Send nothing more, wait for what is under way, and tell what happened."""
+
+
+def drawn(things: Sequence[T]) -> Iterator[T]:
+    """Endlessly one of ``things``, each as likely as the others; drawn beforehand, because a generator that
+    shares the machine must be cheap."""
+    numbers = random.Random(len(things)).choices(range(len(things)), k=_DRAWN)
+    while True:
+        for number in numbers:
+            yield things[number]

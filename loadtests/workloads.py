@@ -1,0 +1,84 @@
+"""The workloads of the benchmark: what is asked, how hard, and of which systems."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import msgspec
+
+from loadtests.helper_load import HelperLoad
+from loadtests.rest import SpendLoad
+from loadtests.slices import OURS, RIVAL
+from loadtests.stage import Stage
+from loadtests.wire import WireLoad
+from loadtests.workload import Load
+
+IN_FLIGHT = 256
+WIRE_CONNECTIONS = 4
+WIRE_PER_SECOND = 500.0
+REST_CONNECTIONS = 32
+REST_PER_SECOND = 100.0
+
+
+class Workload(msgspec.Struct, frozen=True):
+    """``loads`` makes the load for each system that takes part."""
+
+    name: str
+    title: str
+    loads: Mapping[str, Callable[[Stage], Load]]
+    primes: bool = False
+    """Whether it runs once before anything is measured: cards become active, statements are prepared."""
+
+
+def _inside(in_flight: int, cards: int | None = None) -> dict[str, Callable[[Stage], Load]]:
+    return {
+        OURS: lambda stage: HelperLoad([stage.inside], stage.card_ids[:cards], in_flight),
+        RIVAL: lambda stage: HelperLoad(stage.rivals, stage.card_ids[:cards], in_flight),
+    }
+
+
+def _wire(
+    cards: int | None = None, *, in_flight: int = 0, per_second: float = 0.0
+) -> dict[str, Callable[[Stage], Load]]:
+    def load(stage: Stage, addresses: list[tuple[str, int]]) -> Load:
+        return WireLoad(
+            addresses,
+            stage.cards[:cards],
+            connections=WIRE_CONNECTIONS,
+            in_flight=in_flight,
+            per_second=per_second,
+        )
+
+    return {
+        OURS: lambda stage: load(stage, [stage.edge]),
+        RIVAL: lambda stage: load(stage, stage.rival_addresses),
+    }
+
+
+WORKLOADS = (
+    Workload("router", f"router → host → PostgreSQL, {IN_FLIGHT} in flight", _inside(IN_FLIGHT), primes=True),
+    Workload("router-1", "router → host → PostgreSQL, one at a time", _inside(1)),
+    Workload("router-hot", f"the same, {IN_FLIGHT} in flight, all on one card", _inside(IN_FLIGHT, 1)),
+    Workload("wire", f"ISO 8583 over TCP, {IN_FLIGHT} in flight", _wire(in_flight=IN_FLIGHT), primes=True),
+    Workload("wire-hot", "the same, all on one card", _wire(1, in_flight=IN_FLIGHT)),
+    Workload(
+        "wire-open",
+        f"ISO 8583, open loop at {WIRE_PER_SECOND:.0f}/s",
+        _wire(per_second=WIRE_PER_SECOND),
+    ),
+    Workload(
+        "rest",
+        f"simulated spends over REST, {REST_CONNECTIONS} in flight",
+        {OURS: lambda stage: SpendLoad(stage.api, stage.card_ids, REST_CONNECTIONS)},
+        primes=True,
+    ),
+    Workload(
+        "rest-open",
+        f"the same, open loop at {REST_PER_SECOND:.0f}/s",
+        {
+            OURS: lambda stage: SpendLoad(
+                stage.api, stage.card_ids, REST_CONNECTIONS, per_second=REST_PER_SECOND
+            )
+        },
+    ),
+)

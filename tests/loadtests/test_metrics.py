@@ -1,0 +1,20 @@
+"""The metrics page, as the exporter writes it."""
+
+from __future__ import annotations
+
+from actors.metrics import exposition
+from loadtests.metrics import COMMITTED, DECIDED, parse
+
+
+def test_counters_are_summed_over_processes() -> None:
+    page = exposition(
+        {
+            "host-1": {"stanchion_commands": 5, "stanchion_commits": 2},
+            "host-2": {"stanchion_commands": 7, "stanchion_commits": 1},
+            "edge": {"stanchion_wire_requests": 12},
+        }
+    )
+    scraped = parse(page.decode(), 3.5)
+    assert scraped.at == 3.5
+    assert (scraped.totals[DECIDED], scraped.totals[COMMITTED]) == (12, 3)
+    assert scraped.processes == ("edge", "host-1", "host-2")

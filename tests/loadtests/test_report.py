@@ -1,0 +1,81 @@
+"""The report: what is summarised, how it reads, and what it says about the targets."""
+
+from __future__ import annotations
+
+import msgspec
+
+from loadtests.report import Report, table
+from tests.loadtests.test_figures import slice_of
+
+
+def report(**changes: object) -> Report:
+    """A run of two rounds over one workload, twice as fast as the rival."""
+    ours = [slice_of(9000.0, server_cpu_us=240.0, decisions_per_commit=40.0), slice_of(8500.0)]
+    theirs = [
+        slice_of(3000.0, system="row locks", server_cpu_us=480.0),
+        slice_of(4250.0, system="row locks", refused=1, lost=2),
+    ]
+    made = Report(
+        machine={"cpu": "test, 2 cores"},
+        database={"server_version": "18.6", "fsync": "on"},
+        fsync_ms={"p50": 0.2, "p99": 0.4},
+        plan={"seconds": 3.0, "rounds": 2},
+        idle_cpu={"hosts": 0.03, "edge": 0.02, "redis": 0.0},
+        titles={"wire": "over the wire", "rest": "not measured"},
+        slices=[ours[0], theirs[0], ours[1], theirs[1]],
+        approved=12345,
+        held=12345,
+    )
+    made = msgspec.structs.replace(made, **changes)
+    made.summarise()
+    return made
+
+
+def test_a_summary_has_what_was_measured_and_nothing_else() -> None:
+    made = report()
+    assert list(made.summary) == ["wire"]
+    assert made.summary["wire"]["stanchion"].decisions_per_second == 8750.0
+    found = made.ratios["wire"]["decisions_per_second"]
+    assert (found.median, found.low, found.high) == (2.5, 2.0, 3.0)
+
+
+def test_the_text_shows_medians_ratios_and_the_proof() -> None:
+    text = report().text()
+    assert "- PostgreSQL: server_version 18.6, fsync on" in text
+    assert "- proof: 12,345 approvals answered, 12,345 held" in text
+    assert "- idle installation: 5.0% of one core (hosts 3.0%, edge 2.0%)" in text
+    assert "| over the wire | stanchion | 8,750 " in text
+    assert "2.50 (2.00–3.00)" in text
+    assert "1, 2" in text, "refused and lost answers are never left out"
+
+
+def test_targets_are_judged_and_unmeasured_ones_left_out() -> None:
+    lines = [line for line in report().text().splitlines() if "≥" in line or " ≤ " in line]
+    verdicts = {line.split("|")[1].strip(): line.split("|")[4].strip() for line in lines}
+    assert verdicts == {
+        "server CPU for each decision over ISO 8583, µs": "reached",
+        "decisions/s over ISO 8583": "reached",
+        "the same ÷ row locks, uniform cards": "×1.2 away",
+    }
+
+
+def test_a_system_without_a_rival_is_shown_alone() -> None:
+    alone = report(slices=[slice_of(100.0, workload="rest", lateness_p99_ms=0.4)])
+    assert alone.ratios == {}
+    assert "(sent ≤ 0.4 late)" in alone.text()
+
+
+def test_json_holds_every_slice() -> None:
+    made = report()
+    again = msgspec.json.decode(made.json(), type=Report)
+    assert again.slices == made.slices
+    assert again.ratios == made.ratios
+
+
+def test_tables_are_aligned_markdown() -> None:
+    assert table(("name", "n"), [("a", "10"), ("long name", "5")]) == (
+        "| name      | n  |\n"  # head
+        "|-----------|----|\n"
+        "| a         | 10 |\n"
+        "| long name | 5  |"
+    )
