@@ -21,6 +21,7 @@ Figures = dict[str, float]
 
 METRICS: Final[dict[str, tuple[Literal["counter", "gauge"], str]]] = {
     "stanchion_process_id": ("gauge", "The process's id on its machine."),
+    "stanchion_process_serving": ("gauge", "1 once the process's role has started, else 0."),
     "stanchion_process_cpu_seconds": ("counter", "CPU time of the process, user and system, in seconds."),
     "stanchion_process_resident_bytes_max": (
         "gauge",

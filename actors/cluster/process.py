@@ -53,7 +53,8 @@ class Process:
 
     async def figures(self) -> Figures:
         """What the process and its role count."""
-        return process_figures() | (self._role.figures() if self._role else {})
+        serving = {"stanchion_process_serving": float(self._role is not None)}
+        return process_figures() | serving | (self._role.figures() if self._role else {})
 
     async def stop(self) -> None:
         """Let the role finish."""

@@ -29,6 +29,7 @@ from tests.ops.waiting import gone
 SECONDS_MAX = 30.0
 LISTENING = "0A"
 """Of /proc/net/tcp."""
+_SERVING = re.compile(r'^stanchion_process_serving\{process="([^"]+)"\} 1\.0$', re.MULTILINE)
 _PROCESS = re.compile(r'^stanchion_process_id\{process="([^"]+)"\} (\S+)$', re.MULTILINE)
 
 
@@ -79,8 +80,10 @@ class Stack:
             return refusal.code, refusal.read().decode()
 
     def processes(self) -> dict[str, int]:
-        """Process ids by role, of those that answer."""
-        return {name: int(float(pid)) for name, pid in _PROCESS.findall(self.page("/metrics")[1])}
+        """Process ids by role, of those that serve."""
+        page = self.page("/metrics")[1]
+        serving = set(_SERVING.findall(page))
+        return {name: int(float(pid)) for name, pid in _PROCESS.findall(page) if name in serving}
 
     def hosts(self) -> dict[str, int]:
         """Process ids of the shard hosts that own shards."""
