@@ -8,7 +8,7 @@ PostgreSQL, and a twin in memory for simulations. Errors:
     ├── RejectedError        the journal refused the batch and nothing of it happened
     │   ├── DuplicateError   a command key or an idempotency key is already there
     │   └── BehindError      memory was behind the rows it wanted to change
-    └── UnknownOutcomeError         nobody can say whether the batch happened: take new epochs, then look
+    └── UnknownOutcomeError  nobody can say whether the batch happened: take new epochs, then look
 """
 
 from __future__ import annotations
@@ -20,7 +20,11 @@ import msgspec
 
 from engine.account import Account
 from engine.card import Card
+from engine.controls import Control
 from engine.programme import ProgrammeConfig
+
+decode_controls = msgspec.json.Decoder(tuple[Control, ...]).decode
+decode_config = msgspec.json.Decoder(ProgrammeConfig).decode
 
 
 class JournalError(Exception):

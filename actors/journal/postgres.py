@@ -1,19 +1,19 @@
 """The journal in PostgreSQL: one connection that commits, a small pool that reads.
 
-A commit is one call of ``commit_batch`` (migration 0002): one round trip, one transaction. A connection
-that failed is terminated, never awaited: closing a connection to a frozen server can take forever.
+A commit is one call of ``commit_batch`` (migration 0002): one round trip, one transaction. Everything else
+goes through the pool, taking shards too: a take waits for another host's commit and must not hold up ours.
+A connection that failed is terminated, never awaited: closing a connection to a frozen server can take
+forever.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Collection, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Collection, Iterable
 from pathlib import Path
 from typing import Any, Final
 
 import asyncpg
-import msgspec
 
 from actors.journal.contract import (
     Activated,
@@ -26,16 +26,17 @@ from actors.journal.contract import (
     Stored,
     StoredResponse,
     UnknownOutcomeError,
+    decode_config,
+    decode_controls,
 )
 from engine.account import Account, place_hold
 from engine.card import Card
-from engine.controls import Control
 from engine.hold import Hold
+from engine.ids import is_id
 from engine.limits import ACTIVATION_ANSWERS, COMMIT_TIMEOUT_MS
-from engine.programme import ProgrammeConfig
 
-READERS: Final = 2
-"""Connections for activation and look-ups: a slow read must not hold up a commit."""
+POOLED: Final = 2
+"""Connections beside the one that commits: a slow read must not hold up a commit."""
 CONNECT_SECONDS: Final = 2.0
 
 _SQL: Final = {path.stem: path.read_text() for path in (Path(__file__).parent / "sql").glob("*.sql")}
@@ -57,39 +58,43 @@ _CONNECTION_FAILURES: Final = (
     TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,
     # The driver's own state is broken: seen when the server ends a connection just as a statement begins.
     asyncpg.InternalClientError,
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
     asyncpg.PostgresSystemError,
 )
-_controls = msgspec.json.Decoder(tuple[Control, ...])
-_config = msgspec.json.Decoder(ProgrammeConfig)
 
 
 class PostgresJournal:
     """See ``actors.journal.contract.Journal``. Not shared between hosts: ``incarnation`` names the one host
     that writes through it."""
 
-    def __init__(self, dsn: str, incarnation: str) -> None:
+    def __init__(self, dsn: str, incarnation: str, timeout_seconds: float = COMMIT_TIMEOUT_MS / 1000) -> None:
+        """``timeout_seconds``: after so long without an answer the outcome is unknown."""
         self._dsn = dsn
         self._incarnation = incarnation
+        self._timeout_seconds = timeout_seconds
+        self._open: list[asyncpg.Connection[Any]] = []
         self._writer: asyncpg.Connection[Any] | None = None
-        self._readers: asyncio.LifoQueue[asyncpg.Connection[Any] | None] = _empty_pool()
+        self._pool: asyncio.LifoQueue[asyncpg.Connection[Any] | None] = asyncio.LifoQueue()
+        for _ in range(POOLED):
+            self._pool.put_nowait(None)
 
     async def register(self, host: str) -> None:
-        await self._write("register_host", host)
+        await self._ask("register_host", host)
 
     async def take(self, shards: Collection[int]) -> dict[int, int]:
-        rows = await self._write("take_shards", self._incarnation, sorted(shards))
+        rows = await self._ask("take_shards", self._incarnation, sorted(shards))
         return {row[0]: row[1] for row in rows}
 
     async def renew(self, shards: Collection[int]) -> dict[int, int]:
-        rows = await self._write("renew_shards", self._incarnation, sorted(shards))
+        rows = await self._ask("renew_shards", self._incarnation, sorted(shards))
         return {row[0]: row[1] for row in rows}
 
     async def release(self, shards: Collection[int]) -> None:
-        await self._write("release_shards", self._incarnation, sorted(shards))
+        await self._ask("release_shards", self._incarnation, sorted(shards))
 
     async def commit(self, rows: Rows) -> None:
         await self._write(
@@ -114,14 +119,14 @@ class PostgresJournal:
         )
 
     async def load_cards(self, card_ids: Iterable[str]) -> Activated:
-        ids = list(card_ids)
+        ids = list(filter(is_id, card_ids))
         cards = {row["id"]: _card(row) for row in await self._read("load_cards", ids)}
         accounts = await self.load_accounts({card.account_id for card in cards.values() if card.account_id})
         answers = await self._read("load_answers", list(cards), ACTIVATION_ANSWERS)
         return Activated(cards, accounts, _stored(answers))
 
     async def load_accounts(self, account_ids: Iterable[str]) -> dict[str, Account]:
-        ids = list(account_ids)
+        ids = list(filter(is_id, account_ids))
         if not ids:
             return {}
         accounts = {row["id"]: Account(**row) for row in await self._read("load_accounts", ids)}
@@ -133,8 +138,8 @@ class PostgresJournal:
         return accounts
 
     async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, ProgrammeRecord]:
-        rows = await self._read("load_programmes", list(programme_ids))
-        return {row["id"]: ProgrammeRecord(_config.decode(row["config"]), row["seq"]) for row in rows}
+        rows = await self._read("load_programmes", list(filter(is_id, programme_ids)))
+        return {row["id"]: ProgrammeRecord(decode_config(row["config"]), row["seq"]) for row in rows}
 
     async def find(self, command_keys: Iterable[bytes]) -> dict[bytes, Stored]:
         return _stored(await self._read("find_commands", list(command_keys)))
@@ -146,73 +151,71 @@ class PostgresJournal:
         }
 
     async def reset(self) -> None:
-        if self._writer is not None:
-            self._writer.terminate()
-            self._writer = None
-        readers, self._readers = self._readers, _empty_pool()
-        while not readers.empty():
-            connection = readers.get_nowait()
-            if connection is not None:
-                connection.terminate()
+        connections, self._open = self._open, []
+        for connection in connections:
+            connection.terminate()
 
     async def close(self) -> None:
         await self.reset()
 
-    async def _write(self, statement: str, *arguments: Any) -> list[Any]:
+    async def _write(self, statement: str, *arguments: Any) -> None:
         try:
-            async with asyncio.timeout(COMMIT_TIMEOUT_MS / 1000):
+            async with asyncio.timeout(self._timeout_seconds):
                 if self._writer is None or self._writer.is_closed():
                     self._writer = await self._connect()
-                return await self._writer.fetch(_SQL[statement], *arguments)
-        except _CONNECTION_FAILURES as failure:
-            await self.reset()
-            raise UnknownOutcomeError(f"{statement}: {type(failure).__name__}") from None
-        except asyncpg.PostgresError as failure:
-            raise _refusal(failure) from None
+                await self._writer.fetch(_SQL[statement], *arguments)
+        except (asyncpg.PostgresError, *_CONNECTION_FAILURES) as failure:
+            error = _error(statement, failure)
+            if isinstance(error, UnknownOutcomeError):
+                await self.reset()
+            raise error from None
 
     async def _read(self, statement: str, *arguments: Any) -> list[Any]:
-        async with self._reader() as connection:
-            return await connection.fetch(_SQL[statement], *arguments)
-
-    @asynccontextmanager
-    async def _reader(self) -> AsyncIterator[asyncpg.Connection[Any]]:
-        """A reading connection, given back afterwards, or terminated when it failed."""
-        readers = self._readers
-        connection = await readers.get()
         try:
-            async with asyncio.timeout(COMMIT_TIMEOUT_MS / 1000):
+            return await self._ask(statement, *arguments)
+        except RejectedError as refusal:
+            # A reader has no batch that could be at fault.
+            raise UnknownOutcomeError(f"{statement}: {refusal}") from None
+
+    async def _ask(self, statement: str, *arguments: Any) -> list[Any]:
+        """Run a statement on a pooled connection, which is given back afterwards, or terminated when it
+        failed."""
+        connection = await self._pool.get()
+        try:
+            async with asyncio.timeout(self._timeout_seconds):
                 if connection is None or connection.is_closed():
                     connection = await self._connect()
-                yield connection
-        except _CONNECTION_FAILURES as failure:
-            if connection is not None:
+                return await connection.fetch(_SQL[statement], *arguments)
+        except (asyncpg.PostgresError, *_CONNECTION_FAILURES) as failure:
+            error = _error(statement, failure)
+            if connection is not None and isinstance(error, UnknownOutcomeError):
                 connection.terminate()
-            connection = None
-            raise UnknownOutcomeError(f"read: {type(failure).__name__}") from None
+            raise error from None
         finally:
-            readers.put_nowait(connection)
+            self._pool.put_nowait(connection)
 
     async def _connect(self) -> asyncpg.Connection[Any]:
         connection = await asyncpg.connect(self._dsn, timeout=CONNECT_SECONDS, server_settings=_SESSION)
-        await connection.set_type_codec(
-            "timestamptz",
-            schema="pg_catalog",
-            format="tuple",
-            encoder=lambda at_ms: ((at_ms - _POSTGRES_EPOCH_MS) * 1000,),
-            decoder=lambda micros: micros[0] // 1000 + _POSTGRES_EPOCH_MS,
-        )
+        self._open = [each for each in self._open if not each.is_closed()] + [connection]
+        try:
+            await connection.set_type_codec(
+                "timestamptz",
+                schema="pg_catalog",
+                format="tuple",
+                encoder=lambda at_ms: ((at_ms - _POSTGRES_EPOCH_MS) * 1000,),
+                decoder=lambda micros: micros[0] // 1000 + _POSTGRES_EPOCH_MS,
+            )
+        except BaseException:
+            # Nobody else knows this connection yet.
+            connection.terminate()
+            raise
         return connection
 
 
-def _empty_pool() -> asyncio.LifoQueue[asyncpg.Connection[Any] | None]:
-    pool: asyncio.LifoQueue[asyncpg.Connection[Any] | None] = asyncio.LifoQueue()
-    for _ in range(READERS):
-        pool.put_nowait(None)
-    return pool
-
-
-def _refusal(failure: asyncpg.PostgresError) -> RejectedError | StaleEpochError:
-    """The contract's error for one of PostgreSQL's, without its text: that can hold row values."""
+def _error(statement: str, failure: Exception) -> RejectedError | StaleEpochError | UnknownOutcomeError:
+    """The contract's error for one of asyncpg's, without its text: that can hold row values."""
+    if isinstance(failure, _CONNECTION_FAILURES) or not isinstance(failure, asyncpg.PostgresError):
+        return UnknownOutcomeError(f"{statement}: {type(failure).__name__}")
     if failure.sqlstate == "ST001":
         return StaleEpochError()
     if failure.sqlstate == "ST002":
@@ -227,4 +230,4 @@ def _stored(rows: list[Any]) -> dict[bytes, Stored]:
 
 
 def _card(row: Any) -> Card:
-    return Card(**{**row, "controls": _controls.decode(row["controls"])})
+    return Card(**{**row, "controls": decode_controls(row["controls"])})

@@ -1,0 +1,110 @@
+"""The journal in memory: PostgreSQL's twin, for simulations and for tests that need no server.
+
+Hosts share one ``MemoryStore``. What networks and servers do to a call is played by a ``Fault``, so that a
+run depends on nothing but its arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from contextlib import asynccontextmanager
+from typing import Literal
+
+from actors.journal.contract import (
+    Activated,
+    ProgrammeRecord,
+    Rows,
+    Stored,
+    StoredResponse,
+    decode_config,
+)
+from actors.journal.memory_store import MemoryStore, stored
+from engine.account import Account
+
+Point = Literal["before", "during", "after"]
+"""``before``: nothing has happened. ``during``: a commit has passed the fence, and whoever takes its shards
+waits for it. ``after``: it has happened, and the caller does not know yet."""
+Fault = Callable[[Point, str, Rows | None], Awaitable[None]]
+"""Called with the point, the method's name and the rows of a commit; it may wait, or raise a
+``JournalError``."""
+
+
+async def no_fault(point: Point, method: str, rows: Rows | None) -> None:
+    """Everything works."""
+
+
+class MemoryJournal:
+    """See ``actors.journal.contract.Journal``; ``incarnation`` names the one host that writes through it."""
+
+    def __init__(self, store: MemoryStore, incarnation: str, fault: Fault = no_fault) -> None:
+        self._store = store
+        self._incarnation = incarnation
+        self._fault = fault
+
+    async def register(self, host: str) -> None:
+        async with self._call("register"):
+            self._store.register(host)
+
+    async def take(self, shards: Collection[int]) -> dict[int, int]:
+        async with self._call("take"):
+            return await self._store.take(self._incarnation, shards)
+
+    async def renew(self, shards: Collection[int]) -> dict[int, int]:
+        async with self._call("renew"):
+            return await self._store.renew(self._incarnation, shards)
+
+    async def release(self, shards: Collection[int]) -> None:
+        async with self._call("release"):
+            await self._store.release(self._incarnation, shards)
+
+    async def commit(self, rows: Rows) -> None:
+        async with self._call("commit", rows), self._store.committing(self._incarnation):
+            self._store.check_fence(self._incarnation, rows)
+            await self._fault("during", "commit", rows)
+            self._store.apply(rows)
+
+    async def load_cards(self, card_ids: Iterable[str]) -> Activated:
+        async with self._call("load_cards"):
+            cards = {id_: card for id_ in card_ids if (card := self._store.card(id_))}
+            accounts = self._accounts(card.account_id for card in cards.values() if card.account_id)
+            answers: dict[bytes, Stored] = {}
+            for id_ in cards:
+                answers |= self._store.newest_answers(id_)
+            return Activated(cards, accounts, answers)
+
+    async def load_accounts(self, account_ids: Iterable[str]) -> dict[str, Account]:
+        async with self._call("load_accounts"):
+            return self._accounts(account_ids)
+
+    async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, ProgrammeRecord]:
+        async with self._call("load_programmes"):
+            rows = [row for id_ in programme_ids if (row := self._store.programmes.rows.get(id_))]
+            return {row["id"]: ProgrammeRecord(decode_config(row["config"]), row["seq"]) for row in rows}
+
+    async def find(self, command_keys: Iterable[bytes]) -> dict[bytes, Stored]:
+        async with self._call("find"):
+            known = self._store.command_keys
+            return {key: stored(known[key]) for key in command_keys if key in known}
+
+    async def find_responses(self, key_digests: Iterable[bytes]) -> dict[bytes, StoredResponse]:
+        async with self._call("find_responses"):
+            rows = [row for digest in key_digests if (row := self._store.response(digest))]
+            return {
+                row["key_digest"]: StoredResponse(row["fingerprint"], row["status"], row["body"])
+                for row in rows
+            }
+
+    async def reset(self) -> None:
+        """There are no connections."""
+
+    async def close(self) -> None:
+        """There are no connections."""
+
+    def _accounts(self, account_ids: Iterable[str]) -> dict[str, Account]:
+        return {id_: account for id_ in account_ids if (account := self._store.account(id_))}
+
+    @asynccontextmanager
+    async def _call(self, method: str, rows: Rows | None = None) -> AsyncIterator[None]:
+        await self._fault("before", method, rows)
+        yield
+        await self._fault("after", method, rows)

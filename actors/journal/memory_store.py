@@ -1,0 +1,244 @@
+"""What a database keeps for the journal, in memory: tables, owners and locks.
+
+Everything is refused that PostgreSQL refuses (``commit_batch``, ``take_shards`` and the constraints of
+``ops/migrations``), in the same order, and a batch happens whole or not at all.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
+from operator import itemgetter
+from typing import Any, Final
+
+from actors.clock import SystemClock
+from actors.journal.contract import (
+    BehindError,
+    DuplicateError,
+    RejectedError,
+    Rows,
+    StaleEpochError,
+    Stored,
+    decode_controls,
+)
+from engine.account import Account, place_hold
+from engine.card import Card
+from engine.hold import Hold
+from engine.limits import ACTIVATION_ANSWERS, IDEMPOTENCY_RETENTION_HOURS, SHARD_COUNT
+
+Row = dict[str, Any]
+
+_RETENTION_MS: Final = IDEMPOTENCY_RETENTION_HOURS * 3_600_000
+_BIGINT_MAX: Final = 2**63 - 1
+
+
+class Table:
+    """Rows by primary key, as dictionaries in the column order of the SQL table; instants are
+    milliseconds."""
+
+    def __init__(self, name: str, columns: str, key: str = "id") -> None:
+        self.name = name
+        self.columns = tuple(columns.split())
+        self.key = itemgetter(*key.split())
+        self.rows: dict[Any, Row] = {}
+
+    def read(self, values: Iterable[tuple[Any, ...]]) -> list[Row]:
+        """Rows as dictionaries."""
+        return [dict(zip(self.columns, each, strict=True)) for each in values]
+
+    def refuse_known(self, values: Iterable[tuple[Any, ...]]) -> None:
+        """``DuplicateError`` if a key is taken, or comes twice."""
+        keys = [self.key(row) for row in self.read(values)]
+        if len(set(keys)) < len(keys) or not self.rows.keys().isdisjoint(keys):
+            raise DuplicateError(f"{self.name}_pkey")
+
+    def put(self, values: Iterable[tuple[Any, ...]], changes: tuple[str, ...] = ()) -> None:
+        """Insert rows; of those that exist, ``changes`` alone are taken over."""
+        for row in self.read(values):
+            known = self.rows.setdefault(self.key(row), row)
+            known.update({name: row[name] for name in changes})
+
+
+class MemoryStore:
+    """What a database keeps: tables, owners and locks. ``now_ms`` is the database's own clock."""
+
+    def __init__(self, now_ms: Callable[[], int] | None = None) -> None:
+        self._now_ms = now_ms or SystemClock().now_ms
+        self._hosts: dict[str, asyncio.Lock] = {}
+        self._shards = [asyncio.Lock() for _ in range(SHARD_COUNT)]
+        self.epochs = [0] * SHARD_COUNT
+        self.owners: list[str | None] = [None] * SHARD_COUNT
+        self.command_keys: dict[bytes, Row] = {}
+        self.journal = Table(
+            "journal",
+            "actor_id seq epoch command_key fingerprint kind command inputs decision reply recorded_at",
+            key="actor_id seq",
+        )
+        self.programmes = Table("programmes", "id tenant_id live version seq config decision_secret_sealed")
+        self.cards = Table(
+            "cards",
+            "id tenant_id live programme_id card_product_id cardholder_id account_id network currency iin"
+            " last4 pan_ref exp_month exp_year cvk_generation state state_reason controls cardholder_active"
+            " created_at",
+        )
+        self.card_usage = Table(
+            "card_usage", "card_id seq day day_count day_amount_minor cvv2_failures", key="card_id"
+        )
+        self.accounts = Table(
+            "accounts",
+            "id tenant_id live programme_id kind currency posted_minor held_minor version",
+        )
+        self.holds = Table("holds", "id account_id card_id amount_minor state expires_at")
+        self.transactions = Table(
+            "transactions",
+            "id tenant_id live card_id cardholder_id programme_id seq kind status hold_id currency"
+            " requested_minor approved_minor held_minor cleared_minor reversed_minor decline_reason"
+            " created_at updated_at",
+        )
+        self.ledger_entries = Table(
+            "ledger_entries",
+            "id transfer_id account_id direction amount_minor currency authorization_id occurred_at",
+        )
+        self.events = Table("events", "id tenant_id live type created_at data txid", "tenant_id live id")
+        self.idempotency = Table(
+            "idempotency", "key_digest fingerprint status body created_at", key="key_digest"
+        )
+
+    # --- ownership ---
+
+    def register(self, host: str) -> None:
+        self._hosts.setdefault(host, asyncio.Lock())
+
+    async def take(self, host: str, shards: Collection[int]) -> dict[int, int]:
+        if host not in self._hosts:
+            raise RejectedError("an unknown host")
+        async with _held(self._shards[shard] for shard in sorted(shards)):
+            owners = {owner for shard in shards if (owner := self.owners[shard])}
+            async with _held(self._hosts[owner] for owner in sorted(owners)):
+                return self._raise_epochs(shards, host)
+
+    async def renew(self, host: str, shards: Collection[int]) -> dict[int, int]:
+        async with _held(self._shards[shard] for shard in sorted(shards)), self.committing(host):
+            if any(self.owners[shard] != host for shard in shards):
+                raise StaleEpochError
+            return self._raise_epochs(shards, host)
+
+    async def release(self, host: str, shards: Collection[int]) -> None:
+        async with _held(self._shards[shard] for shard in sorted(shards)):
+            self._raise_epochs([shard for shard in shards if self.owners[shard] == host], None)
+
+    def committing(self, host: str) -> asyncio.Lock:
+        """What a commit of ``host`` holds, and whoever takes its shards waits for."""
+        return self._hosts[host]
+
+    def _raise_epochs(self, shards: Collection[int], host: str | None) -> dict[int, int]:
+        for shard in shards:
+            self.epochs[shard] += 1
+            self.owners[shard] = host
+        return {shard: self.epochs[shard] for shard in shards}
+
+    # --- commit ---
+
+    def check_fence(self, host: str, rows: Rows) -> None:
+        """``StaleEpochError`` unless ``host`` holds the newest epoch of every shard that is written."""
+        for shard, epoch in rows.shards.items():
+            if (self.owners[shard], self.epochs[shard]) != (host, epoch):
+                raise StaleEpochError
+
+    def apply(self, rows: Rows) -> None:
+        """Make ``rows`` true, or raise and leave everything as it was."""
+        self._check(rows)
+        self.journal.put(rows.journal)
+        self.command_keys |= {row["command_key"]: row for row in self.journal.read(rows.journal)}
+        self.programmes.put(rows.programmes.values(), ("version", "seq", "config"))
+        self.cards.put(rows.cards.values(), ("state", "state_reason", "controls", "cardholder_active"))
+        self.card_usage.put(rows.usage.values(), self.card_usage.columns)
+        self.accounts.put(rows.accounts.values(), ("posted_minor", "held_minor", "version"))
+        self.holds.put(rows.holds)
+        for row in self.holds.read(rows.closed_holds):
+            hold = self.holds.rows.get(row["id"])
+            if hold is not None and hold["state"] == "held":
+                hold |= {"state": row["state"], "amount_minor": row["amount_minor"]}
+        self.transactions.put(rows.transactions)
+        self.transactions.put(
+            (row for id_, row in rows.changed_transactions.items() if id_ in self.transactions.rows),
+            ("status", "held_minor", "cleared_minor", "reversed_minor", "updated_at"),
+        )
+        self.ledger_entries.put(rows.entries)
+        self.events.put(rows.events)
+        self.idempotency.put(rows.idempotency, self.idempotency.columns)
+
+    def _check(self, rows: Rows) -> None:
+        self.journal.refuse_known(rows.journal)
+        keys = [row["command_key"] for row in self.journal.read(rows.journal)]
+        if len(set(keys)) < len(keys) or not self.command_keys.keys().isdisjoint(keys):
+            raise DuplicateError("journal_command_key")
+        for card_id, seq in rows.usage_before.items():
+            absent = {"seq": 0 if card_id in rows.cards else None}
+            if self.card_usage.rows.get(card_id, absent)["seq"] != seq:
+                raise BehindError
+        for account_id, version in rows.accounts_before.items():
+            if self.accounts.rows.get(account_id, {"version": 0})["version"] != version:
+                raise BehindError
+        for row in self.accounts.read(rows.accounts.values()):
+            if row["held_minor"] < 0 or abs(row["posted_minor"]) > _BIGINT_MAX:
+                raise RejectedError("a balance out of range")
+        self.holds.refuse_known(rows.holds)
+        self.transactions.refuse_known(rows.transactions)
+        self.ledger_entries.refuse_known(rows.entries)
+        self.events.refuse_known(rows.events)
+        self.idempotency.refuse_known(each for each in rows.idempotency if self.response(each[0]))
+
+    # --- reading ---
+
+    def card(self, card_id: str) -> Card | None:
+        """A card as its owner has it."""
+        row, usage = self.cards.rows.get(card_id), self.card_usage.rows.get(card_id)
+        if row is None or usage is None:
+            return None
+        counters = {name: value for name, value in usage.items() if name != "card_id"}
+        fixed = {name: value for name, value in row.items() if name not in {"controls", "created_at"}}
+        controls = decode_controls(row["controls"])
+        return Card(controls=controls, created_ms=row["created_at"], **fixed, **counters)
+
+    def account(self, account_id: str) -> Account | None:
+        """An account with its open holds, as its owner has it."""
+        row = self.accounts.rows.get(account_id)
+        if row is None or row["kind"] != "card":
+            return None
+        account = Account(
+            **{name: value for name, value in row.items() if name not in {"kind", "held_minor"}}
+        )
+        for hold in self.holds.rows.values():
+            if hold["account_id"] == account_id and hold["state"] == "held":
+                place_hold(
+                    account, Hold(hold["id"], hold["card_id"], hold["amount_minor"], hold["expires_at"])
+                )
+        return account
+
+    def newest_answers(self, card_id: str) -> dict[bytes, Stored]:
+        """The last commands of a card by command key."""
+        card = self.card_usage.rows[card_id]
+        newest = range(card["seq"], max(0, card["seq"] - ACTIVATION_ANSWERS), -1)
+        rows = [self.journal.rows[card_id, seq] for seq in newest]
+        return {row["command_key"]: stored(row) for row in rows}
+
+    def response(self, key_digest: bytes) -> Row | None:
+        """The idempotency row of a key, unless it is too old to count."""
+        row = self.idempotency.rows.get(key_digest)
+        return row if row is not None and row["created_at"] > self._now_ms() - _RETENTION_MS else None
+
+
+def stored(row: Row) -> Stored:
+    """What a journal row keeps of an executed command."""
+    return Stored(row["fingerprint"], row["reply"].encode())
+
+
+@asynccontextmanager
+async def _held(locks: Iterable[asyncio.Lock]) -> AsyncIterator[None]:
+    """Hold all ``locks``, taken in the order given."""
+    async with AsyncExitStack() as stack:
+        for lock in locks:
+            await stack.enter_async_context(lock)
+        yield
