@@ -65,8 +65,8 @@ class Authorize(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="au
     authentication: Literal["absent", "valid", "invalid"] = "absent"
     """Outcome of the 3DS check of DE48 tags 02 and 03."""
     references: tuple[str, ...] = ()
-    """Set on an increment (DE48 tag 06 ``INC``): names of the original, the most exact first. ``amount_minor``
-    is then the additional amount."""
+    """Set on an increment (DE48 tag 06 ``INC``): names of the original, the most exact first.
+    ``amount_minor`` is then the additional amount."""
 
 
 class Reverse(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="reverse"):

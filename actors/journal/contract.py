@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import msgspec
 
 from engine.account import Account
+from engine.authorization import Authorization
 from engine.card import Card
 from engine.controls import Control
 from engine.programme import ProgrammeConfig
@@ -99,9 +100,12 @@ class Rows:
         self.accounts: dict[str, tuple[Any, ...]] = {}
         self.accounts_before: dict[str, int] = {}
         self.holds: list[tuple[Any, ...]] = []
-        self.closed_holds: list[tuple[Any, ...]] = []
+        self.changed_holds: dict[str, tuple[Any, ...]] = {}
         self.transactions: list[tuple[Any, ...]] = []
         self.changed_transactions: dict[str, tuple[Any, ...]] = {}
+        self.lapsed: dict[str, str] = {}
+        """Lapsed holds and their authorizations; ``changed_transactions`` of the same batch are newer."""
+        self.tombstones: list[tuple[Any, ...]] = []
         self.entries: list[tuple[Any, ...]] = []
         self.events: list[tuple[Any, ...]] = []
         self.idempotency: list[tuple[Any, ...]] = []
@@ -141,6 +145,14 @@ class Journal(Protocol):
 
     async def load_cards(self, card_ids: Iterable[str]) -> Activated:
         """Cards with their accounts and open holds; unknown ids are absent."""
+
+    async def load_authorizations(
+        self, references: Iterable[tuple[str, str]]
+    ) -> dict[tuple[str, str], Authorization]:
+        """Authorizations by card id and reference (``engine.commands.reference_of_*``); unknown ones are absent."""
+
+    async def find_due_cards(self, shards: Collection[int], limit: int) -> list[str]:
+        """Cards of ``shards`` that have holds past their expiry, the longest overdue first."""
 
     async def load_accounts(self, account_ids: Iterable[str]) -> dict[str, Account]:
         """Accounts with their open holds; unknown ids are absent."""

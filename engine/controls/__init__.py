@@ -59,4 +59,4 @@ def control_view(control: Control) -> dict[str, Any]:
     return {"kind": kind, "values": list(control.values)}
 
 
-__all__ = ["PRECEDENCE", "Control", "Facts", "control_view", "in_precedence"]
+__all__ = ["PRECEDENCE", "Control", "Facts", "PerDayCap", "control_view", "in_precedence"]
