@@ -21,6 +21,8 @@ from actors.peers import PeerFailedError, PeerGoneError
 from actors.settings import Settings, SettingsError, unknown_variables
 from actors.vault import Vault, VaultError
 from engine.scopes import SCOPES
+from ops.audit import AuditError
+from ops.audit import audit as audit_books
 from ops.clients import ClientCredentials, ClientError, create_client
 from ops.demo import DemoError
 from ops.demo import demo as run_demo
@@ -33,6 +35,7 @@ from ops.up import Supervisor, UpError
 from ops.up import up as run_installation
 
 EXPECTED_FAILURES = (
+    AuditError,
     ClientError,
     DemoError,
     InstallationError,
@@ -106,6 +109,18 @@ def migrate(var: Var = None) -> None:
     with database(read_settings(var)) as dsn:
         applied = asyncio.run(bring_up_to_date(dsn))
     print("\n".join(f"applied {name}" for name in applied) or "nothing to apply")
+
+
+@app.command()
+def audit(var: Var = None) -> None:
+    """Check the books of the whole database, running or not: exit status 0 if every promise holds, else 1."""
+    with database(read_settings(var)) as dsn:
+        found = asyncio.run(audit_books(dsn))
+    print("\n".join(str(finding) for finding in found))
+    broken = sum(finding.broken > 0 for finding in found)
+    if broken:
+        raise AuditError(f"{broken} of {len(found)} promises are broken")
+    print(f"All {len(found)} promises hold.")
 
 
 @clients.command()

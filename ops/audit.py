@@ -1,0 +1,199 @@
+"""The books, checked from outside: every promise that the rows alone can prove or refute.
+
+``stanchion audit`` reads one snapshot of the whole database, so it may run beside live traffic, and trusts
+nothing that the service has in memory. Each check says of each of its subjects whether the promise holds;
+the decisions themselves are made again from their stored inputs and compared byte by byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import asyncpg
+import msgspec
+
+from engine.commands import Authorize
+from engine.decide import Inputs, authorize
+from engine.limits import EVENT_RETENTION_DAYS
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+EXAMPLES_MAX: Final = 3
+REPLAY_FETCH: Final = 1_000
+
+_command = msgspec.json.Decoder(Authorize).decode
+_inputs = msgspec.json.Decoder(Inputs).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class AuditError(Exception):
+    """The audit cannot be made, or has found something. The message is one line."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check saw. ``examples`` are ids of the first subjects for which the promise does not hold."""
+
+    promise: str
+    subjects: int
+    broken: int
+    examples: tuple[str, ...]
+
+    def __str__(self) -> str:
+        verdict = f"BROKEN for {self.broken} of" if self.broken else "holds for"
+        examples = f": {', '.join(self.examples)}" if self.broken else ""
+        return f"{self.promise}: {verdict} {self.subjects}{examples}"
+
+
+_DECIDED: Final = """
+    WITH decided AS (
+        SELECT command::jsonb ->> 'id' AS id, actor_id, seq, recorded_at,
+               coalesce(command::jsonb ->> 'kind', 'purchase') AS kind, decision::jsonb AS decision
+        FROM journal WHERE kind = 'authorize')
+"""
+_REPEATABLE: Final = "decisions made again from their stored inputs give the same bytes"
+
+# Each statement gives a row (subject, holds) for everything that the promise is about.
+PROMISES: Final[dict[str, str]] = {
+    "held is the sum of the open holds": """
+        SELECT a.id, a.held_minor = coalesce(sum(h.amount_minor), 0)
+        FROM accounts a LEFT JOIN holds h ON h.account_id = a.id AND h.state = 'held'
+        WHERE a.kind = 'card' GROUP BY a.id""",
+    "posted is the sum of the entries": """
+        SELECT a.id, a.posted_minor = coalesce(sum(
+            CASE e.direction WHEN 'credit' THEN e.amount_minor ELSE -e.amount_minor END), 0)
+        FROM accounts a LEFT JOIN ledger_entries e ON e.account_id = a.id
+        WHERE a.kind = 'card' GROUP BY a.id""",
+    "the debits of a transfer are its credits": """
+        SELECT transfer_id, sum(amount_minor) FILTER (WHERE direction = 'debit')
+            = sum(amount_minor) FILTER (WHERE direction = 'credit')
+        FROM ledger_entries GROUP BY transfer_id, currency""",
+    "an entry is in its account's currency": """
+        SELECT e.id, e.currency = a.currency
+        FROM ledger_entries e LEFT JOIN accounts a ON a.id = e.account_id""",
+    "seq is gap-free from 1": """
+        SELECT actor_id, min(seq) = 1 AND max(seq) = count(*) FROM journal GROUP BY actor_id""",
+    "cards and programmes stand at their last seq": """
+        SELECT at.id, at.seq = (SELECT max(seq) FROM journal WHERE actor_id = at.id)
+        FROM (SELECT card_id AS id, seq FROM card_usage UNION ALL SELECT id, seq FROM programmes) at""",
+    "epochs never decrease along seq": """
+        SELECT j.actor_id::text || '/' || j.seq, j.epoch <= s.epoch
+            AND j.epoch >= coalesce(lag(j.epoch) OVER (PARTITION BY j.actor_id ORDER BY j.seq), 0)
+        FROM journal j LEFT JOIN shards s ON s.shard = get_byte(uuid_send(j.actor_id), 15)""",
+    "a card and its account have one owner": """
+        SELECT c.id, get_byte(uuid_send(c.id), 15) = get_byte(uuid_send(a.id), 15)
+        FROM cards c LEFT JOIN accounts a ON a.id = c.account_id WHERE c.account_id IS NOT NULL""",
+    "each decision has one transaction, which says the same": _DECIDED
+    + """
+        SELECT coalesce(d.id, t.id::text), t.kind = 'force_post' OR (
+            (t.card_id, t.seq) = (d.actor_id, d.seq)
+            AND t.approved_minor = (d.decision ->> 'approved_minor')::bigint
+            AND t.decline_reason IS NOT DISTINCT FROM d.decision ->> 'reason')
+        FROM decided d FULL JOIN transactions t ON t.id::text = d.id""",
+    "each decision has one authorization.decided, which says the same": _DECIDED
+    + f"""
+        , told AS (
+            SELECT data::jsonb ->> 'authorization_id' AS id, count(*) AS times, min(data)::jsonb AS data
+            FROM events WHERE type = 'authorization.decided' GROUP BY 1)
+        SELECT coalesce(d.id, t.id),
+            (t.times IS NULL AND d.recorded_at < now() - interval '{EVENT_RETENTION_DAYS} days') OR (
+            t.times = 1 AND t.data ->> 'decision' = d.decision ->> 'decision'
+            AND t.data ->> 'decline_reason' IS NOT DISTINCT FROM d.decision ->> 'reason'
+            AND replace(t.data ->> 'approved_amount', '.', '')::bigint
+                = (d.decision ->> 'approved_minor')::bigint)
+        FROM decided d FULL JOIN told t ON t.id = d.id""",
+    "each managed approval has one hold, and nothing else has one": """
+        SELECT coalesce(t.id, h.id), CASE
+            WHEN t.kind = 'purchase' AND t.approved_minor > 0
+                AND coalesce(p.config::jsonb ->> 'mode', 'managed') = 'managed'
+            THEN (h.card_id, h.account_id) = (t.card_id, c.account_id)
+            ELSE h.id IS NULL AND t.hold_id IS NULL END
+        FROM transactions t JOIN cards c ON c.id = t.card_id JOIN programmes p ON p.id = t.programme_id
+        FULL JOIN holds h ON h.id = t.hold_id""",
+    "a transaction holds what its hold holds": """
+        SELECT t.id, t.held_minor = CASE h.state WHEN 'held' THEN h.amount_minor ELSE 0 END
+        FROM transactions t JOIN holds h ON h.id = t.hold_id""",
+    "what was posted for a transaction are its entries": """
+        SELECT t.id, CASE WHEN t.kind = 'refund' THEN t.approved_minor ELSE -t.cleared_minor END
+            = coalesce(sum(CASE e.direction WHEN 'credit' THEN e.amount_minor ELSE -e.amount_minor END), 0)
+        FROM transactions t JOIN cards c ON c.id = t.card_id
+        LEFT JOIN ledger_entries e ON e.authorization_id = t.id AND e.account_id = c.account_id
+        GROUP BY t.id""",
+    "a card's counters are the approved purchases of its day": _DECIDED
+    + """
+        SELECT u.card_id, u.day_count = count(d.id)
+            AND u.day_amount_minor = coalesce(sum((d.decision ->> 'approved_minor')::bigint), 0)
+        FROM card_usage u LEFT JOIN decided d ON d.actor_id = u.card_id AND d.kind = 'purchase'
+            AND d.decision ->> 'day' = u.day AND (d.decision ->> 'approved_minor')::bigint > 0
+        GROUP BY u.card_id""",
+    "what the simulated network heard was decided": _DECIDED
+    + """
+        SELECT s.id, s.response_code = d.decision ->> 'response_code'
+            AND s.approval_code IS NOT DISTINCT FROM d.decision ->> 'approval_code'
+            AND coalesce(s.approved_minor, 0) = (d.decision ->> 'approved_minor')::bigint
+        FROM simulations s LEFT JOIN decided d ON d.id = s.authorization_id::text
+        WHERE s.authorization_id IS NOT NULL""",
+    "a programme's versions rise by 1": """
+        SELECT p.id, max(told.version) = p.version AND max(told.version) - min(told.version) + 1 = count(*)
+        FROM programmes p JOIN (
+            SELECT data::jsonb ->> 'programme_id' AS id, (data::jsonb ->> 'version')::bigint AS version
+            FROM events WHERE type LIKE 'programme.%') told ON told.id = p.id::text
+        GROUP BY p.id""",
+    "the id space has 256 shards": "SELECT 'shards', count(*) = 256 FROM shards",
+}
+
+
+async def audit(dsn: str) -> list[Finding]:
+    """Check every promise on one snapshot of the database at ``dsn``. Raises AuditError when it cannot be
+    read."""
+    try:
+        async with _snapshot(dsn) as connection:
+            return await findings(connection)
+    except (OSError, TimeoutError, asyncpg.InterfaceError) as failure:
+        raise AuditError(f"the database cannot be reached: {type(failure).__name__}") from None
+    except asyncpg.PostgresError as failure:
+        raise AuditError(f"the database cannot be read: {str(failure).splitlines()[0]}") from None
+
+
+async def findings(connection: Connection) -> list[Finding]:
+    """Check every promise inside the transaction that ``connection`` is in."""
+    found = [await _check(connection, promise, sql) for promise, sql in PROMISES.items()]
+    return [*found, await _decide_again(connection)]
+
+
+@asynccontextmanager
+async def _snapshot(dsn: str) -> AsyncIterator[Connection]:
+    connection = await asyncpg.connect(dsn, timeout=10, server_settings={"jit": "off"})
+    try:
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            yield connection
+    finally:
+        await connection.close(timeout=10)
+
+
+async def _check(connection: Connection, promise: str, sql: str) -> Finding:
+    row = await connection.fetchrow(
+        f"WITH facts (subject, holds) AS ({sql})"
+        " SELECT count(*) AS subjects, count(*) FILTER (WHERE holds IS NOT TRUE) AS broken,"
+        f" (array_agg(subject::text) FILTER (WHERE holds IS NOT TRUE))[1:{EXAMPLES_MAX}] AS examples"
+        " FROM facts"
+    )
+    assert row is not None
+    return Finding(promise, row["subjects"], row["broken"], tuple(row["examples"] or ()))
+
+
+async def _decide_again(connection: Connection) -> Finding:
+    decisions = 0
+    different: list[str] = []
+    rows = connection.cursor(
+        "SELECT command, inputs, decision FROM journal WHERE kind = 'authorize'", prefetch=REPLAY_FETCH
+    )
+    async for row in rows:
+        decisions += 1
+        command = _command(row["command"])
+        if _encode(authorize(command, _inputs(row["inputs"]))) != row["decision"].encode():
+            different.append(command.id)
+    return Finding(_REPEATABLE, decisions, len(different), tuple(different[:EXAMPLES_MAX]))

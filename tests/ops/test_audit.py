@@ -1,0 +1,171 @@
+"""The audit of the books: silent about a true history, and not fooled by any damage to it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from actors.settings import Settings
+from actors.vault import Vault
+from ops.audit import AuditError, Finding, audit, findings
+from ops.embedded.ports import free_port
+from tests.api.stack import installation
+from tests.conftest import PostgresServer, execute
+
+ROOT = Path(__file__).parents[2]
+REPEATABLE = "decisions made again from their stored inputs give the same bytes"
+
+# Each is one lie in the rows; on the right, what it makes untrue.
+DAMAGES = [
+    ("UPDATE accounts SET held_minor = held_minor + 1 WHERE kind = 'card'", "held is the sum of the open"),
+    ("UPDATE holds SET amount_minor = amount_minor - 1", "held is the sum of the open holds"),
+    ("UPDATE accounts SET posted_minor = posted_minor + 1 WHERE kind = 'card'", "posted is the sum of the"),
+    (
+        "INSERT INTO ledger_entries SELECT gen_random_uuid(), transfer_id, account_id, direction, amount_minor,"
+        " currency, NULL, occurred_at FROM ledger_entries WHERE direction = 'debit' LIMIT 1",
+        "the debits of a transfer are its credits",
+    ),
+    (
+        "UPDATE accounts SET currency = 'USD' WHERE kind = 'settlement'",
+        "an entry is in its account's currency",
+    ),
+    ("DELETE FROM journal WHERE kind = 'load'", "seq is gap-free from 1"),
+    ("UPDATE card_usage SET seq = seq + 1", "cards and programmes stand at their last seq"),
+    ("UPDATE programmes SET seq = seq + 1", "cards and programmes stand at their last seq"),
+    ("UPDATE journal SET epoch = epoch + 9 WHERE kind = 'load'", "epochs never decrease along seq"),
+    ("UPDATE journal SET epoch = epoch - 1 WHERE seq > 1", "epochs never decrease along seq"),
+    (
+        "UPDATE cards SET account_id = (left(account_id::text, 34) ||"
+        " CASE right(account_id::text, 2) WHEN '00' THEN '01' ELSE '00' END)::uuid",
+        "a card and its account have one owner",
+    ),
+    ("DELETE FROM transactions WHERE kind = 'refund'", "each decision has one transaction"),
+    ("UPDATE transactions SET approved_minor = 1", "each decision has one transaction"),
+    ("UPDATE transactions SET decline_reason = 'card_lost'", "each decision has one transaction"),
+    (
+        "DELETE FROM events WHERE type = 'authorization.decided'",
+        "each decision has one authorization.decided",
+    ),
+    (
+        "INSERT INTO events SELECT gen_random_uuid(), tenant_id, live, type, created_at, data FROM events",
+        "each decision has one authorization.decided",
+    ),
+    (
+        "UPDATE events SET data = replace(data, 'approved', 'declined') WHERE type = 'authorization.decided'",
+        "each decision has one authorization.decided",
+    ),
+    (
+        "UPDATE events SET data = jsonb_set(data::jsonb, '{authorization_id}', '\"another\"')::text"
+        " WHERE type = 'authorization.decided'",
+        "each decision has one authorization.decided",
+    ),
+    ("DELETE FROM holds", "each managed approval has one hold"),
+    (
+        "INSERT INTO holds SELECT gen_random_uuid(), account_id, card_id, 1, 'released', now() FROM holds",
+        "each managed approval has one hold",
+    ),
+    ("UPDATE transactions SET held_minor = 1", "a transaction holds what its hold holds"),
+    ("UPDATE holds SET state = 'released'", "a transaction holds what its hold holds"),
+    ("UPDATE transactions SET cleared_minor = 1", "what was posted for a transaction are its entries"),
+    ("UPDATE card_usage SET day_count = day_count + 1", "a card's counters are the approved purchases"),
+    ("UPDATE card_usage SET day_amount_minor = 0", "a card's counters are the approved purchases"),
+    ("UPDATE simulations SET response_code = '91'", "what the simulated network heard was decided"),
+    ("UPDATE simulations SET approved_minor = 1", "what the simulated network heard was decided"),
+    ("UPDATE programmes SET version = version + 1", "a programme's versions rise by 1"),
+    (
+        "ALTER TABLE shards DROP CONSTRAINT shards_shard_check; INSERT INTO shards (shard) VALUES (256)",
+        "the id space has 256 shards",
+    ),
+    ("UPDATE journal SET inputs = replace(inputs, '\"active\"', '\"lost\"')", REPEATABLE),
+    ("UPDATE journal SET decision = replace(decision, ',', ', ')", REPEATABLE),
+]
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def books(
+    postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[str]:
+    """A database with a short true history: each kind of outcome once."""
+    name = "stanchion_test_audit"
+    execute(postgres_server.admin_url, f"CREATE DATABASE {name} TEMPLATE {postgres_server.template}")
+    url = postgres_server.database(name)
+    settings = Settings.load(
+        var_dir=tmp_path_factory.mktemp("audit"), database_url=url, iso8583_port=free_port()
+    )
+    async with installation(settings, Vault.from_settings(settings)) as running:
+        caller = await running.caller()
+        card = await caller.funded_card("100.00", controls=[{"kind": "mcc_deny", "values": ["7995"]}])
+        await caller.spend(card, "42.50")
+        await caller.spend(card, "60.00", scenario="partial_approval")
+        await caller.spend(card, "5.00", mcc="7995")
+        await caller.spend(card, "5.00", kind="refund")
+        await caller.spend(card, "0.00")
+        await caller.patch(f"/v1/programs/{card['programme_id']}", {"name": "Renamed"})
+    yield url
+    execute(postgres_server.admin_url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def broken(found: list[Finding]) -> list[Finding]:
+    return [finding for finding in found if finding.broken]
+
+
+def run_command(url: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ops", "audit", "--var", "/nonexistent"],
+        cwd=ROOT,
+        env={"STANCHION_DATABASE_URL": url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_true_history_keeps_every_promise(books: str) -> None:
+    found = await audit(books)
+    assert not broken(found)
+    assert all(finding.subjects for finding in found)
+    done = run_command(books)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[:-1] == [str(finding) for finding in found]
+    assert lines[-1] == f"All {len(found)} promises hold."
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(("damage", "promise"), DAMAGES)
+async def test_damage_is_found(books: str, damage: str, promise: str) -> None:
+    connection = await asyncpg.connect(books)
+    try:
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute("ALTER TABLE ledger_entries DISABLE TRIGGER USER")
+        await connection.execute(damage)
+        found = broken(await findings(connection))
+        await transaction.rollback()
+    finally:
+        await connection.close()
+    assert any(finding.promise.startswith(promise) for finding in found), found
+    assert all(finding.examples for finding in found)
+
+
+async def test_the_command_fails_on_broken_books(database_url: str) -> None:
+    execute(database_url, "DELETE FROM shards WHERE shard = 0")
+    done = run_command(database_url)
+    assert done.returncode == 1
+    assert "the id space has 256 shards: BROKEN for 1 of 1: shards\n" in done.stdout
+    assert done.stderr == "stanchion: 1 of 18 promises are broken\n"
+
+
+async def test_a_database_without_our_tables_is_one_line(database_url: str) -> None:
+    execute(database_url, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
+    with pytest.raises(AuditError, match=r'^the database cannot be read: relation "\w+" does not exist$'):
+        await audit(database_url)
+    with pytest.raises(AuditError, match="^the database cannot be reached: "):
+        await audit("postgresql://u:hidden@127.0.0.1:1/x")
