@@ -46,10 +46,19 @@ ROUTER_BACKLOG_MAX: Final = 20_000
 # Host memory
 ACTIVE_CARDS_MAX: Final = 50_000
 """Active cards in one host before the least recently used ones are passivated."""
+KNOWN_REFERENCES_MAX: Final = 48
+"""References to authorizations kept with an active card (three for each); older ones are read back when
+named."""
 RECENT_ANSWERS_MAX: Final = 50_000
 """Answers one host remembers for repeated messages; older repeats are found through the journal."""
 ACTIVATION_ANSWERS: Final = 8
 """Answers read back with a card when it is activated."""
+
+# Lapses
+SWEEP_SECONDS: Final = 1.0
+"""How often a host looks for holds past their expiry. They have stopped counting anyway."""
+SWEEP_CARDS_MAX: Final = 200
+"""Cards swept at once: a thousand holds that fall due together must not delay decisions."""
 
 # Cards and controls
 CONTROLS_MAX: Final = 32

@@ -147,7 +147,9 @@ class PostgresJournal:
         self, references: Iterable[tuple[str, str]]
     ) -> dict[tuple[str, str], Authorization]:
         wanted = list(references)
-        rows = await self._read("load_authorizations", [card for card, _ in wanted], [name for _, name in wanted])
+        rows = await self._read(
+            "load_authorizations", [card for card, _ in wanted], [name for _, name in wanted]
+        )
         return {(row["card_id"], row["reference"]): _authorization(row) for row in rows}
 
     async def find_due_cards(self, shards: Collection[int], limit: int) -> list[str]:
@@ -246,7 +248,9 @@ def _stored(rows: list[Any]) -> dict[bytes, Stored]:
 
 
 def _card(row: Any) -> Card:
-    return Card(**{**row, "controls": decode_controls(row["controls"]), "tombstones": frozenset(row["tombstones"])})
+    return Card(
+        **{**row, "controls": decode_controls(row["controls"]), "tombstones": frozenset(row["tombstones"])}
+    )
 
 
 def _authorization(row: Any) -> Authorization:
