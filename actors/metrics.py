@@ -7,6 +7,7 @@ ever holds an id of a customer's thing.
 
 from __future__ import annotations
 
+import os
 import resource
 import time
 from collections.abc import Iterator, Mapping
@@ -19,6 +20,7 @@ from prometheus_client.registry import Collector
 Figures = dict[str, float]
 
 METRICS: Final[dict[str, tuple[Literal["counter", "gauge"], str]]] = {
+    "stanchion_process_id": ("gauge", "The process's id on its machine."),
     "stanchion_process_cpu_seconds": ("counter", "CPU time of the process, user and system, in seconds."),
     "stanchion_process_resident_bytes_max": (
         "gauge",
@@ -44,6 +46,7 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge"], str]]] = {
 def process_figures() -> Figures:
     """What every process can say of itself."""
     return {
+        "stanchion_process_id": os.getpid(),
         "stanchion_process_cpu_seconds": time.process_time(),
         "stanchion_process_resident_bytes_max": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }

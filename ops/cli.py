@@ -28,6 +28,7 @@ from ops.demo import DemoError
 from ops.demo import demo as run_demo
 from ops.embedded.process import ServerError
 from ops.installation import InstallationError, database
+from ops.key_check import KeyCheckError, check_master_key
 from ops.migrate import MigrationError
 from ops.migrate import migrate as bring_up_to_date
 from ops.running import RunningError
@@ -39,6 +40,7 @@ EXPECTED_FAILURES = (
     ClientError,
     DemoError,
     InstallationError,
+    KeyCheckError,
     MigrationError,
     PeerFailedError,
     PeerGoneError,
@@ -140,6 +142,7 @@ def create(
 
         async def make() -> ClientCredentials:
             await bring_up_to_date(dsn)
+            await check_master_key(dsn, vault)
             connection = await asyncpg.connect(dsn)
             try:
                 return await create_client(

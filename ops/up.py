@@ -27,6 +27,7 @@ from ops.clients import ClientCredentials, ensure_demo_clients
 from ops.embedded.passwords import write_private
 from ops.embedded.ports import free_ports
 from ops.installation import Servers, locked
+from ops.key_check import check_master_key
 from ops.migrate import migrate
 
 T = TypeVar("T")
@@ -70,8 +71,8 @@ def up(settings: Settings, make_supervisor: Callable[[Settings], Supervisor]) ->
     """Start an installation and serve until SIGINT or SIGTERM; returns after a clean stop.
 
     Raises the one-line errors of each step (SettingsError, VaultError, InstallationError, ServerError,
-    MigrationError, ClientError, UpError); whatever had been started is stopped by then. Call it from the main
-    thread.
+    MigrationError, KeyCheckError, ClientError, UpError); whatever had been started is stopped by then. Call
+    it from the main thread.
     """
     with _terminable(), locked(settings.var_dir):
         # A killed supervisor leaves it behind, and whoever waits for it must not be served yesterday's
@@ -166,11 +167,11 @@ async def _serve(
 
 
 async def _prepare(settings: Settings, vault: Vault) -> list[ClientCredentials]:
-    """Wait for the dependencies, bring the database up to date, and see that there are clients to sign in
-    with."""
+    """Wait for the dependencies, bring the database up to date, and see that keys and clients fit it."""
     applied = await migrate(settings.database_dsn, patience_seconds=DEPENDENCY_SECONDS_MAX)
     if applied:
         _say(f"Applied {len(applied)} migration{'s' if len(applied) > 1 else ''}.")
+    await check_master_key(settings.database_dsn, vault)
     await _wait_for_redis(settings.redis_dsn)
     return await ensure_demo_clients(settings.database_dsn, vault, settings.var_dir / CLIENTS_FILE)
 

@@ -13,6 +13,6 @@ def create_app(services: Services) -> FastAPI:
     app = FastAPI(
         title="Stanchion vision host", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
     )
-    app.add_api_route("/healthz", healthz, response_model=None, include_in_schema=False)
+    app.add_route("/healthz", healthz)
     refuse_as_problems(app, services.settings.docs_base_url)
     return app

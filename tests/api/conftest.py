@@ -1,26 +1,66 @@
-"""Fixtures of the API's tests."""
+"""Fixtures of the API's tests.
+
+One installation serves them all: a test has tenants of its own, and tenants never meet. Whoever breaks
+something on purpose starts another installation.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+import inspect
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
+from pathlib import Path
 
 import pytest
+import pytest_asyncio
 
 from actors.settings import Settings
 from actors.vault import Vault
 from ops.embedded.ports import free_port
 from tests.api.driver import Caller
 from tests.api.stack import Installation, installation
+from tests.conftest import PostgresServer, execute
+
+_numbers = count(1)
 
 
-@pytest.fixture
-async def running(settings: Settings, vault: Vault) -> AsyncIterator[Installation]:
-    """An installation on a fresh database."""
-    async with installation(settings.replace(iso8583_port=free_port()), vault) as started:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Run the asynchronous tests of this folder in the loop of the one installation."""
+    for item in items:
+        ours = item.path.is_relative_to(Path(__file__).parent)
+        if ours and inspect.iscoroutinefunction(getattr(item, "function", None)):
+            item.add_marker(pytest.mark.asyncio(loop_scope="session"), append=False)
+
+
+@pytest.fixture(scope="session")
+def shared_settings(
+    postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Settings]:
+    """A database of its own for the one installation."""
+    name = "stanchion_test_api"
+    execute(postgres_server.admin_url, f"CREATE DATABASE {name} TEMPLATE {postgres_server.template}")
+    yield Settings.load(
+        var_dir=tmp_path_factory.mktemp("api"),
+        database_url=postgres_server.database(name),
+        iso8583_port=free_port(),
+    )
+    execute(postgres_server.admin_url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def running(shared_settings: Settings) -> AsyncIterator[Installation]:
+    """The one installation."""
+    async with installation(shared_settings, Vault.from_settings(shared_settings)) as started:
         yield started
 
 
 @pytest.fixture
-async def acme(running: Installation) -> Caller:
-    """The test-mode admin client of a tenant."""
-    return await running.caller("acme")
+def tenant() -> str:
+    """The name of a tenant that no other test knows."""
+    return f"tenant-{next(_numbers)}"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def acme(running: Installation, tenant: str) -> Caller:
+    """The test-mode admin client of a new tenant."""
+    return await running.caller(tenant)

@@ -1,4 +1,4 @@
-"""Using the API as a customer would: credentials, a token, and a method for each thing that tests do often."""
+"""Using the API as a customer would: credentials, a token, and a method for what tests do often."""
 
 from __future__ import annotations
 

@@ -1,17 +1,22 @@
-"""An installation in one event loop: the API over the real shard host, journal, edge and simulated network, without Ray.
+"""An installation in one event loop: the API over the real shard host, journal, edge and simulated network.
 
-Only the way between processes is replaced: ``LoopPeers`` calls the roles directly.
+Only Ray is missing, the way between processes: ``LoopPeers`` calls the roles directly.
 """
 
 from __future__ import annotations
 
 import asyncio
+import dataclasses
+import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any
 
 import asyncpg
 import httpx2
 import msgspec
+import uvicorn
+from fastapi import FastAPI
 
 from actors.network.roles import EdgeRole, NetworkRole
 from actors.peers import NETWORK, RoutingTable
@@ -54,18 +59,28 @@ class LoopPeers:
 class Installation:
     """A running installation; ``http`` speaks to its API."""
 
-    def __init__(self, services: Services, http: httpx2.AsyncClient) -> None:
+    def __init__(self, services: Services, app: FastAPI, http: httpx2.AsyncClient) -> None:
         self.services = services
+        self.app = app
         self.http = http
+
+    def variant(self, **changes: Any) -> httpx2.AsyncClient:
+        """A client of another API server of this installation, with other settings."""
+        services = dataclasses.replace(self.services, settings=self.services.settings.replace(**changes))
+        transport = httpx2.ASGITransport(app=create_app(services))
+        return httpx2.AsyncClient(transport=transport, base_url="http://api.test")
 
     async def caller(
         self, tenant: str = "acme", *, mode: str = "test", role: str = "admin", scopes: tuple[str, ...] = ()
     ) -> Caller:
         """A new client of ``tenant`` with a token for all that it may do."""
-        async with self.services.pool.acquire() as connection:
+        connection = await asyncpg.connect(self.services.settings.database_dsn)
+        try:
             credentials = await create_client(
-                connection._con, self.services.vault, tenant=tenant, mode=mode, role=role, scopes=scopes
+                connection, self.services.vault, tenant=tenant, mode=mode, role=role, scopes=scopes
             )
+        finally:
+            await connection.close()
         caller = Caller(self.http, credentials)
         await caller.authenticate()
         return caller
@@ -89,8 +104,23 @@ async def installation(settings: Settings, vault: Vault) -> AsyncIterator[Instal
             asyncpg.create_pool(settings.database_dsn, min_size=1, max_size=10)
         )
         services = Services(settings, pool, vault, router, NetworkClient(peers))
-        transport = httpx2.ASGITransport(app=create_app(services))
+        app = create_app(services)
+        transport = httpx2.ASGITransport(app=app)
         http = await stack.enter_async_context(
             httpx2.AsyncClient(transport=transport, base_url="http://api.test")
         )
-        yield Installation(services, http)
+        yield Installation(services, app, http)
+
+
+@asynccontextmanager
+async def served(app: FastAPI) -> AsyncIterator[str]:
+    """The address at which ``app`` is served over TCP, for clients of other people."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        config = uvicorn.Config(app, http="httptools", lifespan="off", access_log=False, log_config=None)
+        server = uvicorn.Server(config)
+        serving = asyncio.create_task(server.serve([listener]))
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            server.should_exit = True
+            await serving

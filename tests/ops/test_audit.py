@@ -27,8 +27,8 @@ DAMAGES = [
     ("UPDATE holds SET amount_minor = amount_minor - 1", "held is the sum of the open holds"),
     ("UPDATE accounts SET posted_minor = posted_minor + 1 WHERE kind = 'card'", "posted is the sum of the"),
     (
-        "INSERT INTO ledger_entries SELECT gen_random_uuid(), transfer_id, account_id, direction, amount_minor,"
-        " currency, NULL, occurred_at FROM ledger_entries WHERE direction = 'debit' LIMIT 1",
+        "INSERT INTO ledger_entries SELECT gen_random_uuid(), transfer_id, account_id, direction,"
+        " amount_minor, currency, NULL, occurred_at FROM ledger_entries WHERE direction = 'debit' LIMIT 1",
         "the debits of a transfer are its credits",
     ),
     (
@@ -167,5 +167,5 @@ async def test_a_database_without_our_tables_is_one_line(database_url: str) -> N
     execute(database_url, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
     with pytest.raises(AuditError, match=r'^the database cannot be read: relation "\w+" does not exist$'):
         await audit(database_url)
-    with pytest.raises(AuditError, match="^the database cannot be reached: "):
+    with pytest.raises(AuditError, match=r"^the database cannot be reached: "):
         await audit("postgresql://u:hidden@127.0.0.1:1/x")

@@ -13,10 +13,9 @@ from pathlib import Path
 import asyncpg
 import pytest
 
-from actors.settings import Settings
 from actors.vault import Vault
 from engine.scopes import SCOPES
-from ops.clients import DEMO_CLIENTS, SECRET_PURPOSE, ClientError, ensure_demo_clients
+from ops.clients import DEMO_CLIENTS, SECRET_PURPOSE, ensure_demo_clients
 
 ROOT = Path(__file__).parents[2]
 
@@ -160,12 +159,3 @@ async def test_demo_clients_are_made_once_for_a_database(
     await connection.close()
     anew = await ensure_demo_clients(database_url, vault, path)
     assert {client.client_id for client in anew}.isdisjoint(client.client_id for client in made)
-
-
-async def test_a_database_filled_under_another_master_key_is_refused(
-    database_url: str, vault: Vault, tmp_path: Path
-) -> None:
-    await ensure_demo_clients(database_url, vault, tmp_path / "clients.json")
-    stranger = Vault.from_settings(Settings.load(var_dir=tmp_path / "elsewhere"))
-    with pytest.raises(ClientError, match="the master key is not the one"):
-        await ensure_demo_clients(database_url, stranger, tmp_path / "clients.json")

@@ -1,0 +1,180 @@
+"""Tenants and modes never meet: what is foreign answers exactly as what does not exist (guarantee 17)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.ids import new_id
+from api.app import operations_of
+from api.permissions import PERMISSIONS
+from tests.api.driver import Caller
+from tests.api.stack import Installation
+
+SCOPES_OF_OPERATIONS = sorted({permission.scope for permission in PERMISSIONS.values()})
+
+
+async def resources(acme: Caller) -> dict[str, str]:
+    """One of everything, by the name under which paths and bodies speak of it."""
+    card = await acme.funded_card()
+    spend = await acme.spend(card, "1.00")
+    event = (await acme.get("/v1/events?limit=1"))["data"][0]
+    return {
+        "programs": card["programme_id"],
+        "card-products": card["card_product_id"],
+        "cardholders": card["cardholder_id"],
+        "cards": card["id"],
+        "accounts": card["funding_account_id"],
+        "transactions": spend["transaction_id"],
+        "simulated-spends": spend["simulation_id"],
+        "events": event["id"],
+    }
+
+
+def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, str, Any]]:
+    """Every operation that takes an id, with one id of ``ids`` and all the others one's ``own``."""
+    product = {"name": "P", "network": "visa", "currency": "EUR", "form_factor": "virtual", "iin": "400000"}
+    person = {"given_name": "A", "family_name": "B", "email": "a@b.example"}
+    money = {"amount": "1.00", "currency": "EUR"}
+    spend = {"amount": money, "mcc": "5411", "merchant_name": "M", "channel": "pos"}
+    card = {"card_product_id": own["card-products"], "cardholder_id": own["cardholders"]}
+    return [
+        ("GET", f"/v1/programs/{ids['programs']}", None),
+        ("PATCH", f"/v1/programs/{ids['programs']}", {"name": "Mine"}),
+        ("GET", f"/v1/card-products/{ids['card-products']}", None),
+        ("POST", f"/v1/card-products/{ids['card-products']}/retire", None),
+        ("GET", f"/v1/cardholders/{ids['cardholders']}", None),
+        ("GET", f"/v1/cards/{ids['cards']}", None),
+        ("PATCH", f"/v1/cards/{ids['cards']}", {"state": "suspended"}),
+        ("PATCH", f"/v1/cards/{ids['cards']}", {"controls": []}),
+        ("GET", f"/v1/cards/{ids['cards']}/balance", None),
+        ("GET", f"/v1/transactions/{ids['transactions']}", None),
+        ("GET", f"/v1/simulated-spends/{ids['simulated-spends']}", None),
+        ("GET", f"/v1/events/{ids['events']}", None),
+        ("POST", "/v1/card-products", product | {"programme_id": ids["programs"]}),
+        ("POST", "/v1/cardholders", person | {"programme_id": ids["programs"]}),
+        ("POST", "/v1/cards", card | {"card_product_id": ids["card-products"]}),
+        ("POST", "/v1/cards", card | {"cardholder_id": ids["cardholders"]}),
+        ("POST", "/v1/cards", card | {"funding_account_id": ids["accounts"]}),
+        ("POST", "/v1/simulated-loads", {"card_id": ids["cards"], "amount": money}),
+        ("POST", "/v1/simulated-spends", spend | {"card_id": ids["cards"]}),
+    ]
+
+
+def lists_for(ids: dict[str, str]) -> list[str]:
+    """Every list with a filter that names something."""
+    return [
+        f"/v1/card-products?programme_id={ids['programs']}",
+        f"/v1/cardholders?programme_id={ids['programs']}",
+        f"/v1/cards?programme_id={ids['programs']}",
+        f"/v1/cards?cardholder_id={ids['cardholders']}",
+        f"/v1/cards?ids={ids['cards']}",
+        f"/v1/transactions?card_id={ids['cards']}",
+        f"/v1/transactions?cardholder_id={ids['cardholders']}",
+        f"/v1/transactions?programme_id={ids['programs']}",
+    ]
+
+
+def cursors_for(ids: dict[str, str]) -> list[str]:
+    """Every list with a cursor."""
+    lists = ("programs", "card-products", "cardholders", "cards", "transactions", "events")
+    return [f"/v1/{name}?starting_after={ids[name]}" for name in lists]
+
+
+async def answers(caller: Caller, ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, Any]]:
+    """What ``caller`` gets for each request, without what differs between any two requests."""
+    found: list[tuple[str, Any]] = []
+    gets = [("GET", path, None) for path in lists_for(ids) + cursors_for(ids)]
+    for method, path, body in requests_for(ids, own) + gets:
+        response = await caller.send(method, path, body)
+        shown = response.json() | {"instance": ""}
+        found.append(
+            (
+                f"{method} {path.split('?')[0].replace(next(iter(ids.values())), '')}",
+                (response.status_code, shown),
+            )
+        )
+    return found
+
+
+def random_ids(like: dict[str, str]) -> dict[str, str]:
+    return {name: new_id() for name in like}
+
+
+async def test_foreign_and_random_ids_cannot_be_told_apart(
+    running: Installation, acme: Caller, tenant: str
+) -> None:
+    own = await resources(acme)
+    rival = await running.caller(f"{tenant}-rival")
+    foreign = await resources(rival)
+    for with_foreign, with_random in zip(
+        await answers(acme, foreign, own), await answers(acme, random_ids(own), own), strict=True
+    ):
+        assert with_foreign[1] == with_random[1], with_foreign[0]
+        assert with_foreign[1][0] in {200, 400, 404}
+        if with_foreign[1][0] == 200:
+            assert with_foreign[1][1]["data"] == []
+    # Nothing of the rival's has changed.
+    assert (await rival.get(f"/v1/cards/{foreign['cards']}"))["state"] == "active"
+    assert (await rival.get(f"/v1/card-products/{foreign['card-products']}"))["status"] == "active"
+    assert (await rival.get(f"/v1/programs/{foreign['programs']}"))["version"] == 1
+    assert (await rival.get(f"/v1/cards/{foreign['cards']}/balance"))["posted"] == "100.00"
+
+
+async def test_the_modes_of_one_tenant_never_meet(running: Installation, acme: Caller) -> None:
+    live = await running.caller(acme.credentials.name, mode="live")
+    in_test = await resources(acme)
+    programme = await live.programme()
+    own = {name: new_id() for name in in_test} | {"programs": programme["id"]}
+    for with_test, with_random in zip(
+        await answers(live, in_test, own), await answers(live, random_ids(own), own), strict=True
+    ):
+        assert with_test[1] == with_random[1], with_test[0]
+        assert with_test[1][0] in {200, 400, 403, 404}
+    assert [row["id"] for row in (await live.get("/v1/programs"))["data"]] == [programme["id"]]
+    assert programme["id"] not in {row["id"] for row in (await acme.get("/v1/programs"))["data"]}
+    assert (await acme.send("GET", f"/v1/programs/{programme['id']}")).status_code == 404
+
+
+async def test_the_own_ids_work(acme: Caller) -> None:
+    """The matrix is worth something only if the same requests succeed with the caller's own ids."""
+    own = await resources(acme)
+    refused = {name for name, (status, _) in await answers(acme, own, own) if status >= 400}
+    # The programme's card product is retired and its card suspended on the way.
+    assert {name.split(" ")[0] for name in refused} <= {"POST"}
+
+
+@pytest.mark.parametrize("kept", SCOPES_OF_OPERATIONS)
+async def test_each_scope_opens_its_operations_and_no_other(
+    running: Installation, tenant: str, kept: str
+) -> None:
+    caller = await running.caller(tenant, scopes=(kept,))
+    for operation in operations_of(running.services):
+        path = operation.path.replace("{id}", new_id())
+        status = (
+            await caller.send(operation.method, path, {} if operation.method != "GET" else None)
+        ).status_code
+        assert (status == 403) == (operation.permission.scope != kept), operation.name
+
+
+async def test_simulations_are_refused_in_live_mode(running: Installation, tenant: str) -> None:
+    live = await running.caller(tenant, mode="live")
+    for operation in operations_of(running.services):
+        if "/simulated-" in operation.path:
+            path = operation.path.replace("{id}", new_id())
+            response = await live.send(operation.method, path, {} if operation.method != "GET" else None)
+            assert response.status_code == 403
+            assert response.json()["type"] == "/problems/test-mode-only"
+
+
+async def test_rights_are_checked_before_everything_else(running: Installation, tenant: str) -> None:
+    reader = await running.caller(tenant, scopes=("cards:read",))
+    for path in ("/v1/cards", "/v1/programs"):
+        assert (await reader.send("POST", path, raw=b"{", key=None)).status_code == 403
+    reader.token = "unknown"
+    assert (await reader.send("POST", "/v1/cards", raw=b"{", key=None)).status_code == 401
+
+
+async def test_every_operation_has_a_permission_and_the_reverse(running: Installation) -> None:
+    assert {operation.name for operation in operations_of(running.services)} == set(PERMISSIONS)
