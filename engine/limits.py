@@ -57,6 +57,8 @@ ACTIVATION_ANSWERS: Final = 8
 # Lapses
 SWEEP_SECONDS: Final = 1.0
 """How often a host looks for holds past their expiry. They have stopped counting anyway."""
+BUSY_SWEEP_SECONDS: Final = 0.05
+"""... and between two steps while there is more than one step can take."""
 SWEEP_CARDS_MAX: Final = 200
 """Cards swept at once: a thousand holds that fall due together must not delay decisions."""
 

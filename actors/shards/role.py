@@ -34,7 +34,7 @@ class HostRole:
         self._journal = PostgresJournal(context.settings.database_dsn, context.name)
         vault = Vault.from_settings(context.settings)
         self.host = ShardHost(self._journal, vault, SystemClock(), self._publish, self._fenced)
-        self._sweeper = Sweeper(self._journal, self.host.execute, lambda: self.host.epochs.keys())
+        self._sweeper = Sweeper(self._journal, self.host.execute, self.host.epochs.keys)
 
     async def start(self) -> None:
         await self._journal.register(self._context.name)

@@ -16,7 +16,7 @@ from actors.ids import new_id_beside
 from actors.journal.contract import Journal, UnknownOutcomeError
 from actors.submission import Submission
 from engine.commands import Expire
-from engine.limits import REST_DEADLINE_MS, SWEEP_CARDS_MAX, SWEEP_SECONDS
+from engine.limits import BUSY_SWEEP_SECONDS, REST_DEADLINE_MS, SWEEP_CARDS_MAX, SWEEP_SECONDS
 from engine.replies import Reply
 
 Execute = Callable[[list[Submission]], Awaitable[list[Reply]]]
@@ -52,11 +52,13 @@ class Sweeper:
         return len(cards)
 
     async def _run(self) -> None:
+        pause = SWEEP_SECONDS
         while True:
-            await asyncio.sleep(SWEEP_SECONDS)
+            await asyncio.sleep(pause)
+            swept = 0
             with suppress(UnknownOutcomeError):
-                while await self.sweep() >= SWEEP_CARDS_MAX:
-                    await asyncio.sleep(0.05)
+                swept = await self.sweep()
+            pause = BUSY_SWEEP_SECONDS if swept >= SWEEP_CARDS_MAX else SWEEP_SECONDS
 
 
 def _expire(card_id: str) -> Expire:
