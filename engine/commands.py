@@ -79,6 +79,9 @@ class Reverse(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="reve
     """Names of the original, the most exact first (``reference_of_*``)."""
     remaining_minor: int | None = None
     """What stays held, of a partial reversal (DE95); ``None`` gives everything back."""
+    increment_minor: int | None = None
+    """Set when the original is a single increment of a larger authorization: so much of it is given back and
+    no more."""
 
 
 class Present(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="present"):
