@@ -77,10 +77,11 @@ class Router:
 
     async def stop(self) -> None:
         """Stop; commands without a reply hear that their outcome is not known."""
+        unanswered = self._all()
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for errand in self._all():
+        for errand in unanswered:
             self._finish(errand, NotExecuted("unavailable"))
 
     def submit(
@@ -182,7 +183,6 @@ class Router:
             errand.done.set_result(reply)
 
     # --- owners that change -------------------------------------------------------------------------------
-    # ---------------------------
 
     async def _follow_table(self) -> None:
         while True:
@@ -218,7 +218,6 @@ class Router:
                 self._dispatch(errand)
 
     # --- deadlines ----------------------------------------------------------------------------------------
-    # ---------------------------
 
     async def _sweep(self) -> None:
         while True:

@@ -63,7 +63,7 @@ class Settings(BaseSettings):
 
     model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, extra="forbid", frozen=True)
 
-    # --- servers ---
+    # --- servers ------------------------------------------------------------------------------------------
     database_url: SecretStr | None = None
     """PostgreSQL 15 or newer, ``postgresql://user:password@host:port/name``; unset = embedded, in
     ``var_dir``."""
@@ -90,14 +90,14 @@ class Settings(BaseSettings):
     trusted_proxies: Networks = ()
     """Comma-separated networks whose ``X-Forwarded-For`` is believed (contract section 10)."""
 
-    # --- processes ---
+    # --- processes ----------------------------------------------------------------------------------------
     hosts: Annotated[int, Field(ge=1, le=256)] = 2
     """Shard hosts: processes that own cards. More than the machine has cores only helps against their
     death."""
     api_servers: Annotated[int, Field(ge=1, le=256)] = 1
     """API server processes."""
 
-    # --- behaviour ---
+    # --- behaviour ----------------------------------------------------------------------------------------
     enable_gateway: bool = False
     """Whether programmes may be created in gateway mode (contract section 1)."""
     auto_clear_seconds: Annotated[int, Field(ge=0, le=31_536_000)] = 30
@@ -110,14 +110,14 @@ class Settings(BaseSettings):
     rate_kyc_writes_per_minute: Annotated[int, Field(ge=1)] = 60
     """KYC writes a minute for each client."""
 
-    # --- outgoing calls ---
+    # --- outgoing calls -----------------------------------------------------------------------------------
     egress_allow: Networks = ()
     """Comma-separated networks that webhooks and decision calls may reach although they are private (contract
     section 9)."""
     egress_ca_file: Path | None = None
     """An extra certificate authority for outgoing HTTPS, PEM."""
 
-    # --- secrets, logs ---
+    # --- secrets, logs ------------------------------------------------------------------------------------
     master_key: SecretStr | None = None
     """``[label:]base64`` of 32 bytes, several separated by commas, current first; unset = made once in
     ``var_dir/keys``."""

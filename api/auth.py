@@ -8,12 +8,15 @@ used.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
+import asyncpg
 import msgspec
 from starlette.requests import Request
 
-from api.database import fetch_row
+from api.coalesce import Coalescer
+from api.database import fetch
 from api.problems import Refusal
 from api.services import Services
 from engine.limits import TOKEN_CACHE_SECONDS
@@ -23,10 +26,11 @@ TOKENS_REMEMBERED_MAX: Final = 10_000
 
 _BEARER: Final = re.compile(r"[Bb][Ee][Aa][Rr][Ee][Rr] +([A-Za-z0-9._~+/-]{1,512}=*)", re.ASCII)
 _FIND: Final = """
-    SELECT c.id::text AS client, c.tenant_id::text, c.mode = 'live' AS live, c.role, t.scopes,
+    SELECT t.token_digest, c.id::text AS client, c.tenant_id::text, c.mode = 'live' AS live, c.role, t.scopes,
            (extract(epoch FROM t.expires_at) * 1000)::bigint AS expires_ms
     FROM access_tokens t JOIN clients c ON c.id = t.client
-    WHERE t.token_digest = $1 AND t.revoked_at IS NULL AND c.revoked_at IS NULL AND t.expires_at > now()
+    WHERE t.token_digest = ANY ($1::bytea[]) AND t.revoked_at IS NULL AND t.expires_at > now()
+      AND c.revoked_at IS NULL
 """
 
 
@@ -47,6 +51,7 @@ class Tokens:
     def __init__(self, services: Services) -> None:
         self._services = services
         self._known: dict[bytes, tuple[Caller, float]] = {}
+        self._look_ups: Coalescer[bytes, Caller | None] = Coalescer(self._read)
 
     async def caller(self, request: Request) -> Caller:
         """The client whose token the request carries. Raises ``Refusal`` 401."""
@@ -57,23 +62,28 @@ class Tokens:
         clock = self._services.clock
         caller, until = self._known.get(digest, (None, 0.0))
         if caller is None or clock.monotonic() >= until:
-            caller = await self._look_up(digest)
+            caller = await self._look_ups.get(digest)
         if caller is None or clock.now_ms() >= caller.expires_ms:
             raise _unauthorized('Bearer error="invalid_token"')
         return caller
 
-    async def _look_up(self, digest: bytes) -> Caller | None:
-        asked = self._services.clock.monotonic()
-        self._known.pop(digest, None)
-        row = await fetch_row(self._services.pool, _FIND, digest)
-        if row is None:
-            return None
-        caller = Caller(**{**row, "scopes": frozenset(row["scopes"])})
-        if len(self._known) >= TOKENS_REMEMBERED_MAX:
+    async def _read(self, digests: Sequence[bytes]) -> list[Caller | None]:
+        """Look tokens up; a whole second's callers come back at once, so they share a statement."""
+        # From before the statement, so that a revocation during it counts.
+        until = self._services.clock.monotonic() + TOKEN_CACHE_SECONDS
+        rows = await fetch(self._services.pool, _FIND, list(set(digests)))
+        found = {row["token_digest"]: _caller(row) for row in rows}
+        for digest in digests:
+            self._known.pop(digest, None)
+        while len(self._known) + len(found) > TOKENS_REMEMBERED_MAX:
             del self._known[next(iter(self._known))]
-        # From before the look-up, so that a revocation during it counts.
-        self._known[digest] = (caller, asked + TOKEN_CACHE_SECONDS)
-        return caller
+        self._known |= {digest: (caller, until) for digest, caller in found.items()}
+        return [found.get(digest) for digest in digests]
+
+
+def _caller(row: asyncpg.Record) -> Caller:
+    fields = {name: row[name] for name in ("client", "tenant_id", "live", "role", "expires_ms")}
+    return Caller(**fields, scopes=frozenset(row["scopes"]))
 
 
 def _unauthorized(challenge: str) -> Refusal:

@@ -20,6 +20,7 @@ CONNECTION_FAILURES: Final = (
     TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
+    asyncpg.InternalClientError,  # the server's farewell arrived together with our statement
     asyncpg.OperatorInterventionError,
     asyncpg.InsufficientResourcesError,
     asyncpg.PostgresSystemError,

@@ -33,7 +33,10 @@ _LOCK: Final = "SELECT pg_try_advisory_xact_lock($1)"
 _FRESH: Final = f"created_at > now() - interval '{IDEMPOTENCY_RETENTION_HOURS} hours'"
 _RECALL: Final = f"SELECT fingerprint, status, body FROM idempotency WHERE key_digest = $1 AND {_FRESH}"
 _EXPIRE: Final = f"DELETE FROM idempotency WHERE key_digest = $1 AND NOT {_FRESH}"
-_KEEP: Final = "INSERT INTO idempotency (key_digest, fingerprint, status, body) VALUES ($1, $2, $3, $4)"
+_KEEP: Final = (
+    "INSERT INTO idempotency (key_digest, fingerprint, status, body) VALUES ($1, $2, $3, $4)"
+    " ON CONFLICT DO NOTHING RETURNING 1"
+)
 
 
 def claim_of(
@@ -57,6 +60,12 @@ def claim_of(
     return Claim(digest(KEY_PURPOSE, scope.encode()), digest(FINGERPRINT_PURPOSE, canonical.encode()))
 
 
+def replayed(status: int, body: bytes) -> Response:
+    """A stored answer, marked as such."""
+    media_type = "application/json" if status < 400 else PROBLEM_MEDIA_TYPE
+    return Response(body, status, {REPLAYED_HEADER: "true"}, media_type)
+
+
 async def recall(services: Services, claim: Claim) -> Response | None:
     """The stored answer, if the key has one. Raises ``Refusal`` ``idempotency-key-reused``."""
     return _answer_of(services, claim, await fetch_row(services.pool, _RECALL, claim.key_digest))
@@ -74,14 +83,17 @@ async def once(
         if claim is None:
             return await work(connection)
         if not await connection.fetchval(_LOCK, int.from_bytes(claim.key_digest[:8], signed=True)):
-            raise Refusal("idempotency-in-progress", headers={"Retry-After": "1"})
+            raise _in_progress()
         stored = _answer_of(services, claim, await connection.fetchrow(_RECALL, claim.key_digest))
         if stored is not None:
             return stored
         answer = await work(connection)
         sealed = services.vault.seal(SEAL_PURPOSE, bytes(answer.body), claim.key_digest)
         await connection.execute(_EXPIRE, claim.key_digest)
-        await connection.execute(_KEEP, claim.key_digest, claim.fingerprint, answer.status_code, sealed)
+        kept = (claim.key_digest, claim.fingerprint, answer.status_code, sealed)
+        if not await connection.fetchval(_KEEP, *kept):
+            # An owner, who does not take our lock, has just committed the key; what was done here is undone.
+            raise _in_progress()
         return answer
 
 
@@ -94,11 +106,13 @@ async def keep_refusal(services: Services, claim: Claim, refused: Response) -> R
     return await once(services, claim, nothing)
 
 
+def _in_progress() -> Refusal:
+    return Refusal("idempotency-in-progress", headers={"Retry-After": "1"})
+
+
 def _answer_of(services: Services, claim: Claim, row: Any) -> Response | None:
     if row is None:
         return None
     if row["fingerprint"] != claim.fingerprint:
         raise Refusal("idempotency-key-reused")
-    media_type = "application/json" if row["status"] < 400 else PROBLEM_MEDIA_TYPE
-    body = services.vault.open(SEAL_PURPOSE, row["body"], claim.key_digest)
-    return Response(body, row["status"], {REPLAYED_HEADER: "true"}, media_type)
+    return replayed(row["status"], services.vault.open(SEAL_PURPOSE, row["body"], claim.key_digest))

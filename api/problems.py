@@ -41,6 +41,13 @@ class Kind:
 _KINDS: Final = (
     # --- the request as such ---
     Kind(
+        "malformed-request",
+        400,
+        "The request is not HTTP",
+        "What arrived cannot be read as an HTTP request.",
+        "Use an HTTP library.",
+    ),
+    Kind(
         "validation-failed",
         400,
         "The request is not valid",
@@ -162,7 +169,7 @@ _KINDS: Final = (
         "request-timeout",
         408,
         "The request took too long to arrive",
-        "The body was not complete within the time limit.",
+        "The request was not complete within the time limit.",
         "Send the request again, in one go.",
     ),
     Kind(
@@ -263,6 +270,13 @@ _KINDS: Final = (
         "The card was issued without an account, so there is nothing to load.",
         "Issue a card with an account.",
     ),
+    Kind(
+        "balance-limit-exceeded",
+        409,
+        "The balance would be too large",
+        "A balance has at most 16 digits before the decimal point.",
+        "Load less.",
+    ),
     # --- what the service can take ---
     Kind(
         "content-too-large",
@@ -277,6 +291,13 @@ _KINDS: Final = (
         "The body is of an unsupported kind",
         "Bodies are JSON in UTF-8, without content coding.",
         "Send Content-Type: application/json.",
+    ),
+    Kind(
+        "request-head-too-large",
+        431,
+        "The head of the request is too large",
+        "The request line and the headers together have at most 32 KB.",
+        "Send fewer or shorter headers.",
     ),
     Kind(
         "rate-limited",
@@ -350,11 +371,6 @@ def not_found() -> Refusal:
 def unavailable(seconds: int = 1) -> Refusal:
     """A dependency is down; try again after ``seconds``."""
     return Refusal("dependency-unavailable", headers={"Retry-After": str(seconds)})
-
-
-def invalid_field(pointer: str, code: str, detail: str) -> Refusal:
-    """``validation-failed`` for one field that only a look at the data could judge."""
-    return Refusal("validation-failed", errors=[FieldError(pointer, code, detail)])
 
 
 def problem_response(refusal: Refusal, request_id: str, base_url: str | None) -> Response:

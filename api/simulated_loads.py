@@ -49,7 +49,7 @@ class LoadView(View):
     "create_simulated_load",
     takes=LoadInput,
     gives={201: LoadView},
-    problems=("not-found", "currency-mismatch", "card-not-funded"),
+    problems=("not-found", "currency-mismatch", "card-not-funded", "balance-limit-exceeded"),
 )
 async def create_simulated_load(call: Call[LoadInput]) -> Response:
     """Load money onto a card.

@@ -6,7 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
-from api.idempotency import REPLAYED_HEADER
+from api.idempotency import replayed
 from api.operations import Call
 from api.problems import Refusal, unavailable
 from engine.commands import Command
@@ -22,8 +22,10 @@ async def submit(call: Call[Any], command: Command, presentation: dict[str, Any]
     """The response to ``command``; the idempotency row was committed with its effect. Raises ``Refusal``."""
     reply = await call.services.owners.submit(command, claim=call.claim, presentation=presentation)
     if isinstance(reply, Done):
-        headers = {REPLAYED_HEADER: "true"} if reply.replayed and call.claim else None
-        return Response(body_bytes(reply.body), reply.status, headers, "application/json")
+        body = body_bytes(reply.body)
+        if reply.replayed and call.claim:
+            return replayed(reply.status, body)
+        return Response(body, reply.status, media_type="application/json")
     if isinstance(reply, Problem):
         raise Refusal(reply.slug, reply.detail)
     assert isinstance(reply, NotExecuted), "wire answers are for wire commands"

@@ -79,7 +79,7 @@ def authorize(command: Authorize, inputs: Inputs) -> Decision:
     Rules and reasons: contract section 7; response codes: ISO 8583 DE39.
     """
     day = max(inputs.day, day_label(inputs.now_ms, inputs.timezone))
-    points = risk.score(command, inputs.cvv2_failures if day == inputs.day else 0)
+    points = risk.score(command, _cvv2_failures(inputs, day))
     trace: list[Step] = []
     if command.kind == "refund":
         reason = _refund_rules(command, inputs, trace)
@@ -135,7 +135,7 @@ def _card_rules(command: Authorize, inputs: Inputs, day: str, trace: list[Step])
     trace.append(Step("card_state", verdict(state == "active"), state, "active"))
     if state != "active":
         return f"card_{state}"
-    expired = _month_ended(inputs)
+    expired = _month_ended(day, inputs)
     expiry = f"{inputs.exp_year:04d}-{inputs.exp_month:02d}"
     trace.append(Step("card_expiry", verdict(not expired), day, expiry))
     if expired:
@@ -150,20 +150,30 @@ def _card_rules(command: Authorize, inputs: Inputs, day: str, trace: list[Step])
     return _cvv2_rule(command, inputs, day, trace) or _authentication_rule(command, trace)
 
 
-def _month_ended(inputs: Inputs) -> bool:
+def _month_ended(day: str, inputs: Inputs) -> bool:
     """A card is valid through the last day of its expiry month, in the programme's time zone."""
-    year, month = day_label(inputs.now_ms, inputs.timezone).split("-")[:2]
+    year, month = day.split("-")[:2]
     return (int(year), int(month)) > (inputs.exp_year, inputs.exp_month)
 
 
 def _cvv2_rule(command: Authorize, inputs: Inputs, day: str, trace: list[Step]) -> str | None:
-    failures = inputs.cvv2_failures if day == inputs.day else 0
     if command.cvv2 == "absent":
         trace.append(Step("cvv2", "skip"))
         return None
+    failures = _cvv2_failures(inputs, day)
     passed = command.cvv2 == "match" and failures < CVV2_FAILURES_PER_DAY
     trace.append(Step("cvv2", verdict(passed), failures, CVV2_FAILURES_PER_DAY))
     return None if passed else "cvv2_mismatch"
+
+
+def _cvv2_failures(inputs: Inputs, day: str) -> int:
+    return inputs.cvv2_failures if day == inputs.day else 0
+
+
+def counts_as_cvv2_failure(inputs: Inputs, decision: Decision) -> bool:
+    """Whether a wrong CVV2 was looked at; once there were too many in a day, none is."""
+    looked = _cvv2_failures(inputs, decision.day) < CVV2_FAILURES_PER_DAY
+    return decision.reason == "cvv2_mismatch" and looked
 
 
 def _authentication_rule(command: Authorize, trace: list[Step]) -> str | None:

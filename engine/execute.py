@@ -25,7 +25,7 @@ from engine.commands import (
     Reverse,
 )
 from engine.controls import in_precedence
-from engine.decide import Decision, Inputs, authorize
+from engine.decide import Decision, Inputs, authorize, counts_as_cvv2_failure
 from engine.effects import (
     AuthorizationOpened,
     CardChanged,
@@ -43,6 +43,7 @@ from engine.hold import Hold
 from engine.ids import Derived, derive
 from engine.instant import day_label
 from engine.lifecycle import FollowUp, Record, advise, present, raise_hold, reverse, settlement_of, transfer
+from engine.limits import AMOUNT_MINOR_MAX
 from engine.money import format_minor
 from engine.programme import ProgrammeConfig
 from engine.replies import Answer, Done, Problem, Reply
@@ -186,7 +187,7 @@ def _authorize(command: Authorize, met: Surroundings, now_ms: int) -> Executed:
     inputs = observe(met, now_ms, lapsed)
     decision = authorize(command, inputs)
     increment = inputs.original is not None and met.original is not None
-    effects = _raised(command, decision, inputs, met) if increment else opened(command, decision, met)
+    effects = _raised(command, decision, inputs, met) if increment else opened(command, decision, inputs, met)
     _apply(met, lapsed, effects)
     about = met.original.id if increment and met.original else command.id
     answer = Answer(decision.response_code, about, decision.approval_code, decision.approved_minor)
@@ -206,13 +207,13 @@ def _raised(command: Authorize, decision: Decision, inputs: Inputs, met: Surroun
     """The effects of an increment; a declined one leaves its original as it was."""
     assert inputs.original is not None, "only increments have an original"
     assert met.original is not None, "only increments have an original"
-    failed = (Cvv2Failed(decision.day),) if decision.reason == "cvv2_mismatch" else ()
+    failed = (Cvv2Failed(decision.day),) if counts_as_cvv2_failure(inputs, decision) else ()
     if decision.reason or not decision.approved_minor:
         return failed
     return raise_hold(command, decision, met.original, met.account, inputs.original)
 
 
-def opened(command: Authorize, decision: Decision, met: Surroundings) -> tuple[Effect, ...]:
+def opened(command: Authorize, decision: Decision, inputs: Inputs, met: Surroundings) -> tuple[Effect, ...]:
     """The effects of a first decision: a function of what was asked, met and decided."""
     approved_minor = decision.approved_minor
     names_of_it = set(names(_authorization(command, decision, None)))
@@ -223,7 +224,7 @@ def opened(command: Authorize, decision: Decision, met: Surroundings) -> tuple[E
         authorization.reversed_minor, authorization.closed = approved_minor, "released"
     held_minor = approved_minor if hold is not None and not buried else 0
     effects: list[Effect] = [AuthorizationOpened(authorization, held_minor)]
-    if decision.reason == "cvv2_mismatch":
+    if counts_as_cvv2_failure(inputs, decision):
         effects.append(Cvv2Failed(decision.day))
     if command.kind == "refund" and approved_minor:
         effects.append(
@@ -329,6 +330,8 @@ def _load(command: Load, met: Surroundings, now_ms: int) -> Executed:
         return Executed(
             Problem(400, "currency-mismatch", "The amount is not in the currency of the card's account.")
         )
+    if account.posted_minor + command.amount_minor > AMOUNT_MINOR_MAX:
+        return Executed(Problem(409, "balance-limit-exceeded", "The balance would exceed what can be kept."))
     lapsed = _lapse_due(met, now_ms)
     source = derive(met.programme.id, Derived.FUNDING_SOURCE)
     credit = transfer(command.id, source, "credit", command.amount_minor, None)

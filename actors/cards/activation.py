@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable
+from contextlib import suppress
 from itertools import islice
 from typing import Literal
 
@@ -73,22 +74,19 @@ class Need(msgspec.Struct, frozen=True):
 
 
 class Wanted(msgspec.Struct):
-    """What the next read has to bring."""
+    """What a read has to bring, in the order in which it was asked for."""
 
-    cards: set[str] = msgspec.field(default_factory=set)
-    accounts: set[str] = msgspec.field(default_factory=set)
-    programmes: set[str] = msgspec.field(default_factory=set)
-    authorizations: set[str] = msgspec.field(default_factory=set)
+    cards: dict[str, None] = msgspec.field(default_factory=dict)
+    accounts: dict[str, None] = msgspec.field(default_factory=dict)
+    programmes: dict[str, None] = msgspec.field(default_factory=dict)
+    authorizations: dict[str, None] = msgspec.field(default_factory=dict)
 
     def add(self, need: Need) -> None:
         """Want one thing more."""
-        ids: dict[str, set[str]] = {
-            "card": self.cards,
-            "account": self.accounts,
-            "programme": self.programmes,
-            "authorization": self.authorizations,
-        }
-        ids[need.kind].add(need.id)
+        self._of(need)[need.id] = None
+
+    def __contains__(self, need: Need) -> bool:
+        return need.id in self._of(need)
 
     def add_all(self, other: Wanted) -> None:
         """Want all that ``other`` wants."""
@@ -100,6 +98,15 @@ class Wanted(msgspec.Struct):
     def ids(self) -> list[str]:
         """Everything that is wanted; empty when nothing is."""
         return [*self.cards, *self.accounts, *self.programmes, *self.authorizations]
+
+    def _of(self, need: Need) -> dict[str, None]:
+        ids: dict[str, dict[str, None]] = {
+            "card": self.cards,
+            "account": self.accounts,
+            "programme": self.programmes,
+            "authorization": self.authorizations,
+        }
+        return ids[need.kind]
 
 
 class Read(msgspec.Struct, frozen=True):
@@ -131,6 +138,7 @@ class Activation:
         self._remember = remember
         self._active_max = active_max
         self._wanted = Wanted()
+        self._reading = Wanted()
         self._generation = 0
         self._paused = False
         self._task: asyncio.Task[None] | None = None
@@ -167,8 +175,9 @@ class Activation:
 
     def want(self, need: Need) -> None:
         """Have something read soon; asking twice reads once."""
-        self._wanted.add(need)
-        self._start_reading()
+        if need not in self._reading:
+            self._wanted.add(need)
+            self._start_reading()
 
     async def fetch(self, need: Need) -> None:
         """Read one thing now, outside the batches; for recovery, while they are paused."""
@@ -184,7 +193,6 @@ class Activation:
             account = active.account
         actor = CardActor(card, account)
         self.cards[card.id] = actor
-        self._passivate_some()
         return actor
 
     def learn(self, config: ProgrammeConfig) -> None:
@@ -211,6 +219,20 @@ class Activation:
             for id_ in [id_ for id_ in state if shard_of(id_) in shards]:
                 del state[id_]
 
+    def passivate_some(self) -> None:
+        """Forget durable cards, oldest use first, down to the limit; dictionaries keep the order of use.
+
+        Called when no command is on its way to a card that was read for it.
+        """
+        surplus = len(self.cards) - self._active_max
+        if surplus <= 0:
+            return
+        idle = islice((actor for actor in self.cards.values() if not actor.undurable), surplus)
+        for actor in list(idle):
+            del self.cards[actor.card.id]
+            if actor.account is not None:
+                self._leave(actor.account.id)
+
     def pause(self) -> None:
         """Read nothing more, and throw away what a read under way brings."""
         self._paused = True
@@ -221,21 +243,29 @@ class Activation:
         self._paused = False
         self._start_reading()
 
+    async def stop(self) -> None:
+        """Read nothing any more."""
+        self.pause()
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
     def _start_reading(self) -> None:
         if self._wanted.ids() and not self._paused and (self._task is None or self._task.done()):
             self._task = asyncio.create_task(self._read_wanted(), name="activation")
 
     async def _read_wanted(self) -> None:
         while self._wanted.ids() and not self._paused:
-            wanted, self._wanted = self._wanted, Wanted()
+            self._reading, self._wanted = self._wanted, Wanted()
             generation = self._generation
             try:
-                read = await self._read(wanted)
+                read = await self._read(self._reading)
             except UnknownOutcomeError:
                 await asyncio.sleep(RETRY_SECONDS)
-                self._wanted.add_all(wanted)
-                continue
-            if generation != self._generation:
+                read = None
+            wanted, self._reading = self._reading, Wanted()
+            if read is None or generation != self._generation:
                 self._wanted.add_all(wanted)
                 continue
             self._install(wanted, read)
@@ -244,9 +274,8 @@ class Activation:
     async def _read(self, wanted: Wanted) -> Read:
         loaded = await self._journal.load_cards(wanted.cards) if wanted.cards else Activated({}, {}, {})
         accounts = await self._journal.load_accounts(wanted.accounts) if wanted.accounts else {}
-        programmes = wanted.programmes | {
-            card.programme_id for card in loaded.cards.values() if card.programme_id not in self.configs
-        }
+        unknown = (card.programme_id for card in loaded.cards.values())
+        programmes = wanted.programmes | {id_: None for id_ in unknown if id_ not in self.configs}
         records = await self._journal.load_programmes(programmes) if programmes else {}
         named = [_split(id_) for id_ in wanted.authorizations]
         authorizations = await self._journal.load_authorizations(named) if named else {}
@@ -278,17 +307,6 @@ class Activation:
             actor.learn(found)
         else:
             actor.known[reference] = None
-
-    def _passivate_some(self) -> None:
-        """Forget durable cards, oldest use first, down to the limit; dictionaries keep the order of use."""
-        surplus = len(self.cards) - self._active_max
-        if surplus <= 0:
-            return
-        idle = islice((actor for actor in self.cards.values() if not actor.undurable), surplus)
-        for actor in list(idle):
-            del self.cards[actor.card.id]
-            if actor.account is not None:
-                self._leave(actor.account.id)
 
     def _leave(self, account_id: str) -> None:
         active = self.accounts.get(account_id)

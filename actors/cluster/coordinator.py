@@ -56,18 +56,16 @@ class Coordinator:
         self._hosts = hosts
         self._read_owners = read_owners
         self._wanted = wanted
-        self._watched: dict[str, asyncio.Task[None]] = {}
+        self._watched: set[str] = set()
         self._owners: dict[int, str | None] = dict.fromkeys(range(SHARD_COUNT))
         # Greater than that of any earlier coordinator, so that routers adopt its tables.
         self._version = time.time_ns() // 1_000_000
         self._changed = asyncio.Condition()
         self._moving = asyncio.Lock()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._stopping = False
         self.takeovers = 0
 
     # --- role ---------------------------------------------------------------------------------------------
-    # ---------------------------
 
     async def start(self) -> None:
         """Find the hosts that live, create those that are missing, and give every shard an owner."""
@@ -101,14 +99,14 @@ class Coordinator:
 
     async def stop(self) -> None:
         """Let every host finish what it has decided; nothing is taken over any more."""
-        self._stopping = True
-        for task in (*self._watched.values(), *self._tasks):
+        for task in tuple(self._tasks):
             task.cancel()
-        hosts, self._watched = tuple(self._watched), {}
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        hosts = tuple(self._watched)
+        self._watched.clear()
         await asyncio.gather(*(self._hosts.stop(host) for host in hosts), return_exceptions=True)
 
     # --- routing table ------------------------------------------------------------------------------------
-    # ---------------------------
 
     async def _table_after(self, version: int) -> bytes:
         with suppress(TimeoutError):
@@ -132,19 +130,19 @@ class Coordinator:
                 raise result
 
     # --- watching -----------------------------------------------------------------------------------------
-    # ---------------------------
 
     async def _answers(self, incarnation: str) -> bool:
         try:
-            await asyncio.wait_for(self._hosts.ping(incarnation), SILENCE_SECONDS)
+            # Not wait_for: before Python 3.12 it can swallow a cancellation.
+            async with asyncio.timeout(SILENCE_SECONDS):
+                await self._hosts.ping(incarnation)
         except (PeerGoneError, PeerFailedError, TimeoutError):
             return False
         return True
 
     def _watch(self, incarnation: str) -> None:
-        self._watched[incarnation] = asyncio.create_task(
-            self._guard(incarnation), name=f"guard-{incarnation}"
-        )
+        self._watched.add(incarnation)
+        self._spawn(self._guard(incarnation))
 
     async def _guard(self, incarnation: str) -> None:
         """Returns after the host has been replaced as owner; a death is heard at once, a freeze after a
@@ -161,7 +159,7 @@ class Coordinator:
 
     async def _lost(self, incarnation: str) -> None:
         _log.warning("host_lost", incarnation=incarnation)
-        self._watched.pop(incarnation, None)
+        self._watched.discard(incarnation)
         self._hosts.end(incarnation)
         self.takeovers += 1
         async with self._moving:
@@ -183,17 +181,16 @@ class Coordinator:
             await self._even_out()
 
     # --- moving shards ------------------------------------------------------------------------------------
-    # ---------------------------
 
     async def _adopt_orphans(self) -> None:
         """Repeats until every shard is with a living host: takers can die, and the journal can be away."""
-        while self._watched and (moves := adopt_orphans(self._owners, self._watched.keys())):
+        while self._watched and (moves := adopt_orphans(self._owners, self._watched)):
             if not all(await asyncio.gather(*(self._take(move) for move in moves))):
                 await asyncio.sleep(RETRY_SECONDS)
             await self._publish()
 
     async def _even_out(self) -> None:
-        for move in even_out(self._owners, self._watched.keys()) if self._watched else ():
+        for move in even_out(self._owners, self._watched) if self._watched else ():
             await self._hand_over(move)
         await self._adopt_orphans()
 

@@ -80,7 +80,8 @@ class Supervisor:
         await self._exporter.stop()
         for name in reversed(self._started):
             with suppress(PeerGoneError, PeerFailedError, TimeoutError):
-                await asyncio.wait_for(self._peers.ask(name, "stop"), STOP_SECONDS)
+                async with asyncio.timeout(STOP_SECONDS):
+                    await self._peers.ask(name, "stop")
             self._peers.kill(name)
         self._started.clear()
         if self._joined:

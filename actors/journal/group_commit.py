@@ -27,10 +27,8 @@ class Batch(Generic[P]):
         self.pending: list[P] = []
         self.spoiled = False
         """Whether a command failed half-way through adding its rows: then none of them may be written."""
-
-    def has_rows(self) -> bool:
-        """Whether anything is to be written; a batch of mere readers only waits for its turn."""
-        return bool(self.rows.journal or self.rows.idempotency)
+        self.settled = asyncio.Event()
+        """Set when the batch is durable, or has been handed back and dealt with."""
 
 
 class GroupCommitter(Generic[P]):
@@ -54,8 +52,7 @@ class GroupCommitter(Generic[P]):
         self._wake = asyncio.Event()
         self._roomy = asyncio.Event()
         self._roomy.set()
-        self._drained = asyncio.Event()
-        self._drained.set()
+        self._newest: Batch[P] | None = None
         self._task: asyncio.Task[None] | None = None
         self.backlog = 0
         """Commands that are decided and not yet durable."""
@@ -67,10 +64,9 @@ class GroupCommitter(Generic[P]):
         the next ``await``."""
         if not self._queue or len(self._queue[-1].pending) >= COMMIT_BATCH_MAX:
             self._queue.append(Batch())
-        batch = self._queue[-1]
+        batch = self._newest = self._queue[-1]
         batch.pending.append(pending)
         self.backlog += 1
-        self._drained.clear()
         if self.backlog >= BACKLOG_WAIT:
             self._roomy.clear()
         self._wake.set()
@@ -89,16 +85,18 @@ class GroupCommitter(Generic[P]):
         self._task = asyncio.create_task(self._run(), name="group-commit")
 
     async def stop(self) -> None:
-        """Stop after the commit under way; what is left stays unanswered. Twice is harmless."""
+        """Stop at once; who wants the rest to be durable waits for ``drained`` first. Twice is harmless."""
         if self._task is not None:
             self._task.cancel()
-            with suppress(asyncio.CancelledError):
+            # A committer that found another owner has ended by itself.
+            with suppress(asyncio.CancelledError, JournalError):
                 await self._task
             self._task = None
 
     async def drained(self) -> None:
-        """Wait until nothing is undurable; whoever calls this has stopped deciding."""
-        await self._drained.wait()
+        """Wait until everything decided so far is durable, or has been handed back and dealt with."""
+        if self._newest is not None:
+            await self._newest.settled.wait()
 
     async def _run(self) -> None:
         while True:
@@ -111,21 +109,24 @@ class GroupCommitter(Generic[P]):
         try:
             if batch.spoiled:
                 raise RejectedError("spoiled")
-            if batch.has_rows():
-                await self._journal.commit(batch.rows)
-                self.commits += 1
+            await self._journal.commit(batch.rows)
         except JournalError as failure:
-            failed = [batch, *self._queue]
-            self._queue.clear()
-            self._settle(sum(len(each.pending) for each in failed))
-            await self._on_failure(failed, failure)
+            await self._hand_back([batch, *self._queue], failure)
         else:
-            self._settle(len(batch.pending))
+            self.commits += 1
             self._on_commit(batch)
+            self._settle([batch])
 
-    def _settle(self, count: int) -> None:
-        self.backlog -= count
-        if not self.backlog:
-            self._drained.set()
+    async def _hand_back(self, failed: list[Batch[P]], failure: JournalError) -> None:
+        self._queue.clear()
+        try:
+            await self._on_failure(failed, failure)
+        finally:
+            self._settle(failed)
+
+    def _settle(self, batches: list[Batch[P]]) -> None:
+        for batch in batches:
+            self.backlog -= len(batch.pending)
+            batch.settled.set()
         if self.backlog <= BACKLOG_RESUME:
             self._roomy.set()

@@ -122,7 +122,7 @@ class MemoryStore:
             "idempotency", "key_digest fingerprint status body created_at", key="key_digest"
         )
 
-    # --- ownership ---
+    # --- ownership ----------------------------------------------------------------------------------------
 
     def register(self, host: str) -> None:
         self._hosts.setdefault(host, asyncio.Lock())
@@ -155,7 +155,7 @@ class MemoryStore:
             self.owners[shard] = host
         return {shard: self.epochs[shard] for shard in shards}
 
-    # --- commit ---
+    # --- commit -------------------------------------------------------------------------------------------
 
     def check_fence(self, host: str, rows: Rows) -> None:
         """``StaleEpochError`` unless ``host`` holds the newest epoch of every shard that is written."""
@@ -216,7 +216,7 @@ class MemoryStore:
         self.events.refuse_known(rows.events)
         self.idempotency.refuse_known(each for each in rows.idempotency if self.response(each[0]))
 
-    # --- reading ---
+    # --- reading ------------------------------------------------------------------------------------------
 
     def card(self, card_id: str) -> Card | None:
         """A card as its owner has it."""

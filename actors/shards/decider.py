@@ -25,6 +25,7 @@ from engine.commands import (
     CreateProgramme,
     FollowUp,
     ProgrammeCommand,
+    target_of,
 )
 from engine.effects import AuthorizationOpened
 from engine.ids import shard_of
@@ -44,6 +45,8 @@ class Decider:
     def decide(self, pending: Pending, rows: Rows, now_ms: int) -> None:
         """Give ``pending`` its reply and ``rows`` what has to be durable before that reply may leave."""
         command = pending.command
+        # Readings and refusals are fenced too: who is not the owner any more may not answer from memory.
+        self._fence(rows, target_of(command))
         if isinstance(command, CreateProgramme | ChangeProgramme):
             self._govern(pending, command, rows, now_ms)
         elif isinstance(command, CreateCard):

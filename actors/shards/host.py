@@ -13,6 +13,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Collection
+from contextlib import suppress
+from itertools import chain
 
 import msgspec
 import structlog
@@ -20,7 +22,7 @@ import structlog
 from actors.cards.activation import Activation, Wanted
 from actors.cards.answers import KEY_REUSED, RecentAnswers, fingerprint_of, reply_again
 from actors.clock import Clock
-from actors.journal.contract import Journal, JournalError, Rows, StoredResponse
+from actors.journal.contract import Journal, JournalError, Rows, StoredResponse, UnknownOutcomeError
 from actors.journal.group_commit import Batch, GroupCommitter
 from actors.shards.decider import Decider
 from actors.shards.pending import Pending, present
@@ -31,7 +33,7 @@ from engine import execute, govern
 from engine.commands import Authorize, ChangeProgramme, Command, CreateCard, CreateProgramme, target_of
 from engine.decline import RESPONSE_CODES
 from engine.ids import shard_of
-from engine.limits import BACKLOG_REFUSE
+from engine.limits import ACTIVE_CARDS_MAX, BACKLOG_REFUSE
 from engine.programme import ProgrammeConfig
 from engine.replies import Answer, Done, NotExecuted, Problem, Reply
 
@@ -48,7 +50,13 @@ class ShardHost:
     """
 
     def __init__(
-        self, journal: Journal, vault: Vault, clock: Clock, publish: Publish, fenced: Callable[[], None]
+        self,
+        journal: Journal,
+        vault: Vault,
+        clock: Clock,
+        publish: Publish,
+        fenced: Callable[[], None],
+        active_cards_max: int = ACTIVE_CARDS_MAX,
     ) -> None:
         self._journal = journal
         self._vault = vault
@@ -56,7 +64,9 @@ class ShardHost:
         self._publish = publish
         self._answers = RecentAnswers()
         self.epochs: dict[int, int] = {}
-        self.activation = Activation(journal, self._on_loaded, self._answers.remember_stored)
+        self.activation = Activation(
+            journal, self._on_loaded, self._answers.remember_stored, active_cards_max
+        )
         self.decider = Decider(self.activation, self.epochs, vault)
         self.committer: GroupCommitter[Pending] = GroupCommitter(journal, self._on_commit, self._on_failure)
         self._recovery = Recovery(self, journal, fenced)
@@ -64,10 +74,11 @@ class ShardHost:
         self._claims: dict[bytes, Pending] = {}
         self._cold: dict[str, list[Pending]] = {}
         self._held_back: list[Pending] | None = None
+        self._leaving: set[int] = set()
+        self._at_door = 0
         self._announcements: set[asyncio.Task[None]] = set()
 
     # --- ownership ----------------------------------------------------------------------------------------
-    # ---------------------------
 
     def start(self) -> None:
         """Begin committing; the host owns nothing yet."""
@@ -75,9 +86,13 @@ class ShardHost:
 
     async def stop(self) -> None:
         """Finish what is under way and stop; callers of anything later hear that it was not executed."""
-        self.epochs.clear()
+        self._leaving.update(self.epochs)
         await self.committer.drained()
         await self.committer.stop()
+        await self.activation.stop()
+        for pending in list(chain.from_iterable(self._cold.values())):
+            self.resolve(pending, NotExecuted("not_owner"))
+        await asyncio.gather(*self._announcements)
         await self._journal.close()
 
     async def take(self, shards: Collection[int]) -> None:
@@ -87,35 +102,48 @@ class ShardHost:
         self.epochs.update(epochs)
 
     async def release(self, shards: Collection[int]) -> None:
-        """Give ``shards`` up: refuse new commands, finish the old ones, then let go."""
+        """Give ``shards`` up: refuse new commands, finish the old ones, then let go.
+
+        The epochs are kept to the end: if a commit fails meanwhile, recovery has to renew them.
+        """
+        self._leaving.update(shards)
+        await self.committer.drained()
         for shard in shards:
             self.epochs.pop(shard, None)
-        await self.committer.drained()
+        self._leaving.difference_update(shards)
         self.activation.drop_shards(shards)
-        await self._journal.release(shards)
+        with suppress(UnknownOutcomeError):
+            # Only a courtesy: the next owner ends our epoch in any case.
+            await self._journal.release(shards)
 
     def programme_changed(self, config: ProgrammeConfig) -> None:
         """A programme has a new version; decisions from now on see it."""
         self.activation.learn(config)
 
     # --- the way in ---------------------------------------------------------------------------------------
-    # ---------------------------
 
     async def execute(self, submissions: list[Submission]) -> list[Reply]:
         """Execute a batch; each reply is durable or says that nothing happened. Replies stand in the order
         of ``submissions``."""
-        if len(self._in_flight) + len(submissions) > BACKLOG_REFUSE:
+        if len(self._in_flight) + self._at_door + len(submissions) > BACKLOG_REFUSE:
             return [NotExecuted("overloaded")] * len(submissions)
         now = self._clock.monotonic()
-        await self.committer.room()
+        self._at_door += len(submissions)
+        try:
+            await self.committer.room()
+        finally:
+            self._at_door -= len(submissions)
         loop = asyncio.get_running_loop()
-        waiting = [
+        replies = [
             self._enter(Pending(each, now + each.remaining_ms / 1000, loop.create_future()))
             for each in submissions
         ]
-        return [await each for each in waiting]
+        if replies:
+            # Not awaited one by one: a caller that is cancelled must not take others' replies with it.
+            await asyncio.wait(replies)
+        return [each.result() for each in replies]
 
-    def _enter(self, pending: Pending) -> Awaitable[Reply]:
+    def _enter(self, pending: Pending) -> asyncio.Future[Reply]:
         """Take one command in, unless it is here already; returns what its caller waits for."""
         command = pending.command
         repeated = self._answers.repeat(command)
@@ -124,12 +152,12 @@ class ShardHost:
             return pending.done
         first = self._in_flight.get(command.command_key)
         if first is not None:
-            return self._follow(pending, first)
+            return asyncio.ensure_future(self._follow(pending, first))
         claim = pending.submission.claim
         if claim is not None:
             holder = self._claims.setdefault(claim.key_digest, pending)
             if holder is not pending:
-                return self._follow_claim(pending, holder)
+                return asyncio.ensure_future(self._follow_claim(pending, holder))
         self._in_flight[command.command_key] = pending
         self._admit(pending)
         return pending.done
@@ -153,12 +181,17 @@ class ShardHost:
         """Decide the command now, or have it wait for its card, or refuse it."""
         if self._held_back is not None:
             self._held_back.append(pending)
-        elif shard_of(target_of(pending.command)) not in self.epochs:
-            self.resolve(pending, NotExecuted("not_owner"))
-        elif self._clock.monotonic() > pending.deadline:
-            self.resolve(pending, NotExecuted("deadline"))
+        elif (refusal := self._refusal(pending)) is not None:
+            self.resolve(pending, refusal)
         elif self._prefetched(pending):
             self._decide(pending)
+
+    def _refusal(self, pending: Pending) -> NotExecuted | None:
+        """Why the command may not be decided here and now, if so."""
+        shard = shard_of(target_of(pending.command))
+        if shard not in self.epochs or shard in self._leaving:
+            return NotExecuted("not_owner")
+        return NotExecuted("deadline") if self._clock.monotonic() > pending.deadline else None
 
     def _decide(self, pending: Pending) -> None:
         rows = self.committer.add(pending)
@@ -189,11 +222,11 @@ class ShardHost:
                     self._admit(pending)
 
     # --- commit -------------------------------------------------------------------------------------------
-    # ---------------------------
 
     def _on_commit(self, batch: Batch[Pending]) -> None:
         for pending in batch.pending:
             self.confirm(pending)
+        self.activation.passivate_some()
 
     async def _on_failure(self, failed: list[Batch[Pending]], failure: JournalError) -> None:
         await self._recovery.recover([pending for batch in failed for pending in batch.pending], failure)
@@ -235,13 +268,20 @@ class ShardHost:
         else:
             self.resolve(pending, reply)
 
-    async def _announce(self, pending: Pending, reply: Reply) -> None:
-        config = pending.config or self.activation.configs.get(target_of(pending.command))
-        if config is None:
-            records = await self._journal.load_programmes([target_of(pending.command)])
-            config = records[target_of(pending.command)].config
-        await self._publish(config)
-        self.resolve(pending, reply)
+    async def _announce(self, pending: Pending, reply: Done) -> None:
+        """Tell every host, then the caller. What was executed before may be the change of a host that died
+        before it told anybody, so the version is the journal's, not the one in memory here."""
+        outcome: Reply = reply
+        try:
+            await self._publish(pending.config or await self._newest_config(target_of(pending.command)))
+        except Exception as fault:  # noqa: BLE001 - however it failed, the caller must hear to ask again
+            _log.warning("announcement_failed", error=type(fault).__name__)
+            outcome = NotExecuted("unavailable")
+        self.resolve(pending, outcome)
+
+    async def _newest_config(self, programme_id: str) -> ProgrammeConfig:
+        records = await self._journal.load_programmes([programme_id])
+        return records[programme_id].config
 
     def resolve(self, pending: Pending, reply: Reply) -> None:
         """Give the caller its reply and forget the command."""
@@ -254,7 +294,6 @@ class ShardHost:
             pending.done.set_result(reply)
 
     # --- recovery -----------------------------------------------------------------------------------------
-    # ---------------------------
 
     def hold_back(self) -> None:
         """Admit nothing until ``carry_on``; reads under way are thrown away."""
@@ -270,6 +309,9 @@ class ShardHost:
 
     async def prepare_alone(self, pending: Pending) -> Rows | None:
         """Bring in what the command needs and decide it; ``None`` when it has its reply already."""
+        if (refusal := self._refusal(pending)) is not None:
+            self.resolve(pending, refusal)
+            return None
         while (need := self.activation.need(pending.command)) is not None:
             await self.activation.fetch(need)
             if self.activation.need(pending.command) == need:

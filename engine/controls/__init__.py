@@ -59,4 +59,19 @@ def control_view(control: Control) -> dict[str, Any]:
     return {"kind": kind, "values": list(control.values)}
 
 
-__all__ = ["PRECEDENCE", "Control", "Facts", "PerDayCap", "control_view", "in_precedence"]
+__all__ = [
+    "PRECEDENCE",
+    "ChannelAllow",
+    "ChannelDeny",
+    "Control",
+    "CountryAllow",
+    "CountryDeny",
+    "Facts",
+    "MccAllow",
+    "MccDeny",
+    "PerDayAmountCap",
+    "PerDayCap",
+    "PerTxnCap",
+    "control_view",
+    "in_precedence",
+]

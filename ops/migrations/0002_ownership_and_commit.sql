@@ -119,8 +119,9 @@ BEGIN
     END IF;
     INSERT INTO events SELECT id, tenant_id, live, type, created_at, data FROM unnest(_events);
     IF cardinality(_idempotency) > 0 THEN
+        -- By the database's clock, as whoever looks a key up does: a key is either in force or free, for everybody.
         DELETE FROM idempotency i USING unnest(_idempotency) n
-            WHERE i.key_digest = n.key_digest AND i.created_at < n.created_at - interval '24 hours';
+            WHERE i.key_digest = n.key_digest AND i.created_at <= now() - interval '24 hours';
         INSERT INTO idempotency SELECT * FROM unnest(_idempotency);
     END IF;
 END $$;

@@ -113,11 +113,11 @@ class Caller:
         body = {"card_id": card["id"], "amount": {"amount": amount, "currency": card["currency"]}}
         return await self.post("/v1/simulated-loads", body, **options)
 
-    async def spend(self, card: Any, amount: str, **fields: Any) -> Any:
+    async def spend(self, card: Any, amount: str, currency: str | None = None, **fields: Any) -> Any:
         """Simulate a spend and wait for its end; the simulation's record."""
         body = {
             "card_id": card["id"],
-            "amount": {"amount": amount, "currency": card["currency"]},
+            "amount": {"amount": amount, "currency": currency or card["currency"]},
             "mcc": "5411",
             "merchant_name": "Corner Shop",
             "channel": "pos",

@@ -26,6 +26,7 @@ from actors.settings import Settings
 from actors.shards.role import HostRole
 from actors.vault import Vault
 from api.app import create_app
+from api.http_protocol import protocol_with
 from api.services import Services
 from api.serving import NetworkClient
 from engine.limits import SHARD_COUNT
@@ -116,7 +117,9 @@ async def installation(settings: Settings, vault: Vault) -> AsyncIterator[Instal
 async def served(app: FastAPI) -> AsyncIterator[str]:
     """The address at which ``app`` is served over TCP, for clients of other people."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
-        config = uvicorn.Config(app, http="httptools", lifespan="off", access_log=False, log_config=None)
+        config = uvicorn.Config(
+            app, http=protocol_with(None), lifespan="off", access_log=False, log_config=None
+        )
         server = uvicorn.Server(config)
         serving = asyncio.create_task(server.serve([listener]))
         try:

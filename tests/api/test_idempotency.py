@@ -7,7 +7,11 @@ import uuid
 from typing import Any
 
 import pytest
+from starlette.responses import Response
 
+from api.idempotency import keep_refusal, recall
+from api.problems import Refusal
+from engine.replies import Claim
 from tests.api.driver import Caller
 from tests.api.stack import Installation
 
@@ -235,3 +239,26 @@ async def test_stored_answers_are_sealed(running: Installation, acme: Caller) ->
     rows = await running.services.pool.fetch("SELECT body FROM idempotency")
     assert rows
     assert not any(b"Canary" in row["body"] or b"decsec_" in row["body"] for row in rows)
+
+
+async def test_an_owner_that_committed_the_key_first_wins(running: Installation, acme: Caller) -> None:
+    """A refusal that comes while an owner commits the same key is not kept, and is no fault."""
+    services = running.services
+    claim = Claim(uuid.uuid4().bytes * 2, uuid.uuid4().bytes * 2)
+    sealed = services.vault.seal("idempotency", b"{}", claim.key_digest)
+    insert = "INSERT INTO idempotency (key_digest, fingerprint, status, body) VALUES ($1, $2, 201, $3)"
+    async with services.pool.acquire() as owner, owner.transaction():
+        await owner.execute(insert, claim.key_digest, claim.fingerprint, sealed)
+        keeping = asyncio.create_task(keep_refusal(services, claim, Response(b"{}", 404)))
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND query LIKE 'INSERT%'"
+        )
+        for _ in range(1_000):
+            if await services.pool.fetchval(waiting):
+                break
+            await asyncio.sleep(0.01)
+    with pytest.raises(Refusal, match="idempotency-in-progress"):
+        await keeping
+    stored = await recall(services, claim)
+    assert stored is not None
+    assert stored.status_code == 201

@@ -1,0 +1,129 @@
+"""The API server as a process of its own: the API and the vision host, each on its port, in one loop."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import socket
+from typing import Any, Final
+
+import asyncpg
+import uvicorn
+
+from actors.metrics import Figures
+from actors.network.batcher import Batcher
+from actors.network.roles import decode_acceptances, encode_requests
+from actors.peers import NETWORK, PeerFailedError, PeerGoneError, Peers
+from actors.roles import Context
+from actors.router import Router
+from actors.vault import Vault
+from api.app import create_app
+from api.http_protocol import protocol_with
+from api.services import NetworkUnavailableError, Services
+from api.vision.app import create_app as create_vision_app
+from engine.limits import SIMULATION_BATCH_MAX
+from engine.simulation import Acceptance, SpendRequest
+
+POOL_MAX: Final = 10
+KEEP_ALIVE_SECONDS: Final = 75
+STOP_SECONDS: Final = 5
+BACKLOG: Final = 2_048
+CONNECTIONS_MAX: Final = 4_096
+
+
+class ApiRole:
+    """See ``actors.roles.Role``."""
+
+    def __init__(self, context: Context) -> None:
+        self._settings = context.settings
+        self._router = Router(context.peers)
+        self._network = NetworkClient(context.peers)
+        self._servers: list[uvicorn.Server] = []
+        self._serving: list[asyncio.Task[None]] = []
+        self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+
+    async def start(self) -> None:
+        settings = self._settings
+        self._router.start()
+        self._pool = await asyncpg.create_pool(
+            settings.database_dsn,
+            min_size=1,
+            max_size=POOL_MAX,
+            server_settings={"application_name": "stanchion-api", "jit": "off"},
+        )
+        services = Services(settings, self._pool, Vault.from_settings(settings), self._router, self._network)
+        await self._serve(create_app(services), settings.api_port)
+        await self._serve(create_vision_app(services), settings.vision_port)
+        # What has been loaded by now stays for good: the collector need not look at it again.
+        gc.freeze()
+
+    async def call(self, method: str, payload: bytes) -> bytes:
+        raise ValueError(method, len(payload))
+
+    def figures(self) -> Figures:
+        return {"stanchion_open_commands": self._router.open}
+
+    async def stop(self) -> None:
+        for server in self._servers:
+            server.should_exit = True
+        await asyncio.gather(*self._serving, return_exceptions=True)
+        await self._router.stop()
+        if self._pool is not None:
+            self._pool.terminate()
+
+    async def _serve(self, app: Any, port: int) -> None:
+        """Listen before the first request can come, then serve in the background."""
+        listener = socket.create_server((self._settings.api_host, port), backlog=BACKLOG, reuse_port=True)
+        config = uvicorn.Config(
+            app,
+            http=protocol_with(self._settings.docs_base_url),
+            loop="none",
+            lifespan="off",
+            access_log=False,
+            log_config=None,
+            proxy_headers=False,
+            server_header=False,
+            limit_concurrency=None,
+            timeout_keep_alive=KEEP_ALIVE_SECONDS,
+            timeout_graceful_shutdown=STOP_SECONDS,
+        )
+        server = uvicorn.Server(config)
+        self._servers.append(server)
+        self._serving.append(asyncio.create_task(server.serve([listener])))
+
+
+class NetworkClient:
+    """The way to the simulated network: requests that come while a call is under way travel in the next
+    one."""
+
+    def __init__(self, peers: Peers) -> None:
+        self._peers = peers
+        self._batches: Batcher[_Ordered] = Batcher(self._send, SIMULATION_BATCH_MAX)
+
+    async def spend(self, request: SpendRequest) -> Acceptance:
+        """Record a simulation and send it on its way; raises ``NetworkUnavailableError``."""
+        ordered = _Ordered(request)
+        try:
+            await self._batches.add([ordered])
+        except (PeerGoneError, PeerFailedError):
+            raise NetworkUnavailableError from None
+        if ordered.acceptance is None:
+            raise NetworkUnavailableError
+        return ordered.acceptance
+
+    async def _send(self, batch: list[_Ordered]) -> None:
+        payload = encode_requests([ordered.request for ordered in batch])
+        acceptances = decode_acceptances(await self._peers.call(NETWORK, "accept", payload))
+        if acceptances is not None:
+            for ordered, acceptance in zip(batch, acceptances, strict=True):
+                ordered.acceptance = acceptance
+
+
+class _Ordered:
+    """A request and, once its batch is back, its acceptance."""
+
+    __slots__ = ("acceptance", "request")
+
+    def __init__(self, request: SpendRequest) -> None:
+        self.request = request
+        self.acceptance: Acceptance | None = None

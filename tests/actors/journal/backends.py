@@ -1,0 +1,209 @@
+"""The two journals behind one face, so that one suite can hold them equal.
+
+Beside opening journals, a backend can show its tables and hold a commit at the point where it has passed
+the fence and is not done.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Protocol
+
+import asyncpg
+
+from actors.journal.contract import Journal, Rows
+from actors.journal.memory import MemoryJournal, Point
+from actors.journal.memory_store import MemoryStore, Table
+from actors.journal.postgres import PostgresJournal
+from tests.engine.build import TENANT
+
+WAIT_SECONDS = 10.0
+TABLES = (
+    "journal",
+    "programmes",
+    "cards",
+    "card_usage",
+    "accounts",
+    "holds",
+    "transactions",
+    "ledger_entries",
+    "events",
+    "idempotency",
+)
+UNSHOWN = {"txid"}
+"""The database's own business."""
+
+
+class Backend(Protocol):
+    """One store of rows, shared by all the journals that are opened on it."""
+
+    async def open(self, incarnation: str) -> Journal:
+        """The journal of a registered host."""
+
+    async def table(self, name: str) -> list[dict[str, Any]]:
+        """All rows of a table, sorted, with instants in milliseconds."""
+
+    async def owners(self) -> dict[int, tuple[str | None, int]]:
+        """Owner and epoch of each shard."""
+
+    def commits_held(self, card_id: str) -> AbstractAsyncContextManager[None]:
+        """While it lasts, a commit that writes ``card_id`` stays just behind the fence."""
+
+    async def waiting(self, method: str, incarnation: str) -> None:
+        """Returns when the host's call of ``method`` is waiting for somebody."""
+
+
+async def until(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Waits until ``condition`` holds; the test fails when it does not come true in time."""
+    limit = time.monotonic() + WAIT_SECONDS
+    while not await condition():
+        assert time.monotonic() < limit, "the condition did not come true"
+        await asyncio.sleep(0.005)
+
+
+def by_text(row: dict[str, Any]) -> str:
+    return repr(list(row.values()))
+
+
+class MemoryBackend:
+    """``MemoryStore`` with a fault that holds commits."""
+
+    def __init__(self) -> None:
+        self.store = MemoryStore()
+        self._gates: dict[str, asyncio.Event] = {}
+        self._calls: dict[tuple[str, str], Point] = {}
+
+    async def open(self, incarnation: str) -> Journal:
+        async def fault(point: Point, method: str, rows: Rows | None) -> None:
+            self._calls[method, incarnation] = point
+            if point == "during" and rows is not None:
+                for card_id in rows.usage:
+                    if card_id in self._gates:
+                        await self._gates[card_id].wait()
+
+        journal = MemoryJournal(self.store, incarnation, fault)
+        await journal.register(incarnation)
+        return journal
+
+    async def table(self, name: str) -> list[dict[str, Any]]:
+        table: Table = getattr(self.store, name)
+        rows = [
+            {column: value for column, value in row.items() if column not in UNSHOWN}
+            for row in table.rows.values()
+        ]
+        return sorted(rows, key=by_text)
+
+    async def owners(self) -> dict[int, tuple[str | None, int]]:
+        return dict(enumerate(zip(self.store.owners, self.store.epochs, strict=True)))
+
+    @asynccontextmanager
+    async def commits_held(self, card_id: str) -> AsyncIterator[None]:
+        gate = self._gates[card_id] = asyncio.Event()
+        yield
+        del self._gates[card_id]
+        gate.set()
+
+    async def waiting(self, method: str, incarnation: str) -> None:
+        async def under_way() -> bool:
+            return self._calls.get((method, incarnation)) in {"before", "during"}
+
+        await until(under_way)
+        for _ in range(10):
+            # Nothing but a lock or a gate can hold the call any longer than this.
+            await asyncio.sleep(0)
+        assert await under_way()
+
+
+class PostgresBackend:
+    """A migrated database, with a session of the test's own to look and to lock."""
+
+    def __init__(self, url: str, session: asyncpg.Connection[Any]) -> None:
+        self.url = url
+        self.session = session
+        self._journals: list[PostgresJournal] = []
+
+    @classmethod
+    @asynccontextmanager
+    async def on(cls, url: str) -> AsyncIterator[PostgresBackend]:
+        """A backend on the database at ``url``; its journals are closed at the end."""
+        session = await asyncpg.connect(url)
+        await session.execute("INSERT INTO tenants (id, name) VALUES ($1, 'acme')", TENANT)
+        backend = cls(url, session)
+        try:
+            yield backend
+        finally:
+            for journal in backend._journals:
+                await journal.close()
+            await session.close()
+
+    async def open(
+        self, incarnation: str, *, url: str | None = None, timeout_seconds: float = 5.0
+    ) -> PostgresJournal:
+        journal = PostgresJournal(url or self.url, incarnation, timeout_seconds)
+        self._journals.append(journal)
+        await journal.register(incarnation)
+        return journal
+
+    async def empty(self) -> None:
+        """Leave the database as it was found."""
+        for journal in self._journals:
+            await journal.close()
+        # Ledger entries are append-only by a trigger, which a replica does not fire.
+        await self.session.execute("SET session_replication_role = replica")
+        for table in (*TABLES, "hosts", "tenants"):
+            await self.session.execute(f"DELETE FROM {table}")
+        await self.session.execute("UPDATE shards SET epoch = 0, host = NULL")
+
+    async def table(self, name: str) -> list[dict[str, Any]]:
+        rows = await self.session.fetch(f"SELECT {await self._columns(name)} FROM {name}")
+        return sorted(map(dict, rows), key=by_text)
+
+    async def _columns(self, table: str) -> str:
+        columns = await self.session.fetch(
+            "SELECT attname AS name, atttypid::regtype::text AS type FROM pg_attribute"
+            " WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+            table,
+        )
+        shown = {
+            "uuid": "{0}::text",
+            "timestamp with time zone": "(extract(epoch FROM {0}) * 1000)::bigint AS {0}",
+        }
+        return ", ".join(
+            shown.get(column["type"], "{0}").format(column["name"])
+            for column in columns
+            if column["name"] not in UNSHOWN
+        )
+
+    async def owners(self) -> dict[int, tuple[str | None, int]]:
+        rows = await self.session.fetch("SELECT shard, host, epoch FROM shards")
+        return {row["shard"]: (row["host"], row["epoch"]) for row in rows}
+
+    @asynccontextmanager
+    async def commits_held(self, card_id: str) -> AsyncIterator[None]:
+        holder = await asyncpg.connect(self.url)
+        transaction = holder.transaction()
+        await transaction.start()
+        await holder.execute("SELECT 1 FROM card_usage WHERE card_id = $1 FOR UPDATE", card_id)
+        try:
+            yield
+        finally:
+            await transaction.rollback()
+            await holder.close()
+
+    async def waiting(self, method: str, incarnation: str) -> None:
+        function = {"commit": "commit_batch", "take": "take_shards", "renew": "renew_shards"}[method]
+        await until(lambda: self.blocked(function))
+
+    async def blocked(self, statement: str) -> bool:
+        """Whether a session whose statement has these words waits for a lock."""
+        # Within a transaction the server would show the same picture again and again.
+        await self.session.execute("SELECT pg_stat_clear_snapshot()")
+        found = await self.session.fetchval(
+            "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"
+            " AND wait_event_type = 'Lock' AND query LIKE '%' || $1 || '%'",
+            statement,
+        )
+        return bool(found)

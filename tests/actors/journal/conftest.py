@@ -1,0 +1,30 @@
+"""One database for the tests of a module, emptied after each: a fresh one for each would cost most of their
+time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import AsyncIterator, Iterator
+
+import pytest
+
+from tests.actors.journal.backends import PostgresBackend
+from tests.conftest import PostgresServer, execute
+
+
+@pytest.fixture(scope="module")
+def journal_url(postgres_server: PostgresServer) -> Iterator[str]:
+    """The address of the module's database."""
+    name = f"stanchion_journal_{os.getpid()}"
+    drop = f"DROP DATABASE IF EXISTS {name} WITH (FORCE)"
+    execute(postgres_server.admin_url, drop, f"CREATE DATABASE {name} TEMPLATE {postgres_server.template}")
+    yield postgres_server.database(name)
+    execute(postgres_server.admin_url, drop)
+
+
+@pytest.fixture
+async def postgres(journal_url: str) -> AsyncIterator[PostgresBackend]:
+    """The module's database, empty."""
+    async with PostgresBackend.on(journal_url) as backend:
+        yield backend
+        await backend.empty()

@@ -1,0 +1,93 @@
+"""Batches as a host makes them: commands on cards and programmes, the state they leave in memory, the rows
+they write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from actors.cards import rows as card_rows
+from actors.journal.contract import Activated, ProgrammeRecord, Rows
+from actors.programmes import rows as programme_rows
+from engine import govern
+from engine.account import Account
+from engine.card import Card
+from engine.commands import ChangeProgramme, Command, CreateCard, CreateProgramme, target_of
+from engine.execute import Executed, card_of, execute, issue
+from engine.ids import shard_of
+from engine.programme import ProgrammeConfig
+from engine.replies import Reply
+from tests.engine.build import NOW_MS, programme
+
+
+class Owner:
+    """The memory of a host: everything is always there. ``epochs`` is what its commits claim to hold."""
+
+    def __init__(self, epochs: Mapping[int, int], config: ProgrammeConfig | None = None) -> None:
+        self.epochs = epochs
+        self.config = config or programme()
+        self.cards: dict[str, Card] = {}
+        self.accounts: dict[str, Account] = {}
+        self.programmes: dict[str, ProgrammeRecord] = {}
+        self.replies: dict[bytes, Reply] = {}
+
+    def activate(self, loaded: Activated) -> None:
+        """Begin with what was read."""
+        self.cards, self.accounts = loaded.cards, loaded.accounts
+
+    def decide(self, *commands: Command, now_ms: int = NOW_MS) -> Rows:
+        """One batch: every command decided, all rows collected."""
+        rows = Rows()
+        for command in commands:
+            self.add(rows, command, now_ms)
+        return rows
+
+    def add(self, rows: Rows, command: Command, now_ms: int) -> None:
+        """Decide one command more into a batch."""
+        if isinstance(command, CreateProgramme | ChangeProgramme):
+            self._govern(rows, command, now_ms)
+            return
+        if isinstance(command, CreateCard):
+            card, executed = self._issue(command, now_ms)
+        else:
+            card = self.cards[command.card_id]
+            executed = execute(command, card, self._account(card), self.config, now_ms)
+        self.replies[command.command_key] = executed.reply
+        if executed.journaled:
+            epoch = self._fence(rows, card.id)
+            account = self._account(card)
+            card_rows.write_command(rows, command, card, account, executed, epoch, now_ms)
+
+    def _issue(self, command: CreateCard, now_ms: int) -> tuple[Card, Executed]:
+        card = card_of(command, now_ms)
+        if command.opens_account and command.account_id:
+            self.accounts[command.account_id] = Account(
+                id=command.account_id,
+                tenant_id=command.tenant_id,
+                live=command.live,
+                programme_id=command.programme_id,
+                currency=command.currency,
+            )
+        self.cards[card.id] = card
+        return card, issue(command, card, self._account(card))
+
+    def _govern(self, rows: Rows, command: CreateProgramme | ChangeProgramme, now_ms: int) -> None:
+        record = self.programmes.get(target_of(command))
+        if isinstance(command, CreateProgramme):
+            governed = govern.create(command, now_ms)
+        else:
+            assert record is not None
+            governed = govern.change(command, record.config, now_ms)
+        self.replies[command.command_key] = governed.reply
+        if governed.config is not None:
+            after = ProgrammeRecord(governed.config, record.seq + 1 if record else 1)
+            self.programmes[after.config.id] = after
+            epoch = self._fence(rows, after.config.id)
+            programme_rows.write_command(rows, command, after, governed, epoch, now_ms)
+
+    def _account(self, card: Card) -> Account | None:
+        return self.accounts[card.account_id] if card.account_id else None
+
+    def _fence(self, rows: Rows, id_: str) -> int:
+        shard = shard_of(id_)
+        epoch = rows.shards[shard] = self.epochs[shard]
+        return epoch

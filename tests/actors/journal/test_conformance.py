@@ -1,0 +1,100 @@
+"""Both journals keep one contract: the suite of ``conformance`` over each, and one history through both."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from actors.journal.memory_store import MemoryStore, Table
+from engine.commands import Command
+from tests.actors.journal.backends import TABLES, Backend, MemoryBackend, PostgresBackend
+from tests.actors.journal.conformance import EVERY_CONTROL, Conformance
+from tests.actors.journal.owner import Owner
+from tests.engine.build import (
+    NOW_MS,
+    authorize,
+    change_card,
+    change_programme,
+    create_card,
+    create_programme,
+    load,
+)
+
+HOUR_MS = 3_600_000
+
+
+class TestMemory(Conformance):
+    @pytest.fixture
+    def backend(self) -> MemoryBackend:
+        return MemoryBackend()
+
+
+class TestPostgres(Conformance):
+    @pytest.fixture
+    def backend(self, postgres: PostgresBackend) -> PostgresBackend:
+        return postgres
+
+    async def test_the_twin_has_the_columns_of_the_tables(self, backend: PostgresBackend) -> None:
+        store = MemoryStore()
+        for name in TABLES:
+            table: Table = getattr(store, name)
+            columns = await backend.session.fetch(
+                "SELECT attname AS name FROM pg_attribute"
+                " WHERE attrelid = $1::regclass AND attnum > 0 AND NOT attisdropped ORDER BY attnum",
+                name,
+            )
+            assert table.columns == tuple(column["name"] for column in columns), name
+
+    async def test_one_history_leaves_the_same_rows_in_both(self, backend: PostgresBackend) -> None:
+        twin = MemoryBackend()
+        for each in (backend, twin):
+            await tell(each)
+        for name in TABLES:
+            rows = await twin.table(name)
+            assert rows, f"the history writes nothing into {name}"
+            assert await backend.table(name) == rows, name
+
+
+async def tell(backend: Backend) -> None:
+    """Commit a few hundred commands in batches of every size."""
+    dice = random.Random(1)
+    journal = await backend.open("a")
+    owner = Owner(await journal.take(range(256)))
+    first = owner.decide(create_programme())
+    first.idempotency.append((b"k" * 32, b"f" * 32, 201, b"body", NOW_MS))
+    await journal.commit(first)
+    history = list(commands(dice))
+    now_ms = NOW_MS
+    while history:
+        batch = [history.pop(0) for _ in range(min(len(history), dice.randint(1, 20)))]
+        now_ms += dice.choice((1, HOUR_MS, 30 * HOUR_MS))
+        await journal.commit(owner.decide(*batch, now_ms=now_ms))
+
+
+def commands(dice: random.Random) -> list[Command]:
+    """Four cards, two of them on one account, and everything that can happen to them."""
+    issued = [
+        create_card(1),
+        create_card(2, account_id=create_card(1).account_id, opens_account=False, controls=EVERY_CONTROL),
+        create_card(3, 5),
+        create_card(4, account_id=None, opens_account=False),
+    ]
+    history: list[Command] = [*issued]
+    for number in range(1, 300):
+        card_id = dice.choice(issued).id
+        history.append(
+            dice.choice(
+                (
+                    authorize(number, card_id=card_id, amount_minor=dice.randrange(3_000)),
+                    authorize(number, card_id=card_id, kind="refund", amount_minor=dice.randint(1, 500)),
+                    authorize(number, card_id=card_id, cvv2=dice.choice(("match", "mismatch"))),
+                    authorize(number, card_id=card_id, partial_allowed=True, amount_minor=9_000),
+                    load(number, card_id=card_id),
+                    change_card(number, card_id=card_id, state=dice.choice(("active", "suspended"))),
+                    change_card(number, card_id=card_id, controls=EVERY_CONTROL[: dice.randrange(9)]),
+                    change_programme(number, programme_id=create_programme().id, name=f"N{number % 7}"),
+                )
+            )
+        )
+    return history

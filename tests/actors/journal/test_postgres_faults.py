@@ -1,0 +1,256 @@
+"""What only a real server and a real network can do to a journal: cut it, freeze it, answer into the void."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import traceback
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+import pytest
+
+from actors.journal.contract import Journal, JournalError, RejectedError, Rows, UnknownOutcomeError
+from actors.journal.postgres import POOLED, PostgresJournal
+from engine.ids import shard_of
+from tests.actors.journal.backends import PostgresBackend, until
+from tests.actors.journal.conformance import FIRST, spend, with_card
+from tests.actors.journal.owner import Owner
+from tests.actors.journal.proxy import Proxy
+from tests.engine.build import SHARD, change_card, key
+
+T = TypeVar("T")
+
+SOON = 0.1
+"""The timeout, in seconds, of journals that are to meet a server that does not answer. Nothing else is asked
+of them, because a healthy server may need longer than that on a busy machine."""
+HOST_SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'stanchion-host'"
+COMMITTER = (
+    "SELECT pid FROM pg_stat_activity"
+    " WHERE application_name = 'stanchion-host' AND query LIKE '%commit_batch%'"
+    " AND datname = current_database()"
+)
+
+
+async def retried(attempt: Callable[[], Awaitable[T]]) -> T:
+    """As a host does: the same question until the journal is reached."""
+    while True:
+        try:
+            return await attempt()
+        except UnknownOutcomeError:
+            await asyncio.sleep(0.01)
+
+
+async def test_a_session_that_is_cut_in_mid_commit(postgres: PostgresBackend) -> None:
+    journal = await postgres.open("a")
+    owner = await with_card(journal)
+    async with postgres.commits_held(FIRST.id):
+        commit = asyncio.create_task(journal.commit(owner.decide(spend(1))))
+        await postgres.waiting("commit", "a")
+        await postgres.session.execute(f"SELECT pg_terminate_backend(pid) FROM ({COMMITTER}) AS committer")
+        with pytest.raises(UnknownOutcomeError):
+            await commit
+    owner.epochs = await journal.renew(range(256))
+    assert await journal.find([spend(1).command_key]) == {}
+    owner.activate(await journal.load_cards([FIRST.id]))
+    await journal.commit(owner.decide(spend(1)))
+    assert set(await journal.find([spend(1).command_key])) == {spend(1).command_key}
+
+
+async def test_an_answer_that_is_lost_after_the_commit(postgres: PostgresBackend) -> None:
+    async with Proxy(postgres.url) as network:
+        journal = await postgres.open("a")
+        hasty = await postgres.open("a", url=network.address, timeout_seconds=0.5)
+        owner = await with_card(journal)
+        await hasty.commit(Rows())
+        network.swallowing = True
+        with pytest.raises(UnknownOutcomeError):
+            await hasty.commit(owner.decide(spend(1)))
+        with pytest.raises(UnknownOutcomeError):
+            await hasty.renew(range(256))
+        network.swallowing = False
+        await retried(lambda: hasty.renew(range(256)))
+        assert set(await journal.find([spend(1).command_key])) == {spend(1).command_key}
+        assert (await journal.load_cards([FIRST.id])).cards == owner.cards
+
+
+async def test_a_connection_that_is_cut_between_commits(postgres: PostgresBackend) -> None:
+    async with Proxy(postgres.url) as network:
+        journal = await postgres.open("a", url=network.address)
+        owner = await with_card(journal)
+        await journal.load_cards([FIRST.id])
+        network.cut()
+        await retried(lambda: journal.renew(range(256)))
+        assert set((await retried(lambda: journal.load_cards([FIRST.id]))).cards) == {FIRST.id}
+        owner.epochs = await journal.renew(range(256))
+        await retried(lambda: journal.commit(owner.decide()))
+
+
+async def test_a_commit_that_wakes_up_after_the_renewal_fails(postgres: PostgresBackend) -> None:
+    """The server's process was frozen before it had seen the commit: new epochs make it harmless."""
+    journal = await postgres.open("a")
+    owner = await with_card(journal)
+    hasty = await postgres.open("a", timeout_seconds=0.5)
+    await journal.close()
+    await hasty.commit(Rows())
+    pid = await postgres.session.fetchval(COMMITTER)
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        with pytest.raises(UnknownOutcomeError):
+            await hasty.commit(owner.decide(spend(1)))
+        epochs = await journal.renew(range(256))
+        assert await journal.find([spend(1).command_key]) == {}
+    finally:
+        os.kill(pid, signal.SIGCONT)
+    await until(lambda: _gone(postgres, pid))
+    assert await journal.find([spend(1).command_key]) == {}
+    assert await postgres.table("transactions") == []
+    owner.epochs = epochs
+    owner.activate(await journal.load_cards([FIRST.id]))
+    await journal.commit(owner.decide(spend(1)))
+
+
+async def test_a_renewal_waits_for_a_commit_nobody_waits_for_any_more(postgres: PostgresBackend) -> None:
+    """The server was in the middle of the commit when the host gave up: the renewal sees how it ends."""
+    journal = await postgres.open("a")
+    owner = await with_card(journal)
+    async with postgres.commits_held(FIRST.id):
+        hasty = await postgres.open("a", timeout_seconds=0.5)
+        with pytest.raises(UnknownOutcomeError):
+            await hasty.commit(owner.decide(spend(1)))
+        with pytest.raises(UnknownOutcomeError):
+            await hasty.renew(range(256))
+        renewal = asyncio.create_task(retried(lambda: journal.renew(range(256))))
+        await postgres.waiting("renew", "a")
+    await renewal
+    assert set(await journal.find([spend(1).command_key])) == {spend(1).command_key}
+
+
+async def _gone(postgres: PostgresBackend, pid: int) -> bool:
+    found = await postgres.session.fetchval("SELECT count(*) FROM pg_stat_activity WHERE pid = $1", pid)
+    return not found
+
+
+async def test_a_frozen_server_costs_no_more_than_the_timeout(postgres: PostgresBackend) -> None:
+    async with Proxy(postgres.url) as network:
+        journal = PostgresJournal(network.address, "a", SOON)
+        tasks = asyncio.all_tasks()
+        network.swallowing = True
+        for call in every_call(journal):
+            with pytest.raises(UnknownOutcomeError):
+                await asyncio.wait_for(call(), 20 * SOON)
+        await journal.close()
+        assert {task for task in asyncio.all_tasks() - tasks if "Proxy" not in repr(task)} == set()
+        await until(lambda: _drained(network))
+
+
+async def _drained(network: Proxy) -> bool:
+    return network.connections == 0
+
+
+async def test_a_server_that_is_not_there(postgres: PostgresBackend) -> None:
+    async with Proxy(postgres.url) as network:
+        address = network.address
+    journal = PostgresJournal(address, "a")
+    for call in every_call(journal):
+        with pytest.raises(UnknownOutcomeError):
+            await call()
+
+
+def every_call(journal: Journal) -> list[Callable[[], Awaitable[Any]]]:
+    """Each method of the contract that asks the server something."""
+    return [
+        lambda: journal.register("a"),
+        lambda: journal.take([1]),
+        lambda: journal.renew([1]),
+        lambda: journal.release([1]),
+        lambda: journal.commit(Rows()),
+        lambda: journal.load_cards([FIRST.id]),
+        lambda: journal.load_accounts([FIRST.account_id or ""]),
+        lambda: journal.load_programmes([FIRST.programme_id]),
+        lambda: journal.find([key(1)]),
+        lambda: journal.find_responses([key(1)]),
+    ]
+
+
+async def test_reset_cuts_a_read_under_way(postgres: PostgresBackend) -> None:
+    journal = await postgres.open("a")
+    await with_card(journal)
+    async with postgres.session.transaction():
+        await postgres.session.execute("LOCK TABLE cards IN ACCESS EXCLUSIVE MODE")
+        read = asyncio.create_task(journal.load_cards([FIRST.id]))
+        await until(lambda: postgres.blocked("card_usage"))
+        await journal.reset()
+        with pytest.raises(UnknownOutcomeError):
+            await read
+    assert set((await journal.load_cards([FIRST.id])).cards) == {FIRST.id}
+    await until(lambda: _sessions(postgres, 1))
+
+
+async def _sessions(postgres: PostgresBackend, most: int) -> bool:
+    """Whether hosts have at most so many sessions on this server."""
+    return int(await postgres.session.fetchval(HOST_SESSIONS)) <= most
+
+
+async def test_many_reads_share_a_few_connections(postgres: PostgresBackend) -> None:
+    journal = await postgres.open("a")
+    owner = await with_card(journal)
+    loaded = await asyncio.gather(*(journal.load_cards([FIRST.id]) for _ in range(50)))
+    assert all(each.cards == owner.cards for each in loaded)
+    assert await _sessions(postgres, POOLED + 1)
+
+
+async def test_a_broken_schema_is_no_fault_of_a_reader(postgres: PostgresBackend) -> None:
+    """Activation asks again until it gets an answer; a refusal would end it."""
+    journal = await postgres.open("a")
+    await postgres.session.execute("ALTER TABLE cards RENAME TO cards_away")
+    with pytest.raises(UnknownOutcomeError):
+        await journal.load_cards([FIRST.id])
+    await postgres.session.execute("ALTER TABLE cards_away RENAME TO cards")
+    assert (await journal.load_cards([FIRST.id])).cards == {}
+
+
+CANARY = "Canary Grocers"
+
+
+async def test_errors_never_hold_values(postgres: PostgresBackend) -> None:
+    journal = await postgres.open("a")
+    owner = await with_card(journal)
+    poisons = [
+        owner.decide(spend(1, merchant_name=CANARY), spend(1, merchant_name=CANARY)),
+        _with(owner, posted_minor=2**63 - 77_777),
+        _with(owner, held_minor=-77_777),
+        owner.decide(change_card(1, card_id=FIRST.id, state="lost", state_reason=CANARY + "\x00")),
+    ]
+    for rows in poisons:
+        assert_says_nothing(await failure_of(journal.commit(rows)))
+    owner.activate(await journal.load_cards([FIRST.id]))
+    async with postgres.commits_held(FIRST.id):
+        hasty = await postgres.open("a", timeout_seconds=0.5)
+        unknown = await failure_of(hasty.commit(owner.decide(spend(3, merchant_name=CANARY))))
+        assert isinstance(unknown, UnknownOutcomeError)
+        assert_says_nothing(unknown)
+    assert_says_nothing(await failure_of(journal.register(CANARY + "\x00")))
+
+
+def _with(owner: Owner, **balance: int) -> Rows:
+    account = owner.accounts[FIRST.account_id or ""]
+    for name, value in balance.items():
+        setattr(account, name, value)
+    rows = owner.decide(spend(9, kind="refund", amount_minor=77_777))
+    assert rows.shards.keys() == {shard_of(FIRST.id)} == {SHARD}
+    return rows
+
+
+async def failure_of(call: Awaitable[None]) -> JournalError:
+    with pytest.raises((RejectedError, UnknownOutcomeError)) as caught:
+        await call
+    return caught.value
+
+
+def assert_says_nothing(failure: BaseException) -> None:
+    told = repr(failure) + "".join(traceback.format_exception_only(failure))
+    for value in (CANARY, "77777", "77_777", FIRST.id, "Corner Shop", "9223372036854"):
+        assert value not in told
+    assert failure.__suppress_context__

@@ -1,0 +1,261 @@
+"""The router against hosts that answer, refuse, die, freeze and come back."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Awaitable, Callable
+
+import msgspec
+import pytest
+
+from actors.ids import new_id
+from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
+from actors.router import Router
+from actors.submission import Submission, decode_submissions, encode_replies
+from engine.commands import ReadBalance
+from engine.ids import shard_of
+from engine.limits import ROUTER_BACKLOG_MAX, ROUTER_BATCH_MAX, SHARD_COUNT
+from engine.replies import Done, NotExecuted, Reply
+
+Behaviour = Callable[[list[Submission]], Awaitable[list[Reply]]]
+
+
+class FakePeers:
+    """Hosts by incarnation, and a routing table that tests replace."""
+
+    def __init__(self) -> None:
+        self.hosts: dict[str, Behaviour] = {}
+        self.batches: list[tuple[str, int]] = []
+        self._table = RoutingTable(1, ("a",) * SHARD_COUNT)
+        self._changed = asyncio.Event()
+
+    def own(self, *owners: str | None) -> None:
+        """Give the shards to ``owners`` in turn."""
+        shared = tuple(owners[shard % len(owners)] for shard in range(SHARD_COUNT))
+        self._table = RoutingTable(self._table.version + 1, shared)
+        self._changed.set()
+        self._changed = asyncio.Event()
+
+    async def table(self, after: int) -> RoutingTable:
+        while self._table.version <= after:
+            await self._changed.wait()
+        return self._table
+
+    async def execute(self, incarnation: str, submissions: bytes) -> bytes:
+        batch = decode_submissions(submissions)
+        self.batches.append((incarnation, len(batch)))
+        if incarnation not in self.hosts:
+            raise PeerGoneError(incarnation)
+        return encode_replies(await self.hosts[incarnation](batch))
+
+    async def publish_programme(self, config: bytes) -> None:
+        raise AssertionError("routers do not publish")
+
+    async def call(self, role: str, method: str, payload: bytes) -> bytes:
+        raise AssertionError("routers call hosts only")
+
+
+def command(shard: int = 0) -> ReadBalance:
+    card_id = new_id(shard)
+    key = card_id.encode()[:16]
+    return ReadBalance(id=new_id(shard), command_key=key, card_id=card_id, tenant_id=new_id(), live=False)
+
+
+async def answering(batch: list[Submission]) -> list[Reply]:
+    return [Done(200, {"card_id": each.command.card_id}) for each in batch]  # type: ignore[union-attr]
+
+
+async def frozen(_batch: list[Submission]) -> list[Reply]:
+    await asyncio.Event().wait()
+    raise AssertionError
+
+
+@pytest.fixture
+def peers() -> FakePeers:
+    peers = FakePeers()
+    peers.hosts["a"] = answering
+    return peers
+
+
+@pytest.fixture
+async def router(peers: FakePeers) -> AsyncIterator[Router]:
+    router = Router(peers)
+    router.start()
+    yield router
+    await router.stop()
+    await router.stop()
+
+
+async def test_each_caller_gets_its_own_reply(router: Router) -> None:
+    commands = [command(shard) for shard in range(100)]
+    replies = await asyncio.gather(*(router.submit(each) for each in commands))
+    assert [reply.body["card_id"] for reply in replies] == [each.card_id for each in commands]  # type: ignore[union-attr]
+    assert router.open == 0
+
+
+async def test_commands_of_one_turn_travel_together(router: Router, peers: FakePeers) -> None:
+    await router.submit(command())
+    await asyncio.gather(*(router.submit(command()) for _ in range(50)))
+    assert peers.batches == [("a", 1), ("a", 50)]
+
+
+async def test_the_next_batch_collects_while_calls_are_under_way(router: Router, peers: FakePeers) -> None:
+    gate = asyncio.Event()
+
+    async def gated(batch: list[Submission]) -> list[Reply]:
+        await gate.wait()
+        return await answering(batch)
+
+    await router.submit(command())
+    peers.hosts["a"] = gated
+    waiting = []
+    for _ in range(5):
+        waiting.append(router.submit(command()))
+        for _ in range(5):
+            await asyncio.sleep(0)
+    gate.set()
+    await asyncio.gather(*waiting)
+    assert peers.batches == [("a", 1), ("a", 1), ("a", 1), ("a", 3)]
+
+
+async def test_a_batch_has_a_limit(router: Router, peers: FakePeers) -> None:
+    await asyncio.gather(*(router.submit(command()) for _ in range(ROUTER_BATCH_MAX + 10)))
+    assert max(size for _, size in peers.batches) == ROUTER_BATCH_MAX
+
+
+async def test_each_shard_has_its_host(router: Router, peers: FakePeers) -> None:
+    seen: dict[str, set[int]] = {"a": set(), "b": set()}
+
+    def of(name: str) -> Behaviour:
+        async def execute(batch: list[Submission]) -> list[Reply]:
+            seen[name] |= {shard_of(each.command.card_id) % 2 for each in batch}  # type: ignore[union-attr]
+            return await answering(batch)
+
+        return execute
+
+    peers.hosts = {"a": of("a"), "b": of("b")}
+    peers.own("a", "b")
+    await asyncio.sleep(0.01)
+    await asyncio.gather(*(router.submit(command(shard)) for shard in range(20)))
+    assert seen == {"a": {0}, "b": {1}}
+
+
+async def test_commands_of_a_dead_host_are_asked_of_the_next_owner_by_the_same_key(
+    router: Router, peers: FakePeers
+) -> None:
+    asked: list[bytes] = []
+
+    async def dying(batch: list[Submission]) -> list[Reply]:
+        asked.extend(each.command.command_key for each in batch)
+        raise PeerGoneError("a")
+
+    async def heir(batch: list[Submission]) -> list[Reply]:
+        asked.extend(each.command.command_key for each in batch)
+        return await answering(batch)
+
+    peers.hosts = {"a": dying, "b": heir}
+    sent = command()
+    waiting = router.submit(sent)
+    await asyncio.sleep(0.01)
+    peers.own("b")
+    assert isinstance(await waiting, Done)
+    assert asked[0] == asked[-1] == sent.command_key
+
+
+async def test_a_frozen_host_loses_its_commands_with_its_shards(router: Router, peers: FakePeers) -> None:
+    peers.hosts = {"a": frozen, "b": answering}
+    waiting = [router.submit(command()) for _ in range(3)]
+    await asyncio.sleep(0.01)
+    peers.own("b")
+    assert all(isinstance(reply, Done) for reply in await asyncio.gather(*waiting))
+
+
+async def test_what_a_thawed_host_says_afterwards_is_ignored(router: Router, peers: FakePeers) -> None:
+    thaw = asyncio.Event()
+
+    async def refusing_late(batch: list[Submission]) -> list[Reply]:
+        await thaw.wait()
+        return [NotExecuted("deadline")] * len(batch)
+
+    gate = asyncio.Event()
+
+    async def slow_heir(batch: list[Submission]) -> list[Reply]:
+        await gate.wait()
+        return await answering(batch)
+
+    peers.hosts = {"a": refusing_late, "b": slow_heir}
+    waiting = router.submit(command())
+    await asyncio.sleep(0.01)
+    peers.own("b")
+    await asyncio.sleep(0.01)
+    thaw.set()
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    gate.set()
+    assert isinstance(await waiting, Done)
+
+
+async def test_not_owner_waits_for_the_next_table(router: Router, peers: FakePeers) -> None:
+    async def stranger(batch: list[Submission]) -> list[Reply]:
+        return [NotExecuted("not_owner")] * len(batch)
+
+    peers.hosts = {"a": stranger, "b": answering}
+    waiting = router.submit(command())
+    await asyncio.sleep(0.01)
+    assert not waiting.done()
+    peers.own("b")
+    assert isinstance(await waiting, Done)
+
+
+@pytest.mark.parametrize(("owner", "reason"), [(None, "deadline"), ("a", "unavailable")])
+async def test_a_command_is_answered_when_its_time_is_over(
+    router: Router, peers: FakePeers, owner: str | None, reason: str
+) -> None:
+    """Never sent: certainly nothing happened. Sent: nobody knows."""
+    peers.hosts["a"] = frozen
+    peers.own(owner)
+    await asyncio.sleep(0.01)
+    assert await router.submit(command(), timeout_ms=50) == NotExecuted(reason)  # type: ignore[arg-type]
+    assert router.open == 0
+
+
+async def test_a_host_is_told_the_remaining_time_and_patience_is_the_callers(
+    router: Router, peers: FakePeers
+) -> None:
+    remaining: list[int] = []
+
+    async def slow(batch: list[Submission]) -> list[Reply]:
+        remaining.extend(each.remaining_ms for each in batch)
+        await asyncio.sleep(0.15)
+        return await answering(batch)
+
+    peers.hosts["a"] = slow
+    reply = await router.submit(command(), timeout_ms=50, patience_ms=5_000)
+    assert isinstance(reply, Done)
+    assert 0 < remaining[0] <= 50
+
+
+async def test_a_failing_host_leaves_the_outcome_unknown(router: Router, peers: FakePeers) -> None:
+    async def failing(_batch: list[Submission]) -> list[Reply]:
+        raise PeerFailedError("a: KeyError")
+
+    peers.hosts["a"] = failing
+    assert await router.submit(command()) == NotExecuted("unavailable")
+
+
+async def test_a_full_router_refuses(router: Router, peers: FakePeers) -> None:
+    peers.hosts["a"] = frozen
+    sent = msgspec.structs.replace(command())
+    for _ in range(ROUTER_BACKLOG_MAX):
+        router.submit(sent)
+    assert await router.submit(command()) == NotExecuted("overloaded")
+
+
+async def test_stopping_answers_everybody(peers: FakePeers) -> None:
+    router = Router(peers)
+    router.start()
+    peers.hosts["a"] = frozen
+    waiting = [router.submit(command()) for _ in range(3)]
+    await asyncio.sleep(0.01)
+    await router.stop()
+    assert await asyncio.gather(*waiting) == [NotExecuted("unavailable")] * 3

@@ -1,0 +1,99 @@
+"""Card products over the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api.driver import Caller
+
+
+async def test_a_new_product(acme: Caller) -> None:
+    programme = await acme.programme()
+    controls = [
+        {"kind": "per_txn_cap", "amount": "10"},
+        {"kind": "mcc_allow", "values": ["5411", "5412"]},
+        {"kind": "per_day_cap", "count": 3},
+    ]
+    product = await acme.product(programme, control_defaults=controls, kyc_flow="basic", network="mastercard")
+    assert product | {"id": "", "created_at": ""} == {
+        "id": "",
+        "programme_id": programme["id"],
+        "name": "Virtual",
+        "network": "mastercard",
+        "currency": "EUR",
+        "form_factor": "virtual",
+        "iin": "400000",
+        "control_defaults": [
+            {"kind": "mcc_allow", "values": ["5411", "5412"]},
+            {"kind": "per_txn_cap", "amount": "10.00"},
+            {"kind": "per_day_cap", "count": 3},
+        ],
+        "kyc_flow": "basic",
+        "status": "active",
+        "created_at": "",
+    }
+    assert await acme.get(f"/v1/card-products/{product['id']}") == product
+    told = (await acme.get("/v1/events?types=card_product.created"))["data"]
+    assert [event["data"] for event in told] == [product]
+
+
+async def test_retiring(acme: Caller) -> None:
+    product = await acme.product(await acme.programme())
+    path = f"/v1/card-products/{product['id']}"
+    retired = await acme.post(f"{path}/retire", status=200)
+    assert retired == product | {"status": "retired"}
+    assert await acme.post(f"{path}/retire", {}, status=200) == retired
+    assert await acme.get(path) == retired
+    assert len((await acme.get("/v1/events?types=card_product.retired"))["data"]) == 1
+    await acme.post(f"{path}/retire", {"status": "active"}, status=400)
+
+
+async def test_the_list_of_one_programme(acme: Caller) -> None:
+    first, second = await acme.programme(), await acme.programme()
+    product = await acme.product(first)
+    await acme.product(second)
+    assert (await acme.get(f"/v1/card-products?programme_id={first['id']}"))["data"] == [product]
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({"programme_id": "1"}, "/programme_id"),
+        ({"network": "amex"}, "/network"),
+        ({"form_factor": "metal"}, "/form_factor"),
+        ({"iin": "4000"}, "/iin"),
+        ({"iin": "400000000"}, "/iin"),
+        ({"iin": "40000x"}, "/iin"),
+        ({"iin": 400000}, "/iin"),
+        ({"kyc_flow": "none"}, "/kyc_flow"),
+        ({"control_defaults": None}, "/control_defaults"),
+        ({"control_defaults": [{"kind": "per_day_cap", "count": 1}] * 33}, "/control_defaults"),
+        ({"status": "active"}, "/status"),
+    ],
+)
+async def test_products_that_cannot_be(acme: Caller, fields: dict[str, Any], pointer: str) -> None:
+    body = {
+        "programme_id": "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e",
+        "name": "P",
+        "network": "visa",
+        "currency": "EUR",
+        "form_factor": "virtual",
+        "iin": "400000",
+    }
+    problem = await acme.post("/v1/card-products", body | fields, 400)
+    assert [error["pointer"] for error in problem["errors"]] == [pointer]
+
+
+async def test_the_currency_is_the_programmes(acme: Caller) -> None:
+    programme = await acme.programme()
+    body = {
+        "programme_id": programme["id"],
+        "name": "P",
+        "network": "visa",
+        "currency": "USD",
+        "form_factor": "virtual",
+        "iin": "400000",
+    }
+    assert (await acme.post("/v1/card-products", body, 400))["type"] == "/problems/currency-mismatch"

@@ -1,0 +1,131 @@
+"""Programmes over the API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.api.driver import Caller
+from tests.api.stack import Installation
+
+
+async def test_a_new_programme(acme: Caller) -> None:
+    programme = await acme.programme(timezone="Europe/Dublin", hold_expiry_days=3)
+    secret = programme.pop("decision_secret")
+    assert secret.startswith("decsec_")
+    assert len(secret) > 40
+    assert programme | {"id": "", "created_at": "", "updated_at": ""} == {
+        "id": "",
+        "name": "Everyday",
+        "currency": "EUR",
+        "version": 1,
+        "mode": "managed",
+        "decisioning": "platform",
+        "decision_url": None,
+        "decision_timeout_ms": 2000,
+        "timezone": "Europe/Dublin",
+        "hold_expiry_days": 3,
+        "kyc_policy": None,
+        "status": "active",
+        "created_at": "",
+        "updated_at": "",
+    }
+    assert await acme.get(f"/v1/programs/{programme['id']}") == programme
+    assert (await acme.get("/v1/programs"))["data"] == [programme]
+
+
+async def test_each_change_raises_the_version_by_one_and_is_told(acme: Caller) -> None:
+    path = f"/v1/programs/{(await acme.programme())['id']}"
+    assert (await acme.patch(path, {"name": "Renamed", "hold_expiry_days": 5}))["version"] == 2
+    assert (await acme.patch(path, {"name": "Renamed"}))["version"] == 2
+    assert (await acme.patch(path, {"status": "suspended"}))["version"] == 3
+    assert (await acme.patch(path, {"status": "active"}))["version"] == 4
+    assert (await acme.patch(path, {"status": "closed"}))["version"] == 5
+    assert (await acme.patch(path, {"name": "Late"}, 409))["type"] == "/problems/invalid-state-transition"
+    told = [
+        (event["type"], event["data"]["version"], event["data"]["changed"])
+        for event in reversed((await acme.get("/v1/events"))["data"])
+    ]
+    assert told[1:] == [
+        ("programme.updated", 2, ["hold_expiry_days", "name"]),
+        ("programme.suspended", 3, ["status"]),
+        ("programme.updated", 4, ["status"]),
+        ("programme.closed", 5, ["status"]),
+    ]
+    assert told[0][:2] == ("programme.created", 1)
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({"name": ""}, "/name"),
+        ({"name": "   "}, "/name"),
+        ({"name": "x" * 101}, "/name"),
+        ({"name": "a\tb"}, "/name"),
+        ({"currency": "CHF"}, "/currency"),
+        ({"mode": "manual"}, "/mode"),
+        ({"timezone": "Mars/Olympus"}, "/timezone"),
+        ({"timezone": "../../etc/passwd"}, "/timezone"),
+        ({"hold_expiry_days": 0}, "/hold_expiry_days"),
+        ({"hold_expiry_days": 32}, "/hold_expiry_days"),
+        ({"hold_expiry_days": "7"}, "/hold_expiry_days"),
+        ({"hold_expiry_days": True}, "/hold_expiry_days"),
+        ({"decision_timeout_ms": 199}, "/decision_timeout_ms"),
+        ({"decision_timeout_ms": 3001}, "/decision_timeout_ms"),
+        ({"decision_url": "http://example.com/"}, "/decision_url"),
+        ({"decision_url": "https://user:pass@example.com/"}, "/decision_url"),
+        ({"decision_url": "https:///path"}, "/decision_url"),
+        ({"decision_url": "https://example.com:99999/"}, "/decision_url"),
+        ({"decision_url": "https://[::1/"}, "/decision_url"),
+        ({"version": 7}, "/version"),
+        ({"status": "closed"}, "/status"),
+        ({"tenant_id": "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e"}, "/tenant_id"),
+    ],
+)
+async def test_programmes_that_cannot_be(acme: Caller, fields: dict[str, Any], pointer: str) -> None:
+    problem = await acme.post("/v1/programs", {"name": "A", "currency": "EUR"} | fields, 400)
+    assert [error["pointer"] for error in problem["errors"]] == [pointer]
+
+
+@pytest.mark.parametrize(
+    "change", [{}, {"currency": "USD"}, {"mode": "gateway"}, {"id": "x"}, {"status": None}]
+)
+async def test_changes_that_cannot_be(acme: Caller, change: dict[str, Any]) -> None:
+    programme = await acme.programme()
+    assert (await acme.patch(f"/v1/programs/{programme['id']}", change, 400))[
+        "type"
+    ] == "/problems/validation-failed"
+
+
+async def test_modes_that_are_not_offered(running: Installation, acme: Caller) -> None:
+    body = {"name": "A", "currency": "EUR"}
+    refused = await acme.post("/v1/programs", body | {"mode": "gateway"}, 409)
+    assert refused["type"] == "/problems/gateway-not-enabled"
+    delegated = {"decisioning": "delegated", "decision_url": "https://example.com/decide"}
+    refused = await acme.post("/v1/programs", body | delegated, 409)
+    assert refused["type"] == "/problems/delegated-not-available"
+    programme = await acme.programme()
+    refused = await acme.patch(f"/v1/programs/{programme['id']}", delegated, 409)
+    assert refused["type"] == "/problems/delegated-not-available"
+    async with running.variant(enable_gateway=True) as http:
+        acme.http = http
+        assert (await acme.post("/v1/programs", body | {"mode": "gateway"}))["mode"] == "gateway"
+
+
+async def test_the_decision_secret_is_sealed(running: Installation, acme: Caller) -> None:
+    programme = await acme.programme()
+    find = "SELECT decision_secret_sealed FROM programmes WHERE id = $1"
+    sealed = await running.services.pool.fetchval(find, programme["id"])
+    opened = running.services.vault.open("decision-secret", sealed, programme["id"].encode())
+    assert opened.decode() == programme["decision_secret"]
+
+
+async def test_a_closed_programme_takes_nothing_new(acme: Caller) -> None:
+    programme = await acme.programme()
+    product, holder = await acme.product(programme), await acme.cardholder(programme)
+    await acme.patch(f"/v1/programs/{programme['id']}", {"status": "closed"})
+    person = {"programme_id": programme["id"], "given_name": "A", "family_name": "B", "email": "a@b.example"}
+    card = {"card_product_id": product["id"], "cardholder_id": holder["id"]}
+    for path, body in (("/v1/cardholders", person), ("/v1/cards", card)):
+        assert (await acme.post(path, body, 409))["type"] == "/problems/programme-closed"

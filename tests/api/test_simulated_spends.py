@@ -1,0 +1,169 @@
+"""Simulated spends over the API: what is accepted, what becomes of it, and what its record says."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.api.driver import Caller
+
+CARD_ID = "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e"
+MONEY = {"amount": "1.00", "currency": "EUR"}
+
+
+def spend_of(card_id_: str, **fields: Any) -> dict[str, Any]:
+    return {
+        "card_id": card_id_,
+        "amount": MONEY,
+        "mcc": "5411",
+        "merchant_name": "Corner Shop",
+        "channel": "pos",
+    } | fields
+
+
+async def test_the_acceptance_and_the_record(acme: Caller) -> None:
+    card = await acme.funded_card()
+    accepted = await acme.post("/v1/simulated-spends", spend_of(card["id"], entry_mode="chip"), 202, key=None)
+    assert set(accepted) == {"simulation_id", "accepted_at", "stan", "rrn", "network_txn_id"}
+    record = await acme.simulation(accepted["simulation_id"])
+    moments = [record.pop(name) for name in ("accepted_at", "sent_at", "decided_at")]
+    assert moments == sorted(moments)
+    assert record == {
+        "simulation_id": accepted["simulation_id"],
+        "parent_simulation_id": None,
+        "operation": "spend",
+        "kind": "purchase",
+        "state": "decided",
+        "card_id": card["id"],
+        "amount": MONEY,
+        "approved_amount": MONEY,
+        "mcc": "5411",
+        "merchant_name": "Corner Shop",
+        "merchant_country": "IE",
+        "channel": "pos",
+        "entry_mode": "chip",
+        "scenario": None,
+        "mit": False,
+        "stan": accepted["stan"],
+        "rrn": accepted["rrn"],
+        "network_txn_id": accepted["network_txn_id"],
+        "failed_at": None,
+        "decision": "approved",
+        "decline_reason": None,
+        "response_code": "00",
+        "approval_code": record["approval_code"],
+        "authorization_id": record["authorization_id"],
+        "transaction_id": record["authorization_id"],
+        "hold_id": record["hold_id"],
+        "failure": None,
+    }
+    assert record["approval_code"]
+    assert record["hold_id"]
+
+
+async def test_each_call_is_a_transaction_of_its_own(acme: Caller) -> None:
+    card = await acme.funded_card()
+    body = spend_of(card["id"])
+    accepted = await asyncio.gather(
+        *(acme.post("/v1/simulated-spends", body, 202, key="the same") for _ in range(8))
+    )
+    assert len({answer["stan"] for answer in accepted}) == 8
+    records = [await acme.simulation(answer["simulation_id"]) for answer in accepted]
+    assert {record["decision"] for record in records} == {"approved"}
+    assert (await acme.get(f"/v1/cards/{card['id']}/balance"))["held"] == "8.00"
+
+
+@pytest.mark.parametrize("state", ["unactivated", "suspended", "terminated", "lost", "stolen"])
+async def test_the_card_must_be_active(acme: Caller, state: str) -> None:
+    card = await acme.funded_card(activate=state != "unactivated")
+    if state != "unactivated":
+        await acme.patch(f"/v1/cards/{card['id']}", {"state": state})
+    refused = await acme.post("/v1/simulated-spends", spend_of(card["id"]), 409, key=None)
+    assert refused["type"] == "/problems/card-not-active"
+
+
+async def test_another_currency_is_declined_on_the_wire(acme: Caller) -> None:
+    card = await acme.funded_card()
+    record = await acme.spend(card, "1.00", "USD")
+    assert (record["decision"], record["response_code"]) == ("declined", "12")
+    assert record["decline_reason"] == "currency_not_supported"
+    assert record["merchant_country"] == "US"
+
+
+async def test_nothing_to_pay_is_an_account_verification(acme: Caller) -> None:
+    card = await acme.funded_card("0.01")
+    record = await acme.spend(card, "0")
+    assert (record["decision"], record["response_code"], record["hold_id"]) == ("approved", "85", None)
+    assert (await acme.get(f"/v1/transactions/{record['transaction_id']}"))["kind"] == "verification"
+
+
+async def test_a_refund_posts_at_once(acme: Caller) -> None:
+    card = await acme.funded_card("1.00")
+    record = await acme.spend(card, "5.00", kind="refund")
+    assert (record["decision"], record["kind"], record["hold_id"]) == ("approved", "refund", None)
+    assert (await acme.get(f"/v1/cards/{card['id']}/balance"))["posted"] == "6.00"
+
+
+async def test_a_partial_approval(acme: Caller) -> None:
+    card = await acme.funded_card("10.00")
+    record = await acme.spend(card, "25.00", scenario="partial_approval")
+    assert (record["response_code"], record["approved_amount"]["amount"]) == ("10", "10.00")
+    card = await acme.funded_card("10.00")
+    cap = {"amount": "4.00", "currency": "EUR"}
+    record = await acme.spend(card, "25.00", scenario="partial_approval", approved_amount=cap)
+    assert (record["response_code"], record["approved_amount"]["amount"]) == ("10", "4.00")
+    assert (await acme.get(f"/v1/cards/{card['id']}/balance"))["held"] == "4.00"
+
+
+async def test_an_amount_that_the_wire_cannot_carry(acme: Caller) -> None:
+    card = await acme.funded_card()
+    amount = {"amount": "9999999999999999.99", "currency": "EUR"}
+    accepted = await acme.post("/v1/simulated-spends", spend_of(card["id"], amount=amount), 202, key=None)
+    assert (accepted["stan"], accepted["rrn"]) == (None, None)
+    record = await acme.simulation(accepted["simulation_id"])
+    assert (record["state"], record["failure"]["stage"]) == ("failed", "pre_build")
+
+
+async def test_a_wrong_cvv2_and_the_country_of_the_merchant(acme: Caller) -> None:
+    card = await acme.funded_card(controls=[{"kind": "country_deny", "values": ["FR"]}])
+    assert (await acme.spend(card, "1.00", merchant_country="FR"))["decline_reason"] == "country_not_allowed"
+    wrong = [await acme.spend(card, "1.00", scenario="cvv2_presented", cvv2=cvv2) for cvv2 in ("000", "999")]
+    assert "cvv2_mismatch" in {record["decline_reason"] for record in wrong}
+    assert all("cvv2" not in record for record in wrong)
+
+
+@pytest.mark.parametrize(
+    ("fields", "pointer"),
+    [
+        ({"card_id": "4000001234567899"}, "/card_id"),
+        ({"mcc": "541"}, "/mcc"),
+        ({"mcc": 5411}, "/mcc"),
+        ({"merchant_name": " "}, "/merchant_name"),
+        ({"channel": "phone"}, "/channel"),
+        ({"entry_mode": "swipe"}, "/entry_mode"),
+        ({"scenario": "explode"}, "/scenario"),
+        ({"mit": "true"}, "/mit"),
+        ({"kind": "sale"}, "/kind"),
+        ({"merchant_country": "ie"}, "/merchant_country"),
+        ({"merchant_country": "ZZ"}, "/merchant_country"),
+        ({"approved_amount": MONEY}, "/approved_amount"),
+        (
+            {"scenario": "partial_approval", "approved_amount": MONEY | {"currency": "USD"}},
+            "/approved_amount/currency",
+        ),
+        ({"scenario": "partial_approval", "approved_amount": "1.00"}, "/approved_amount"),
+        ({"scenario": "partial_approval", "kind": "refund"}, "/scenario"),
+        ({"cvv2": "123"}, "/cvv2"),
+        ({"scenario": "cvv2_presented"}, "/cvv2"),
+        ({"scenario": "cvv2_presented", "cvv2": "12"}, "/cvv2"),
+        ({"scenario": "cavv_presented", "threeds_ref": CARD_ID}, "/auth_value"),
+        ({"scenario": "cavv_presented", "auth_value": "abc", "threeds_ref": "x"}, "/threeds_ref"),
+        ({"auth_value": "abc"}, "/auth_value"),
+        ({"simulation_id": CARD_ID}, "/simulation_id"),
+    ],
+)
+async def test_spends_that_cannot_be(acme: Caller, fields: dict[str, Any], pointer: str) -> None:
+    problem = await acme.post("/v1/simulated-spends", spend_of(CARD_ID, **fields), 400, key=None)
+    assert [error["pointer"] for error in problem["errors"]] == [pointer]

@@ -1,0 +1,213 @@
+"""State and commands to test with: valid as they come, each part replaceable by name.
+
+Ids are numbered: ``an_id(7)`` is always the same id, and ``derive`` never leads from one to another.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from engine.account import Account
+from engine.card import Card
+from engine.commands import (
+    Authorize,
+    ChangeCard,
+    ChangeProgramme,
+    CreateCard,
+    CreateProgramme,
+    Load,
+    ReadBalance,
+    WireIdentity,
+)
+from engine.decide import Inputs
+from engine.execute import observe
+from engine.ids import Derived, derive
+from engine.programme import ProgrammeConfig
+
+NOW_MS = 1_795_255_200_000
+"""2026-11-21 10:00:00 UTC, a Saturday."""
+SHARD = 0xA7
+
+
+def an_id(number: int, shard: int = SHARD) -> str:
+    """The id with ``number`` on ``shard``."""
+    return f"{number:08x}-0000-7000-8000-0000000000{shard:02x}"
+
+
+def key(number: int) -> bytes:
+    """Sixteen bytes, as a command key or a fingerprint."""
+    return number.to_bytes(16, "big")
+
+
+TENANT = an_id(0xA1)
+PROGRAMME = an_id(0xB1)
+CARD = an_id(0xC1)
+ACCOUNT = derive(CARD, Derived.ACCOUNT)
+PRODUCT = an_id(0xD1)
+CARDHOLDER = an_id(0xE1)
+
+
+def programme(**parts: Any) -> ProgrammeConfig:
+    """An active, managed programme in euro."""
+    config = ProgrammeConfig(
+        id=PROGRAMME, tenant_id=TENANT, live=False, name="Travel", currency="EUR", created_ms=NOW_MS
+    )
+    return msgspec.structs.replace(config, **parts)
+
+
+def card(**parts: Any) -> Card:
+    """An active Visa card in euro without controls."""
+    made = Card(
+        id=CARD,
+        tenant_id=TENANT,
+        live=False,
+        programme_id=PROGRAMME,
+        card_product_id=PRODUCT,
+        cardholder_id=CARDHOLDER,
+        account_id=ACCOUNT,
+        network="visa",
+        currency="EUR",
+        iin="411111",
+        last4="1111",
+        pan_ref="pan_1",
+        exp_month=11,
+        exp_year=2029,
+        cvk_generation="1",
+        state="active",
+        controls=(),
+        created_ms=NOW_MS,
+    )
+    return msgspec.structs.replace(made, **parts)
+
+
+def account(**parts: Any) -> Account:
+    """A card's account with 100.00 posted and nothing held."""
+    made = Account(
+        id=ACCOUNT,
+        tenant_id=TENANT,
+        live=False,
+        programme_id=PROGRAMME,
+        currency="EUR",
+        posted_minor=10_000,
+        version=1,
+    )
+    return msgspec.structs.replace(made, **parts)
+
+
+def wire(number: int, **parts: Any) -> WireIdentity:
+    """A message's identity with STAN ``number``."""
+    made = WireIdentity("00000000001", f"{number % 1_000_000:06d}", "1121100000", f"632510{number:06d}"[-12:])
+    return msgspec.structs.replace(made, **parts)
+
+
+def authorize(number: int = 1, **parts: Any) -> Authorize:
+    """A purchase of 10.00 in an Irish shop; ``number`` makes its id, key and wire identity."""
+    made = Authorize(
+        id=an_id(0x10_0000 + number),
+        command_key=key(number),
+        card_id=CARD,
+        fingerprint=key(number),
+        wire=wire(number),
+        amount_minor=1_000,
+        currency="EUR",
+        mcc="5411",
+        merchant_name="Corner Shop",
+        merchant_country="IE",
+        channel="pos",
+        entry_mode="chip",
+    )
+    return msgspec.structs.replace(made, **parts)
+
+
+def create_card(number: int = 1, shard: int = SHARD, **parts: Any) -> CreateCard:
+    """An active card with an account of its own."""
+    card_id = parts.pop("id", an_id(0x20_0000 + number, shard))
+    made = CreateCard(
+        id=card_id,
+        command_key=key(0x20_0000 + number),
+        tenant_id=TENANT,
+        live=False,
+        programme_id=PROGRAMME,
+        card_product_id=PRODUCT,
+        cardholder_id=CARDHOLDER,
+        account_id=derive(card_id, Derived.ACCOUNT),
+        opens_account=True,
+        network="visa",
+        currency="EUR",
+        iin="411111",
+        last4="1111",
+        pan_ref=f"pan_{number}",
+        exp_month=11,
+        exp_year=2029,
+        cvk_generation="1",
+        state="active",
+    )
+    return msgspec.structs.replace(made, **parts)
+
+
+def change_card(number: int = 1, **parts: Any) -> ChangeCard:
+    """A change of nothing; name what is to change."""
+    made = ChangeCard(
+        id=an_id(0x30_0000 + number),
+        command_key=key(0x30_0000 + number),
+        card_id=CARD,
+        tenant_id=TENANT,
+        live=False,
+    )
+    return msgspec.structs.replace(made, **parts)
+
+
+def load(number: int = 1, **parts: Any) -> Load:
+    """A load of 50.00."""
+    made = Load(
+        id=an_id(0x40_0000 + number),
+        command_key=key(0x40_0000 + number),
+        card_id=CARD,
+        tenant_id=TENANT,
+        live=False,
+        amount_minor=5_000,
+        currency="EUR",
+    )
+    return msgspec.structs.replace(made, **parts)
+
+
+def read_balance(number: int = 1, **parts: Any) -> ReadBalance:
+    """A question for the balance."""
+    made = ReadBalance(
+        id=an_id(0x50_0000 + number),
+        command_key=key(0x50_0000 + number),
+        card_id=CARD,
+        tenant_id=TENANT,
+        live=False,
+    )
+    return msgspec.structs.replace(made, **parts)
+
+
+def create_programme(number: int = 1, **parts: Any) -> CreateProgramme:
+    """The creation of a programme; ``parts`` are members of its configuration."""
+    id_ = parts.pop("id", an_id(0x60_0000 + number))
+    return CreateProgramme(
+        id=id_,
+        command_key=key(0x60_0000 + number),
+        config=programme(id=id_, created_ms=0, **parts),
+        decision_secret_sealed=b"sealed",
+    )
+
+
+def change_programme(number: int = 1, **changes: Any) -> ChangeProgramme:
+    """A change of a programme; ``changes`` are the new values."""
+    return ChangeProgramme(
+        id=an_id(0x70_0000 + number),
+        command_key=key(0x70_0000 + number),
+        programme_id=changes.pop("programme_id", PROGRAMME),
+        tenant_id=changes.pop("tenant_id", TENANT),
+        live=changes.pop("live", False),
+        changes=changes,
+    )
+
+
+def inputs(**parts: Any) -> Inputs:
+    """What a decision on ``card()`` and ``account()`` at ``NOW_MS`` sees."""
+    return msgspec.structs.replace(observe(card(), account(), programme(), NOW_MS, ()), **parts)

@@ -1,0 +1,166 @@
+"""The whole installation as its operator has it: its processes, its database, its keys."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import time
+import urllib.request
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import httpx2
+
+from actors.network.custody import CardCustody
+from actors.settings import Settings
+from actors.vault import Vault
+from ops.audit import audit
+from ops.clients import ClientCredentials
+from ops.installation import database
+from ops.running import RunningInstallation
+from tests.api.driver import Caller
+from tests.ops.waiting import gone
+
+SECONDS_MAX = 30.0
+_PROCESS = re.compile(r'^stanchion_process_id\{process="([^"]+)"\} (\S+)$', re.MULTILINE)
+
+
+async def until(condition: Callable[[], bool], what: str) -> None:
+    """Return as soon as ``condition`` holds; fail the test when it does not in time."""
+    deadline = time.monotonic() + SECONDS_MAX
+    while not condition():
+        assert time.monotonic() < deadline, f"never: {what}"
+        await asyncio.sleep(0.05)
+
+
+@dataclass
+class Stack:
+    """One installation for all tests of the package. It may be stopped and started again."""
+
+    installation: RunningInstallation
+    record: dict[str, Any] = field(default_factory=dict)
+    tokens: dict[str, str] = field(default_factory=dict)
+
+    def start(self) -> None:
+        """Start it; its addresses are new ones."""
+        self.record = self.installation.start()
+
+    def stop(self) -> None:
+        """Stop it as Ctrl-C would."""
+        self.installation.stop()
+
+    # --- what an operator sees ----------------------------------------------------------------------------
+
+    def page(self, path: str) -> tuple[int, str]:
+        """Status and text of a page of the metrics port."""
+        try:
+            with urllib.request.urlopen(self.record["metrics_url"].replace("/metrics", path)) as answer:
+                return answer.status, answer.read().decode()
+        except urllib.error.HTTPError as refusal:
+            return refusal.code, refusal.read().decode()
+
+    def processes(self) -> dict[str, int]:
+        """Process ids by role, of those that answer."""
+        return {name: int(float(pid)) for name, pid in _PROCESS.findall(self.page("/metrics")[1])}
+
+    def hosts(self) -> dict[str, int]:
+        """Process ids of the shard hosts that own shards."""
+        return {name: pid for name, pid in self.processes().items() if name.startswith("host-")}
+
+    def whole(self) -> bool:
+        """Whether every role answers and two hosts share all shards."""
+        roles = {"coordinator", "edge", "network", "api-0"}
+        return self.page("/readyz")[0] == 200 and roles <= self.processes().keys() and len(self.hosts()) == 2
+
+    def descendants(self) -> dict[int, str]:
+        """Process ids and command lines of everything below the supervisor."""
+        assert self.installation.pid is not None
+        found: dict[int, str] = {}
+        pids = [self.installation.pid]
+        while pids:
+            pid = pids.pop()
+            try:
+                children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+                command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
+            except OSError:
+                continue
+            found[pid] = command
+            pids += map(int, children)
+        return found
+
+    @staticmethod
+    def alive(processes: dict[int, str]) -> dict[int, str]:
+        """Those of ``processes`` that have not ended."""
+        return {pid: command for pid, command in processes.items() if not gone(pid)}
+
+    # --- the database and the keys ------------------------------------------------------------------------
+
+    @property
+    def settings(self) -> Settings:
+        """The installation's own settings."""
+        return Settings.load(var_dir=self.installation.var_dir)
+
+    async def fetch(self, sql: str, *arguments: Any) -> list[asyncpg.Record]:
+        """Rows of the database."""
+        with database(self.settings) as dsn:
+            connection = await asyncpg.connect(dsn)
+            try:
+                return await connection.fetch(sql, *arguments)
+            finally:
+                await connection.close(timeout=10)
+
+    async def assert_books(self) -> None:
+        """Every promise that the rows can prove holds."""
+        with database(self.settings) as dsn:
+            found = await audit(dsn)
+        assert not [str(finding) for finding in found if finding.broken]
+
+    async def plastics(self, *cards: dict[str, Any]) -> dict[str, dict[str, str]]:
+        """What is embossed on each of ``cards``, by card id: ``pan``, ``expiry`` (YYMM), ``cvv2``."""
+        custody = CardCustody(Vault.from_settings(self.settings))
+        rows = await self.fetch(
+            "SELECT p.card_id::text, p.sealed, c.exp_year, c.exp_month, c.cvk_generation"
+            " FROM pans p JOIN cards c ON c.id = p.card_id WHERE p.card_id = ANY($1::uuid[])",
+            [card["id"] for card in cards],
+        )
+        found = {}
+        for row in rows:
+            pan = custody.open(row["card_id"], row["sealed"])
+            month = (row["exp_year"], row["exp_month"])
+            found[row["card_id"]] = {
+                "pan": "".join(pan),
+                "expiry": f"{month[0] % 100:02d}{month[1]:02d}",
+                "cvv2": custody.cvv2(pan, *month, row["cvk_generation"]),
+            }
+        return found
+
+    # --- what its customers see ---------------------------------------------------------------------------
+
+    def client(self, name: str, mode: str, role: str) -> dict[str, Any]:
+        """A client of ``run.json``."""
+        return next(
+            client
+            for client in self.record["tenants"]
+            if (client["name"], client["mode"], client["role"]) == (name, mode, role)
+        )
+
+    @asynccontextmanager
+    async def caller(
+        self, name: str = "demo", *, mode: str = "test", role: str = "admin"
+    ) -> AsyncIterator[Caller]:
+        """An API client over HTTP; its token is asked for once."""
+        client = self.client(name, mode, role)
+        timeout = httpx2.Timeout(30.0)
+        async with httpx2.AsyncClient(base_url=self.record["base_url"], timeout=timeout) as http:
+            caller = Caller(http, ClientCredentials(**client | {"scopes": tuple(client["scopes"])}))
+            token = self.tokens.get(client["client_id"])
+            if token is None:
+                await caller.authenticate()
+                self.tokens[client["client_id"]] = caller.token
+            else:
+                caller.token = token
+            yield caller

@@ -1,0 +1,104 @@
+"""Processes that die or freeze under load: nothing acknowledged is lost, nothing is done twice, service
+returns."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+
+import httpx2
+import pytest
+
+from tests.api.driver import Caller
+from tests.integration.acquirer import Acquirer, purchase
+from tests.integration.load import assert_nothing_lost, load
+from tests.integration.stack import Stack, until
+from tests.ops.waiting import gone
+
+
+async def test_kill_9_of_shard_hosts_under_load(stack: Stack, demo: Caller, acquirer: Acquirer) -> None:
+    async with load(stack, demo, acquirer) as running:
+        for _ in range(2):
+            await until(running.all_approved_again(), "every card is answered")
+            name, pid = min(stack.hosts().items())
+            os.kill(pid, signal.SIGKILL)
+            await until(running.all_approved_again(), "every card is answered after the death of a host")
+            await until(stack.whole, "a fresh host has taken its share")
+            assert name not in stack.hosts()
+    await assert_nothing_lost(stack, running)
+
+
+async def test_a_frozen_host_cannot_commit_when_it_wakes_up(
+    stack: Stack, demo: Caller, acquirer: Acquirer
+) -> None:
+    async with load(stack, demo, acquirer) as running:
+        await until(running.all_approved_again(), "every card is answered")
+        _name, pid = min(stack.hosts().items())
+        os.kill(pid, signal.SIGSTOP)
+        await until(running.all_approved_again(), "every card is answered although a host is frozen")
+        if not gone(pid):
+            os.kill(pid, signal.SIGCONT)
+        await until(lambda: gone(pid), "the old owner has ended")
+        await until(running.all_approved_again(), "every card is answered after it woke up")
+        await until(stack.whole, "a fresh host has taken its share")
+    await assert_nothing_lost(stack, running)
+
+
+async def test_kill_9_of_the_coordinator_is_not_noticed_by_spenders(
+    stack: Stack, demo: Caller, acquirer: Acquirer
+) -> None:
+    async with load(stack, demo, acquirer) as running:
+        await until(running.all_approved_again(), "every card is answered")
+        pid = stack.processes()["coordinator"]
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda: stack.processes().get("coordinator", pid) != pid, "there is a new coordinator")
+        await until(running.all_approved_again(), "every card is answered")
+        host = min(stack.hosts().values())
+        os.kill(host, signal.SIGKILL)
+        await until(running.all_approved_again(), "the new coordinator hears of deaths")
+        await until(stack.whole, "a fresh host has taken its share")
+    await assert_nothing_lost(stack, running)
+
+
+async def test_kill_9_of_the_edge(stack: Stack, demo: Caller) -> None:
+    card = await demo.funded_card("100.00")
+    request = purchase((await stack.plastics(card))[card["id"]], "10.00")
+    async with Acquirer(stack.record["iso8583"]) as acquirer:
+        first = await acquirer.exchange(request)
+        pid = stack.processes()["edge"]
+        os.kill(pid, signal.SIGKILL)
+        await until(lambda: stack.processes().get("edge", pid) != pid, "there is a new edge")
+        with pytest.raises(ConnectionError):
+            await acquirer.exchange(request)
+    async with Acquirer(stack.record["iso8583"]) as acquirer:
+        assert await acquirer.exchange(request | {"t": "0101"}) == first
+    assert (await demo.spend(card, "5.00"))["decision"] == "approved"
+    assert (await demo.get(f"/v1/cards/{card['id']}/balance"))["held"] == "15.00"
+
+
+async def test_kill_9_of_the_simulated_network(stack: Stack, demo: Caller) -> None:
+    card = await demo.funded_card("100.00")
+    pid = stack.processes()["network"]
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: stack.processes().get("network", pid) != pid, "there is a new simulated network")
+    spends = [await demo.spend(card, "1.00") for _ in range(3)]
+    assert [spend["decision"] for spend in spends] == ["approved"] * 3
+    traces = [row["stan"] for row in await stack.fetch("SELECT stan FROM simulations WHERE stan IS NOT NULL")]
+    assert len(set(traces)) == len(traces)
+
+
+async def test_kill_9_of_the_api_server(stack: Stack, demo: Caller) -> None:
+    card = await demo.funded_card("100.00")
+    pid = stack.processes()["api-0"]
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: stack.processes().get("api-0", pid) != pid, "there is a new API server")
+    async with asyncio.timeout(30):
+        while True:
+            try:
+                balance = await demo.get(f"/v1/cards/{card['id']}/balance")
+                break
+            except httpx2.TransportError:
+                await asyncio.sleep(0.05)
+    assert balance["available"] == "100.00"
+    assert (await demo.spend(card, "5.00"))["decision"] == "approved"

@@ -1,0 +1,75 @@
+"""Tenants and modes never meet, on any published operation that names a resource."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.ids import new_id
+from tests.api.driver import Caller
+from tests.integration.stack import Stack
+
+OTHERS = [("rival", "test"), ("demo", "live")]
+# A body that the operation would accept, by path.
+CHANGES = {
+    "/v1/cards/{id}": {"state": "suspended"},
+    "/v1/programs/{id}": {"name": "Taken over"},
+    "/v1/cardholders/{id}": {"given_name": "Eve"},
+}
+LISTS = [
+    "/v1/programs",
+    "/v1/card-products",
+    "/v1/cardholders",
+    "/v1/cards",
+    "/v1/transactions",
+    "/v1/events",
+]
+
+
+async def resources(demo: Caller) -> dict[str, str]:
+    """An id of each kind, by the first part of its path."""
+    card = await demo.funded_card()
+    spend = await demo.spend(card, "1.00")
+    return {
+        "programs": card["programme_id"],
+        "card-products": card["card_product_id"],
+        "cardholders": card["cardholder_id"],
+        "cards": card["id"],
+        "transactions": spend["transaction_id"],
+        "simulated-spends": spend["simulation_id"],
+        "events": (await demo.get("/v1/events?limit=1"))["data"][0]["id"],
+    }
+
+
+async def answer(caller: Caller, method: str, path: str) -> tuple[int, dict[str, Any]]:
+    """Status and problem of a request on a resource, without what differs between any two requests."""
+    template = path.replace(path.split("/")[3], "{id}")
+    response = await caller.send(method, path, CHANGES.get(template) if method == "PATCH" else None)
+    body = response.json()
+    body.pop("instance", None)
+    return response.status_code, body
+
+
+@pytest.mark.parametrize(("name", "mode"), OTHERS, ids=lambda value: value)
+async def test_foreign_is_as_good_as_unknown(stack: Stack, demo: Caller, name: str, mode: str) -> None:
+    ids = await resources(demo)
+    description = await demo.get("/docs/openapi.json")
+    named = {path: methods for path, methods in description["paths"].items() if "{id}" in path}
+    assert {path.split("/")[2] for path in named} == ids.keys()
+    async with stack.caller(name, mode=mode) as other:
+        for path, methods in named.items():
+            resource = ids[path.split("/")[2]]
+            for method in {"get", "patch"} & methods.keys():
+                foreign = await answer(other, method.upper(), path.format(id=resource))
+                unknown = await answer(other, method.upper(), path.format(id=new_id()))
+                assert foreign == unknown, path
+                simulated = mode == "live" and path.startswith("/v1/simulated-")
+                assert foreign[0] == (403 if simulated else 404), path
+        for path in LISTS:
+            listed = await other.get(f"{path}?limit=100")
+            assert not {each["id"] for each in listed["data"]} & set(ids.values())
+        assert (await other.get(f"/v1/cards?ids={ids['cards']}"))["data"] == []
+        assert (await other.send("GET", f"/v1/cards?starting_after={ids['cards']}")).status_code == 400
+    card = await demo.get(f"/v1/cards/{ids['cards']}")
+    assert card["state"] == "active"
