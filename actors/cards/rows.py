@@ -12,7 +12,7 @@ from actors.journal.contract import Rows
 from engine.account import Account
 from engine.authorization import Authorization, status
 from engine.card import Card
-from engine.commands import CardCommand
+from engine.commands import Authorize, CardCommand
 from engine.effects import (
     AccountEffect,
     AuthorizationMoved,
@@ -54,7 +54,7 @@ def write_command(
             epoch,
             command.command_key,
             fingerprint_of(command),
-            command.__struct_config__.tag,
+            _kind(command),
             _encode(command).decode(),
             None if executed.inputs is None else _encode(executed.inputs).decode(),
             None if executed.outcome is None else _encode(executed.outcome).decode(),
@@ -68,6 +68,13 @@ def write_command(
     write_events(rows, card.tenant_id, card.live, executed.events, now_ms)
     usage = (card.id, card.seq, card.day, card.day_count, card.day_amount_minor, card.cvv2_failures)
     rows.use(usage, seq_before)
+
+
+def _kind(command: CardCommand) -> str:
+    """The command's tag; an increment is told from the authorization it raises."""
+    if isinstance(command, Authorize) and command.references:
+        return "increment"
+    return str(command.__struct_config__.tag)
 
 
 def write_events(rows: Rows, tenant_id: str, live: bool, events: tuple[Event, ...], now_ms: int) -> None:
