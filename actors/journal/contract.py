@@ -103,8 +103,8 @@ class Rows:
         self.changed_holds: dict[str, tuple[Any, ...]] = {}
         self.transactions: list[tuple[Any, ...]] = []
         self.changed_transactions: dict[str, tuple[Any, ...]] = {}
-        self.lapsed: dict[str, str] = {}
-        """Lapsed holds and their authorizations; ``changed_transactions`` of the same batch are newer."""
+        self.lapsed: dict[str, tuple[str, int]] = {}
+        """Lapsed holds with their authorizations and instants; ``changed_transactions`` of the same batch are newer."""
         self.tombstones: list[tuple[Any, ...]] = []
         self.entries: list[tuple[Any, ...]] = []
         self.events: list[tuple[Any, ...]] = []
@@ -136,7 +136,7 @@ class Rows:
                 now_ms,
                 *changed[19:],
             )
-        self.lapsed[hold_id] = authorization_id
+        self.lapsed[hold_id] = (authorization_id, now_ms)
 
     def use(self, row: tuple[Any, ...], seq_before: int) -> None:
         """A card's counters after a command; ``row`` begins with the card's id."""

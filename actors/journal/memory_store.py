@@ -185,15 +185,15 @@ class MemoryStore:
         self.events.put(rows.events)
         self.idempotency.put(rows.idempotency, self.idempotency.columns)
 
-    def _lapse(self, lapsed: dict[str, str]) -> None:
-        for hold_id, authorization_id in lapsed.items():
+    def _lapse(self, lapsed: dict[str, tuple[str, int]]) -> None:
+        for hold_id, (authorization_id, lapsed_ms) in lapsed.items():
             hold = self.holds.rows.get(hold_id)
             if hold is not None and hold["state"] == "held":
                 hold["state"] = "lapsed"
             transaction = self.transactions.rows.get(authorization_id)
             if transaction is not None:
                 ended = "cleared" if transaction["cleared_minor"] else "lapsed"
-                transaction |= {"status": ended, "held_minor": 0, "updated_at": self._now_ms()}
+                transaction |= {"status": ended, "held_minor": 0, "updated_at": lapsed_ms}
 
     def _check(self, rows: Rows) -> None:
         self.journal.refuse_known(rows.journal)

@@ -24,7 +24,7 @@ CREATE FUNCTION commit_batch(
     _accounts accounts[], _account_versions bigint[],
     _holds holds[], _changed_holds holds[],
     _transactions transactions[], _changed_transactions transactions[],
-    _lapsed_holds uuid[], _lapsed_authorizations uuid[],
+    _lapsed_holds uuid[], _lapsed_authorizations uuid[], _lapsed_at timestamptz[],
     _tombstones tombstones[],
     _entries ledger_entries[],
     _events events[],
@@ -94,9 +94,9 @@ BEGIN
     INSERT INTO transactions SELECT * FROM unnest(_transactions);
     IF cardinality(_lapsed_holds) > 0 THEN
         UPDATE holds SET state = 'lapsed' WHERE id = ANY (_lapsed_holds) AND state = 'held';
-        UPDATE transactions
-            SET status = CASE WHEN cleared_minor > 0 THEN 'cleared' ELSE 'lapsed' END, held_minor = 0, updated_at = now()
-            WHERE id = ANY (_lapsed_authorizations);
+        UPDATE transactions t
+            SET status = CASE WHEN cleared_minor > 0 THEN 'cleared' ELSE 'lapsed' END, held_minor = 0, updated_at = n.lapsed_at
+            FROM unnest(_lapsed_authorizations, _lapsed_at) AS n (id, lapsed_at) WHERE t.id = n.id;
     END IF;
     IF cardinality(_changed_holds) > 0 THEN
         UPDATE holds h SET state = n.state, amount_minor = coalesce(n.amount_minor, h.amount_minor),
