@@ -40,6 +40,11 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge"], str]]] = {
     "stanchion_wire_answered": ("counter", "Authorizations answered by an owner in time."),
     "stanchion_wire_expired": ("counter", "Authorizations answered with 91 at the deadline."),
     "stanchion_wire_late_approvals": ("counter", "Approvals that came after the network had been told 91."),
+    "stanchion_wire_undone": (
+        "counter",
+        "Approvals, certain or possible, that the edge has reversed itself.",
+    ),
+    "stanchion_wire_undoing": ("gauge", "Reversals of the edge's own that no owner has answered yet."),
     "stanchion_open_commands": ("gauge", "Commands in the process's router that have no reply yet."),
 }
 

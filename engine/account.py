@@ -44,11 +44,17 @@ def place_hold(account: Account, hold: Hold) -> None:
     account.next_expiry_ms = min(account.next_expiry_ms, hold.expires_ms)
 
 
-def close_hold(account: Account, hold: Hold) -> None:
-    """Stop counting what is left of ``hold``, for whichever reason it ends."""
-    del account.holds[hold.id]
-    account.held_minor -= hold.amount_minor
+def close_hold(account: Account, hold_id: str) -> None:
+    """Stop counting what is left of a hold, for whichever reason it ends."""
+    account.held_minor -= account.holds.pop(hold_id).amount_minor
     account.next_expiry_ms = min((left.expires_ms for left in account.holds.values()), default=NEVER_MS)
+
+
+def resize_hold(account: Account, hold: Hold, amount_minor: int, expires_ms: int) -> None:
+    """Hold another amount, and perhaps longer."""
+    account.held_minor += amount_minor - hold.amount_minor
+    hold.amount_minor = amount_minor
+    hold.expires_ms = expires_ms
 
 
 def post(account: Account, amount_minor: int) -> None:

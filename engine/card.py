@@ -49,6 +49,9 @@ class Card(msgspec.Struct, kw_only=True):
     day_count: int = 0
     day_amount_minor: int = 0
     cvv2_failures: int = 0
+    tombstones: frozenset[str] = frozenset()
+    """References of authorizations that were reversed before they came: what is approved under them is not
+    held."""
 
 
 def may_move(card: Card, state: str) -> bool:

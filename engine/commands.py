@@ -64,6 +64,76 @@ class Authorize(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="au
     """Outcome of the edge's check: the value itself never travels further."""
     authentication: Literal["absent", "valid", "invalid"] = "absent"
     """Outcome of the 3DS check of DE48 tags 02 and 03."""
+    references: tuple[str, ...] = ()
+    """Set on an increment (DE48 tag 06 ``INC``): names of the original, the most exact first.
+    ``amount_minor`` is then the additional amount."""
+
+
+class Reverse(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="reverse"):
+    """Give back what an authorization still holds (0400, 0420). It can never be declined."""
+
+    card_id: str
+    fingerprint: bytes
+    wire: WireIdentity
+    references: tuple[str, ...]
+    """Names of the original, the most exact first (``reference_of_*``)."""
+    remaining_minor: int | None = None
+    """What stays held, of a partial reversal (DE95); ``None`` gives everything back."""
+    increment_minor: int | None = None
+    """Set when the original is a single increment of a larger authorization: so much of it is given back and
+    no more."""
+
+
+class Present(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="present"):
+    """Clear a sale or a refund (0220): money moves now. It is never declined for funds, controls or state.
+
+    ``command_key`` is derived from the ARN and its sequence, so a presentment that comes twice posts once.
+    """
+
+    card_id: str
+    fingerprint: bytes
+    wire: WireIdentity
+    references: tuple[str, ...]
+    kind: Literal["purchase", "refund"]
+    amount_minor: int
+    currency: str
+    mcc: str
+    merchant_name: str
+    merchant_country: str
+    arn: str | None
+    """Acquirer reference number (DE48 tag 08)."""
+    sequence: int
+    """Of this presentment within its ARN, from 1."""
+    final: bool = True
+    """Whether no further presentment follows; what is still held is then released (DE48 tag 09)."""
+
+
+class Advise(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="advise"):
+    """Take note of what was decided elsewhere (0120): what the merchant saw counts."""
+
+    card_id: str
+    fingerprint: bytes
+    wire: WireIdentity
+    references: tuple[str, ...]
+    amount_minor: int
+    currency: str
+    mcc: str
+    merchant_name: str
+    merchant_country: str
+    channel: Channel
+    entry_mode: EntryMode | None = None
+    approved: bool = True
+    """Whether the merchant saw an approval (DE39 of the advice)."""
+
+
+class Expire(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="expire"):
+    """Let holds lapse: those of one authorization now (test mode), or all of the account that are due."""
+
+    card_id: str
+    tenant_id: str | None = None
+    live: bool = False
+    references: tuple[str, ...] = ()
+    """The authorization whose hold lapses before its time; empty lapses what is due."""
 
 
 class CreateCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="create_card"):
@@ -136,15 +206,32 @@ class ChangeProgramme(_Command, frozen=True, omit_defaults=True, kw_only=True, t
     changes: dict[str, str | int | None]
 
 
-CardCommand = Authorize | CreateCard | ChangeCard | Load | ReadBalance
+CardCommand = Authorize | Reverse | Present | Advise | Expire | CreateCard | ChangeCard | Load | ReadBalance
 ProgrammeCommand = CreateProgramme | ChangeProgramme
 Command = CardCommand | ProgrammeCommand
 
 
+FollowUp = Authorize | Reverse | Present | Advise | Expire
+"""Commands that can name an earlier authorization."""
+
+
+def reference_of_network(network_txn_id: str) -> str:
+    """The name of an authorization by the scheme's transaction id."""
+    return f"n:{network_txn_id}"
+
+
+def reference_of_message(command_key: bytes) -> str:
+    """The name of an authorization by the command key of the message that asked for it."""
+    return f"k:{command_key.hex()}"
+
+
+def reference_of_id(authorization_id: str) -> str:
+    """The name of an authorization by its own id."""
+    return f"a:{authorization_id}"
+
+
 def target_of(command: Command) -> str:
     """The id of the card or programme whose owner executes ``command``."""
-    if isinstance(command, Authorize | ChangeCard | Load | ReadBalance):
-        return command.card_id
-    if isinstance(command, ChangeProgramme):
-        return command.programme_id
-    return command.id
+    if isinstance(command, CreateCard | CreateProgramme):
+        return command.id
+    return command.programme_id if isinstance(command, ChangeProgramme) else command.card_id

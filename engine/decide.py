@@ -12,8 +12,9 @@ from typing import Any, Literal
 import msgspec
 
 from engine import risk
+from engine.authorization import OriginalView
 from engine.commands import Authorize
-from engine.controls import Control, Facts
+from engine.controls import Control, Facts, PerDayCap
 from engine.decline import APPROVED, APPROVED_PARTIALLY, VERIFIED, response_code
 from engine.ids import approval_code
 from engine.instant import DAY_MS, day_label
@@ -51,6 +52,8 @@ class Inputs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     held_minor: int = 0
     lapsed_holds: tuple[str, ...] = ()
     """Holds of the account that were found expired and closed just before this decision."""
+    original: OriginalView | None = None
+    """The authorization that an increment raises; ``None`` for everything else."""
 
 
 class Decision(msgspec.Struct, frozen=True, gc=False):
@@ -202,6 +205,10 @@ def _control_rules(command: Authorize, inputs: Inputs, day: str, trace: list[Ste
         inputs.day_amount_minor if same_day else 0,
     )
     for control in inputs.controls:
+        if inputs.original is not None and isinstance(control, PerDayCap):
+            # An increment adds to the amount of the day, not to its count.
+            trace.append(Step("per_day_cap", "skip"))
+            continue
         step = control.check(facts)
         trace.append(step)
         if step.outcome == "fail":
@@ -221,14 +228,23 @@ def _funds_rule(command: Authorize, inputs: Inputs, trace: list[Step]) -> str | 
         trace.append(Step("funds", "skip"))
         return None
     passed = _approved_minor(command, inputs) > 0
-    available_minor = None if inputs.posted_minor is None else inputs.posted_minor - inputs.held_minor
-    trace.append(Step("funds", verdict(passed), available_minor, command.amount_minor))
+    observed_minor = None if inputs.posted_minor is None else _available_minor(inputs)
+    trace.append(Step("funds", verdict(passed), observed_minor, command.amount_minor))
     return None if passed else "insufficient_funds"
 
 
+def _available_minor(inputs: Inputs) -> int:
+    """What this decision may spend; an increment of a lapsed hold has to cover that again first (wire case
+    19)."""
+    if inputs.posted_minor is None:
+        return 0
+    lapsed_minor = inputs.original.lapsed_minor if inputs.original else 0
+    return inputs.posted_minor - inputs.held_minor - lapsed_minor
+
+
 def _approved_minor(command: Authorize, inputs: Inputs) -> int:
-    """What can be approved: all of it, or, where the terminal takes part of it, the least of request, cap
-    and funds."""
+    """What can be approved: all of it, or, where the terminal takes part of it, the least of request, cap and
+    funds."""
     requested_minor = command.amount_minor
     if command.kind == "refund" or requested_minor == 0:
         return requested_minor
@@ -237,10 +253,9 @@ def _approved_minor(command: Authorize, inputs: Inputs) -> int:
         ceiling_minor = min(ceiling_minor, command.partial_cap_minor)
     if inputs.programme_mode == "gateway":
         return ceiling_minor
-    available_minor = 0 if inputs.posted_minor is None else inputs.posted_minor - inputs.held_minor
     if command.partial_allowed:
-        return max(0, min(ceiling_minor, available_minor))
-    return requested_minor if requested_minor <= available_minor else 0
+        return max(0, min(ceiling_minor, _available_minor(inputs)))
+    return requested_minor if requested_minor <= _available_minor(inputs) else 0
 
 
 def _approval(command: Authorize, approved_minor: int) -> str:

@@ -3,8 +3,11 @@ them, ``actors`` write them."""
 
 from __future__ import annotations
 
+from typing import Literal
+
 import msgspec
 
+from engine.authorization import Authorization, Closed
 from engine.card import Card
 from engine.controls import Control
 from engine.hold import Hold
@@ -26,11 +29,12 @@ class CardChanged(msgspec.Struct, frozen=True):
     controls: tuple[Control, ...]
 
 
-class PurchaseCounted(msgspec.Struct, frozen=True, gc=False):
-    """An approved purchase counts toward ``day``; amount in minor units."""
+class Counted(msgspec.Struct, frozen=True, gc=False):
+    """Approvals of ``day`` changed by so much; a reversal counts back, and a closed day is not reopened."""
 
     day: str
     amount_minor: int
+    count: int
 
 
 class Cvv2Failed(msgspec.Struct, frozen=True, gc=False):
@@ -39,26 +43,68 @@ class Cvv2Failed(msgspec.Struct, frozen=True, gc=False):
     day: str
 
 
+class TombstoneSet(msgspec.Struct, frozen=True):
+    """A reversal came before its original."""
+
+    references: tuple[str, ...]
+
+
+class AuthorizationOpened(msgspec.Struct, frozen=True):
+    """A transaction came to be, approved or declined; ``held`` tells whether a hold was left open for it."""
+
+    authorization: Authorization
+    held_minor: int
+
+
+class AuthorizationMoved(msgspec.Struct, frozen=True, gc=False):
+    """An earlier transaction now stands like this."""
+
+    approved_minor: int
+    cleared_minor: int
+    reversed_minor: int
+    hold_id: str | None
+    closed: Closed | None
+    decline_reason: str | None
+    held_minor: int
+
+
 class HoldPlaced(msgspec.Struct, frozen=True):
     """Money was reserved."""
 
     hold: Hold
 
 
-class HoldLapsed(msgspec.Struct, frozen=True, gc=False):
-    """A hold was found past its expiry and stopped counting."""
+class HoldResized(msgspec.Struct, frozen=True, gc=False):
+    """A hold now reserves another amount, perhaps for longer."""
 
-    hold: Hold
+    hold_id: str
+    amount_minor: int
+    expires_ms: int
+
+
+class HoldClosed(msgspec.Struct, frozen=True, gc=False):
+    """A hold ended by a command."""
+
+    hold_id: str
+    state: Closed
+
+
+class HoldLapsed(msgspec.Struct, frozen=True, gc=False):
+    """A hold ended by time; its authorization may be another card's, and need not be in memory."""
+
+    hold_id: str
     authorization_id: str
 
 
-class Credited(msgspec.Struct, frozen=True, gc=False):
-    """A transfer was posted to the card's account. All three ids are of the command's shard."""
+class Transferred(msgspec.Struct, frozen=True, gc=False):
+    """Money moved between the card's account and another one of the programme."""
 
     transfer_id: str
     debit_entry_id: str
     credit_entry_id: str
-    from_account_id: str
+    other_account_id: str
+    direction: Literal["debit", "credit"]
+    """As the card's account sees it: ``credit`` raises its balance."""
     amount_minor: int
     authorization_id: str | None
 
@@ -69,6 +115,7 @@ class ProgrammeSet(msgspec.Struct, frozen=True):
     config: ProgrammeConfig
 
 
-CardEffect = CardIssued | CardChanged | PurchaseCounted | Cvv2Failed
-AccountEffect = HoldPlaced | HoldLapsed | Credited
-Effect = CardEffect | AccountEffect | ProgrammeSet
+CardEffect = CardIssued | CardChanged | Counted | Cvv2Failed | TombstoneSet
+AuthorizationEffect = AuthorizationOpened | AuthorizationMoved
+AccountEffect = HoldPlaced | HoldResized | HoldClosed | HoldLapsed | Transferred
+Effect = CardEffect | AuthorizationEffect | AccountEffect | ProgrammeSet

@@ -10,30 +10,55 @@ from __future__ import annotations
 import msgspec
 
 from engine.account import Account, balance_view
+from engine.authorization import Authorization, names, open_hold, view
 from engine.card import Card, card_view, may_move
-from engine.commands import Authorize, CardCommand, ChangeCard, CreateCard, Load, ReadBalance
+from engine.commands import (
+    Advise,
+    Authorize,
+    CardCommand,
+    ChangeCard,
+    CreateCard,
+    Expire,
+    Load,
+    Present,
+    ReadBalance,
+    Reverse,
+)
 from engine.controls import in_precedence
 from engine.decide import Decision, Inputs, authorize, counts_as_cvv2_failure
 from engine.effects import (
+    AuthorizationOpened,
     CardChanged,
     CardIssued,
-    Credited,
+    Counted,
     Cvv2Failed,
     Effect,
+    HoldClosed,
     HoldLapsed,
     HoldPlaced,
-    PurchaseCounted,
 )
-from engine.events import Event, authorization_decided, card_event, entry_posted, hold_created
+from engine.events import Event, authorization_events, card_event, follow_up_events, load_posted
 from engine.evolve import evolve
 from engine.hold import Hold
 from engine.ids import Derived, derive
+from engine.instant import day_label
+from engine.lifecycle import FollowUp, Record, advise, present, raise_hold, reverse, settlement_of, transfer
 from engine.limits import AMOUNT_MINOR_MAX
 from engine.money import format_minor
 from engine.programme import ProgrammeConfig
 from engine.replies import Answer, Done, Problem, Reply
 
 NOT_FOUND = Problem(404, "not-found", "There is no such card.")
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What a command meets: the card, its funding account if it has one, its programme, and the
+    authorization that a follow-up refers to, if there is one."""
+
+    card: Card
+    account: Account | None
+    programme: ProgrammeConfig
+    original: Authorization | None = None
 
 
 class Executed(msgspec.Struct, frozen=True):
@@ -44,25 +69,31 @@ class Executed(msgspec.Struct, frozen=True):
     effects: tuple[Effect, ...] = ()
     events: tuple[Event, ...] = ()
     inputs: Inputs | None = None
-    decision: Decision | None = None
+    outcome: Decision | Record | None = None
+    """What the journal keeps as the explanation."""
+    authorization_id: str | None = None
+    """The transaction that the command was about."""
 
 
-def execute(
-    command: CardCommand, card: Card, account: Account | None, programme: ProgrammeConfig, now_ms: int
-) -> Executed:
+def execute(command: CardCommand, met: Surroundings, now_ms: int) -> Executed:
     """Execute ``command`` on an existing card; state moves on at once and is *tentative* until the commit."""
     if isinstance(command, Authorize):
-        return _authorize(command, card, account, programme, now_ms)
+        return _authorize(command, met, now_ms)
+    if isinstance(command, Reverse | Present | Advise):
+        return _follow_up(command, met, now_ms)
     if isinstance(command, CreateCard):
         return Executed(Problem(409, "conflict", "A card with this id exists."))
-    if command.tenant_id != card.tenant_id or command.live != card.live:
+    card = met.card
+    if command.tenant_id is not None and (command.tenant_id, command.live) != (card.tenant_id, card.live):
         return Executed(NOT_FOUND)
+    if isinstance(command, Expire):
+        return _expire(command, met, now_ms)
     if isinstance(command, ChangeCard):
         return _change(command, card)
     if isinstance(command, Load):
-        return _load(command, card, account, now_ms)
+        return _load(command, met, now_ms)
     assert isinstance(command, ReadBalance)
-    return Executed(Done(200, balance_view(account, card.id, card.currency, now_ms)))
+    return Executed(Done(200, balance_view(met.account, card.id, card.currency, now_ms)))
 
 
 def card_of(command: CreateCard, now_ms: int) -> Card:
@@ -108,11 +139,10 @@ def _account_fits(command: CreateCard, account: Account | None) -> bool:
     )
 
 
-def observe(
-    card: Card, account: Account | None, programme: ProgrammeConfig, now_ms: int, lapsed: tuple[Hold, ...]
-) -> Inputs:
-    """What a decision at ``now_ms`` sees; holds in ``lapsed`` no longer count."""
-    held_minor = account.held_minor - sum(hold.amount_minor for hold in lapsed) if account else 0
+def observe(met: Surroundings, now_ms: int, lapsed: tuple[HoldLapsed, ...]) -> Inputs:
+    """What a decision at ``now_ms`` sees. Holds in ``lapsed`` have stopped counting already."""
+    card, account, programme = met.card, met.account, met.programme
+    seen = None if met.original is None else view(met.original, account)
     return Inputs(
         now_ms=now_ms,
         card_seq=card.seq,
@@ -134,77 +164,146 @@ def observe(
         hold_expiry_days=programme.hold_expiry_days,
         account_version=account.version if account else 0,
         posted_minor=account.posted_minor if account else None,
-        held_minor=held_minor,
-        lapsed_holds=tuple(hold.id for hold in lapsed),
+        held_minor=account.held_minor if account else 0,
+        lapsed_holds=tuple(each.hold_id for each in lapsed),
+        original=seen if seen is not None and seen.open else None,
     )
 
 
-def _authorize(
-    command: Authorize, card: Card, account: Account | None, programme: ProgrammeConfig, now_ms: int
-) -> Executed:
-    lapsed = account.expired_holds(now_ms) if account else ()
-    inputs = observe(card, account, programme, now_ms, lapsed)
+def _lapse_due(met: Surroundings, now_ms: int) -> tuple[HoldLapsed, ...]:
+    """End the account's holds that are past their expiry, before anything is decided on its balance."""
+    if met.account is None:
+        return ()
+    lapsed = tuple(HoldLapsed(hold.id, hold.authorization_id) for hold in met.account.expired_holds(now_ms))
+    if lapsed:
+        evolve(met.card, met.account, None, lapsed)
+        # The command itself moves the version: one command is one version, lapses and all.
+        met.account.version -= 1
+    return lapsed
+
+
+def _authorize(command: Authorize, met: Surroundings, now_ms: int) -> Executed:
+    lapsed = _lapse_due(met, now_ms)
+    inputs = observe(met, now_ms, lapsed)
     decision = authorize(command, inputs)
-    effects = consequences(command, decision, inputs, lapsed, programme.id)
-    evolve(card, account, effects)
-    answer = Answer(decision.response_code, command.id, decision.approval_code, decision.approved_minor)
-    events = _authorization_events(command, card, account, decision, effects, now_ms)
-    return Executed(answer, True, effects, events, inputs, decision)
+    increment = inputs.original is not None and met.original is not None
+    effects = _raised(command, decision, inputs, met) if increment else opened(command, decision, inputs, met)
+    _apply(met, lapsed, effects)
+    about = met.original.id if increment and met.original else command.id
+    answer = Answer(decision.response_code, about, decision.approval_code, decision.approved_minor)
+    events = authorization_events(command, met.card, met.account, decision, effects, about, now_ms)
+    return Executed(answer, True, (*lapsed, *effects), events, inputs, decision, about)
 
 
-def consequences(
-    command: Authorize, decision: Decision, inputs: Inputs, lapsed: tuple[Hold, ...], programme_id: str
-) -> tuple[Effect, ...]:
-    """The effects of a decision, a function of what was asked, seen and decided."""
-    effects: list[Effect] = [HoldLapsed(hold, derive(hold.id, Derived.HOLD)) for hold in lapsed]
+def _apply(met: Surroundings, lapsed: tuple[HoldLapsed, ...], effects: tuple[Effect, ...]) -> None:
+    """Apply ``effects`` after ``lapsed``: together they are one step of the account."""
+    version_before = met.account.version if met.account else 0
+    evolve(met.card, met.account, met.original, effects)
+    if lapsed and met.account is not None:
+        met.account.version = version_before + 1
+
+
+def _raised(command: Authorize, decision: Decision, inputs: Inputs, met: Surroundings) -> tuple[Effect, ...]:
+    """The effects of an increment; a declined one leaves its original as it was."""
+    assert inputs.original is not None, "only increments have an original"
+    assert met.original is not None, "only increments have an original"
+    failed = (Cvv2Failed(decision.day),) if counts_as_cvv2_failure(inputs, decision) else ()
+    if decision.reason or not decision.approved_minor:
+        return failed
+    return raise_hold(command, decision, met.original, met.account, inputs.original)
+
+
+def opened(command: Authorize, decision: Decision, inputs: Inputs, met: Surroundings) -> tuple[Effect, ...]:
+    """The effects of a first decision: a function of what was asked, met and decided."""
+    approved_minor = decision.approved_minor
+    names_of_it = set(names(_authorization(command, decision, None)))
+    buried = approved_minor > 0 and not names_of_it.isdisjoint(met.card.tombstones)
+    hold = _hold(command, decision, met.programme)
+    authorization = _authorization(command, decision, hold)
+    if buried and hold is not None:
+        authorization.reversed_minor, authorization.closed = approved_minor, "released"
+    held_minor = approved_minor if hold is not None and not buried else 0
+    effects: list[Effect] = [AuthorizationOpened(authorization, held_minor)]
     if counts_as_cvv2_failure(inputs, decision):
         effects.append(Cvv2Failed(decision.day))
-    if decision.reason or not decision.approved_minor:
-        return tuple(effects)
-    if command.kind == "refund":
+    if command.kind == "refund" and approved_minor:
         effects.append(
-            _credit(command.id, derive(programme_id, Derived.SETTLEMENT), decision.approved_minor, command.id)
+            transfer(command.id, settlement_of(met.programme), "credit", approved_minor, command.id)
         )
-        return tuple(effects)
-    effects.append(PurchaseCounted(decision.day, decision.approved_minor))
-    if inputs.programme_mode == "managed" and decision.hold_expires_ms is not None:
-        hold_id = derive(command.id, Derived.HOLD)
-        effects.append(
-            HoldPlaced(Hold(hold_id, command.card_id, decision.approved_minor, decision.hold_expires_ms))
-        )
+    elif approved_minor and not buried:
+        effects.append(Counted(decision.day, approved_minor, 1))
+    if hold is not None:
+        effects.append(HoldPlaced(hold))
+    if hold is not None and buried:
+        effects.append(HoldClosed(hold.id, "released"))
     return tuple(effects)
 
 
-def _credit(root: str, from_account_id: str, amount_minor: int, authorization_id: str | None) -> Credited:
-    return Credited(
-        transfer_id=derive(root, Derived.TRANSFER),
-        debit_entry_id=derive(root, Derived.ENTRY_DEBIT),
-        credit_entry_id=derive(root, Derived.ENTRY_CREDIT),
-        from_account_id=from_account_id,
-        amount_minor=amount_minor,
-        authorization_id=authorization_id,
+def _hold(command: Authorize, decision: Decision, programme: ProgrammeConfig) -> Hold | None:
+    if decision.hold_expires_ms is None or programme.mode != "managed":
+        return None
+    hold_id = derive(command.id, Derived.HOLD)
+    return Hold(hold_id, command.card_id, command.id, decision.approved_minor, decision.hold_expires_ms)
+
+
+def _authorization(command: Authorize, decision: Decision, hold: Hold | None) -> Authorization:
+    verification = command.amount_minor == 0 and command.kind == "purchase"
+    return Authorization(
+        id=command.id,
+        card_id=command.card_id,
+        kind="verification" if verification else command.kind,
+        currency=command.currency,
+        day=decision.day,
+        command_key=command.command_key,
+        network_txn_id=command.wire.network_txn_id,
+        requested_minor=command.amount_minor,
+        approved_minor=decision.approved_minor,
+        hold_id=hold.id if hold else None,
+        decline_reason=decision.reason,
     )
 
 
-def _authorization_events(
-    command: Authorize,
-    card: Card,
-    account: Account | None,
-    decision: Decision,
-    effects: tuple[Effect, ...],
-    now_ms: int,
-) -> tuple[Event, ...]:
-    last = effects[-1] if effects else None
-    if isinstance(last, HoldPlaced) and account is not None:
-        decided = authorization_decided(command, card, decision, last.hold.id)
-        return decided, hold_created(command, account, last.hold, now_ms)
-    decided = authorization_decided(command, card, decision, None)
-    if isinstance(last, Credited) and account is not None:
-        posted = entry_posted(
-            command.id, last.credit_entry_id, account, last.amount_minor, command.id, now_ms
-        )
-        return decided, posted
-    return (decided,)
+def _follow_up(command: Reverse | Present | Advise, met: Surroundings, now_ms: int) -> Executed:
+    """Something that has happened in the world: it is applied, not judged."""
+    lapsed = _lapse_due(met, now_ms)
+    card, account, programme, original = met.card, met.account, met.programme, met.original
+    day = max(card.day, day_label(now_ms, programme.timezone))
+    if isinstance(command, Reverse):
+        outcome = reverse(command, original, account, programme)
+    elif isinstance(command, Present):
+        outcome = present(command, card, original, account, programme, day)
+    else:
+        outcome = advise(command, card, original, account, programme, day, now_ms)
+    held_before = original is not None and open_hold(original, account) is not None
+    _apply(met, lapsed, outcome.effects)
+    about = _about(command, outcome, original)
+    events = follow_up_events(command, card, account, outcome, about, held_before, now_ms)
+    answer = Answer(outcome.response_code, about or "")
+    return Executed(answer, True, (*lapsed, *outcome.effects), events, None, outcome.record, about)
+
+
+def _about(command: CardCommand, outcome: FollowUp, original: Authorization | None) -> str | None:
+    """The transaction that a follow-up opened or moved, or looked at in vain."""
+    if any(isinstance(effect, AuthorizationOpened) for effect in outcome.effects):
+        return command.id
+    return original.id if original else None
+
+
+def _expire(command: Expire, met: Surroundings, now_ms: int) -> Executed:
+    """Let one authorization's hold lapse before its time, or whatever is due."""
+    if command.references and met.original is None:
+        return Executed(Problem(404, "not-found", "There is no such authorization."))
+    hold = open_hold(met.original, met.account) if met.original else None
+    if command.references and hold is None:
+        return Executed(Problem(409, "nothing-held", "The authorization holds nothing."))
+    lapsed = _lapse_due(met, now_ms)
+    still_open = met.original is not None and open_hold(met.original, met.account) is not None
+    effects = (HoldLapsed(hold.id, hold.authorization_id),) if hold is not None and still_open else ()
+    _apply(met, lapsed, effects)
+    about = met.original.id if met.original else None
+    reply = Done(200, {"authorization_id": about, "status": "lapsed"})
+    record = Record("lapse", hold.amount_minor if hold else 0)
+    return Executed(reply, bool(lapsed or effects), (*lapsed, *effects), (), None, record, about)
 
 
 def _change(command: ChangeCard, card: Card) -> Executed:
@@ -218,12 +317,13 @@ def _change(command: ChangeCard, card: Card) -> Executed:
     if (state, reason, controls) == (card.state, card.state_reason, card.controls):
         return Executed(Done(200, card_view(card)))
     effects = (CardChanged(state, reason, controls),)
-    evolve(card, None, effects)
+    evolve(card, None, None, effects)
     event = card_event(command.id, "card.updated", card)
     return Executed(Done(200, card_view(card)), True, effects, (event,))
 
 
-def _load(command: Load, card: Card, account: Account | None, now_ms: int) -> Executed:
+def _load(command: Load, met: Surroundings, now_ms: int) -> Executed:
+    account = met.account
     if account is None:
         return Executed(Problem(409, "card-not-funded", "The card has no funding account."))
     if command.currency != account.currency:
@@ -232,20 +332,15 @@ def _load(command: Load, card: Card, account: Account | None, now_ms: int) -> Ex
         )
     if account.posted_minor + command.amount_minor > AMOUNT_MINOR_MAX:
         return Executed(Problem(409, "balance-limit-exceeded", "The balance would exceed what can be kept."))
-    lapsed = account.expired_holds(now_ms)
-    credit = _credit(
-        command.id, derive(card.programme_id, Derived.FUNDING_SOURCE), command.amount_minor, None
-    )
-    effects: tuple[Effect, ...] = (
-        *(HoldLapsed(hold, derive(hold.id, Derived.HOLD)) for hold in lapsed),
-        credit,
-    )
-    evolve(card, account, effects)
-    event = entry_posted(command.id, credit.credit_entry_id, account, command.amount_minor, None, now_ms)
+    lapsed = _lapse_due(met, now_ms)
+    source = derive(met.programme.id, Derived.FUNDING_SOURCE)
+    credit = transfer(command.id, source, "credit", command.amount_minor, None)
+    _apply(met, lapsed, (credit,))
+    event = load_posted(command, account, credit, now_ms)
     body = {
         "entry_id": credit.credit_entry_id,
         "account_id": account.id,
         "amount": {"amount": format_minor(command.amount_minor), "currency": account.currency},
         "available": format_minor(account.posted_minor - account.held_minor),
     }
-    return Executed(Done(201, body), True, effects, (event,))
+    return Executed(Done(201, body), True, (*lapsed, credit), (event,))

@@ -20,5 +20,6 @@ class Hold(msgspec.Struct, gc=False):
 
     id: str
     card_id: str
+    authorization_id: str
     amount_minor: int
     expires_ms: int

@@ -46,10 +46,21 @@ ROUTER_BACKLOG_MAX: Final = 20_000
 # Host memory
 ACTIVE_CARDS_MAX: Final = 50_000
 """Active cards in one host before the least recently used ones are passivated."""
+KNOWN_REFERENCES_MAX: Final = 48
+"""References to authorizations kept with an active card (three for each); older ones are read back when
+named."""
 RECENT_ANSWERS_MAX: Final = 50_000
 """Answers one host remembers for repeated messages; older repeats are found through the journal."""
 ACTIVATION_ANSWERS: Final = 8
 """Answers read back with a card when it is activated."""
+
+# Lapses
+SWEEP_SECONDS: Final = 1.0
+"""How often a host looks for holds past their expiry. They have stopped counting anyway."""
+BUSY_SWEEP_SECONDS: Final = 0.05
+"""... and between two steps while there is more than one step can take."""
+SWEEP_CARDS_MAX: Final = 200
+"""Cards swept at once: a thousand holds that fall due together must not delay decisions."""
 
 # Cards and controls
 CONTROLS_MAX: Final = 32
@@ -99,10 +110,29 @@ PAN_CACHE_MAX: Final = 100_000
 neighbours."""
 LOOKUP_BATCH_MAX: Final = 512
 """Keys in one look-up."""
+UNDO_SECONDS_MIN: Final = 0.05
+UNDO_SECONDS_MAX: Final = 2.0
+"""Pauses between attempts of an edge to undo what came too late, doubling from the one to the other."""
+UNDO_STOP_SECONDS: Final = 5
+"""How long an edge that stops still tries."""
+UNDONE_KEYS_MAX: Final = 100_000
+"""Undone authorizations one edge remembers, so that their repeats are not answered with an approval."""
 NETWORK_TIMEOUT_MS: Final = 5_000
 """How long an acquirer waits for an answer before it takes it for lost."""
 NETWORK_LATE_SECONDS: Final = 60
 """How long the simulated network still notes an answer that came too late."""
+FORWARD_ATTEMPTS: Final = 30
+FORWARD_SECONDS_MIN: Final = 0.25
+FORWARD_SECONDS_MAX: Final = 30.0
+"""How often, and with which pauses, the simulated network repeats what must arrive: reversals, advices and
+presentments."""
+RESUME_HOURS: Final = 24
+"""Reversals and presentments without an answer that a restarted network still repeats."""
+CLEARING_BATCH_MAX: Final = 128
+"""Sales that are cleared by themselves at the same time; the next ones wait for their answers."""
+CLEARING_POLL_SECONDS: Final = 0.5
+CLEARING_LEASE_SECONDS: Final = 60
+"""How long one network keeps due sales to itself; past it they are due again."""
 ECHO_SECONDS: Final = 30
 """A session that has heard nothing for this long asks whether the other side is there."""
 RECONNECT_SECONDS_MIN: Final = 0.05

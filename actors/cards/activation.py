@@ -18,21 +18,44 @@ import msgspec
 
 from actors.journal.contract import Activated, Journal, ProgrammeRecord, Stored, UnknownOutcomeError
 from engine.account import Account
+from engine.authorization import Authorization, names
 from engine.card import Card
-from engine.commands import ChangeProgramme, Command, CreateCard, CreateProgramme
+from engine.commands import ChangeProgramme, Command, CreateCard, CreateProgramme, FollowUp, reference_of_id
 from engine.ids import shard_of
-from engine.limits import ACTIVE_CARDS_MAX
+from engine.limits import ACTIVE_CARDS_MAX, KNOWN_REFERENCES_MAX
 from engine.programme import ProgrammeConfig
 
 RETRY_SECONDS = 0.05
 
 
 class CardActor(msgspec.Struct):
-    """An active card. ``undurable`` counts its commands whose commit is still to come."""
+    """An active card. ``undurable`` counts its commands whose commit is still to come.
+
+    ``known`` are authorizations that follow-ups have named, or may soon name, by reference; ``None`` stands
+    for a reference under which the journal has nothing. As the card has one owner, what is known stays
+    true.
+    """
 
     card: Card
     account: Account | None
     undurable: int = 0
+    known: dict[str, Authorization | None] = msgspec.field(default_factory=dict)
+
+    def learn(self, authorization: Authorization) -> None:
+        """Remember an authorization under all its names."""
+        for reference in names(authorization):
+            self.known.pop(reference, None)
+            self.known[reference] = authorization
+
+    def original(self, references: Iterable[str]) -> Authorization | None:
+        """The authorization that the first of ``references`` with one names; all of them are known."""
+        return next((found for reference in references if (found := self.known.get(reference))), None)
+
+    def forget_old(self) -> None:
+        """Keep the newest references only; to be called when everything of the card is durable."""
+        surplus = len(self.known) - KNOWN_REFERENCES_MAX
+        for reference in list(islice(self.known, max(0, surplus))):
+            del self.known[reference]
 
 
 class ActiveAccount(msgspec.Struct):
@@ -45,8 +68,9 @@ class ActiveAccount(msgspec.Struct):
 class Need(msgspec.Struct, frozen=True):
     """One thing that a command cannot be decided without."""
 
-    kind: Literal["card", "account", "programme"]
+    kind: Literal["card", "account", "programme", "authorization"]
     id: str
+    """An id, or ``card id|reference`` of an authorization."""
 
 
 class Wanted(msgspec.Struct):
@@ -55,6 +79,7 @@ class Wanted(msgspec.Struct):
     cards: dict[str, None] = msgspec.field(default_factory=dict)
     accounts: dict[str, None] = msgspec.field(default_factory=dict)
     programmes: dict[str, None] = msgspec.field(default_factory=dict)
+    authorizations: dict[str, None] = msgspec.field(default_factory=dict)
 
     def add(self, need: Need) -> None:
         """Want one thing more."""
@@ -68,13 +93,29 @@ class Wanted(msgspec.Struct):
         self.cards |= other.cards
         self.accounts |= other.accounts
         self.programmes |= other.programmes
+        self.authorizations |= other.authorizations
 
     def ids(self) -> list[str]:
         """Everything that is wanted; empty when nothing is."""
-        return [*self.cards, *self.accounts, *self.programmes]
+        return [*self.cards, *self.accounts, *self.programmes, *self.authorizations]
 
     def _of(self, need: Need) -> dict[str, None]:
-        return {"card": self.cards, "account": self.accounts, "programme": self.programmes}[need.kind]
+        ids: dict[str, dict[str, None]] = {
+            "card": self.cards,
+            "account": self.accounts,
+            "programme": self.programmes,
+            "authorization": self.authorizations,
+        }
+        return ids[need.kind]
+
+
+class Read(msgspec.Struct, frozen=True):
+    """What a read has brought."""
+
+    loaded: Activated
+    accounts: dict[str, Account]
+    programmes: dict[str, ProgrammeRecord]
+    authorizations: dict[tuple[str, str], Authorization]
 
 
 class Activation:
@@ -122,7 +163,10 @@ class Activation:
                 None if command.programme_id in self.programmes else Need("programme", command.programme_id)
             )
         if not isinstance(command, CreateCard):
-            return None if command.card_id in self.cards else Need("card", command.card_id)
+            actor = self.cards.get(command.card_id)
+            if actor is None:
+                return Need("card", command.card_id)
+            return _unknown_original(command, actor) if isinstance(command, FollowUp) else None
         if command.programme_id not in self.configs:
             return Need("programme", command.programme_id)
         if command.account_id is None or command.opens_account or command.account_id in self.accounts:
@@ -139,7 +183,7 @@ class Activation:
         """Read one thing now, outside the batches; for recovery, while they are paused."""
         wanted = Wanted()
         wanted.add(need)
-        self._install(wanted, *await self._read(wanted))
+        self._install(wanted, await self._read(wanted))
 
     def admit(self, card: Card, account: Account | None) -> CardActor:
         """Make a card active, with the account that is already in memory if there is one."""
@@ -224,35 +268,45 @@ class Activation:
             if read is None or generation != self._generation:
                 self._wanted.add_all(wanted)
                 continue
-            self._install(wanted, *read)
+            self._install(wanted, read)
             self._on_loaded(wanted)
 
-    async def _read(self, wanted: Wanted) -> tuple[Activated, dict[str, Account], dict[str, ProgrammeRecord]]:
+    async def _read(self, wanted: Wanted) -> Read:
         loaded = await self._journal.load_cards(wanted.cards) if wanted.cards else Activated({}, {}, {})
         accounts = await self._journal.load_accounts(wanted.accounts) if wanted.accounts else {}
         unknown = (card.programme_id for card in loaded.cards.values())
         programmes = wanted.programmes | {id_: None for id_ in unknown if id_ not in self.configs}
         records = await self._journal.load_programmes(programmes) if programmes else {}
-        return loaded, accounts, records
+        named = [_split(id_) for id_ in wanted.authorizations]
+        authorizations = await self._journal.load_authorizations(named) if named else {}
+        return Read(loaded, accounts, records, authorizations)
 
-    def _install(
-        self,
-        wanted: Wanted,
-        loaded: Activated,
-        accounts: dict[str, Account],
-        records: dict[str, ProgrammeRecord],
-    ) -> None:
+    def _install(self, wanted: Wanted, read: Read) -> None:
         """Keep what was read, unless something newer is in memory."""
-        for id_, record in records.items():
+        for id_, record in read.programmes.items():
             self.learn(record.config)
             if id_ in wanted.programmes:
                 self.programmes.setdefault(id_, record)
-        for account in accounts.values():
+        for account in read.accounts.values():
             self.accounts.setdefault(account.id, ActiveAccount(account))
-        self._remember(loaded.answers)
-        for card in loaded.cards.values():
+        self._remember(read.loaded.answers)
+        for card in read.loaded.cards.values():
             if card.id not in self.cards:
-                self.admit(card, loaded.accounts.get(card.account_id or ""))
+                self.admit(card, read.loaded.accounts.get(card.account_id or ""))
+        for card_id, reference in map(_split, wanted.authorizations):
+            self._install_authorization(card_id, reference, read.authorizations.get((card_id, reference)))
+
+    def _install_authorization(self, card_id: str, reference: str, found: Authorization | None) -> None:
+        actor = self.cards.get(card_id)
+        if actor is None or actor.known.get(reference) is not None:
+            return
+        same = actor.known.get(reference_of_id(found.id)) if found else None
+        if same is not None:
+            actor.known[reference] = same
+        elif found is not None:
+            actor.learn(found)
+        else:
+            actor.known[reference] = None
 
     def _leave(self, account_id: str) -> None:
         active = self.accounts.get(account_id)
@@ -260,3 +314,19 @@ class Activation:
             active.users -= 1
             if active.users <= 0:
                 del self.accounts[account_id]
+
+
+def _unknown_original(command: FollowUp, actor: CardActor) -> Need | None:
+    """The first reference of ``command`` that has not been looked up, unless one before it names the
+    original."""
+    for reference in command.references:
+        if reference not in actor.known:
+            return Need("authorization", f"{command.card_id}|{reference}")
+        if actor.known[reference] is not None:
+            return None
+    return None
+
+
+def _split(id_: str) -> tuple[str, str]:
+    card_id, _, reference = id_.partition("|")
+    return card_id, reference

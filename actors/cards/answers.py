@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from actors.journal.contract import Stored
-from engine.commands import Authorize, Command
+from engine.commands import Advise, Authorize, Command, Present, Reverse
 from engine.decline import DUPLICATE_CONFLICT
 from engine.limits import RECENT_ANSWERS_MAX
 from engine.replies import Answer, Done, NotExecuted, Reply
@@ -42,8 +42,9 @@ class RecentAnswers:
 
 
 def fingerprint_of(command: Command) -> bytes | None:
-    """What an honest repeat of ``command`` shares with it; REST commands have keys of their own instead."""
-    return command.fingerprint if isinstance(command, Authorize) else None
+    """What an honest repeat of a wire command shares with it; REST commands have keys of their own instead.
+    """
+    return command.fingerprint if isinstance(command, Authorize | Reverse | Present | Advise) else None
 
 
 def reply_again(command: Command, fingerprint: bytes | None, reply: Reply) -> Reply:

@@ -2,33 +2,49 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
+from actors.cards.activation import CardActor
+from actors.cards.answers import fingerprint_of
 from actors.journal.contract import Rows
 from engine.account import Account
+from engine.authorization import Authorization, status
 from engine.card import Card
 from engine.commands import Authorize, CardCommand
-from engine.effects import CardChanged, CardIssued, Credited, Effect, HoldLapsed, HoldPlaced
+from engine.effects import (
+    AccountEffect,
+    AuthorizationMoved,
+    AuthorizationOpened,
+    CardChanged,
+    CardIssued,
+    Effect,
+    HoldClosed,
+    HoldLapsed,
+    HoldPlaced,
+    HoldResized,
+    TombstoneSet,
+    Transferred,
+)
 from engine.events import Event
 from engine.execute import Executed
-from engine.hold import Hold
-from engine.ids import Derived, derive
 
+_BALANCE_EFFECTS = get_args(AccountEffect)
 _encode = msgspec.json.Encoder().encode
 
 
 def write_command(
     rows: Rows,
     command: CardCommand,
-    card: Card,
-    account: Account | None,
+    actor: CardActor,
     executed: Executed,
+    original: Authorization | None,
     epoch: int,
     now_ms: int,
 ) -> None:
-    """Add all rows of ``executed``, which was ``command`` on ``card``; gives the command its ``seq``."""
+    """Add all rows of ``executed``, which was ``command`` on ``actor``; gives the command its ``seq``."""
+    card = actor.card
     seq_before = card.seq
     card.seq = seq_before + 1
     rows.journal.append(
@@ -37,22 +53,28 @@ def write_command(
             card.seq,
             epoch,
             command.command_key,
-            command.fingerprint if isinstance(command, Authorize) else None,
-            command.__struct_config__.tag,
+            fingerprint_of(command),
+            _kind(command),
             _encode(command).decode(),
             None if executed.inputs is None else _encode(executed.inputs).decode(),
-            None if executed.decision is None else _encode(executed.decision).decode(),
+            None if executed.outcome is None else _encode(executed.outcome).decode(),
             _encode(executed.reply).decode(),
             now_ms,
+            executed.authorization_id,
         )
     )
-    if isinstance(command, Authorize):
-        rows.transactions.append(_transaction(command, card, executed, now_ms))
     for effect in executed.effects:
-        _write_effect(rows, effect, card, account, now_ms)
+        _write_effect(rows, effect, actor, original, now_ms)
     write_events(rows, card.tenant_id, card.live, executed.events, now_ms)
     usage = (card.id, card.seq, card.day, card.day_count, card.day_amount_minor, card.cvv2_failures)
     rows.use(usage, seq_before)
+
+
+def _kind(command: CardCommand) -> str:
+    """The command's tag; an increment is told from the authorization it raises."""
+    if isinstance(command, Authorize) and command.references:
+        return "increment"
+    return str(command.__struct_config__.tag)
 
 
 def write_events(rows: Rows, tenant_id: str, live: bool, events: tuple[Event, ...], now_ms: int) -> None:
@@ -61,75 +83,100 @@ def write_events(rows: Rows, tenant_id: str, live: bool, events: tuple[Event, ..
         rows.events.append((event.id, tenant_id, live, event.type, now_ms, event.data, None))
 
 
-def _write_effect(rows: Rows, effect: Effect, card: Card, account: Account | None, now_ms: int) -> None:
-    if isinstance(effect, CardIssued):
+def _write_effect(
+    rows: Rows, effect: Effect, actor: CardActor, original: Authorization | None, now_ms: int
+) -> None:
+    card, account = actor.card, actor.account
+    if isinstance(effect, AuthorizationOpened):
+        rows.transactions.append(_transaction(effect, card, now_ms))
+    elif isinstance(effect, AuthorizationMoved):
+        assert original is not None, "only a follow-up moves an authorization"
+        rows.changed_transactions[original.id] = _changed_transaction(effect, original, now_ms)
+    elif isinstance(effect, CardIssued):
         rows.cards[card.id] = _card(card)
         if effect.opened_account_id and account is not None:
             rows.balance(_account(account), 0)
     elif isinstance(effect, CardChanged):
         rows.cards[card.id] = _card(card)
-    elif isinstance(effect, HoldPlaced | HoldLapsed | Credited):
+    elif isinstance(effect, TombstoneSet):
+        rows.tombstones += [(card.id, reference, now_ms) for reference in effect.references]
+    elif isinstance(effect, _BALANCE_EFFECTS):
         assert account is not None, "only funded cards have balance effects"
         _write_balance_effect(rows, effect, account, now_ms)
         rows.balance(_account(account), account.version - 1)
 
 
-def _write_balance_effect(
-    rows: Rows, effect: HoldPlaced | HoldLapsed | Credited, account: Account, now_ms: int
-) -> None:
+def _write_balance_effect(rows: Rows, effect: AccountEffect, account: Account, now_ms: int) -> None:
     if isinstance(effect, HoldPlaced):
-        rows.holds.append(_hold(effect.hold, account, "held"))
+        hold = effect.hold
+        about = (hold.id, account.id, hold.card_id, hold.authorization_id)
+        # The amount as it was placed: a later effect of the same batch has a row of its own.
+        rows.holds.append((*about, hold.amount_minor, "held", hold.expires_ms))
+    elif isinstance(effect, HoldResized):
+        rows.change_hold(effect.hold_id, effect.amount_minor, "held", effect.expires_ms)
+    elif isinstance(effect, HoldClosed):
+        rows.change_hold(effect.hold_id, None, effect.state, None)
     elif isinstance(effect, HoldLapsed):
-        rows.closed_holds.append(_hold(effect.hold, account, "lapsed"))
-        rows.changed_transactions[effect.authorization_id] = _lapsed_transaction(
-            effect.authorization_id, now_ms
-        )
+        rows.lapse(effect.hold_id, effect.authorization_id, now_ms)
     else:
-        about = (effect.amount_minor, account.currency, effect.authorization_id, now_ms)
-        rows.entries.append(
-            (effect.debit_entry_id, effect.transfer_id, effect.from_account_id, "debit", *about)
-        )
-        rows.entries.append((effect.credit_entry_id, effect.transfer_id, account.id, "credit", *about))
+        _write_transfer(rows, effect, account, now_ms)
 
 
-def _transaction(command: Authorize, card: Card, executed: Executed, now_ms: int) -> tuple[Any, ...]:
-    decision = executed.decision
-    assert decision is not None
-    held = any(isinstance(effect, HoldPlaced) for effect in executed.effects)
+def _write_transfer(rows: Rows, transfer: Transferred, account: Account, now_ms: int) -> None:
+    accounts = (account.id, transfer.other_account_id)
+    debited, credited = accounts if transfer.direction == "debit" else reversed(accounts)
+    about = (transfer.amount_minor, account.currency, transfer.authorization_id, now_ms)
+    rows.entries.append((transfer.debit_entry_id, transfer.transfer_id, debited, "debit", *about))
+    rows.entries.append((transfer.credit_entry_id, transfer.transfer_id, credited, "credit", *about))
+
+
+def _transaction(effect: AuthorizationOpened, card: Card, now_ms: int) -> tuple[Any, ...]:
+    authorization = effect.authorization
     return (
-        command.id,
+        authorization.id,
         card.tenant_id,
         card.live,
         card.id,
         card.cardholder_id,
         card.programme_id,
         card.seq,
-        "verification" if command.amount_minor == 0 and command.kind == "purchase" else command.kind,
-        _status(command, decision.reason),
-        derive(command.id, Derived.HOLD) if held else None,
-        command.currency,
-        command.amount_minor,
-        decision.approved_minor,
-        decision.approved_minor if held else 0,
-        0,
-        0,
-        decision.reason,
+        authorization.kind,
+        status(authorization, held=effect.held_minor > 0),
+        authorization.hold_id,
+        authorization.currency,
+        authorization.requested_minor,
+        authorization.approved_minor,
+        effect.held_minor,
+        authorization.cleared_minor,
+        authorization.reversed_minor,
+        authorization.decline_reason,
         now_ms,
         now_ms,
+        authorization.network_txn_id,
+        authorization.day,
     )
 
 
-def _status(command: Authorize, reason: str | None) -> str:
-    if reason:
-        return "declined"
-    return "posted" if command.kind == "refund" or command.amount_minor == 0 else "pending"
-
-
-def _lapsed_transaction(id_: str, now_ms: int) -> tuple[Any, ...]:
-    """Only status, held_minor and updated_at matter: nothing of a hold that lapses whole was cleared or
-    reversed."""
-    nothing = (None,) * 7
-    return (id_, *nothing, "lapsed", None, None, None, None, 0, 0, 0, None, None, now_ms)
+def _changed_transaction(effect: AuthorizationMoved, original: Authorization, now_ms: int) -> tuple[Any, ...]:
+    """Only what can change matters: the update leaves the other columns alone."""
+    unchanged = (None,) * 7
+    return (
+        original.id,
+        *unchanged,
+        status(original, held=effect.held_minor > 0),
+        effect.hold_id,
+        None,
+        None,
+        effect.approved_minor,
+        effect.held_minor,
+        effect.cleared_minor,
+        effect.reversed_minor,
+        effect.decline_reason,
+        None,
+        now_ms,
+        None,
+        None,
+    )
 
 
 def _card(card: Card) -> tuple[Any, ...]:
@@ -169,7 +216,3 @@ def _account(account: Account) -> tuple[Any, ...]:
         account.held_minor,
         account.version,
     )
-
-
-def _hold(hold: Hold, account: Account, state: str) -> tuple[Any, ...]:
-    return (hold.id, account.id, hold.card_id, hold.amount_minor, state, hold.expires_ms)

@@ -19,6 +19,7 @@ from typing import Any, Protocol
 import msgspec
 
 from engine.account import Account
+from engine.authorization import Authorization
 from engine.card import Card
 from engine.controls import Control
 from engine.programme import ProgrammeConfig
@@ -99,14 +100,43 @@ class Rows:
         self.accounts: dict[str, tuple[Any, ...]] = {}
         self.accounts_before: dict[str, int] = {}
         self.holds: list[tuple[Any, ...]] = []
-        self.closed_holds: list[tuple[Any, ...]] = []
+        self.changed_holds: dict[str, tuple[Any, ...]] = {}
         self.transactions: list[tuple[Any, ...]] = []
         self.changed_transactions: dict[str, tuple[Any, ...]] = {}
+        self.lapsed: dict[str, tuple[str, int]] = {}
+        """Lapsed holds with their authorizations and instants; ``changed_transactions`` of the same batch are newer."""
+        self.tombstones: list[tuple[Any, ...]] = []
         self.entries: list[tuple[Any, ...]] = []
         self.events: list[tuple[Any, ...]] = []
         self.idempotency: list[tuple[Any, ...]] = []
         self.cards: dict[str, tuple[Any, ...]] = {}
         self.programmes: dict[str, tuple[Any, ...]] = {}
+
+    def change_hold(self, hold_id: str, amount_minor: int | None, state: str, expires_ms: int | None) -> None:
+        """A hold after a command; ``None`` leaves what was there."""
+        before = self.changed_holds.get(hold_id)
+        if before is not None:
+            amount_minor = before[4] if amount_minor is None else amount_minor
+            expires_ms = before[6] if expires_ms is None else expires_ms
+        self.changed_holds[hold_id] = (hold_id, None, None, None, amount_minor, state, expires_ms)
+
+    def lapse(self, hold_id: str, authorization_id: str, now_ms: int) -> None:
+        """A hold ended by time, after everything that the batch has so far."""
+        if hold_id in self.changed_holds:
+            self.change_hold(hold_id, None, "lapsed", None)
+        changed = self.changed_transactions.get(authorization_id)
+        if changed is not None:
+            ended = "cleared" if changed[14] else "lapsed"
+            self.changed_transactions[authorization_id] = (
+                *changed[:8],
+                ended,
+                *changed[9:13],
+                0,
+                *changed[14:18],
+                now_ms,
+                *changed[19:],
+            )
+        self.lapsed[hold_id] = (authorization_id, now_ms)
 
     def use(self, row: tuple[Any, ...], seq_before: int) -> None:
         """A card's counters after a command; ``row`` begins with the card's id."""
@@ -141,6 +171,15 @@ class Journal(Protocol):
 
     async def load_cards(self, card_ids: Iterable[str]) -> Activated:
         """Cards with their accounts and open holds; unknown ids are absent."""
+
+    async def load_authorizations(
+        self, references: Iterable[tuple[str, str]]
+    ) -> dict[tuple[str, str], Authorization]:
+        """Authorizations by card id and reference (``engine.commands.reference_of_*``); unknown ones are
+        absent."""
+
+    async def find_due_cards(self, shards: Collection[int], limit: int) -> list[str]:
+        """Cards of ``shards`` that have holds past their expiry, the longest overdue first."""
 
     async def load_accounts(self, account_ids: Iterable[str]) -> dict[str, Account]:
         """Accounts with their open holds; unknown ids are absent."""

@@ -20,6 +20,7 @@ from actors.journal.contract import (
 )
 from actors.journal.memory_store import MemoryStore, stored
 from engine.account import Account
+from engine.authorization import Authorization
 
 Point = Literal["before", "during", "after"]
 """``before``: nothing has happened. ``during``: a commit has passed the fence, and whoever takes its shards
@@ -71,6 +72,16 @@ class MemoryJournal:
             for id_ in cards:
                 answers |= self._store.newest_answers(id_)
             return Activated(cards, accounts, answers)
+
+    async def load_authorizations(
+        self, references: Iterable[tuple[str, str]]
+    ) -> dict[tuple[str, str], Authorization]:
+        async with self._call("load_authorizations"):
+            return {each: found for each in references if (found := self._store.authorization(*each))}
+
+    async def find_due_cards(self, shards: Collection[int], limit: int) -> list[str]:
+        async with self._call("find_due_cards"):
+            return self._store.due_cards(shards, limit)
 
     async def load_accounts(self, account_ids: Iterable[str]) -> dict[str, Account]:
         async with self._call("load_accounts"):

@@ -23,14 +23,29 @@ from actors.journal.contract import (
     decode_controls,
 )
 from engine.account import Account, place_hold
+from engine.authorization import Authorization
 from engine.card import Card
 from engine.hold import Hold
+from engine.ids import shard_of
 from engine.limits import ACTIVATION_ANSWERS, IDEMPOTENCY_RETENTION_HOURS, SHARD_COUNT
 
 Row = dict[str, Any]
 
 _RETENTION_MS: Final = IDEMPOTENCY_RETENTION_HOURS * 3_600_000
 _BIGINT_MAX: Final = 2**63 - 1
+
+
+_HOLD_CHANGES = ("state", "amount_minor", "expires_at")
+_TRANSACTION_CHANGES = (
+    "status",
+    "hold_id",
+    "approved_minor",
+    "held_minor",
+    "cleared_minor",
+    "reversed_minor",
+    "decline_reason",
+    "updated_at",
+)
 
 
 class Table:
@@ -72,7 +87,8 @@ class MemoryStore:
         self.command_keys: dict[bytes, Row] = {}
         self.journal = Table(
             "journal",
-            "actor_id seq epoch command_key fingerprint kind command inputs decision reply recorded_at",
+            "actor_id seq epoch command_key fingerprint kind command inputs decision reply recorded_at"
+            " authorization_id",
             key="actor_id seq",
         )
         self.programmes = Table("programmes", "id tenant_id live version seq config decision_secret_sealed")
@@ -89,12 +105,13 @@ class MemoryStore:
             "accounts",
             "id tenant_id live programme_id kind currency posted_minor held_minor version",
         )
-        self.holds = Table("holds", "id account_id card_id amount_minor state expires_at")
+        self.holds = Table("holds", "id account_id card_id authorization_id amount_minor state expires_at")
+        self.tombstones = Table("tombstones", "card_id reference recorded_at", key="card_id reference")
         self.transactions = Table(
             "transactions",
             "id tenant_id live card_id cardholder_id programme_id seq kind status hold_id currency"
             " requested_minor approved_minor held_minor cleared_minor reversed_minor decline_reason"
-            " created_at updated_at",
+            " created_at updated_at network_txn_id day",
         )
         self.ledger_entries = Table(
             "ledger_entries",
@@ -156,18 +173,27 @@ class MemoryStore:
         self.card_usage.put(rows.usage.values(), self.card_usage.columns)
         self.accounts.put(rows.accounts.values(), ("posted_minor", "held_minor", "version"))
         self.holds.put(rows.holds)
-        for row in self.holds.read(rows.closed_holds):
+        self.transactions.put(rows.transactions)
+        self._lapse(rows.lapsed)
+        for row in self.holds.read(rows.changed_holds.values()):
             hold = self.holds.rows.get(row["id"])
             if hold is not None and hold["state"] == "held":
-                hold |= {"state": row["state"], "amount_minor": row["amount_minor"]}
-        self.transactions.put(rows.transactions)
-        self.transactions.put(
-            (row for id_, row in rows.changed_transactions.items() if id_ in self.transactions.rows),
-            ("status", "held_minor", "cleared_minor", "reversed_minor", "updated_at"),
-        )
+                hold |= {name: row[name] for name in _HOLD_CHANGES if row[name] is not None}
+        self.transactions.put(rows.changed_transactions.values(), _TRANSACTION_CHANGES)
+        self.tombstones.put(rows.tombstones)
         self.ledger_entries.put(rows.entries)
         self.events.put(rows.events)
         self.idempotency.put(rows.idempotency, self.idempotency.columns)
+
+    def _lapse(self, lapsed: dict[str, tuple[str, int]]) -> None:
+        for hold_id, (authorization_id, lapsed_ms) in lapsed.items():
+            hold = self.holds.rows.get(hold_id)
+            if hold is not None and hold["state"] == "held":
+                hold["state"] = "lapsed"
+            transaction = self.transactions.rows.get(authorization_id)
+            if transaction is not None:
+                ended = "cleared" if transaction["cleared_minor"] else "lapsed"
+                transaction |= {"status": ended, "held_minor": 0, "updated_at": lapsed_ms}
 
     def _check(self, rows: Rows) -> None:
         self.journal.refuse_known(rows.journal)
@@ -200,7 +226,48 @@ class MemoryStore:
         counters = {name: value for name, value in usage.items() if name != "card_id"}
         fixed = {name: value for name, value in row.items() if name not in {"controls", "created_at"}}
         controls = decode_controls(row["controls"])
-        return Card(controls=controls, created_ms=row["created_at"], **fixed, **counters)
+        tombstones = frozenset(name for card, name in self.tombstones.rows if card == card_id)
+        return Card(
+            controls=controls, created_ms=row["created_at"], tombstones=tombstones, **fixed, **counters
+        )
+
+    def authorization(self, card_id: str, reference: str) -> Authorization | None:
+        """The authorization that ``reference`` names on a card."""
+        row = self._named(card_id, reference)
+        if row is None or row["card_id"] != card_id:
+            return None
+        hold = self.holds.rows.get(row["hold_id"], {"state": None})
+        closed = hold["state"] if hold["state"] in {"captured", "released"} else None
+        command_key = self.journal.rows[card_id, row["seq"]]["command_key"]
+        columns = {name: row[name] for name in Authorization.__struct_fields__ if name in row}
+        return Authorization(command_key=command_key, closed=closed, **columns)
+
+    def _named(self, card_id: str, reference: str) -> Row | None:
+        kind, _, name = reference.partition(":")
+        if kind == "a":
+            return self.transactions.rows.get(name)
+        if kind == "k":
+            entry = self.command_keys.get(bytes.fromhex(name), {"authorization_id": None})
+            return self.transactions.rows.get(entry["authorization_id"])
+        named = [
+            row
+            for row in self.transactions.rows.values()
+            if (row["card_id"], row["network_txn_id"]) == (card_id, name)
+        ]
+        return max(named, key=itemgetter("id"), default=None)
+
+    def due_cards(self, shards: Collection[int], limit: int) -> list[str]:
+        """Cards with holds past their expiry."""
+        now_ms = self._now_ms()
+        due = [
+            hold
+            for hold in self.holds.rows.values()
+            if hold["state"] == "held"
+            and hold["expires_at"] <= now_ms
+            and shard_of(hold["card_id"]) in shards
+        ]
+        due.sort(key=itemgetter("expires_at"))
+        return list(dict.fromkeys(hold["card_id"] for hold in due[:limit]))
 
     def account(self, account_id: str) -> Account | None:
         """An account with its open holds, as its owner has it."""
@@ -213,7 +280,14 @@ class MemoryStore:
         for hold in self.holds.rows.values():
             if hold["account_id"] == account_id and hold["state"] == "held":
                 place_hold(
-                    account, Hold(hold["id"], hold["card_id"], hold["amount_minor"], hold["expires_at"])
+                    account,
+                    Hold(
+                        hold["id"],
+                        hold["card_id"],
+                        hold["authorization_id"],
+                        hold["amount_minor"],
+                        hold["expires_at"],
+                    ),
                 )
         return account
 

@@ -30,6 +30,7 @@ from actors.journal.contract import (
     decode_controls,
 )
 from engine.account import Account, place_hold
+from engine.authorization import Authorization
 from engine.card import Card
 from engine.hold import Hold
 from engine.ids import is_id
@@ -108,9 +109,13 @@ class PostgresJournal:
             list(rows.accounts.values()),
             list(rows.accounts_before.values()),
             rows.holds,
-            rows.closed_holds,
+            list(rows.changed_holds.values()),
             rows.transactions,
             list(rows.changed_transactions.values()),
+            list(rows.lapsed),
+            [authorization_id for authorization_id, _ in rows.lapsed.values()],
+            [lapsed_ms for _, lapsed_ms in rows.lapsed.values()],
+            rows.tombstones,
             rows.entries,
             rows.events,
             rows.idempotency,
@@ -133,9 +138,23 @@ class PostgresJournal:
         for account in accounts.values():
             account.held_minor = 0
         for row in await self._read("load_open_holds", ids):
-            hold = Hold(row["id"], row["card_id"], row["amount_minor"], row["expires_ms"])
+            hold = Hold(
+                row["id"], row["card_id"], row["authorization_id"], row["amount_minor"], row["expires_ms"]
+            )
             place_hold(accounts[row["account_id"]], hold)
         return accounts
+
+    async def load_authorizations(
+        self, references: Iterable[tuple[str, str]]
+    ) -> dict[tuple[str, str], Authorization]:
+        wanted = list(references)
+        rows = await self._read(
+            "load_authorizations", [card for card, _ in wanted], [name for _, name in wanted]
+        )
+        return {(row["card_id"], row["reference"]): _authorization(row) for row in rows}
+
+    async def find_due_cards(self, shards: Collection[int], limit: int) -> list[str]:
+        return [row["card_id"] for row in await self._read("find_due_cards", list(shards), limit)]
 
     async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, ProgrammeRecord]:
         rows = await self._read("load_programmes", list(filter(is_id, programme_ids)))
@@ -230,4 +249,10 @@ def _stored(rows: list[Any]) -> dict[bytes, Stored]:
 
 
 def _card(row: Any) -> Card:
-    return Card(**{**row, "controls": decode_controls(row["controls"])})
+    return Card(
+        **{**row, "controls": decode_controls(row["controls"]), "tombstones": frozenset(row["tombstones"])}
+    )
+
+
+def _authorization(row: Any) -> Authorization:
+    return Authorization(**{name: row[name] for name in Authorization.__struct_fields__})

@@ -11,8 +11,9 @@ import asyncio
 import msgspec
 import structlog
 
-from actors.network.authorizer import Authorizer
 from actors.network.peer import Peer
+from actors.network.respondent import Respondent
+from engine.iso8583.content import FUNCTIONS
 from engine.iso8583.message import Message
 from engine.iso8583.respond import NOT_SUPPORTED, SYSTEM_ERROR, network_management, refusal
 from engine.limits import EDGE_CONNECTIONS_MAX, FRAME_RECEIPT_SECONDS
@@ -41,16 +42,16 @@ class Edge:
 
     def __init__(
         self,
-        authorizer: Authorizer,
+        respondent: Respondent,
         *,
         connections_max: int = EDGE_CONNECTIONS_MAX,
         receipt_seconds: float = FRAME_RECEIPT_SECONDS,
     ) -> None:
         self.counts = EdgeCounts()
-        self._authorizer = authorizer
+        self._respondent = respondent
         self._connections_max = connections_max
         self._receipt_seconds = receipt_seconds
-        self._handlers = {"010": authorizer.authorize, "080": self._manage}
+        self._handlers = dict.fromkeys(FUNCTIONS, respondent.respond) | {"080": self._manage}
         self._peers: dict[Peer, None] = {}
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
@@ -75,7 +76,7 @@ class Edge:
         self._server.close()
         for peer in self._peers:
             peer.finish()
-        await self._authorizer.drain()
+        await self._respondent.drain()
         self._sweeper.cancel()
         for peer in list(self._peers):
             peer.close()

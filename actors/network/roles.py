@@ -7,11 +7,11 @@ from collections.abc import Awaitable
 import msgspec
 
 from actors.metrics import Figures
-from actors.network.authorizer import Authorizer
 from actors.network.cards import cards_by_digest, cards_by_id
 from actors.network.custody import CardCustody
 from actors.network.database import DatabaseUnavailableError, Lane
 from actors.network.edge import Edge
+from actors.network.respondent import Respondent
 from actors.network.session import Session
 from actors.network.simulated import ACQUIRER_ID, SimulatedNetwork
 from actors.network.simulations import PostgresBook
@@ -38,8 +38,8 @@ class EdgeRole:
         self._router = Router(context.peers)
         self._lane = Lane(self._settings.database_dsn, "stanchion-edge")
         custody = CardCustody(Vault.from_settings(self._settings))
-        self.authorizer = Authorizer(self._submit, cards_by_digest(self._lane), custody)
-        self.edge = Edge(self.authorizer)
+        self.respondent = Respondent(self._submit, cards_by_digest(self._lane), custody)
+        self.edge = Edge(self.respondent)
 
     async def start(self) -> None:
         self._router.start()
@@ -49,14 +49,16 @@ class EdgeRole:
         raise ValueError(method, len(payload))
 
     def figures(self) -> Figures:
-        wire, authorizations = self.edge.counts, self.authorizer.counts
+        wire, requests = self.edge.counts, self.respondent.counts
         return {
             "stanchion_wire_connections": self.edge.connected,
             "stanchion_wire_requests": wire.requests,
             "stanchion_wire_malformed": wire.malformed,
-            "stanchion_wire_answered": authorizations.answered,
-            "stanchion_wire_expired": authorizations.expired,
-            "stanchion_wire_late_approvals": authorizations.late_approvals,
+            "stanchion_wire_answered": requests.answered,
+            "stanchion_wire_expired": requests.expired,
+            "stanchion_wire_late_approvals": requests.late_approvals,
+            "stanchion_wire_undone": self.respondent.undoing.counts.done,
+            "stanchion_wire_undoing": self.respondent.undoing.open,
             "stanchion_open_commands": self._router.open,
         }
 

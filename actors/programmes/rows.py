@@ -38,6 +38,7 @@ def write_command(
             None,
             _encode(governed.reply).decode(),
             now_ms,
+            None,
         )
     )
     secret = command.decision_secret_sealed if isinstance(command, CreateProgramme) else None

@@ -17,14 +17,17 @@ from actors.shards.pending import Pending
 from actors.vault import Vault
 from engine import execute, govern
 from engine.account import Account
+from engine.authorization import Authorization
 from engine.commands import (
     CardCommand,
     ChangeProgramme,
     CreateCard,
     CreateProgramme,
+    FollowUp,
     ProgrammeCommand,
     target_of,
 )
+from engine.effects import AuthorizationOpened
 from engine.ids import shard_of
 from engine.replies import Done, body_bytes
 
@@ -59,15 +62,21 @@ class Decider:
         self, pending: Pending, actor: CardActor, command: CardCommand, rows: Rows, now_ms: int
     ) -> None:
         programme = self._activation.configs[actor.card.programme_id]
-        executed = execute.execute(command, actor.card, actor.account, programme, now_ms)
-        self._write(pending, actor, executed, rows, now_ms)
+        original = actor.original(command.references) if isinstance(command, FollowUp) else None
+        met = execute.Surroundings(actor.card, actor.account, programme, original)
+        executed = execute.execute(command, met, now_ms)
+        for effect in executed.effects:
+            if isinstance(effect, AuthorizationOpened):
+                actor.learn(effect.authorization)
+        self._write(pending, actor, executed, original, rows, now_ms)
 
     def _issue(self, pending: Pending, command: CreateCard, rows: Rows, now_ms: int) -> None:
         card = execute.card_of(command, now_ms)
         account = self._funding_account(command)
         executed = execute.issue(command, card, account)
         if executed.journaled:
-            self._write(pending, self._activation.admit(card, account), executed, rows, now_ms)
+            actor = self._activation.admit(card, account)
+            self._write(pending, actor, executed, None, rows, now_ms)
         else:
             pending.reply = executed.reply
 
@@ -85,7 +94,13 @@ class Decider:
         )
 
     def _write(
-        self, pending: Pending, actor: CardActor, executed: execute.Executed, rows: Rows, now_ms: int
+        self,
+        pending: Pending,
+        actor: CardActor,
+        executed: execute.Executed,
+        original: Authorization | None,
+        rows: Rows,
+        now_ms: int,
     ) -> None:
         """Add the rows of a journaled command; a refusal or a reading only waits for the commits it was
         judged upon."""
@@ -95,7 +110,7 @@ class Decider:
         if executed.journaled:
             command = cast(CardCommand, pending.command)
             epoch = self._fence(rows, actor.card.id)
-            card_rows.write_command(rows, command, actor.card, actor.account, executed, epoch, now_ms)
+            card_rows.write_command(rows, command, actor, executed, original, epoch, now_ms)
 
     def _govern(self, pending: Pending, command: ProgrammeCommand, rows: Rows, now_ms: int) -> None:
         records = self._activation.programmes

@@ -237,6 +237,8 @@ class ShardHost:
         assert reply is not None, "decided commands have replies"
         if pending.actor is not None:
             pending.actor.undurable -= 1
+            if not pending.actor.undurable:
+                pending.actor.forget_old()
         if isinstance(reply, Answer | Done):
             self._answers.remember(pending.command.command_key, fingerprint_of(pending.command), reply)
         if pending.config is not None:

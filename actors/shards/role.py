@@ -13,6 +13,7 @@ from actors.journal.postgres import PostgresJournal
 from actors.metrics import Figures
 from actors.roles import Context
 from actors.shards.host import ShardHost
+from actors.shards.sweeper import Sweeper
 from actors.submission import decode_submissions, encode_replies
 from actors.vault import Vault
 from engine.programme import ProgrammeConfig
@@ -33,10 +34,12 @@ class HostRole:
         self._journal = PostgresJournal(context.settings.database_dsn, context.name)
         vault = Vault.from_settings(context.settings)
         self.host = ShardHost(self._journal, vault, SystemClock(), self._publish, self._fenced)
+        self._sweeper = Sweeper(self._journal, self.host.execute, self.host.epochs.keys)
 
     async def start(self) -> None:
         await self._journal.register(self._context.name)
         self.host.start()
+        self._sweeper.start()
 
     async def call(self, method: str, payload: bytes) -> bytes:
         if method == "execute":
@@ -61,6 +64,7 @@ class HostRole:
         }
 
     async def stop(self) -> None:
+        await self._sweeper.stop()
         await self.host.stop()
 
     async def _take(self, shards: list[int]) -> bytes:

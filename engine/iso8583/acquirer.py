@@ -11,6 +11,7 @@ from typing import Final, Literal
 import msgspec
 
 from engine.commands import Channel
+from engine.iso8583.content import CASH, PURCHASE, REFUND
 from engine.iso8583.elements import (
     TAG_AUTHENTICATION,
     TAG_AUTHORIZATION_ID,
@@ -28,7 +29,6 @@ from engine.iso8583.elements import (
     write_private,
 )
 from engine.iso8583.message import Message
-from engine.iso8583.translate import CASH, PURCHASE, REFUND
 from engine.money import CURRENCY_NUMERIC
 
 COUNTRY_NUMERIC: Final = {"IE": "372", "GB": "826", "US": "840"}

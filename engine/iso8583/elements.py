@@ -41,6 +41,13 @@ COUNTRY_CHARS: Final = 2
 ORIGINAL_AMOUNT: Final = "57"
 """DE54 amount type: the amount that was asked for when less was approved."""
 
+INCREMENT: Final = "INC"
+"""Tag 06: DE4 is what is added to an earlier authorization."""
+
+ARN_DIGITS: Final = 23
+_PRESENTMENT: Final = re.compile(r"(\d{23})(\d{1,4})", re.ASCII)
+_FINAL: Final = {"": True, "1": True, "Y": True, "0": False, "N": False}
+
 _AMOUNT_CHARS: Final = 20
 _ADDITIONAL_AMOUNT: Final = re.compile(r"(\d{2})(\d{2})(\d{3})([CD])(\d{12})", re.ASCII)
 _ORIGINAL: Final = re.compile(r"(\d{4})(\d{6})(\d{10})(\d{11})(\d{11})", re.ASCII)
@@ -135,6 +142,41 @@ def write_private(tags: dict[str, str]) -> Masked:
             raise ElementError(48, "holds a tag that does not fit")
         parts += (tag, f"{len(value):03d}", value)
     return Masked("".join(parts))
+
+
+class PresentmentReference(msgspec.Struct, frozen=True):
+    """Tag 08: the acquirer reference number and, from 1, which of its presentments this is."""
+
+    arn: str
+    sequence: int
+
+
+def read_presentment_reference(text: str) -> PresentmentReference:
+    """A tag 08: n23, then one to four digits."""
+    match = _PRESENTMENT.fullmatch(text)
+    if match is None or int(match[2]) == 0:
+        raise ElementError(48, "has a malformed tag 08")
+    return PresentmentReference(match[1], int(match[2]))
+
+
+def write_presentment_reference(reference: PresentmentReference) -> str:
+    """A tag 08 with a sequence of two digits or more."""
+    return f"{reference.arn}{reference.sequence:02d}"
+
+
+def read_final(text: str | None) -> bool:
+    """A tag 09: ``1`` or ``Y`` for the last presentment, which is also what its absence means; ``0`` or
+    ``N`` when more may follow."""
+    if text is None:
+        return True
+    if text not in _FINAL:
+        raise ElementError(48, "has a malformed tag 09")
+    return _FINAL[text]
+
+
+def write_final(final: bool) -> str:
+    """A tag 09."""
+    return "1" if final else "0"
 
 
 # DE54 -------------------------------------------------------------------------------------------------------

@@ -1,25 +1,36 @@
 """Which request a response answers.
 
 Answers may come in any order; they are matched by acquirer, STAN, transmission time and retrieval reference
-(DE32, DE11, DE7, DE37) and by the class of the message, because a reversal may quote its original's
-references. Network management messages carry only some of them.
+(DE32, DE11, DE7, DE37) and by the class and the function of the message, because reversals and advices may
+quote their original's references. Network management messages carry only some of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 from engine.iso8583.message import Message
 
 Token = TypeVar("Token")
-Key = tuple[str, str | None, str | None, str | None, str | None]
+_REQUESTS: Final = {"1": "0", "3": "2"}
+"""Function of a response, and of the request it answers."""
+
+Key = tuple[str, str, str | None, str | None, str | None, str | None]
 
 
 def matching_key(message: Message) -> Key:
     """Equal for a request, its repeats and their response."""
     fields = message.fields
-    return (message.mti[1], fields.get(32), fields.get(11), fields.get(7), fields.get(37))
+    function = message.mti[2]
+    return (
+        message.mti[1],
+        _REQUESTS.get(function, function),
+        fields.get(32),
+        fields.get(11),
+        fields.get(7),
+        fields.get(37),
+    )
 
 
 class Unanswered(Generic[Token]):

@@ -46,10 +46,10 @@ def refusal(request: Message, response_code: str) -> Message:
 
 
 def answered(request: Message, answer: Answer) -> Message:
-    """The 0110 of a decision.
+    """The response that an owner's answer makes (0110, 0130, 0230, 0410 or 0430).
 
-    DE38 on approvals; on a partial one the approved amount in DE4 and the original in DE54; the
-    authorization's id in DE48.
+    DE38 on approvals; on a partial one the approved amount in DE4 and the original in DE54; the id of the
+    authorization in DE48, if there is one.
     """
     response = refusal(request, answer.response_code)
     fields = response.fields
@@ -59,7 +59,8 @@ def answered(request: Message, answer: Answer) -> Message:
         original = AdditionalAmount(ORIGINAL_AMOUNT, request.fields[49], int(request.fields[4]))
         fields[4] = f"{answer.approved_minor:012d}"
         fields[54] = write_additional_amounts([original])
-    fields[48] = write_private({TAG_AUTHORIZATION_ID: answer.authorization_id})
+    if answer.authorization_id:
+        fields[48] = write_private({TAG_AUTHORIZATION_ID: answer.authorization_id})
     return response
 
 

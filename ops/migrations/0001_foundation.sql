@@ -28,8 +28,10 @@ CREATE TABLE journal (
     decision    text,
     reply       text        NOT NULL,
     recorded_at timestamptz NOT NULL,
+    authorization_id uuid,
     PRIMARY KEY (actor_id, seq)
 );
+CREATE INDEX journal_of_authorization ON journal (authorization_id) WHERE kind <> 'authorize';
 CREATE UNIQUE INDEX journal_command_key ON journal (command_key);
 COMMENT ON TABLE journal IS 'Every command that had an effect: seq is gap-free for each card or programme; a command key is executed once. The JSON columns are kept as exact text.';
 
@@ -183,15 +185,25 @@ CREATE TABLE card_usage (
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE card_usage IS 'The changing part of a card, narrow and without secondary indexes so that its updates stay cheap.';
 
+CREATE TABLE tombstones (
+    card_id     uuid NOT NULL,
+    reference   text NOT NULL,
+    recorded_at timestamptz NOT NULL,
+    PRIMARY KEY (card_id, reference)
+);
+COMMENT ON TABLE tombstones IS 'Reversals that came before their originals: what is approved later under such a reference is never left held.';
+
 CREATE TABLE holds (
     id               uuid PRIMARY KEY,
     account_id       uuid NOT NULL,
     card_id          uuid NOT NULL,
+    authorization_id uuid NOT NULL,
     amount_minor     bigint NOT NULL CHECK (amount_minor >= 0),
     state            text NOT NULL CHECK (state IN ('held', 'captured', 'released', 'lapsed')),
     expires_at       timestamptz NOT NULL
 ) WITH (fillfactor = 80);
 CREATE INDEX holds_open ON holds (account_id) WHERE state = 'held';
+CREATE INDEX holds_due ON holds (expires_at) WHERE state = 'held';
 
 CREATE TABLE transactions (
     id               uuid PRIMARY KEY,
@@ -212,8 +224,11 @@ CREATE TABLE transactions (
     reversed_minor   bigint NOT NULL,
     decline_reason   text,
     created_at       timestamptz NOT NULL,
-    updated_at       timestamptz NOT NULL
+    updated_at       timestamptz NOT NULL,
+    network_txn_id   text,
+    day              text NOT NULL
 ) WITH (fillfactor = 80);
+CREATE INDEX transactions_of_network ON transactions (network_txn_id, card_id) WHERE network_txn_id IS NOT NULL;
 CREATE INDEX transactions_of_tenant ON transactions (tenant_id, live, id);
 CREATE INDEX transactions_of_card ON transactions (card_id, id);
 COMMENT ON COLUMN transactions.seq IS 'The journal row (card_id, seq) that holds the request, the decision and its trace.';

@@ -22,8 +22,10 @@ CREATE FUNCTION commit_batch(
     _journal journal[],
     _usage card_usage[], _usage_seqs bigint[],
     _accounts accounts[], _account_versions bigint[],
-    _holds holds[], _closed_holds holds[],
+    _holds holds[], _changed_holds holds[],
     _transactions transactions[], _changed_transactions transactions[],
+    _lapsed_holds uuid[], _lapsed_authorizations uuid[], _lapsed_at timestamptz[],
+    _tombstones tombstones[],
     _entries ledger_entries[],
     _events events[],
     _idempotency idempotency[],
@@ -89,17 +91,27 @@ BEGIN
     IF cardinality(_holds) > 0 THEN
         INSERT INTO holds SELECT * FROM unnest(_holds);
     END IF;
-    IF cardinality(_closed_holds) > 0 THEN
-        UPDATE holds h SET state = n.state, amount_minor = n.amount_minor
-            FROM unnest(_closed_holds) n WHERE h.id = n.id AND h.state = 'held';
-    END IF;
-
     INSERT INTO transactions SELECT * FROM unnest(_transactions);
+    IF cardinality(_lapsed_holds) > 0 THEN
+        UPDATE holds SET state = 'lapsed' WHERE id = ANY (_lapsed_holds) AND state = 'held';
+        UPDATE transactions t
+            SET status = CASE WHEN cleared_minor > 0 THEN 'cleared' ELSE 'lapsed' END, held_minor = 0, updated_at = n.lapsed_at
+            FROM unnest(_lapsed_authorizations, _lapsed_at) AS n (id, lapsed_at) WHERE t.id = n.id;
+    END IF;
+    IF cardinality(_changed_holds) > 0 THEN
+        UPDATE holds h SET state = n.state, amount_minor = coalesce(n.amount_minor, h.amount_minor),
+                expires_at = coalesce(n.expires_at, h.expires_at)
+            FROM unnest(_changed_holds) n WHERE h.id = n.id AND h.state = 'held';
+    END IF;
     IF cardinality(_changed_transactions) > 0 THEN
         UPDATE transactions t
-            SET status = n.status, held_minor = n.held_minor, cleared_minor = n.cleared_minor,
-                reversed_minor = n.reversed_minor, updated_at = n.updated_at
+            SET status = n.status, hold_id = n.hold_id, approved_minor = n.approved_minor, held_minor = n.held_minor,
+                cleared_minor = n.cleared_minor, reversed_minor = n.reversed_minor, decline_reason = n.decline_reason,
+                updated_at = n.updated_at
             FROM unnest(_changed_transactions) n WHERE t.id = n.id;
+    END IF;
+    IF cardinality(_tombstones) > 0 THEN
+        INSERT INTO tombstones SELECT * FROM unnest(_tombstones) ON CONFLICT DO NOTHING;
     END IF;
 
     IF cardinality(_entries) > 0 THEN

@@ -22,7 +22,7 @@ from engine.commands import (
     WireIdentity,
 )
 from engine.decide import Inputs
-from engine.execute import observe
+from engine.execute import Surroundings, observe
 from engine.ids import Derived, derive
 from engine.programme import ProgrammeConfig
 
@@ -210,4 +210,4 @@ def change_programme(number: int = 1, **changes: Any) -> ChangeProgramme:
 
 def inputs(**parts: Any) -> Inputs:
     """What a decision on ``card()`` and ``account()`` at ``NOW_MS`` sees."""
-    return msgspec.structs.replace(observe(card(), account(), programme(), NOW_MS, ()), **parts)
+    return msgspec.structs.replace(observe(Surroundings(card(), account(), programme()), NOW_MS, ()), **parts)

@@ -1,6 +1,7 @@
 SELECT c.id::text, c.tenant_id::text, c.live, c.programme_id::text, c.card_product_id::text, c.cardholder_id::text,
        c.account_id::text, c.network, c.currency, c.iin, c.last4, c.pan_ref, c.exp_month, c.exp_year, c.cvk_generation,
        c.state, c.controls, c.created_at AS created_ms, c.state_reason, c.cardholder_active,
-       u.seq, u.day, u.day_count, u.day_amount_minor, u.cvv2_failures
+       u.seq, u.day, u.day_count, u.day_amount_minor, u.cvv2_failures,
+       ARRAY(SELECT reference FROM tombstones t WHERE t.card_id = c.id) AS tombstones
 FROM cards c JOIN card_usage u ON u.card_id = c.id
 WHERE c.id = ANY ($1::uuid[])

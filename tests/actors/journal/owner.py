@@ -6,13 +6,24 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from actors.cards import rows as card_rows
+from actors.cards.activation import CardActor
 from actors.journal.contract import Activated, ProgrammeRecord, Rows
 from actors.programmes import rows as programme_rows
 from engine import govern
 from engine.account import Account
+from engine.authorization import Authorization, names
 from engine.card import Card
-from engine.commands import ChangeProgramme, Command, CreateCard, CreateProgramme, target_of
-from engine.execute import Executed, card_of, execute, issue
+from engine.commands import (
+    CardCommand,
+    ChangeProgramme,
+    Command,
+    CreateCard,
+    CreateProgramme,
+    FollowUp,
+    target_of,
+)
+from engine.effects import AuthorizationOpened
+from engine.execute import Executed, Surroundings, card_of, execute, issue
 from engine.ids import shard_of
 from engine.programme import ProgrammeConfig
 from engine.replies import Reply
@@ -27,6 +38,7 @@ class Owner:
         self.config = config or programme()
         self.cards: dict[str, Card] = {}
         self.accounts: dict[str, Account] = {}
+        self.authorizations: dict[str, Authorization] = {}
         self.programmes: dict[str, ProgrammeRecord] = {}
         self.replies: dict[bytes, Reply] = {}
 
@@ -48,14 +60,24 @@ class Owner:
             return
         if isinstance(command, CreateCard):
             card, executed = self._issue(command, now_ms)
+            original = None
         else:
             card = self.cards[command.card_id]
-            executed = execute(command, card, self._account(card), self.config, now_ms)
+            original = self._original(command)
+            met = Surroundings(card, self._account(card), self.config, original)
+            executed = execute(command, met, now_ms)
+        for effect in executed.effects:
+            if isinstance(effect, AuthorizationOpened):
+                self.authorizations |= dict.fromkeys(names(effect.authorization), effect.authorization)
         self.replies[command.command_key] = executed.reply
         if executed.journaled:
             epoch = self._fence(rows, card.id)
-            account = self._account(card)
-            card_rows.write_command(rows, command, card, account, executed, epoch, now_ms)
+            actor = CardActor(card, self._account(card))
+            card_rows.write_command(rows, command, actor, executed, original, epoch, now_ms)
+
+    def _original(self, command: CardCommand) -> Authorization | None:
+        references = command.references if isinstance(command, FollowUp) else ()
+        return next((self.authorizations[name] for name in references if name in self.authorizations), None)
 
     def _issue(self, command: CreateCard, now_ms: int) -> tuple[Card, Executed]:
         card = card_of(command, now_ms)

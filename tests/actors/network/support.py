@@ -8,12 +8,14 @@ from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from actors.network.authorizer import Authorizer
+import msgspec
+
 from actors.network.cards import CardOnFile, CardsByDigest
 from actors.network.custody import CardCustody
 from actors.network.edge import Edge
 from actors.network.lookup import Lookup
-from engine.commands import Authorize, Command
+from actors.network.respondent import FromWire, Respondent
+from engine.commands import Authorize, Command, Reverse
 from engine.ids import approval_code
 from engine.iso8583.codec import decode, encode
 from engine.iso8583.framing import frame
@@ -43,47 +45,68 @@ async def until(condition: Callable[[], Any]) -> None:
 
 
 class Owners:
-    """Decides every authorization with ``decide``, once for each command key, as owners and their journal
-    do."""
+    """Decides every command with ``decide``, once for each command key, as owners and their journal do. The
+    edge's own reversals are kept apart, in ``undone``."""
 
     def __init__(self) -> None:
-        self.decide: Callable[[Authorize], Reply] = approve
-        self.submitted: list[Authorize] = []
+        self.decide: Callable[[FromWire], Reply] = approve
+        self.submitted: list[FromWire] = []
+        self.undone: list[Reverse] = []
+        self.undo: Callable[[Reverse], Reply] = accept
         self.gate = asyncio.Event()
         self.gate.set()
         self.gates: dict[str, asyncio.Event] = {}
         """Gates of single messages, by STAN."""
         self._stored: dict[bytes, tuple[bytes, Reply]] = {}
 
+    @property
+    def asked(self) -> list[Authorize]:
+        """The authorizations among what was submitted."""
+        return [command for command in self.submitted if isinstance(command, Authorize)]
+
     async def submit(self, command: Command) -> Reply:
         """As the router's ``submit``; waits while its gate is shut."""
-        assert isinstance(command, Authorize)
+        assert isinstance(command, FromWire)
+        if isinstance(command, Reverse) and command.command_key == command.fingerprint:
+            self.undone.append(command)
+            return self.undo(command)
         self.submitted.append(command)
         await self.gates.get(command.wire.stan, self.gate).wait()
         stored = self._stored.get(command.command_key)
         if stored is None:
             reply = self.decide(command)
-            self._stored[command.command_key] = (command.fingerprint, reply)
+            if isinstance(reply, Answer):
+                self._stored[command.command_key] = (command.fingerprint, reply)
             return reply
-        return stored[1] if stored[0] == command.fingerprint else NotExecuted("key_reused")
+        if stored[0] != command.fingerprint:
+            return NotExecuted("key_reused")
+        assert isinstance(stored[1], Answer)
+        return msgspec.structs.replace(stored[1], replayed=True)
 
 
-def approve(command: Authorize) -> Answer:
+def approve(command: FromWire) -> Answer:
     """What an owner says to a card with enough money."""
-    return Answer("00", command.id, approval_code(command.id), command.amount_minor)
+    if isinstance(command, Authorize):
+        return Answer("00", command.id, approval_code(command.id), command.amount_minor)
+    return accept(command)
 
 
-def decline(command: Authorize) -> Answer:
-    """... and to one without."""
+def accept(command: FromWire) -> Answer:
+    """... to what cannot be declined."""
+    return Answer("00", command.id)
+
+
+def decline(command: FromWire) -> Answer:
+    """... and to a card without money."""
     return Answer("51", command.id)
 
 
 class Harness:
     """A running edge, its owners and its address."""
 
-    def __init__(self, edge: Edge, authorizer: Authorizer, owners: Owners, custody: CardCustody) -> None:
+    def __init__(self, edge: Edge, respondent: Respondent, owners: Owners, custody: CardCustody) -> None:
         self.edge = edge
-        self.authorizer = authorizer
+        self.respondent = respondent
         self.owners = owners
         self.custody = custody
         self.address = ("", 0)
@@ -162,13 +185,13 @@ async def running_edge(
 ) -> AsyncIterator[Harness]:
     """An edge on a free port; ``options`` are its own."""
     owners = Owners()
-    authorizer = Authorizer(
+    respondent = Respondent(
         owners.submit,
         lookup_of(custody, {PAN: CARD}) if cards is None else cards,
         custody,
         deadline_ms=deadline_ms,
     )
-    harness = Harness(Edge(authorizer, **options), authorizer, owners, custody)
+    harness = Harness(Edge(respondent, **options), respondent, owners, custody)
     harness.address = await harness.edge.start("127.0.0.1", 0)
     try:
         yield harness

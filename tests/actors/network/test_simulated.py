@@ -16,12 +16,20 @@ from actors.network.lookup import Lookup
 from actors.network.session import NotConnectedError, Session, SessionLostError
 from actors.network.simulated import SimulatedNetwork, network_txn_id, wire_stan
 from actors.network.simulations import Move, Opening, PostgresBook
-from engine.ids import approval_code
+from engine.commands import Authorize
 from engine.iso8583.message import Message
 from engine.iso8583.respond import refusal
 from engine.pan import Masked, Pan
-from engine.replies import Answer
-from tests.actors.network.support import CARD_ID, PAN, WAIT_SECONDS, Harness, decline, running_edge, until
+from tests.actors.network.support import (
+    CARD_ID,
+    PAN,
+    WAIT_SECONDS,
+    Harness,
+    approve,
+    decline,
+    running_edge,
+    until,
+)
 from tests.actors.network.test_simulations import rows, spend
 
 
@@ -115,9 +123,7 @@ async def settled(database_url: str, count: int) -> dict[str, dict[str, Any]]:
 
 async def test_spends_are_decided_over_the_wire(harness: Harness, database_url: str) -> None:
     harness.owners.decide = lambda command: (
-        decline(command)
-        if command.amount_minor > 50
-        else Answer("00", command.id, approval_code(command.id), command.amount_minor)
+        decline(command) if isinstance(command, Authorize) and command.amount_minor > 50 else approve(command)
     )
     async with network_on(harness, database_url) as network:
         requests = [spend(amount_minor=amount) for amount in range(100)]

@@ -9,6 +9,9 @@ from typing import Any
 from hypothesis import strategies as st
 from iso8583.specs import default_ascii
 
+from engine.iso8583.elements import write_private
+from engine.iso8583.message import Message
+
 PRINTABLE = "".join(chr(code) for code in range(0x20, 0x7F))
 
 EXAMPLE = {
@@ -32,6 +35,20 @@ EXAMPLE = {
     "49": "978",
 }
 """A plain purchase of 12.34 EUR, in pyiso8583's own form."""
+
+ORIGINAL = "0100" + "000123" + "1121103000" + "424242".zfill(11) + "0" * 11
+"""DE90 that names the example."""
+
+FIELDS = {int(number): value for number, value in EXAMPLE.items() if number != "t"}
+
+
+def message(changes: Mapping[int, str | None] | None = None, /, mti: str = "0100", **tags: str) -> Message:
+    """The example with some fields replaced or (``None``) removed, and DE48 made of ``tags`` (``t01=…``)."""
+    fields: dict[int, str | None] = {**FIELDS, **(changes or {})}
+    if tags:
+        fields[48] = write_private({name[1:]: value for name, value in tags.items()})
+    return Message(mti, {number: value for number, value in fields.items() if value is not None})
+
 
 _NUMBERS = [number for number in range(2, 129) if number != 65]
 

@@ -16,9 +16,9 @@ from engine.iso8583.acquirer import (
     quoted_authorization_id,
 )
 from engine.iso8583.codec import decode, encode
+from engine.iso8583.content import read_authorization
 from engine.iso8583.message import Message
 from engine.iso8583.respond import answered
-from engine.iso8583.translate import read_authorization
 from engine.replies import Answer
 
 REFERENCES = References("424242", "000123", 1_795_253_400_000, "SN0000000000123")
@@ -61,11 +61,15 @@ def test_everything_survives_the_wire(sale: Sale) -> None:
     )
     secret = ("cvv2", "auth_value", "threeds_ref", "scenario")
     for name in same + secret:
-        assert getattr(request, name) == getattr(sale, name), name
+        part = request.purchase if hasattr(request.purchase, name) else request
+        assert getattr(part, name) == getattr(sale, name), name
     assert request.partial_cap_minor == (sale.partial_cap_minor if sale.partial_allowed else None)
     assert request.channel == channel_on_the_wire(sale)
-    assert (request.wire.stan, request.wire.acquirer_id) == ("000123", "424242")
-    assert (request.wire.rrn, request.wire.network_txn_id) == (REFERENCES.rrn, "SN0000000000123")
+    assert (request.purchase.wire.stan, request.purchase.wire.acquirer_id) == ("000123", "424242")
+    assert (request.purchase.wire.rrn, request.purchase.wire.network_txn_id) == (
+        REFERENCES.rrn,
+        "SN0000000000123",
+    )
     if not sale.mit and sale.entry_mode is not None:
         assert request.entry_mode == sale.entry_mode
 

@@ -38,7 +38,16 @@ def test_a_repeat_is_answered_as_its_original() -> None:
 
 
 def test_a_reversal_with_its_originals_references_is_another_message() -> None:
-    assert matching_key(request(1)) != matching_key(request(1, "0400"))
+    keys = {matching_key(request(1, mti)) for mti in ("0100", "0120", "0220", "0400", "0420")}
+    assert len(keys) == 5
+
+
+def test_each_function_has_its_response() -> None:
+    waiting: Unanswered[str] = Unanswered()
+    for mti in ("0100", "0120", "0420"):
+        waiting.add(request(1, mti), mti)
+    for mti in ("0420", "0100", "0120"):
+        assert waiting.take(refusal(request(1, mti), "00")) == mti
 
 
 def test_forget_and_drain() -> None:

@@ -45,6 +45,15 @@ def test_a_decline_has_no_approval_code() -> None:
     assert response.fields[4] == REQUEST.fields[4]
 
 
+@pytest.mark.parametrize("mti", ["0120", "0220", "0400", "0420"])
+def test_follow_ups_quote_their_authorization_if_there_is_one(mti: str) -> None:
+    request = Message(mti, REQUEST.fields)
+    known, unknown = answered(request, answer("00")), answered(request, Answer("00", ""))
+    assert read_private(known.fields[48]) == {"10": AUTHORIZATION}
+    assert 48 not in unknown.fields
+    assert (known.fields[39], unknown.fields[39]) == ("00", "00")
+
+
 def test_a_repeat_gets_the_same_bytes() -> None:
     stored = answer("10", 5_00, "ABC123")
     assert encode(answered(as_repeat(REQUEST), stored)) == encode(answered(REQUEST, stored))

@@ -1,8 +1,9 @@
-"""Authorizations at the edge: from an 0100 to its 0110.
+"""Financial requests at the edge: from a message to its answer, whatever its class.
 
 Each gets one deadline. Until then the owner's answer goes out; at the deadline the network is told 91, and
-an approval that comes later has to be undone, because nobody will hear of it. Whoever asks again finds the
-stored answer.
+an authorization that is approved afterwards, or may have been, is undone, because nobody will hear of it.
+A card that nobody has issued is 14 in every class: there is no book in which an advice or a reversal of it
+could be noted, and a network that stores and forwards stops at any answer.
 """
 
 from __future__ import annotations
@@ -20,8 +21,11 @@ from actors.network.cards import CardOnFile, CardsByDigest
 from actors.network.custody import CardCustody
 from actors.network.database import DatabaseUnavailableError
 from actors.network.deadlines import Deadlines
-from engine.commands import Authorize, Command
+from actors.network.undoing import Undoing
+from engine.commands import Advise, Authorize, Command, Present, Reverse
+from engine.iso8583.content import AuthorizationRequest, Content, read
 from engine.iso8583.elements import ElementError
+from engine.iso8583.identity import fingerprint
 from engine.iso8583.message import Message
 from engine.iso8583.respond import (
     CARD_NOT_FOUND,
@@ -32,19 +36,21 @@ from engine.iso8583.respond import (
     refusal,
     replied,
 )
-from engine.iso8583.translate import AuthorizationRequest, fingerprint, read_authorization, to_command
+from engine.iso8583.translate import Routed, to_command
 from engine.limits import AUTHORIZATION_DEADLINE_MS
-from engine.replies import Answer, Reply
+from engine.replies import Answer, NotExecuted, Reply
 from engine.threeds import judge
 
 Submit = Callable[[Command], Awaitable[Reply]]
 """The way to the owners."""
 
+FromWire = Authorize | Advise | Present | Reverse
+
 _log = structlog.get_logger(__name__)
 
 
-class AuthorizationCounts(msgspec.Struct):
-    """What has become of authorizations since the edge started."""
+class RespondentCounts(msgspec.Struct):
+    """What has become of requests since the edge started."""
 
     answered: int = 0
     invalid: int = 0
@@ -55,6 +61,8 @@ class AuthorizationCounts(msgspec.Struct):
     failed: int = 0
     """The way to the owner raised an error (91 or 96)."""
     late_approvals: int = 0
+    unknown_outcomes: int = 0
+    """Authorizations that were answered with 91 although they may have been approved."""
 
 
 class Asker(Protocol):
@@ -75,13 +83,26 @@ class _Exchange:
 
     __slots__ = ("asker", "content", "message")
 
-    def __init__(self, asker: Asker, message: Message, content: AuthorizationRequest) -> None:
+    def __init__(self, asker: Asker, message: Message, content: Content) -> None:
         self.asker = asker
         self.message = message
         self.content = content
 
 
-class Authorizer:
+class _Question:
+    """One command, however many exchanges ask for its answer at the moment."""
+
+    __slots__ = ("approved_late_minor", "told", "unknown", "waiting")
+
+    def __init__(self) -> None:
+        self.waiting = 0
+        self.told = False
+        """Whether an exchange has given the owner's answer to the network in time."""
+        self.unknown = False
+        self.approved_late_minor: int | None = None
+
+
+class Respondent:
     """Finds the card, checks what only the edge may see, asks the owner and answers in time."""
 
     def __init__(
@@ -92,19 +113,21 @@ class Authorizer:
         *,
         deadline_ms: int = AUTHORIZATION_DEADLINE_MS,
     ) -> None:
-        self.counts = AuthorizationCounts()
+        self.counts = RespondentCounts()
+        self.undoing = Undoing(submit)
         self._submit = submit
         self._cards = cards
         self._custody = custody
         self._open: Deadlines[_Exchange] = Deadlines(deadline_ms / 1000, self._expire)
+        self._questions: dict[bytes, _Question] = {}
         self._tasks: set[asyncio.Future[Reply] | asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def authorize(self, asker: Asker, message: Message) -> None:
-        """Answers ``message`` (0100 or 0101) now or later, exactly once."""
+    def respond(self, asker: Asker, message: Message) -> None:
+        """Answers ``message``, of one of ``content.FUNCTIONS``, now or later, exactly once."""
         try:
-            content = read_authorization(message)
+            content = read(message)
         except ElementError:
             self.counts.invalid += 1
             asker.answer(refusal(message, INVALID_MESSAGE))
@@ -121,8 +144,10 @@ class Authorizer:
             self._keep(asyncio.create_task(self._find_card(exchange, digest)))
 
     async def drain(self) -> None:
-        """Waits until every open exchange has its answer, at the latest at its deadline."""
+        """Waits until every open exchange has its answer, at the latest at its deadline, and a little for
+        what is still to be undone."""
         await self._idle.wait()
+        await self.undoing.stop()
 
     async def _find_card(self, exchange: _Exchange, digest: bytes) -> None:
         try:
@@ -139,49 +164,80 @@ class Authorizer:
     def _ask_owner(self, exchange: _Exchange, card: CardOnFile) -> None:
         try:
             command = self._command(exchange, card)
+            if command.command_key in self.undoing:
+                # It was answered with 91 and undone since; the stored approval is no longer true.
+                self._refuse(exchange, DEADLINE_EXCEEDED)
+                return
             reply = asyncio.ensure_future(self._submit(command))
         except Exception as failure:  # noqa: BLE001 - whatever it is, the network must get its answer
             self._fail(exchange, failure)
             return
         self._keep(reply)
+        self._questions.setdefault(command.command_key, _Question()).waiting += 1
         reply.add_done_callback(partial(self._reply, exchange, command))
 
-    def _command(self, exchange: _Exchange, card: CardOnFile) -> Authorize:
+    def _command(self, exchange: _Exchange, card: CardOnFile) -> FromWire:
         content = exchange.content
-        return to_command(
-            content,
-            authorization_id=new_id_beside(card.card_id),
-            card_id=card.card_id,
-            fingerprint=fingerprint(exchange.message, self._custody.fingerprint_key),
-            cvv2=self._custody.check_cvv2(
-                content.cvv2, content.pan, card.exp_year, card.exp_month, card.cvk_generation
-            ),
-            authentication=judge(content.auth_value, content.threeds_ref),
+        routed = Routed(
+            new_id_beside(card.card_id),
+            card.card_id,
+            fingerprint(exchange.message, self._custody.fingerprint_key),
         )
+        if not isinstance(content, AuthorizationRequest):
+            return to_command(content, routed)
+        cvv2 = self._custody.check_cvv2(
+            content.cvv2, content.pan, card.exp_year, card.exp_month, card.cvk_generation
+        )
+        authentication = judge(content.auth_value, content.threeds_ref)
+        return to_command(content, msgspec.structs.replace(routed, cvv2=cvv2, authentication=authentication))
 
-    def _reply(self, exchange: _Exchange, command: Authorize, future: asyncio.Future[Reply]) -> None:
+    def _reply(self, exchange: _Exchange, command: FromWire, future: asyncio.Future[Reply]) -> None:
         """Called with the owner's reply, in time or late."""
-        if future.cancelled():
-            self._refuse(exchange, DEADLINE_EXCEEDED)
-            return
-        failure = future.exception()
+        question = self._questions[command.command_key]
+        question.waiting -= 1
+        failure = asyncio.CancelledError() if future.cancelled() else future.exception()
         if failure is not None:
+            question.unknown = True
             self._fail(exchange, failure)
-            return
-        reply = future.result()
+        else:
+            self._answer(exchange, question, future.result())
+        if not question.waiting:
+            del self._questions[command.command_key]
+            self._conclude(command, question)
+
+    def _answer(self, exchange: _Exchange, question: _Question, reply: Reply) -> None:
+        question.unknown |= reply == _UNAVAILABLE
         if self._settle(exchange):
+            question.told |= isinstance(reply, Answer)
             self.counts.answered += 1
             exchange.asker.answer(replied(exchange.message, reply))
         elif isinstance(reply, Answer) and approves(reply.response_code) and not reply.replayed:
-            self._undo_late_approval(command, reply)
+            question.approved_late_minor = reply.approved_minor
+
+    def _conclude(self, command: FromWire, question: _Question) -> None:
+        """The network was told 91: an approval that it has not heard of, and perhaps nobody ever will, must
+        not stay.
+
+        Undoing what never happened is harmless: its reversal waits for it. Advices, presentments and
+        reversals are never undone, networks send them again.
+        """
+        if question.told or not isinstance(command, Authorize):
+            return
+        if question.approved_late_minor is not None:
+            self.counts.late_approvals += 1
+            _log.warning("late_approval", authorization_id=command.id, card_id=command.card_id)
+            self.undoing.undo(command, question.approved_late_minor)
+        elif question.unknown:
+            self.counts.unknown_outcomes += 1
+            self.undoing.undo(command, command.amount_minor)
 
     def _fail(self, exchange: _Exchange, failure: BaseException) -> None:
         """Out of reach is 91: asking again may help. Anything else is a fault of ours, 96."""
         self.counts.failed += 1
-        unreachable = isinstance(failure, OSError | TimeoutError | DatabaseUnavailableError)
+        unreachable = isinstance(failure, _UNREACHABLE)
         if not unreachable:
             # The type alone: a driver's text may hold row values.
-            _log.error("authorization_fault", error=type(failure).__name__)
+            _log.error("request_fault", error=type(failure).__name__)
         self._refuse(exchange, DEADLINE_EXCEEDED if unreachable else SYSTEM_ERROR)
 
     def _refuse(self, exchange: _Exchange, response_code: str) -> None:
@@ -205,17 +261,11 @@ class Authorizer:
         if not len(self._open):
             self._idle.set()
 
-    def _undo_late_approval(self, command: Authorize, answer: Answer) -> None:
-        """The network was told 91 and this approval came afterwards: its hold must not stay.
-
-        This is the one place from which a reversal has to be issued, under a command key of its own. Until
-        owners know reversals, the network's own reversal or the hold's expiry frees the money, and what is
-        counted here is owed.
-        """
-        self.counts.late_approvals += 1
-        _log.warning("late_approval", authorization_id=answer.authorization_id, card_id=command.card_id)
-
     def _keep(self, task: asyncio.Future[Reply] | asyncio.Task[None]) -> None:
         """Holds a reference until ``task`` is done: the event loop itself keeps none."""
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+
+_UNAVAILABLE = NotExecuted("unavailable")
+_UNREACHABLE = (OSError, TimeoutError, DatabaseUnavailableError, asyncio.CancelledError)

@@ -1,0 +1,107 @@
+"""An authorization over its whole life: what was approved, what of it was cleared or given back, and under
+which names networks speak of it.
+
+``remainder`` of an approved purchase is what may still be held. Whether it *is* held, the account's open
+holds say: a hold that is not open and was neither captured nor released has lapsed.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from engine.account import Account
+from engine.commands import reference_of_id, reference_of_message, reference_of_network
+from engine.hold import Hold
+
+Kind = Literal["purchase", "refund", "force_post", "verification"]
+Closed = Literal["captured", "released"]
+
+
+class Authorization(msgspec.Struct, kw_only=True):
+    """Amounts in minor units; ``day`` is the day label to which the approval counted."""
+
+    id: str
+    card_id: str
+    kind: Kind
+    currency: str
+    day: str
+    command_key: bytes
+    network_txn_id: str | None
+    requested_minor: int
+    approved_minor: int
+    cleared_minor: int = 0
+    reversed_minor: int = 0
+    hold_id: str | None = None
+    closed: Closed | None = None
+    """How its last hold ended, if by a command; lapses are told by the account."""
+    decline_reason: str | None = None
+
+
+class OriginalView(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What a follow-up sees of its original, stored beside its decision."""
+
+    id: str
+    approved_minor: int
+    cleared_minor: int
+    reversed_minor: int
+    held_minor: int
+    lapsed_minor: int
+    """What a lapsed hold had still held; an increment has to cover it again."""
+    open: bool
+    """Whether an increment can raise it: its hold is open, or has lapsed."""
+
+
+def names(authorization: Authorization) -> tuple[str, ...]:
+    """All references under which follow-ups may name it."""
+    always = (reference_of_id(authorization.id), reference_of_message(authorization.command_key))
+    if authorization.network_txn_id is None:
+        return always
+    return (*always, reference_of_network(authorization.network_txn_id))
+
+
+def open_hold(authorization: Authorization, account: Account | None) -> Hold | None:
+    """Its hold, while that is open."""
+    if account is None or authorization.hold_id is None:
+        return None
+    return account.holds.get(authorization.hold_id)
+
+
+def remainder_minor(authorization: Authorization) -> int:
+    """What was approved and is neither cleared nor given back; an over-capture leaves nothing."""
+    return max(0, authorization.approved_minor - authorization.cleared_minor - authorization.reversed_minor)
+
+
+def has_lapsed(authorization: Authorization, account: Account | None) -> bool:
+    """Whether its hold ended by time."""
+    ended = authorization.hold_id is not None and open_hold(authorization, account) is None
+    return ended and authorization.closed is None
+
+
+def view(authorization: Authorization, account: Account | None) -> OriginalView:
+    """What a follow-up sees of it now."""
+    hold = open_hold(authorization, account)
+    lapsed = has_lapsed(authorization, account)
+    return OriginalView(
+        id=authorization.id,
+        approved_minor=authorization.approved_minor,
+        cleared_minor=authorization.cleared_minor,
+        reversed_minor=authorization.reversed_minor,
+        held_minor=hold.amount_minor if hold else 0,
+        lapsed_minor=remainder_minor(authorization) if lapsed else 0,
+        open=hold is not None or lapsed,
+    )
+
+
+def status(authorization: Authorization, held: bool) -> str:
+    """Its public status (contract, section 5); ``held`` tells whether its hold is open."""
+    if authorization.decline_reason is not None:
+        return "declined"
+    if authorization.kind != "purchase" or authorization.approved_minor == 0:
+        return "reversed" if authorization.reversed_minor else "posted"
+    if held:
+        return "partially_cleared" if authorization.cleared_minor else "pending"
+    if authorization.cleared_minor:
+        return "cleared"
+    return "reversed" if authorization.closed == "released" else "lapsed"

@@ -1,0 +1,298 @@
+"""What a network's request says, or which field makes it unreadable.
+
+Anything that is missing or malformed is an ``ElementError``, which becomes DE39 = 30; nothing is guessed.
+Fields that this profile does not know are carried, hashed into the fingerprint and otherwise ignored.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Final, Literal
+
+import msgspec
+
+from engine.commands import Channel, EntryMode, WireIdentity
+from engine.decline import APPROVED, APPROVED_PARTIALLY, VERIFIED
+from engine.iso8583.elements import (
+    INCREMENT,
+    TAG_AUTHENTICATION,
+    TAG_CVV2,
+    TAG_FINAL,
+    TAG_MIT,
+    TAG_NETWORK_TXN_ID,
+    TAG_OPERATION,
+    TAG_PARTIAL,
+    TAG_PRESENTMENT,
+    TAG_SCENARIO,
+    TAG_THREEDS_REFERENCE,
+    ElementError,
+    PresentmentReference,
+    read_card_acceptor,
+    read_final,
+    read_presentment_reference,
+    read_private,
+    read_replacement_amount,
+)
+from engine.iso8583.identity import life_references, undone_references, wire_identity
+from engine.iso8583.message import Message
+from engine.iso8583.reading import Fields, card_number, digits, masked, optional_digits, present
+from engine.money import CURRENCY_ALPHA
+from engine.pan import Masked, Pan
+
+Kind = Literal["purchase", "refund"]
+Tags = Mapping[str, str]
+
+PURCHASE: Final = "00"
+CASH: Final = "01"
+REFUND: Final = "20"
+_KINDS: Final[dict[str, Kind]] = {
+    PURCHASE: "purchase",
+    CASH: "purchase",
+    REFUND: "refund",
+}
+
+ENTRY_CODES: Final[dict[str, EntryMode]] = {
+    "01": "manual",
+    "02": "magstripe",
+    "05": "chip",
+    "07": "contactless",
+    "10": "credential_on_file",
+    "80": "magstripe",  # chip card whose chip could not be read
+    "81": "ecommerce",
+    "90": "magstripe",
+    "91": "contactless",
+    "95": "chip",
+}
+"""First two digits of DE22; other codes leave the entry mode open."""
+
+CONDITION_CHANNELS: Final[dict[str, Channel]] = {
+    "05": "pos",  # cardholder present, card not present
+    "08": "moto",
+    "59": "ecommerce",
+    "71": "pos",  # card present, keyed in
+}
+"""Codes of DE25 that settle the channel by themselves; the others leave it to DE22."""
+
+_ENTRY_CHANNELS: Final[dict[str, Channel]] = {"01": "moto", "10": "ecommerce", "81": "ecommerce"}
+
+_PARTIAL = re.compile(r"[1Y]?(\d{12})?", re.ASCII)
+
+
+class Purchase(msgspec.Struct, frozen=True):
+    """What authorizations, advices and presentments say alike: how much, and where."""
+
+    pan: Pan
+    wire: WireIdentity
+    kind: Kind
+    amount_minor: int
+    currency: str
+    """Alphabetic code, or the numeric one of DE49 when it is none that can be issued."""
+    mcc: str
+    merchant_name: str
+    merchant_country: str
+    references: tuple[str, ...]
+    """Names of the transaction that is continued, if one is."""
+
+
+class AuthorizationRequest(msgspec.Struct, frozen=True):
+    """What an 0100 or 0101 says. Secrets are masked by their type."""
+
+    purchase: Purchase
+    channel: Channel
+    entry_mode: EntryMode | None
+    mit: bool
+    partial_allowed: bool
+    partial_cap_minor: int | None
+    expiry: Masked | None
+    """DE14, YYMM."""
+    cvv2: Masked | None
+    auth_value: Masked | None
+    threeds_ref: str | None
+    scenario: str | None
+    """Test mode only (DE48 tag 99)."""
+
+    @property
+    def pan(self) -> Pan:
+        """DE2."""
+        return self.purchase.pan
+
+
+class Advice(msgspec.Struct, frozen=True):
+    """What an 0120 or 0121 says: a purchase that was decided elsewhere."""
+
+    purchase: Purchase
+    channel: Channel
+    entry_mode: EntryMode | None
+    approved: bool
+
+    @property
+    def pan(self) -> Pan:
+        """DE2."""
+        return self.purchase.pan
+
+
+class Presentment(msgspec.Struct, frozen=True):
+    """What an 0220 or 0221 says: money that moves."""
+
+    purchase: Purchase
+    reference: PresentmentReference | None
+    final: bool
+
+    @property
+    def pan(self) -> Pan:
+        """DE2."""
+        return self.purchase.pan
+
+
+class ReversalNotice(msgspec.Struct, frozen=True):
+    """What an 0400, 0420 or a repeat of them says: something earlier is undone."""
+
+    pan: Pan
+    wire: WireIdentity
+    references: tuple[str, ...]
+    remaining_minor: int | None
+
+
+Content = AuthorizationRequest | Advice | Presentment | ReversalNotice
+
+
+def read(message: Message) -> Content:
+    """The content of a financial request; ``ElementError`` names the first field that is missing or
+    malformed, ``KeyError`` a function that is not in ``FUNCTIONS``."""
+    return _READERS[message.mti[:3]](message)
+
+
+def read_authorization(message: Message) -> AuthorizationRequest:
+    """The content of an 0100 or 0101."""
+    fields, tags = message.fields, _tags(message.fields)
+    increment = _increment(tags)
+    purchase = _purchase(message, tags, continues=increment)
+    if increment and purchase.kind == "refund":
+        raise ElementError(3, "is a refund, which cannot be incremented")
+    return AuthorizationRequest(
+        purchase=purchase,
+        channel=_channel(fields),
+        entry_mode=ENTRY_CODES.get(_entry(fields)),
+        mit=TAG_MIT in tags or _entry(fields) == "10",
+        partial_allowed=TAG_PARTIAL in tags,
+        partial_cap_minor=_partial_cap(tags.get(TAG_PARTIAL)),
+        expiry=masked(fields.get(14)),
+        cvv2=masked(tags.get(TAG_CVV2)),
+        auth_value=masked(tags.get(TAG_AUTHENTICATION)),
+        threeds_ref=tags.get(TAG_THREEDS_REFERENCE),
+        scenario=tags.get(TAG_SCENARIO),
+    )
+
+
+def read_advice(message: Message) -> Advice:
+    """The content of an 0120 or 0121. Without DE39 it reports an approval; its amount is the true one, so
+    neither an increment nor a refund, which has no hold to correct, can be advised."""
+    fields, tags = message.fields, _tags(message.fields)
+    purchase = _purchase(message, tags)
+    if purchase.kind == "refund":
+        raise ElementError(3, "is a refund, which is presented and not advised")
+    if _increment(tags):
+        raise ElementError(48, "advises an increment")
+    return Advice(
+        purchase=purchase,
+        channel=_channel(fields),
+        entry_mode=ENTRY_CODES.get(_entry(fields)),
+        approved=fields.get(39, APPROVED) in (APPROVED, APPROVED_PARTIALLY, VERIFIED),
+    )
+
+
+def read_presentment(message: Message) -> Presentment:
+    """The content of an 0220 or 0221."""
+    tags = _tags(message.fields)
+    reference = tags.get(TAG_PRESENTMENT)
+    return Presentment(
+        purchase=_purchase(message, tags),
+        reference=None if reference is None else read_presentment_reference(reference),
+        final=read_final(tags.get(TAG_FINAL)),
+    )
+
+
+def read_reversal(message: Message) -> ReversalNotice:
+    """The content of an 0400, 0420 or a repeat of them. It must name its original, in DE90 or by the
+    network's id; its amounts, where it has any, must be readable."""
+    fields, tags = message.fields, _tags(message.fields)
+    for number in (3, 4, 49):
+        optional_digits(fields, number)
+    wire = wire_identity(message, _network_txn_id(tags))
+    return ReversalNotice(
+        pan=card_number(fields),
+        wire=wire,
+        references=undone_references(message, wire),
+        remaining_minor=read_replacement_amount(fields[95]) if 95 in fields else None,
+    )
+
+
+_READERS: Final[dict[str, Callable[[Message], Content]]] = {
+    "010": read_authorization,
+    "012": read_advice,
+    "022": read_presentment,
+    "040": read_reversal,
+    "042": read_reversal,
+}
+
+FUNCTIONS: Final = frozenset(_READERS)
+"""First three digits of the MTIs that ``read`` understands."""
+
+
+def _purchase(message: Message, tags: Tags, *, continues: bool = True) -> Purchase:
+    fields = message.fields
+    kind = _KINDS.get(digits(fields, 3)[:2])
+    if kind is None:
+        raise ElementError(3, "is no processing code of this profile")
+    acceptor = read_card_acceptor(present(fields, 43))
+    currency = digits(fields, 49)
+    wire = wire_identity(message, _network_txn_id(tags))
+    return Purchase(
+        pan=card_number(fields),
+        wire=wire,
+        kind=kind,
+        amount_minor=int(digits(fields, 4)),
+        currency=CURRENCY_ALPHA.get(currency, currency),
+        mcc=digits(fields, 18),
+        merchant_name=acceptor.name,
+        merchant_country=acceptor.country,
+        references=life_references(message, wire) if continues else (),
+    )
+
+
+def _tags(fields: Fields) -> Tags:
+    return read_private(fields[48]) if 48 in fields else {}
+
+
+def _network_txn_id(tags: Tags) -> str | None:
+    network_txn_id = tags.get(TAG_NETWORK_TXN_ID)
+    if network_txn_id is not None and not network_txn_id.strip():
+        raise ElementError(48, "has an empty tag 04")
+    return network_txn_id
+
+
+def _increment(tags: Tags) -> bool:
+    operation = tags.get(TAG_OPERATION)
+    if operation not in (None, INCREMENT):
+        raise ElementError(48, "has an unknown tag 06")
+    return operation is not None
+
+
+def _entry(fields: Fields) -> str:
+    return optional_digits(fields, 22)[:2]
+
+
+def _channel(fields: Fields) -> Channel:
+    if fields[3][:2] == CASH:
+        return "atm"
+    condition = fields.get(25)
+    settled = CONDITION_CHANNELS.get(condition) if condition else None
+    return settled or _ENTRY_CHANNELS.get(_entry(fields), "pos")
+
+
+def _partial_cap(value: str | None) -> int | None:
+    match = _PARTIAL.fullmatch(value or "")
+    if match is None:
+        raise ElementError(48, "has a malformed tag 07")
+    return int(match[1]) if match[1] else None

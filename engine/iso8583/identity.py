@@ -1,0 +1,152 @@
+"""Which message is this, and which one is it about.
+
+A message is executed at most once under its command key, so the key holds exactly what an honest repeat
+says again. Later messages name their original in DE90, which has no retrieval reference; the reference is
+part of the key, so it is taken from where networks leave it.
+"""
+
+from __future__ import annotations
+
+import re
+from hashlib import blake2b
+from typing import Final
+
+from engine.commands import WireIdentity, reference_of_message, reference_of_network
+from engine.iso8583.elements import (
+    ElementError,
+    OriginalElements,
+    PresentmentReference,
+    read_original_elements,
+)
+from engine.iso8583.message import Message
+from engine.iso8583.reading import digits, present
+
+KEY_BYTES: Final = 16
+
+AUTHORIZATION: Final = "authorization"
+REVERSAL: Final = "reversal"
+ADVICE: Final = "advice"
+PRESENTMENT: Final = "presentment"
+LATE: Final = "late"
+"""Domain of the platform's own reversals of approvals that came too late to be told."""
+
+_TRANSMITTED = re.compile(
+    r"(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d|2[0-3])(?:[0-5]\d){2}", re.ASCII
+)
+_DAYS_BEFORE_MONTH: Final = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
+_PRESENTMENT_VARIES: Final = frozenset({7, 11, 12, 13, 37})
+"""A presentment that is submitted again gets a new trace number and a new time."""
+
+
+def wire_identity(message: Message, network_txn_id: str | None = None) -> WireIdentity:
+    """How the network names ``message``: DE32, DE11, DE7 and DE37, all mandatory."""
+    fields = message.fields
+    transmitted_at = present(fields, 7)
+    if _TRANSMITTED.fullmatch(transmitted_at) is None:
+        raise ElementError(7, "is no month, day and time")
+    return WireIdentity(
+        digits(fields, 32), digits(fields, 11), transmitted_at, present(fields, 37), network_txn_id
+    )
+
+
+def command_key(wire: WireIdentity, domain: str) -> bytes:
+    """Sixteen bytes that name the one execution of this message; ``domain`` keeps kinds of messages apart.
+
+    The network's transaction id is left out: it names the whole life of a transaction, not one message.
+    """
+    # All parts but the last have a fixed length, so no two identities run together.
+    identity = f"{domain}|{wire.stan}{wire.transmitted_at}{wire.rrn}{wire.acquirer_id}"
+    return _digest(identity)
+
+
+def presentment_key(wire: WireIdentity, reference: PresentmentReference | None) -> bytes:
+    """The command key of a presentment: its ARN and sequence, so that it posts once however often it is
+    submitted; its wire identity when it has none."""
+    if reference is None:
+        return command_key(wire, PRESENTMENT)
+    return _digest(f"{PRESENTMENT}-arn|{reference.arn}{reference.sequence}")
+
+
+def undo_key(undone: bytes) -> bytes:
+    """The command key of the platform's own reversal of the command ``undone``."""
+    return _digest(f"{LATE}|{undone.hex()}")
+
+
+def fingerprint(message: Message, key: bytes) -> bytes:
+    """Sixteen bytes that are equal for a message and its honest repeats: over everything but the MTI's
+    repeat digit and what repeats of its class change.
+
+    A reversal request (0400) that got no answer comes back as an advice (0420), and a presentment under a
+    new trace number. Keyed (``key`` of 16 to 64 bytes), because card numbers and CVV2 values are short
+    enough to be guessed behind a plain hash.
+    """
+    fields = message.fields
+    class_ = message.mti[1]
+    varies = _PRESENTMENT_VARIES if class_ == "2" else frozenset()
+    # Values are printable, so the separator cannot occur in them; joining uses the characters behind a mask.
+    parts = [message.mti[:2] if class_ == "4" else message.mti[:3]]
+    for number in sorted(fields):
+        if number not in varies:
+            parts += (str(number), fields[number])
+    return blake2b("\x1f".join(parts).encode("ascii"), digest_size=KEY_BYTES, key=key).digest()
+
+
+def life_references(message: Message, wire: WireIdentity) -> tuple[str, ...]:
+    """Names of the transaction that ``message`` continues: the network's id first, which every message of a
+    life shares, then the message in DE90."""
+    return (*_network_reference(wire), *_message_references(message, wire))
+
+
+def undone_references(message: Message, wire: WireIdentity) -> tuple[str, ...]:
+    """Names of what a reversal undoes: the very message in DE90 first. One of the names must be there."""
+    references = (*_message_references(message, wire), *_network_reference(wire))
+    if not references:
+        raise ElementError(90, "is missing")
+    return references
+
+
+def _network_reference(wire: WireIdentity) -> tuple[str, ...]:
+    return () if wire.network_txn_id is None else (reference_of_network(wire.network_txn_id),)
+
+
+def _message_references(message: Message, wire: WireIdentity) -> tuple[str, ...]:
+    if 90 not in message.fields:
+        return ()
+    original = read_original_elements(message.fields[90])
+    if _TRANSMITTED.fullmatch(original.transmitted_at) is None:
+        raise ElementError(90, "holds no month, day and time")
+    acquirer_id = original.acquirer_id
+    if not acquirer_id or acquirer_id == wire.acquirer_id.lstrip("0"):
+        acquirer_id = wire.acquirer_id
+    return tuple(
+        reference_of_message(
+            command_key(WireIdentity(acquirer_id, original.stan, original.transmitted_at, rrn), AUTHORIZATION)
+        )
+        for rrn in _retrieval_references(original, wire)
+    )
+
+
+def _retrieval_references(original: OriginalElements, wire: WireIdentity) -> tuple[str, ...]:
+    """What DE37 of the original can have been. Networks repeat it; a message with a reference of its own
+    leaves the one that the profile prescribes (year, day of the year, hour, STAN)."""
+    if wire.rrn.endswith(original.stan):
+        return (wire.rrn,)
+    return (*_prescribed(original, wire), wire.rrn)
+
+
+def _prescribed(original: OriginalElements, wire: WireIdentity) -> tuple[str, ...]:
+    """Two when neither message says whether the year was a leap year: its last digit alone does not."""
+    if not wire.rrn[0].isdecimal():
+        return ()
+    year = (int(wire.rrn[0]) - (original.transmitted_at > wire.transmitted_at)) % 10
+    month, day = int(original.transmitted_at[:2]), int(original.transmitted_at[2:4])
+    day_of_year = _DAYS_BEFORE_MONTH[month - 1] + day
+    likely_leap = year % 4 == 0
+    days = [day_of_year]
+    if month > 2 and year % 2 == 0:
+        days = [day_of_year + likely_leap, day_of_year + (not likely_leap)]
+    return tuple(f"{year}{each:03d}{original.transmitted_at[4:6]}{original.stan}" for each in days)
+
+
+def _digest(text: str) -> bytes:
+    return blake2b(text.encode("ascii"), digest_size=KEY_BYTES).digest()

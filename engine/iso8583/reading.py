@@ -1,0 +1,45 @@
+"""Single fields of a message, read strictly: what is missing or malformed is an ``ElementError`` that names
+the field, and nothing is guessed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from engine.iso8583.elements import ElementError
+from engine.pan import Masked, Pan
+
+Fields = Mapping[int, str]
+
+
+def present(fields: Fields, number: int) -> str:
+    """The text of a mandatory field."""
+    value = fields.get(number)
+    if value is None or not value.strip():
+        raise ElementError(number, "is missing")
+    return value
+
+
+def digits(fields: Fields, number: int) -> str:
+    """A mandatory field of digits."""
+    value = present(fields, number)
+    if not value.isdecimal():
+        raise ElementError(number, "is not numeric")
+    return value
+
+
+def optional_digits(fields: Fields, number: int) -> str:
+    """The digits of a field, empty when it is absent."""
+    return digits(fields, number) if number in fields else ""
+
+
+def card_number(fields: Fields) -> Pan:
+    """DE2, masked."""
+    pan = digits(fields, 2)
+    if not 12 <= len(pan) <= 19:
+        raise ElementError(2, "has not 12 to 19 digits")
+    return Pan(pan)
+
+
+def masked(value: str | None) -> Masked | None:
+    """``value`` in a type that is never shown."""
+    return None if value is None else Masked(value)

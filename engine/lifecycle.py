@@ -1,0 +1,408 @@
+"""What happens to an authorization after its first decision: reversal, presentment, advice, lapse (spec
+3.5; wire cases 5 to 20, 25 to 39).
+
+None of these can be declined for funds, controls or card state: they report what has already happened in
+the world. Each function returns the effects; it changes nothing itself.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from engine.account import Account
+from engine.authorization import (
+    Authorization,
+    Closed,
+    OriginalView,
+    has_lapsed,
+    open_hold,
+    remainder_minor,
+)
+from engine.card import Card
+from engine.commands import Advise, Authorize, Present, Reverse
+from engine.decide import Decision
+from engine.effects import (
+    AuthorizationMoved,
+    AuthorizationOpened,
+    Counted,
+    Effect,
+    HoldClosed,
+    HoldPlaced,
+    HoldResized,
+    TombstoneSet,
+    Transferred,
+)
+from engine.hold import Hold
+from engine.ids import Derived, derive
+from engine.instant import DAY_MS
+from engine.programme import ProgrammeConfig, hold_expiry_days
+
+Remark = Literal["late", "nothing_held", "unknown_original", "matched"]
+
+
+class Record(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a follow-up did, as the journal keeps it and the transaction's history shows it. Amounts in
+    minor units."""
+
+    type: Literal["reversal", "capture", "force_post", "refund", "advice", "lapse"]
+    amount_minor: int
+    held_minor: int = 0
+    """What is held for the authorization afterwards."""
+    remark: Remark | None = None
+
+
+class FollowUp(msgspec.Struct, frozen=True):
+    """The outcome of a follow-up: its answer's DE39, its effects and its record."""
+
+    response_code: str
+    effects: tuple[Effect, ...] = ()
+    record: Record | None = None
+
+
+OK = "00"
+INVALID_AMOUNT = "13"
+WRONG_CURRENCY = "12"
+NOT_PERMITTED = "57"
+
+
+def transfer(
+    root: str,
+    other_account_id: str,
+    direction: Literal["debit", "credit"],
+    amount_minor: int,
+    authorization_id: str | None,
+) -> Transferred:
+    """A transfer of the command ``root`` between the card's account and ``other_account_id``."""
+    return Transferred(
+        transfer_id=derive(root, Derived.TRANSFER),
+        debit_entry_id=derive(root, Derived.ENTRY_DEBIT),
+        credit_entry_id=derive(root, Derived.ENTRY_CREDIT),
+        other_account_id=other_account_id,
+        direction=direction,
+        amount_minor=amount_minor,
+        authorization_id=authorization_id,
+    )
+
+
+def settlement_of(programme: ProgrammeConfig) -> str:
+    """The programme's settlement account: what networks are owed and owe."""
+    return derive(programme.id, Derived.SETTLEMENT)
+
+
+def moved(
+    original: Authorization,
+    *,
+    approved_minor: int = 0,
+    cleared_minor: int = 0,
+    reversed_minor: int = 0,
+    held_minor: int,
+    hold_id: str | None = None,
+    closed: Closed | None = None,
+) -> AuthorizationMoved:
+    """``original`` after so much more was approved, cleared or reversed.
+
+    ``hold_id`` names a new hold: with it the authorization is alive again, whatever ended it or declined it.
+    """
+    return AuthorizationMoved(
+        approved_minor=original.approved_minor + approved_minor,
+        cleared_minor=original.cleared_minor + cleared_minor,
+        reversed_minor=original.reversed_minor + reversed_minor,
+        hold_id=hold_id or original.hold_id,
+        closed=None if hold_id else closed or original.closed,
+        decline_reason=None if hold_id else original.decline_reason,
+        held_minor=held_minor,
+    )
+
+
+# --- increments
+# ----------------------------------------------------------------------------------------------
+
+
+def raise_hold(
+    command: Authorize,
+    decision: Decision,
+    original: Authorization,
+    account: Account | None,
+    seen: OriginalView,
+) -> tuple[Effect, ...]:
+    """An approved increment: the hold grows, or, if it had lapsed, all of it is held again (wire case 19)."""
+    delta_minor = decision.approved_minor
+    counted = Counted(decision.day, delta_minor, 0)
+    hold = open_hold(original, account)
+    if decision.hold_expires_ms is None or account is None:
+        held_minor = seen.held_minor
+        return counted, moved(original, approved_minor=delta_minor, held_minor=held_minor)
+    if hold is not None:
+        total_minor = hold.amount_minor + delta_minor
+        expires_ms = max(hold.expires_ms, decision.hold_expires_ms)
+        resized = HoldResized(hold.id, total_minor, expires_ms)
+        return counted, resized, moved(original, approved_minor=delta_minor, held_minor=total_minor)
+    total_minor = seen.lapsed_minor + delta_minor
+    again = Hold(
+        derive(command.id, Derived.HOLD), original.card_id, original.id, total_minor, decision.hold_expires_ms
+    )
+    move = moved(original, approved_minor=delta_minor, held_minor=total_minor, hold_id=again.id)
+    return counted, HoldPlaced(again), move
+
+
+# --- reversals
+# -----------------------------------------------------------------------------------------------
+
+
+def reverse(
+    command: Reverse, original: Authorization | None, account: Account | None, programme: ProgrammeConfig
+) -> FollowUp:
+    """Give back what is held, all of it or down to DE95. Accepted whatever it finds."""
+    if original is None:
+        record = Record("reversal", 0, 0, "unknown_original")
+        return FollowUp(OK, (TombstoneSet(command.references),), record)
+    if original.kind == "refund" and original.decline_reason is None:
+        return _reverse_refund(command, original, programme)
+    hold = open_hold(original, account)
+    if hold is None:
+        return FollowUp(OK, (), Record("reversal", 0, 0, "nothing_held"))
+    target_minor = min(command.remaining_minor or 0, hold.amount_minor)
+    given_back_minor = hold.amount_minor - target_minor
+    if not given_back_minor:
+        return FollowUp(OK, (), Record("reversal", 0, hold.amount_minor))
+    whole = target_minor == 0
+    ended: Effect = (
+        HoldClosed(hold.id, "released") if whole else HoldResized(hold.id, target_minor, hold.expires_ms)
+    )
+    never_was = whole and not original.cleared_minor
+    effects = (
+        Counted(original.day, -given_back_minor, -1 if never_was else 0),
+        ended,
+        moved(
+            original,
+            reversed_minor=given_back_minor,
+            held_minor=target_minor,
+            closed="released" if whole else None,
+        ),
+    )
+    return FollowUp(OK, effects, Record("reversal", given_back_minor, target_minor))
+
+
+def _reverse_refund(command: Reverse, original: Authorization, programme: ProgrammeConfig) -> FollowUp:
+    """The merchant takes a refund back: what was credited is debited, once."""
+    left_minor = original.approved_minor - original.reversed_minor
+    if left_minor <= 0:
+        return FollowUp(OK, (), Record("reversal", 0, 0, "nothing_held"))
+    effects = (
+        transfer(command.id, settlement_of(programme), "debit", left_minor, original.id),
+        moved(original, reversed_minor=left_minor, held_minor=0),
+    )
+    return FollowUp(OK, effects, Record("reversal", left_minor))
+
+
+# --- presentments
+# --------------------------------------------------------------------------------------------
+
+
+def present(
+    command: Present,
+    card: Card,
+    original: Authorization | None,
+    account: Account | None,
+    programme: ProgrammeConfig,
+    day: str,
+) -> FollowUp:
+    """Money moves: a sale, a refund, or something nobody asked us about (a force post)."""
+    if command.amount_minor <= 0:
+        return FollowUp(INVALID_AMOUNT)
+    if command.currency != card.currency:
+        return FollowUp(WRONG_CURRENCY)
+    if account is None:
+        return FollowUp(NOT_PERMITTED)
+    if command.kind == "refund":
+        return _present_refund(command, card, original, programme, day)
+    if original is None or original.kind != "purchase" or original.decline_reason is not None:
+        return _force_post(command, card, programme, day)
+    return _capture(command, original, account, programme)
+
+
+def _capture(
+    command: Present, original: Authorization, account: Account, programme: ProgrammeConfig
+) -> FollowUp:
+    """All of the amount is posted; the hold gives what it has, and the rest of it ends with the last
+    presentment."""
+    hold = open_hold(original, account)
+    posting = transfer(command.id, settlement_of(programme), "debit", command.amount_minor, original.id)
+    if hold is None:
+        move = moved(original, cleared_minor=command.amount_minor, held_minor=0)
+        return FollowUp(OK, (posting, move), Record("capture", command.amount_minor, 0, "late"))
+    left_minor = hold.amount_minor - min(hold.amount_minor, command.amount_minor)
+    done = command.final or left_minor == 0
+    drawn: Effect = (
+        HoldClosed(hold.id, "captured") if done else HoldResized(hold.id, left_minor, hold.expires_ms)
+    )
+    held_minor = 0 if done else left_minor
+    move = moved(
+        original,
+        cleared_minor=command.amount_minor,
+        held_minor=held_minor,
+        closed="captured" if done else None,
+    )
+    return FollowUp(OK, (drawn, posting, move), Record("capture", command.amount_minor, held_minor))
+
+
+def _force_post(command: Present, card: Card, programme: ProgrammeConfig, day: str) -> FollowUp:
+    """A presentment without an approved authorization posts all the same and counts toward the day's
+    amount."""
+    effects = (
+        AuthorizationOpened(_presented(command, card, "force_post", day), 0),
+        Counted(day, command.amount_minor, 0),
+        transfer(command.id, settlement_of(programme), "debit", command.amount_minor, command.id),
+    )
+    return FollowUp(OK, effects, Record("force_post", command.amount_minor))
+
+
+def _present_refund(
+    command: Present, card: Card, original: Authorization | None, programme: ProgrammeConfig, day: str
+) -> FollowUp:
+    """A refund that was authorized has been posted then; one that was not is posted now (wire cases 25,
+    26)."""
+    if original is not None and original.kind == "refund" and original.decline_reason is None:
+        if original.cleared_minor == 0:
+            move = moved(original, cleared_minor=command.amount_minor, held_minor=0)
+            return FollowUp(OK, (move,), Record("refund", 0, 0, "matched"))
+        return FollowUp(OK, (), Record("refund", 0, 0, "matched"))
+    effects = (
+        AuthorizationOpened(_presented(command, card, "refund", day), 0),
+        transfer(command.id, settlement_of(programme), "credit", command.amount_minor, command.id),
+    )
+    return FollowUp(OK, effects, Record("refund", command.amount_minor))
+
+
+def _presented(
+    command: Present, card: Card, kind: Literal["force_post", "refund"], day: str
+) -> Authorization:
+    return Authorization(
+        id=command.id,
+        card_id=card.id,
+        kind=kind,
+        currency=command.currency,
+        day=day,
+        command_key=command.command_key,
+        network_txn_id=command.wire.network_txn_id,
+        requested_minor=command.amount_minor,
+        approved_minor=command.amount_minor,
+        cleared_minor=command.amount_minor,
+    )
+
+
+# --- advices
+# -------------------------------------------------------------------------------------------------
+
+
+def advise(
+    command: Advise,
+    card: Card,
+    original: Authorization | None,
+    account: Account | None,
+    programme: ProgrammeConfig,
+    day: str,
+    now_ms: int,
+) -> FollowUp:
+    """What the merchant saw counts: a hold of that amount exists afterwards, even without funds (cases 16,
+    39)."""
+    if command.currency != card.currency:
+        return FollowUp(WRONG_CURRENCY)
+    if original is None or original.kind != "purchase":
+        return _advise_unknown(command, card, account, programme, day, now_ms)
+    wanted_minor = command.amount_minor if command.approved else 0
+    hold = open_hold(original, account)
+    if hold is not None:
+        return _advise_held(original, hold, wanted_minor)
+    if original.closed is None and wanted_minor and account is not None:
+        return _advise_unheld(command, original, account, programme, day, now_ms)
+    return FollowUp(OK, (), Record("advice", command.amount_minor, 0, "nothing_held"))
+
+
+def _advise_held(original: Authorization, hold: Hold, wanted_minor: int) -> FollowUp:
+    delta_minor = wanted_minor - hold.amount_minor
+    if not delta_minor:
+        return FollowUp(OK, (), Record("advice", wanted_minor, wanted_minor))
+    resized: Effect = (
+        HoldResized(hold.id, wanted_minor, hold.expires_ms)
+        if wanted_minor
+        else HoldClosed(hold.id, "released")
+    )
+    move = moved(
+        original,
+        approved_minor=max(0, delta_minor),
+        reversed_minor=max(0, -delta_minor),
+        held_minor=wanted_minor,
+        closed=None if wanted_minor else "released",
+    )
+    return FollowUp(
+        OK,
+        (Counted(original.day, delta_minor, 0), resized, move),
+        Record("advice", wanted_minor, wanted_minor),
+    )
+
+
+def _advise_unheld(
+    command: Advise,
+    original: Authorization,
+    account: Account,
+    programme: ProgrammeConfig,
+    day: str,
+    now_ms: int,
+) -> FollowUp:
+    """We declined, or the hold lapsed, and the merchant was told yes: it is held (again)."""
+    lapsed = has_lapsed(original, account)
+    hold = _new_hold(command, original.card_id, original.id, programme, now_ms)
+    missing_minor = max(0, command.amount_minor - remainder_minor(original))
+    effects = (
+        Counted(day, missing_minor, 0 if lapsed else 1),
+        HoldPlaced(hold),
+        moved(original, approved_minor=missing_minor, held_minor=hold.amount_minor, hold_id=hold.id),
+    )
+    return FollowUp(OK, effects, Record("advice", command.amount_minor, hold.amount_minor))
+
+
+def _advise_unknown(
+    command: Advise,
+    card: Card,
+    account: Account | None,
+    programme: ProgrammeConfig,
+    day: str,
+    now_ms: int,
+) -> FollowUp:
+    """The network decided without asking: its decision is recorded as a stand-in."""
+    approved_minor = command.amount_minor if command.approved else 0
+    reversed_before = not card.tombstones.isdisjoint(command.references)
+    holds = (
+        bool(approved_minor) and account is not None and programme.mode == "managed" and not reversed_before
+    )
+    authorization = Authorization(
+        id=command.id,
+        card_id=card.id,
+        kind="purchase" if command.amount_minor else "verification",
+        currency=command.currency,
+        day=day,
+        command_key=command.command_key,
+        network_txn_id=command.wire.network_txn_id,
+        requested_minor=command.amount_minor,
+        approved_minor=approved_minor,
+        reversed_minor=approved_minor if reversed_before else 0,
+        hold_id=derive(command.id, Derived.HOLD) if holds else None,
+        closed="released" if reversed_before else None,
+        decline_reason=None if command.approved else "stand_in_declined",
+    )
+    opened = AuthorizationOpened(authorization, approved_minor if holds else 0)
+    if not holds:
+        return FollowUp(OK, (opened,), Record("advice", command.amount_minor))
+    hold = _new_hold(command, card.id, command.id, programme, now_ms)
+    effects = (opened, Counted(day, approved_minor, 1), HoldPlaced(hold))
+    return FollowUp(OK, effects, Record("advice", approved_minor, approved_minor))
+
+
+def _new_hold(
+    command: Advise, card_id: str, authorization_id: str, programme: ProgrammeConfig, now_ms: int
+) -> Hold:
+    expires_ms = now_ms + hold_expiry_days(programme.hold_expiry_days, command.mcc) * DAY_MS
+    return Hold(derive(command.id, Derived.HOLD), card_id, authorization_id, command.amount_minor, expires_ms)

@@ -1,0 +1,367 @@
+"""Every request gets exactly one answer, in time, whatever happens behind the edge; an approval that nobody
+was told of is undone."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Literal
+
+import pytest
+
+from actors.network.cards import CardOnFile
+from actors.network.custody import CardCustody
+from actors.network.database import DatabaseUnavailableError
+from actors.network.lookup import Lookup
+from actors.network.respondent import FromWire
+from engine.commands import Advise, Present, Reverse, reference_of_message
+from engine.ids import shard_of
+from engine.iso8583.elements import read_additional_amounts, write_private
+from engine.iso8583.identity import undo_key
+from engine.replies import Answer, NotExecuted, Problem, Reply
+from tests.actors.network.support import (
+    CARD,
+    CARD_ID,
+    PAN,
+    Harness,
+    accept,
+    approve,
+    request,
+    running_edge,
+    until,
+)
+from tests.engine.iso8583.messages import ORIGINAL
+
+
+async def test_an_approval(harness: Harness) -> None:
+    async with harness.peer() as peer:
+        answer = await peer.ask(request())
+    (command,) = harness.owners.asked
+    assert (answer.mti, answer.fields[39], answer.fields[38]) == ("0110", "00", answer.fields[38])
+    assert command.card_id == CARD_ID
+    assert shard_of(command.id) == shard_of(CARD_ID)
+    assert (command.amount_minor, command.currency, command.cvv2, command.authentication) == (
+        12_34,
+        "EUR",
+        "absent",
+        "absent",
+    )
+
+
+async def test_a_partial_approval(harness: Harness) -> None:
+    harness.owners.decide = lambda command: Answer("10", command.id, "ABC123", 5_00)
+    async with harness.peer() as peer:
+        answer = await peer.ask(request(de48=write_private({"07": ""})))
+    assert (answer.fields[39], answer.fields[4]) == ("10", "000000000500")
+    assert read_additional_amounts(answer.fields[54])[0].amount_minor == 12_34
+
+
+async def test_an_unknown_card_reaches_no_owner(harness: Harness) -> None:
+    async with harness.peer() as peer:
+        answer = await peer.ask(request(de2="4999999999999999"))
+    assert answer.fields[39] == "14"
+    assert harness.owners.submitted == []
+    assert harness.respondent.counts.unknown_cards == 1
+
+
+@pytest.mark.parametrize(
+    ("mti", "response", "type_"),
+    [
+        ("0120", "0130", Advise),
+        ("0220", "0230", Present),
+        ("0400", "0410", Reverse),
+        ("0420", "0430", Reverse),
+    ],
+)
+async def test_each_class_takes_the_same_path(
+    harness: Harness, mti: str, response: str, type_: type[FromWire]
+) -> None:
+    async with harness.peer() as peer:
+        answer = await peer.ask(request(1, mti, de90=ORIGINAL))
+        assert (answer.mti, answer.fields[39]) == (response, "00")
+        unknown = await peer.ask(request(2, mti, de90=ORIGINAL, de2="4999999999999999"))
+        assert (unknown.mti, unknown.fields[39]) == (response, "14")
+    (command,) = harness.owners.submitted
+    assert type(command) is type_
+    assert (command.card_id, shard_of(command.id)) == (CARD_ID, shard_of(CARD_ID))
+
+
+async def test_a_missing_field_reaches_no_owner_and_costs_no_connection(harness: Harness) -> None:
+    async with harness.peer() as peer:
+        for stan in range(10):
+            answer = await peer.ask(request(stan, de4="00000000x234"))
+            assert (answer.fields[39], answer.fields[11]) == ("30", f"{stan:06d}")
+    assert harness.owners.submitted == []
+    assert harness.respondent.counts.invalid == 10
+
+
+@pytest.mark.parametrize(
+    ("presented", "outcome"), [("right", "match"), ("wrong", "mismatch"), ("12", "mismatch")]
+)
+async def test_cvv2_is_checked_here_and_goes_no_further(
+    harness: Harness, presented: str, outcome: str
+) -> None:
+    right = harness.custody.cvv2(PAN, CARD.exp_year, CARD.exp_month, CARD.cvk_generation)
+    wrong = f"{(int(right) + 1) % 1000:03d}"
+    value = {"right": right, "wrong": wrong}.get(presented, presented)
+    async with harness.peer() as peer:
+        await peer.ask(request(de48=write_private({"01": value})))
+    assert harness.owners.asked[0].cvv2 == outcome
+
+
+async def test_authentication_is_judged_here(harness: Harness) -> None:
+    evidence = {"02": "AAECAwQFBgcICQoLDA0ODxAREhM=", "03": "0b9f2c0a-6b1e-4b37-9d5f-3c1f0a2b4c5d"}
+    async with harness.peer() as peer:
+        await peer.ask(request(1, de48=write_private(evidence)))
+        await peer.ask(request(2, de48=write_private({"02": "AAEC"})))
+    assert [command.authentication for command in harness.owners.asked] == ["valid", "invalid"]
+
+
+# Every reply and every error that the way to the owner can give.
+REPLIES: list[tuple[Reply | BaseException, str]] = [
+    (NotExecuted("unavailable"), "91"),
+    (NotExecuted("overloaded"), "91"),
+    (NotExecuted("deadline"), "91"),
+    (NotExecuted("faulty"), "96"),
+    (NotExecuted("key_reused"), "94"),
+    (Problem(404, "not-found", ""), "96"),
+    (ConnectionResetError(), "91"),
+    (TimeoutError(), "91"),
+    (RuntimeError("4111111111111111"), "96"),
+    (asyncio.CancelledError(), "91"),
+]
+
+
+@pytest.mark.parametrize(("outcome", "code"), REPLIES, ids=lambda outcome: repr(outcome)[:40])
+async def test_every_outcome_has_an_answer(
+    harness: Harness, outcome: Reply | BaseException, code: str
+) -> None:
+    def decide(_: FromWire) -> Reply:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    harness.owners.decide = decide
+    async with harness.peer() as peer:
+        assert (await peer.ask(request())).fields[39] == code
+
+
+async def test_an_error_before_the_owner_is_reached(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(_: object) -> None:
+        raise RuntimeError
+
+    monkeypatch.setattr(harness.respondent, "_submit", broken)
+    async with harness.peer() as peer:
+        assert (await peer.ask(request())).fields[39] == "96"
+
+
+# Approvals that nobody hears of
+
+
+async def test_a_late_approval_is_undone_and_its_repeats_hear_91(custody: CardCustody) -> None:
+    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+        harness.owners.gate.clear()
+        first = await peer.ask(request())
+        assert first.fields[39] == "91"
+        assert harness.owners.undone == []
+        harness.owners.gate.set()
+        await until(lambda: harness.owners.undone)
+        (undone,) = harness.owners.undone
+        (command,) = harness.owners.asked
+        assert undone.references == (reference_of_message(command.command_key),)
+        assert undone.command_key == undo_key(command.command_key)
+        assert (undone.card_id, undone.remaining_minor, undone.increment_minor) == (CARD_ID, None, None)
+        counts = harness.respondent.counts
+        assert (counts.late_approvals, counts.answered, counts.unknown_outcomes) == (1, 0, 0)
+        # The stored approval is no longer true, so a repeat hears what the first one heard.
+        assert await peer.ask(request(mti="0101")) == first
+        assert len(harness.owners.submitted) == len(harness.owners.undone) == 1
+
+
+async def test_a_late_increment_gives_back_what_it_added(custody: CardCustody) -> None:
+    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+        harness.owners.gate.clear()
+        harness.owners.decide = lambda command: Answer("10", "original", "ABC123", 7_00)
+        assert (await peer.ask(request(de48=write_private({"04": "SN1", "06": "INC"})))).fields[39] == "91"
+        harness.owners.gate.set()
+        await until(lambda: harness.owners.undone)
+        assert harness.owners.undone[0].increment_minor == 7_00
+
+
+async def test_a_repeat_that_waits_hears_of_the_late_approval(custody: CardCustody) -> None:
+    async with running_edge(custody, deadline_ms=200) as harness, harness.peer() as peer:
+        harness.owners.gate.clear()
+        assert (await peer.ask(request())).fields[39] == "91"
+        peer.say(request(mti="0101"))
+        await until(lambda: len(harness.owners.submitted) == 2)
+        harness.owners.gate.set()
+        assert (await peer.hear()).fields[39] == "00"
+        await until(lambda: not harness.respondent._questions)
+        assert harness.owners.undone == []
+
+
+async def test_nobody_hears_when_the_repeats_are_late_too(custody: CardCustody) -> None:
+    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+        harness.owners.gate.clear()
+        for mti in ("0100", "0101", "0101"):
+            assert (await peer.ask(request(mti=mti))).fields[39] == "91"
+        harness.owners.gate.set()
+        await until(lambda: harness.owners.undone)
+        await until(lambda: not harness.respondent._questions)
+        assert len(harness.owners.undone) == 1
+
+
+UNKNOWN: list[Reply | BaseException] = [
+    NotExecuted("unavailable"),
+    ConnectionResetError(),
+    RuntimeError(),
+    asyncio.CancelledError(),
+]
+
+
+@pytest.mark.parametrize("outcome", UNKNOWN, ids=repr)
+async def test_what_may_have_been_approved_is_undone(
+    harness: Harness, outcome: Reply | BaseException
+) -> None:
+    def decide(_: FromWire) -> Reply:
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    harness.owners.decide = decide
+    async with harness.peer() as peer:
+        first = await peer.ask(request())
+        await until(lambda: harness.owners.undone)
+        assert harness.respondent.counts.unknown_outcomes == 1
+        harness.owners.decide = accept
+        assert (await peer.ask(request(mti="0101"))).fields[39] == "91"
+    assert first.fields[39] in ("91", "96")
+
+
+@pytest.mark.parametrize("reason", ["deadline", "overloaded", "faulty", "key_reused"])
+async def test_what_has_had_no_effect_is_not_undone(
+    harness: Harness, reason: Literal["deadline", "overloaded", "faulty", "key_reused"]
+) -> None:
+    harness.owners.decide = lambda _: NotExecuted(reason)
+    async with harness.peer() as peer:
+        await peer.ask(request())
+        harness.owners.decide = approve
+        assert (await peer.ask(request(mti="0101"))).fields[39] == "00"
+    assert harness.owners.undone == []
+
+
+@pytest.mark.parametrize("mti", ["0120", "0220", "0400", "0420"])
+async def test_only_authorizations_are_undone(custody: CardCustody, mti: str) -> None:
+    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+        harness.owners.gate.clear()
+        assert (await peer.ask(request(1, mti, de90=ORIGINAL))).fields[39] == "91"
+        harness.owners.gate.set()
+        await until(lambda: not harness.respondent._questions)
+        harness.owners.decide = lambda _: NotExecuted("unavailable")
+        assert (await peer.ask(request(2, mti, de90=ORIGINAL))).fields[39] == "91"
+        assert (await peer.ask(request(1, f"{mti[:3]}1", de90=ORIGINAL))).fields[39] == "00"
+        assert harness.owners.undone == []
+
+
+async def test_undoing_goes_on_until_it_is_answered(harness: Harness) -> None:
+    outcomes: list[Reply | BaseException] = [
+        NotExecuted("unavailable"),
+        NotExecuted("overloaded"),
+        NotExecuted("not_owner"),
+        ConnectionResetError(),
+    ]
+
+    def undo(command: Reverse) -> Reply:
+        outcome = outcomes.pop(0) if outcomes else accept(command)
+        if isinstance(outcome, BaseException):
+            raise outcome
+        return outcome
+
+    harness.owners.undo = undo
+    harness.owners.decide = lambda _: NotExecuted("unavailable")
+    async with harness.peer() as peer:
+        await peer.ask(request())
+    counts = harness.respondent.undoing.counts
+    await until(lambda: counts.done)
+    assert len({(command.command_key, command.id) for command in harness.owners.undone}) == 1
+    assert (counts.issued, counts.done, counts.retries, counts.failed) == (1, 1, 4, 0)
+
+
+async def test_an_edge_that_stops_gives_up_in_the_end(
+    custody: CardCustody, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.network.undoing.UNDO_STOP_SECONDS", 0.05)
+    async with running_edge(custody) as harness, harness.peer() as peer:
+        harness.owners.undo = lambda _: NotExecuted("unavailable")
+        harness.owners.decide = lambda _: NotExecuted("unavailable")
+        await peer.ask(request())
+        await until(lambda: harness.owners.undone)
+    counts = harness.respondent.undoing.counts
+    assert (counts.issued, counts.abandoned) == (1, 1)
+
+
+async def test_a_verification_leaves_nothing_to_undo(harness: Harness) -> None:
+    harness.owners.decide = lambda _: NotExecuted("unavailable")
+    async with harness.peer() as peer:
+        assert (await peer.ask(request(de4="0" * 12))).fields[39] == "91"
+    assert harness.owners.undone == []
+
+
+async def test_a_late_decline_is_none_of_our_business(custody: CardCustody) -> None:
+    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+        harness.owners.gate.clear()
+        harness.owners.decide = lambda command: Answer("51", command.id)
+        assert (await peer.ask(request())).fields[39] == "91"
+        harness.owners.gate.set()
+        assert (await peer.ask(request(2))).fields[39] == "51"
+        assert harness.respondent.counts.late_approvals == 0
+
+
+async def test_what_is_found_after_the_deadline_is_not_submitted(custody: CardCustody) -> None:
+    found = asyncio.Event()
+
+    async def fetch(digests: list[bytes]) -> Mapping[bytes, CardOnFile]:
+        await found.wait()
+        return dict.fromkeys(digests, CARD)
+
+    cards = Lookup(fetch, 10)
+    async with running_edge(custody, cards, deadline_ms=30) as harness, harness.peer() as peer:
+        assert (await peer.ask(request())).fields[39] == "91"
+        found.set()
+        await until(lambda: len(cards) == 1)
+        await asyncio.sleep(0)
+        assert harness.owners.submitted == []
+
+
+async def test_no_database_is_91(custody: CardCustody) -> None:
+    async def fetch(digests: list[bytes]) -> Mapping[bytes, CardOnFile]:
+        raise DatabaseUnavailableError
+
+    async with running_edge(custody, Lookup(fetch, 10)) as harness, harness.peer() as peer:
+        assert (await peer.ask(request())).fields[39] == "91"
+        assert harness.owners.submitted == []
+
+
+async def test_cards_are_looked_up_once_and_together(custody: CardCustody) -> None:
+    calls: list[int] = []
+    go = asyncio.Event()
+
+    async def fetch(digests: list[bytes]) -> Mapping[bytes, CardOnFile]:
+        calls.append(len(digests))
+        await go.wait()
+        return dict.fromkeys(digests, CARD)
+
+    async with running_edge(custody, Lookup(fetch, 100)) as harness, harness.peer() as peer:
+        pans = [f"41111111111111{number:02d}" for number in range(20)]
+        peer.say(request(100, de2=pans[0]))
+        await until(lambda: calls)
+        peer.say(*(request(stan, de2=pans[stan % 20]) for stan in range(60)))
+        peer.say(request(61, de2=pans[0]))
+        await until(lambda: harness.edge.counts.requests == 62)
+        go.set()
+        for _ in range(62):
+            assert (await peer.hear()).fields[39] == "00"
+        # All the others went together, and the one that was under way was not asked for again.
+        assert calls == [1, 19]
