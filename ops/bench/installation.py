@@ -15,9 +15,9 @@ RIVAL_DATABASE = "bench_rival"
 _COPIED = ("tenants", "programmes", "accounts", "cards", "card_usage", "pans")
 
 
-def settings_of(var_dir: Path, ray_address: str | None = None) -> Settings:
+def settings_of(var_dir: Path) -> Settings:
     """The settings of the running installation in ``var_dir``."""
-    settings = Settings.load(var_dir=var_dir, ray_address=ray_address)
+    settings = Settings.load(var_dir=var_dir)
     with database(settings) as dsn:
         return settings.replace(database_url=dsn)
 
