@@ -13,7 +13,7 @@ from typing import Any, Final
 from actors.ids import new_id_beside
 from engine.commands import Authorize, WireIdentity
 from engine.iso8583.elements import retrieval_reference, transmission_time
-from engine.iso8583.translate import command_key
+from engine.iso8583.identity import AUTHORIZATION, command_key
 from engine.replies import Answer, Reply
 
 Submit = Callable[[Authorize], Awaitable[Reply]]
@@ -65,7 +65,7 @@ def spends(cards: Sequence[str], sale: dict[str, Any]) -> Iterator[Authorize]:
         card_id = cards[draw.randrange(len(cards))]
         stan, at_ms = f"{number % _STANS:06d}", time.time_ns() // 1_000_000
         wire = WireIdentity(acquirer_id, stan, transmission_time(at_ms), retrieval_reference(at_ms, stan))
-        key = command_key(wire, "authorization")
+        key = command_key(wire, AUTHORIZATION)
         yield Authorize(
             id=new_id_beside(card_id), command_key=key, card_id=card_id, fingerprint=key, wire=wire, **sale
         )

@@ -11,11 +11,11 @@ from typing import Any
 
 import uvloop
 
-from actors.network.authorizer import Authorizer
 from actors.network.cards import cards_by_digest
 from actors.network.custody import CardCustody
 from actors.network.database import Lane
 from actors.network.edge import Edge
+from actors.network.respondent import Respondent
 from actors.settings import Settings
 from actors.vault import Vault
 from ops.bench.installation import rival_dsn, settings_of
@@ -31,7 +31,7 @@ class Rival:
         self._decider = RowLocks(rival_dsn(settings), connections)
         self._lane = Lane(rival_dsn(settings), "bench-rival")
         custody = CardCustody(Vault.from_settings(settings))
-        self._edge = Edge(Authorizer(self._decider.submit, cards_by_digest(self._lane), custody))
+        self._edge = Edge(Respondent(self._decider.submit, cards_by_digest(self._lane), custody))
         self._loop: ClosedLoop | None = None
 
     async def open(self) -> tuple[str, int]:

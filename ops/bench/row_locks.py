@@ -3,8 +3,8 @@
 One transaction for each spend: lock the card's counters and its account with ``SELECT … FOR UPDATE``, decide
 with the same engine, write the same rows, commit. It is tuned as its friends would: prepared statements, one
 statement for all writes, programmes from memory, connections without the pool's reset round trip. It is
-spared what it would have to do beyond this: looking for lapsed holds, answering repeats, and noticing that a
-programme has changed.
+spared what it would have to do beyond this: looking for lapsed holds and for reversals that came before,
+answering repeats, and noticing that a programme has changed.
 """
 
 from __future__ import annotations
@@ -18,13 +18,14 @@ from typing import Any, Final
 import asyncpg
 import msgspec
 
+from actors.cards.activation import CardActor
 from actors.cards.rows import write_command
 from actors.journal.contract import Rows
 from engine.account import Account
 from engine.card import Card
 from engine.commands import Authorize, Command
 from engine.controls import Control
-from engine.execute import Executed, execute
+from engine.execute import Surroundings, execute
 from engine.programme import ProgrammeConfig
 from engine.replies import NotExecuted, Reply
 
@@ -96,21 +97,15 @@ class RowLocks:
             return NotExecuted("not_owner")
         card, account = _card(command.card_id, row), _account(row)
         now_ms = time.time_ns() // 1_000_000
-        executed = execute(command, card, account, self._programmes[card.programme_id], now_ms)
-        await self._write(connection, command, card, account, executed, now_ms)
+        executed = execute(command, Surroundings(card, account, self._programmes[card.programme_id]), now_ms)
+        rows = Rows()
+        write_command(rows, command, CardActor(card, account), executed, None, 0, now_ms)
+        await self._write(connection, card, account, rows)
         return executed.reply
 
     async def _write(
-        self,
-        connection: asyncpg.Connection[Any],
-        command: Authorize,
-        card: Card,
-        account: Account,
-        executed: Executed,
-        now_ms: int,
+        self, connection: asyncpg.Connection[Any], card: Card, account: Account, rows: Rows
     ) -> None:
-        rows = Rows()
-        write_command(rows, command, card, account, executed, 0, now_ms)
         tables = {
             "journal": rows.journal,
             "holds": rows.holds,

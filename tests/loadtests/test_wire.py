@@ -10,10 +10,11 @@ import pytest
 
 from engine.iso8583.acquirer import References, Sale, authorization_request
 from engine.iso8583.codec import decode, encode
+from engine.iso8583.content import read_authorization
 from engine.iso8583.framing import BadFrame, FrameCutter, frame
+from engine.iso8583.identity import wire_identity
 from engine.iso8583.message import Message
 from engine.iso8583.respond import answered, refusal
-from engine.iso8583.translate import read_authorization, wire_identity
 from engine.replies import Answer
 from loadtests.wire import ACQUIRER_ID, WireLoad, places, stamp, template
 from loadtests.workload import SALE, Card
@@ -92,7 +93,8 @@ async def test_a_closed_loop_keeps_its_number_in_flight_and_counts_every_answer(
     assert all(started <= done for started, done in zip(samples.started, samples.done, strict=True))
     assert len({wire_identity(request) for request in seen}) == len(seen), "every message has its own name"
     assert {request.fields[2] for request in seen} == {card.pan for card in CARDS}
-    assert {read_authorization(request).amount_minor for request in seen} == {SALE["amount_minor"]}
+    amounts = {read_authorization(request).purchase.amount_minor for request in seen}
+    assert amounts == {SALE["amount_minor"]}
 
 
 async def test_an_open_loop_counts_from_the_instant_a_request_was_due(
