@@ -48,12 +48,17 @@ class Finding:
         return f"{self.promise}: {verdict} {self.subjects}{examples}"
 
 
+# Everything that was decided: first decisions, increments, and what a network decided without asking.
 _DECIDED: Final = """
     WITH decided AS (
-        SELECT command::jsonb ->> 'id' AS id, actor_id, seq, recorded_at,
-               coalesce(command::jsonb ->> 'kind', 'purchase') AS kind, decision::jsonb AS decision
-        FROM journal WHERE kind = 'authorize')
+        SELECT c.id, j.kind, j.actor_id, j.recorded_at, j.authorization_id, j.decision::jsonb AS decision
+        FROM journal j CROSS JOIN LATERAL (SELECT (j.command::jsonb ->> 'id')::uuid AS id) c
+        WHERE j.kind IN ('authorize', 'increment') OR (j.kind = 'advise' AND j.authorization_id = c.id))
 """
+# The event of a command has the command's id with 0x10 flipped into its fifteenth byte (engine.ids).
+_EVENT_OF_COMMAND: Final = (
+    "encode(set_byte(uuid_send(id), 14, get_byte(uuid_send(id), 14) # 16), 'hex')::uuid"
+)
 _REPEATABLE: Final = "decisions made again from their stored inputs give the same bytes"
 
 # Each statement gives a row (subject, holds) for everything that the promise is about.
@@ -86,56 +91,74 @@ PROMISES: Final[dict[str, str]] = {
     "a card and its account have one owner": """
         SELECT c.id, get_byte(uuid_send(c.id), 15) = get_byte(uuid_send(a.id), 15)
         FROM cards c LEFT JOIN accounts a ON a.id = c.account_id WHERE c.account_id IS NOT NULL""",
-    "each decision has one transaction, which says the same": _DECIDED
+    "each first decision has its transaction": _DECIDED
     + """
-        SELECT coalesce(d.id, t.id::text), t.kind = 'force_post' OR (
-            (t.card_id, t.seq) = (d.actor_id, d.seq)
-            AND t.approved_minor = (d.decision ->> 'approved_minor')::bigint
-            AND t.decline_reason IS NOT DISTINCT FROM d.decision ->> 'reason')
-        FROM decided d FULL JOIN transactions t ON t.id::text = d.id""",
+        SELECT coalesce(d.id, t.id), (t.card_id, t.seq) = (j.actor_id, j.seq) AND j.authorization_id = t.id
+        FROM (SELECT * FROM decided WHERE kind <> 'increment') d FULL JOIN transactions t ON t.id = d.id
+        LEFT JOIN journal j ON j.actor_id = t.card_id AND j.seq = t.seq""",
+    "a transaction says what was decided": _DECIDED
+    + """
+        SELECT t.id, t.approved_minor = sum((d.decision ->> 'approved_minor')::bigint)
+            AND t.decline_reason IS NOT DISTINCT FROM min(d.decision ->> 'reason') FILTER (WHERE d.id = t.id)
+        FROM transactions t JOIN decided d ON d.authorization_id = t.id
+        WHERE NOT EXISTS (SELECT FROM journal a WHERE a.authorization_id = t.id AND a.kind = 'advise')
+        GROUP BY t.id""",
     "each decision has one authorization.decided, which says the same": _DECIDED
     + f"""
-        , told AS (
-            SELECT data::jsonb ->> 'authorization_id' AS id, count(*) AS times, min(data)::jsonb AS data
-            FROM events WHERE type = 'authorization.decided' GROUP BY 1)
+        , announced AS (SELECT *, {_EVENT_OF_COMMAND} AS event_id FROM decided)
+        , told AS (SELECT id, data::jsonb AS data FROM events WHERE type = 'authorization.decided')
         SELECT coalesce(d.id, t.id),
-            (t.times IS NULL AND d.recorded_at < now() - interval '{EVENT_RETENTION_DAYS} days') OR (
-            t.times = 1 AND t.data ->> 'decision' = d.decision ->> 'decision'
-            AND t.data ->> 'decline_reason' IS NOT DISTINCT FROM d.decision ->> 'reason'
-            AND replace(t.data ->> 'approved_amount', '.', '')::bigint
-                = (d.decision ->> 'approved_minor')::bigint)
-        FROM decided d FULL JOIN told t ON t.id = d.id""",
-    "each managed approval has one hold, and nothing else has one": """
-        SELECT coalesce(t.id, h.id), CASE
-            WHEN t.kind = 'purchase' AND t.approved_minor > 0
-                AND coalesce(p.config::jsonb ->> 'mode', 'managed') = 'managed'
-            THEN (h.card_id, h.account_id) = (t.card_id, c.account_id)
-            ELSE h.id IS NULL AND t.hold_id IS NULL END
+            (t.id IS NULL AND d.recorded_at < now() - interval '{EVENT_RETENTION_DAYS} days') OR (
+            t.data ->> 'authorization_id' = d.authorization_id::text AND (d.kind = 'advise' OR (
+                t.data ->> 'decision' = d.decision ->> 'decision'
+                AND t.data ->> 'decline_reason' IS NOT DISTINCT FROM d.decision ->> 'reason'
+                AND replace(t.data ->> 'approved_amount', '.', '')::bigint
+                    = (d.decision ->> 'approved_minor')::bigint)))
+        FROM announced d FULL JOIN told t ON t.id = d.event_id""",
+    "a hold is its transaction's, and only the newest of these may be other than lapsed": """
+        SELECT h.id, (h.card_id, h.account_id) = (t.card_id, c.account_id)
+            AND (h.id = t.hold_id OR h.state = 'lapsed')
+        FROM holds h LEFT JOIN transactions t ON t.id = h.authorization_id
+        LEFT JOIN cards c ON c.id = t.card_id""",
+    "each managed approval has a hold, and nothing else has one": """
+        SELECT t.id, CASE
+            WHEN t.kind <> 'purchase' OR t.approved_minor = 0 OR c.account_id IS NULL
+                OR p.config::jsonb ->> 'mode' = 'gateway' OR (t.hold_id IS NULL AND t.reversed_minor > 0)
+            THEN t.hold_id IS NULL AND NOT EXISTS (SELECT FROM holds WHERE authorization_id = t.id)
+            ELSE h.authorization_id = t.id END
         FROM transactions t JOIN cards c ON c.id = t.card_id JOIN programmes p ON p.id = t.programme_id
-        FULL JOIN holds h ON h.id = t.hold_id""",
-    "a transaction holds what its hold holds": """
-        SELECT t.id, t.held_minor = CASE h.state WHEN 'held' THEN h.amount_minor ELSE 0 END
-        FROM transactions t JOIN holds h ON h.id = t.hold_id""",
+        LEFT JOIN holds h ON h.id = t.hold_id""",
+    "a transaction holds what its holds hold, and no more than is left": """
+        SELECT t.id, t.held_minor = coalesce(sum(h.amount_minor), 0) AND t.held_minor
+            <= greatest(0, t.approved_minor - t.cleared_minor - t.reversed_minor)
+        FROM transactions t LEFT JOIN holds h ON h.authorization_id = t.id AND h.state = 'held'
+        GROUP BY t.id""",
     "what was posted for a transaction are its entries": """
-        SELECT t.id, CASE WHEN t.kind = 'refund' THEN t.approved_minor ELSE -t.cleared_minor END
+        SELECT t.id,
+            CASE WHEN t.kind = 'refund' THEN t.approved_minor - t.reversed_minor ELSE -t.cleared_minor END
             = coalesce(sum(CASE e.direction WHEN 'credit' THEN e.amount_minor ELSE -e.amount_minor END), 0)
         FROM transactions t JOIN cards c ON c.id = t.card_id
         LEFT JOIN ledger_entries e ON e.authorization_id = t.id AND e.account_id = c.account_id
         GROUP BY t.id""",
-    "a card's counters are the approved purchases of its day": _DECIDED
+    "counters of a card that was only spent on are the approvals of its day": _DECIDED
     + """
-        SELECT u.card_id, u.day_count = count(d.id)
+        SELECT u.card_id, u.day_count = count(d.id) FILTER (WHERE d.kind = 'authorize')
             AND u.day_amount_minor = coalesce(sum((d.decision ->> 'approved_minor')::bigint), 0)
-        FROM card_usage u LEFT JOIN decided d ON d.actor_id = u.card_id AND d.kind = 'purchase'
-            AND d.decision ->> 'day' = u.day AND (d.decision ->> 'approved_minor')::bigint > 0
+        FROM card_usage u LEFT JOIN (
+            SELECT d.* FROM decided d JOIN transactions t ON t.id = d.authorization_id
+            WHERE t.kind = 'purchase' AND (d.decision ->> 'approved_minor')::bigint > 0
+        ) d ON d.actor_id = u.card_id AND d.decision ->> 'day' = u.day
+        WHERE NOT EXISTS (
+            SELECT FROM journal WHERE actor_id = u.card_id AND kind IN ('reverse', 'present', 'advise'))
         GROUP BY u.card_id""",
     "what the simulated network heard was decided": _DECIDED
     + """
         SELECT s.id, s.response_code = d.decision ->> 'response_code'
             AND s.approval_code IS NOT DISTINCT FROM d.decision ->> 'approval_code'
             AND coalesce(s.approved_minor, 0) = (d.decision ->> 'approved_minor')::bigint
-        FROM simulations s LEFT JOIN decided d ON d.id = s.authorization_id::text
-        WHERE s.authorization_id IS NOT NULL""",
+        FROM simulations s LEFT JOIN decided d ON d.id = s.authorization_id
+        WHERE s.authorization_id IS NOT NULL AND s.operation = 'spend'
+            AND s.request::jsonb ->> 'scenario' IS DISTINCT FROM 'force_stip_timeout'""",
     "a programme's versions rise by 1": """
         SELECT p.id, max(told.version) = p.version AND max(told.version) - min(told.version) + 1 = count(*)
         FROM programmes p JOIN (
@@ -189,7 +212,8 @@ async def _decide_again(connection: Connection) -> Finding:
     decisions = 0
     different: list[str] = []
     rows = connection.cursor(
-        "SELECT command, inputs, decision FROM journal WHERE kind = 'authorize'", prefetch=REPLAY_FETCH
+        "SELECT command, inputs, decision FROM journal WHERE kind IN ('authorize', 'increment')",
+        prefetch=REPLAY_FETCH,
     )
     async for row in rows:
         decisions += 1

@@ -43,6 +43,21 @@ def purchase(plastic: dict[str, str], amount: str = "1.00", /, **changes: str | 
     return {number: value for number, value in document.items() if value is not None}
 
 
+def later(mti: str, first: Document, amount: str | None = None, /, **changes: str | None) -> Document:
+    """What an acquirer says about ``first`` afterwards (DE90 names it), under references of its own."""
+    now = datetime.now(UTC)
+    stan = f"{next(_serials) % 1_000_000:06d}"
+    original = f"0100{first['11']}{first['7']}{first['32']:0>11}{0:011d}"
+    document: dict[str, Any] = first | {"t": mti, "7": now.strftime("%m%d%H%M%S"), "11": stan, "90": original}
+    # A reversal repeats the reference number of what it reverses.
+    if mti[:3] not in {"040", "042"}:
+        document["37"] = first["37"][:-6] + stan
+    if amount is not None:
+        document["4"] = f"{int(amount.replace('.', '')):012d}"
+    document |= {name.removeprefix("de"): value for name, value in changes.items()}
+    return {number: value for number, value in document.items() if value is not None}
+
+
 def private(**tags: str) -> str:
     """A DE48: ``private(t01="123")`` is a CVV2."""
     return "".join(f"{name[1:]}{len(value):03d}{value}" for name, value in tags.items())

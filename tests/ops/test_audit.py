@@ -11,12 +11,16 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
+from actors.network.custody import CardCustody
 from actors.settings import Settings
 from actors.vault import Vault
 from ops.audit import AuditError, Finding, audit, findings
 from ops.embedded.ports import free_port
-from tests.api.stack import installation
+from tests.api.driver import Caller
+from tests.api.stack import Installation, installation
+from tests.conformance.peer import Document
 from tests.conftest import PostgresServer, execute
+from tests.integration.acquirer import Acquirer, later, private, purchase
 
 ROOT = Path(__file__).parents[2]
 REPEATABLE = "decisions made again from their stored inputs give the same bytes"
@@ -45,9 +49,10 @@ DAMAGES = [
         " CASE right(account_id::text, 2) WHEN '00' THEN '01' ELSE '00' END)::uuid",
         "a card and its account have one owner",
     ),
-    ("DELETE FROM transactions WHERE kind = 'refund'", "each decision has one transaction"),
-    ("UPDATE transactions SET approved_minor = 1", "each decision has one transaction"),
-    ("UPDATE transactions SET decline_reason = 'card_lost'", "each decision has one transaction"),
+    ("DELETE FROM transactions WHERE kind = 'refund'", "each first decision has its transaction"),
+    ("UPDATE transactions SET seq = seq + 1", "each first decision has its transaction"),
+    ("UPDATE transactions SET approved_minor = 1", "a transaction says what was decided"),
+    ("UPDATE transactions SET decline_reason = 'card_lost'", "a transaction says what was decided"),
     (
         "DELETE FROM events WHERE type = 'authorization.decided'",
         "each decision has one authorization.decided",
@@ -65,16 +70,23 @@ DAMAGES = [
         " WHERE type = 'authorization.decided'",
         "each decision has one authorization.decided",
     ),
-    ("DELETE FROM holds", "each managed approval has one hold"),
+    ("DELETE FROM holds", "each managed approval has a hold"),
+    ("UPDATE transactions SET hold_id = id WHERE kind = 'refund'", "each managed approval has a hold"),
     (
-        "INSERT INTO holds SELECT gen_random_uuid(), account_id, card_id, 1, 'released', now() FROM holds",
-        "each managed approval has one hold",
+        "INSERT INTO holds SELECT gen_random_uuid(), account_id, card_id, authorization_id, 1, 'released',"
+        " now() FROM holds",
+        "a hold is its transaction's",
     ),
-    ("UPDATE transactions SET held_minor = 1", "a transaction holds what its hold holds"),
-    ("UPDATE holds SET state = 'released'", "a transaction holds what its hold holds"),
+    ("UPDATE holds SET account_id = card_id", "a hold is its transaction's"),
+    ("UPDATE transactions SET held_minor = 1", "a transaction holds what its holds hold"),
+    ("UPDATE holds SET state = 'released'", "a transaction holds what its holds hold"),
+    (
+        "UPDATE transactions SET reversed_minor = 1 WHERE held_minor > 0",
+        "a transaction holds what its holds hold",
+    ),
     ("UPDATE transactions SET cleared_minor = 1", "what was posted for a transaction are its entries"),
-    ("UPDATE card_usage SET day_count = day_count + 1", "a card's counters are the approved purchases"),
-    ("UPDATE card_usage SET day_amount_minor = 0", "a card's counters are the approved purchases"),
+    ("UPDATE card_usage SET day_count = day_count + 1", "counters of a card that was only spent on"),
+    ("UPDATE card_usage SET day_amount_minor = 0", "counters of a card that was only spent on"),
     ("UPDATE simulations SET response_code = '91'", "what the simulated network heard was decided"),
     ("UPDATE simulations SET approved_minor = 1", "what the simulated network heard was decided"),
     ("UPDATE programmes SET version = version + 1", "a programme's versions rise by 1"),
@@ -107,12 +119,48 @@ async def books(
         await caller.spend(card, "5.00", kind="refund")
         await caller.spend(card, "0.00")
         await caller.patch(f"/v1/programs/{card['programme_id']}", {"name": "Renamed"})
+        await live(running, caller)
     yield url
     execute(postgres_server.admin_url, f"DROP DATABASE {name} WITH (FORCE)")
 
 
 def broken(found: list[Finding]) -> list[Finding]:
     return [finding for finding in found if finding.broken]
+
+
+async def live(running: Installation, caller: Caller) -> None:
+    """Everything that a network can say about a sale afterwards, over the wire."""
+    card = await caller.funded_card("1000.00")
+    connection = await asyncpg.connect(running.services.settings.database_dsn)
+    sealed = await connection.fetchval("SELECT sealed FROM pans WHERE card_id = $1", card["id"])
+    await connection.close()
+    custody = CardCustody(running.services.vault)
+    plastic = {
+        "pan": "".join(custody.open(card["id"], sealed)),
+        "expiry": f"{card['exp_year'] % 100:02d}{card['exp_month']:02d}",
+    }
+    address = {"host": "127.0.0.1", "port": running.services.settings.iso8583_port}
+    async with Acquirer(address) as acquirer:
+
+        async def say(document: Document) -> Document:
+            assert (await acquirer.ask(document))["39"] in {"00", "51"}
+            return document
+
+        sale = await say(purchase(plastic, "50.00"))
+        await say(later("0100", sale, "5.00", de48=private(t06="INC")))
+        await say(later("0220", sale, "20.00", de48=private(t09="0")))
+        await say(later("0420", sale, de95=f"{1000:012d}{0:012d}D{0:08d}D{0:08d}"))
+        await say(later("0220", sale, "12.00"))
+        await say(later("0400", await say(purchase(plastic, "30.00"))))
+        refund = await say(purchase(plastic, "7.00", de3="200000"))
+        await say(later("0420", refund))
+        late = purchase(plastic, "9.00")
+        await say(later("0420", late))
+        await say(late)
+        await say(later("0120", await say(purchase(plastic, "2000.00")), "2000.00", de39="00", de38="ABC123"))
+        unknown = purchase(plastic, "3.00")
+        await say(unknown | {"t": "0120", "39": "00", "38": "ABC123"})
+        await say(purchase(plastic, "4.00") | {"t": "0220"})
 
 
 def run_command(url: str) -> subprocess.CompletedProcess[str]:
@@ -160,7 +208,7 @@ async def test_the_command_fails_on_broken_books(database_url: str) -> None:
     done = run_command(database_url)
     assert done.returncode == 1
     assert "the id space has 256 shards: BROKEN for 1 of 1: shards\n" in done.stdout
-    assert done.stderr == "stanchion: 1 of 18 promises are broken\n"
+    assert done.stderr == "stanchion: 1 of 20 promises are broken\n"
 
 
 async def test_a_database_without_our_tables_is_one_line(database_url: str) -> None:
