@@ -56,23 +56,40 @@ def arguments() -> argparse.Namespace:
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--seconds", type=float, default=3.0, help="measured length of a slice [%(default)s]")
     parser.add_argument(
-        "--rounds", type=int, default=3, help="slices of each workload and system [%(default)s]"
+        "--seconds", type=positive, default=3.0, help="measured length of a slice [%(default)s]"
+    )
+    parser.add_argument(
+        "--rounds", type=count, default=3, help="slices of each workload and system [%(default)s]"
     )
     parser.add_argument("--only", default="", metavar="NAME,…", help="these workloads alone")
-    parser.add_argument("--cards", type=int, default=Plan().cards, help="cards to draw from [%(default)s]")
+    parser.add_argument("--cards", type=count, default=Plan().cards, help="cards to draw from [%(default)s]")
     parser.add_argument(
-        "--rival-processes", type=int, default=Plan().rival_processes, help="its processes [%(default)s]"
+        "--rival-processes", type=count, default=Plan().rival_processes, help="its processes [%(default)s]"
     )
     parser.add_argument(
         "--rival-connections",
-        type=int,
+        type=count,
         default=Plan().rival_connections,
         help="its database connections, over all processes [%(default)s]",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything, single slices too, here")
     return parser.parse_args()
+
+
+def positive(text: str) -> float:
+    """A number above zero."""
+    number = float(text)
+    if not 0 < number < float("inf"):
+        raise ValueError(text)
+    return number
+
+
+def count(text: str) -> int:
+    """A whole number from one on."""
+    if int(text) < 1:
+        raise ValueError(text)
+    return int(text)
 
 
 def chosen(names: str) -> list[Workload]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
@@ -11,6 +12,8 @@ from loadtests.figures import Ratio, Slice, median_slice, ratio
 from loadtests.slices import OURS, RIVAL
 
 PARTS_SHOWN: Final = 9
+STRANGERS_MAX: Final = 0.15
+"""Share of the machine above which somebody else was measured, too."""
 
 
 class Target(msgspec.Struct, frozen=True):
@@ -106,9 +109,15 @@ class Report(msgspec.Struct, kw_only=True):
             "PostgreSQL": ", ".join(f"{name} {value}" for name, value in self.database.items()),
             "plan": ", ".join(f"{name} {value}" for name, value in self.plan.items()),
             "proof": f"{self.approved:,} approvals answered, {self.held:,} held in the cards' balances",
+            "strangers": self._strangers(),
             "idle installation": f"{idle:.1%} of one core ({_shares(self.idle_cpu)})",
         }
         return "\n".join(f"- {name}: {value}" for name, value in facts.items())
+
+    def _strangers(self) -> str:
+        busy = statistics.median(each.strangers_busy for each in self.slices) if self.slices else 0.0
+        verdict = "; too much for final figures" if busy > STRANGERS_MAX else ""
+        return f"others (kernel threads among them) used {busy:.0%} of the machine{verdict}"
 
     def _figures(self) -> str:
         rows = []

@@ -57,39 +57,42 @@ class RowLocks:
     def __init__(self, dsn: str, connections: int) -> None:
         self._dsn = dsn
         self._count = connections
-        self._free: asyncio.LifoQueue[asyncpg.Connection[Any]] = asyncio.LifoQueue()
+        # First come, first served: a queue would let those who have just been served pass those who wait.
+        self._turn = asyncio.Semaphore(connections)
+        self._free: list[asyncpg.Connection[Any]] = []
         self._programmes: dict[str, ProgrammeConfig] = {}
         self._statements: dict[tuple[int, ...], str] = {}
 
     async def start(self) -> None:
         """Connect, and read the programmes once."""
-        for _ in range(self._count):
-            self._free.put_nowait(await _connect(self._dsn))
-        connection = await self._free.get()
-        rows = await connection.fetch("SELECT id::text, config FROM programmes")
+        self._free = [await _connect(self._dsn) for _ in range(self._count)]
+        rows = await self._free[0].fetch("SELECT id::text, config FROM programmes")
         self._programmes = {row["id"]: _config(row["config"]) for row in rows}
-        self._free.put_nowait(connection)
 
     async def stop(self) -> None:
-        """Disconnect."""
-        for _ in range(self._count):
-            await (await self._free.get()).close(timeout=10)
+        """Disconnect; nothing is under way any more."""
+        while self._free:
+            await self._free.pop().close(timeout=10)
 
     async def submit(self, command: Command) -> Reply:
         """Decide one spend; its reply is durable."""
         assert isinstance(command, Authorize), "the rival knows spends only"
-        connection = await self._free.get()
-        try:
-            await connection.execute("BEGIN")
+        async with self._turn:
+            connection = self._free.pop()
             try:
-                reply = await self._decide(connection, command)
-            except BaseException:
-                await connection.execute("ROLLBACK")
-                raise
-            await connection.execute("COMMIT")
-            return reply
-        finally:
-            self._free.put_nowait(connection)
+                return await self._transaction(connection, command)
+            finally:
+                self._free.append(connection)
+
+    async def _transaction(self, connection: asyncpg.Connection[Any], command: Authorize) -> Reply:
+        await connection.execute("BEGIN")
+        try:
+            reply = await self._decide(connection, command)
+        except BaseException:
+            await connection.execute("ROLLBACK")
+            raise
+        await connection.execute("COMMIT")
+        return reply
 
     async def _decide(self, connection: asyncpg.Connection[Any], command: Authorize) -> Reply:
         row = await connection.fetchrow(_LOCK, command.card_id)

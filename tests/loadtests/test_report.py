@@ -65,6 +65,13 @@ def test_a_system_without_a_rival_is_shown_alone() -> None:
     assert "(sent ≤ 0.4 late)" in alone.text()
 
 
+def test_a_machine_that_others_used_is_named_as_such() -> None:
+    assert (
+        "of the machine; too much for final figures" in report(slices=[slice_of(strangers_busy=0.4)]).text()
+    )
+    assert "others (kernel threads among them) used 0% of the machine\n" in report().text()
+
+
 def test_json_holds_every_slice() -> None:
     made = report()
     again = msgspec.json.decode(made.json(), type=Report)

@@ -96,6 +96,19 @@ async def test_parallel_spends_never_exceed_the_funds(
     assert await database.fetchval("SELECT seq FROM card_usage") == 16
 
 
+async def test_waiting_spends_are_served_in_their_order(rival: RowLocks, card_id: str) -> None:
+    commands, served = spends([card_id], SALE), []
+
+    async def spend(number: int) -> None:
+        for _ in range(3):
+            await rival.submit(next(commands))
+            served.append(number)
+
+    await asyncio.gather(*(spend(number) for number in range(12)))
+    # Four connections: nobody is served a third time before everybody has been served once.
+    assert set(served[: 12 + 2 * 4]) == set(range(12))
+
+
 async def test_an_unknown_card_leaves_nothing(rival: RowLocks, database: asyncpg.Connection[Any]) -> None:
     assert await rival.submit(next(spends([new_id()], SALE))) == NotExecuted("not_owner")
     assert await counts(database) == dict.fromkeys(WRITTEN, 0)
