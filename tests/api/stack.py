@@ -18,6 +18,7 @@ import msgspec
 import uvicorn
 from fastapi import FastAPI
 
+from actors.ids import new_id
 from actors.network.roles import EdgeRole, NetworkRole
 from actors.peers import NETWORK, RoutingTable
 from actors.roles import Context, Role
@@ -60,7 +61,8 @@ class LoopPeers:
 class Installation:
     """A running installation; ``http`` speaks to its API."""
 
-    def __init__(self, services: Services, app: FastAPI, http: httpx2.AsyncClient) -> None:
+    def __init__(self, services: Services, app: FastAPI, http: httpx2.AsyncClient, peers: LoopPeers) -> None:
+        self.peers = peers
         self.services = services
         self.app = app
         self.http = http
@@ -70,6 +72,14 @@ class Installation:
         services = dataclasses.replace(self.services, settings=self.services.settings.replace(**changes))
         transport = httpx2.ASGITransport(app=create_app(services))
         return httpx2.AsyncClient(transport=transport, base_url="http://api.test")
+
+    async def replace_host(self) -> None:
+        """Another host, which remembers nothing, takes every shard over."""
+        await self.peers.roles[INCARNATION].stop()
+        successor = HostRole(Context(self.services.settings, new_id(), self.peers))
+        await successor.start()
+        await successor.call("take", msgspec.msgpack.encode(list(range(SHARD_COUNT))))
+        self.peers.roles[INCARNATION] = successor
 
     async def caller(
         self, tenant: str = "acme", *, mode: str = "test", role: str = "admin", scopes: tuple[str, ...] = ()
@@ -110,7 +120,8 @@ async def installation(settings: Settings, vault: Vault) -> AsyncIterator[Instal
         http = await stack.enter_async_context(
             httpx2.AsyncClient(transport=transport, base_url="http://api.test")
         )
-        yield Installation(services, app, http)
+        yield Installation(services, app, http, peers)
+        await peers.roles[INCARNATION].stop()
 
 
 @asynccontextmanager
