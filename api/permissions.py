@@ -48,6 +48,7 @@ PERMISSIONS: Final[dict[str, Permission]] = {
     "get_simulated_spend": _simulation("read"),
     "list_transactions": Permission("transactions:read"),
     "get_transaction": Permission("transactions:read"),
+    "replay_transaction": Permission("transactions:read"),
     "list_events": Permission("events:read"),
     "get_event": Permission("events:read"),
 }

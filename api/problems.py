@@ -277,6 +277,21 @@ _KINDS: Final = (
         "A balance has at most 16 digits before the decimal point.",
         "Load less.",
     ),
+    Kind(
+        "nothing-held",
+        409,
+        "Nothing is held",
+        "The authorization holds nothing (any more): it was declined, cleared, given back, or has lapsed.",
+        "Read the transaction; it says what has become of the hold.",
+    ),
+    Kind(
+        "nothing-decided",
+        409,
+        "Nothing was decided here",
+        "The transaction began with a message that nobody could decline, so there is no decision to make "
+        "again.",
+        "Replay transactions that were asked for: purchases, verifications and refunds.",
+    ),
     # --- what the service can take ---
     Kind(
         "content-too-large",

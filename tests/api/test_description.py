@@ -61,6 +61,7 @@ async def own_ids(acme: Caller) -> dict[str, str]:
         "/v1/cards/{id}": card["id"],
         "/v1/cards/{id}/balance": card["id"],
         "/v1/transactions/{id}": spend["transaction_id"],
+        "/v1/transactions/{id}/replay": spend["transaction_id"],
         "/v1/simulated-spends/{id}": spend["simulation_id"],
         "/v1/events/{id}": event["id"],
     }

@@ -50,6 +50,7 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
         ("PATCH", f"/v1/cards/{ids['cards']}", {"controls": []}),
         ("GET", f"/v1/cards/{ids['cards']}/balance", None),
         ("GET", f"/v1/transactions/{ids['transactions']}", None),
+        ("POST", f"/v1/transactions/{ids['transactions']}/replay", None),
         ("GET", f"/v1/simulated-spends/{ids['simulated-spends']}", None),
         ("GET", f"/v1/events/{ids['events']}", None),
         ("POST", "/v1/card-products", product | {"programme_id": ids["programs"]}),
