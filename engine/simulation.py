@@ -151,6 +151,16 @@ def follow(request: ChildRequest, book: SaleBook) -> Followed | None:
     return _clear(request, book)
 
 
+def unsaid(request: FollowUpRequest) -> FollowUpRecord:
+    """The record of a request that will not be stated."""
+    if isinstance(request, ForcePostRequest):
+        return force_post(request)
+    operation: Operation = "increment"
+    if not isinstance(request, IncrementRequest):
+        operation = "reversal" if isinstance(request, ReversalRequest) else "clearing"
+    return _record(request, operation, request.amount_minor or 0)
+
+
 def force_post(request: ForcePostRequest) -> FollowUpRecord:
     """A presentment of its own: the first and the last one of its ARN."""
     return FollowUpRecord(
