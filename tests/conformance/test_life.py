@@ -177,11 +177,8 @@ MALFORMED: list[tuple[str, dict[str, str | None]]] = [
     ("presentment", {"de48": private(t08=f"{ARN[:-1]}x01")}),
     ("presentment", {"de48": private(t08=f"{ARN}01", t09="x")}),
     ("presentment", {"de90": "x" * 42}),
-    *[
-        (name, {f"de{number}": None})
-        for name in ("reversal", "reversal advice")
-        for number in (2, 7, 11, 32, 37)
-    ],
+    *without("reversal", 2, 7, 11, 32, 37, 90),
+    *without("reversal advice", 2, 7, 11, 32, 37, 90),
     ("reversal", {"de90": ORIGINAL[:-1] + " "}),
     ("reversal", {"de90": ORIGINAL.replace("1121103000", "1121256000")}),
     ("reversal", {"de95": "000000000500".ljust(42)}),
