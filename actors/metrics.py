@@ -45,6 +45,11 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge"], str]]] = {
         "Approvals, certain or possible, that the edge has reversed itself.",
     ),
     "stanchion_wire_undoing": ("gauge", "Reversals of the edge's own that no owner has answered yet."),
+    "stanchion_network_cleared": ("counter", "Sales that the simulated network has presented by itself."),
+    "stanchion_network_lost_moves": (
+        "counter",
+        "Records of the simulated network that were given up.",
+    ),
     "stanchion_open_commands": ("gauge", "Commands in the process's router that have no reply yet."),
 }
 

@@ -12,7 +12,16 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
-from api import card_products, cardholders, events, oauth, programs, simulated_loads, transactions
+from api import (
+    card_products,
+    cardholders,
+    events,
+    oauth,
+    programs,
+    simulated_clearings,
+    simulated_loads,
+    transactions,
+)
 from api.auth import Tokens
 from api.boundary import Boundary
 from api.cards import routes as cards
@@ -23,6 +32,7 @@ from api.problem_pages import problem_list, problem_page
 from api.problems import Refusal
 from api.rate_limits import RateLimits
 from api.services import Services
+from api.simulated_spends import follow_ups
 from api.simulated_spends import routes as simulated_spends
 
 
@@ -48,6 +58,8 @@ def operations_of(services: Services) -> tuple[Operation, ...]:
     """All operations; the hot one first, because routes are tried in order."""
     families = (
         simulated_spends.family(services),
+        follow_ups.family,
+        simulated_clearings.family,
         simulated_loads.family,
         cards.family,
         transactions.family,

@@ -87,6 +87,12 @@ class Operation:
     permission: Permission
 
     @property
+    def body_optional(self) -> bool:
+        """Whether a POST without a body is one with an empty object."""
+        needed = any(member.is_required() for member in self.takes.model_fields.values())
+        return self.method == "POST" and not needed
+
+    @property
     def summary(self) -> str:
         """The first line of the handler's docstring."""
         return inspect.getdoc(self.handler).partition("\n")[0].rstrip(".")  # type: ignore[union-attr]
@@ -160,7 +166,7 @@ class Endpoint:
         if stored is not None:
             return stored
         try:
-            given = validated(operation.takes, {} if body is None and operation.takes is Empty else body)
+            given = validated(operation.takes, {} if body is None and operation.body_optional else body)
             return await operation.handler(Call(services, caller, request, given, claim))
         except Refusal as refusal:
             if claim is None or not refusal.stored:

@@ -113,6 +113,20 @@ _KINDS: Final = (
         "The scope is malformed, unknown, or more than the client has.",
         "Ask for scopes that the client has, separated by single spaces, or leave scope out to get them all.",
     ),
+    Kind(
+        "refund-simulation",
+        400,
+        "The simulation is a refund",
+        "A refund posts at once and holds nothing, so there is nothing to raise or to give back.",
+        "Name a simulation of the kind purchase.",
+    ),
+    Kind(
+        "amount-exceeds-hold",
+        400,
+        "More than is still held",
+        "A reversal cannot give back more than the authorization still holds.",
+        "Read the transaction's held_amount, or leave the amount out to give all of it back.",
+    ),
     # --- who asks ---
     Kind(
         "unauthorized",
@@ -276,6 +290,56 @@ _KINDS: Final = (
         "The balance would be too large",
         "A balance has at most 16 digits before the decimal point.",
         "Load less.",
+    ),
+    Kind(
+        "child-simulation",
+        409,
+        "The simulation is itself a follow-up",
+        "Increments, reversals and clearings are about an original spend, never about one of their own kind.",
+        "Name the original: parent_simulation_id of this simulation.",
+    ),
+    Kind(
+        "simulation-not-approved",
+        409,
+        "The simulation is not an approved one",
+        "Only a spend that is decided, with the decision approved, can be followed by something.",
+        "Read the simulation until it is decided; if it was declined or has failed, simulate another spend.",
+    ),
+    Kind(
+        "network-transaction-unknown",
+        409,
+        "The spend has no network transaction id",
+        "The network's id of the transaction was not recorded, so no later message can name it.",
+        "Simulate another spend.",
+    ),
+    Kind(
+        "wire-identity-unknown",
+        409,
+        "The spend has no wire identity",
+        "The trace number and retrieval reference were not recorded, so no later message can name the spend.",
+        "Simulate another spend.",
+    ),
+    Kind(
+        "nothing-to-clear",
+        409,
+        "Nothing is left to clear",
+        "All that was approved has been presented or given back.",
+        "Give an amount to present more than was approved.",
+    ),
+    Kind(
+        "nothing-held",
+        409,
+        "Nothing is held",
+        "The authorization holds nothing (any more): it was declined, cleared, given back, or has lapsed.",
+        "Read the transaction; it says what has become of the hold.",
+    ),
+    Kind(
+        "nothing-decided",
+        409,
+        "Nothing was decided here",
+        "The transaction began with a message that nobody could decline, so there is no decision to make "
+        "again.",
+        "Replay transactions that were asked for: purchases, verifications and refunds.",
     ),
     # --- what the service can take ---
     Kind(

@@ -17,7 +17,7 @@ from actors.settings import Settings
 from actors.vault import Vault
 from engine.commands import Command
 from engine.replies import Claim, Reply
-from engine.simulation import Acceptance, SpendRequest
+from engine.simulation import Acceptance, SimulationRequest
 
 
 class NetworkUnavailableError(Exception):
@@ -37,8 +37,10 @@ class Owners(Protocol):
 class Network(Protocol):
     """The simulated network (``actors.network``)."""
 
-    async def spend(self, request: SpendRequest) -> Acceptance:
-        """Record the simulation durably and send it on its way. Raises ``NetworkUnavailableError``."""
+    async def accept(self, request: SimulationRequest) -> Acceptance:
+        """Record the simulation durably and send it on its way, once for each ``simulation_id``. Raises
+        ``NetworkUnavailableError``.
+        """
         ...
 
 

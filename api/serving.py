@@ -22,7 +22,7 @@ from api.http_protocol import protocol_with
 from api.services import NetworkUnavailableError, Services
 from api.vision.app import create_app as create_vision_app
 from engine.limits import SIMULATION_BATCH_MAX
-from engine.simulation import Acceptance, SpendRequest
+from engine.simulation import Acceptance, SimulationRequest
 
 POOL_MAX: Final = 10
 KEEP_ALIVE_SECONDS: Final = 75
@@ -100,7 +100,7 @@ class NetworkClient:
         self._peers = peers
         self._batches: Batcher[_Ordered] = Batcher(self._send, SIMULATION_BATCH_MAX)
 
-    async def spend(self, request: SpendRequest) -> Acceptance:
+    async def accept(self, request: SimulationRequest) -> Acceptance:
         """Record a simulation and send it on its way; raises ``NetworkUnavailableError``."""
         ordered = _Ordered(request)
         try:
@@ -124,6 +124,6 @@ class _Ordered:
 
     __slots__ = ("acceptance", "request")
 
-    def __init__(self, request: SpendRequest) -> None:
+    def __init__(self, request: SimulationRequest) -> None:
         self.request = request
         self.acceptance: Acceptance | None = None

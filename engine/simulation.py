@@ -66,6 +66,8 @@ class _Child(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_
     """A simulation is started once: a second request with this id gets the acceptance of the first. Carries
     the card's shard."""
     accepted_ms: int
+    fingerprint: bytes = b""
+    """Tells a caller's repetition of its request from another one under the same id."""
 
 
 class IncrementRequest(_Child, frozen=True, kw_only=True, tag="increment"):
@@ -117,6 +119,7 @@ class FollowUpRecord(SpendRequest, frozen=True, omit_defaults=True, kw_only=True
     """DE95, of a partial reversal."""
     sequence: int = 1
     final: bool = True
+    fingerprint: bytes = b""
 
 
 class SaleBook(msgspec.Struct, frozen=True, gc=False):
@@ -151,6 +154,16 @@ def follow(request: ChildRequest, book: SaleBook) -> Followed | None:
     return _clear(request, book)
 
 
+def unsaid(request: FollowUpRequest) -> FollowUpRecord:
+    """The record of a request that will not be stated."""
+    if isinstance(request, ForcePostRequest):
+        return force_post(request)
+    operation: Operation = "increment"
+    if not isinstance(request, IncrementRequest):
+        operation = "reversal" if isinstance(request, ReversalRequest) else "clearing"
+    return _record(request, operation, request.amount_minor or 0)
+
+
 def force_post(request: ForcePostRequest) -> FollowUpRecord:
     """A presentment of its own: the first and the last one of its ARN."""
     return FollowUpRecord(
@@ -165,6 +178,7 @@ def force_post(request: ForcePostRequest) -> FollowUpRecord:
         channel=request.channel,
         accepted_ms=request.accepted_ms,
         operation="clearing",
+        fingerprint=request.fingerprint,
     )
 
 
@@ -220,6 +234,7 @@ def _record(
         remaining_minor=remaining_minor,
         sequence=sequence,
         final=final,
+        fingerprint=request.fingerprint,
     )
 
 

@@ -8,8 +8,9 @@ forever.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeVar
 
 import asyncpg
 
@@ -25,6 +26,15 @@ FAILURES: Final = (
     # The driver's own state is broken: seen when the server ends a connection just as a statement begins.
     asyncpg.InternalClientError,
 )
+
+
+Result = TypeVar("Result")
+
+
+class Run(Protocol):
+    """Runs ``sql/<statement>.sql`` and returns its rows."""
+
+    async def __call__(self, statement: str, *arguments: Any) -> list[Any]: ...
 
 
 class DatabaseUnavailableError(Exception):
@@ -45,14 +55,41 @@ class Lane:
     async def fetch(self, statement: str, *arguments: Any) -> list[Any]:
         """The rows of ``sql/<statement>.sql``; ``DatabaseUnavailableError`` when the server does not answer
         in time."""
+
+        async def work(run: Run) -> list[Any]:
+            return await run(statement, *arguments)
+
+        return await self._attempt(statement, work)
+
+    async def transact(self, name: str, work: Callable[[Run], Awaitable[Result]]) -> Result:
+        """The result of ``work``, all of whose statements take effect together or not at all; errors as
+        those of ``fetch``. ``name`` is for their text."""
+
+        async def inside(run: Run) -> Result:
+            connection = await self._connected()
+            await connection.execute("BEGIN")
+            result = await work(run)
+            await connection.execute("COMMIT")
+            return result
+
+        return await self._attempt(name, inside)
+
+    async def _attempt(self, name: str, work: Callable[[Run], Awaitable[Result]]) -> Result:
+        """A connection whose state is not known after ``work`` is dropped, and what it had begun with it."""
         async with self._turn:
             try:
                 async with asyncio.timeout(self._timeout_s):
-                    connection = await self._connected()
-                    return await connection.fetch(SQL[statement], *arguments)
+                    return await work(self._run)
             except FAILURES as failure:
                 self.close()
-                raise DatabaseUnavailableError(f"{statement}: {type(failure).__name__}") from None
+                raise DatabaseUnavailableError(f"{name}: {type(failure).__name__}") from None
+            except BaseException:
+                self.close()
+                raise
+
+    async def _run(self, statement: str, *arguments: Any) -> list[Any]:
+        connection = await self._connected()
+        return await connection.fetch(SQL[statement], *arguments)
 
     def close(self) -> None:
         """Drops the connection; the next statement makes another. Closing twice is harmless."""

@@ -2,32 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable
+import asyncio
+from collections.abc import Awaitable, Sequence
 
 import msgspec
 
 from actors.metrics import Figures
 from actors.network.cards import cards_by_digest, cards_by_id
+from actors.network.clearing import Clearer
 from actors.network.custody import CardCustody
 from actors.network.database import DatabaseUnavailableError, Lane
 from actors.network.edge import Edge
+from actors.network.postgres_book import PostgresBook
 from actors.network.respondent import Respondent
 from actors.network.session import Session
-from actors.network.simulated import ACQUIRER_ID, SimulatedNetwork
-from actors.network.simulations import PostgresBook
+from actors.network.simulated import SimulatedNetwork
+from actors.network.statements import ACQUIRER_ID
 from actors.roles import Context
 from actors.router import Router
 from actors.vault import Vault
 from engine.commands import Command
 from engine.limits import AUTHORIZATION_DEADLINE_MS, REST_DEADLINE_MS
 from engine.replies import Reply
-from engine.simulation import Acceptance, SpendRequest
+from engine.simulation import Acceptance, SimulationRequest
 
-_decode_requests = msgspec.msgpack.Decoder(list[SpendRequest]).decode
+_decode_requests = msgspec.msgpack.Decoder(list[SimulationRequest]).decode
 _acceptances: msgspec.msgpack.Decoder[list[Acceptance] | None] = msgspec.msgpack.Decoder(
     list[Acceptance] | None
 )
 _encode = msgspec.msgpack.Encoder().encode
+_RESUME_PAUSE_SECONDS = 1.0
 
 
 class EdgeRole:
@@ -80,19 +84,29 @@ class NetworkRole:
     def __init__(self, context: Context) -> None:
         settings = context.settings
         self._lanes = [
-            Lane(settings.database_dsn, f"stanchion-network-{use}") for use in ("cards", "open", "move")
+            Lane(settings.database_dsn, f"stanchion-network-{use}")
+            for use in ("cards", "open", "move", "clear")
         ]
-        cards, opening, moving = self._lanes
+        cards, opening, moving, clearing = self._lanes
         self._session = Session(settings.iso8583_host, settings.iso8583_port)
-        book = PostgresBook(ACQUIRER_ID, opening, moving)
+        self._book = PostgresBook(
+            ACQUIRER_ID, opening, moving, auto_clear_seconds=settings.auto_clear_seconds
+        )
         custody = CardCustody(Vault.from_settings(settings))
-        self._network = SimulatedNetwork(self._session, book, cards_by_id(cards, custody))
+        self._network = SimulatedNetwork(self._session, self._book, cards_by_id(cards, custody))
+        self._clears = settings.auto_clear_seconds > 0
+        self._clearer = Clearer(self._network, self._session, clearing)
+        self._resuming: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         self._session.start()
+        self._resuming = asyncio.create_task(self._resume())
+        if self._clears:
+            self._clearer.start()
 
     async def call(self, method: str, payload: bytes) -> bytes:
-        """``accept``: a list of ``SpendRequest``; answers null when they could not be recorded."""
+        """``accept``: a list of requests (``engine.simulation``); answers null when they could not be
+        recorded."""
         if method != "accept":
             raise ValueError(method)
         try:
@@ -101,16 +115,32 @@ class NetworkRole:
             return _encode(None)
 
     def figures(self) -> Figures:
-        return {}
+        return {
+            "stanchion_network_cleared": self._clearer.counts.cleared,
+            "stanchion_network_lost_moves": self._book.lost_moves,
+        }
 
     async def stop(self) -> None:
+        if self._resuming is not None:
+            self._resuming.cancel()
+            await asyncio.gather(self._resuming, return_exceptions=True)
+        await self._clearer.stop()
         await self._network.stop()
         await self._session.stop()
         for lane in self._lanes:
             lane.close()
 
+    async def _resume(self) -> None:
+        while True:
+            try:
+                await self._network.resume()
+            except DatabaseUnavailableError:
+                await asyncio.sleep(_RESUME_PAUSE_SECONDS)
+            else:
+                return
 
-def encode_requests(requests: list[SpendRequest]) -> bytes:
+
+def encode_requests(requests: Sequence[SimulationRequest]) -> bytes:
     """The payload of ``accept``."""
     return _encode(requests)
 

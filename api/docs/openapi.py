@@ -148,7 +148,7 @@ def _operation(
         name = names[operation.takes]
         body = {"schema": _ref(name), "examples": {"example": {"value": sample(schemas[name], schemas)}}}
         described["requestBody"] = {
-            "required": operation.takes is not Empty,
+            "required": not operation.body_optional,
             "content": {"application/json": body},
         }
     return described

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal, get_args
 
-from pydantic import StringConstraints, model_validator
+from pydantic import AfterValidator, StringConstraints, model_validator
 
 from api.fields import Channel, Country, Id, Mcc, MoneyInput, Text100, example
 from api.validation import Input, broken
@@ -69,3 +69,35 @@ class SpendInput(Input):
                 "not_allowed", "The currency must be that of amount.", at="/approved_amount/currency"
             )
         return self
+
+
+def _more_than_nothing(amount: MoneyInput) -> MoneyInput:
+    if amount.minor == 0:
+        raise broken("range", "The amount must be more than zero.", at="/amount")
+    return amount
+
+
+SomeMoney = Annotated[MoneyInput, AfterValidator(_more_than_nothing)]
+
+
+class IncrementInput(Input):
+    """By how much to raise a hold."""
+
+    raise_by_amount: SomeMoney
+    """What is added, in the currency of the spend; not a new total."""
+
+
+class ReverseInput(Input):
+    """By how much to lower a hold."""
+
+    lower_by_amount: SomeMoney | None = None
+    """Left out: all that is still held."""
+
+
+class ClearInput(Input):
+    """How much of a spend to clear."""
+
+    amount: SomeMoney | None = None
+    """Left out: all that has not been presented yet."""
+    final: bool = True
+    """Whether no further presentment follows; what is still held is then released."""

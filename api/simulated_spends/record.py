@@ -17,7 +17,15 @@ FIND: Final = """
     SELECT s.id::text, s.parent_simulation_id::text, s.operation, s.state, s.card_id::text, s.request, s.stan,
            s.rrn, s.network_txn_id, s.accepted_at, s.sent_at, s.decided_at, s.failed_at, s.response_code,
            s.approval_code, s.approved_minor, s.authorization_id::text, s.failure,
-           t.id::text AS transaction_id, t.hold_id::text, t.decline_reason
+           t.id::text AS transaction_id, t.hold_id::text,
+           CASE s.operation
+               WHEN 'spend' THEN t.decline_reason
+               WHEN 'increment' THEN (
+                   SELECT i.decision::json ->> 'reason' FROM journal i
+                   WHERE i.authorization_id = s.authorization_id AND i.kind = 'increment'
+                     AND i.command::json #>> '{wire,stan}' = s.stan
+                     AND i.command::json #>> '{wire,rrn}' = s.rrn)
+           END AS decline_reason
     FROM simulations s LEFT JOIN transactions t ON t.id = s.authorization_id
     WHERE s.id = $1::uuid AND s.tenant_id = $2
 """
@@ -34,7 +42,9 @@ class FailureView(View):
 
 
 class SimulationView(View):
-    """A simulation. A row that stays `accepted` or `sent` has an unknown outcome: do not simply try again."""
+    """A simulation: a spend, or what followed one (`parent_simulation_id`). A row that stays `accepted` or
+    `sent` has an unknown outcome: do not simply try again.
+    """
 
     simulation_id: Id
     parent_simulation_id: Id | None

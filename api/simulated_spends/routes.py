@@ -5,9 +5,8 @@ look-up, one hand-over.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Final
+from typing import Any, Final
 
-import msgspec
 from starlette.responses import Response
 
 from api.coalesce import Coalescer
@@ -22,7 +21,7 @@ from api.validation import View
 from engine.ids import shard_of
 from engine.instant import to_text
 from engine.money import HOME_COUNTRY
-from engine.simulation import SpendRequest
+from engine.simulation import Acceptance, SpendRequest
 
 _STATES: Final = """
     SELECT asked.number, c.state
@@ -88,16 +87,8 @@ def family(services: Services) -> Family:
         """
         given, tenant_id = call.given, call.caller.tenant_id
         await card_states.require_active(given.card_id, tenant_id)
-        accepted = await services.network.spend(_request(given, tenant_id, services))
-        body = {
-            "simulation_id": accepted.simulation_id,
-            "accepted_at": to_text(accepted.accepted_ms),
-            "stan": accepted.stan,
-            "rrn": accepted.rrn,
-        }
-        if accepted.network_txn_id is not None:
-            body["network_txn_id"] = accepted.network_txn_id
-        return Response(msgspec.json.encode(body), 202, media_type="application/json")
+        accepted = await services.network.accept(_request(given, tenant_id, services))
+        return json_response(202, show_acceptance(accepted))
 
     @operations.operation(
         "GET",
@@ -117,6 +108,18 @@ def family(services: Services) -> Family:
         return json_response(200, show(row))
 
     return operations
+
+
+def show_acceptance(accepted: Acceptance) -> dict[str, Any]:
+    """The public representation of an acceptance (spec 2.7)."""
+    body = {
+        "simulation_id": accepted.simulation_id,
+        "accepted_at": to_text(accepted.accepted_ms),
+        "stan": accepted.stan,
+        "rrn": accepted.rrn,
+    }
+    named = accepted.network_txn_id
+    return body if named is None else body | {"network_txn_id": named}
 
 
 def _request(given: SpendInput, tenant_id: str, services: Services) -> SpendRequest:

@@ -84,6 +84,16 @@ def timeout_reversal(request: Message) -> Message:
     return _about_itself("0420", request, {})
 
 
+def increment_timeout_reversal(request: Message, remaining_minor: int) -> Message:
+    """The 0420 for an increment that got no answer in time: what was authorized before it is to remain.
+
+    It names the sale, as the increment did, because the sale is what its amount is about.
+    """
+    fields = request.fields
+    amounts = {95: write_replacement_amount(remaining_minor)}
+    return Message("0420", fields | amounts | {48: write_private(_repeated(fields))})
+
+
 def stand_in_advice(request: Message, approval_code: str) -> Message:
     """The 0120 for a ``request`` (0100) that the network has approved in the issuer's stead."""
     return _about_itself("0120", request, {38: approval_code, 39: APPROVED})

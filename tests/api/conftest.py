@@ -43,6 +43,8 @@ def shared_settings(
         var_dir=tmp_path_factory.mktemp("api"),
         database_url=postgres_server.database(name),
         iso8583_port=free_port(),
+        # Nothing is cleared behind a test's back.
+        auto_clear_seconds=0,
     )
     execute(postgres_server.admin_url, f"DROP DATABASE {name} WITH (FORCE)")
 

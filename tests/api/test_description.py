@@ -23,10 +23,19 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from api import card_products, cardholders, events, programs, simulated_loads, transactions
+from api import (
+    card_products,
+    cardholders,
+    events,
+    programs,
+    simulated_clearings,
+    simulated_loads,
+    transactions,
+)
 from api.app import operations_of
 from api.cards import routes as cards
 from api.problems import PROBLEMS
+from api.simulated_spends import follow_ups
 from engine.scopes import SCOPES
 from tests.api.driver import Caller
 from tests.api.stack import Installation, served
@@ -61,7 +70,12 @@ async def own_ids(acme: Caller) -> dict[str, str]:
         "/v1/cards/{id}": card["id"],
         "/v1/cards/{id}/balance": card["id"],
         "/v1/transactions/{id}": spend["transaction_id"],
+        "/v1/transactions/{id}/replay": spend["transaction_id"],
         "/v1/simulated-spends/{id}": spend["simulation_id"],
+        **{
+            f"/v1/simulated-spends/{{id}}/{follow_up}": spend["simulation_id"]
+            for follow_up in ("increment", "reverse", "clear", "expire")
+        },
         "/v1/events/{id}": event["id"],
     }
 
@@ -107,7 +121,17 @@ def run_cases(
 
 def labels() -> list[str]:
     """Every operation as the description names it."""
-    families = (cards, card_products, cardholders, events, programs, simulated_loads, transactions)
+    families = (
+        cards,
+        card_products,
+        cardholders,
+        events,
+        follow_ups,
+        programs,
+        simulated_clearings,
+        simulated_loads,
+        transactions,
+    )
     operations = [operation for module in families for operation in module.family.operations]
     return [TOKEN, *SPENDS, *(f"{operation.method} {operation.path}" for operation in operations)]
 

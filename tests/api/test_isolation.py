@@ -50,7 +50,12 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
         ("PATCH", f"/v1/cards/{ids['cards']}", {"controls": []}),
         ("GET", f"/v1/cards/{ids['cards']}/balance", None),
         ("GET", f"/v1/transactions/{ids['transactions']}", None),
+        ("POST", f"/v1/transactions/{ids['transactions']}/replay", None),
         ("GET", f"/v1/simulated-spends/{ids['simulated-spends']}", None),
+        ("POST", f"/v1/simulated-spends/{ids['simulated-spends']}/increment", {"raise_by_amount": money}),
+        ("POST", f"/v1/simulated-spends/{ids['simulated-spends']}/reverse", None),
+        ("POST", f"/v1/simulated-spends/{ids['simulated-spends']}/clear", {"amount": money}),
+        ("POST", f"/v1/simulated-spends/{ids['simulated-spends']}/expire", None),
         ("GET", f"/v1/events/{ids['events']}", None),
         ("POST", "/v1/card-products", product | {"programme_id": ids["programs"]}),
         ("POST", "/v1/cardholders", person | {"programme_id": ids["programs"]}),
@@ -59,6 +64,11 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
         ("POST", "/v1/cards", card | {"funding_account_id": ids["accounts"]}),
         ("POST", "/v1/simulated-loads", {"card_id": ids["cards"], "amount": money}),
         ("POST", "/v1/simulated-spends", spend | {"card_id": ids["cards"]}),
+        (
+            "POST",
+            "/v1/simulated-clearings",
+            {"card_id": ids["cards"], "amount": money, "mcc": "5411", "merchant_name": "M"},
+        ),
     ]
 
 

@@ -16,7 +16,7 @@ from api.services import NetworkUnavailableError
 from api.vision.app import create_app as create_vision_app
 from engine.commands import Command
 from engine.replies import Claim, NotExecuted, Reply
-from engine.simulation import Acceptance, SpendRequest
+from engine.simulation import Acceptance, SimulationRequest
 from tests.api.driver import Caller
 from tests.api.stack import Installation
 
@@ -116,7 +116,7 @@ class Failing:
             raise self.failure
         return self.failure
 
-    async def spend(self, request: SpendRequest) -> Acceptance:
+    async def accept(self, request: SimulationRequest) -> Acceptance:
         assert isinstance(self.failure, Exception)
         raise self.failure
 

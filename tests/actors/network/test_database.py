@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from actors.network.database import SQL, DatabaseUnavailableError, Lane
+from actors.network.database import SQL, DatabaseUnavailableError, Lane, Run
 
 
 @pytest.fixture
@@ -63,5 +63,54 @@ async def test_errors_hold_no_values(lane: Lane) -> None:
     assert failed.value.__cause__ is None
 
 
+async def test_a_transaction_takes_effect_as_a_whole(lane: Lane) -> None:
+    async def work(run: Run) -> int:
+        first: int = (await run("take_stans", "1", 10))[0]["first"]
+        await run("take_stans", "1", 10)
+        return first
+
+    assert await lane.transact("takes", work) == 0
+    assert (await lane.fetch("take_stans", "1", 10))[0]["first"] == 20
+
+
+@pytest.mark.parametrize("failure", [RuntimeError, asyncpg.PostgresError])
+async def test_a_transaction_that_fails_leaves_nothing(lane: Lane, failure: type[Exception]) -> None:
+    async def work(run: Run) -> None:
+        await run("take_stans", "1", 10)
+        raise failure
+
+    expected = DatabaseUnavailableError if failure is asyncpg.PostgresError else failure
+    with pytest.raises(expected):
+        await lane.transact("takes", work)
+    assert (await lane.fetch("take_stans", "1", 10))[0]["first"] == 0
+
+
+async def test_a_transaction_that_is_cancelled_leaves_nothing(lane: Lane) -> None:
+    begun = asyncio.Event()
+
+    async def work(run: Run) -> None:
+        await run("take_stans", "1", 10)
+        begun.set()
+        await asyncio.Event().wait()
+
+    task = asyncio.create_task(lane.transact("takes", work))
+    await begun.wait()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert (await lane.fetch("take_stans", "1", 10))[0]["first"] == 0
+
+
 def test_statements_are_loaded_by_name() -> None:
-    assert set(SQL) == {"find_cards", "open_cards", "take_stans", "insert_simulations", "record_simulations"}
+    assert set(SQL) == {
+        "claim_due_sales",
+        "enter_sales",
+        "find_cards",
+        "find_open_amount",
+        "find_simulations",
+        "find_unanswered",
+        "insert_simulations",
+        "lock_sales",
+        "open_cards",
+        "record_simulations",
+        "take_stans",
+    }

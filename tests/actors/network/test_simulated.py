@@ -3,26 +3,21 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
 
-from actors.network.cards import Plastic
 from actors.network.custody import CardCustody
 from actors.network.database import Lane
-from actors.network.lookup import Lookup
-from actors.network.session import NotConnectedError, Session, SessionLostError
-from actors.network.simulated import SimulatedNetwork, network_txn_id, wire_stan
-from actors.network.simulations import Move, Opening, PostgresBook
+from actors.network.postgres_book import PostgresBook
+from actors.network.session import Session
+from actors.network.simulated import SimulatedNetwork
 from engine.commands import Authorize
-from engine.iso8583.message import Message
-from engine.iso8583.respond import refusal
-from engine.pan import Masked, Pan
+from tests.actors.network.fakes import FakeWire, MemoryBook, plastics
+from tests.actors.network.simulations import rows, spend
 from tests.actors.network.support import (
-    CARD_ID,
-    PAN,
     WAIT_SECONDS,
     Harness,
     approve,
@@ -30,68 +25,6 @@ from tests.actors.network.support import (
     running_edge,
     until,
 )
-from tests.actors.network.test_simulations import rows, spend
-
-
-def plastics() -> Lookup[str, Plastic]:
-    async def fetch(card_ids: list[str]) -> dict[str, Plastic]:
-        return {card_id: Plastic(Pan(PAN), Masked("2911")) for card_id in card_ids if card_id == CARD_ID}
-
-    return Lookup(fetch, 10)
-
-
-class MemoryBook:
-    """The book as a list: what was opened and how it moved."""
-
-    def __init__(self) -> None:
-        self.openings: list[Opening] = []
-        self.moves: list[Move] = []
-        self._next = 0
-
-    async def take_stans(self, count: int) -> list[int]:
-        self._next += count
-        return list(range(self._next - count, self._next))
-
-    async def open(self, openings: Sequence[Opening]) -> None:
-        self.openings += openings
-
-    def move(self, move: Move) -> None:
-        self.moves.append(move)
-
-    async def drain(self) -> None:
-        pass
-
-    @property
-    def states(self) -> list[str]:
-        return [move.state for move in self.moves]
-
-
-class FakeWire:
-    """A session whose answers the test gives; the connection can be lost."""
-
-    def __init__(self) -> None:
-        self.sent: list[Message] = []
-        self.answers: list[asyncio.Future[Message]] = []
-        self.forgotten: list[Message] = []
-        self.up = True
-
-    async def connected(self, timeout_seconds: float) -> None:
-        if not self.up:
-            raise NotConnectedError
-
-    def send(self, message: Message) -> asyncio.Future[Message]:
-        if not self.up:
-            raise NotConnectedError
-        self.sent.append(message)
-        self.answers.append(asyncio.get_running_loop().create_future())
-        return self.answers[-1]
-
-    def forget(self, message: Message) -> None:
-        self.forgotten.append(message)
-
-    def answer(self, number: int, code: str) -> None:
-        self.answers[number].set_result(refusal(self.sent[number], code))
-
 
 # Against a real edge ----------------------------------------------------------------------------------------
 
@@ -209,7 +142,8 @@ async def test_scenarios_are_things_done_on_the_wire() -> None:
     [
         ({"amount_minor": 10**12}, "amount_too_large"),
         ({"card_id": "01900000-0000-7000-8000-0000000000ff"}, "card_unreadable"),
-        ({"scenario": "force_stip_timeout"}, "scenario_not_offered"),
+        ({"scenario": "force_stip_timeout", "kind": "refund"}, "scenario_not_offered"),
+        ({"scenario": "force_stip_timeout", "amount_minor": 0}, "scenario_not_offered"),
         ({"scenario": "cavv_presented", "auth_value": "x" * 990}, "message_not_encodable"),
         ({"scenario": "cvv2_presented", "cvv2": "é"}, "message_not_encodable"),
         ({"mcc": "54111"}, "message_not_encodable"),
@@ -237,67 +171,6 @@ async def test_the_largest_amount_fits() -> None:
     await network.stop()
 
 
-async def test_no_connection() -> None:
-    wire, book = FakeWire(), MemoryBook()
-    wire.up = False
-    network = SimulatedNetwork(wire, book, plastics())
-    (acceptance,) = await network.accept([spend()])
-    assert acceptance.stan is not None
-    await until(lambda: book.moves)
-    failure = book.moves[0].failure
-    assert failure is not None
-    assert (book.states, failure.stage, failure.code) == (["failed"], "post_build", "not_connected")
-    assert wire.sent == []
-
-
-async def test_a_lost_connection_is_repeated_in_time() -> None:
-    wire, book = FakeWire(), MemoryBook()
-    network = SimulatedNetwork(wire, book, plastics())
-    await network.accept([spend()])
-    await until(lambda: len(wire.sent) == 1)
-    wire.answers[0].set_exception(SessionLostError())
-    await until(lambda: len(wire.sent) == 2)
-    assert [message.mti for message in wire.sent] == ["0100", "0101"]
-    assert wire.sent[0].fields == wire.sent[1].fields
-    wire.answer(1, "51")
-    await until(lambda: book.states == ["sent", "decided"])
-
-
-async def test_a_connection_that_does_not_come_back() -> None:
-    wire, book = FakeWire(), MemoryBook()
-    network = SimulatedNetwork(wire, book, plastics())
-    await network.accept([spend()])
-    await until(lambda: len(wire.sent) == 1)
-    wire.up = False
-    wire.answers[0].set_exception(SessionLostError())
-    await until(lambda: book.states == ["sent", "failed"])
-    assert book.moves[1].failure is not None
-    assert book.moves[1].failure.code == "connection_lost"
-
-
-async def test_a_late_answer_decides_after_all() -> None:
-    wire, book = FakeWire(), MemoryBook()
-    network = SimulatedNetwork(wire, book, plastics(), timeout_ms=20)
-    await network.accept([spend()])
-    await until(lambda: book.states == ["sent", "failed"])
-    assert book.moves[1].failure is not None
-    assert book.moves[1].failure.code == "no_answer"
-    wire.answer(0, "51")
-    await until(lambda: book.states == ["sent", "failed", "decided"])
-    assert book.moves[2].response_code == "51"
-
-
-async def test_an_answer_that_never_comes_is_forgotten() -> None:
-    wire, book = FakeWire(), MemoryBook()
-    network = SimulatedNetwork(wire, book, plastics(), timeout_ms=20, late_seconds=0.02)
-    await network.accept([spend()])
-    await until(lambda: wire.forgotten)
-    assert wire.forgotten == wire.sent
-    wire.answers[0].set_exception(SessionLostError())
-    await asyncio.sleep(0)
-    assert book.states == ["sent", "failed"]
-
-
 async def test_stopping_leaves_rows_as_they_are() -> None:
     wire, book = FakeWire(), MemoryBook()
     network = SimulatedNetwork(wire, book, plastics())
@@ -306,13 +179,3 @@ async def test_stopping_leaves_rows_as_they_are() -> None:
     await network.stop()
     await network.stop()
     assert book.states == ["sent"]
-
-
-def test_numbers_on_the_wire() -> None:
-    assert [wire_stan(serial) for serial in (0, 999_998, 999_999, 1_000_000)] == [
-        "000001",
-        "999999",
-        "000001",
-        "000002",
-    ]
-    assert network_txn_id(7) == "SN0000000000007"

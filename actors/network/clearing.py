@@ -1,0 +1,88 @@
+"""Sales that nobody clears are presented by the network itself, when their time has come.
+
+The times stand in Postgres, so they survive restarts. Due sales are claimed in batches, and the next batch
+waits for the answers of the one before: ten thousand that fall due at once go to the platform a hundred at
+a time and never stand in the way of a decision.
+"""
+
+from __future__ import annotations
+
+import asyncio
+
+import msgspec
+import structlog
+
+from actors.network.database import DatabaseUnavailableError, Lane
+from actors.network.legs import Wire
+from actors.network.postgres_book import original_of
+from actors.network.session import NotConnectedError
+from actors.network.simulated import SimulatedNetwork
+from engine.limits import (
+    CLEARING_BATCH_MAX,
+    CLEARING_LEASE_SECONDS,
+    CLEARING_POLL_SECONDS,
+    NETWORK_TIMEOUT_MS,
+)
+
+_log = structlog.get_logger(__name__)
+
+
+class ClearerCounts(msgspec.Struct):
+    """What the clearer has done since it started."""
+
+    cleared: int = 0
+
+
+class Clearer:
+    """``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
+
+    def __init__(
+        self,
+        network: SimulatedNetwork,
+        wire: Wire,
+        lane: Lane,
+        *,
+        batch_max: int = CLEARING_BATCH_MAX,
+        poll_seconds: float = CLEARING_POLL_SECONDS,
+    ) -> None:
+        self.counts = ClearerCounts()
+        self._network = network
+        self._wire = wire
+        self._lane = lane
+        self._batch_max = batch_max
+        self._poll_seconds = poll_seconds
+        self._loop: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begins to clear, in the background."""
+        self._loop = self._loop or asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Stops; what has been claimed and not presented becomes due again."""
+        if self._loop is not None:
+            self._loop.cancel()
+            await asyncio.gather(self._loop, return_exceptions=True)
+            self._loop = None
+
+    async def clear_batch(self) -> int:
+        """Presents the sales that are due, up to a batch of them, and waits for their answers; their
+        number."""
+        rows = await self._lane.fetch("claim_due_sales", self._batch_max, CLEARING_LEASE_SECONDS)
+        if rows:
+            legs = await self._network.clear([original_of(row) for row in rows])
+            self.counts.cleared += len(legs)
+            if legs:
+                # One that takes longer is forwarded behind the back of the next batch.
+                await asyncio.wait(legs, timeout=NETWORK_TIMEOUT_MS / 1000)
+        return len(rows)
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                await self._wire.connected(self._poll_seconds)
+                more = await self.clear_batch() == self._batch_max
+            except (DatabaseUnavailableError, NotConnectedError) as failure:
+                _log.info("clearing_waits", error=type(failure).__name__)
+                more = False
+            if not more:
+                await asyncio.sleep(self._poll_seconds)

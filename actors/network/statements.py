@@ -1,0 +1,116 @@
+"""The messages of the simulated network: rows of its book, said in ISO 8583.
+
+A message is a function of its row, its sale's row and the card, so it can be said again, field by field,
+after a restart; it is dated by its acceptance for that reason.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from actors.network.cards import Plastic
+from actors.network.simulations import Opening
+from engine.iso8583.acquirer import References, Sale, authorization_request
+from engine.iso8583.afterwards import FirstMessage, increment, presentment, reversal_advice
+from engine.iso8583.elements import (
+    ARN_DIGITS,
+    PresentmentReference,
+    retrieval_reference,
+    transmission_time,
+)
+from engine.iso8583.message import Message
+from engine.pan import luhn_digit
+from engine.simulation import FollowUpRecord, Original, SpendRequest
+
+ACQUIRER_ID: Final = "424242"
+"""DE32 of the simulated acquirer."""
+STANS: Final = 999_999
+
+_ARN_FORMAT: Final = "7"
+_NO_DIGIT: Final = re.compile(r"\D", re.ASCII)
+
+
+def wire_stan(serial: int) -> str:
+    """DE11 of a serial number: it wraps, and 000000 is never used."""
+    return f"{serial % STANS + 1:06d}"
+
+
+def network_txn_id(serial: int) -> str:
+    """The scheme's id for the whole life of a transaction; a serial number is never taken twice."""
+    return f"SN{serial:013d}"
+
+
+def rrn(stan: str, accepted_ms: int) -> str:
+    """DE37."""
+    return retrieval_reference(accepted_ms, stan)
+
+
+def arn(network_txn_id: str) -> str:
+    """The acquirer reference number of a transaction, the same for all of its presentments: format,
+    acquirer, the digits of the network's id, check digit; 23 in all."""
+    digits = _NO_DIGIT.sub("", network_txn_id)
+    room = ARN_DIGITS - len(_ARN_FORMAT) - len(ACQUIRER_ID) - 1
+    body = f"{_ARN_FORMAT}{ACQUIRER_ID}{digits[-room:]:0>{room}}"
+    return f"{body}{luhn_digit(body)}"
+
+
+def message_of(opening: Opening, plastic: Plastic) -> Message:
+    """What the row ``opening`` says on the wire.
+
+    ``ElementError`` for a value that no field can carry; other values are the codec's to refuse.
+    """
+    request, original = opening.request, opening.original
+    assert opening.stan is not None, "the row is not refused"
+    references = References(ACQUIRER_ID, opening.stan, request.accepted_ms, opening.network_txn_id)
+    sale = sale_of(request, plastic)
+    if not isinstance(request, FollowUpRecord):
+        return authorization_request(sale, references)
+    first = None if original is None else first_message(original)
+    if request.operation == "clearing":
+        return presentment(sale, references, first, _presentment_reference(opening), request.final)
+    assert original is not None, "increments and reversals have a sale"
+    assert first is not None, "increments and reversals have a sale"
+    if request.operation == "increment":
+        return increment(sale, references, first)
+    # DE4 of a reversal is the original amount; what it comes down to stands in DE95.
+    whole = msgspec.structs.replace(sale, amount_minor=original.request.amount_minor)
+    return reversal_advice(whole, references, first, request.remaining_minor)
+
+
+def first_message(original: Original) -> FirstMessage:
+    """How later messages name the 0100 of a sale."""
+    return FirstMessage(ACQUIRER_ID, original.stan, transmission_time(original.request.accepted_ms))
+
+
+def sale_of(request: SpendRequest, plastic: Plastic) -> Sale:
+    """The sale as the terminal sees it: scenarios are things it *does*."""
+    partial_allowed = request.scenario == "partial_approval"
+    return Sale(
+        pan=plastic.pan,
+        expiry=plastic.expiry,
+        amount_minor=request.amount_minor,
+        currency=request.currency,
+        mcc=request.mcc,
+        merchant_name=request.merchant_name,
+        merchant_country=request.merchant_country,
+        channel=request.channel,
+        kind=request.kind,
+        entry_mode=request.entry_mode,
+        mit=request.mit,
+        partial_allowed=partial_allowed,
+        partial_cap_minor=request.approved_amount_minor if partial_allowed else None,
+        cvv2=request.cvv2,
+        auth_value=request.auth_value,
+        threeds_ref=request.threeds_ref,
+        scenario=request.scenario if request.scenario == "delegated_timeout" else None,
+    )
+
+
+def _presentment_reference(opening: Opening) -> PresentmentReference:
+    request = opening.request
+    assert isinstance(request, FollowUpRecord), "only follow-ups are presentments"
+    assert opening.network_txn_id is not None, "the row is not refused"
+    return PresentmentReference(arn(opening.network_txn_id), request.sequence)

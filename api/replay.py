@@ -1,0 +1,65 @@
+"""A decision made again: the decision is a pure function, so its stored inputs give the same bytes
+(contract, section 7).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+
+from api.fields import ShownAmount
+from api.transaction_views import RiskView, StepView, decode_decision
+from api.validation import View
+from engine.commands import Authorize
+from engine.decide import Decision, Inputs, authorize, decision_view
+from engine.money import format_minor
+
+_command = msgspec.json.Decoder(Authorize).decode
+_inputs = msgspec.json.Decoder(Inputs).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class DecisionView(View):
+    """A decision, with every rule that it evaluated."""
+
+    decision: Literal["approved", "declined"]
+    decline_reason: str | None
+    decided_by: Literal["platform", "programme", "stand_in"]
+    approved_amount: ShownAmount
+    approval_code: str | None
+    response_code: str
+    day: str
+    """The day, in the programme's time zone, to which the decision counts."""
+    risk: RiskView
+    trace: list[StepView]
+
+
+class ReplayView(View):
+    """What was decided then, what is decided now from the same inputs, and whether the two are the same
+    bytes.
+    """
+
+    identical: bool
+    recorded: DecisionView
+    recomputed: DecisionView
+
+
+def replay(command: str, inputs: str, decision: str) -> dict[str, Any]:
+    """The public comparison of a stored decision with the one that its stored command and inputs give."""
+    recomputed = authorize(_command(command), _inputs(inputs))
+    return {
+        "identical": _encode(recomputed) == decision.encode(),
+        "recorded": _show(decode_decision(decision)),
+        "recomputed": _show(recomputed),
+    }
+
+
+def _show(decided: Decision) -> dict[str, Any]:
+    return {
+        **decision_view(decided),
+        "approved_amount": format_minor(decided.approved_minor),
+        "approval_code": decided.approval_code,
+        "response_code": decided.response_code,
+        "day": decided.day,
+    }

@@ -1,0 +1,89 @@
+"""Force posts: a presentment that nobody was asked about (contract, section 2)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from pydantic import model_validator
+from starlette.responses import Response
+
+from api.database import Connection
+from api.fields import Country, Id, Mcc, MoneyInput, Text100, example
+from api.idempotency import once
+from api.operations import Call, Family, json_response
+from api.problems import not_found
+from api.simulated_spends.originals import follow_up_id, started
+from api.simulated_spends.routes import AcceptanceView, show_acceptance
+from api.validation import Input, broken
+from engine.money import HOME_COUNTRY
+from engine.simulation import ForcePostRequest
+
+family = Family("Simulation")
+
+_CARD: Final = "SELECT 1 FROM cards WHERE id = $1::uuid AND tenant_id = $2 AND NOT live"
+
+
+class ForcePostInput(Input):
+    """A sale to be presented without an authorization; of more than nothing."""
+
+    card_id: Id
+    amount: MoneyInput
+    mcc: Mcc
+    merchant_name: Annotated[Text100, example("Corner Shop")]
+    merchant_country: Country | None = None
+    """Left out: `IE` for EUR, `GB` for GBP, `US` for USD."""
+
+    @model_validator(mode="after")
+    def _something(self) -> ForcePostInput:
+        if self.amount.minor == 0:
+            raise broken("range", "The amount must be more than zero.", at="/amount/amount")
+        return self
+
+
+@family.operation(
+    "POST",
+    "/v1/simulated-clearings",
+    "create_simulated_clearing",
+    takes=ForcePostInput,
+    gives={202: AcceptanceView},
+    problems=("not-found",),
+)
+async def create_simulated_clearing(call: Call[ForcePostInput]) -> Response:
+    """Simulate a force post: one presentment over the wire, with no authorization before it.
+
+    Test mode only. It posts whatever the card's state, controls and balance are, and counts toward the day's
+    amount; `available` may go negative. What became of it is found on the simulation (GET). A currency other
+    than the card's is refused on the wire.
+    """
+    given, services, claim = call.given, call.services, call.claim
+    assert claim is not None, "POST demands a key"
+    simulation_id = follow_up_id(given.card_id, claim)
+
+    async def work(connection: Connection) -> Response:
+        tenant_id = call.caller.tenant_id
+        accepted = await started(connection, simulation_id, tenant_id, claim)
+        if accepted is None:
+            if not await connection.fetchval(_CARD, given.card_id, tenant_id):
+                raise not_found()
+            request = _request(given, tenant_id, simulation_id, services.clock.now_ms(), claim.fingerprint)
+            accepted = await services.network.accept(request)
+        return json_response(202, show_acceptance(accepted))
+
+    return await once(services, claim, work)
+
+
+def _request(
+    given: ForcePostInput, tenant_id: str, simulation_id: str, now_ms: int, fingerprint: bytes
+) -> ForcePostRequest:
+    return ForcePostRequest(
+        simulation_id=simulation_id,
+        accepted_ms=now_ms,
+        fingerprint=fingerprint,
+        tenant_id=tenant_id,
+        card_id=given.card_id,
+        amount_minor=given.amount.minor,
+        currency=given.amount.currency,
+        mcc=given.mcc,
+        merchant_name=given.merchant_name,
+        merchant_country=given.merchant_country or HOME_COUNTRY[given.amount.currency],
+    )

@@ -1,0 +1,343 @@
+"""Sales are presented by themselves when their time has come: once, in full, and after restarts."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import pytest
+
+from actors.ids import new_id
+from actors.network.clearing import Clearer
+from actors.network.database import Lane
+from actors.network.postgres_book import PostgresBook
+from actors.network.session import Session
+from actors.network.simulated import SimulatedNetwork
+from engine.commands import Authorize, Present, Reverse
+from engine.replies import Answer
+from engine.simulation import (
+    ClearingRequest,
+    FollowUpRequest,
+    ForcePostRequest,
+    IncrementRequest,
+    Original,
+    ReversalRequest,
+)
+from tests.actors.network.fakes import plastics
+from tests.actors.network.rows import TENANT_ID
+from tests.actors.network.simulations import NOW_MS, rows, sales, spend
+from tests.actors.network.support import CARD_ID, WAIT_SECONDS, Harness, until
+
+LONG_SECONDS = 3600
+
+
+class Installation:
+    """A network, its clearer and what can be said to them."""
+
+    def __init__(self, network: SimulatedNetwork, clearer: Clearer, database_url: str) -> None:
+        self.network = network
+        self.clearer = clearer
+        self.database_url = database_url
+
+    async def sale(self, **changes: Any) -> Original:
+        """A sale that has been decided."""
+        request = spend(**changes)
+        (accepted,) = await self.network.accept([request])
+        await self.decided(request.simulation_id)
+        assert accepted.stan is not None
+        assert accepted.rrn is not None
+        assert accepted.network_txn_id is not None
+        return Original(
+            request=request, stan=accepted.stan, rrn=accepted.rrn, network_txn_id=accepted.network_txn_id
+        )
+
+    async def follow(self, request: FollowUpRequest) -> dict[str, Any]:
+        """The row of a follow-up, once it is decided."""
+        await self.network.accept([request])
+        return await self.decided(request.simulation_id)
+
+    async def decided(self, simulation_id: str) -> dict[str, Any]:
+        async with asyncio.timeout(WAIT_SECONDS):
+            while True:
+                row = (await rows(self.database_url)).get(simulation_id)
+                if row is not None and row["state"] == "decided":
+                    return row
+                await asyncio.sleep(0.005)
+
+    async def remembered(self, sale: Original) -> tuple[int, int, bool]:
+        """What is open, how many presentments were numbered, and whether the sale will be due."""
+        row = (await sales(self.database_url))[sale.request.simulation_id]
+        return row["open_minor"], row["presentments"], row["due_at"] is not None
+
+    async def fall_due(self) -> None:
+        """Makes every scheduled sale due now."""
+        connection = await asyncpg.connect(self.database_url)
+        await connection.execute("UPDATE clearing_schedule SET due_at = now() WHERE due_at IS NOT NULL")
+        await connection.close()
+
+
+@asynccontextmanager
+async def installation(
+    harness: Harness, database_url: str, auto_clear_seconds: int = LONG_SECONDS, **options: Any
+) -> AsyncIterator[Installation]:
+    lanes = [Lane(database_url, f"test-{use}") for use in ("opening", "moving", "clearing")]
+    session = Session(*harness.address)
+    session.start()
+    book = PostgresBook("424242", lanes[0], lanes[1], auto_clear_seconds=auto_clear_seconds)
+    network = SimulatedNetwork(session, book, plastics())
+    clearer = Clearer(network, session, lanes[2], **options)
+    try:
+        yield Installation(network, clearer, database_url)
+    finally:
+        await clearer.stop()
+        await clearer.stop()
+        await network.stop()
+        await session.stop()
+        for lane in lanes:
+            lane.close()
+
+
+@pytest.fixture
+async def here(harness: Harness, database_url: str) -> AsyncIterator[Installation]:
+    async with installation(harness, database_url) as running:
+        yield running
+
+
+def presented(harness: Harness) -> list[tuple[int, int, bool]]:
+    """Amount, sequence and finality of all presentments."""
+    return [
+        (command.amount_minor, command.sequence, command.final)
+        for command in harness.owners.submitted
+        if isinstance(command, Present)
+    ]
+
+
+def child(sale: Original) -> dict[str, Any]:
+    return {"simulation_id": new_id(0xA7), "accepted_ms": NOW_MS, "original": sale}
+
+
+async def test_an_approved_sale_is_presented_in_full(here: Installation, harness: Harness) -> None:
+    sale = await here.sale()
+    assert await here.remembered(sale) == (12_34, 0, True)
+    assert await here.clearer.clear_batch() == 0
+    await here.fall_due()
+    assert await here.clearer.clear_batch() == 1
+    assert presented(harness) == [(12_34, 1, True)]
+    assert await here.remembered(sale) == (0, 1, False)
+    await until(lambda: harness.respondent.counts.answered == 2)
+    children = [row for row in (await rows(here.database_url)).values() if row["parent_simulation_id"]]
+    (row,) = children
+    assert (row["operation"], str(row["parent_simulation_id"])) == ("clearing", sale.request.simulation_id)
+    assert (await here.decided(row["key"]))["approved_minor"] == 12_34
+    assert await here.clearer.clear_batch() == 0
+
+
+async def test_only_what_was_approved_is_presented(here: Installation, harness: Harness) -> None:
+    codes = {1: "51", 2: "10", 0: "85", 4: "00"}
+
+    def decide(command: Any) -> Answer:
+        if not isinstance(command, Authorize):
+            return Answer("00", command.id)
+        code = codes[command.amount_minor % 10]
+        approved_minor = {"10": 1_00, "00": command.amount_minor}.get(code, 0)
+        return Answer(code, command.id, None if code == "51" else "ABC123", approved_minor)
+
+    harness.owners.decide = decide
+    sales_ = [await here.sale(amount_minor=amount) for amount in (1_01, 1_02, 0, 1_04)]
+    refund = await here.sale(amount_minor=1_04, kind="refund")
+    found = await sales(here.database_url)
+    assert {key: row["open_minor"] for key, row in found.items()} == {
+        sales_[1].request.simulation_id: 1_00,
+        sales_[3].request.simulation_id: 1_04,
+    }
+    assert refund.request.simulation_id not in found
+
+
+async def test_increments_and_partial_reversals_change_what_is_presented(
+    here: Installation, harness: Harness
+) -> None:
+    sale = await here.sale()
+    await here.follow(IncrementRequest(**child(sale), amount_minor=5_00))
+    assert await here.remembered(sale) == (17_34, 0, True)
+    row = await here.follow(ReversalRequest(**child(sale), amount_minor=2_34))
+    assert (row["operation"], row["approved_minor"]) == ("reversal", 2_34)
+    reversal = harness.owners.submitted[-1]
+    assert isinstance(reversal, Reverse)
+    assert reversal.remaining_minor == 15_00
+    assert await here.remembered(sale) == (15_00, 0, True)
+    await here.follow(ClearingRequest(**child(sale), amount_minor=4_00, final=False))
+    assert await here.remembered(sale) == (11_00, 1, True)
+    await here.fall_due()
+    await here.clearer.clear_batch()
+    assert presented(harness) == [(4_00, 1, False), (11_00, 2, True)]
+
+
+async def test_a_declined_increment_adds_nothing(here: Installation, harness: Harness) -> None:
+    sale = await here.sale()
+    harness.owners.decide = lambda command: Answer("51", command.id)
+    await here.follow(IncrementRequest(**child(sale), amount_minor=5_00))
+    assert await here.remembered(sale) == (12_34, 0, True)
+
+
+@pytest.mark.parametrize("how", ["clear", "reverse"])
+async def test_what_is_over_is_not_presented_again(here: Installation, harness: Harness, how: str) -> None:
+    sale = await here.sale()
+    request = (ClearingRequest if how == "clear" else ReversalRequest)(**child(sale))
+    row = await here.follow(request)
+    assert row["response_code"] == "00"
+    assert (await here.remembered(sale))[::2] == (0, False)
+    await here.fall_due()
+    assert await here.clearer.clear_batch() == 0
+    late = ClearingRequest(**child(sale), amount_minor=1_00)
+    await here.follow(late)
+    assert presented(harness)[-1] == (1_00, 2 if how == "clear" else 1, True)
+
+
+async def test_an_increment_or_a_reversal_restarts_the_clock(here: Installation) -> None:
+    sale = await here.sale()
+    for request in (
+        IncrementRequest(**child(sale), amount_minor=5_00),
+        ReversalRequest(**child(sale), amount_minor=1_00),
+    ):
+        await here.fall_due()
+        before = (await sales(here.database_url))[sale.request.simulation_id]["due_at"]
+        await here.follow(request)
+        after = (await sales(here.database_url))[sale.request.simulation_id]["due_at"]
+        assert (after - before).total_seconds() > LONG_SECONDS - WAIT_SECONDS
+
+
+async def test_a_follow_up_is_recorded_once_whatever_is_retried(here: Installation, harness: Harness) -> None:
+    sale = await here.sale()
+    request = ClearingRequest(**child(sale), amount_minor=1_00, final=False)
+    acceptances = await asyncio.gather(*(here.network.accept([request]) for _ in range(5)))
+    assert all(each == acceptances[0] for each in acceptances)
+    await here.decided(request.simulation_id)
+    assert presented(harness) == [(1_00, 1, False)]
+    assert await here.remembered(sale) == (11_34, 1, True)
+
+
+async def test_presentments_are_never_numbered_twice(
+    here: Installation, harness: Harness, database_url: str
+) -> None:
+    sale = await here.sale()
+    async with installation(harness, database_url) as other:
+        requests = [ClearingRequest(**child(sale), amount_minor=10, final=False) for _ in range(20)]
+        await asyncio.gather(
+            *((here, other)[number % 2].follow(request) for number, request in enumerate(requests))
+        )
+    assert sorted(sequence for _, sequence, _ in presented(harness)) == list(range(1, 21))
+    assert await here.remembered(sale) == (12_34 - 200, 20, True)
+
+
+async def test_nothing_left_leaves_a_row_of_its_own_only_when_asked_for(here: Installation) -> None:
+    sale = await here.sale()
+    await here.follow(ReversalRequest(**child(sale)))
+    assert await here.network.clear([sale]) == []
+    request = ClearingRequest(**child(sale))
+    (acceptance,) = await here.network.accept([request])
+    assert acceptance.stan is None
+    row = (await rows(here.database_url))[request.simulation_id]
+    assert (row["state"], row["operation"]) == ("failed", "clearing")
+
+
+async def test_a_force_post(here: Installation, harness: Harness) -> None:
+    row = await here.follow(
+        ForcePostRequest(
+            simulation_id=new_id(0xA7),
+            accepted_ms=NOW_MS,
+            tenant_id=TENANT_ID,
+            card_id=CARD_ID,
+            amount_minor=7_00,
+            currency="EUR",
+            mcc="5411",
+            merchant_name="Kiosk",
+            merchant_country="IE",
+        )
+    )
+    assert (row["operation"], row["parent_simulation_id"], row["approved_minor"]) == ("clearing", None, 7_00)
+    assert presented(harness) == [(7_00, 1, True)]
+
+
+async def test_many_that_fall_due_at_once_go_in_batches(harness: Harness, database_url: str) -> None:
+    async with installation(harness, database_url, batch_max=10, poll_seconds=0.01) as here:
+        requests = [spend(amount_minor=1 + number) for number in range(55)]
+        await here.network.accept(requests)
+        for request in requests:
+            await here.decided(request.simulation_id)
+        await here.fall_due()
+        here.clearer.start()
+        here.clearer.start()
+        await until(lambda: len(presented(harness)) == 55)
+        assert sorted(amount for amount, _, _ in presented(harness)) == list(range(1, 56))
+        await until(lambda: here.clearer.counts.cleared == 55)
+
+
+async def test_two_networks_share_what_is_due(harness: Harness, database_url: str) -> None:
+    async with (
+        installation(harness, database_url, batch_max=7) as here,
+        installation(harness, database_url, batch_max=7) as other,
+    ):
+        for number in range(20):
+            await here.sale(amount_minor=1 + number)
+        await here.fall_due()
+        counts = await asyncio.gather(*(each.clearer.clear_batch() for each in (here, other) * 3))
+        assert sum(counts) == 20
+        assert sorted(amount for amount, _, _ in presented(harness)) == list(range(1, 21))
+
+
+async def test_the_schedule_survives_a_restart(harness: Harness, database_url: str) -> None:
+    async with installation(harness, database_url) as before:
+        await before.sale()
+        await before.fall_due()
+    async with installation(harness, database_url) as after:
+        assert await after.clearer.clear_batch() == 1
+        assert presented(harness) == [(12_34, 1, True)]
+
+
+async def test_a_presentment_that_was_cut_off_posts_once(harness: Harness, database_url: str) -> None:
+    async with installation(harness, database_url) as before:
+        sale = await before.sale()
+        harness.owners.gate.clear()
+        await before.network.accept([ClearingRequest(**child(sale))])
+        await until(lambda: presented(harness))
+    harness.owners.gate.set()
+    async with installation(harness, database_url) as after:
+        assert await after.network.resume() == 1
+        await until(lambda: len(presented(harness)) == 2)
+        first, again = (command for command in harness.owners.submitted if isinstance(command, Present))
+        assert (first.command_key, first.fingerprint) == (again.command_key, again.fingerprint)
+        found = await rows(database_url)
+        (key,) = (key for key, row in found.items() if row["operation"] == "clearing")
+        assert (await after.decided(key))["response_code"] == "00"
+        assert await after.network.resume() == 0
+
+
+async def test_never_is_never(harness: Harness, database_url: str) -> None:
+    async with installation(harness, database_url, auto_clear_seconds=0) as here:
+        sale = await here.sale()
+        assert await here.remembered(sale) == (12_34, 0, False)
+        await here.follow(IncrementRequest(**child(sale), amount_minor=5_00))
+        assert await here.remembered(sale) == (17_34, 0, False)
+        await here.follow(ReversalRequest(**child(sale), amount_minor=1_00))
+        assert await here.remembered(sale) == (16_34, 0, False)
+
+
+async def test_clearing_waits_for_the_database_and_the_platform(harness: Harness) -> None:
+    nowhere = Lane("postgresql://nobody@127.0.0.1:1/nothing", "test-lane", timeout_ms=200)
+    session = Session("127.0.0.1", 1)
+    book = PostgresBook("424242", nowhere, nowhere)
+    network = SimulatedNetwork(session, book, plastics())
+    connected = Session(*harness.address)
+    connected.start()
+    clearers = [Clearer(network, wire, nowhere, poll_seconds=0.01) for wire in (session, connected)]
+    for clearer in clearers:
+        clearer.start()
+    await connected.connected(WAIT_SECONDS)
+    await asyncio.sleep(0.1)
+    assert all(clearer._loop is not None and not clearer._loop.done() for clearer in clearers)
+    for clearer in clearers:
+        await clearer.stop()
+    await connected.stop()

@@ -1,0 +1,209 @@
+"""What a transaction says about everything that happens after its decision, and the decision made again."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import asyncpg
+
+from actors.ids import new_id, new_id_beside
+from api.submission import key_of
+from engine.commands import (
+    Advise,
+    Authorize,
+    Command,
+    Expire,
+    Present,
+    Reverse,
+    WireIdentity,
+    reference_of_id,
+)
+from tests.api.driver import Caller
+from tests.api.stack import Installation
+
+WIRE = WireIdentity("424242", "000001", "1121103000", "632510000001", "SN-later")
+
+
+def later(kind: type[Any], card: Any, about: str | None = None, **parts: Any) -> Any:
+    """A follow-up of ``kind`` to the transaction ``about``, as the edge would make it."""
+    id_ = new_id_beside(card["id"])
+    shared: dict[str, Any] = {"id": id_, "command_key": key_of(id_), "card_id": card["id"]}
+    if kind is not Expire:
+        shared |= {"fingerprint": key_of(id_), "wire": WIRE}
+    if about is not None:
+        shared["references"] = (reference_of_id(about),)
+    purchase = {
+        "amount_minor": 1_00,
+        "currency": "EUR",
+        "mcc": "5411",
+        "merchant_name": "Corner Shop",
+        "merchant_country": "IE",
+    }
+    if kind is Present:
+        shared |= purchase | {"kind": "purchase", "arn": None, "sequence": 1}
+    elif kind in {Advise, Authorize}:
+        shared |= purchase | {"channel": "pos"}
+    return kind(**({"references": ()} | shared | parts))
+
+
+async def tell(running: Installation, *commands: Command) -> None:
+    for command in commands:
+        await running.services.owners.submit(command)
+
+
+def told(transaction: Any) -> list[tuple[str, ...]]:
+    return [
+        (event["type"], event["amount"], *([event["remark"]] if "remark" in event else []))
+        for event in transaction["events"]
+    ]
+
+
+async def test_the_history(running: Installation, acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    id_ = (await acme.spend(card, "40.00"))["transaction_id"]
+    await tell(
+        running,
+        later(Authorize, card, id_, amount_minor=20_00),
+        later(Authorize, card, id_, amount_minor=90_00),
+        later(Reverse, card, id_, remaining_minor=50_00),
+        later(Present, card, id_, amount_minor=30_00, final=False),
+    )
+    transaction = await acme.get(f"/v1/transactions/{id_}")
+    assert told(transaction) == [
+        ("authorization", "40.00"),
+        ("increment", "20.00"),
+        ("increment", "90.00", "declined"),
+        ("reversal", "10.00"),
+        ("clearing", "30.00"),
+    ]
+    moments = [event["occurred_at"] for event in transaction["events"]]
+    assert moments == sorted(moments)
+    assert transaction["updated_at"] == moments[-1] > transaction["created_at"] == moments[0]
+    amounts = {name: transaction[f"{name}_amount"] for name in ("requested", "approved", "held", "cleared")}
+    assert amounts == {"requested": "40.00", "approved": "60.00", "held": "20.00", "cleared": "30.00"}
+    assert (transaction["status"], transaction["reversed_amount"]) == ("partially_cleared", "10.00")
+    assert (await acme.get("/v1/transactions?status=partially_cleared"))["data"] == [transaction]
+
+
+async def test_what_came_too_late_is_flagged(running: Installation, acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    id_ = (await acme.spend(card, "40.00"))["transaction_id"]
+    await tell(
+        running,
+        later(Reverse, card, id_),
+        later(Reverse, card, id_),
+        later(Present, card, id_, amount_minor=40_00),
+    )
+    transaction = await acme.get(f"/v1/transactions/{id_}")
+    assert told(transaction)[1:] == [
+        ("reversal", "40.00"),
+        ("reversal", "0.00", "nothing_held"),
+        ("clearing", "40.00", "late"),
+    ]
+    assert transaction["status"] == "cleared"
+
+
+async def test_a_lapse_by_command(running: Installation, acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    id_ = (await acme.spend(card, "40.00"))["transaction_id"]
+    await tell(running, later(Expire, card, id_))
+    transaction = await acme.get(f"/v1/transactions/{id_}")
+    assert told(transaction)[1:] == [("lapse", "40.00")]
+    assert (transaction["status"], transaction["held_amount"]) == ("lapsed", "0.00")
+
+
+async def test_a_lapse_by_time_counts_before_it_is_swept(running: Installation, acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    id_ = (await acme.spend(card, "40.00"))["transaction_id"]
+    connection = await asyncpg.connect(running.services.settings.database_dsn)
+    try:
+        # Behind the owner's back, so nobody sweeps it.
+        past = "UPDATE holds SET expires_at = now() WHERE authorization_id = $1::uuid"
+        await connection.execute(past, id_)
+    finally:
+        await connection.close()
+    transaction = await acme.get(f"/v1/transactions/{id_}")
+    assert (transaction["status"], transaction["held_amount"]) == ("lapsed", "0.00")
+    assert told(transaction)[1:] == [("lapse", "40.00")]
+    assert transaction["updated_at"] == transaction["events"][-1]["occurred_at"]
+    assert (await acme.get("/v1/transactions?status=lapsed"))["data"] == [transaction]
+    assert (await acme.get("/v1/transactions?status=pending"))["data"] == []
+
+
+async def test_a_force_post_has_no_decision(running: Installation, acme: Caller) -> None:
+    card = await acme.funded_card("5.00")
+    post = later(Present, card, amount_minor=7_00)
+    await tell(running, post)
+    transaction = await acme.get(f"/v1/transactions/{post.id}")
+    assert (transaction["kind"], transaction["status"]) == ("force_post", "posted")
+    assert told(transaction) == [("force_post", "7.00")]
+    assert transaction["network"]["rrn"] == WIRE.rrn
+    for name in ("decision", "decline_reason", "decided_by", "risk", "channel", "entry_mode", "hold_id"):
+        assert transaction[name] is None
+    assert transaction["trace"] == []
+    refused = await acme.post(f"/v1/transactions/{post.id}/replay", status=409)
+    assert refused["type"] == "/problems/nothing-decided"
+
+
+async def test_the_networks_own_decision(running: Installation, acme: Caller) -> None:
+    card = await acme.funded_card("5.00")
+    yes, no = later(Advise, card, amount_minor=7_00), later(Advise, card, approved=False)
+    await tell(running, yes, no)
+    approved, declined = [await acme.get(f"/v1/transactions/{each.id}") for each in (yes, no)]
+    assert (approved["decision"], approved["decided_by"], approved["held_amount"]) == (
+        "approved",
+        "stand_in",
+        "7.00",
+    )
+    assert (declined["decision"], declined["decline_reason"]) == ("declined", "stand_in_declined")
+    assert told(approved) == [("advice", "7.00")]
+
+
+async def test_a_decision_made_again_is_the_same(running: Installation, acme: Caller) -> None:
+    controls = [{"kind": "per_day_amount_cap", "amount": "80.00"}, {"kind": "mcc_deny", "values": ["7995"]}]
+    card = await acme.funded_card("100.00", controls=controls)
+    spends = [
+        await acme.spend(card, "30.00"),
+        await acme.spend(card, "5.00", mcc="7995"),
+        await acme.spend(card, "0"),
+        await acme.spend(card, "3.00", kind="refund"),
+    ]
+    for spend in spends:
+        transaction = await acme.get(f"/v1/transactions/{spend['transaction_id']}")
+        again = await acme.post(f"/v1/transactions/{spend['transaction_id']}/replay", status=200)
+        assert again["identical"] is True
+        assert again["recorded"] == again["recomputed"]
+        for name in ("decision", "decline_reason", "trace", "risk", "decided_by", "approved_amount"):
+            assert again["recomputed"][name] == transaction[name]
+    assert (await acme.get("/v1/transactions"))["data"][0] == transaction
+
+
+async def test_an_altered_record_is_seen(running: Installation, acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    id_ = (await acme.spend(card, "30.00"))["transaction_id"]
+    connection = await asyncpg.connect(running.services.settings.database_dsn)
+    try:
+        altered = """
+            UPDATE journal SET decision = replace(decision, '"approved"', '"declined"')
+            WHERE authorization_id = $1::uuid AND kind = 'authorize'
+        """
+        await connection.execute(altered, id_)
+    finally:
+        await connection.close()
+    again = await acme.post(f"/v1/transactions/{id_}/replay", status=200)
+    assert again["identical"] is False
+    assert (again["recorded"]["decision"], again["recomputed"]["decision"]) == ("declined", "approved")
+
+
+async def test_replay_is_repeated_under_its_key(acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    path = f"/v1/transactions/{(await acme.spend(card, '1.00'))['transaction_id']}/replay"
+    answers = await asyncio.gather(*(acme.send("POST", path, key="the-same") for _ in range(4)))
+    assert {response.status_code for response in answers} <= {200, 409}
+    first, second = [await acme.send("POST", path, key="the-same") for _ in range(2)]
+    assert first.content == second.content
+    assert second.headers["Idempotent-Replayed"] == "true"
+    assert (await acme.send("POST", path, key=None)).status_code == 400
+    unknown = await acme.send("POST", f"/v1/transactions/{new_id()}/replay")
+    assert unknown.status_code == 404

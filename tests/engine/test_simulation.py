@@ -1,0 +1,143 @@
+"""The network's bookkeeping: what it states adds up, and no presentment number is given twice."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.simulation import (
+    ChildRequest,
+    ClearingRequest,
+    FollowUpRecord,
+    ForcePostRequest,
+    IncrementRequest,
+    Original,
+    ReversalRequest,
+    SaleBook,
+    SimulationRequest,
+    SpendRequest,
+    follow,
+    force_post,
+    unsaid,
+)
+
+
+def sale(**changes: Any) -> Original:
+    values: dict[str, Any] = {
+        "simulation_id": "sale", "tenant_id": "t", "card_id": "c", "amount_minor": 100_00, "currency": "EUR",
+        "mcc": "5411", "merchant_name": "Corner shop", "merchant_country": "IE", "channel": "ecommerce",
+        "accepted_ms": 1, "scenario": "cvv2_presented", "cvv2": "123", "mit": True,
+    }  # fmt: skip
+    return Original(request=SpendRequest(**(values | changes)), stan="000001", rrn="r", network_txn_id="SN1")
+
+
+def reversal(amount_minor: int | None = None) -> ReversalRequest:
+    return ReversalRequest(simulation_id="child", accepted_ms=2, original=sale(), amount_minor=amount_minor)
+
+
+def clearing(
+    amount_minor: int | None = None, final: bool = True, kind: Literal["purchase", "refund"] = "purchase"
+) -> ClearingRequest:
+    return ClearingRequest(
+        simulation_id="child",
+        accepted_ms=2,
+        original=sale(kind=kind),
+        amount_minor=amount_minor,
+        final=final,
+    )
+
+
+INCREMENT = IncrementRequest(simulation_id="child", accepted_ms=2, original=sale(), amount_minor=5_00)
+
+# Request and book; then the amount stated, what remains (DE95), the book after it and the clock.
+ROWS: list[tuple[ChildRequest, SaleBook, int, int | None, SaleBook, str]] = [
+    (INCREMENT, SaleBook(100_00, 1), 5_00, None, SaleBook(100_00, 1), "restart"),
+    (INCREMENT, SaleBook(), 5_00, None, SaleBook(), "restart"),
+    (reversal(), SaleBook(100_00, 1), 100_00, None, SaleBook(0, 1), "stop"),
+    (reversal(30_00), SaleBook(100_00), 30_00, 70_00, SaleBook(70_00), "restart"),
+    (reversal(100_00), SaleBook(100_00), 100_00, None, SaleBook(0), "stop"),
+    (reversal(200_00), SaleBook(100_00), 100_00, None, SaleBook(0), "stop"),
+    (clearing(), SaleBook(100_00), 100_00, None, SaleBook(0, 1), "stop"),
+    (clearing(40_00), SaleBook(100_00, 2), 40_00, None, SaleBook(0, 3), "stop"),
+    (clearing(40_00, final=False), SaleBook(100_00), 40_00, None, SaleBook(60_00, 1), "keep"),
+    (clearing(100_00, final=False), SaleBook(100_00), 100_00, None, SaleBook(0, 1), "stop"),
+    (clearing(150_00, final=False), SaleBook(100_00), 150_00, None, SaleBook(0, 1), "stop"),
+    (clearing(10_00), SaleBook(0, 1), 10_00, None, SaleBook(0, 2), "stop"),
+    (clearing(kind="refund"), SaleBook(), 100_00, None, SaleBook(0, 1), "stop"),
+    (clearing(10_00, kind="refund"), SaleBook(), 10_00, None, SaleBook(0, 1), "stop"),
+]
+
+
+@pytest.mark.parametrize(("request_", "book", "stated", "remaining", "after", "clock"), ROWS)
+def test_follow_ups(
+    request_: ChildRequest, book: SaleBook, stated: int, remaining: int | None, after: SaleBook, clock: str
+) -> None:
+    followed = follow(request_, book)
+    assert followed is not None
+    assert (followed.record.amount_minor, followed.record.remaining_minor) == (stated, remaining)
+    assert (followed.book, followed.clock) == (after, clock)
+
+
+@pytest.mark.parametrize("request_", [reversal(), reversal(5_00), clearing()])
+def test_nothing_is_left(request_: ChildRequest) -> None:
+    assert follow(request_, SaleBook(0, 3)) is None
+    assert unsaid(request_).amount_minor == (request_.amount_minor or 0)
+
+
+def test_a_record_reads_as_the_sale_with_its_own_amount() -> None:
+    followed = follow(clearing(40_00, final=False), SaleBook(100_00, 6))
+    assert followed is not None
+    stored = msgspec.json.encode(followed.record)
+    assert msgspec.json.decode(stored, type=FollowUpRecord) == followed.record
+    shown = msgspec.json.decode(stored, type=SpendRequest)
+    assert (shown.simulation_id, shown.amount_minor, shown.channel) == ("child", 40_00, "ecommerce")
+    assert (shown.scenario, shown.cvv2, shown.mit) == (None, None, True)
+    assert (followed.record.sequence, followed.record.final, followed.record.operation) == (
+        7,
+        False,
+        "clearing",
+    )
+
+
+def test_a_force_post_stands_alone() -> None:
+    record = force_post(FORCED)
+    assert (record.operation, record.sequence, record.final, record.amount_minor) == ("clearing", 1, True, 5)
+    assert unsaid(FORCED) == record
+
+
+FORCED = ForcePostRequest(
+    simulation_id="child", accepted_ms=2, tenant_id="t", card_id="c", amount_minor=5, currency="EUR",
+    mcc="5411", merchant_name="Corner shop", merchant_country="IE",
+)  # fmt: skip
+
+
+def test_requests_travel_together() -> None:
+    requests: list[SimulationRequest] = [sale().request, INCREMENT, reversal(1), clearing(), FORCED]
+    travelled = msgspec.msgpack.decode(msgspec.msgpack.encode(requests), type=list[SimulationRequest])
+    assert travelled == requests
+
+
+@given(
+    st.integers(1, 1000),
+    st.lists(st.tuples(st.sampled_from("rc"), st.none() | st.integers(1, 400), st.booleans())),
+)
+def test_no_amount_is_presented_twice(open_minor: int, steps: list[tuple[str, int | None, bool]]) -> None:
+    """Without over-captures, everything that was approved is reversed, presented or still open."""
+    book, gone, sequences = SaleBook(open_minor), 0, []
+    for kind, amount_minor, final in steps:
+        asked = None if amount_minor is None else min(amount_minor, book.open_minor)
+        request_ = reversal(asked) if kind == "r" else clearing(asked, final)
+        followed = follow(request_, book)
+        if followed is None or asked == 0:
+            continue
+        gone += followed.record.amount_minor
+        if kind == "c":
+            sequences.append(followed.record.sequence)
+            gone += (book.open_minor - followed.record.amount_minor) if final else 0
+        book = followed.book
+        assert gone + book.open_minor == open_minor
+    assert sequences == list(range(1, len(sequences) + 1))
