@@ -8,6 +8,7 @@ import pytest
 
 from ops.running import RunningInstallation
 from tests.api.driver import Caller
+from tests.conftest import run_apart
 from tests.integration.acquirer import Acquirer
 from tests.integration.stack import Stack, until
 
@@ -17,19 +18,19 @@ SETTINGS = {"STANCHION_AUTO_CLEAR_SECONDS": "0"}
 
 @pytest.fixture(scope="session")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """The installation, started once."""
+    """The installation, started once; when all tests have done with it, its books are in order."""
     stack = Stack(RunningInstallation(tmp_path_factory.mktemp("integration") / "var", SETTINGS))
     stack.start()
     yield stack
     stack.stop()
+    run_apart(stack.assert_books)
 
 
 @pytest.fixture
-async def stack(running: Stack) -> AsyncIterator[Stack]:
-    """The installation, whole again before a test begins, its books in order after it ended."""
+async def stack(running: Stack) -> Stack:
+    """The installation, whole again before a test begins."""
     await until(running.whole, "the installation is whole")
-    yield running
-    await running.assert_books()
+    return running
 
 
 @pytest.fixture

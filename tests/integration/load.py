@@ -93,3 +93,4 @@ async def assert_nothing_lost(stack: Stack, running: Load) -> None:
     # Spends that the end of the load cut off may be in the books too, once.
     assert asked - booked == Counter()
     assert set(booked.values()) == {1}
+    await stack.assert_books()
