@@ -23,6 +23,7 @@ from engine.commands import (
     Present,
     ReadBalance,
     Reverse,
+    reference_of_message,
 )
 from engine.controls import in_precedence
 from engine.decide import Decision, Inputs, authorize, counts_as_cvv2_failure
@@ -210,6 +211,9 @@ def _raised(command: Authorize, decision: Decision, inputs: Inputs, met: Surroun
     failed = (Cvv2Failed(decision.day),) if counts_as_cvv2_failure(inputs, decision) else ()
     if decision.reason or not decision.approved_minor:
         return failed
+    if reference_of_message(command.command_key) in met.card.tombstones:
+        # The network has given this increment up before it came: its original stays as it was.
+        return ()
     return raise_hold(command, decision, met.original, met.account, inputs.original)
 
 

@@ -163,7 +163,7 @@ def reverse(
     hold = open_hold(original, account)
     if hold is None:
         return FollowUp(OK, (), Record("reversal", 0, 0, "nothing_held"))
-    target_minor = min(command.remaining_minor or 0, hold.amount_minor)
+    target_minor = min(_left_by(command, hold), hold.amount_minor)
     given_back_minor = hold.amount_minor - target_minor
     if not given_back_minor:
         return FollowUp(OK, (), Record("reversal", 0, hold.amount_minor))
@@ -183,6 +183,13 @@ def reverse(
         ),
     )
     return FollowUp(OK, effects, Record("reversal", given_back_minor, target_minor))
+
+
+def _left_by(command: Reverse, hold: Hold) -> int:
+    """What a reversal leaves held: all but one increment, what DE95 says, or nothing."""
+    if command.increment_minor is not None:
+        return max(0, hold.amount_minor - command.increment_minor)
+    return command.remaining_minor or 0
 
 
 def _reverse_refund(command: Reverse, original: Authorization, programme: ProgrammeConfig) -> FollowUp:

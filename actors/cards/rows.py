@@ -54,7 +54,7 @@ def write_command(
             epoch,
             command.command_key,
             fingerprint_of(command),
-            _kind(command),
+            _kind(command, executed),
             _encode(command).decode(),
             None if executed.inputs is None else _encode(executed.inputs).decode(),
             None if executed.outcome is None else _encode(executed.outcome).decode(),
@@ -70,9 +70,9 @@ def write_command(
     rows.use(usage, seq_before)
 
 
-def _kind(command: CardCommand) -> str:
-    """The command's tag; an increment is told from the authorization it raises."""
-    if isinstance(command, Authorize) and command.references:
+def _kind(command: CardCommand, executed: Executed) -> str:
+    """The command's tag; an authorization that raised an earlier one is an increment."""
+    if isinstance(command, Authorize) and executed.authorization_id != command.id:
         return "increment"
     return str(command.__struct_config__.tag)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from datetime import UTC, datetime
 from typing import Any
 
@@ -33,10 +34,11 @@ class Desk:
         self.card = card
         self.network = network
         self._pan = pan
+        self._arns: dict[str, str] = {}
 
     def say(self, mti: str, amount: str, sale: str | None = None, **fields: str | None) -> Document:
-        """A message about ``sale`` (the network's transaction id); ``t08="…"`` sets a DE48 tag, ``de95="…"`` a
-        field."""
+        """A message about ``sale`` (the network's transaction id); ``t08="…"`` sets a DE48 tag,
+        ``de95="…"`` a field."""
         now, serial = datetime.now(UTC), next(_serials) % 1_000_000
         stan = f"{serial:06d}"
         tags = {"t04": sale} | {name: value for name, value in fields.items() if name.startswith("t")}
@@ -94,7 +96,7 @@ class Desk:
         refund: bool = False,
     ) -> Document:
         """0220."""
-        reference = (arn or "7" + f"{abs(hash(sale)) % 10**22:022d}") + f"{sequence:02d}"
+        reference = (arn or self._arn(sale)) + f"{sequence:02d}"
         return self.say(
             "0220",
             amount,
@@ -103,6 +105,10 @@ class Desk:
             t09="1" if final else "0",
             de3="200000" if refund else "000000",
         )
+
+    def _arn(self, sale: str) -> str:
+        """One acquirer reference number for each sale."""
+        return self._arns.setdefault(sale, f"{next(_serials):023d}")
 
     async def present(self, amount: str, sale: str, sequence: int = 1, **options: Any) -> str:
         """0220 and its DE39."""
@@ -127,11 +133,11 @@ class Desk:
         (found,) = [each for each in await self.transactions() if each["network"]["network_txn_id"] == sale]
         return await self.caller.get(f"/v1/transactions/{found['id']}")
 
-    async def events(self) -> list[str]:
-        """Types of all events of the card's tenant about money, oldest first."""
+    async def events(self) -> Counter[str]:
+        """How many events of each type about money the card's tenant has been told."""
         page = await self.caller.get("/v1/events?limit=100")
         money = ("authorization.", "ledger.")
-        return [each["type"] for each in reversed(page["data"]) if each["type"].startswith(money)]
+        return Counter(each["type"] for each in page["data"] if each["type"].startswith(money))
 
 
 async def plain_number(installation: Installation, card_id: str) -> str:

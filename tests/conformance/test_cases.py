@@ -1,12 +1,14 @@
 """The cases real networks produce, each on the real path: wire in, journal, balance, transaction, events out.
 
-The numbers are those of the table in ``ops/docs/WIRE.md``. Cases 34 to 38 need a programme that decides itself.
+The numbers are those of the table in ``ops/docs/WIRE.md``. Cases 34 to 38 need a programme that decides
+itself, 42 a second owner: it is in ``tests/actors/shards``.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
+from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from itertools import count
 
@@ -65,6 +67,7 @@ async def desk(running: Installation) -> AsyncIterator[Desk]:
 
 LOADED = ["ledger.entry.posted"]
 HELD = [*LOADED, "authorization.decided", "ledger.hold.created"]
+"""Events of one command share their instant: their order says nothing, so they are compared as counts."""
 
 
 async def test_case_01_a_repeat_gets_the_stored_answer(desk: Desk) -> None:
@@ -75,7 +78,7 @@ async def test_case_01_a_repeat_gets_the_stored_answer(desk: Desk) -> None:
         desk.network.send(request | {"t": mti})
         assert await desk.network.receive_bytes() == first
     assert await desk.balance() == ("100.00", "10.00", "90.00")
-    assert await desk.events() == HELD
+    assert await desk.events() == Counter(HELD)
 
 
 @pytest.mark.parametrize("change", [{"4": "000000000999"}, {"18": "7995"}])
@@ -127,7 +130,7 @@ async def test_case_07_a_reversal_twice(desk: Desk) -> None:
     assert await desk.network.receive_bytes() == first
     assert await desk.reverse("c7", mti="0420") == "00"
     assert await desk.balance() == ("100.00", "0.00", "100.00")
-    assert await desk.events() == [*HELD, "ledger.hold.released"]
+    assert await desk.events() == Counter([*HELD, "ledger.hold.released"])
 
 
 async def test_case_08_a_reversal_advice_wins_over_our_answer(desk: Desk) -> None:
@@ -142,7 +145,7 @@ async def test_case_09_a_partial_reversal(desk: Desk) -> None:
     await desk.authorize("10.00", "c9")
     assert await desk.reverse("c9", remaining="4.00") == "00"
     assert await desk.balance() == ("100.00", "4.00", "96.00")
-    assert await desk.events() == HELD
+    assert await desk.events() == Counter(HELD)
     transaction = await desk.transaction("c9")
     assert (transaction["held_amount"], transaction["reversed_amount"]) == ("4.00", "6.00")
 
@@ -175,7 +178,7 @@ async def test_case_12_a_partial_capture_that_is_final(desk: Desk) -> None:
     await desk.authorize("10.00", "c12")
     assert await desk.present("6.00", "c12") == "00"
     assert await desk.balance() == ("94.00", "0.00", "94.00")
-    assert await desk.events() == [*HELD, "ledger.hold.captured"]
+    assert await desk.events() == Counter([*HELD, "ledger.hold.captured"])
     transaction = await desk.transaction("c12")
     assert (transaction["status"], transaction["cleared_amount"]) == ("cleared", "6.00")
 
@@ -196,7 +199,7 @@ async def test_case_14_a_duplicate_presentment(desk: Desk) -> None:
     assert await desk.present("10.00", "c14") == "00"
     assert await desk.present("10.00", "c14") == "00"
     assert await desk.balance() == ("90.00", "0.00", "90.00")
-    assert (await desk.events()).count("ledger.hold.captured") == 1
+    assert (await desk.events())["ledger.hold.captured"] == 1
 
 
 async def test_case_15_an_over_capture(desk: Desk) -> None:
@@ -266,7 +269,7 @@ async def test_case_22_increments_in_parallel(desk: Desk) -> None:
     increments = [desk.say("0100", "10.00", "c22", t06="INC") for _ in range(5)]
     assert sorted(await desk.ask_all(*increments)) == ["00", "00", "00", "51", "51"]
     assert await desk.balance() == ("100.00", "100.00", "0.00")
-    assert (await desk.events()).count("ledger.hold.created") == 1
+    assert (await desk.events())["ledger.hold.created"] == 1
 
 
 async def test_case_23_a_declined_increment(desk: Desk) -> None:
@@ -293,7 +296,7 @@ async def test_case_25_a_refund_without_a_purchase(desk: Desk) -> None:
     await desk.caller.patch(f"/v1/cards/{desk.card['id']}", {"state": "suspended"})
     assert await desk.authorize("5.00", "c25", de3="200000") == "00"
     assert await desk.balance() == ("105.00", "0.00", "105.00")
-    assert await desk.events() == [*LOADED, "authorization.decided", "ledger.entry.posted"]
+    assert await desk.events() == Counter([*LOADED, "authorization.decided", "ledger.entry.posted"])
 
 
 async def test_case_26_a_refund_that_is_presented_later(desk: Desk) -> None:
