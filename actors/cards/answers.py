@@ -42,7 +42,7 @@ class RecentAnswers:
 
 
 def fingerprint_of(command: Command) -> bytes | None:
-    """What an honest repeat of a wire command shares with it; REST commands have keys of their own instead."""
+    """What honest repeats of a wire command share; REST commands have keys of their own instead."""
     return command.fingerprint if isinstance(command, Authorize | Reverse | Present | Advise) else None
 
 
