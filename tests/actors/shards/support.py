@@ -1,0 +1,217 @@
+"""Hosts without Ray or a server: several in one loop, on one store, with a clock and faults held by hand."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from actors.journal.contract import JournalError, Rows, UnknownOutcomeError
+from actors.journal.memory import MemoryJournal, Point
+from actors.journal.memory_store import MemoryStore, Row
+from actors.shards.host import ShardHost
+from actors.submission import Submission
+from actors.vault import Vault
+from engine.commands import Command
+from engine.ids import Derived, derive
+from engine.limits import ACTIVE_CARDS_MAX
+from engine.programme import ProgrammeConfig
+from engine.replies import Answer, Claim, Done, Reply
+from tests.engine.build import NOW_MS, create_card, create_programme, load
+
+ALL_SHARDS = range(256)
+PATIENCE_MS = 3_000
+VAULT = Vault((bytes(range(32)),))
+WAIT_SECONDS = 10.0
+
+ADMIN = create_programme()
+FIRST = create_card(1, programme_id=ADMIN.id)
+SECOND = create_card(2, 0x03, programme_id=ADMIN.id)
+ACCOUNT = derive(FIRST.id, Derived.ACCOUNT)
+
+
+class ManualClock:
+    """Stands still until it is moved; wall time and monotonic time move together."""
+
+    def __init__(self) -> None:
+        self.ms = NOW_MS
+
+    def now_ms(self) -> int:
+        return self.ms
+
+    def monotonic(self) -> float:
+        return self.ms / 1000
+
+
+class Hold:
+    """Calls that have come to a point stay there until ``release``."""
+
+    def __init__(self) -> None:
+        self.reached = asyncio.Event()
+        self._gate = asyncio.Event()
+
+    async def pause(self) -> None:
+        self.reached.set()
+        await self._gate.wait()
+
+    def release(self) -> None:
+        self._gate.set()
+
+
+class Faults:
+    """A ``Fault`` of one journal that a test conducts."""
+
+    def __init__(self) -> None:
+        self.calls: Counter[str] = Counter()
+        self.commits: list[Rows] = []
+        """The rows of every commit that was tried."""
+        self.away = False
+        """Whether the journal cannot be reached at all."""
+        self.refuses: Callable[[Rows], JournalError | None] = lambda rows: None
+        """What is wrong with a batch, judged before it is applied."""
+        self._failures: dict[tuple[Point, str], list[JournalError]] = {}
+        self._holds: dict[tuple[Point, str], Hold] = {}
+
+    def fail(self, point: Point, method: str, *errors: JournalError) -> None:
+        """The next calls fail, one for each error."""
+        self._failures.setdefault((point, method), []).extend(errors)
+
+    def hold(self, point: Point, method: str) -> Hold:
+        """All calls pause at the point until released."""
+        hold = self._holds[point, method] = Hold()
+        return hold
+
+    async def __call__(self, point: Point, method: str, rows: Rows | None) -> None:
+        if point == "before":
+            self.calls[method] += 1
+            if rows is not None:
+                self.commits.append(rows)
+            # A round trip: others have their turn.
+            await asyncio.sleep(0)
+        if self.away:
+            raise UnknownOutcomeError(method)
+        hold = self._holds.get((point, method))
+        if hold is not None:
+            await hold.pause()
+        failures = self._failures.get((point, method))
+        if failures:
+            raise failures.pop(0)
+        if point == "during" and rows is not None:
+            refusal = self.refuses(rows)
+            if refusal is not None:
+                raise refusal
+
+
+class TestHost:
+    """A host with the parts that a test conducts."""
+
+    __test__ = False
+
+    def __init__(self, name: str, cluster: Cluster, active_cards_max: int) -> None:
+        self.name = name
+        self.faults = Faults()
+        self.fenced = 0
+        self.journal = MemoryJournal(cluster.store, name, self.faults)
+        self.host = ShardHost(
+            self.journal, VAULT, cluster.clock, cluster.publish, self._fenced, active_cards_max
+        )
+
+    def _fenced(self) -> None:
+        self.fenced += 1
+
+    async def ask(self, *commands: Command, remaining_ms: int = PATIENCE_MS) -> list[Reply]:
+        """Execute a batch."""
+        return await self.host.execute([Submission(command, remaining_ms) for command in commands])
+
+    async def ask_one(
+        self,
+        command: Command,
+        *,
+        remaining_ms: int = PATIENCE_MS,
+        claim: Claim | None = None,
+        presentation: dict[str, Any] | None = None,
+    ) -> Reply:
+        """Execute one command."""
+        (reply,) = await self.host.execute([Submission(command, remaining_ms, claim, presentation)])
+        return reply
+
+    def asking(self, *commands: Command, remaining_ms: int = PATIENCE_MS) -> asyncio.Task[list[Reply]]:
+        """Execute a batch meanwhile."""
+        return asyncio.create_task(self.ask(*commands, remaining_ms=remaining_ms))
+
+
+class Cluster:
+    """Hosts that share a store and hear of programmes' changes."""
+
+    def __init__(self) -> None:
+        self.clock = ManualClock()
+        self.store = MemoryStore(self.clock.now_ms)
+        self.hosts: dict[str, TestHost] = {}
+        self.published: list[ProgrammeConfig] = []
+        self.publishing: Hold | None = None
+        self.publish_failures: list[Exception] = []
+
+    async def publish(self, config: ProgrammeConfig) -> None:
+        """Tell every host, as the coordinator does."""
+        if self.publishing is not None:
+            await self.publishing.pause()
+        if self.publish_failures:
+            raise self.publish_failures.pop(0)
+        self.published.append(config)
+        for host in self.hosts.values():
+            host.host.programme_changed(config)
+
+    async def add(
+        self, name: str, shards: Iterable[int] = (), active_cards_max: int = ACTIVE_CARDS_MAX
+    ) -> TestHost:
+        """Start a host that takes ``shards``."""
+        host = self.hosts[name] = TestHost(name, self, active_cards_max)
+        await host.journal.register(name)
+        host.host.start()
+        if shards := list(shards):
+            await host.host.take(shards)
+        return host
+
+    async def stop(self) -> None:
+        """Stop every host that has not been fenced; nothing is away or held any more."""
+        for host in self.hosts.values():
+            host.faults.away = False
+            for hold in host.faults._holds.values():
+                hold.release()
+            await host.host.stop()
+
+    def journal_of(self, actor_id: str) -> list[Row]:
+        """The journal rows of a card or programme, in order."""
+        rows = [row for row in self.store.journal.rows.values() if row["actor_id"] == actor_id]
+        return sorted(rows, key=lambda row: int(row["seq"]))
+
+
+async def furnish(host: TestHost, *, cents: int = 10_000) -> None:
+    """A programme and two cards on different shards, the first with money."""
+    replies = [
+        *await host.ask(ADMIN),
+        *await host.ask(FIRST, SECOND),
+        *await host.ask(load(901, card_id=FIRST.id, amount_minor=cents)),
+    ]
+    assert all(isinstance(reply, Done) for reply in replies), replies
+
+
+async def turns(condition: Callable[[], Any]) -> None:
+    """Let the loop turn until ``condition`` holds; the test fails when it does not in time."""
+    limit = time.monotonic() + WAIT_SECONDS
+    while not condition():
+        assert time.monotonic() < limit, "the condition did not come true"
+        await asyncio.sleep(0)
+
+
+async def idle(count: int = 50) -> None:
+    """Let everything happen that can happen by itself."""
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+def approved(reply: Reply) -> bool:
+    """Whether the reply approves an authorization."""
+    return isinstance(reply, Answer) and reply.response_code in {"00", "10", "85"}

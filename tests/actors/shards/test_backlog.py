@@ -1,0 +1,76 @@
+"""Overload: a host makes callers wait at one line, goes on at another, and refuses beyond the last."""
+
+from __future__ import annotations
+
+import asyncio
+
+from actors.journal.contract import Rows, UnknownOutcomeError
+from engine.commands import Authorize
+from engine.limits import BACKLOG_REFUSE, BACKLOG_RESUME, BACKLOG_WAIT, COMMIT_BATCH_MAX
+from engine.replies import NotExecuted
+from tests.actors.shards.support import FIRST, PATIENCE_MS, Cluster, TestHost, approved, idle, turns
+from tests.engine.build import authorize
+
+
+def crowd(first: int, count: int) -> list[Authorize]:
+    return [authorize(number, card_id=FIRST.id, amount_minor=1) for number in range(first, first + count)]
+
+
+async def test_the_three_lines(host: TestHost, cluster: Cluster) -> None:
+    hold = host.faults.hold("before", "commit")
+    committer = host.host.committer
+    full = host.asking(*crowd(1, BACKLOG_WAIT))
+    await hold.reached.wait()
+    assert committer.backlog == BACKLOG_WAIT
+    waiting = [host.asking(*crowd(10_000 * turn, 3_000)) for turn in range(1, 5)]
+    await idle()
+    assert committer.backlog == BACKLOG_WAIT, "nothing is decided while the line is full"
+    assert BACKLOG_WAIT + 4 * 3_000 + 1_000 > BACKLOG_REFUSE
+    assert await host.ask(*crowd(90_000, 1_000)) == [NotExecuted("overloaded")] * 1_000
+    one_more = host.asking(*crowd(95_000, 1))
+    hold.release()
+    replies = [reply for batch in await asyncio.gather(*waiting, one_more) for reply in batch]
+    assert len(replies) == 12_001
+    assert sum(map(approved, await full)) == BACKLOG_WAIT
+    assert sum(map(approved, replies)) == 10_000 - BACKLOG_WAIT, "as far as the money goes"
+    assert committer.backlog == 0
+    assert len(cluster.store.transactions.rows) == BACKLOG_WAIT + 12_001
+
+
+async def test_the_waiting_go_on_at_the_resume_line(host: TestHost) -> None:
+    seen: list[int] = []
+
+    def note(rows: Rows) -> None:
+        seen.append(host.host.committer.backlog)
+
+    host.faults.refuses = note
+    hold = host.faults.hold("before", "commit")
+    full = host.asking(*crowd(1, BACKLOG_WAIT))
+    await hold.reached.wait()
+    waiting = host.asking(*crowd(50_000, 1))
+    await idle()
+    hold.release()
+    assert len(await full) == BACKLOG_WAIT
+    assert await waiting
+    first_with_newcomer = next(count for count in seen if count % COMMIT_BATCH_MAX)
+    assert first_with_newcomer == BACKLOG_RESUME + 1
+
+
+async def test_who_waited_too_long_is_not_begun(host: TestHost, cluster: Cluster) -> None:
+    hold = host.faults.hold("before", "commit")
+    full = host.asking(*crowd(1, BACKLOG_WAIT))
+    await hold.reached.wait()
+    waiting = host.asking(*crowd(50_000, 5))
+    await idle()
+    cluster.clock.ms += PATIENCE_MS + 1
+    hold.release()
+    assert await waiting == [NotExecuted("deadline")] * 5
+    assert len(await full) == BACKLOG_WAIT
+    await turns(lambda: host.host.committer.backlog == 0)
+
+
+async def test_room_is_made_by_a_recovery_too(host: TestHost) -> None:
+    host.faults.fail("before", "commit", UnknownOutcomeError())
+    replies = await host.ask(*crowd(1, BACKLOG_WAIT))
+    assert sum(map(approved, replies)) == BACKLOG_WAIT
+    assert len(await host.ask(*crowd(50_000, 5))) == 5

@@ -1,0 +1,333 @@
+"""What a healthy host answers, and that nothing is answered before it is durable."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from actors.submission import (
+    Submission,
+    decode_replies,
+    decode_submissions,
+    encode_replies,
+    encode_submissions,
+)
+from engine.commands import Command, ReadBalance
+from engine.limits import ACTIVATION_ANSWERS, COMMIT_BATCH_MAX
+from engine.replies import Answer, Done, NotExecuted, Problem
+from tests.actors.shards.support import (
+    ACCOUNT,
+    ADMIN,
+    ALL_SHARDS,
+    FIRST,
+    PATIENCE_MS,
+    SECOND,
+    Cluster,
+    TestHost,
+    approved,
+    furnish,
+    idle,
+    turns,
+)
+from tests.engine.build import (
+    an_id,
+    authorize,
+    change_card,
+    change_programme,
+    create_card,
+    create_programme,
+    key,
+    load,
+    read_balance,
+    wire,
+)
+
+
+def spend(number: int = 1, **parts: object) -> Command:
+    return authorize(number, **{"card_id": FIRST.id} | parts)
+
+
+def balance(card_id: str = FIRST.id, number: int = 1) -> ReadBalance:
+    return read_balance(number, card_id=card_id)
+
+
+async def test_an_approval_is_in_the_journal_before_it_is_answered(host: TestHost, cluster: Cluster) -> None:
+    hold = host.faults.hold("during", "commit")
+    asking = host.asking(spend())
+    await hold.reached.wait()
+    await idle()
+    assert not asking.done()
+    hold.release()
+    assert await asking == [Answer("00", spend().id, "000000", 1_000)]
+    assert cluster.journal_of(FIRST.id)[-1]["command_key"] == spend().command_key
+
+
+async def test_replies_stand_in_the_order_of_the_commands(host: TestHost) -> None:
+    commands = [spend(1), load(1, card_id=SECOND.id), spend(2, currency="USD"), balance(), spend(3)]
+    replies = await host.ask(*commands)
+    assert [type(reply) for reply in replies] == [Answer, Done, Answer, Done, Answer]
+    codes = [reply.response_code for reply in replies if isinstance(reply, Answer)]
+    assert codes == ["00", "12", "00"]
+    assert await host.ask() == []
+
+
+async def test_the_next_decision_sees_the_one_before_it(host: TestHost) -> None:
+    """Ten spends of 10.00 and one more, all in one batch, on 100.00."""
+    replies = await host.ask(*(spend(number) for number in range(1, 12)))
+    assert [approved(reply) for reply in replies] == [True] * 10 + [False]
+
+
+async def test_a_balance_waits_for_the_commits_it_was_judged_upon(host: TestHost) -> None:
+    hold = host.faults.hold("during", "commit")
+    spending = host.asking(spend())
+    await hold.reached.wait()
+    reading = host.asking(balance())
+    await idle()
+    assert not reading.done()
+    hold.release()
+    await spending
+    (reply,) = await reading
+    assert isinstance(reply, Done)
+    assert (reply.body["held"], reply.body["available"]) == ("10.00", "90.00")
+
+
+async def test_everything_decided_while_a_batch_is_flushed_shares_the_next(host: TestHost) -> None:
+    hold = host.faults.hold("during", "commit")
+    commits = host.host.committer.commits
+    asking = [host.asking(spend(number, amount_minor=1)) for number in range(1, 51)]
+    await hold.reached.wait()
+    await turns(lambda: host.host.committer.backlog == 50)
+    hold.release()
+    await asyncio.gather(*asking)
+    assert host.host.committer.commits - commits <= 2
+
+
+async def test_a_batch_has_a_cap(host: TestHost) -> None:
+    await host.ask(*(spend(number, amount_minor=1) for number in range(1, 2 * COMMIT_BATCH_MAX + 2)))
+    sizes = [len(rows.journal) for rows in host.faults.commits[-3:]]
+    assert sizes == [COMMIT_BATCH_MAX, COMMIT_BATCH_MAX, 1]
+
+
+async def test_every_command_gets_the_answer_the_engine_gives(host: TestHost) -> None:
+    replies = await host.ask(
+        change_card(1, card_id=FIRST.id, state="suspended"),
+        spend(1),
+        change_card(2, card_id=FIRST.id, state="unactivated"),
+        change_card(3, card_id=FIRST.id, tenant_id=an_id(9)),
+        load(1, card_id=FIRST.id, currency="USD"),
+        change_programme(1, programme_id=ADMIN.id, name="Fuel"),
+        change_programme(2, programme_id=ADMIN.id, live=True, name="Foreign"),
+    )
+    assert [getattr(reply, "status", None) for reply in replies] == [200, None, 409, 404, 400, 200, 404]
+    assert isinstance(replies[1], Answer)
+    assert replies[1].response_code == "62"
+
+
+async def test_absent_cards_and_programmes(host: TestHost) -> None:
+    ghost = an_id(0xFFFF)
+    replies = await host.ask(
+        authorize(1, card_id=ghost),
+        balance(ghost),
+        load(2, card_id=ghost),
+        change_card(1, card_id=ghost, state="lost"),
+        change_programme(1, programme_id=ghost, name="x"),
+        create_card(7, programme_id=ghost),
+        create_card(8, programme_id=ADMIN.id, account_id=ghost, opens_account=False),
+    )
+    assert replies[0] == Answer("14", authorize(1).id)
+    assert all(isinstance(reply, Problem) and reply.status == 404 for reply in replies[1:])
+
+
+async def test_a_card_can_join_an_account_that_is_not_in_memory(cluster: Cluster) -> None:
+    first = await cluster.add("a", ALL_SHARDS)
+    await furnish(first)
+    second = await cluster.add("b", ALL_SHARDS)
+    joining = create_card(3, programme_id=ADMIN.id, account_id=ACCOUNT, opens_account=False)
+    (reply,) = await second.ask(joining)
+    assert isinstance(reply, Done)
+    assert reply.body["funding_account_id"] == ACCOUNT
+    assert approved(await second.ask_one(authorize(1, card_id=joining.id, amount_minor=9_000)))
+    assert not approved(await second.ask_one(spend(2, amount_minor=2_000)))
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [{"tenant_id": an_id(9)}, {"live": True}, {"currency": "USD"}, {"programme_id": create_programme(2).id}],
+    ids=["tenant", "mode", "currency", "programme"],
+)
+async def test_a_card_joins_no_strangers_account(host: TestHost, parts: dict[str, Any]) -> None:
+    await host.ask(create_programme(2))
+    joining: dict[str, Any] = {"programme_id": ADMIN.id, "account_id": ACCOUNT, "opens_account": False}
+    assert getattr(await host.ask_one(create_card(3, **joining | parts)), "status", None) == 404
+
+
+# --- at most once ---
+
+
+async def test_a_repeat_gets_the_stored_answer(host: TestHost, cluster: Cluster) -> None:
+    first = await host.ask_one(spend())
+    again = await host.ask_one(spend(id=an_id(0x999999)))
+    assert isinstance(first, Answer)
+    assert again == Answer("00", spend().id, first.approval_code, 1_000, replayed=True)
+    assert len(cluster.store.transactions.rows) == 1
+
+
+async def test_a_declined_command_is_repeated_as_declined(host: TestHost) -> None:
+    assert await host.ask_one(spend(1, amount_minor=99_999)) == Answer("51", spend().id)
+    await host.ask_one(load(2, card_id=FIRST.id, amount_minor=500_000))
+    assert await host.ask_one(spend(1, amount_minor=99_999)) == Answer("51", spend().id, replayed=True)
+
+
+async def test_the_same_identity_with_other_content_is_94(host: TestHost, cluster: Cluster) -> None:
+    await host.ask_one(spend())
+    other = spend(id=an_id(0x999999), fingerprint=key(77), amount_minor=5)
+    assert await host.ask_one(other) == Answer("94", spend().id, replayed=True)
+    assert len(cluster.store.transactions.rows) == 1
+
+
+async def test_copies_in_flight_get_one_answer(host: TestHost, cluster: Cluster) -> None:
+    hold = host.faults.hold("during", "commit")
+    asking = [host.asking(spend(id=an_id(0x999900 + copy))) for copy in range(8)]
+    other = host.asking(spend(id=an_id(0x9999FF), fingerprint=key(77)))
+    await hold.reached.wait()
+    await idle()
+    hold.release()
+    replies = [reply for (reply,) in await asyncio.gather(*asking)]
+    assert {
+        (reply.authorization_id, reply.response_code) for reply in replies if isinstance(reply, Answer)
+    } == {(an_id(0x999900), "00")}
+    assert [reply.replayed for reply in replies if isinstance(reply, Answer)] == [False] + [True] * 7
+    assert await other == [Answer("94", an_id(0x999900), replayed=True)]
+    assert len(cluster.store.transactions.rows) == 1
+
+
+async def test_copies_in_one_batch_get_one_answer(host: TestHost, cluster: Cluster) -> None:
+    _, again = await host.ask(spend(), spend(id=an_id(0x999999)))
+    assert isinstance(again, Answer)
+    assert again.replayed
+    assert again.authorization_id == spend().id
+    assert len(cluster.store.transactions.rows) == 1
+
+
+async def test_a_repeat_that_memory_has_forgotten_is_found_in_the_journal(cluster: Cluster) -> None:
+    """Another host, and more commands since than an activation brings along."""
+    first = await cluster.add("a", ALL_SHARDS)
+    await furnish(first)
+    old = [spend(number, amount_minor=1) for number in range(1, ACTIVATION_ANSWERS + 3)]
+    answers = await first.ask(*old)
+    second = await cluster.add("b", ALL_SHARDS)
+    again = await second.ask(*old, spend(100, amount_minor=1))
+    assert [reply.authorization_id for reply in again if isinstance(reply, Answer)] == [
+        *(reply.authorization_id for reply in answers if isinstance(reply, Answer)),
+        spend(100).id,
+    ]
+    assert [getattr(reply, "replayed", None) for reply in again] == [True] * len(old) + [False]
+    assert len(cluster.store.transactions.rows) == len(old) + 1
+
+
+async def test_another_host_answers_94_for_another_card(cluster: Cluster) -> None:
+    """One wire identity, two cards of two hosts: the journal's unique key decides."""
+    first = await cluster.add("a", [shard for shard in ALL_SHARDS if shard != 3])
+    second = await cluster.add("b", [3])
+    await first.ask(ADMIN)
+    await first.ask(FIRST, load(1, card_id=FIRST.id))
+    await second.ask(SECOND)
+    await second.ask(load(2, card_id=SECOND.id))
+    assert approved(await first.ask_one(spend()))
+    thief = authorize(1, card_id=SECOND.id, id=an_id(0x999999, 3), fingerprint=key(78), wire=wire(1))
+    assert await second.ask_one(thief) == Answer("94", spend().id, replayed=True)
+    (reply,) = await second.ask(balance(SECOND.id))
+    assert isinstance(reply, Done)
+    assert reply.body["available"] == "50.00"
+
+
+async def test_rest_commands_are_repeated_too(host: TestHost) -> None:
+    first = await host.ask_one(load(5, card_id=FIRST.id), presentation={"cardholder_name": "Ada"})
+    again = await host.ask_one(load(5, card_id=FIRST.id), presentation={"cardholder_name": "Ada"})
+    assert isinstance(first, Done)
+    assert isinstance(again, Done)
+    assert (again.status, again.body, again.replayed) == (first.status, first.body, True)
+    assert first.body["cardholder_name"] == "Ada"
+
+
+async def test_what_is_only_presented_is_never_written(host: TestHost, cluster: Cluster) -> None:
+    reply = await host.ask_one(create_card(5, programme_id=ADMIN.id), presentation={"secret": "Canary"})
+    assert isinstance(reply, Done)
+    assert reply.body["secret"] == "Canary"
+    tables = (cluster.store.journal, cluster.store.events, cluster.store.cards)
+    assert not any("Canary" in repr(list(table.rows.values())) for table in tables)
+
+
+# --- refusals of the host itself ---
+
+
+async def test_what_came_too_late_is_not_begun(host: TestHost, cluster: Cluster) -> None:
+    assert await host.ask_one(spend(), remaining_ms=0) != NotExecuted("deadline")
+    assert await host.ask_one(spend(2), remaining_ms=-1) == NotExecuted("deadline")
+    assert len(cluster.store.transactions.rows) == 1
+
+
+async def test_time_runs_while_a_command_waits_for_its_card(cluster: Cluster) -> None:
+    first = await cluster.add("a", ALL_SHARDS)
+    await furnish(first)
+    second = await cluster.add("b", ALL_SHARDS)
+    hold = second.faults.hold("before", "load_cards")
+    asking = second.asking(spend())
+    await hold.reached.wait()
+    cluster.clock.ms += PATIENCE_MS + 1
+    hold.release()
+    assert await asking == [NotExecuted("deadline")]
+    assert not cluster.store.transactions.rows
+
+
+async def test_strangers_shards_are_refused(cluster: Cluster) -> None:
+    host = await cluster.add("a", [1, 2])
+    replies = await host.ask(spend(), ADMIN, create_card(1))
+    assert replies == [NotExecuted("not_owner")] * 3
+    assert not cluster.store.journal.rows
+
+
+async def test_a_caller_that_gives_up_takes_nobody_with_it(host: TestHost, cluster: Cluster) -> None:
+    hold = host.faults.hold("during", "commit")
+    impatient, patient = host.asking(spend(), spend(2)), host.asking(spend(id=an_id(0x999999)))
+    await hold.reached.wait()
+    await idle()
+    impatient.cancel()
+    await idle()
+    hold.release()
+    (reply,) = await patient
+    assert isinstance(reply, Answer)
+    assert (reply.response_code, reply.authorization_id) == ("00", spend().id)
+    assert len(cluster.store.transactions.rows) == 2
+
+
+async def test_a_fault_in_one_decision_costs_the_others_nothing(
+    host: TestHost, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decide = host.host.decider._execute
+
+    def faulty(*arguments: object) -> None:
+        decide(*arguments)  # type: ignore[arg-type]
+        if arguments[2] == spend(3):
+            raise ArithmeticError("after everything had been changed")
+
+    monkeypatch.setattr(host.host.decider, "_execute", faulty)
+    replies = await host.ask(*(spend(number) for number in range(1, 6)), load(1, card_id=SECOND.id))
+    assert replies[2] == NotExecuted("faulty")
+    assert [approved(reply) for reply in replies[:5]] == [True, True, False, True, True]
+    assert isinstance(replies[5], Done)
+    assert [row["seq"] for row in cluster.journal_of(FIRST.id)] == [1, 2, 3, 4, 5, 6]
+    (reply,) = await host.ask(balance())
+    assert isinstance(reply, Done)
+    assert reply.body["held"] == "40.00"
+
+
+async def test_batches_travel_as_bytes(host: TestHost) -> None:
+    """What a router sends and gets back is the same as what is given here."""
+    submissions = [Submission(spend(), PATIENCE_MS), Submission(balance(), PATIENCE_MS, None, {"a": "b"})]
+    received = decode_submissions(encode_submissions(submissions))
+    assert received == submissions
+    replies = await host.host.execute(received)
+    assert decode_replies(encode_replies(replies)) == replies

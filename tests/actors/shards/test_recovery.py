@@ -1,0 +1,314 @@
+"""After a commit that failed, or of which nobody knows: callers hear what the journal says, and nothing is
+lost or done twice."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from actors.journal.contract import (
+    BehindError,
+    JournalError,
+    RejectedError,
+    Rows,
+    StaleEpochError,
+    UnknownOutcomeError,
+)
+from engine.commands import Authorize, Command
+from engine.replies import Answer, Claim, Done, NotExecuted
+from tests.actors.shards.support import (
+    ADMIN,
+    FIRST,
+    PATIENCE_MS,
+    SECOND,
+    Cluster,
+    TestHost,
+    approved,
+    idle,
+    turns,
+)
+from tests.engine.build import authorize, change_card, change_programme, create_card, key, load, read_balance
+
+SPENDS = 8
+
+
+def spend(number: int = 1, **parts: Any) -> Authorize:
+    return authorize(number, **{"card_id": FIRST.id} | parts)
+
+
+def crowd() -> list[Authorize]:
+    return [spend(number) for number in range(1, SPENDS + 1)]
+
+
+async def balance(host: TestHost) -> dict[str, Any]:
+    (reply,) = await host.ask(read_balance(1, card_id=FIRST.id))
+    assert isinstance(reply, Done)
+    return reply.body
+
+
+def assert_whole(cluster: Cluster, spends: int) -> None:
+    """Every spend is there once, and the journal has no gap."""
+    rows = cluster.journal_of(FIRST.id)
+    assert [row["seq"] for row in rows] == list(range(1, spends + 3))
+    assert len(cluster.store.holds.rows) == len(cluster.store.transactions.rows) == spends
+
+
+def poison(*numbers: int) -> Any:
+    """Refuses every batch that has one of the spends."""
+    keys = {spend(number).command_key for number in numbers}
+
+    def refuses(rows: Rows) -> JournalError | None:
+        return RejectedError() if any(row[3] in keys for row in rows.journal) else None
+
+    return refuses
+
+
+# --- refused batches ---
+
+
+async def test_a_poisonous_command_harms_itself_alone(host: TestHost, cluster: Cluster) -> None:
+    host.faults.refuses = poison(3)
+    replies = await host.ask(*crowd(), load(5, card_id=SECOND.id), read_balance(1, card_id=FIRST.id))
+    assert replies[2] == NotExecuted("faulty")
+    assert all(approved(reply) for place, reply in enumerate(replies[:SPENDS]) if place != 2)
+    assert all(isinstance(reply, Done) for reply in replies[SPENDS:])
+    assert_whole(cluster, SPENDS - 1)
+    assert (await balance(host))["held"] == "70.00"
+
+
+async def test_the_poison_can_be_asked_again(host: TestHost) -> None:
+    host.faults.refuses = poison(1)
+    assert await host.ask_one(spend()) == NotExecuted("faulty")
+    assert await host.ask_one(spend()) == NotExecuted("faulty")
+    host.faults.refuses = lambda rows: None
+    assert approved(await host.ask_one(spend()))
+
+
+async def test_commands_decided_upon_a_refused_batch_are_decided_again(
+    host: TestHost, cluster: Cluster
+) -> None:
+    """The second batch saw 10.00 more in use than is true; the eleventh spend fits after all."""
+    host.faults.refuses = poison(1)
+    hold = host.faults.hold("before", "commit")
+    first = host.asking(spend(1))
+    await hold.reached.wait()
+    second = host.asking(*(spend(number) for number in range(2, 12)))
+    await turns(lambda: host.host.committer.backlog == 11)
+    hold.release()
+    assert await first == [NotExecuted("faulty")]
+    assert all(map(approved, await second))
+    assert_whole(cluster, 10)
+
+
+async def test_who_comes_during_a_recovery_is_decided_after_it(host: TestHost, cluster: Cluster) -> None:
+    host.faults.fail("during", "commit", BehindError())
+    hold = host.faults.hold("before", "find")
+    first = host.asking(*crowd())
+    await hold.reached.wait()
+    second = host.asking(spend(100), read_balance(1, card_id=FIRST.id))
+    await idle()
+    assert not second.done()
+    hold.release()
+    assert all(map(approved, await first))
+    reply, reading = await second
+    assert approved(reply)
+    assert isinstance(reading, Done)
+    assert reading.body["held"] == "90.00"
+    assert_whole(cluster, SPENDS + 1)
+
+
+async def test_what_cannot_be_begun_in_time_is_not_tried_alone(host: TestHost, cluster: Cluster) -> None:
+    host.faults.fail("during", "commit", RejectedError())
+    hold = host.faults.hold("before", "find")
+    asking = host.asking(*crowd())
+    await hold.reached.wait()
+    cluster.clock.ms += PATIENCE_MS + 1
+    hold.release()
+    assert await asking == [NotExecuted("deadline")] * SPENDS
+    assert_whole(cluster, 0)
+
+
+async def test_the_journal_goes_away_while_commands_are_tried_alone(host: TestHost, cluster: Cluster) -> None:
+    host.faults.fail("during", "commit", RejectedError())
+    asking = host.asking(*crowd())
+    await turns(lambda: host.faults.calls["commit"] >= 3)
+    host.faults.fail("after", "commit", UnknownOutcomeError())
+    host.faults.fail("before", "load_cards", UnknownOutcomeError())
+    replies = await asking
+    assert all(map(approved, replies))
+    assert_whole(cluster, SPENDS)
+
+
+# --- unknown outcomes ---
+
+
+@pytest.mark.parametrize("point", ["before", "during", "after"])
+async def test_an_unknown_outcome_is_found_out(host: TestHost, cluster: Cluster, point: Any) -> None:
+    epoch = host.host.epochs[0xA7]
+    host.faults.fail(point, "commit", UnknownOutcomeError())
+    replies = await host.ask(*crowd(), read_balance(1, card_id=FIRST.id))
+    assert all(map(approved, replies[:SPENDS]))
+    assert all(not reply.replayed for reply in replies if isinstance(reply, Answer)) == (point != "after")
+    assert_whole(cluster, SPENDS)
+    assert host.host.epochs[0xA7] == epoch + 1
+    assert (await balance(host))["held"] == "80.00"
+
+
+async def test_every_undurable_batch_is_found_out(host: TestHost, cluster: Cluster) -> None:
+    hold = host.faults.hold("after", "commit")
+    first = host.asking(spend(1))
+    await hold.reached.wait()
+    second = host.asking(*(spend(number) for number in range(2, 6)))
+    await turns(lambda: host.host.committer.backlog == 5)
+    host.faults.fail("after", "commit", UnknownOutcomeError())
+    hold.release()
+    assert all(map(approved, (*await first, *await second)))
+    assert_whole(cluster, 5)
+
+
+async def test_a_commit_that_wakes_up_late_has_no_effect(host: TestHost, cluster: Cluster) -> None:
+    """The host gave the commit up while it was still on its way; it arrives after the renewal."""
+    host.faults.fail("before", "commit", UnknownOutcomeError())
+    replies = await host.ask(*crowd())
+    assert all(map(approved, replies))
+    late, retried = host.faults.commits[-2:]
+    assert [row[3] for row in late.journal] == [row[3] for row in retried.journal]
+    with pytest.raises(StaleEpochError):
+        await host.journal.commit(late)
+    assert_whole(cluster, SPENDS)
+
+
+async def test_a_long_absence_of_the_journal(host: TestHost, cluster: Cluster) -> None:
+    """Nothing is approved, who waits too long is told so, and the first command afterwards is served."""
+    host.faults.away = True
+    asking = host.asking(*crowd())
+    await turns(lambda: host.faults.calls["renew"] >= 2)
+    during = host.asking(spend(100), authorize(101, card_id=SECOND.id))
+    await turns(lambda: host.faults.calls["renew"] >= 3)
+    assert not asking.done()
+    assert not during.done()
+    cluster.clock.ms += PATIENCE_MS + 1
+    host.faults.away = False
+    assert await asking == [NotExecuted("deadline")] * SPENDS
+    assert await during == [NotExecuted("deadline")] * 2
+    assert approved(await host.ask_one(spend(200)))
+    assert_whole(cluster, 1)
+
+
+async def test_a_short_absence_of_the_journal_costs_nobody_an_answer(
+    host: TestHost, cluster: Cluster
+) -> None:
+    host.faults.away = True
+    asking = host.asking(*crowd())
+    await turns(lambda: host.faults.calls["renew"] >= 2)
+    host.faults.away = False
+    assert all(map(approved, await asking))
+    assert_whole(cluster, SPENDS)
+
+
+async def test_the_journal_goes_away_again_during_the_recovery(host: TestHost, cluster: Cluster) -> None:
+    host.faults.fail("after", "commit", UnknownOutcomeError(), UnknownOutcomeError())
+    host.faults.fail("after", "renew", UnknownOutcomeError())
+    host.faults.fail("before", "find", UnknownOutcomeError())
+    assert all(map(approved, await host.ask(*crowd())))
+    assert all(map(approved, await host.ask(*(spend(number, amount_minor=1) for number in (20, 21)))))
+    assert_whole(cluster, SPENDS + 2)
+
+
+async def test_claims_are_found_out_too(host: TestHost, cluster: Cluster) -> None:
+    claim = Claim(key(1) * 2, key(2) * 2)
+    host.faults.fail("after", "commit", UnknownOutcomeError())
+    reply = await host.ask_one(load(7, card_id=FIRST.id), claim=claim, presentation={"secret": "x"})
+    again = await host.ask_one(load(8, card_id=FIRST.id), claim=claim)
+    assert isinstance(reply, Done)
+    assert isinstance(again, Done)
+    assert (reply.body, reply.body["secret"]) == (again.body, "x")
+    assert len(cluster.journal_of(FIRST.id)) == 3
+
+
+@pytest.mark.parametrize("point", ["before", "after"])
+async def test_a_card_just_issued_is_found_out(host: TestHost, cluster: Cluster, point: Any) -> None:
+    card = create_card(77, programme_id=ADMIN.id)
+    host.faults.fail(point, "commit", UnknownOutcomeError())
+    replies = await host.ask(card, load(9, card_id=card.id), authorize(5, card_id=card.id))
+    assert isinstance(replies[0], Done)
+    assert isinstance(replies[1], Done)
+    assert approved(replies[2])
+    assert [row["kind"] for row in cluster.journal_of(card.id)] == ["create_card", "load", "authorize"]
+
+
+async def test_programmes_are_found_out_too(host: TestHost, cluster: Cluster) -> None:
+    for point, name in (("before", "One"), ("after", "Two")):
+        host.faults.fail(point, "commit", UnknownOutcomeError())  # type: ignore[arg-type]
+        change = change_programme(ord(name[0]), programme_id=ADMIN.id, name=name)
+        reply = await host.ask_one(change)
+        assert isinstance(reply, Done)
+        assert reply.body["name"] == cluster.published[-1].name == name
+    assert [row["seq"] for row in cluster.journal_of(ADMIN.id)] == [1, 2, 3]
+    assert cluster.published[-1].version == 3
+
+
+# --- another owner ---
+
+
+async def test_a_fenced_host_answers_nobody(host: TestHost, cluster: Cluster) -> None:
+    other = await cluster.add("b", [0xA7])
+    asking = host.asking(*crowd(), read_balance(1, card_id=FIRST.id))
+    await turns(lambda: host.fenced)
+    later = host.asking(spend(100), authorize(101, card_id=SECOND.id))
+    await idle()
+    assert not asking.done()
+    assert not later.done()
+    assert host.fenced == 1
+    assert_whole(cluster, 0)
+    assert all(map(approved, await other.ask(*crowd())))
+    await host.host.stop()
+
+
+@pytest.mark.parametrize(
+    "ask",
+    [
+        lambda number: read_balance(number, card_id=FIRST.id),
+        lambda number: change_card(number, card_id=FIRST.id, state="active"),
+        lambda number: change_card(number, card_id=FIRST.id, state="unactivated"),
+        lambda number: change_programme(number, programme_id=ADMIN.id, name="Travel"),
+    ],
+    ids=["reading", "no change", "refusal", "programme"],
+)
+async def test_nothing_is_answered_from_the_memory_of_a_former_owner(
+    host: TestHost, cluster: Cluster, ask: Callable[[int], Command]
+) -> None:
+    await host.ask(ask(1))
+    other = await cluster.add("b", [0xA7])
+    await other.ask(load(6, card_id=FIRST.id))
+    asking = host.asking(ask(2))
+    await turns(lambda: host.fenced)
+    assert not asking.done()
+    await host.host.stop()
+
+
+async def test_an_owner_that_lost_its_shards_while_the_journal_was_away(
+    host: TestHost, cluster: Cluster
+) -> None:
+    host.faults.away = True
+    asking = host.asking(*crowd())
+    await turns(lambda: host.faults.calls["renew"] >= 2)
+    other = await cluster.add("b", range(256))
+    host.faults.away = False
+    await turns(lambda: host.fenced)
+    assert not asking.done()
+    assert all(map(approved, await other.ask(*crowd())))
+    assert_whole(cluster, SPENDS)
+    await host.host.stop()
+
+
+async def test_a_failed_commit_disturbs_no_other_card(host: TestHost) -> None:
+    """Cards that were not in the batch stay in memory."""
+    await host.ask(authorize(50, card_id=SECOND.id))
+    host.faults.fail("during", "commit", RejectedError())
+    reads = host.faults.calls["load_cards"]
+    await host.ask(spend())
+    assert SECOND.id in host.host.activation.cards
+    assert host.faults.calls["load_cards"] == reads + 1
