@@ -54,6 +54,10 @@ RECENT_ANSWERS_MAX: Final = 50_000
 ACTIVATION_ANSWERS: Final = 8
 """Answers read back with a card when it is activated."""
 
+# Programmes in hosts
+REFRESH_SECONDS: Final = 1.0
+"""How often a host reads its programme snapshots again, beside being told of every change."""
+
 # Lapses
 SWEEP_SECONDS: Final = 1.0
 """How often a host looks for holds past their expiry. They have stopped counting anyway."""

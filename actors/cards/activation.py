@@ -201,6 +201,12 @@ class Activation:
         if known is None or known.version < config.version:
             self.configs[config.id] = config
 
+    async def refresh_programmes(self) -> None:
+        """Read all snapshots again: whoever announces a version can die between its commit and the announcement."""
+        records = await self._journal.load_programmes(list(self.configs)) if self.configs else {}
+        for record in records.values():
+            self.learn(record.config)
+
     def drop_cards(self, card_ids: Iterable[str]) -> None:
         """Forget cards, their accounts and every other card of those accounts: what they hold in memory may
         not be true."""

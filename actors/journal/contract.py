@@ -104,7 +104,8 @@ class Rows:
         self.transactions: list[tuple[Any, ...]] = []
         self.changed_transactions: dict[str, tuple[Any, ...]] = {}
         self.lapsed: dict[str, tuple[str, int]] = {}
-        """Lapsed holds with their authorizations and instants; ``changed_transactions`` of the same batch are newer."""
+        """Lapsed holds with their authorizations and instants. ``changed_transactions`` of the same batch are
+        newer."""
         self.tombstones: list[tuple[Any, ...]] = []
         self.entries: list[tuple[Any, ...]] = []
         self.events: list[tuple[Any, ...]] = []

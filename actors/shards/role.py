@@ -13,9 +13,11 @@ from actors.journal.postgres import PostgresJournal
 from actors.metrics import Figures
 from actors.roles import Context
 from actors.shards.host import ShardHost
+from actors.shards.repeating import Repeating
 from actors.shards.sweeper import Sweeper
 from actors.submission import decode_submissions, encode_replies
 from actors.vault import Vault
+from engine.limits import REFRESH_SECONDS, SWEEP_SECONDS
 from engine.programme import ProgrammeConfig
 
 FENCED_EXIT = 70
@@ -34,12 +36,14 @@ class HostRole:
         self._journal = PostgresJournal(context.settings.database_dsn, context.name)
         vault = Vault.from_settings(context.settings)
         self.host = ShardHost(self._journal, vault, SystemClock(), self._publish, self._fenced)
-        self._sweeper = Sweeper(self._journal, self.host.execute, self.host.epochs.keys)
+        sweeper = Sweeper(self._journal, self.host.execute, self.host.epochs.keys)
+        self._background = [Repeating(sweeper.step, SWEEP_SECONDS), Repeating(self._refresh, REFRESH_SECONDS)]
 
     async def start(self) -> None:
         await self._journal.register(self._context.name)
         self.host.start()
-        self._sweeper.start()
+        for repeating in self._background:
+            repeating.start()
 
     async def call(self, method: str, payload: bytes) -> bytes:
         if method == "execute":
@@ -64,7 +68,8 @@ class HostRole:
         }
 
     async def stop(self) -> None:
-        await self._sweeper.stop()
+        for repeating in self._background:
+            await repeating.stop()
         await self.host.stop()
 
     async def _take(self, shards: list[int]) -> bytes:
@@ -73,6 +78,10 @@ class HostRole:
         except JournalError:
             return b"unavailable"
         return b"taken"
+
+    async def _refresh(self) -> float:
+        await self.host.activation.refresh_programmes()
+        return REFRESH_SECONDS
 
     async def _publish(self, config: ProgrammeConfig) -> None:
         await self._context.peers.publish_programme(msgspec.msgpack.encode(config))

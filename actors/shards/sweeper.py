@@ -7,13 +7,11 @@ hold up a decision.
 
 from __future__ import annotations
 
-import asyncio
 import os
 from collections.abc import Awaitable, Callable, Collection
-from contextlib import suppress
 
 from actors.ids import new_id_beside
-from actors.journal.contract import Journal, UnknownOutcomeError
+from actors.journal.contract import Journal
 from actors.submission import Submission
 from engine.commands import Expire
 from engine.limits import BUSY_SWEEP_SECONDS, REST_DEADLINE_MS, SWEEP_CARDS_MAX, SWEEP_SECONDS
@@ -23,25 +21,12 @@ Execute = Callable[[list[Submission]], Awaitable[list[Reply]]]
 
 
 class Sweeper:
-    """Sweeps the shards of one host. ``stop`` twice is harmless."""
+    """Sweeps the shards of one host."""
 
     def __init__(self, journal: Journal, execute: Execute, shards: Callable[[], Collection[int]]) -> None:
         self._journal = journal
         self._execute = execute
         self._shards = shards
-        self._task: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin, in the running loop."""
-        self._task = asyncio.create_task(self._run(), name="sweeper")
-
-    async def stop(self) -> None:
-        """Stop; what is due waits for the next owner."""
-        if self._task is not None:
-            self._task.cancel()
-            with suppress(asyncio.CancelledError):
-                await self._task
-            self._task = None
 
     async def sweep(self) -> int:
         """One step: lapse what is due on some cards; returns how many cards there were."""
@@ -51,14 +36,10 @@ class Sweeper:
             await self._execute([Submission(_expire(card), REST_DEADLINE_MS) for card in cards])
         return len(cards)
 
-    async def _run(self) -> None:
-        pause = SWEEP_SECONDS
-        while True:
-            await asyncio.sleep(pause)
-            swept = 0
-            with suppress(UnknownOutcomeError):
-                swept = await self.sweep()
-            pause = BUSY_SWEEP_SECONDS if swept >= SWEEP_CARDS_MAX else SWEEP_SECONDS
+    async def step(self) -> float:
+        """Sweep once; returns the seconds until the next time, which are few while there is more."""
+        swept = await self.sweep()
+        return BUSY_SWEEP_SECONDS if swept >= SWEEP_CARDS_MAX else SWEEP_SECONDS
 
 
 def _expire(card_id: str) -> Expire:
