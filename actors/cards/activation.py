@@ -202,7 +202,8 @@ class Activation:
             self.configs[config.id] = config
 
     async def refresh_programmes(self) -> None:
-        """Read all snapshots again: whoever announces a version can die between its commit and the announcement."""
+        """Read all snapshots again: whoever announces a version can die between its commit and the
+        announcement."""
         records = await self._journal.load_programmes(list(self.configs)) if self.configs else {}
         for record in records.values():
             self.learn(record.config)

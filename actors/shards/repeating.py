@@ -10,8 +10,8 @@ from actors.journal.contract import UnknownOutcomeError
 
 
 class Repeating:
-    """Takes ``step``, which returns the seconds until it is due again. A journal that is away costs a step, no
-    more. ``stop`` twice is harmless."""
+    """Takes ``step``, which returns the seconds until it is due again. A journal that is away costs a step,
+    no more. ``stop`` twice is harmless."""
 
     def __init__(self, step: Callable[[], Awaitable[float]], pause_seconds: float) -> None:
         self._step = step
