@@ -1,0 +1,87 @@
+"""The whole journey of a card on one machine, with a live commentary: ``stanchion demo``.
+
+It starts an installation of its own on free ports, uses the public API (and ``kill -9``), checks every answer
+it shows, and ends with exit status 0 only if all of them were as told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final
+
+import aiohttp
+from rich.console import Console
+
+from actors.settings import Settings
+from ops.audit import audit
+from ops.demo.client import Api, DemoError, Json
+from ops.demo.fault import kill_the_owner
+from ops.demo.story import Story
+from ops.installation import database
+from ops.running import RunningInstallation
+
+__all__ = ["DemoError", "demo"]
+
+# The story presents its sales itself, at the moment when it tells of them.
+SETTINGS: Final = {"STANCHION_AUTO_CLEAR_SECONDS": "0"}
+
+
+def demo(var_dir: Path | None = None) -> None:
+    """Tell the story in ``var_dir``, or in a folder that is removed afterwards.
+
+    Raises DemoError, RunningError or AuditError, each one line, when anything is not as promised.
+    """
+    console = Console(soft_wrap=True, highlight=False)
+    story = Story(console)
+    with TemporaryDirectory(prefix="stanchion-demo-") as folder:
+        state = var_dir or Path(folder) / "var"
+        installation = RunningInstallation(state, SETTINGS)
+        console.print("[bold]Starting PostgreSQL, Redis, Ray and all processes[/bold] ...")
+        with installation as record:
+            _serving(console, record)
+            _tell(record, story.first_day)
+            asyncio.run(_fault(console, record, story))
+        console.print("\n[bold]Stopping everything, and starting it again on the same data[/bold] ...")
+        with installation as record:
+            _serving(console, record)
+            _tell(record, story.second_day)
+        _audited(console, state)
+    console.print("\n[bold]Everything was as told.[/bold] `make run` starts an installation for you.")
+
+
+def _serving(console: Console, record: Json) -> None:
+    wire = record["iso8583"]
+    console.print(f"  API at {record['base_url']}, ISO 8583 at {wire['host']}:{wire['port']}")
+
+
+def _tell(record: Json, chapter: Callable[[Api], Coroutine[Any, Any, None]]) -> None:
+    asyncio.run(_with_api(record, chapter))
+
+
+async def _with_api(record: Json, chapter: Callable[[Api], Coroutine[Any, Any, None]]) -> None:
+    client = next(each for each in record["tenants"] if (each["mode"], each["role"]) == ("test", "admin"))
+    timeout = aiohttp.ClientTimeout(total=60)
+    async with aiohttp.ClientSession(record["base_url"], timeout=timeout) as session:
+        await chapter(await Api.sign_in(session, client))
+
+
+async def _fault(console: Console, record: Json, story: Story) -> None:
+    console.print("\n[bold]kill -9 for the process that owns the card[/bold]")
+    name, pid = await kill_the_owner(record["metrics_url"])
+    console.print(f"  {name} (process {pid}) is dead; its shards go to the survivor")
+    await _with_api(record, story.after_the_kill)
+
+
+def _audited(console: Console, state: Path) -> None:
+    """The last word is the database's."""
+    console.print("\n[bold]The books, read by `stanchion audit` while nothing runs[/bold]")
+    with database(Settings.load(var_dir=state, database_url=None)) as dsn:
+        found = asyncio.run(audit(dsn))
+    broken = [str(finding) for finding in found if finding.broken]
+    if broken:
+        raise DemoError(broken[0])
+    facts = sum(finding.subjects for finding in found)
+    console.print(f"  {len(found)} promises hold for {facts} facts, among them: {found[0].promise}")

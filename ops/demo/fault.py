@@ -1,0 +1,28 @@
+"""``kill -9`` for the shard host that has had most to do, which in the demo is the owner of its only card."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+from typing import Final
+
+import aiohttp
+
+from ops.demo.client import DemoError
+
+_FIGURE: Final = re.compile(r'^(stanchion_\w+)\{process="(host-[^"]+)"\} (\S+)$', re.MULTILINE)
+
+
+async def kill_the_owner(metrics_url: str) -> tuple[str, int]:
+    """Name and process id of the host that is dead now. Raises DemoError when there is none to be found."""
+    async with aiohttp.ClientSession() as session, session.get(metrics_url) as answer:
+        figures: dict[str, dict[str, float]] = {}
+        for metric, host, value in _FIGURE.findall(await answer.text()):
+            figures.setdefault(host, {})[metric] = float(value)
+    if not figures:
+        raise DemoError(f"no shard host is to be seen at {metrics_url}")
+    owner = max(figures, key=lambda host: figures[host]["stanchion_commands_total"])
+    pid = int(figures[owner]["stanchion_process_id"])
+    os.kill(pid, signal.SIGKILL)
+    return owner, pid
