@@ -68,12 +68,18 @@ class RunningInstallation:
         """Process id of the supervisor while it runs."""
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
-    def stop(self) -> None:
-        """Ask it to end, and wait. Raises RunningError when it does not end well. Safe to call twice."""
+    def stop(self, *, ctrl_c: bool = False) -> None:
+        """Ask it to end, and wait. Raises RunningError when it does not end well. Safe to call twice.
+
+        ``ctrl_c``: as a terminal does, which interrupts every process of the foreground.
+        """
         process, self._process = self._process, None
         if process is None:
             return
-        process.send_signal(signal.SIGTERM)
+        if ctrl_c:
+            os.killpg(process.pid, signal.SIGINT)
+        else:
+            process.send_signal(signal.SIGTERM)
         try:
             status = process.wait(STOP_SECONDS_MAX)
         except subprocess.TimeoutExpired:

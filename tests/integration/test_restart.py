@@ -31,7 +31,7 @@ async def test_stop_and_start_keep_everything(stack: Stack) -> None:
     before, processes = stack.record, stack.descendants()
     assert len(processes) > 10
 
-    stack.stop()
+    stack.installation.stop(ctrl_c=True)
 
     assert not stack.alive(processes)
     assert not (stack.installation.var_dir / "run.json").exists()
