@@ -34,8 +34,10 @@ class Authorization(msgspec.Struct, kw_only=True):
     cleared_minor: int = 0
     reversed_minor: int = 0
     hold_id: str | None = None
+    remainder_minor: int = 0
+    """What is held for it, or was when its hold lapsed and has not been cleared since."""
     closed: Closed | None = None
-    """How its last hold ended, if by a command; lapses are told by the account."""
+    """How it ended, if by a command; lapses are told by the account."""
     decline_reason: str | None = None
 
 
@@ -68,11 +70,6 @@ def open_hold(authorization: Authorization, account: Account | None) -> Hold | N
     return account.holds.get(authorization.hold_id)
 
 
-def remainder_minor(authorization: Authorization) -> int:
-    """What was approved and is neither cleared nor given back; an over-capture leaves nothing."""
-    return max(0, authorization.approved_minor - authorization.cleared_minor - authorization.reversed_minor)
-
-
 def has_lapsed(authorization: Authorization, account: Account | None) -> bool:
     """Whether its hold ended by time."""
     ended = authorization.hold_id is not None and open_hold(authorization, account) is None
@@ -89,7 +86,7 @@ def view(authorization: Authorization, account: Account | None) -> OriginalView:
         cleared_minor=authorization.cleared_minor,
         reversed_minor=authorization.reversed_minor,
         held_minor=hold.amount_minor if hold else 0,
-        lapsed_minor=remainder_minor(authorization) if lapsed else 0,
+        lapsed_minor=authorization.remainder_minor if lapsed else 0,
         open=hold is not None or lapsed,
     )
 

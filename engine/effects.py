@@ -66,6 +66,7 @@ class AuthorizationMoved(msgspec.Struct, frozen=True, gc=False):
     closed: Closed | None
     decline_reason: str | None
     held_minor: int
+    remainder_minor: int
 
 
 class HoldPlaced(msgspec.Struct, frozen=True):

@@ -61,6 +61,7 @@ def _evolve_authorization(authorization: Authorization, effect: AuthorizationMov
     authorization.hold_id = effect.hold_id
     authorization.closed = effect.closed
     authorization.decline_reason = effect.decline_reason
+    authorization.remainder_minor = effect.remainder_minor
 
 
 def _evolve_card(card: Card, effect: Effect) -> None:

@@ -226,7 +226,7 @@ def opened(command: Authorize, decision: Decision, inputs: Inputs, met: Surround
     authorization = _authorization(command, decision, hold)
     if buried and hold is not None:
         authorization.reversed_minor, authorization.closed = approved_minor, "released"
-    held_minor = approved_minor if hold is not None and not buried else 0
+    held_minor = authorization.remainder_minor = approved_minor if hold is not None and not buried else 0
     effects: list[Effect] = [AuthorizationOpened(authorization, held_minor)]
     if counts_as_cvv2_failure(inputs, decision):
         effects.append(Cvv2Failed(decision.day))

@@ -18,7 +18,6 @@ from engine.authorization import (
     OriginalView,
     has_lapsed,
     open_hold,
-    remainder_minor,
 )
 from engine.card import Card
 from engine.commands import Advise, Authorize, Present, Reverse
@@ -98,6 +97,7 @@ def moved(
     cleared_minor: int = 0,
     reversed_minor: int = 0,
     held_minor: int,
+    remainder_minor: int | None = None,
     hold_id: str | None = None,
     closed: Closed | None = None,
 ) -> AuthorizationMoved:
@@ -113,6 +113,7 @@ def moved(
         closed=None if hold_id else closed or original.closed,
         decline_reason=None if hold_id else original.decline_reason,
         held_minor=held_minor,
+        remainder_minor=held_minor if remainder_minor is None else remainder_minor,
     )
 
 
@@ -162,7 +163,7 @@ def reverse(
         return _reverse_refund(command, original, programme)
     hold = open_hold(original, account)
     if hold is None:
-        return FollowUp(OK, (), Record("reversal", 0, 0, "nothing_held"))
+        return _reverse_unheld(command, original, account)
     target_minor = min(_left_by(command, hold), hold.amount_minor)
     given_back_minor = hold.amount_minor - target_minor
     if not given_back_minor:
@@ -183,6 +184,17 @@ def reverse(
         ),
     )
     return FollowUp(OK, effects, Record("reversal", given_back_minor, target_minor))
+
+
+def _reverse_unheld(command: Reverse, original: Authorization, account: Account | None) -> FollowUp:
+    """Nothing to release; but what had lapsed is now over, and no increment holds it again."""
+    record = Record("reversal", 0, 0, "nothing_held")
+    if not has_lapsed(original, account) or command.increment_minor is not None:
+        return FollowUp(OK, (), record)
+    left_minor = min(command.remaining_minor or 0, original.remainder_minor)
+    closed: Closed | None = None if left_minor else "released"
+    move = moved(original, held_minor=0, remainder_minor=left_minor, closed=closed)
+    return FollowUp(OK, (move,), record)
 
 
 def _left_by(command: Reverse, hold: Hold) -> int:
@@ -238,7 +250,14 @@ def _capture(
     hold = open_hold(original, account)
     posting = transfer(command.id, settlement_of(programme), "debit", command.amount_minor, original.id)
     if hold is None:
-        move = moved(original, cleared_minor=command.amount_minor, held_minor=0)
+        left_minor = max(0, original.remainder_minor - command.amount_minor)
+        move = moved(
+            original,
+            cleared_minor=command.amount_minor,
+            held_minor=0,
+            remainder_minor=left_minor,
+            closed=original.closed or ("captured" if command.final or not left_minor else None),
+        )
         return FollowUp(OK, (posting, move), Record("capture", command.amount_minor, 0, "late"))
     left_minor = hold.amount_minor - min(hold.amount_minor, command.amount_minor)
     done = command.final or left_minor == 0
@@ -362,11 +381,17 @@ def _advise_unheld(
     """We declined, or the hold lapsed, and the merchant was told yes: it is held (again)."""
     lapsed = has_lapsed(original, account)
     hold = _new_hold(command, original.card_id, original.id, programme, now_ms)
-    missing_minor = max(0, command.amount_minor - remainder_minor(original))
+    delta_minor = command.amount_minor - (original.remainder_minor if lapsed else 0)
     effects = (
-        Counted(day, missing_minor, 0 if lapsed else 1),
+        Counted(day if delta_minor > 0 else original.day, delta_minor, 0 if lapsed else 1),
         HoldPlaced(hold),
-        moved(original, approved_minor=missing_minor, held_minor=hold.amount_minor, hold_id=hold.id),
+        moved(
+            original,
+            approved_minor=max(0, delta_minor),
+            reversed_minor=max(0, -delta_minor),
+            held_minor=hold.amount_minor,
+            hold_id=hold.id,
+        ),
     )
     return FollowUp(OK, effects, Record("advice", command.amount_minor, hold.amount_minor))
 
@@ -396,6 +421,7 @@ def _advise_unknown(
         requested_minor=command.amount_minor,
         approved_minor=approved_minor,
         reversed_minor=approved_minor if reversed_before else 0,
+        remainder_minor=approved_minor if holds else 0,
         hold_id=derive(command.id, Derived.HOLD) if holds else None,
         closed="released" if reversed_before else None,
         decline_reason=None if command.approved else "stand_in_declined",

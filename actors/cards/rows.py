@@ -154,6 +154,8 @@ def _transaction(effect: AuthorizationOpened, card: Card, now_ms: int) -> tuple[
         now_ms,
         authorization.network_txn_id,
         authorization.day,
+        authorization.remainder_minor,
+        authorization.closed,
     )
 
 
@@ -176,6 +178,8 @@ def _changed_transaction(effect: AuthorizationMoved, original: Authorization, no
         now_ms,
         None,
         None,
+        effect.remainder_minor,
+        effect.closed,
     )
 
 

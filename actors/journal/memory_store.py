@@ -45,6 +45,8 @@ _TRANSACTION_CHANGES = (
     "reversed_minor",
     "decline_reason",
     "updated_at",
+    "remainder_minor",
+    "closed",
 )
 
 
@@ -111,7 +113,7 @@ class MemoryStore:
             "transactions",
             "id tenant_id live card_id cardholder_id programme_id seq kind status hold_id currency"
             " requested_minor approved_minor held_minor cleared_minor reversed_minor decline_reason"
-            " created_at updated_at network_txn_id day",
+            " created_at updated_at network_txn_id day remainder_minor closed",
         )
         self.ledger_entries = Table(
             "ledger_entries",
@@ -236,11 +238,9 @@ class MemoryStore:
         row = self._named(card_id, reference)
         if row is None or row["card_id"] != card_id:
             return None
-        hold = self.holds.rows.get(row["hold_id"], {"state": None})
-        closed = hold["state"] if hold["state"] in {"captured", "released"} else None
         command_key = self.journal.rows[card_id, row["seq"]]["command_key"]
         columns = {name: row[name] for name in Authorization.__struct_fields__ if name in row}
-        return Authorization(command_key=command_key, closed=closed, **columns)
+        return Authorization(command_key=command_key, **columns)
 
     def _named(self, card_id: str, reference: str) -> Row | None:
         kind, _, name = reference.partition(":")

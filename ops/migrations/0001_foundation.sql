@@ -226,11 +226,14 @@ CREATE TABLE transactions (
     created_at       timestamptz NOT NULL,
     updated_at       timestamptz NOT NULL,
     network_txn_id   text,
-    day              text NOT NULL
+    day              text NOT NULL,
+    remainder_minor  bigint NOT NULL,
+    closed           text CHECK (closed IN ('captured', 'released'))
 ) WITH (fillfactor = 80);
 CREATE INDEX transactions_of_network ON transactions (network_txn_id, card_id) WHERE network_txn_id IS NOT NULL;
 CREATE INDEX transactions_of_tenant ON transactions (tenant_id, live, id);
 CREATE INDEX transactions_of_card ON transactions (card_id, id);
+COMMENT ON COLUMN transactions.remainder_minor IS 'What is held, or was when the hold lapsed and has not been cleared since.';
 COMMENT ON COLUMN transactions.seq IS 'The journal row (card_id, seq) that holds the request, the decision and its trace.';
 
 CREATE TABLE ledger_entries (

@@ -107,7 +107,7 @@ BEGIN
         UPDATE transactions t
             SET status = n.status, hold_id = n.hold_id, approved_minor = n.approved_minor, held_minor = n.held_minor,
                 cleared_minor = n.cleared_minor, reversed_minor = n.reversed_minor, decline_reason = n.decline_reason,
-                updated_at = n.updated_at
+                updated_at = n.updated_at, remainder_minor = n.remainder_minor, closed = n.closed
             FROM unnest(_changed_transactions) n WHERE t.id = n.id;
     END IF;
     IF cardinality(_tombstones) > 0 THEN

@@ -1,6 +1,5 @@
 SELECT wanted.card_id::text, wanted.reference, t.id::text, t.kind, t.currency, t.day, j.command_key, t.network_txn_id,
-       t.requested_minor, t.approved_minor, t.cleared_minor, t.reversed_minor, t.hold_id::text, t.decline_reason,
-       CASE WHEN h.state IN ('captured', 'released') THEN h.state END AS closed
+       t.requested_minor, t.approved_minor, t.cleared_minor, t.reversed_minor, t.hold_id::text, t.decline_reason, t.remainder_minor, t.closed
 FROM unnest($1::uuid[], $2::text[]) AS wanted (card_id, reference)
 CROSS JOIN LATERAL (
     SELECT found.* FROM transactions found
@@ -15,4 +14,3 @@ CROSS JOIN LATERAL (
         END)
 ) t
 JOIN journal j ON j.actor_id = t.card_id AND j.seq = t.seq
-LEFT JOIN holds h ON h.id = t.hold_id

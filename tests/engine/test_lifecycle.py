@@ -1,0 +1,374 @@
+"""What happens to an authorization after its decision: a table of single steps, and random lives against
+the books.
+
+The random lives fold every command through the real host code's pure part, so what they prove of
+``execute`` holds for the journal.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engine.account import Account
+from engine.authorization import Authorization, names, status
+from engine.card import Card
+from engine.commands import (
+    Advise,
+    Authorize,
+    CardCommand,
+    Expire,
+    Present,
+    Reverse,
+    reference_of_message,
+    reference_of_network,
+)
+from engine.decide import Decision, Inputs
+from engine.decide import authorize as decide
+from engine.effects import AuthorizationOpened, Effect, HoldClosed, HoldLapsed, HoldPlaced, Transferred
+from engine.execute import Executed, Surroundings, execute
+from engine.hold import TRANSITIONS
+from engine.instant import DAY_MS
+from engine.replies import Answer
+from tests.engine.build import (
+    ACCOUNT,
+    CARD,
+    NOW_MS,
+    TENANT,
+    account,
+    an_id,
+    authorize,
+    card,
+    key,
+    programme,
+    wire,
+)
+
+SALE = "sale"
+ENDED = {"released": "released", "captured": "captured"}
+
+
+@dataclass
+class Desk:
+    """One card in memory, as its owner has it; ``at`` moves its time."""
+
+    card: Card = field(default_factory=card)
+    account: Account = field(default_factory=account)
+    known: dict[str, Authorization] = field(default_factory=dict)
+    now_ms: int = NOW_MS
+    entries: list[Transferred] = field(default_factory=list)
+    effects: list[Effect] = field(default_factory=list)
+    done: list[Executed] = field(default_factory=list)
+    number: int = 0
+
+    def do(self, command: CardCommand) -> Executed:
+        references = getattr(command, "references", ())
+        original = next((self.known[name] for name in references if name in self.known), None)
+        executed = execute(command, Surroundings(self.card, self.account, programme(), original), self.now_ms)
+        for effect in executed.effects:
+            if isinstance(effect, AuthorizationOpened):
+                self.known |= dict.fromkeys(names(effect.authorization), effect.authorization)
+            if isinstance(effect, Transferred):
+                self.entries.append(effect)
+        self.effects += executed.effects
+        self.done.append(executed)
+        return executed
+
+    def code(self, command: CardCommand) -> str:
+        reply = self.do(command).reply
+        assert isinstance(reply, Answer)
+        return reply.response_code
+
+    def _next(self) -> int:
+        self.number += 1
+        return self.number
+
+    def authorize(self, amount_minor: int, sale: str = SALE, **parts: Any) -> str:
+        number = self._next()
+        identity = wire(number, network_txn_id=sale)
+        return self.code(authorize(number, amount_minor=amount_minor, wire=identity, **parts))
+
+    def increment(self, amount_minor: int, sale: str = SALE) -> str:
+        return self.authorize(amount_minor, sale, references=(reference_of_network(sale),))
+
+    def reverse(self, sale: str = SALE, **parts: Any) -> str:
+        return self.code(self._named(Reverse, sale, **parts))
+
+    def present(self, amount_minor: int, sale: str = SALE, **parts: Any) -> str:
+        facts = {"kind": "purchase", "arn": None, "sequence": 1} | parts
+        return self.code(self._named(Present, sale, amount_minor=amount_minor, **_sale(), **facts))
+
+    def advise(self, amount_minor: int, sale: str = SALE, **parts: Any) -> str:
+        return self.code(
+            self._named(Advise, sale, amount_minor=amount_minor, channel="pos", **_sale(), **parts)
+        )
+
+    def expire(self, sale: str = SALE) -> Executed:
+        number = self._next()
+        return self.do(
+            Expire(
+                id=an_id(0x40_0000 + number),
+                command_key=key(0x40_0000 + number),
+                card_id=CARD,
+                tenant_id=TENANT,
+                references=(reference_of_network(sale),),
+            )
+        )
+
+    def _named(self, make: Any, sale: str, **parts: Any) -> Any:
+        number = self._next()
+        facts = {"references": (reference_of_network(sale),)} | parts
+        return make(
+            id=an_id(0x30_0000 + number),
+            command_key=key(0x30_0000 + number),
+            card_id=CARD,
+            fingerprint=key(number),
+            wire=wire(number, network_txn_id=sale),
+            **facts,
+        )
+
+    def sale(self, sale: str = SALE) -> Authorization:
+        return self.known[reference_of_network(sale)]
+
+    def status(self, sale: str = SALE) -> str:
+        authorization = self.sale(sale)
+        return status(authorization, held=authorization.hold_id in self.account.holds)
+
+    @property
+    def balance(self) -> tuple[int, int]:
+        return self.account.posted_minor, self.account.held_minor
+
+
+def _sale() -> dict[str, str]:
+    return {"currency": "EUR", "mcc": "5411", "merchant_name": "Shop", "merchant_country": "IE"}
+
+
+STEPS: dict[str, tuple[list[tuple[Any, ...]], tuple[int, int], str]] = {
+    "held": ([("authorize", 1_000)], (10_000, 1_000), "pending"),
+    "raised": ([("authorize", 1_000), ("increment", 500)], (10_000, 1_500), "pending"),
+    "given back": ([("authorize", 1_000), ("reverse",)], (10_000, 0), "reversed"),
+    "given back twice": ([("authorize", 1_000), ("reverse",), ("reverse",)], (10_000, 0), "reversed"),
+    "captured": ([("authorize", 1_000), ("present", 1_000)], (9_000, 0), "cleared"),
+    "captured in part": ([("authorize", 1_000), ("present", 400)], (9_600, 0), "cleared"),
+    "over-captured": ([("authorize", 1_000), ("present", 12_000)], (-2_000, 0), "cleared"),
+    "captured, then reversed": (
+        [("authorize", 1_000), ("present", 700), ("reverse",)],
+        (9_300, 0),
+        "cleared",
+    ),
+    "reversed, then captured": (
+        [("authorize", 1_000), ("reverse",), ("present", 1_000)],
+        (9_000, 0),
+        "cleared",
+    ),
+    "lapsed": ([("authorize", 1_000), ("expire",)], (10_000, 0), "lapsed"),
+    "lapsed, then raised": (
+        [("authorize", 1_000), ("expire",), ("increment", 1)],
+        (10_000, 1_001),
+        "pending",
+    ),
+    "lapsed, then captured": ([("authorize", 1_000), ("expire",), ("present", 900)], (9_100, 0), "cleared"),
+    "declined, then advised": ([("authorize", 20_000), ("advise", 20_000)], (10_000, 20_000), "pending"),
+    "declined, then presented": ([("authorize", 20_000), ("present", 20_000)], (-10_000, 0), "posted"),
+    "advised up": ([("authorize", 1_000), ("advise", 1_700)], (10_000, 1_700), "pending"),
+    "advised down": ([("authorize", 1_000), ("advise", 300)], (10_000, 300), "pending"),
+    "advised only": ([("advise", 300)], (10_000, 300), "pending"),
+    "reversed before it came": ([("reverse",), ("authorize", 1_000)], (10_000, 0), "reversed"),
+    "reversed before its advice": ([("reverse",), ("advise", 1_000)], (10_000, 0), "reversed"),
+    "forced": ([("present", 1_000)], (9_000, 0), "posted"),
+}
+
+
+@pytest.mark.parametrize("name", STEPS)
+def test_steps(name: str) -> None:
+    steps, balance, ended = STEPS[name]
+    desk = Desk()
+    for verb, *amounts in steps:
+        getattr(desk, verb)(*amounts)
+    assert (desk.balance, desk.status()) == (balance, ended)
+
+
+def test_a_partial_reversal_leaves_what_de95_says() -> None:
+    desk = Desk()
+    desk.authorize(1_000)
+    assert desk.reverse(remaining_minor=400) == "00"
+    assert desk.balance == (10_000, 400)
+    assert desk.reverse(remaining_minor=600) == "00"
+    assert desk.balance == (10_000, 400)
+    assert (desk.card.day_count, desk.card.day_amount_minor) == (1, 400)
+
+
+def test_a_whole_reversal_gives_count_and_amount_back() -> None:
+    desk = Desk()
+    desk.authorize(1_000)
+    desk.reverse()
+    assert (desk.card.day_count, desk.card.day_amount_minor) == (0, 0)
+
+
+def test_a_reversal_of_yesterday_changes_no_counter_of_today() -> None:
+    desk = Desk()
+    desk.authorize(1_000)
+    desk.now_ms += DAY_MS
+    desk.authorize(200, "today")
+    desk.reverse()
+    assert (desk.card.day_count, desk.card.day_amount_minor) == (1, 200)
+
+
+def test_one_increment_is_undone_by_itself() -> None:
+    desk = Desk()
+    desk.authorize(1_000)
+    desk.increment(500)
+    assert desk.reverse(increment_minor=500) == "00"
+    assert desk.balance == (10_000, 1_000)
+
+
+def test_an_increment_that_was_given_up_raises_nothing() -> None:
+    desk = Desk()
+    desk.authorize(1_000)
+    key_of_increment = key(desk.number + 2)
+    desk.reverse("unheard", references=(reference_of_message(key_of_increment),))
+    assert desk.increment(500) == "00"
+    assert desk.balance == (10_000, 1_000)
+
+
+def test_several_captures_draw_on_one_hold() -> None:
+    desk = Desk()
+    desk.authorize(1_000)
+    desk.present(300, final=False)
+    assert (desk.balance, desk.status()) == ((9_700, 700), "partially_cleared")
+    desk.present(700, final=False)
+    assert (desk.balance, desk.status()) == ((9_000, 0), "cleared")
+
+
+@pytest.mark.parametrize(("parts", "code"), [({"currency": "USD"}, "12"), ({"amount_minor": 0}, "13")])
+def test_a_presentment_that_cannot_be_posted(parts: dict[str, Any], code: str) -> None:
+    desk = Desk()
+    command = desk._named(
+        Present, SALE, kind="purchase", arn=None, sequence=1, **({"amount_minor": 5} | _sale() | parts)
+    )
+    assert desk.code(command) == code
+    assert desk.balance == (10_000, 0)
+
+
+def test_a_refund_is_posted_once_and_can_be_taken_back() -> None:
+    desk = Desk()
+    assert desk.authorize(700, kind="refund") == "00"
+    assert desk.present(700, kind="refund") == "00"
+    assert desk.balance == (10_700, 0)
+    assert [desk.reverse(), desk.reverse()] == ["00", "00"]
+    assert desk.balance == (10_000, 0)
+
+
+def test_a_hold_past_its_expiry_stops_counting_without_being_swept() -> None:
+    desk = Desk()
+    desk.authorize(9_000)
+    desk.now_ms += 8 * DAY_MS
+    assert desk.authorize(10_000, "later") == "00"
+    assert desk.balance == (10_000, 10_000)
+
+
+AMOUNTS = st.integers(min_value=1, max_value=6_000)
+SALES = st.sampled_from(["a", "b", "c"])
+MOVES = st.one_of(
+    st.tuples(st.just("authorize"), AMOUNTS, SALES),
+    st.tuples(st.just("increment"), AMOUNTS, SALES),
+    st.tuples(st.just("present"), AMOUNTS, SALES),
+    st.tuples(st.just("advise"), AMOUNTS, SALES),
+    st.tuples(st.just("reverse"), SALES),
+    st.tuples(st.just("lower"), AMOUNTS, SALES),
+    st.tuples(st.just("part"), AMOUNTS, SALES),
+    st.tuples(st.just("expire"), SALES),
+    st.tuples(st.just("wait"), st.integers(min_value=1, max_value=9)),
+)
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(MOVES, min_size=1, max_size=40))
+def test_any_life_keeps_the_books(moves: list[tuple[Any, ...]]) -> None:
+    desk = Desk()
+    used: set[str] = set()
+    for verb, *arguments in moves:
+        before = desk.account.version
+        if verb == "wait":
+            desk.now_ms += arguments[0] * DAY_MS
+            continue
+        if verb == "authorize" and arguments[1] in used:
+            # A network gives each sale an id of its own.
+            continue
+        used.add(arguments[-1])
+        if verb == "lower":
+            desk.reverse(arguments[1], remaining_minor=arguments[0])
+        elif verb == "part":
+            desk.present(*arguments, final=False)
+        else:
+            getattr(desk, verb)(*arguments)
+        assert desk.account.version - before in {0, 1}
+        the_books_are_right(desk)
+    the_holds_moved_legally(desk)
+    every_decision_can_be_made_again(desk)
+
+
+def the_books_are_right(desk: Desk) -> None:
+    posted = sum(
+        each.amount_minor if each.direction == "credit" else -each.amount_minor for each in desk.entries
+    )
+    assert desk.account.posted_minor == 10_000 + posted
+    assert desk.account.held_minor == sum(hold.amount_minor for hold in desk.account.holds.values())
+    assert all(hold.amount_minor > 0 for hold in desk.account.holds.values())
+    assert min(desk.card.day_count, desk.card.day_amount_minor) >= 0
+    for authorization in desk.known.values():
+        assert (
+            min(authorization.approved_minor, authorization.cleared_minor, authorization.reversed_minor) >= 0
+        )
+        hold = desk.account.holds.get(authorization.hold_id or "")
+        if hold is not None:
+            assert hold.amount_minor == authorization.remainder_minor
+            assert hold.authorization_id == authorization.id
+
+
+def the_holds_moved_legally(desk: Desk) -> None:
+    states: dict[str, str] = {}
+    for effect in desk.effects:
+        if isinstance(effect, HoldPlaced):
+            assert effect.hold.id not in states
+            states[effect.hold.id] = "held"
+        elif isinstance(effect, HoldClosed | HoldLapsed):
+            state = effect.state if isinstance(effect, HoldClosed) else "lapsed"
+            assert state in TRANSITIONS[states[effect.hold_id]]
+            states[effect.hold_id] = state
+    assert {id_ for id_, state in states.items() if state == "held"} == desk.account.holds.keys()
+
+
+def every_decision_can_be_made_again(desk: Desk) -> None:
+    for executed in desk.done:
+        if isinstance(executed.outcome, Decision) and executed.inputs is not None:
+            stored = msgspec.json.decode(msgspec.json.encode(executed.inputs), type=Inputs)
+            assert stored == executed.inputs
+
+
+@settings(max_examples=200, deadline=None)
+@given(AMOUNTS, AMOUNTS, st.integers(min_value=0, max_value=9))
+def test_an_increments_decision_can_be_made_again(first: int, delta: int, days: int) -> None:
+    desk = Desk()
+    desk.authorize(first)
+    desk.now_ms += days * DAY_MS
+    number = desk._next()
+    command = authorize(
+        number,
+        amount_minor=delta,
+        wire=wire(number, network_txn_id=SALE),
+        references=(reference_of_network(SALE),),
+    )
+    executed = desk.do(command)
+    again = msgspec.json.decode(msgspec.json.encode(command), type=Authorize)
+    seen = msgspec.json.decode(msgspec.json.encode(executed.inputs), type=Inputs)
+    assert msgspec.json.encode(decide(again, seen)) == msgspec.json.encode(executed.outcome)
+
+
+def test_the_account_of_the_tests_is_the_cards() -> None:
+    assert card().account_id == ACCOUNT
