@@ -140,7 +140,7 @@ class Report(msgspec.Struct, kw_only=True):
         for target in TARGETS:
             found = target.found(self)
             if found is not None:
-                verdict = "reached" if target.reached(found) else f"×{target.factor(found):.1f} away"
+                verdict = "reached" if target.reached(found) else f"×{target.factor(found):.2f} away"
                 sign = "≥" if target.at_least else "≤"
                 rows.append((target.title, f"{sign} {target.value:g}", f"{found:.4g}", verdict))
         return table(("target on two cores", "", "found", ""), rows)
