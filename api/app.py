@@ -14,6 +14,7 @@ from starlette.routing import Match
 
 from api import (
     card_products,
+    cardholder_changes,
     cardholders,
     events,
     oauth,
@@ -24,6 +25,7 @@ from api import (
 )
 from api.auth import Tokens
 from api.boundary import Boundary
+from api.cards import cvv2
 from api.cards import routes as cards
 from api.docs.openapi import TOKEN_PATH
 from api.docs.pages import add_docs, new_application
@@ -62,11 +64,13 @@ def operations_of(services: Services) -> tuple[Operation, ...]:
         simulated_clearings.family,
         simulated_loads.family,
         cards.family,
+        cvv2.family,
         transactions.family,
         events.family,
         programs.family,
         card_products.family,
         cardholders.family,
+        cardholder_changes.family,
     )
     return tuple(operation for family in families for operation in family.operations)
 

@@ -29,7 +29,7 @@ _SELECT: Final = """
            r.address, r.external_ref, r.status, r.kyc_state, r.created_at, r.updated_at
     FROM cardholders r
 """
-_FIND: Final = _SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3"
+FIND: Final = _SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3"
 _INSERT: Final = """
     INSERT INTO cardholders (id, tenant_id, live, programme_id, given_name, family_name, email, phone,
                              date_of_birth, address, external_ref, status, created_at, updated_at)
@@ -138,10 +138,10 @@ async def create_cardholder(call: Call[CardholderInput]) -> Response:
             given.external_ref,
             to_datetime(now_ms),
         )
-        row = await connection.fetchrow(_FIND, cardholder_id, caller.tenant_id, caller.live)
+        row = await connection.fetchrow(FIND, cardholder_id, caller.tenant_id, caller.live)
         assert row is not None, "just written in this transaction"
-        await record(connection, services, caller, "cardholder.created", _told(row), now_ms)
-        return json_response(201, _show(row))
+        await record(connection, services, caller, "cardholder.created", told(row), now_ms)
+        return json_response(201, show(row))
 
     return await once(call.services, call.claim, work)
 
@@ -163,7 +163,7 @@ async def list_cardholders(call: Call[CardholdersQuery]) -> Response:
         table="cardholders",
         select=_SELECT,
         filters={"r.programme_id = ?::uuid": given.programme_id, "r.external_ref = ?": given.external_ref},
-        show=_show,
+        show=show,
     )
 
 
@@ -173,13 +173,14 @@ async def list_cardholders(call: Call[CardholdersQuery]) -> Response:
 async def get_cardholder(call: Call[Empty]) -> Response:
     """Get a cardholder."""
     caller = call.caller
-    row = await fetch_row(call.services.pool, _FIND, call.path_id(), caller.tenant_id, caller.live)
+    row = await fetch_row(call.services.pool, FIND, call.path_id(), caller.tenant_id, caller.live)
     if row is None:
         raise not_found()
-    return json_response(200, _show(row))
+    return json_response(200, show(row))
 
 
-def _show(row: asyncpg.Record) -> dict[str, Any]:
+def show(row: asyncpg.Record) -> dict[str, Any]:
+    """The public representation of a row of ``FIND``."""
     born = row["date_of_birth"]
     return {
         **row,
@@ -190,7 +191,7 @@ def _show(row: asyncpg.Record) -> dict[str, Any]:
     }
 
 
-def _told(row: asyncpg.Record) -> dict[str, Any]:
+def told(row: asyncpg.Record) -> dict[str, Any]:
     """The event's data: webhook receivers learn that, and where to look, but no personal data."""
     return {
         "cardholder_id": row["id"],

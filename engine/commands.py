@@ -171,6 +171,17 @@ class ChangeCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="c
     controls: tuple[Control, ...] | None = None
 
 
+class SetCardholderStatus(
+    _Command, frozen=True, omit_defaults=True, kw_only=True, tag="set_cardholder_status"
+):
+    """Tell a card whether its cardholder is active; only then it can be used."""
+
+    card_id: str
+    tenant_id: str
+    live: bool
+    active: bool
+
+
 class Load(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="load"):
     """Credit a card's funding account from the programme's funding source."""
 
@@ -206,7 +217,18 @@ class ChangeProgramme(_Command, frozen=True, omit_defaults=True, kw_only=True, t
     changes: dict[str, str | int | None]
 
 
-CardCommand = Authorize | Reverse | Present | Advise | Expire | CreateCard | ChangeCard | Load | ReadBalance
+CardCommand = (
+    Authorize
+    | Reverse
+    | Present
+    | Advise
+    | Expire
+    | CreateCard
+    | ChangeCard
+    | SetCardholderStatus
+    | Load
+    | ReadBalance
+)
 ProgrammeCommand = CreateProgramme | ChangeProgramme
 Command = CardCommand | ProgrammeCommand
 

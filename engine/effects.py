@@ -29,6 +29,12 @@ class CardChanged(msgspec.Struct, frozen=True):
     controls: tuple[Control, ...]
 
 
+class CardholderSet(msgspec.Struct, frozen=True, gc=False):
+    """The card's cardholder is now active, or is not."""
+
+    active: bool
+
+
 class Counted(msgspec.Struct, frozen=True, gc=False):
     """Approvals of ``day`` changed by so much; a reversal counts back, and a closed day is not reopened."""
 
@@ -116,7 +122,7 @@ class ProgrammeSet(msgspec.Struct, frozen=True):
     config: ProgrammeConfig
 
 
-CardEffect = CardIssued | CardChanged | Counted | Cvv2Failed | TombstoneSet
+CardEffect = CardIssued | CardChanged | CardholderSet | Counted | Cvv2Failed | TombstoneSet
 AuthorizationEffect = AuthorizationOpened | AuthorizationMoved
 AccountEffect = HoldPlaced | HoldResized | HoldClosed | HoldLapsed | Transferred
 Effect = CardEffect | AuthorizationEffect | AccountEffect | ProgrammeSet

@@ -11,6 +11,7 @@ from engine.effects import (
     AccountEffect,
     AuthorizationMoved,
     CardChanged,
+    CardholderSet,
     Counted,
     Cvv2Failed,
     Effect,
@@ -74,6 +75,8 @@ def _evolve_card(card: Card, effect: Effect) -> None:
         card.tombstones |= frozenset(effect.references)
     elif isinstance(effect, CardChanged):
         card.state, card.state_reason, card.controls = effect.state, effect.state_reason, effect.controls
+    elif isinstance(effect, CardholderSet):
+        card.cardholder_active = effect.active
 
 
 def _count(card: Card, effect: Counted) -> None:

@@ -23,6 +23,7 @@ from engine.commands import (
     Present,
     ReadBalance,
     Reverse,
+    SetCardholderStatus,
     reference_of_message,
 )
 from engine.controls import in_precedence
@@ -30,6 +31,7 @@ from engine.decide import Decision, Inputs, authorize, counts_as_cvv2_failure
 from engine.effects import (
     AuthorizationOpened,
     CardChanged,
+    CardholderSet,
     CardIssued,
     Counted,
     Cvv2Failed,
@@ -91,6 +93,8 @@ def execute(command: CardCommand, met: Surroundings, now_ms: int) -> Executed:
         return _expire(command, met, now_ms)
     if isinstance(command, ChangeCard):
         return _change(command, card)
+    if isinstance(command, SetCardholderStatus):
+        return _set_cardholder_status(command, card)
     if isinstance(command, Load):
         return _load(command, met, now_ms)
     assert isinstance(command, ReadBalance)
@@ -324,6 +328,15 @@ def _change(command: ChangeCard, card: Card) -> Executed:
     evolve(card, None, None, effects)
     event = card_event(command.id, "card.updated", card)
     return Executed(Done(200, card_view(card)), True, effects, (event,))
+
+
+def _set_cardholder_status(command: SetCardholderStatus, card: Card) -> Executed:
+    reply = Done(200, {"id": card.id, "cardholder_active": command.active})
+    if card.cardholder_active == command.active:
+        return Executed(reply)
+    effects = (CardholderSet(command.active),)
+    evolve(card, None, None, effects)
+    return Executed(reply, True, effects)
 
 
 def _load(command: Load, met: Surroundings, now_ms: int) -> Executed:

@@ -18,6 +18,7 @@ from engine.effects import (
     AuthorizationMoved,
     AuthorizationOpened,
     CardChanged,
+    CardholderSet,
     CardIssued,
     Effect,
     HoldClosed,
@@ -96,7 +97,7 @@ def _write_effect(
         rows.cards[card.id] = _card(card)
         if effect.opened_account_id and account is not None:
             rows.balance(_account(account), 0)
-    elif isinstance(effect, CardChanged):
+    elif isinstance(effect, CardChanged | CardholderSet):
         rows.cards[card.id] = _card(card)
     elif isinstance(effect, TombstoneSet):
         rows.tombstones += [(card.id, reference, now_ms) for reference in effect.references]

@@ -12,6 +12,7 @@ import msgspec
 from starlette.responses import Response
 
 from api.auth import Caller
+from api.cardholder_changes import follow_status
 from api.cards.custody import give_back, reserve
 from api.cards.inputs import CardInput
 from api.cards.views import holder
@@ -68,6 +69,8 @@ async def issue(call: Call[CardInput]) -> Response:
         raise
     if "idempotent-replayed" in response.headers:
         await give_back(services, card_id)
+        return response
+    await follow_status(services, caller, given.cardholder_id, card_id)
     return response
 
 

@@ -25,6 +25,7 @@ from schemathesis.specs.openapi.checks import (
 
 from api import (
     card_products,
+    cardholder_changes,
     cardholders,
     events,
     programs,
@@ -33,6 +34,7 @@ from api import (
     transactions,
 )
 from api.app import operations_of
+from api.cards import cvv2
 from api.cards import routes as cards
 from api.problems import PROBLEMS
 from api.simulated_spends import follow_ups
@@ -69,6 +71,7 @@ async def own_ids(acme: Caller) -> dict[str, str]:
         "/v1/cardholders/{id}": card["cardholder_id"],
         "/v1/cards/{id}": card["id"],
         "/v1/cards/{id}/balance": card["id"],
+        "/v1/cards/{id}/cvv2": card["id"],
         "/v1/transactions/{id}": spend["transaction_id"],
         "/v1/transactions/{id}/replay": spend["transaction_id"],
         "/v1/simulated-spends/{id}": spend["simulation_id"],
@@ -124,7 +127,9 @@ def labels() -> list[str]:
     families = (
         cards,
         card_products,
+        cardholder_changes,
         cardholders,
+        cvv2,
         events,
         follow_ups,
         programs,

@@ -1,0 +1,181 @@
+"""Changing a cardholder. A status is in force on every card of the cardholder before it is acknowledged.
+
+The cardholder's row stays locked from its change until every card's owner has been told, and a card that is
+being issued meanwhile looks at the row after it exists: one of the two always sees the other.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from datetime import datetime
+from typing import Any, Final, Literal
+
+import asyncpg
+import msgspec
+from pydantic import ConfigDict, model_validator
+from starlette.responses import Response
+
+from api.auth import Caller
+from api.cardholders import FIND, Address, CardholderView, Email, Phone, show, told
+from api.database import Connection, transaction
+from api.event_log import record
+from api.fields import Day, Text100, Text255
+from api.idempotency import once
+from api.operations import Call, Family, json_response
+from api.problems import Refusal, not_found, unavailable
+from api.services import Services
+from api.submission import key_of
+from api.validation import Input, broken
+from engine.commands import SetCardholderStatus
+from engine.ids import shard_of
+from engine.instant import to_datetime
+from engine.replies import Done
+
+family = Family("Cardholders")
+
+TRANSITIONS: Final[dict[str, frozenset[str]]] = {
+    "active": frozenset({"blocked", "closed"}),
+    "blocked": frozenset({"active", "closed"}),
+    "closed": frozenset(),
+}
+"""Cardholder status: from each to which; an absent pair is the illegal move."""
+
+_UPDATE: Final = """
+    UPDATE cardholders
+    SET given_name = $2, family_name = $3, email = $4, phone = $5, date_of_birth = $6::text::date,
+        address = $7, external_ref = $8, status = $9, updated_at = $10
+    WHERE id = $1::uuid
+"""
+_STATUS: Final = "SELECT status FROM cardholders WHERE id = $1::uuid FOR SHARE"
+# Cards in a final state are never used again.
+_CARDS: Final = """
+    SELECT id::text FROM cards
+    WHERE cardholder_id = $1::uuid AND state NOT IN ('terminated', 'lost', 'stolen')
+"""
+_COLUMNS: Final = (
+    "given_name",
+    "family_name",
+    "email",
+    "phone",
+    "date_of_birth",
+    "address",
+    "external_ref",
+    "status",
+)
+
+
+class CardholderChange(Input):
+    """Parts of a cardholder to be replaced; at least one. `null` removes what can be absent."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    given_name: Text100 = ""
+    family_name: Text100 = ""
+    email: Email = ""
+    phone: Phone | None = None
+    date_of_birth: Day | None = None
+    address: Address | None = None
+    external_ref: Text255 | None = None
+    status: Literal["active", "blocked", "closed"] = "active"
+
+    @model_validator(mode="after")
+    def _something(self) -> CardholderChange:
+        if not self.model_fields_set:
+            raise broken("missing", "Name at least one member to change.")
+        return self
+
+
+@family.operation(
+    "PATCH",
+    "/v1/cardholders/{id}",
+    "update_cardholder",
+    takes=CardholderChange,
+    gives={200: CardholderView},
+    problems=("not-found", "invalid-state-transition"),
+)
+async def update_cardholder(call: Call[CardholderChange]) -> Response:
+    """Change a cardholder.
+
+    Members that are left out stay as they are. The cards of a cardholder who is `blocked` or `closed` are
+    declined; `closed` is final. A status acknowledged here is in force for every authorization that is asked
+    for afterwards. Emits `cardholder.updated`, which carries no personal data; a change to what is already
+    there emits nothing.
+    """
+    cardholder_id, services, caller = call.path_id(), call.services, call.caller
+
+    async def work(connection: Connection) -> Response:
+        row = await connection.fetchrow(FIND + " FOR UPDATE", cardholder_id, caller.tenant_id, caller.live)
+        if row is None:
+            raise not_found()
+        row = await _change(call, connection, row)
+        if "status" in call.given.model_fields_set:
+            cards = [card["id"] for card in await connection.fetch(_CARDS, cardholder_id)]
+            await _put_in_force(services, caller, cards, row["status"])
+        return json_response(200, show(row))
+
+    return await once(services, call.claim, work)
+
+
+async def follow_status(services: Services, caller: Caller, cardholder_id: str, card_id: str) -> None:
+    """Tell a card that has just been issued if its cardholder has meanwhile been blocked."""
+    async with transaction(services.pool) as connection:
+        status = await connection.fetchval(_STATUS, cardholder_id)
+    if status != "active":
+        await _put_in_force(services, caller, [card_id], status)
+
+
+async def _change(
+    call: Call[CardholderChange], connection: Connection, row: asyncpg.Record
+) -> asyncpg.Record:
+    """The row after the change, with its event; the same row when nothing changes."""
+    services, caller = call.services, call.caller
+    before = _values(row)
+    after = before | call.given.model_dump(include=call.given.model_fields_set)
+    if after == before:
+        return row
+    if after["status"] not in {before["status"], *TRANSITIONS[before["status"]]}:
+        detail = f"A cardholder who is {before['status']} cannot become {after['status']}."
+        raise Refusal("invalid-state-transition", detail)
+    now_ms = services.clock.now_ms()
+    await connection.execute(_UPDATE, row["id"], *_columns(after), to_datetime(now_ms))
+    changed = await connection.fetchrow(FIND, row["id"], caller.tenant_id, caller.live)
+    assert changed is not None, "locked in this transaction"
+    names = [name for name in _COLUMNS if after[name] != before[name]]
+    await record(
+        connection, services, caller, "cardholder.updated", told(changed) | {"changed": names}, now_ms
+    )
+    return changed
+
+
+def _values(row: asyncpg.Record) -> dict[str, Any]:
+    """The row's changeable parts in the form in which callers give them."""
+    shown = show(row)
+    return {name: shown[name] for name in _COLUMNS}
+
+
+def _columns(values: dict[str, Any]) -> list[str | datetime | None]:
+    address = values["address"]
+    stored = None if address is None else msgspec.json.encode(address).decode()
+    return [*({**values, "address": stored}[name] for name in _COLUMNS)]
+
+
+async def _put_in_force(services: Services, caller: Caller, cards: list[str], status: str) -> None:
+    """Have every card's owner know the cardholder's status. Raises ``Refusal`` 500 when one cannot be
+    told.
+    """
+    commands = [_command(services, caller, card_id, status) for card_id in cards]
+    replies = await asyncio.gather(*(services.owners.submit(command) for command in commands))
+    if not all(isinstance(reply, Done) for reply in replies):
+        raise unavailable()
+
+
+def _command(services: Services, caller: Caller, card_id: str, status: str) -> SetCardholderStatus:
+    id_ = services.new_id(shard_of(card_id))
+    return SetCardholderStatus(
+        id=id_,
+        command_key=key_of(id_),
+        card_id=card_id,
+        tenant_id=caller.tenant_id,
+        live=caller.live,
+        active=status == "active",
+    )

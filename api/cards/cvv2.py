@@ -1,0 +1,49 @@
+"""The three digits printed on a test card, so that testers can present them. Computed when asked for, kept
+nowhere: not even with the idempotency key, because a repetition gives the same digits anyway.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+
+from actors.network.custody import CardCustody
+from api.database import fetch_row
+from api.operations import Call, Empty, Family, json_response
+from api.problems import not_found
+from api.simulated_spends.inputs import Cvv2
+from api.validation import View
+
+family = Family("Cards")
+
+_FIND: Final = """
+    SELECT p.sealed, c.exp_year, c.exp_month, c.cvk_generation
+    FROM cards c JOIN pans p ON p.card_id = c.id
+    WHERE c.id = $1::uuid AND c.tenant_id = $2 AND c.live = $3
+"""
+
+
+class Cvv2View(View):
+    """What is printed on the card."""
+
+    cvv2: Cvv2
+
+
+@family.operation(
+    "POST", "/v1/cards/{id}/cvv2", "compute_cvv2", gives={200: Cvv2View}, problems=("not-found",)
+)
+async def compute_cvv2(call: Call[Empty]) -> Response:
+    """Compute a card's CVV2.
+
+    Test mode only, for the scenario `cvv2_presented`. The value is never stored, so a repetition computes it
+    again.
+    """
+    card_id, caller = call.path_id(), call.caller
+    row = await fetch_row(call.services.pool, _FIND, card_id, caller.tenant_id, caller.live)
+    if row is None:
+        raise not_found()
+    custody = CardCustody(call.services.vault)
+    pan = custody.open(card_id, row["sealed"])
+    value = custody.cvv2(pan, row["exp_year"], row["exp_month"], row["cvk_generation"])
+    return json_response(200, {"cvv2": value})
