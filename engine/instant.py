@@ -56,7 +56,7 @@ def _quarter_hour_label(quarter: int, zone_name: str) -> str:
 def day_label(at_ms: int, zone_name: str) -> str:
     """The day in ``zone_name`` that contains ``at_ms``.
 
-    Every zone's offset since 1970 is a whole number of quarter hours in force, so midnights fall on quarter
+    Since 1980 every zone's offset has been a whole number of quarter hours, so midnights fall on quarter
     hours and the label of the quarter is the label of the instant.
     """
     return _quarter_hour_label(at_ms // 900_000, zone_name)

@@ -1,0 +1,48 @@
+"""State tables: each pair of states, allowed or not (contract, sections 4 and 5; spec 3.5)."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from engine import card as cards
+from engine import hold as holds
+from engine import programme as programmes
+from engine.card import may_move
+from tests.engine.build import card
+
+CARD_STATES = ("unactivated", "active", "suspended", "terminated", "lost", "stolen")
+CARD_MOVES = {
+    "unactivated": {"active", "terminated", "lost", "stolen"},
+    "active": {"suspended", "terminated", "lost", "stolen"},
+    "suspended": {"active", "terminated", "lost", "stolen"},
+}
+
+
+@pytest.mark.parametrize(("before", "after"), list(product(CARD_STATES, CARD_STATES)))
+def test_cards(before: str, after: str) -> None:
+    allowed = before == after or after in CARD_MOVES.get(before, set())
+    assert may_move(card(state=before), after) == allowed
+
+
+def test_nothing_unknown_is_a_card_state() -> None:
+    assert set(cards.TRANSITIONS) == set(CARD_STATES)
+    assert not may_move(card(), "frozen")
+    assert not may_move(card(), "")
+
+
+@pytest.mark.parametrize(("before", "after"), list(product(("active", "suspended", "closed"), repeat=2)))
+def test_programmes(before: str, after: str) -> None:
+    allowed = {
+        ("active", "suspended"),
+        ("active", "closed"),
+        ("suspended", "active"),
+        ("suspended", "closed"),
+    }
+    assert (after in programmes.TRANSITIONS[before]) == ((before, after) in allowed)
+
+
+def test_a_hold_ends_once() -> None:
+    assert holds.TRANSITIONS["held"] == {"captured", "released", "lapsed"}
+    assert all(not holds.TRANSITIONS[final] for final in ("captured", "released", "lapsed"))
