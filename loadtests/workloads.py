@@ -58,12 +58,12 @@ def _wire(
 WORKLOADS = (
     Workload("router", f"router → host → PostgreSQL, {IN_FLIGHT} in flight", _inside(IN_FLIGHT), primes=True),
     Workload("router-1", "router → host → PostgreSQL, one at a time", _inside(1)),
-    Workload("router-hot", f"the same, {IN_FLIGHT} in flight, all on one card", _inside(IN_FLIGHT, 1)),
+    Workload("router-hot", "router → host → PostgreSQL, all on one card", _inside(IN_FLIGHT, 1)),
     Workload("wire", f"ISO 8583 over TCP, {IN_FLIGHT} in flight", _wire(in_flight=IN_FLIGHT), primes=True),
-    Workload("wire-hot", "the same, all on one card", _wire(1, in_flight=IN_FLIGHT)),
+    Workload("wire-hot", "ISO 8583 over TCP, all on one card", _wire(1, in_flight=IN_FLIGHT)),
     Workload(
         "wire-open",
-        f"ISO 8583, open loop at {WIRE_PER_SECOND:.0f}/s",
+        f"ISO 8583 over TCP, open loop at {WIRE_PER_SECOND:.0f}/s",
         _wire(per_second=WIRE_PER_SECOND),
     ),
     Workload(
@@ -74,7 +74,7 @@ WORKLOADS = (
     ),
     Workload(
         "rest-open",
-        f"the same, open loop at {REST_PER_SECOND:.0f}/s",
+        f"simulated spends over REST, open loop at {REST_PER_SECOND:.0f}/s",
         {
             OURS: lambda stage: SpendLoad(
                 stage.api, stage.card_ids, REST_CONNECTIONS, per_second=REST_PER_SECOND
