@@ -25,7 +25,7 @@ from api import (
 )
 from api.auth import Tokens
 from api.boundary import Boundary
-from api.cards import cvv2
+from api.cards import cvv2, declared_balance
 from api.cards import routes as cards
 from api.docs.openapi import TOKEN_PATH
 from api.docs.pages import add_docs, new_application
@@ -65,6 +65,7 @@ def operations_of(services: Services) -> tuple[Operation, ...]:
         simulated_loads.family,
         cards.family,
         cvv2.family,
+        declared_balance.family,
         transactions.family,
         events.family,
         programs.family,

@@ -85,6 +85,8 @@ class Operation:
     """Slugs that the handler itself can answer with, beyond those of the common path."""
     keyed: Keyed
     permission: Permission
+    published: bool = True
+    """Whether the public description names it."""
 
     @property
     def body_optional(self) -> bool:
@@ -120,15 +122,15 @@ class Family:
         gives: Mapping[int, type[BaseModel]],
         problems: tuple[str, ...] = (),
         keyed: Keyed | None = None,
+        published: bool = True,
     ) -> Callable[[Callable[[Call[Any]], Awaitable[Response]]], Handler]:
         """Declare the decorated handler. A name without a permission is an error at import."""
 
         def declare(handler: Handler) -> Handler:
             policy = keyed or _KEYED.get(method, "never")
             permission = PERMISSIONS[name]
-            self.operations.append(
-                Operation(name, method, path, self.tag, handler, takes, gives, problems, policy, permission)
-            )
+            about = (name, method, path, self.tag, handler, takes, gives, problems, policy, permission)
+            self.operations.append(Operation(*about, published))
             return handler
 
         return declare

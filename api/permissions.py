@@ -44,6 +44,8 @@ PERMISSIONS: Final[dict[str, Permission]] = {
     "get_card": Permission("cards:read"),
     "update_card": Permission("cards:write"),
     "get_card_balance": Permission("cards:read"),
+    "get_declared_balance": Permission("stip:read", frozenset({"admin"})),
+    "declare_balance": Permission("stip:write", frozenset({"admin"})),
     "compute_cvv2": Permission("cards:write", test_mode_only=True),
     "create_simulated_load": _simulation("write"),
     "create_simulated_spend": _simulation("write"),

@@ -8,6 +8,7 @@ import msgspec
 
 from engine.controls import Control, control_view
 from engine.instant import to_text
+from engine.money import format_minor
 
 TRANSITIONS: Final[dict[str, frozenset[str]]] = {
     "unactivated": frozenset({"active", "terminated", "lost", "stolen"}),
@@ -18,6 +19,15 @@ TRANSITIONS: Final[dict[str, frozenset[str]]] = {
     "stolen": frozenset(),
 }
 """Card state: from each to which; an absent pair is the illegal move (contract, section 5)."""
+
+
+class DeclaredBalance(msgspec.Struct, frozen=True, gc=False):
+    """What a programme says a card may spend while its own decisions cannot be had (contract, section 8).
+    It never expires; a new declaration starts with nothing consumed. Amounts in minor units."""
+
+    balance_minor: int
+    consumed_minor: int
+    declared_ms: int
 
 
 class Card(msgspec.Struct, kw_only=True):
@@ -52,6 +62,7 @@ class Card(msgspec.Struct, kw_only=True):
     tombstones: frozenset[str] = frozenset()
     """References of authorizations that were reversed before they came: what is approved under them is not
     held."""
+    declared: DeclaredBalance | None = None
 
 
 def may_move(card: Card, state: str) -> bool:
@@ -81,3 +92,15 @@ def card_view(card: Card) -> dict[str, Any]:
         "currency": card.currency,
         "created_at": to_text(card.created_ms),
     }
+
+
+def declared_balance_view(card_id: str, currency: str, declared: DeclaredBalance) -> dict[str, Any]:
+    """The public representation of a declared balance."""
+    remaining_minor = max(0, declared.balance_minor - declared.consumed_minor)
+    amounts = {
+        "balance": declared.balance_minor,
+        "consumed": declared.consumed_minor,
+        "remaining": remaining_minor,
+    }
+    shown = {name: {"amount": format_minor(minor), "currency": currency} for name, minor in amounts.items()}
+    return {"card_id": card_id, **shown, "declared_at": to_text(declared.declared_ms)}

@@ -182,6 +182,16 @@ class SetCardholderStatus(
     active: bool
 
 
+class DeclareBalance(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="declare_balance"):
+    """Say what a card may spend in stand-in; replaces what was declared before, and what of it was used."""
+
+    card_id: str
+    tenant_id: str
+    live: bool
+    amount_minor: int
+    currency: str
+
+
 class Load(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="load"):
     """Credit a card's funding account from the programme's funding source."""
 
@@ -226,6 +236,7 @@ CardCommand = (
     | CreateCard
     | ChangeCard
     | SetCardholderStatus
+    | DeclareBalance
     | Load
     | ReadBalance
 )

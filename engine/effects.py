@@ -8,7 +8,7 @@ from typing import Literal
 import msgspec
 
 from engine.authorization import Authorization, Closed
-from engine.card import Card
+from engine.card import Card, DeclaredBalance
 from engine.controls import Control
 from engine.hold import Hold
 from engine.programme import ProgrammeConfig
@@ -33,6 +33,12 @@ class CardholderSet(msgspec.Struct, frozen=True, gc=False):
     """The card's cardholder is now active, or is not."""
 
     active: bool
+
+
+class BalanceDeclared(msgspec.Struct, frozen=True, gc=False):
+    """The card's declared balance now stands like this."""
+
+    declared: DeclaredBalance
 
 
 class Counted(msgspec.Struct, frozen=True, gc=False):
@@ -122,7 +128,7 @@ class ProgrammeSet(msgspec.Struct, frozen=True):
     config: ProgrammeConfig
 
 
-CardEffect = CardIssued | CardChanged | CardholderSet | Counted | Cvv2Failed | TombstoneSet
+CardEffect = CardIssued | CardChanged | CardholderSet | BalanceDeclared | Counted | Cvv2Failed | TombstoneSet
 AuthorizationEffect = AuthorizationOpened | AuthorizationMoved
 AccountEffect = HoldPlaced | HoldResized | HoldClosed | HoldLapsed | Transferred
 Effect = CardEffect | AuthorizationEffect | AccountEffect | ProgrammeSet

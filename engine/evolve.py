@@ -10,6 +10,7 @@ from engine.card import Card
 from engine.effects import (
     AccountEffect,
     AuthorizationMoved,
+    BalanceDeclared,
     CardChanged,
     CardholderSet,
     Counted,
@@ -77,6 +78,8 @@ def _evolve_card(card: Card, effect: Effect) -> None:
         card.state, card.state_reason, card.controls = effect.state, effect.state_reason, effect.controls
     elif isinstance(effect, CardholderSet):
         card.cardholder_active = effect.active
+    elif isinstance(effect, BalanceDeclared):
+        card.declared = effect.declared
 
 
 def _count(card: Card, effect: Counted) -> None:

@@ -11,13 +11,14 @@ import msgspec
 
 from engine.account import Account, balance_view
 from engine.authorization import Authorization, names, open_hold, view
-from engine.card import Card, card_view, may_move
+from engine.card import Card, DeclaredBalance, card_view, declared_balance_view, may_move
 from engine.commands import (
     Advise,
     Authorize,
     CardCommand,
     ChangeCard,
     CreateCard,
+    DeclareBalance,
     Expire,
     Load,
     Present,
@@ -30,6 +31,7 @@ from engine.controls import in_precedence
 from engine.decide import Decision, Inputs, authorize, counts_as_cvv2_failure
 from engine.effects import (
     AuthorizationOpened,
+    BalanceDeclared,
     CardChanged,
     CardholderSet,
     CardIssued,
@@ -95,6 +97,8 @@ def execute(command: CardCommand, met: Surroundings, now_ms: int) -> Executed:
         return _change(command, card)
     if isinstance(command, SetCardholderStatus):
         return _set_cardholder_status(command, card)
+    if isinstance(command, DeclareBalance):
+        return _declare_balance(command, card, now_ms)
     if isinstance(command, Load):
         return _load(command, met, now_ms)
     assert isinstance(command, ReadBalance)
@@ -337,6 +341,15 @@ def _set_cardholder_status(command: SetCardholderStatus, card: Card) -> Executed
     effects = (CardholderSet(command.active),)
     evolve(card, None, None, effects)
     return Executed(reply, True, effects)
+
+
+def _declare_balance(command: DeclareBalance, card: Card, now_ms: int) -> Executed:
+    if command.currency != card.currency:
+        return Executed(Problem(400, "currency-mismatch", "The balance is not in the currency of the card."))
+    declared = DeclaredBalance(command.amount_minor, 0, now_ms)
+    effects = (BalanceDeclared(declared),)
+    evolve(card, None, None, effects)
+    return Executed(Done(200, declared_balance_view(card.id, card.currency, declared)), True, effects)
 
 
 def _load(command: Load, met: Surroundings, now_ms: int) -> Executed:

@@ -17,6 +17,7 @@ from engine.effects import (
     AccountEffect,
     AuthorizationMoved,
     AuthorizationOpened,
+    BalanceDeclared,
     CardChanged,
     CardholderSet,
     CardIssued,
@@ -99,6 +100,14 @@ def _write_effect(
             rows.balance(_account(account), 0)
     elif isinstance(effect, CardChanged | CardholderSet):
         rows.cards[card.id] = _card(card)
+    elif isinstance(effect, BalanceDeclared):
+        declared = effect.declared
+        rows.declared[card.id] = (
+            card.id,
+            declared.balance_minor,
+            declared.consumed_minor,
+            declared.declared_ms,
+        )
     elif isinstance(effect, TombstoneSet):
         rows.tombstones += [(card.id, reference, now_ms) for reference in effect.references]
     elif isinstance(effect, _BALANCE_EFFECTS):

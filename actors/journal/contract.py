@@ -111,6 +111,7 @@ class Rows:
         self.events: list[tuple[Any, ...]] = []
         self.idempotency: list[tuple[Any, ...]] = []
         self.cards: dict[str, tuple[Any, ...]] = {}
+        self.declared: dict[str, tuple[Any, ...]] = {}
         self.programmes: dict[str, tuple[Any, ...]] = {}
 
     def change_hold(self, hold_id: str, amount_minor: int | None, state: str, expires_ms: int | None) -> None:

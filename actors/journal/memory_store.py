@@ -24,7 +24,7 @@ from actors.journal.contract import (
 )
 from engine.account import Account, place_hold
 from engine.authorization import Authorization
-from engine.card import Card
+from engine.card import Card, DeclaredBalance
 from engine.hold import Hold
 from engine.ids import shard_of
 from engine.limits import ACTIVATION_ANSWERS, IDEMPOTENCY_RETENTION_HOURS, SHARD_COUNT
@@ -103,6 +103,9 @@ class MemoryStore:
         self.card_usage = Table(
             "card_usage", "card_id seq day day_count day_amount_minor cvv2_failures", key="card_id"
         )
+        self.declared_balances = Table(
+            "declared_balances", "card_id balance_minor consumed_minor declared_at", key="card_id"
+        )
         self.accounts = Table(
             "accounts",
             "id tenant_id live programme_id kind currency posted_minor held_minor version",
@@ -173,6 +176,7 @@ class MemoryStore:
         self.programmes.put(rows.programmes.values(), ("version", "seq", "config"))
         self.cards.put(rows.cards.values(), ("state", "state_reason", "controls", "cardholder_active"))
         self.card_usage.put(rows.usage.values(), self.card_usage.columns)
+        self.declared_balances.put(rows.declared.values(), self.declared_balances.columns)
         self.accounts.put(rows.accounts.values(), ("posted_minor", "held_minor", "version"))
         self.holds.put(rows.holds)
         self.transactions.put(rows.transactions)
@@ -229,8 +233,14 @@ class MemoryStore:
         fixed = {name: value for name, value in row.items() if name not in {"controls", "created_at"}}
         controls = decode_controls(row["controls"])
         tombstones = frozenset(name for card, name in self.tombstones.rows if card == card_id)
+        declared = self.declared_balances.rows.get(card_id)
         return Card(
-            controls=controls, created_ms=row["created_at"], tombstones=tombstones, **fixed, **counters
+            controls=controls,
+            created_ms=row["created_at"],
+            tombstones=tombstones,
+            declared=None if declared is None else DeclaredBalance(*list(declared.values())[1:]),
+            **fixed,
+            **counters,
         )
 
     def authorization(self, card_id: str, reference: str) -> Authorization | None:

@@ -31,7 +31,7 @@ from actors.journal.contract import (
 )
 from engine.account import Account, place_hold
 from engine.authorization import Authorization
-from engine.card import Card
+from engine.card import Card, DeclaredBalance
 from engine.hold import Hold
 from engine.ids import is_id
 from engine.limits import ACTIVATION_ANSWERS, COMMIT_TIMEOUT_MS
@@ -120,6 +120,7 @@ class PostgresJournal:
             rows.events,
             rows.idempotency,
             list(rows.cards.values()),
+            list(rows.declared.values()),
             list(rows.programmes.values()),
         )
 
@@ -249,9 +250,11 @@ def _stored(rows: list[Any]) -> dict[bytes, Stored]:
 
 
 def _card(row: Any) -> Card:
-    return Card(
-        **{**row, "controls": decode_controls(row["controls"]), "tombstones": frozenset(row["tombstones"])}
-    )
+    fields = dict(row)
+    declared = [fields.pop(name) for name in ("balance_minor", "consumed_minor", "declared_ms")]
+    fields["controls"] = decode_controls(fields["controls"])
+    fields["tombstones"] = frozenset(fields["tombstones"])
+    return Card(**fields, declared=None if declared[0] is None else DeclaredBalance(*declared))
 
 
 def _authorization(row: Any) -> Authorization:

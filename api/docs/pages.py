@@ -30,8 +30,8 @@ def new_application() -> FastAPI:
 
 
 def add_docs(app: FastAPI, operations: Sequence[Operation]) -> None:
-    """Serve the description of ``operations``, made once."""
-    document: dict[str, Any] = describe(operations)
+    """Serve the description of the published ``operations``, made once."""
+    document: dict[str, Any] = describe([each for each in operations if each.published])
 
     def openapi() -> dict[str, Any]:
         return document

@@ -185,6 +185,14 @@ CREATE TABLE card_usage (
 ) WITH (fillfactor = 70);
 COMMENT ON TABLE card_usage IS 'The changing part of a card, narrow and without secondary indexes so that its updates stay cheap.';
 
+CREATE TABLE declared_balances (
+    card_id        uuid PRIMARY KEY,
+    balance_minor  bigint NOT NULL CHECK (balance_minor >= 0),
+    consumed_minor bigint NOT NULL CHECK (consumed_minor >= 0),
+    declared_at    timestamptz NOT NULL
+) WITH (fillfactor = 70);
+COMMENT ON TABLE declared_balances IS 'What a programme says a card may spend in stand-in, and what stand-in approvals have consumed of it.';
+
 CREATE TABLE tombstones (
     card_id     uuid NOT NULL,
     reference   text NOT NULL,

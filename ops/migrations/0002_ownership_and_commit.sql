@@ -30,6 +30,7 @@ CREATE FUNCTION commit_batch(
     _events events[],
     _idempotency idempotency[],
     _cards cards[],
+    _declared declared_balances[],
     _programmes programmes[]
 ) RETURNS void
 LANGUAGE plpgsql AS $$
@@ -60,6 +61,12 @@ BEGIN
         INSERT INTO card_usage (card_id, seq, day, day_count, day_amount_minor)
             SELECT id, 0, '', 0, 0 FROM unnest(_cards)
             ON CONFLICT (card_id) DO NOTHING;
+    END IF;
+
+    IF cardinality(_declared) > 0 THEN
+        INSERT INTO declared_balances SELECT * FROM unnest(_declared)
+            ON CONFLICT (card_id) DO UPDATE SET balance_minor = excluded.balance_minor,
+                consumed_minor = excluded.consumed_minor, declared_at = excluded.declared_at;
     END IF;
 
     UPDATE card_usage u

@@ -49,6 +49,8 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
         ("PATCH", f"/v1/cardholders/{ids['cardholders']}", {"status": "blocked"}),
         ("GET", f"/v1/cards/{ids['cards']}", None),
         ("POST", f"/v1/cards/{ids['cards']}/cvv2", None),
+        ("PUT", f"/v1/cards/{ids['cards']}/declared-balance", {"balance": money}),
+        ("GET", f"/v1/cards/{ids['cards']}/declared-balance", None),
         ("PATCH", f"/v1/cards/{ids['cards']}", {"state": "suspended"}),
         ("PATCH", f"/v1/cards/{ids['cards']}", {"controls": []}),
         ("GET", f"/v1/cards/{ids['cards']}/balance", None),

@@ -17,8 +17,10 @@ from engine.commands import (
     ChangeProgramme,
     CreateCard,
     CreateProgramme,
+    DeclareBalance,
     Load,
     ReadBalance,
+    SetCardholderStatus,
     WireIdentity,
 )
 from engine.decide import Inputs
@@ -169,6 +171,33 @@ def load(number: int = 1, **parts: Any) -> Load:
         live=False,
         amount_minor=5_000,
         currency="EUR",
+    )
+    return msgspec.structs.replace(made, **parts)
+
+
+def declare_balance(number: int = 1, **parts: Any) -> DeclareBalance:
+    """A declared balance of 25.00."""
+    made = DeclareBalance(
+        id=an_id(0x80_0000 + number),
+        command_key=key(0x80_0000 + number),
+        card_id=CARD,
+        tenant_id=TENANT,
+        live=False,
+        amount_minor=2_500,
+        currency="EUR",
+    )
+    return msgspec.structs.replace(made, **parts)
+
+
+def set_cardholder_status(number: int = 1, **parts: Any) -> SetCardholderStatus:
+    """The news that the cardholder is blocked."""
+    made = SetCardholderStatus(
+        id=an_id(0x90_0000 + number),
+        command_key=key(0x90_0000 + number),
+        card_id=CARD,
+        tenant_id=TENANT,
+        live=False,
+        active=False,
     )
     return msgspec.structs.replace(made, **parts)
 

@@ -2,6 +2,7 @@ SELECT c.id::text, c.tenant_id::text, c.live, c.programme_id::text, c.card_produ
        c.account_id::text, c.network, c.currency, c.iin, c.last4, c.pan_ref, c.exp_month, c.exp_year, c.cvk_generation,
        c.state, c.controls, c.created_at AS created_ms, c.state_reason, c.cardholder_active,
        u.seq, u.day, u.day_count, u.day_amount_minor, u.cvv2_failures,
+       d.balance_minor, d.consumed_minor, d.declared_at AS declared_ms,
        ARRAY(SELECT reference FROM tombstones t WHERE t.card_id = c.id) AS tombstones
-FROM cards c JOIN card_usage u ON u.card_id = c.id
+FROM cards c JOIN card_usage u ON u.card_id = c.id LEFT JOIN declared_balances d ON d.card_id = c.id
 WHERE c.id = ANY ($1::uuid[])

@@ -26,6 +26,7 @@ TABLES = (
     "programmes",
     "cards",
     "card_usage",
+    "declared_balances",
     "accounts",
     "holds",
     "transactions",

@@ -21,6 +21,7 @@ from actors.journal.contract import (
     Rows,
     StaleEpochError,
 )
+from engine.card import DeclaredBalance
 from engine.controls import (
     ChannelAllow,
     ChannelDeny,
@@ -47,9 +48,11 @@ from tests.engine.build import (
     change_programme,
     create_card,
     create_programme,
+    declare_balance,
     key,
     load,
     read_balance,
+    set_cardholder_status,
 )
 
 EVERY_CONTROL: tuple[Control, ...] = (
@@ -134,6 +137,24 @@ class Conformance:
             "lost for a day",
         )
         assert len(owner.accounts[FIRST.account_id or ""].holds) == 2
+
+    async def test_what_a_card_was_told_comes_back(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        batches: list[list[Any]] = [
+            [set_cardholder_status(1, card_id=FIRST.id)],
+            [declare_balance(1, card_id=FIRST.id)],
+            [
+                declare_balance(2, card_id=FIRST.id, amount_minor=99),
+                set_cardholder_status(2, card_id=FIRST.id, active=True),
+                declare_balance(3, card_id=FIRST.id, amount_minor=0),
+            ],
+        ]
+        for number, batch in enumerate(batches):
+            await journal.commit(owner.decide(*batch, now_ms=NOW_MS + number))
+            loaded = await journal.load_cards([FIRST.id])
+            assert loaded.cards == owner.cards
+        assert loaded.cards[FIRST.id].declared == DeclaredBalance(0, 0, NOW_MS + 2)
 
     async def test_one_batch_leaves_what_many_leave(self, backend: Backend) -> None:
         journal = await backend.open("a")

@@ -18,7 +18,9 @@ from tests.engine.build import (
     change_programme,
     create_card,
     create_programme,
+    declare_balance,
     load,
+    set_cardholder_status,
 )
 
 HOUR_MS = 3_600_000
@@ -88,6 +90,8 @@ def commands(dice: random.Random) -> list[Command]:
                 (
                     authorize(number, card_id=card_id, amount_minor=dice.randrange(3_000)),
                     authorize(number, card_id=card_id, kind="refund", amount_minor=dice.randint(1, 500)),
+                    declare_balance(number, card_id=card_id, amount_minor=number),
+                    set_cardholder_status(number, card_id=card_id, active=number % 2 == 0),
                     authorize(number, card_id=card_id, cvv2=dice.choice(("match", "mismatch"))),
                     authorize(number, card_id=card_id, partial_allowed=True, amount_minor=9_000),
                     load(number, card_id=card_id),

@@ -1,0 +1,103 @@
+"""What a card may spend while its programme's own decisions cannot be had (contract, section 8).
+
+Declared by administrators; kept by the card's owner, which alone consumes it. Left out of the public
+description, because its write path is not published.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+from starlette.responses import Response
+
+from api.database import fetch_row
+from api.fields import Id, Instant, MoneyInput, MoneyView
+from api.operations import Call, Empty, Family, json_response
+from api.problems import Refusal, not_found
+from api.submission import key_of, submit
+from api.validation import Input, View
+from engine.card import DeclaredBalance, declared_balance_view
+from engine.commands import DeclareBalance
+from engine.ids import shard_of
+from engine.instant import to_ms
+
+family = Family("Cards")
+
+_FIND: Final = """
+    SELECT c.currency, d.balance_minor, d.consumed_minor, d.declared_at
+    FROM cards c LEFT JOIN declared_balances d ON d.card_id = c.id
+    WHERE c.id = $1::uuid AND c.tenant_id = $2 AND c.live = $3
+"""
+
+
+class DeclaredBalanceInput(Input):
+    """A balance to be declared."""
+
+    balance: MoneyInput
+    """In the currency of the card."""
+
+
+class DeclaredBalanceView(View):
+    """A declared balance, what stand-in approvals have consumed of it, and what remains."""
+
+    card_id: Id
+    balance: MoneyView
+    consumed: MoneyView
+    remaining: MoneyView
+    declared_at: Instant
+
+
+@family.operation(
+    "GET",
+    "/v1/cards/{id}/declared-balance",
+    "get_declared_balance",
+    gives={200: DeclaredBalanceView},
+    problems=("not-found",),
+    published=False,
+)
+async def get_declared_balance(call: Call[Empty]) -> Response:
+    """Get a card's declared balance."""
+    card_id = call.path_id()
+    row = await _card(call, card_id)
+    if row["declared_at"] is None:
+        raise Refusal("not-found", "No balance has been declared for the card.")
+    declared = DeclaredBalance(row["balance_minor"], row["consumed_minor"], to_ms(row["declared_at"]))
+    return json_response(200, declared_balance_view(card_id, row["currency"], declared))
+
+
+@family.operation(
+    "PUT",
+    "/v1/cards/{id}/declared-balance",
+    "declare_balance",
+    takes=DeclaredBalanceInput,
+    gives={200: DeclaredBalanceView},
+    problems=("not-found", "currency-mismatch"),
+    published=False,
+)
+async def declare_balance(call: Call[DeclaredBalanceInput]) -> Response:
+    """Declare what a card may spend in stand-in.
+
+    Replaces what was declared before; nothing of the new balance is consumed. It never expires.
+    """
+    card_id, caller, balance = call.path_id(), call.caller, call.given.balance
+    await _card(call, card_id)
+    id_ = call.services.new_id(shard_of(card_id))
+    command = DeclareBalance(
+        id=id_,
+        command_key=key_of(id_),
+        card_id=card_id,
+        tenant_id=caller.tenant_id,
+        live=caller.live,
+        amount_minor=balance.minor,
+        currency=balance.currency,
+    )
+    return await submit(call, command)
+
+
+async def _card(call: Call[Any], card_id: str) -> Any:
+    """The caller's card with its declared balance. Raises ``Refusal`` 404."""
+    caller = call.caller
+    row = await fetch_row(call.services.pool, _FIND, card_id, caller.tenant_id, caller.live)
+    if row is None:
+        raise not_found()
+    return row

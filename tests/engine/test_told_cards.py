@@ -1,0 +1,82 @@
+"""What cards are told by others: whether their cardholder is active, and what they may spend in stand-in."""
+
+from __future__ import annotations
+
+from engine.card import Card, DeclaredBalance
+from engine.commands import CardCommand
+from engine.effects import BalanceDeclared, CardholderSet
+from engine.execute import NOT_FOUND, Executed, Surroundings, execute
+from engine.replies import Answer, Done, Problem
+from tests.engine.build import (
+    CARD,
+    NOW_MS,
+    account,
+    an_id,
+    authorize,
+    card,
+    declare_balance,
+    programme,
+    set_cardholder_status,
+)
+
+
+def told(to: Card, command: CardCommand, now_ms: int = NOW_MS) -> Executed:
+    return execute(command, Surroundings(to, account(), programme()), now_ms)
+
+
+def code(of: Card) -> str:
+    reply = told(of, authorize()).reply
+    assert isinstance(reply, Answer)
+    return reply.response_code
+
+
+def test_a_blocked_cardholder_can_pay_nothing() -> None:
+    of = card()
+    executed = told(of, set_cardholder_status())
+    assert (executed.journaled, executed.effects, executed.events) == (True, (CardholderSet(False),), ())
+    assert executed.reply == Done(200, {"id": CARD, "cardholder_active": False})
+    assert code(of) == "57"
+    assert told(of, set_cardholder_status(2, active=True)).journaled
+    assert code(of) == "00"
+
+
+def test_what_is_known_changes_nothing() -> None:
+    executed = told(card(), set_cardholder_status(active=True))
+    assert (executed.journaled, executed.effects) == (False, ())
+    assert isinstance(executed.reply, Done)
+
+
+def test_a_declared_balance_starts_anew() -> None:
+    of = card(declared=DeclaredBalance(9_000, 500, 1))
+    executed = told(of, declare_balance(), NOW_MS)
+    assert executed.effects == (BalanceDeclared(DeclaredBalance(2_500, 0, NOW_MS)),)
+    assert of.declared == DeclaredBalance(2_500, 0, NOW_MS)
+    assert executed.reply == Done(
+        200,
+        {
+            "card_id": CARD,
+            "balance": {"amount": "25.00", "currency": "EUR"},
+            "consumed": {"amount": "0.00", "currency": "EUR"},
+            "remaining": {"amount": "25.00", "currency": "EUR"},
+            "declared_at": "2026-11-21T10:00:00.000Z",
+        },
+    )
+
+
+def test_it_is_declared_in_the_currency_of_the_card() -> None:
+    of = card()
+    reply = told(of, declare_balance(currency="USD")).reply
+    assert isinstance(reply, Problem)
+    assert (reply.status, reply.slug, of.declared) == (400, "currency-mismatch", None)
+
+
+def test_another_tenant_is_not_heard() -> None:
+    of = card()
+    for command in (
+        set_cardholder_status(tenant_id=an_id(0xA2)),
+        set_cardholder_status(live=True),
+        declare_balance(tenant_id=an_id(0xA2)),
+        declare_balance(live=True),
+    ):
+        assert told(of, command).reply == NOT_FOUND
+    assert (of.cardholder_active, of.declared) == (True, None)
