@@ -6,6 +6,8 @@ Memory is only the fast path: the journal's unique command key is what makes a s
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from actors.journal.contract import Stored
@@ -30,7 +32,7 @@ class RecentAnswers:
         if len(self._known) > self._size:
             del self._known[next(iter(self._known))]
 
-    def remember_stored(self, answers: dict[bytes, Stored]) -> None:
+    def remember_stored(self, answers: Mapping[bytes, Stored]) -> None:
         """Keep replies read back from the journal."""
         for command_key, stored in answers.items():
             self.remember(command_key, stored.fingerprint, _decode(stored.reply))

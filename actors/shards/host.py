@@ -62,11 +62,9 @@ class ShardHost:
         self._vault = vault
         self._clock = clock
         self._publish = publish
-        self._answers = RecentAnswers()
+        self.answers = RecentAnswers()
         self.epochs: dict[int, int] = {}
-        self.activation = Activation(
-            journal, self._on_loaded, self._answers.remember_stored, active_cards_max
-        )
+        self.activation = Activation(journal, self._on_loaded, self.answers.remember_stored, active_cards_max)
         self.decider = Decider(self.activation, self.epochs, vault)
         self.committer: GroupCommitter[Pending] = GroupCommitter(journal, self._on_commit, self._on_failure)
         self._recovery = Recovery(self, journal, fenced)
@@ -146,7 +144,7 @@ class ShardHost:
     def _enter(self, pending: Pending) -> asyncio.Future[Reply]:
         """Take one command in, unless it is here already; returns what its caller waits for."""
         command = pending.command
-        repeated = self._answers.repeat(command)
+        repeated = self.answers.repeat(command)
         if repeated is not None:
             self.answer_executed(pending, repeated)
             return pending.done
@@ -167,6 +165,9 @@ class ShardHost:
         reply = await asyncio.shield(first.done)
         if isinstance(reply, NotExecuted):
             return reply
+        if fingerprint_of(pending.command) != fingerprint_of(first.command):
+            # One key, two contents: the first's own answer does not tell whose of them was executed.
+            return await self._enter(pending)
         return reply_again(pending.command, fingerprint_of(first.command), reply)
 
     async def _follow_claim(self, pending: Pending, holder: Pending) -> Reply:
@@ -240,7 +241,7 @@ class ShardHost:
             if not pending.actor.undurable:
                 pending.actor.forget_old()
         if isinstance(reply, Answer | Done):
-            self._answers.remember(pending.command.command_key, fingerprint_of(pending.command), reply)
+            self.answers.remember(pending.command.command_key, fingerprint_of(pending.command), reply)
         if pending.config is not None:
             self.activation.learn(pending.config)
         self._resolve_told(pending, present(reply, pending.submission))

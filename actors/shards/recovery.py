@@ -15,7 +15,7 @@ from itertools import chain, repeat
 from typing import Protocol, TypeVar
 
 from actors.cards.activation import Activation
-from actors.cards.answers import reply_from_journal
+from actors.cards.answers import RecentAnswers, reply_from_journal
 from actors.journal.contract import (
     Journal,
     JournalError,
@@ -39,6 +39,7 @@ class Recoverable(Protocol):
     """What recovery asks of its host."""
 
     activation: Activation
+    answers: RecentAnswers
     epochs: dict[int, int]
 
     def hold_back(self) -> None:
@@ -124,6 +125,8 @@ class Recovery:
         keys = [pending.command.command_key for pending in pendings]
         digests = [claim.key_digest for pending in pendings if (claim := pending.submission.claim)]
         stored = await self._until_reached(lambda: self._journal.find(keys))
+        # Who repeats an old message once may well do so again, and each time would cost a refused commit.
+        self._host.answers.remember_stored(stored)
         responses = (
             await self._until_reached(lambda: self._journal.find_responses(digests)) if digests else {}
         )

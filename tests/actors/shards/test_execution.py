@@ -243,6 +243,36 @@ async def test_another_host_answers_94_for_another_card(cluster: Cluster) -> Non
     assert reply.body["available"] == "50.00"
 
 
+async def test_a_repeat_in_the_wake_of_an_impostor_gets_its_own_answer(cluster: Cluster) -> None:
+    """The message was executed by another host; here something else comes first under its identity."""
+    first = await cluster.add("a", ALL_SHARDS)
+    await furnish(first)
+    assert approved(await first.ask_one(spend()))
+    await first.ask(*(spend(number, amount_minor=1) for number in range(2, ACTIVATION_ANSWERS + 3)))
+    second = await cluster.add("b", ALL_SHARDS)
+    await second.ask(balance())
+    hold = second.faults.hold("before", "commit")
+    impostor = second.asking(spend(id=an_id(0x999999), fingerprint=key(77)))
+    await hold.reached.wait()
+    genuine = second.asking(spend())
+    await idle()
+    hold.release()
+    assert await impostor == [Answer("94", spend().id, replayed=True)]
+    assert await genuine == [Answer("00", spend().id, "000000", 1_000, replayed=True)]
+
+
+async def test_an_old_message_that_is_repeated_again_and_again_is_refused_once(cluster: Cluster) -> None:
+    first = await cluster.add("a", ALL_SHARDS)
+    await furnish(first)
+    await first.ask(*(spend(number, amount_minor=1) for number in range(1, ACTIVATION_ANSWERS + 3)))
+    second = await cluster.add("b", ALL_SHARDS)
+    for _ in range(5):
+        (reply,) = await second.ask(spend(1, amount_minor=1))
+        assert isinstance(reply, Answer)
+        assert reply.replayed
+    assert second.faults.calls["commit"] == 1
+
+
 async def test_rest_commands_are_repeated_too(host: TestHost) -> None:
     first = await host.ask_one(load(5, card_id=FIRST.id), presentation={"cardholder_name": "Ada"})
     again = await host.ask_one(load(5, card_id=FIRST.id), presentation={"cardholder_name": "Ada"})

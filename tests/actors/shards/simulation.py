@@ -1,0 +1,369 @@
+"""A small installation that lives through bad days, the same ones whenever the seed is the same (G19).
+
+Two hosts share a store and a few cards. Calls to the journal are slow, fail before or after they have
+happened, or happen long after they were given up; hosts are killed, and lose their shards while they believe
+to own them. Clients ask again by the same command key, as routers do, and write down what they heard.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from contextlib import suppress
+from typing import Any
+
+import msgspec
+
+from actors.journal.contract import JournalError, RejectedError, Rows, UnknownOutcomeError
+from actors.journal.memory import MemoryJournal, Point
+from actors.journal.memory_store import MemoryStore
+from actors.shards.host import ShardHost
+from actors.submission import Submission
+from actors.vault import Vault
+from engine.commands import (
+    Authorize,
+    CardCommand,
+    Command,
+    Present,
+    Reverse,
+    reference_of_message,
+    target_of,
+)
+from engine.ids import shard_of
+from engine.programme import ProgrammeConfig
+from engine.replies import Claim, Done, NotExecuted, Reply
+from tests.actors.shards.virtual_time import VirtualClock
+from tests.engine.build import (
+    an_id,
+    authorize,
+    change_card,
+    change_programme,
+    create_card,
+    create_programme,
+    key,
+    load,
+    read_balance,
+    wire,
+)
+
+SHARDS = (0x11, 0x22, 0x33)
+ADMIN = create_programme(1, id=an_id(0x60_0001, 0x11))
+CARDS = [create_card(number, SHARDS[number % len(SHARDS)], programme_id=ADMIN.id) for number in range(1, 6)]
+VAULT = Vault((bytes(32),))
+CERTAIN = ("deadline", "overloaded", "not_owner", "key_reused")
+PATIENCE_SECONDS = 1.0
+
+
+class Heard(msgspec.Struct):
+    """One command as its client knows it. ``sure`` tells whether it is known not to have happened."""
+
+    command: Command
+    claim: Claim | None
+    began: float
+    ended: float | None = None
+    reply: Reply | None = None
+    sure: bool = True
+
+
+class Weather(msgspec.Struct, frozen=True):
+    """How bad the days are, as probabilities of a call."""
+
+    slow: float
+    lost: float
+    late: float
+    refused: float
+    trouble_seconds: float
+    """Mean time between troubles with hosts."""
+
+
+class SimulatedHost:
+    """One life of a host."""
+
+    def __init__(self, name: str, installation: Installation) -> None:
+        self.name = name
+        self.alive = True
+        self.dead = asyncio.Event()
+        self._installation = installation
+        self.journal = MemoryJournal(installation.store, name, self._fault)
+        self.host = ShardHost(
+            self.journal, VAULT, VirtualClock(), installation.publish, self.die, active_cards_max=3
+        )
+
+    async def start(self) -> None:
+        self._installation.store.register(self.name)
+        self.host.start()
+
+    def die(self) -> None:
+        """Killed, or fenced: nothing of it reaches anyone any more."""
+        if self.alive:
+            self.alive = False
+            self.dead.set()
+            self._installation.spawn(self._bury())
+
+    async def _bury(self) -> None:
+        await self.host.committer.stop()
+        await self.host.activation.stop()
+        for announcement in tuple(self.host._announcements):
+            announcement.cancel()
+
+    async def _fault(self, point: Point, method: str, rows: Rows | None) -> None:
+        dice, weather = self._installation.dice, self._installation.weather
+        if dice.random() < weather.slow:
+            await asyncio.sleep(dice.expovariate(20))
+        else:
+            await asyncio.sleep(0.0005)
+        chance = dice.random()
+        if point == "before" and rows is not None and chance < weather.late:
+            self._installation.spawn(self._commit_late(rows))
+            raise UnknownOutcomeError(method)
+        if point != "during" and chance < weather.late + weather.lost:
+            raise UnknownOutcomeError(method)
+        if point == "during" and chance < weather.refused:
+            raise RejectedError(method)
+
+    async def _commit_late(self, rows: Rows) -> None:
+        """The server goes on with a commit that its client has given up."""
+        installation = self._installation
+        await asyncio.sleep(installation.dice.expovariate(8))
+        with suppress(JournalError):
+            async with installation.store.committing(self.name):
+                installation.store.check_fence(self.name, rows)
+                await asyncio.sleep(installation.dice.expovariate(50))
+                installation.store.apply(rows)
+
+
+class Installation:
+    """Everything of one seed. ``heard`` is what its clients wrote down."""
+
+    def __init__(self, seed: int) -> None:
+        self.dice = random.Random(seed)
+        self.weather = Weather(
+            slow=self.dice.choice((0.05, 0.3)),
+            lost=self.dice.choice((0, 0.02, 0.1)),
+            late=self.dice.choice((0, 0.05)),
+            refused=self.dice.choice((0, 0.02)),
+            trouble_seconds=self.dice.choice((0.2, 1.0, 9.0)),
+        )
+        self.store = MemoryStore(VirtualClock().now_ms)
+        self.hosts: dict[str, SimulatedHost] = {}
+        self.owners: dict[int, str] = {}
+        self.heard: list[Heard] = []
+        self.log: list[str] = []
+        self.lives = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._numbers = 1_000
+
+    # --- hosts ---
+
+    def spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def note(self, what: str) -> None:
+        self.log.append(f"{asyncio.get_running_loop().time():.6f} {what}")
+
+    async def publish(self, config: ProgrammeConfig) -> None:
+        """As the coordinator does: to everyone who lives, one after the other."""
+        for host in [host for host in self.hosts.values() if host.alive]:
+            await asyncio.sleep(0.0005)
+            host.host.programme_changed(config)
+
+    async def create(self) -> SimulatedHost:
+        self.lives += 1
+        host = SimulatedHost(f"host-{self.lives}", self)
+        self.hosts[host.name] = host
+        await host.start()
+        self.note(f"born {host.name}")
+        return host
+
+    def living(self) -> list[SimulatedHost]:
+        return [host for host in self.hosts.values() if host.alive]
+
+    async def give(self, shard: int, host: SimulatedHost) -> None:
+        """Have ``host`` take a shard, whoever owns it."""
+        while host.alive:
+            try:
+                await host.host.take([shard])
+            except JournalError:
+                await asyncio.sleep(0.02)
+            else:
+                self.owners[shard] = host.name
+                self.note(f"{host.name} owns {shard:02x} since {host.host.epochs.get(shard)}")
+                return
+
+    async def mend(self) -> None:
+        """Two hosts live, and every shard has a living owner."""
+        while len(self.living()) < 2:
+            await self.create()
+        for shard in SHARDS:
+            owner = self.hosts.get(self.owners.get(shard, ""))
+            if owner is None or not owner.alive:
+                await self.give(shard, self.dice.choice(self.living()))
+
+    async def trouble(self) -> None:
+        """Kill a host, tear a shard away from its owner, or hand one over in good order."""
+        while True:
+            await asyncio.sleep(self.dice.expovariate(1 / self.weather.trouble_seconds))
+            await self.mend()
+            kind = self.dice.choice(("kill", "tear", "hand over"))
+            shard = self.dice.choice(SHARDS)
+            owner = self.hosts[self.owners[shard]]
+            self.note(f"{kind} {owner.name} {shard:02x}")
+            others = [host for host in self.living() if host is not owner]
+            if kind == "kill":
+                owner.die()
+            elif kind == "hand over" and others and owner.alive:
+                await owner.host.release([shard])
+                await self.give(shard, others[0])
+            elif others:
+                await self.give(shard, others[0])
+            await self.mend()
+
+    async def watch(self) -> None:
+        """Replace whoever has died of himself."""
+        while True:
+            await asyncio.sleep(0.05)
+            await self.mend()
+
+    # --- clients ---
+
+    def number(self) -> int:
+        self._numbers += 1
+        return self._numbers
+
+    async def ask(self, command: Command, claim: Claim | None = None, attempts: int = 60) -> Heard:
+        """Ask until there is an answer, under one command key; then write it down."""
+        heard = Heard(command, claim, asyncio.get_running_loop().time())
+        self.heard.append(heard)
+        for _ in range(attempts):
+            host = self.hosts[self.owners[shard_of(target_of(command))]]
+            reply = await self._attempt(host, command, claim)
+            if reply is None or (isinstance(reply, NotExecuted) and reply.reason not in CERTAIN):
+                heard.sure = False
+            elif not isinstance(reply, NotExecuted) or reply.reason == "key_reused":
+                heard.reply = reply
+                break
+            await asyncio.sleep(0.01)
+        heard.ended = asyncio.get_running_loop().time()
+        self.note(f"{type(command).__name__} {command.id} {heard.sure} {heard.reply}")
+        self._assert_announced(heard)
+        return heard
+
+    async def _attempt(self, host: SimulatedHost, command: Command, claim: Claim | None) -> Reply | None:
+        if not host.alive:
+            return NotExecuted("not_owner")
+        remaining_ms = self.dice.choice((50, 1_000))
+        asking = asyncio.ensure_future(host.host.execute([Submission(command, remaining_ms, claim)]))
+        dying = asyncio.ensure_future(host.dead.wait())
+        await asyncio.wait((asking, dying), timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        dying.cancel()
+        if asking.done() and host.alive:
+            (reply,) = asking.result()
+            return reply
+        asking.cancel()
+        return None
+
+    def _assert_announced(self, heard: Heard) -> None:
+        """Whoever lives knows a programme's version before its maker hears of it."""
+        reply = heard.reply
+        if isinstance(reply, Done) and target_of(heard.command) == ADMIN.id and not reply.replayed:
+            for host in self.living():
+                config = host.host.activation.configs.get(ADMIN.id)
+                assert config is None or config.version >= reply.body["version"]
+
+    async def shop(self, card_id: str) -> None:
+        """One cardholder's day."""
+        sold: list[Authorize] = []
+        for _ in range(self.dice.randint(2, 7)):
+            await asyncio.sleep(self.dice.expovariate(5))
+            number = self.number()
+            command = self._errand(number, card_id, sold)
+            if isinstance(command, Authorize):
+                sold.append(command)
+            copies: list[CardCommand] = [command] * self.dice.choice((1, 1, 1, 2, 3))
+            if isinstance(command, Authorize) and self.dice.random() < 0.1:
+                copies.append(
+                    msgspec.structs.replace(command, id=an_id(0x900_0000 + number), fingerprint=key(7))
+                )
+            await asyncio.gather(*(self.ask(copy) for copy in copies))
+
+    def _errand(self, number: int, card_id: str, sold: list[Authorize]) -> CardCommand:
+        about: dict[str, Any] = {"id": an_id(0x100_0000 + number, shard_of(card_id)), "card_id": card_id}
+        dice = self.dice.random()
+        if dice < 0.5 or not sold:
+            return authorize(number, amount_minor=self.dice.randint(1, 4_000), **about)
+        original = (reference_of_message(self.dice.choice(sold).command_key),)
+        wired = about | {"command_key": key(number), "fingerprint": key(number), "wire": wire(number)}
+        if dice < 0.65:
+            return Reverse(**wired, references=original)
+        if dice < 0.8:
+            return Present(
+                **wired,
+                references=original,
+                kind="purchase",
+                amount_minor=self.dice.randint(1, 4_000),
+                currency="EUR",
+                mcc="5411",
+                merchant_name="Shop",
+                merchant_country="IE",
+                arn=str(number),
+                sequence=1,
+            )
+        if dice < 0.9:
+            return authorize(number, kind="refund", amount_minor=100, **about)
+        return change_card(number, state=self.dice.choice(("active", "suspended")), **about)
+
+    async def fund(self, card_id: str) -> None:
+        """Loads under idempotency keys, each asked for by several requests at once; and readings."""
+        for _ in range(self.dice.randint(1, 3)):
+            await asyncio.sleep(self.dice.expovariate(4))
+            claim = Claim(key(self.number()) * 2, key(1) * 2)
+            amount_minor = self.dice.randint(1, 3_000)
+            copies = [
+                load(
+                    self.number(),
+                    card_id=card_id,
+                    amount_minor=amount_minor,
+                    id=an_id(0x400_0000 + self._numbers, shard_of(card_id)),
+                    command_key=key(0x400_0000 + self._numbers),
+                )
+                for _ in range(self.dice.choice((1, 2, 3)))
+            ]
+            await asyncio.gather(*(self.ask(copy, claim) for copy in copies))
+            await self.ask(read_balance(self.number(), card_id=card_id))
+
+    async def rename(self) -> None:
+        """Changes of the programme."""
+        for _ in range(self.dice.randint(0, 3)):
+            await asyncio.sleep(self.dice.expovariate(2))
+            number = self.number()
+            await self.ask(change_programme(number, programme_id=ADMIN.id, name=f"Name {number}"))
+
+    # --- a life ---
+
+    async def live(self) -> None:
+        """Set up, let the clients have their day in bad weather, and come to rest."""
+        weather, self.weather = self.weather, Weather(0, 0, 0, 0, 1)
+        await self.mend()
+        loads = [load(number, card_id=card.id) for number, card in enumerate(CARDS, 1)]
+        beginning: list[Command] = [ADMIN, *CARDS, *loads]
+        for command in beginning:
+            heard = await self.ask(command)
+            assert isinstance(heard.reply, Done), heard.reply
+        self.weather = weather
+        self.spawn(self.watch())
+        self.spawn(self.trouble())
+        days = [self.shop(card.id) for card in CARDS] + [self.fund(card.id) for card in CARDS[:3]]
+        await asyncio.gather(*days, self.rename())
+        await self._rest()
+
+    async def _rest(self) -> None:
+        """Fine weather until everything is quiet."""
+        self.weather = Weather(0, 0, 0, 0, 1)
+        await asyncio.sleep(3)
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        for host in self.living():
+            await host.host.stop()

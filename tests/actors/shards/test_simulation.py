@@ -1,0 +1,358 @@
+"""Bad days, hundreds of them: whatever happens, what clients were told is true and the books are in order.
+
+``STANCHION_TEST_SEEDS`` says how many seeds (``make chaos``: 50,000); ``STANCHION_TEST_SEED`` runs one alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import subprocess
+import sys
+from collections import Counter, defaultdict
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+
+from actors.journal.contract import decode_config
+from actors.journal.memory_store import MemoryStore, Row
+from engine.account import Account
+from engine.authorization import Authorization, names
+from engine.card import Card
+from engine.commands import Authorize, CardCommand, CreateCard, FollowUp, Load, ReadBalance
+from engine.decide import Inputs, authorize
+from engine.effects import AuthorizationOpened
+from engine.execute import Surroundings, card_of, execute, issue
+from engine.programme import ProgrammeConfig
+from engine.replies import Answer, Done, NotExecuted, Problem, Reply
+from tests.actors.shards.simulation import ADMIN, CARDS, Heard, Installation
+from tests.actors.shards.virtual_time import run
+
+CHAOS = os.environ.get("STANCHION_CHAOS") == "1"
+COUNT = int(os.environ.get("STANCHION_TEST_SEEDS", "50000" if CHAOS else "300"))
+SLICES = 10
+
+
+def seeds(slice_: int) -> range | list[int]:
+    alone = os.environ.get("STANCHION_TEST_SEED")
+    return [int(alone)] if alone is not None else range(slice_, COUNT, SLICES)
+
+
+def lived(seed: int) -> Installation:
+    """A whole simulation."""
+
+    async def main() -> Installation:
+        installation = Installation(seed)
+        await installation.live()
+        return installation
+
+    return run(main())
+
+
+@pytest.mark.parametrize("slice_", range(SLICES))
+def test_whatever_happens(slice_: int) -> None:
+    for seed in seeds(slice_):
+        try:
+            installation = lived(seed)
+            for check in CHECKS:
+                check(installation)
+        except BaseException as failure:
+            failure.add_note(f"STANCHION_TEST_SEED={seed}")
+            raise
+
+
+def test_the_days_are_bad_enough() -> None:
+    """Of what the simulation is for, everything happens."""
+    seen: Counter[str] = Counter()
+    for seed in range(40):
+        installation = lived(seed)
+        seen["lives"] += installation.lives - 2
+        seen["takeovers"] += sum(installation.store.epochs)
+        for heard in installation.heard:
+            seen["replayed"] += getattr(heard.reply, "replayed", False)
+            seen["unsure"] += not heard.sure
+            seen["unanswered"] += heard.reply is None
+            code = heard.reply.response_code if isinstance(heard.reply, Answer) else ""
+            seen["approved"] += code == "00"
+            seen["conflict"] += code == "94"
+        rows = installation.store.holds.rows.values()
+        seen |= Counter(f"hold {row['state']}" for row in rows)
+    assert {name: count for name, count in seen.items() if not count} == {}
+    assert {"hold held", "hold captured", "hold released"} <= set(seen)
+    assert seen["lives"] > 40
+    assert seen["unsure"] > 100
+    assert seen["takeovers"] > 300
+
+
+def test_the_same_seed_gives_the_same_run() -> None:
+    for seed in range(5):
+        assert told(lived(seed)) == told(lived(seed))
+
+
+def test_the_same_seed_gives_the_same_run_in_another_process() -> None:
+    """Not even the order of sets, which differs from process to process, has a say."""
+    script = (
+        "import hashlib, json; from tests.actors.shards.test_simulation import lived, told; "
+        "print(hashlib.sha256(''.join(told(lived(seed)) for seed in range(3)).encode()).hexdigest())"
+    )
+    digests = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env=os.environ | {"PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": str(Path.cwd())},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for hash_seed in (1, 2)
+    }
+    assert len(digests) == 1
+    mine = "".join(told(lived(seed)) for seed in range(3))
+    assert digests == {hashlib.sha256(mine.encode()).hexdigest() + "\n"}
+
+
+def told(installation: Installation) -> str:
+    """Everything that happened, and everything it left behind but the nonces of the vault."""
+    store = installation.store
+    tables = (store.journal, store.accounts, store.holds, store.transactions, store.events)
+    rows = [repr(list(table.rows.values())) for table in tables]
+    return "\n".join([*installation.log, *rows])
+
+
+# --- the journal ---
+
+
+def journal_of(store: MemoryStore, actor_id: str) -> list[Row]:
+    rows = [row for row in store.journal.rows.values() if row["actor_id"] == actor_id]
+    return sorted(rows, key=lambda row: int(row["seq"]))
+
+
+def one_order(installation: Installation) -> None:
+    """``seq`` has no gaps and epochs never fall along it (G2)."""
+    for actor_id in (ADMIN.id, *(card.id for card in CARDS)):
+        rows = journal_of(installation.store, actor_id)
+        assert [row["seq"] for row in rows] == list(range(1, len(rows) + 1))
+        assert all(before["epoch"] <= after["epoch"] for before, after in pairwise(rows))
+
+
+def real_time(installation: Installation) -> None:
+    """What had ended before something else began stands before it (G4)."""
+    began: dict[bytes, float] = {}
+    ended: dict[bytes, float] = {}
+    for heard in installation.heard:
+        command_key = heard.command.command_key
+        began[command_key] = min(heard.began, began.get(command_key, heard.began))
+        if heard.reply is not None and heard.ended is not None:
+            ended[command_key] = min(heard.ended, ended.get(command_key, heard.ended))
+    for card in CARDS:
+        keys = [row["command_key"] for row in journal_of(installation.store, card.id)]
+        latest_start = 0.0
+        for command_key in keys:
+            assert ended.get(command_key, float("inf")) >= latest_start
+            latest_start = max(latest_start, began[command_key])
+
+
+def folds(installation: Installation) -> None:
+    """The journal alone, lived through again, gives the answers that are stored and the rows that stand."""
+    store = installation.store
+    configs = {row["version"]: row["config"] for row in _versions(journal_of(store, ADMIN.id))}
+    for card in CARDS:
+        _fold(store, journal_of(store, card.id), configs)
+
+
+def _versions(rows: list[Row]) -> list[Row]:
+    """The configuration after each command of the programme."""
+    made: list[Row] = []
+    config: ProgrammeConfig | None = None
+    for row in rows:
+        body = msgspec.json.decode(row["reply"])["body"]
+        before = ADMIN.config if config is None else config
+        config = msgspec.structs.replace(before, name=body["name"], version=body["version"])
+        made.append({"version": config.version, "config": config})
+    return made
+
+
+def _fold(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeConfig]) -> None:
+    known: dict[str, Authorization] = {}
+    card: Card | None = None
+    account: Account | None = None
+    for row in rows:
+        command: CardCommand = msgspec.json.decode(row["command"], type=CardCommand)
+        if isinstance(command, CreateCard):
+            card = card_of(command, row["recorded_at"])
+            account = Account(
+                id=command.account_id or "",
+                tenant_id=command.tenant_id,
+                live=command.live,
+                programme_id=command.programme_id,
+                currency=command.currency,
+            )
+            executed = issue(command, card, account)
+        else:
+            assert card is not None
+            inputs = msgspec.json.decode(row["inputs"], type=Inputs) if row["inputs"] else None
+            config = configs[inputs.programme_version if inputs else 1]
+            references = command.references if isinstance(command, FollowUp) else ()
+            original = next((known[name] for name in references if name in known), None)
+            executed = execute(command, Surroundings(card, account, config, original), row["recorded_at"])
+            if isinstance(command, Authorize) and inputs is not None:
+                assert msgspec.json.encode(authorize(command, inputs)).decode() == row["decision"]
+        for effect in executed.effects:
+            if isinstance(effect, AuthorizationOpened):
+                known |= dict.fromkeys(names(effect.authorization), effect.authorization)
+        card.seq += 1
+        assert card.seq == row["seq"]
+        assert executed.journaled
+        assert msgspec.json.encode(executed.reply).decode() == row["reply"]
+        assert {event.id for event in executed.events} <= {id_ for _, _, id_ in store.events.rows}
+    assert card is not None
+    assert account is not None
+    assert store.card(card.id) == card
+    assert store.account(account.id) == account
+    for authorization in known.values():
+        row = store.transactions.rows[authorization.id]
+        hold = account.holds.get(authorization.hold_id or "")
+        assert (row["approved_minor"], row["cleared_minor"], row["reversed_minor"], row["held_minor"]) == (
+            authorization.approved_minor,
+            authorization.cleared_minor,
+            authorization.reversed_minor,
+            hold.amount_minor if hold else 0,
+        )
+
+
+def books_balance(installation: Installation) -> None:
+    """Debits are credits; what is posted is the sum of entries; what is held is the sum of open holds."""
+    store = installation.store
+    transfers: dict[str, list[int]] = defaultdict(list)
+    posted: Counter[str] = Counter()
+    for row in store.ledger_entries.rows.values():
+        signed = row["amount_minor"] if row["direction"] == "credit" else -row["amount_minor"]
+        transfers[row["transfer_id"]].append(signed)
+        posted[row["account_id"]] += signed
+    assert all(len(sides) == 2 and not sum(sides) for sides in transfers.values())
+    held: Counter[str] = Counter()
+    for row in store.holds.rows.values():
+        held[row["account_id"]] += row["amount_minor"] if row["state"] == "held" else 0
+    for row in store.accounts.rows.values():
+        if row["kind"] == "card":
+            assert (row["posted_minor"], row["held_minor"]) == (posted[row["id"]], held[row["id"]])
+    authorizations = [row["authorization_id"] for row in store.holds.rows.values() if row["state"] == "held"]
+    assert len(authorizations) == len(set(authorizations))
+
+
+def decisions_are_told_once(installation: Installation) -> None:
+    """One ``authorization.decided`` for each decision in the journal, and none without."""
+    store = installation.store
+    decided = [row for row in store.journal.rows.values() if row["decision"] and row["inputs"]]
+    events = [row for row in store.events.rows.values() if row["type"] == "authorization.decided"]
+    about = [msgspec.json.decode(row["data"])["authorization_id"] for row in events]
+    assert sorted(about) == sorted(row["authorization_id"] for row in decided)
+
+
+# --- what clients heard ---
+
+
+def stored_reply(row: Row) -> Reply:
+    reply: Reply = msgspec.json.decode(row["reply"], type=Reply)
+    return reply
+
+
+def answers_are_true(installation: Installation) -> None:
+    """An answer is in the journal, as it was given; what certainly did not happen is not (G1, G3)."""
+    store = installation.store
+    claimed = {heard.claim.key_digest for heard in installation.heard if heard.claim}
+    doubted = {heard.command.command_key for heard in installation.heard if not is_surely_undone(heard)}
+    for heard in installation.heard:
+        row = store.command_keys.get(heard.command.command_key)
+        if is_surely_undone(heard) and heard.command.command_key not in doubted:
+            assert row is None
+        if isinstance(heard.reply, Answer) or (heard.claim is None and has_changed(heard)):
+            assert row is not None
+            assert_same(heard, stored_reply(row))
+    assert claimed <= set(store.idempotency.rows) | {
+        heard.claim.key_digest for heard in installation.heard if heard.claim and heard.reply is None
+    }
+
+
+def is_surely_undone(heard: Heard) -> bool:
+    """Whether this asking certainly had no effect."""
+    return heard.sure and (heard.reply is None or isinstance(heard.reply, NotExecuted | Problem))
+
+
+def has_changed(heard: Heard) -> bool:
+    """Whether success means that something was written: readings and changes of nothing write nothing."""
+    tag = heard.command.__struct_config__.tag
+    return isinstance(heard.reply, Done) and tag not in {"read_balance", "change_card", "change_programme"}
+
+
+def assert_same(heard: Heard, stored: Reply) -> None:
+    if isinstance(heard.reply, Answer) and heard.reply.response_code == "94":
+        assert isinstance(heard.command, Authorize)
+        assert isinstance(stored, Answer)
+        assert heard.reply.authorization_id == stored.authorization_id != heard.command.id
+        return
+    assert msgspec.structs.replace(heard.reply, replayed=False) == stored  # type: ignore[type-var]
+
+
+def keys_have_one_effect(installation: Installation) -> None:
+    """Of all requests with one idempotency key one is executed, and all get its answer (G5)."""
+    by_key: dict[bytes, list[Heard]] = defaultdict(list)
+    for heard in installation.heard:
+        if heard.claim is not None:
+            by_key[heard.claim.key_digest].append(heard)
+    for copies in by_key.values():
+        executed = [each for each in copies if each.command.command_key in installation.store.command_keys]
+        assert len(executed) <= 1
+        bodies = [each.reply.body for each in copies if isinstance(each.reply, Done)]
+        assert all(body == bodies[0] for body in bodies)
+        assert not bodies or executed
+
+
+def readings_are_not_old(installation: Installation) -> None:
+    """A balance has every load that was acknowledged before it was asked for, and none that was not."""
+    loads: dict[str, list[Heard]] = defaultdict(list)
+    for heard in installation.heard:
+        if isinstance(heard.command, Load):
+            loads[heard.command.card_id].append(heard)
+    for heard in installation.heard:
+        if isinstance(heard.command, ReadBalance) and isinstance(heard.reply, Done):
+            _assert_fresh(heard, heard.reply.body, loads[heard.command.card_id], installation)
+
+
+def _assert_fresh(
+    reading: Heard, body: dict[str, Any], loads: list[Heard], installation: Installation
+) -> None:
+    """Versions rise with every change of the balance: that of the reading must be beyond what was known."""
+    for heard in loads:
+        row = installation.store.command_keys.get(heard.command.command_key)
+        if row is not None and heard.reply is not None and (heard.ended or 0) < reading.began:
+            assert body["version"] >= _versions_until(installation, row)
+
+
+def _versions_until(installation: Installation, until: Row) -> int:
+    """The least version the balance has once the command of ``until`` is durable."""
+    rows = journal_of(installation.store, until["actor_id"])
+    return sum(row["kind"] in {"create_card", "load"} for row in rows if row["seq"] <= until["seq"])
+
+
+def programmes_have_no_gaps(installation: Installation) -> None:
+    """Versions rise by one, and the newest is the one that stands."""
+    rows = journal_of(installation.store, ADMIN.id)
+    versions = [msgspec.json.decode(row["reply"])["body"]["version"] for row in rows]
+    assert versions == list(range(1, len(rows) + 1))
+    assert decode_config(installation.store.programmes.rows[ADMIN.id]["config"]).version == len(rows)
+
+
+CHECKS = (
+    one_order,
+    real_time,
+    folds,
+    books_balance,
+    decisions_are_told_once,
+    answers_are_true,
+    keys_have_one_effect,
+    readings_are_not_old,
+    programmes_have_no_gaps,
+)
