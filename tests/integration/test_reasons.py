@@ -27,6 +27,7 @@ class Case:
     controls: tuple[dict[str, Any], ...] = ()
     state: str | None = None
     programme: dict[str, Any] = field(default_factory=dict)
+    cardholder: dict[str, Any] = field(default_factory=dict)
     network: str = "visa"
     form_factor: str = "virtual"
     amount: str = "1.00"
@@ -43,6 +44,7 @@ CASES = [
     Case("card_unactivated", "78", form_factor="physical"),
     Case("card_suspended", "62", state="suspended"),
     Case("programme_inactive", "57", programme={"status": "suspended"}),
+    Case("cardholder_blocked", "57", cardholder={"status": "blocked"}),
     Case("cvv2_mismatch", "N7", wrong_cvv2=True),
     Case("cvv2_mismatch", "05", wrong_cvv2=True, network="mastercard"),
     Case("authentication_failed", "63", fields={"de48": private(t02="forged")}),
@@ -84,6 +86,8 @@ async def test_declined(stack: Stack, demo: Caller, acquirer: Acquirer, case: Ca
         assert (await acquirer.ask(purchase(plastic)))["39"] == "00"
     if case.state:
         await demo.patch(f"/v1/cards/{card['id']}", {"state": case.state})
+    if case.cardholder:
+        await demo.patch(f"/v1/cardholders/{card['cardholder_id']}", case.cardholder)
     if case.programme:
         await demo.patch(f"/v1/programs/{programme['id']}", case.programme)
     fields = case.fields | ({"de48": private(t01=wrong(plastic["cvv2"]))} if case.wrong_cvv2 else {})
