@@ -25,7 +25,10 @@ T = TypeVar("T")
 SOON = 0.1
 """The timeout, in seconds, of journals that are to meet a server that does not answer. Nothing else is asked
 of them, because a healthy server may need longer than that on a busy machine."""
-HOST_SESSIONS = "SELECT count(*) FROM pg_stat_activity WHERE application_name = 'stanchion-host'"
+HOST_SESSIONS = (
+    "SELECT count(*) FROM pg_stat_activity"
+    " WHERE application_name = 'stanchion-host' AND datname = current_database()"
+)
 COMMITTER = (
     "SELECT pid FROM pg_stat_activity"
     " WHERE application_name = 'stanchion-host' AND query LIKE '%commit_batch%'"
@@ -189,7 +192,7 @@ async def test_reset_cuts_a_read_under_way(postgres: PostgresBackend) -> None:
 
 
 async def _sessions(postgres: PostgresBackend, most: int) -> bool:
-    """Whether hosts have at most so many sessions on this server."""
+    """Whether hosts have at most so many sessions on this database."""
     return int(await postgres.session.fetchval(HOST_SESSIONS)) <= most
 
 
