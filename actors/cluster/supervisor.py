@@ -7,6 +7,7 @@ now and then, which is also what makes a restarted one serve again.
 from __future__ import annotations
 
 import asyncio
+import signal
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -57,13 +58,16 @@ class Supervisor:
         self._peers = RayPeers(settings)
         self._started: list[str] = []
         self._watchers: list[asyncio.Task[None]] = []
-        self._joined = False
+        self._joining: asyncio.Future[None] | None = None
         self._exporter = Exporter(self._peers, [spec.name for spec in processes])
 
     async def start(self) -> Addresses:
         """Start Ray and every process; returns when all of them serve."""
-        self._joined = True
-        join(self._settings)
+        # In a thread: on the main one Ray would install signal handlers that end this process at once, and
+        # the loop could not hear that it should stop.
+        self._joining = asyncio.ensure_future(asyncio.to_thread(join, self._settings))
+        await asyncio.shield(self._joining)
+        _take_signals_back()
         for spec in self._processes:
             launch(spec.factory, self._settings, spec.name, restarts=FOREVER)
             self._started.append(spec.name)
@@ -84,8 +88,9 @@ class Supervisor:
                     await self._peers.ask(name, "stop")
             self._peers.kill(name)
         self._started.clear()
-        if self._joined:
-            self._joined = False
+        joining, self._joining = self._joining, None
+        if joining is not None:
+            await asyncio.wait((joining,))
             leave(self._settings)
 
     async def wait_failed(self) -> str:
@@ -102,6 +107,12 @@ class Supervisor:
             except (PeerGoneError, PeerFailedError):
                 _log.warning("process_lost", name=name)
             await asyncio.sleep(PING_SECONDS)
+
+
+def _take_signals_back() -> None:
+    """Ray's native part puts handlers below Python's; setting the same ones again removes them."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.getsignal(number))
 
 
 def _addresses(settings: Settings) -> Addresses:
