@@ -1,0 +1,187 @@
+"""The active cards of a host: what a command lacks, what is kept, what is forgotten."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from actors.cards.activation import Activation, Need, Wanted
+from actors.journal.contract import ProgrammeRecord, Stored, UnknownOutcomeError
+from actors.journal.memory import MemoryJournal
+from actors.journal.memory_store import MemoryStore
+from engine.ids import Derived, derive
+from tests.engine.build import (
+    ACCOUNT,
+    CARD,
+    PROGRAMME,
+    account,
+    an_id,
+    authorize,
+    card,
+    change_programme,
+    create_card,
+    create_programme,
+    load,
+    programme,
+)
+
+
+def activation(active_max: int = 100) -> Activation:
+    journal = MemoryJournal(MemoryStore(), "a")
+    return Activation(journal, lambda wanted: None, lambda answers: None, active_max)
+
+
+def filled(count: int, active_max: int = 100) -> Activation:
+    """Cards with accounts of their own, in the order of their numbers."""
+    made = activation(active_max)
+    for number in range(count):
+        id_ = an_id(number)
+        own = derive(id_, Derived.ACCOUNT)
+        made.admit(card(id=id_, account_id=own), account(id=own))
+    return made
+
+
+@pytest.mark.parametrize(
+    ("command", "need"),
+    [
+        (authorize(1), Need("card", CARD)),
+        (load(1), Need("card", CARD)),
+        (create_programme(1), None),
+        (change_programme(1), Need("programme", PROGRAMME)),
+        (create_card(1), Need("programme", PROGRAMME)),
+    ],
+)
+def test_what_a_command_lacks_in_an_empty_host(command: Any, need: Need | None) -> None:
+    assert activation().need(command) == need
+
+
+def test_what_a_command_lacks_when_some_is_there() -> None:
+    active = activation()
+    active.learn(programme())
+    assert active.need(create_card(1)) is None
+    assert active.need(create_card(1, account_id=None, opens_account=False)) is None
+    joining = create_card(1, account_id=ACCOUNT, opens_account=False)
+    assert active.need(joining) == Need("account", ACCOUNT)
+    active.admit(card(), account())
+    assert active.need(joining) is None
+    assert active.need(authorize(1)) is None
+    assert active.need(change_programme(1)) == Need("programme", PROGRAMME)
+    active.programmes[PROGRAMME] = ProgrammeRecord(programme(), 1)
+    assert active.need(change_programme(1)) is None
+
+
+def test_asking_twice_wants_once() -> None:
+    wanted, more = Wanted(), Wanted()
+    for need in (Need("card", "b"), Need("card", "a"), Need("card", "b"), Need("programme", "p")):
+        wanted.add(need)
+    more.add(Need("account", "x"))
+    wanted.add_all(more)
+    assert wanted.ids() == ["b", "a", "x", "p"]
+    assert Need("card", "a") in wanted
+    assert Need("account", "a") not in wanted
+
+
+def test_the_newest_snapshot_stays() -> None:
+    active = activation()
+    for version in (2, 1, 3, 2):
+        active.learn(programme(version=version))
+    assert active.configs[PROGRAMME].version == 3
+
+
+def test_cards_that_share_an_account_share_the_object() -> None:
+    active = activation()
+    first = active.admit(card(), account())
+    second = active.admit(card(id=an_id(2)), account(posted_minor=-1))
+    assert first.account is second.account
+    assert active.accounts[ACCOUNT].users == 2
+
+
+def test_the_least_recently_used_are_forgotten() -> None:
+    active = filled(5, active_max=3)
+    assert active.card(an_id(0)) is not None
+    active.passivate_some()
+    assert list(active.cards) == [an_id(3), an_id(4), an_id(0)]
+    assert len(active.accounts) == 3
+
+
+def test_undurable_cards_are_kept() -> None:
+    active = filled(5, active_max=2)
+    for number in (0, 1, 2):
+        active.cards[an_id(number)].undurable = 1
+    active.passivate_some()
+    assert list(active.cards) == [an_id(0), an_id(1), an_id(2)]
+    for number in (0, 1, 2):
+        active.cards[an_id(number)].undurable = 0
+    active.passivate_some()
+    assert list(active.cards) == [an_id(1), an_id(2)]
+
+
+def test_an_account_is_forgotten_with_its_last_card() -> None:
+    active = activation(active_max=1)
+    active.admit(card(), account())
+    active.admit(card(id=an_id(2)), account())
+    active.passivate_some()
+    assert active.accounts[ACCOUNT].users == 1
+    active.admit(card(id=an_id(3), account_id=None), None)
+    active.passivate_some()
+    assert active.accounts == {}
+
+
+def test_dropping_a_card_drops_whoever_shares_its_account() -> None:
+    active = filled(3)
+    active.admit(card(), account())
+    active.admit(card(id=an_id(50)), account())
+    active.drop_cards([CARD, an_id(99)])
+    assert set(active.cards) == {an_id(0), an_id(1), an_id(2)}
+    assert ACCOUNT not in active.accounts
+
+
+def test_dropping_an_unfunded_card_drops_it_alone() -> None:
+    active = filled(2)
+    for number in (50, 51):
+        active.admit(card(id=an_id(number), account_id=None), None)
+    active.drop_cards([an_id(50)])
+    assert set(active.cards) == {an_id(0), an_id(1), an_id(51)}
+
+
+def test_dropping_shards_drops_all_of_theirs() -> None:
+    active = filled(2)
+    other = an_id(7, 0x03)
+    active.admit(
+        card(id=other, account_id=derive(other, Derived.ACCOUNT)), account(id=derive(other, Derived.ACCOUNT))
+    )
+    active.programmes[PROGRAMME] = ProgrammeRecord(programme(), 1)
+    active.learn(programme())
+    active.drop_shards([0xA7])
+    assert set(active.cards) == {other}
+    assert set(active.accounts) == {derive(other, Derived.ACCOUNT)}
+    assert active.programmes == {}
+    assert set(active.configs) == {PROGRAMME}, "a snapshot is no ownership"
+
+
+async def test_a_failed_read_keeps_what_was_wanted() -> None:
+    attempts = 0
+
+    class Flaky(MemoryJournal):
+        async def load_programmes(self, programme_ids: Any) -> Any:
+            nonlocal attempts
+            attempts += 1
+            if attempts == 1:
+                raise UnknownOutcomeError
+            return await super().load_programmes(programme_ids)
+
+    loaded: list[list[str]] = []
+    remembered: list[dict[bytes, Stored]] = []
+    active = Activation(
+        Flaky(MemoryStore(), "a"), lambda wanted: loaded.append(wanted.ids()), remembered.append
+    )
+    active.want(Need("programme", PROGRAMME))
+    active.want(Need("programme", PROGRAMME))
+    assert active._task is not None
+    await active._task
+    assert loaded == [[PROGRAMME]]
+    assert attempts == 2
+    assert msgspec.structs.asdict(active._reading) == msgspec.structs.asdict(Wanted())
+    await active.stop()

@@ -1,0 +1,65 @@
+"""What a host remembers of what it has answered, and how it says so again."""
+
+from __future__ import annotations
+
+import msgspec
+
+from actors.cards.answers import RecentAnswers, fingerprint_of, reply_again, reply_from_journal
+from actors.journal.contract import Stored
+from engine.replies import Answer, Done, Problem, Reply
+from tests.engine.build import an_id, authorize, key, load, read_balance
+
+ANSWER = Answer("00", authorize(1).id, "ABC123", 1_000)
+DONE = Done(201, {"entry_id": an_id(1)})
+
+
+def test_a_repeat_is_marked_as_one() -> None:
+    answers = RecentAnswers()
+    assert answers.repeat(authorize(1)) is None
+    answers.remember(authorize(1).command_key, authorize(1).fingerprint, ANSWER)
+    assert answers.repeat(authorize(1)) == msgspec.structs.replace(ANSWER, replayed=True)
+    assert answers.repeat(authorize(2)) is None
+
+
+def test_other_content_is_a_conflict() -> None:
+    answers = RecentAnswers()
+    answers.remember(authorize(1).command_key, authorize(1).fingerprint, ANSWER)
+    other = authorize(1, fingerprint=key(9), id=an_id(9))
+    assert answers.repeat(other) == Answer("94", ANSWER.authorization_id, replayed=True)
+
+
+def test_a_rest_command_has_no_fingerprint() -> None:
+    assert fingerprint_of(load(1)) is None
+    assert fingerprint_of(read_balance(1)) is None
+    assert fingerprint_of(authorize(1)) == authorize(1).fingerprint
+    assert reply_again(load(1), None, DONE) == Done(201, DONE.body, replayed=True)
+    refused = Problem(409, "conflict", "no")
+    assert reply_again(load(1), None, refused) == refused
+
+
+def test_a_key_of_the_wire_used_by_a_rest_command_is_a_conflict() -> None:
+    assert reply_again(load(1), authorize(1).fingerprint, ANSWER) == Answer(
+        "94", ANSWER.authorization_id, replayed=True
+    )
+
+
+def test_the_oldest_are_forgotten_first() -> None:
+    answers = RecentAnswers(size=3)
+    for number in range(5):
+        answers.remember(key(number), None, DONE)
+    known = [answers.repeat(load(1, command_key=key(number))) is not None for number in range(5)]
+    assert known == [False, False, True, True, True]
+
+
+def test_stored_replies_come_back_in_full() -> None:
+    replies: list[Reply] = [ANSWER, DONE, Answer("51", an_id(3))]
+    stored = {
+        key(number): Stored(key(number), msgspec.json.encode(reply)) for number, reply in enumerate(replies)
+    }
+    answers = RecentAnswers()
+    answers.remember_stored(stored)
+    for number, reply in enumerate(replies):
+        command = authorize(1, command_key=key(number), fingerprint=key(number))
+        expected = msgspec.structs.replace(reply, replayed=True)
+        assert answers.repeat(command) == expected
+        assert reply_from_journal(command, stored[key(number)]) == expected
