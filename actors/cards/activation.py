@@ -308,12 +308,10 @@ class Activation:
         if actor is None or actor.known.get(reference) is not None:
             return
         same = actor.known.get(reference_of_id(found.id)) if found else None
-        if same is not None:
-            actor.known[reference] = same
-        elif found is not None:
+        if found is not None and same is None:
             actor.learn(found)
-        else:
-            actor.known[reference] = None
+        # Also a name that is not its own: that of a message which raised it.
+        actor.known[reference] = same or found
 
     def _leave(self, account_id: str) -> None:
         active = self.accounts.get(account_id)

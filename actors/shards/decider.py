@@ -25,6 +25,7 @@ from engine.commands import (
     CreateProgramme,
     FollowUp,
     ProgrammeCommand,
+    reference_of_message,
     target_of,
 )
 from engine.effects import AuthorizationOpened
@@ -68,6 +69,9 @@ class Decider:
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
                 actor.learn(effect.authorization)
+        if original is not None and executed.authorization_id == original.id:
+            # What follows may name this very message, before the journal has it.
+            actor.known[reference_of_message(command.command_key)] = original
         self._write(pending, actor, executed, original, rows, now_ms)
 
     def _issue(self, pending: Pending, command: CreateCard, rows: Rows, now_ms: int) -> None:

@@ -30,7 +30,17 @@ from actors.shards.recovery import Recovery
 from actors.submission import Submission
 from actors.vault import Vault
 from engine import execute, govern
-from engine.commands import Authorize, ChangeProgramme, Command, CreateCard, CreateProgramme, target_of
+from engine.commands import (
+    Advise,
+    Authorize,
+    ChangeProgramme,
+    Command,
+    CreateCard,
+    CreateProgramme,
+    Present,
+    Reverse,
+    target_of,
+)
 from engine.decline import RESPONSE_CODES
 from engine.ids import shard_of
 from engine.limits import ACTIVE_CARDS_MAX, BACKLOG_REFUSE
@@ -330,7 +340,7 @@ class ShardHost:
 
 def absent_reply(command: Command) -> Reply:
     """The reply when the card or programme does not exist."""
-    if isinstance(command, Authorize):
+    if isinstance(command, Authorize | Reverse | Present | Advise):
         return Answer(RESPONSE_CODES["card_not_found"], command.id)
     if isinstance(command, CreateCard):
         return Problem(404, "not-found", "There is no such programme or funding account.")
