@@ -47,14 +47,20 @@ def place_hold(account: Account, hold: Hold) -> None:
 def close_hold(account: Account, hold_id: str) -> None:
     """Stop counting what is left of a hold, for whichever reason it ends."""
     account.held_minor -= account.holds.pop(hold_id).amount_minor
-    account.next_expiry_ms = min((left.expires_ms for left in account.holds.values()), default=NEVER_MS)
+    account.next_expiry_ms = _next_expiry(account)
 
 
 def resize_hold(account: Account, hold: Hold, amount_minor: int, expires_ms: int) -> None:
     """Hold another amount, and perhaps longer."""
     account.held_minor += amount_minor - hold.amount_minor
     hold.amount_minor = amount_minor
-    hold.expires_ms = expires_ms
+    if hold.expires_ms != expires_ms:
+        hold.expires_ms = expires_ms
+        account.next_expiry_ms = _next_expiry(account)
+
+
+def _next_expiry(account: Account) -> int:
+    return min((hold.expires_ms for hold in account.holds.values()), default=NEVER_MS)
 
 
 def post(account: Account, amount_minor: int) -> None:

@@ -299,12 +299,16 @@ class Installation:
     def _errand(self, number: int, card_id: str, sold: list[Authorize]) -> CardCommand:
         about: dict[str, Any] = {"id": an_id(0x100_0000 + number, shard_of(card_id)), "card_id": card_id}
         dice = self.dice.random()
-        if dice < 0.5 or not sold:
+        if dice < 0.45 or not sold:
             return authorize(number, amount_minor=self.dice.randint(1, 4_000), **about)
-        original = (reference_of_message(self.dice.choice(sold).command_key),)
+        earlier = self.dice.choice(sold)
+        original = (reference_of_message(earlier.command_key),)
+        if dice < 0.55:
+            return authorize(number, amount_minor=self.dice.randint(1, 900), references=original, **about)
         wired = about | {"command_key": key(number), "fingerprint": key(number), "wire": wire(number)}
         if dice < 0.65:
-            return Reverse(**wired, references=original)
+            raised_minor = earlier.amount_minor if earlier.references else None
+            return Reverse(**wired, references=original, increment_minor=raised_minor)
         if dice < 0.8:
             return Present(
                 **wired,

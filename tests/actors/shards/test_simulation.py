@@ -21,7 +21,16 @@ from actors.journal.memory_store import MemoryStore, Row
 from engine.account import Account
 from engine.authorization import Authorization, names
 from engine.card import Card
-from engine.commands import Authorize, CardCommand, CreateCard, FollowUp, ReadBalance, target_of
+from engine.commands import (
+    Authorize,
+    CardCommand,
+    CreateCard,
+    FollowUp,
+    ReadBalance,
+    reference_of_id,
+    reference_of_message,
+    target_of,
+)
 from engine.decide import Inputs, authorize
 from engine.effects import AuthorizationOpened
 from engine.execute import Surroundings, card_of, execute, issue
@@ -213,6 +222,9 @@ def _fold(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeConfi
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
                 known |= dict.fromkeys(names(effect.authorization), effect.authorization)
+        about = known.get(reference_of_id(executed.authorization_id or ""))
+        if about is not None:
+            known[reference_of_message(row["command_key"])] = about
         card.seq += 1
         assert card.seq == row["seq"]
         assert executed.journaled
