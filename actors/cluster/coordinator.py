@@ -21,7 +21,7 @@ from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
 from actors.placement import Move, adopt_orphans, even_out
 from engine.limits import SHARD_COUNT
 
-PING_SECONDS: Final = 0.1
+PING_SECONDS: Final = 0.25
 SILENCE_SECONDS: Final = 1.0
 """A host that has not answered a ping for so long is taken for dead. Wrong guesses cost a takeover, never
 money."""
