@@ -29,6 +29,7 @@ TABLES = (
     "declared_balances",
     "accounts",
     "holds",
+    "tombstones",
     "transactions",
     "ledger_entries",
     "events",

@@ -22,6 +22,7 @@ from actors.journal.contract import (
     StaleEpochError,
 )
 from engine.card import DeclaredBalance
+from engine.commands import Present, Reverse, reference_of_id, reference_of_message
 from engine.controls import (
     ChannelAllow,
     ChannelDeny,
@@ -53,6 +54,7 @@ from tests.engine.build import (
     load,
     read_balance,
     set_cardholder_status,
+    wire,
 )
 
 EVERY_CONTROL: tuple[Control, ...] = (
@@ -80,6 +82,32 @@ async def with_card(journal: Journal) -> Owner:
 
 def spend(number: int = 1, **parts: Any) -> Any:
     return authorize(number, card_id=FIRST.id, **parts)
+
+
+def _reverse(number: int, *references: str, **parts: Any) -> Reverse:
+    return Reverse(**_about(number), references=references, **parts)
+
+
+def _present(number: int, *references: str, **parts: Any) -> Present:
+    sale: dict[str, Any] = {
+        "currency": "EUR",
+        "mcc": "5411",
+        "merchant_name": "Shop",
+        "merchant_country": "IE",
+    }
+    paper: dict[str, Any] = {"kind": "purchase", "arn": "1", "sequence": 1}
+    return Present(**_about(number), **sale, **paper, references=references, **parts)
+
+
+def _about(number: int) -> dict[str, Any]:
+    id_, command_key = an_id(0x80_0000 + number), key(0x80_0000 + number)
+    return {
+        "id": id_,
+        "command_key": command_key,
+        "card_id": FIRST.id,
+        "fingerprint": key(number),
+        "wire": wire(number),
+    }
 
 
 def claim_row(
@@ -244,6 +272,70 @@ class Conformance:
             derive(programme.id, Derived.SETTLEMENT): "settlement",
         }
         assert await journal.load_accounts(kinds) == {}
+
+    # --- authorizations by name ---
+
+    async def test_authorizations_come_back_under_all_their_names(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        first = spend(1, wire=wire(1, network_txn_id="N1"))
+        later = NOW_MS + 8 * DAY_MS
+        lives: list[tuple[Any, int]] = [
+            (first, NOW_MS),
+            (spend(2, amount_minor=500, references=(reference_of_id(first.id),)), NOW_MS),
+            (_reverse(3, "n:N1", remaining_minor=1_200), NOW_MS),
+            (_present(4, reference_of_message(first.command_key), amount_minor=300, final=False), NOW_MS),
+            (spend(5, amount_minor=99_999), NOW_MS),
+            (spend(6, kind="refund", amount_minor=100), NOW_MS),
+            (spend(7, amount_minor=0), NOW_MS),
+            (spend(8, amount_minor=100), NOW_MS),
+            (_reverse(9, reference_of_message(spend(8).command_key)), NOW_MS),
+            (_present(10, "n:unheard", amount_minor=50), NOW_MS),
+            (spend(11, amount_minor=1), later),
+        ]
+        for command, at_ms in lives:
+            await journal.commit(owner.decide(command, now_ms=at_ms))
+            wanted = [(FIRST.id, name) for name in owner.authorizations]
+            loaded = await journal.load_authorizations(wanted)
+            assert {name: found for (_, name), found in loaded.items()} == owner.authorizations
+        raised = (FIRST.id, reference_of_message(spend(2).command_key))
+        assert (await journal.load_authorizations([raised]))[raised].id == first.id
+
+    async def test_names_of_nothing_are_absent(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        second = create_card(2, OTHER_SHARD)
+        await journal.commit(owner.decide(second, spend(1, wire=wire(1, network_txn_id="N1"))))
+        mine = ("n:N1", reference_of_id(spend(1).id), reference_of_message(spend(1).command_key))
+        strangers = [(second.id, name) for name in mine]
+        strangers += [(FIRST.id, name) for name in ("n:N2", "a:" + an_id(1), "k:" + key(99).hex())]
+        assert await journal.load_authorizations(strangers) == {}
+        assert await journal.load_authorizations([]) == {}
+
+    async def test_tombstones_come_back(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        await journal.commit(owner.decide(_reverse(1, "n:N1", "k:00"), _reverse(2, "n:N1")))
+        card = (await journal.load_cards([FIRST.id])).cards[FIRST.id]
+        assert card == owner.cards[FIRST.id]
+        assert card.tombstones == {"n:N1", "k:00"}
+
+    async def test_cards_with_overdue_holds_are_found_the_longest_overdue_first(
+        self, backend: Backend
+    ) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        second, third = create_card(2, OTHER_SHARD), create_card(3, 0x04)
+        funded = [load(number, card_id=each.id) for number, each in ((2, second), (3, third))]
+        await journal.commit(owner.decide(second, third, *funded))
+        now_ms = SystemClock().now_ms()
+        for number, (card_id, days) in enumerate(((FIRST.id, 8), (second.id, 9), (third.id, 1)), 1):
+            command = authorize(number, card_id=card_id)
+            await journal.commit(owner.decide(command, now_ms=now_ms - days * DAY_MS))
+        assert sorted(await journal.find_due_cards(range(256), 10)) == sorted([FIRST.id, second.id])
+        assert await journal.find_due_cards(range(256), 1) == [second.id]
+        assert await journal.find_due_cards([SHARD], 10) == [FIRST.id]
+        assert await journal.find_due_cards([], 10) == []
 
     # --- answers ---
 
