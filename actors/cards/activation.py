@@ -195,6 +195,12 @@ class Activation:
         self.cards[card.id] = actor
         return actor
 
+    def forget_old(self, actor: CardActor) -> None:
+        """Forget old references of a card that is durable, but not while authorizations are being read: what
+        that brings may be older than what would be forgotten."""
+        if not self._reading.authorizations:
+            actor.forget_old()
+
     def learn(self, config: ProgrammeConfig) -> None:
         """Keep a programme's snapshot unless a newer one is here."""
         known = self.configs.get(config.id)

@@ -249,7 +249,7 @@ class ShardHost:
         if pending.actor is not None:
             pending.actor.undurable -= 1
             if not pending.actor.undurable:
-                pending.actor.forget_old()
+                self.activation.forget_old(pending.actor)
         if isinstance(reply, Answer | Done):
             self.answers.remember(pending.command.command_key, fingerprint_of(pending.command), reply)
         if pending.config is not None:

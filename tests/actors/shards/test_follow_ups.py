@@ -178,6 +178,27 @@ async def test_presentments_add_up_over_hosts(host: TestHost, cluster: Cluster) 
     assert (row["cleared_minor"], row["held_minor"], row["status"]) == (1_200, 0, "cleared")
 
 
+async def test_what_is_read_never_replaces_what_is_newer(host: TestHost, cluster: Cluster) -> None:
+    """Between the reading of an authorization and its arrival it is cleared, and then pushed out of memory."""
+    assert approved(await host.ask_one(spend(1, amount_minor=5_000)))
+    assert approved(await host.ask_one(spend(2, amount_minor=500, references=(BY_MESSAGE,))))
+    other = await cluster.add("b", ALL_SHARDS)
+    assert approved(await other.ask_one(partly(601, BY_MESSAGE)))
+    hold = other.faults.hold("after", "load_authorizations")
+    late = other.asking(partly(602, reference_of_message(spend(2).command_key)))
+    await hold.reached.wait()
+    assert approved(await other.ask_one(partly(603, BY_MESSAGE)))
+    assert all(map(approved, await other.ask(*(spend(number, amount_minor=1) for number in range(10, 60)))))
+    hold.release()
+    assert approved((await late)[0])
+    assert cluster.store.transactions.rows[spend(1).id]["cleared_minor"] == 900
+
+
+def partly(number: int, reference: str) -> Present:
+    made = presentment(reference, number=number, amount_minor=300)
+    return msgspec.structs.replace(made, final=False)
+
+
 async def test_follow_ups_on_a_card_that_does_not_exist(host: TestHost) -> None:
     """A number can be reserved for a card that never came to be."""
     for command in (reversal(BY_MESSAGE), presentment(BY_MESSAGE)):
