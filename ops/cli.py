@@ -17,6 +17,7 @@ from typing import Annotated
 import asyncpg
 import typer
 
+from actors.cluster.environment import ClusterError, prepare
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.settings import Settings, SettingsError, unknown_variables
 from actors.vault import Vault, VaultError
@@ -38,6 +39,7 @@ from ops.up import up as run_installation
 EXPECTED_FAILURES = (
     AuditError,
     ClientError,
+    ClusterError,
     DemoError,
     InstallationError,
     KeyCheckError,
@@ -97,8 +99,6 @@ def up(
 def _ray_supervisor(settings: Settings) -> Supervisor:
     """All processes of an installation: the actors, and the API servers above them."""
     # Loading Ray takes a second that no other command, and no early refusal, should wait for.
-    from actors.cluster.environment import prepare
-
     prepare(settings)
 
     from actors.boot import PROCESSES

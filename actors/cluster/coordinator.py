@@ -98,13 +98,16 @@ class Coordinator:
         }
 
     async def stop(self) -> None:
-        """Let every host finish what it has decided; nothing is taken over any more."""
+        """Let every host finish what it has decided, and end it; nothing is taken over any more."""
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         hosts = tuple(self._watched)
         self._watched.clear()
         await asyncio.gather(*(self._hosts.stop(host) for host in hosts), return_exceptions=True)
+        # A cluster that is not ours would keep them.
+        for host in hosts:
+            self._hosts.end(host)
 
     # --- routing table ------------------------------------------------------------------------------------
 

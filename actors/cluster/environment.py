@@ -25,6 +25,10 @@ LOCAL: Final = {
 }
 
 
+class ClusterError(Exception):
+    """The Ray cluster of the settings cannot be joined. The message is one line."""
+
+
 def prepare(settings: Settings) -> None:
     """Call it before the first import of ``ray``. A cluster that is joined has its own variables."""
     if not settings.ray_address:

@@ -6,16 +6,18 @@ import hashlib
 import logging
 import os
 import shutil
+import socket
 from pathlib import Path
 from typing import Final
 
 import ray
 
-from actors.cluster.environment import prepare
+from actors.cluster.environment import ClusterError, prepare
 from actors.settings import Settings
 
 OBJECT_STORE_BYTES: Final = 128 * 1024 * 1024
 """Everything that travels is small and inline; the store is only what Ray insists on."""
+PROBE_SECONDS: Final = 5.0
 
 
 def namespace(settings: Settings) -> str:
@@ -24,9 +26,9 @@ def namespace(settings: Settings) -> str:
 
 
 def join(settings: Settings) -> None:
-    """Start a local Ray, or connect to ``settings.ray_address``."""
+    """Start a local Ray, or connect to ``settings.ray_address``. Raises ClusterError."""
     if settings.ray_address:
-        ray.init(address=settings.ray_address, namespace=namespace(settings), log_to_driver=False)
+        _join_cluster(settings.ray_address, namespace(settings))
         return
     prepare(settings)
     ray.init(
@@ -39,6 +41,28 @@ def join(settings: Settings) -> None:
         logging_level=logging.ERROR,
         _temp_dir=str(_folder(settings)),
     )
+
+
+def _join_cluster(address: str, namespace: str) -> None:
+    _probe(address)
+    try:
+        ray.init(address=address, namespace=namespace, log_to_driver=False, logging_level=logging.ERROR)
+    except (ConnectionError, RuntimeError) as failure:
+        reason = str(failure).strip().splitlines()[0]
+        raise ClusterError(
+            f"STANCHION_RAY_ADDRESS: {reason}; a cluster with token authentication needs RAY_AUTH_MODE=token"
+        ) from None
+
+
+def _probe(address: str) -> None:
+    """Ray itself tries for most of a minute before it says that nobody is there."""
+    host, separator, port = address.rpartition(":")
+    if not separator or not port.isdecimal():
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), PROBE_SECONDS).close()
+    except OSError as failure:
+        raise ClusterError(f"STANCHION_RAY_ADDRESS: {failure.strerror or 'no answer'}") from None
 
 
 def leave(settings: Settings) -> None:

@@ -145,6 +145,16 @@ def test_without_a_running_installation_the_database_is_started_for_the_command(
     assert stanchion("migrate").stdout == "nothing to apply\n"
 
 
+def test_a_cluster_that_is_not_there_is_one_line(
+    stanchion: Stanchion, database_url: str, redis_url: str
+) -> None:
+    done = stanchion(
+        "up", "--ports", "auto", "--address", "127.0.0.1:1", database_url=database_url, redis_url=redis_url
+    )
+    assert done.returncode == 1
+    assert done.stderr == "stanchion: STANCHION_RAY_ADDRESS: Connection refused\n"
+
+
 async def test_demo_clients_are_made_once_for_a_database(
     database_url: str, vault: Vault, tmp_path: Path
 ) -> None:

@@ -194,9 +194,9 @@ async def test_a_dying_host_does_not_keep_a_programme_from_the_others(
     assert ("host-2", b"config") in hosts.heard
 
 
-async def test_stopping_lets_every_host_finish(hosts: FakeHosts) -> None:
+async def test_stopping_lets_every_host_finish_and_ends_it(hosts: FakeHosts) -> None:
     coordinator = Coordinator(hosts, nobody, wanted=3)
     await coordinator.start()
     await coordinator.stop()
     await coordinator.stop()
-    assert sorted(hosts.stopped) == ["host-1", "host-2", "host-3"]
+    assert sorted(hosts.stopped) == sorted(hosts.ended) == ["host-1", "host-2", "host-3"]
