@@ -179,7 +179,7 @@ async def test_presentments_add_up_over_hosts(host: TestHost, cluster: Cluster) 
 
 
 async def test_what_is_read_never_replaces_what_is_newer(host: TestHost, cluster: Cluster) -> None:
-    """Between the reading of an authorization and its arrival it is cleared, and then pushed out of memory."""
+    """Between its reading and its arrival it is cleared, and then pushed out of memory."""
     assert approved(await host.ask_one(spend(1, amount_minor=5_000)))
     assert approved(await host.ask_one(spend(2, amount_minor=500, references=(BY_MESSAGE,))))
     other = await cluster.add("b", ALL_SHARDS)
