@@ -33,7 +33,7 @@ T = TypeVar("T")
 GIVEN_SERVER = "STANCHION_TEST_DATABASE_URL"
 SYSTEM_FOLDERS = Path("/usr/lib/postgresql")
 # Where SQL is written by hand, on whatever PostgreSQL the user has.
-EVERY_SERVER = ("tests/actors/journal/", "tests/ops/test_migrate")
+EVERY_SERVER = ("tests/actors/journal/", "tests/ops/test_migrate", "tests/integration/test_own_servers")
 
 # A developer's own settings must not leak into tests that build theirs.
 for _name in [name for name in os.environ if name.startswith("STANCHION_")]:

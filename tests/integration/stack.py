@@ -147,9 +147,9 @@ class Stack:
             finally:
                 await connection.close(timeout=10)
 
-    async def assert_books(self) -> None:
-        """Every promise that the rows can prove holds."""
-        with database(self.settings) as dsn:
+    async def assert_books(self, database_url: str | None = None) -> None:
+        """Every promise that the rows of its database, or of ``database_url``, can prove holds."""
+        with database(self.settings.replace(database_url=database_url)) as dsn:
             found = await audit(dsn)
         assert not [str(finding) for finding in found if finding.broken]
 
