@@ -162,7 +162,7 @@ PURCHASE_FIELDS = (2, 3, 4, 7, 11, 18, 32, 37, 43, 49)
 MALFORMED: list[tuple[str, dict[str, str | None]]] = [
     *without("increment", *PURCHASE_FIELDS),
     ("increment", {"de3": "200000"}),
-    ("increment", {"de48": private(t06="XXX")}),
+    ("increment", {"de48": private(t06="ZZZ")}),
     ("increment", {"de48": private(t04="", t06="INC")}),
     ("increment", {"de90": "9" * 42}),
     *without("advice", *PURCHASE_FIELDS),
