@@ -147,9 +147,31 @@ SIMULATION_BATCH_MAX: Final = 512
 STAN_BLOCK: Final = 1_000
 """STANs taken from the database at once; unused ones are skipped after a restart."""
 
+# Outgoing calls
+EGRESS_URL_CHARS_MAX: Final = 2_048
+EGRESS_CONNECTIONS_MAX: Final = 2_048
+"""Open connections of one process to receivers."""
+EGRESS_CONNECTIONS_PER_TARGET_MAX: Final = 64
+"""... and to one address and name: a receiver that hangs holds this many and no more."""
+EGRESS_IDLE_SECONDS: Final = 4.0
+"""How long an idle connection is kept: shorter than what common servers keep, so that we close first and no
+request meets a connection that is being closed."""
+EGRESS_CONNECT_SECONDS: Final = 4.0
+"""To connect to one address, TLS included, before the next one is tried."""
+EGRESS_ADDRESSES_MAX: Final = 2
+"""Addresses of one name that are tried in one attempt."""
+EGRESS_CHECK_SECONDS: Final = 5.0
+"""To resolve a name that is only being checked."""
+EGRESS_ANSWERS_KEPT_SECONDS: Final = 1.0
+"""How long the answer of a resolver is used."""
+EGRESS_ANSWERS_KEPT_MAX: Final = 10_000
+EGRESS_LOOKUPS_MAX: Final = 64
+"""Names looked up at the same time."""
+
 assert BACKLOG_RESUME < BACKLOG_WAIT < BACKLOG_REFUSE
 assert COMMIT_BATCH_MAX <= BACKLOG_RESUME
 assert COMMIT_TIMEOUT_MS < AUTHORIZATION_DEADLINE_MS < REST_DEADLINE_MS
 assert AUTHORIZATION_DEADLINE_MS < NETWORK_TIMEOUT_MS < NETWORK_LATE_SECONDS * 1000
 assert NETWORK_TIMEOUT_MS < CLEARING_LEASE_SECONDS * 1000
 assert WIRE_AMOUNT_MINOR_MAX < AMOUNT_MINOR_MAX < 2**63
+assert EGRESS_CONNECTIONS_PER_TARGET_MAX * 8 <= EGRESS_CONNECTIONS_MAX

@@ -1,0 +1,244 @@
+"""The one way out: signed POSTs to receivers that customers name, at addresses that were judged.
+
+Each call resolves the name, judges every address behind it, and connects to one of those addresses by number,
+with the name in SNI, in the certificate's check and in ``Host``. Idle connections are kept by address *and*
+name, so one is only used again when that address has just been judged for that name: an answer of the
+resolver that changes between check and use changes nothing. Redirects are answers like any other, proxy
+variables are not read, nothing is decompressed, and no cookies are kept.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from ipaddress import IPv6Address
+from pathlib import Path
+from typing import Final, NoReturn
+
+import aiohttp
+from aiohttp.abc import AbstractResolver, ResolveResult
+from yarl import URL
+
+from actors.clock import Clock, SystemClock
+from actors.egress.addresses import Address, Network, refused_kind
+from actors.egress.resolving import Lookup, Resolver, SystemLookup
+from actors.egress.target import Target, TargetRefusedError, read_target
+from engine.limits import (
+    EGRESS_ADDRESSES_MAX,
+    EGRESS_CHECK_SECONDS,
+    EGRESS_CONNECT_SECONDS,
+    EGRESS_CONNECTIONS_MAX,
+    EGRESS_CONNECTIONS_PER_TARGET_MAX,
+    EGRESS_IDLE_SECONDS,
+)
+
+REASONS: Final = ("target_refused", "resolution", "connect", "tls", "timeout", "disconnected", "protocol")
+"""Why a call gave no answer: the target may not be called; its name has no address; no connection; no trust
+in the certificate, or no TLS; too slow; cut off before the answer was whole; an answer that is not HTTP."""
+
+_HEADERS: Final = {"User-Agent": "Stanchion/1", "Accept": "*/*", "Accept-Encoding": "identity"}
+# The next address may do better; whatever fails after the connection is up has perhaps been read.
+_NOT_CONNECTED: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
+_TLS_FAILED: Final = (aiohttp.ClientSSLError, ssl.SSLError, ssl.CertificateError)
+
+
+class EgressError(Exception):
+    """A call gave no answer. ``reason`` is one of ``REASONS``; nothing the receiver sent is in it."""
+
+    def __init__(self, reason: str) -> None:
+        assert reason in REASONS
+        super().__init__(reason)
+        self.reason = reason
+
+
+@dataclass(frozen=True, slots=True)
+class Received:
+    """An answer: its status, the beginning of its body, and whether there was more."""
+
+    status: int
+    body: bytes
+    truncated: bool
+
+
+class Egress:
+    """Outgoing HTTPS of one process. Made outside of a loop; belongs to the loop that first calls it."""
+
+    def __init__(
+        self,
+        allow: Sequence[Network] = (),
+        ca_file: Path | None = None,
+        *,
+        lookup: Lookup | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        """``allow``: networks that may be called although they are not public; ``ca_file``: one more
+        authority, PEM. Raises ``OSError`` (``ssl.SSLError`` among them) when it cannot be read.
+        """
+        self._allow = tuple(allow)
+        self._trust = _trust(ca_file)
+        self._threads = SystemLookup()
+        self._resolver = Resolver(lookup or self._threads, clock or SystemClock())
+        self._session: aiohttp.ClientSession | None = None
+
+    async def check(self, url: str) -> None:
+        """Whether ``url`` may be called as things stand. Raises ``TargetRefusedError``."""
+        target = read_target(url)
+        try:
+            async with asyncio.timeout(EGRESS_CHECK_SECONDS):
+                await self._judged(target)
+        except OSError:  # TimeoutError is one
+            raise TargetRefusedError("unresolvable") from None
+
+    async def post(
+        self,
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        timeout_seconds: float,
+        body_bytes_max: int,
+    ) -> Received:
+        """Send ``body`` and read at most ``body_bytes_max`` bytes of the answer, whatever its status.
+
+        ``timeout_seconds`` covers everything from the look-up of the name to the last byte. Raises
+        ``EgressError``.
+        """
+        try:
+            async with asyncio.timeout(timeout_seconds):
+                target = read_target(url)
+                addresses = await self._resolved(target)
+                return await self._first_answer(target, addresses, body, headers, body_bytes_max)
+        except TargetRefusedError:
+            raise EgressError("target_refused") from None
+        except TimeoutError:
+            raise EgressError("timeout") from None
+
+    async def close(self) -> None:
+        """Close every connection. Safe to call twice."""
+        session, self._session = self._session, None
+        self._resolver.close()
+        self._threads.close()
+        if session is not None:
+            await session.close()
+
+    async def _resolved(self, target: Target) -> list[Address]:
+        try:
+            return await self._judged(target)
+        except TimeoutError:
+            raise
+        except OSError:
+            raise EgressError("resolution") from None
+
+    async def _judged(self, target: Target) -> list[Address]:
+        """The addresses to try. One bad address condemns the name: which one a caller gets is chance."""
+        if target.literal is not None:
+            addresses: tuple[Address, ...] = (target.literal,)
+        else:
+            addresses = await self._resolver.addresses(target.host)
+        if any(refused_kind(address, self._allow) is not None for address in addresses):
+            raise TargetRefusedError("address")
+        return _worth_trying(addresses)
+
+    async def _first_answer(
+        self,
+        target: Target,
+        addresses: list[Address],
+        body: bytes,
+        headers: Mapping[str, str],
+        body_bytes_max: int,
+    ) -> Received:
+        for address in addresses:
+            try:
+                return await self._exchange(target, address, body, headers, body_bytes_max)
+            except _NOT_CONNECTED as failure:
+                if isinstance(failure, _TLS_FAILED):
+                    raise EgressError("tls") from None
+                continue
+            except (aiohttp.ClientError, OSError, ValueError) as failure:
+                _give_up(failure)
+        raise EgressError("connect")
+
+    async def _exchange(
+        self, target: Target, address: Address, body: bytes, headers: Mapping[str, str], body_bytes_max: int
+    ) -> Received:
+        host = f"[{address}]" if isinstance(address, IPv6Address) else str(address)
+        url = URL(f"https://{host}:{target.port}{target.rest}", encoded=True)
+        async with self._connections().post(
+            url,
+            data=body,
+            headers={**_HEADERS, **headers, "Host": target.host_header},
+            server_hostname=target.host,
+            allow_redirects=False,
+        ) as response:
+            start = await _beginning(response.content, body_bytes_max + 1)
+            if len(start) > body_bytes_max:
+                response.close()  # the rest is not waited for
+            return Received(response.status, start[:body_bytes_max], len(start) > body_bytes_max)
+
+    def _connections(self) -> aiohttp.ClientSession:
+        if self._session is None:
+            connector = aiohttp.TCPConnector(
+                resolver=_NoNames(),
+                use_dns_cache=False,
+                happy_eyeballs_delay=None,
+                limit=EGRESS_CONNECTIONS_MAX,
+                limit_per_host=EGRESS_CONNECTIONS_PER_TARGET_MAX,
+                keepalive_timeout=EGRESS_IDLE_SECONDS,
+                ssl=self._trust,
+            )
+            self._session = aiohttp.ClientSession(
+                connector=connector,
+                cookie_jar=aiohttp.DummyCookieJar(),
+                auto_decompress=False,
+                trust_env=False,
+                timeout=aiohttp.ClientTimeout(total=None, sock_connect=EGRESS_CONNECT_SECONDS),
+            )
+        return self._session
+
+
+class _NoNames(AbstractResolver):
+    """The connector is given addresses only; should a name ever reach it, nothing is called."""
+
+    async def resolve(self, *_args: object, **_options: object) -> list[ResolveResult]:
+        raise OSError("names are resolved and judged before the connector sees them")
+
+    async def close(self) -> None:
+        """Nothing is held."""
+
+
+def _trust(ca_file: Path | None) -> ssl.SSLContext:
+    """Not ``create_default_context``: that one writes session keys to a file which a variable names."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.load_default_certs()
+    if ca_file is not None:
+        context.load_verify_locations(ca_file)
+    return context
+
+
+def _worth_trying(addresses: tuple[Address, ...]) -> list[Address]:
+    """The preferred address, then one of the other family where there is one: the likeliest to differ."""
+    first, *others = addresses
+    others.sort(key=lambda address: address.version == first.version)
+    return [first, *others][:EGRESS_ADDRESSES_MAX]
+
+
+async def _beginning(content: aiohttp.StreamReader, bytes_max: int) -> bytes:
+    parts: list[bytes] = []
+    wanted = bytes_max
+    while wanted > 0 and (part := await content.read(wanted)):
+        parts.append(part)
+        wanted -= len(part)
+    return b"".join(parts)
+
+
+def _give_up(failure: Exception) -> NoReturn:
+    if isinstance(failure, TimeoutError):
+        raise failure
+    if isinstance(failure, _TLS_FAILED):
+        raise EgressError("tls") from None
+    if isinstance(failure, aiohttp.ServerDisconnectedError | aiohttp.ClientPayloadError | OSError):
+        raise EgressError("disconnected") from None
+    raise EgressError("protocol") from None
