@@ -1,0 +1,51 @@
+"""Stanchion's API from Python: tokens, idempotency keys, retries, pages and problems are taken care of.
+
+>>> from stanchion import Client, money
+>>> with Client.of_installation() as client:  # doctest: +SKIP
+...     card = next(client.cards.list())
+...     client.cards.load(card["id"], money("100.00", "EUR"))
+"""
+
+from stanchion.client import Client
+from stanchion.errors import (
+    AuthenticationError,
+    ConflictError,
+    FieldError,
+    InvalidRequestError,
+    NoAnswerError,
+    NotDecidedError,
+    NotFoundError,
+    PermissionDeniedError,
+    ProblemError,
+    RateLimitedError,
+    ServerFaultError,
+    SignatureError,
+    StanchionError,
+)
+from stanchion.records import Money
+from stanchion.retries import RetryPolicy
+
+__all__ = [
+    "AuthenticationError",
+    "Client",
+    "ConflictError",
+    "FieldError",
+    "InvalidRequestError",
+    "Money",
+    "NoAnswerError",
+    "NotDecidedError",
+    "NotFoundError",
+    "PermissionDeniedError",
+    "ProblemError",
+    "RateLimitedError",
+    "RetryPolicy",
+    "ServerFaultError",
+    "SignatureError",
+    "StanchionError",
+    "money",
+]
+
+
+def money(amount: str, currency: str) -> Money:
+    """A Money object (spec 2.2). ``amount`` is a decimal string: a float cannot name every cent."""
+    return {"amount": amount, "currency": currency}

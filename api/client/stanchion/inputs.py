@@ -1,0 +1,134 @@
+"""What the client's methods take. Members that may be left out are marked so; spec 2 and 4 say what they
+mean."""
+
+from __future__ import annotations
+
+from typing import Literal, NotRequired, Required, TypedDict
+
+from stanchion.records import Address, Control, Currency, Money
+
+Channel = Literal["pos", "ecommerce", "atm", "moto"]
+EntryMode = Literal["contactless", "chip", "magstripe", "manual"]
+
+
+class ProgrammeFields(TypedDict, total=False):
+    """A programme to create."""
+
+    name: Required[str]
+    currency: Required[Currency]
+    mode: Literal["managed", "gateway"]
+    decisioning: Literal["platform", "delegated"]
+    decision_url: str | None
+    decision_timeout_ms: int
+    timezone: str
+    hold_expiry_days: int
+    kyc_policy: str | None
+
+
+class ProgrammeChange(TypedDict, total=False):
+    """What is to change of a programme."""
+
+    name: str
+    decisioning: Literal["platform", "delegated"]
+    decision_url: str | None
+    decision_timeout_ms: int
+    timezone: str
+    hold_expiry_days: int
+    kyc_policy: str | None
+    status: Literal["active", "suspended", "closed"]
+
+
+class CardProductFields(TypedDict):
+    """A card product to create."""
+
+    programme_id: str
+    name: str
+    network: Literal["visa", "mastercard"]
+    currency: Currency
+    form_factor: Literal["virtual", "physical"]
+    iin: str
+    control_defaults: NotRequired[list[Control]]
+    kyc_flow: NotRequired[str | None]
+
+
+class CardholderFields(TypedDict):
+    """A cardholder to create."""
+
+    programme_id: str
+    given_name: str
+    family_name: str
+    email: str
+    phone: NotRequired[str | None]
+    date_of_birth: NotRequired[str | None]
+    address: NotRequired[Address | None]
+    external_ref: NotRequired[str | None]
+
+
+class CardholderChange(TypedDict, total=False):
+    """What is to change of a cardholder."""
+
+    given_name: str
+    family_name: str
+    email: str
+    phone: str | None
+    date_of_birth: str | None
+    address: Address | None
+    external_ref: str | None
+    status: Literal["active", "blocked", "closed"]
+
+
+class CardFields(TypedDict):
+    """A card to issue."""
+
+    card_product_id: str
+    cardholder_id: str
+    controls: NotRequired[list[Control]]
+    funding_account_id: NotRequired[str | None]
+    activate: NotRequired[bool]
+
+
+class CardChange(TypedDict, total=False):
+    """What is to change of a card."""
+
+    state: Literal["active", "suspended", "terminated", "lost", "stolen"]
+    state_reason: str | None
+    controls: list[Control]
+
+
+class SpendFields(TypedDict):
+    """A spend to simulate."""
+
+    card_id: str
+    amount: Money
+    mcc: str
+    merchant_name: str
+    channel: Channel
+    entry_mode: NotRequired[EntryMode]
+    scenario: NotRequired[str]
+    approved_amount: NotRequired[Money]
+    cvv2: NotRequired[str]
+    auth_value: NotRequired[str]
+    threeds_ref: NotRequired[str]
+    mit: NotRequired[bool]
+    kind: NotRequired[Literal["purchase", "refund"]]
+    merchant_country: NotRequired[str]
+
+
+class ForcePostFields(TypedDict):
+    """A presentment to simulate that no authorization came before."""
+
+    card_id: str
+    amount: Money
+    mcc: str
+    merchant_name: str
+    merchant_country: NotRequired[str]
+
+
+class TransactionFilter(TypedDict, total=False):
+    """Which transactions."""
+
+    card_id: str
+    cardholder_id: str
+    programme_id: str
+    status: str
+    kind: str

@@ -1,0 +1,298 @@
+"""What the API answers, as the type checker sees it: the bodies themselves, nothing is converted.
+
+Amounts are decimal strings, instants ISO 8601 in UTC, ids UUIDs in text. New members may appear at any time.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Literal, TypedDict
+
+Currency = Literal["EUR", "GBP", "USD"]
+Decision = Literal["approved", "declined"]
+
+
+class Money(TypedDict):
+    """A non-negative amount."""
+
+    amount: str
+    currency: str
+
+
+class Programme(TypedDict):
+    """A programme."""
+
+    id: str
+    name: str
+    currency: str
+    version: int
+    mode: str
+    decisioning: str
+    decision_url: str | None
+    decision_timeout_ms: int
+    timezone: str
+    hold_expiry_days: int
+    kyc_policy: str | None
+    status: str
+    created_at: str
+    updated_at: str
+
+
+class NewProgramme(Programme):
+    """A programme as it is answered once, with the secret that signs calls to its ``decision_url``."""
+
+    decision_secret: str
+
+
+class Control(TypedDict, total=False):
+    """A rule for a card's spends; which member beside ``kind`` it has depends on ``kind`` (spec 2.3)."""
+
+    kind: str
+    values: list[str]
+    amount: str
+    count: int
+
+
+class CardProduct(TypedDict):
+    """What cards are issued from."""
+
+    id: str
+    programme_id: str
+    name: str
+    network: str
+    currency: str
+    form_factor: str
+    iin: str
+    control_defaults: list[Control]
+    kyc_flow: str | None
+    status: str
+    created_at: str
+
+
+class Address(TypedDict):
+    """A postal address."""
+
+    line1: str
+    line2: str | None
+    city: str
+    postcode: str
+    country: str
+
+
+class Cardholder(TypedDict):
+    """A person with cards."""
+
+    id: str
+    programme_id: str
+    given_name: str
+    family_name: str
+    email: str
+    phone: str | None
+    date_of_birth: str | None
+    address: Address | None
+    external_ref: str | None
+    status: str
+    kyc_state: str | None
+    created_at: str
+    updated_at: str
+
+
+class Card(TypedDict):
+    """A card; its number is never told."""
+
+    id: str
+    programme_id: str
+    card_product_id: str
+    cardholder_id: str
+    pan_ref: str
+    last4: str
+    iin: str
+    exp_month: int
+    exp_year: int
+    state: str
+    state_reason: str | None
+    controls: list[Control]
+    funding_account_id: str | None
+    cvk_generation: str
+    network: str
+    currency: str
+    created_at: str
+    cardholder_name: str
+    cardholder_email: str
+
+
+class Balance(TypedDict):
+    """``available`` = ``posted`` - ``held``; both ends are signed."""
+
+    card_id: str
+    account_id: str | None
+    currency: str
+    posted: str
+    held: str
+    available: str
+    as_of: str
+    version: int
+
+
+class Load(TypedDict):
+    """Money that was put on a card."""
+
+    entry_id: str
+    account_id: str
+    amount: Money
+    available: str
+
+
+class Acceptance(TypedDict):
+    """A simulation was taken on; ``stan`` is null where no message could be built."""
+
+    simulation_id: str
+    accepted_at: str
+    stan: str | None
+    rrn: str | None
+    network_txn_id: str
+
+
+class Failure(TypedDict):
+    """Why a simulation has failed."""
+
+    stage: str
+    code: str
+    detail: str
+
+
+class Simulation(TypedDict):
+    """A simulated spend, increment, reversal or clearing."""
+
+    simulation_id: str
+    parent_simulation_id: str | None
+    operation: str
+    kind: str
+    state: str
+    card_id: str
+    amount: Money
+    approved_amount: Money | None
+    mcc: str
+    merchant_name: str
+    merchant_country: str
+    channel: str
+    entry_mode: str | None
+    scenario: str | None
+    mit: bool
+    stan: str | None
+    rrn: str | None
+    network_txn_id: str | None
+    accepted_at: str
+    sent_at: str | None
+    decided_at: str | None
+    failed_at: str | None
+    decision: Decision | None
+    decline_reason: str | None
+    response_code: str | None
+    approval_code: str | None
+    authorization_id: str | None
+    transaction_id: str | None
+    hold_id: str | None
+    failure: Failure | None
+
+
+class Child(TypedDict):
+    """An increment, reversal or clearing that was taken on."""
+
+    simulation_id: str
+    parent_simulation_id: str
+    accepted_at: str
+    stan: str | None
+    rrn: str | None
+    network_txn_id: str | None
+
+
+class Merchant(TypedDict):
+    """Where it happened."""
+
+    name: str
+    country: str
+
+
+class Network(TypedDict):
+    """What the network calls it."""
+
+    name: str
+    stan: str
+    rrn: str
+    network_txn_id: str | None
+    approval_code: str | None
+    response_code: str
+
+
+class Risk(TypedDict):
+    """The score (0-100) and what was made of it."""
+
+    score: int
+    action: str
+
+
+class Step(TypedDict):
+    """One rule of a decision: what it saw and what it held that against."""
+
+    rule: str
+    outcome: str
+    observed: str | None
+    limit: str | None
+
+
+class Happened(TypedDict):
+    """One step in the life of a transaction."""
+
+    type: str
+    amount: str
+    occurred_at: str
+    remark: str
+
+
+class Transaction(TypedDict):
+    """An authorization, refund or force post, with everything that followed."""
+
+    id: str
+    kind: str
+    status: str
+    card_id: str
+    cardholder_id: str
+    programme_id: str
+    authorization_id: str
+    hold_id: str | None
+    currency: str
+    requested_amount: str
+    approved_amount: str
+    held_amount: str
+    cleared_amount: str
+    reversed_amount: str
+    mcc: str
+    merchant: Merchant
+    channel: str | None
+    entry_mode: str | None
+    network: Network
+    decision: Decision | None
+    decline_reason: str | None
+    decided_by: str | None
+    risk: Risk | None
+    trace: list[Step]
+    events: list[Happened]
+    created_at: str
+    updated_at: str
+
+
+class Replay(TypedDict):
+    """A decision made again from its stored inputs."""
+
+    identical: bool
+    recorded: dict[str, Any]
+    recomputed: dict[str, Any]
+
+
+class Event(TypedDict):
+    """The envelope of an event; deduplicate on ``id``."""
+
+    id: str
+    type: str
+    created_at: str
+    data: dict[str, Any]

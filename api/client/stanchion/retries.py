@@ -1,0 +1,47 @@
+"""When a request is sent again, and after how long. Pure: time and chance are arguments.
+
+What is repeatable may be sent again whatever happened: reading has no effect, and an idempotency key has at
+most one. The rest (a simulated spend) is only sent again when it certainly was not acted upon.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from stanchion.errors import ProblemError
+
+IN_PROGRESS = "idempotency-in-progress"
+
+Failure = ProblemError | Literal["not_sent", "no_answer"]
+
+
+@dataclass(frozen=True)
+class RetryPolicy:
+    """``attempts`` counts the first one too. Pauses double from ``pause_seconds`` up to
+    ``pause_seconds_max``, of which a random share is taken; a longer ``Retry-After`` ends the retries.
+    """
+
+    attempts: int = 4
+    pause_seconds: float = 0.2
+    pause_seconds_max: float = 5.0
+
+    def pause(self, attempt: int, failure: Failure, *, repeatable: bool, chance: float) -> float | None:
+        """Seconds until attempt number ``attempt + 1`` (the first is 1), or ``None`` to give up.
+
+        ``chance``: drawn from [0, 1).
+        """
+        if attempt >= self.attempts or not _may_repeat(failure, repeatable):
+            return None
+        asked = failure.retry_after if isinstance(failure, ProblemError) else None
+        if asked is not None:
+            return asked if asked <= self.pause_seconds_max else None
+        return min(self.pause_seconds_max, self.pause_seconds * 2.0 ** (attempt - 1)) * (0.5 + chance / 2)
+
+
+def _may_repeat(failure: Failure, repeatable: bool) -> bool:
+    if isinstance(failure, ProblemError):
+        refused_unread = failure.status == 429
+        passing = failure.status >= 500 or failure.slug == IN_PROGRESS
+        return refused_unread or (passing and repeatable)
+    return failure == "not_sent" or repeatable
