@@ -147,6 +147,18 @@ SIMULATION_BATCH_MAX: Final = 512
 STAN_BLOCK: Final = 1_000
 """STANs taken from the database at once; unused ones are skipped after a restart."""
 
+# Webhooks
+WEBHOOK_ENDPOINTS_MAX: Final = 16
+"""Endpoints of a tenant in one mode (contract, section 9)."""
+WEBHOOK_SECRET_OVERLAP_HOURS: Final = 24
+"""How long the secret before the last rotation still signs."""
+WEBHOOK_TIMEOUT_SECONDS: Final = 10
+"""For a whole attempt, from the look-up of the receiver's name to the last byte of its answer."""
+WEBHOOK_ANSWER_BYTES_MAX: Final = 64 * 1024
+"""Bytes of a receiver's answer that are read."""
+SIGNATURE_TOLERANCE_SECONDS: Final = 300
+"""How far the time of a signature may be from the verifier's clock."""
+
 # Outgoing calls
 EGRESS_URL_CHARS_MAX: Final = 2_048
 EGRESS_CONNECTIONS_MAX: Final = 2_048
