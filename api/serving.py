@@ -10,8 +10,8 @@ from typing import Any, Final
 import asyncpg
 import uvicorn
 
+from actors.batcher import Batcher
 from actors.metrics import Figures
-from actors.network.batcher import Batcher
 from actors.network.roles import decode_acceptances, encode_requests
 from actors.peers import NETWORK, PeerFailedError, PeerGoneError, Peers
 from actors.roles import Context

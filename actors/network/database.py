@@ -1,105 +1,21 @@
-"""One database connection that runs one statement at a time and never hangs its caller.
-
-Look-ups and records here are batched by their users, so a pool would only stand idle. A connection that
-failed or took too long is terminated, never awaited: closing a connection to a frozen server can take
-forever.
-"""
+"""The network's statements, on connections that run one at a time (``actors.database``)."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Any, Final, Protocol, TypeVar
+from typing import Final
 
-import asyncpg
-
+from actors import database
+from actors.database import DatabaseUnavailableError, Run
 from engine.limits import COMMIT_TIMEOUT_MS
 
-SQL: Final = {path.stem: path.read_text() for path in (Path(__file__).parent / "sql").glob("*.sql")}
+__all__ = ["SQL", "DatabaseUnavailableError", "Lane", "Run"]
 
-FAILURES: Final = (
-    OSError,
-    TimeoutError,
-    asyncpg.PostgresError,
-    asyncpg.InterfaceError,
-    # The driver's own state is broken: seen when the server ends a connection just as a statement begins.
-    asyncpg.InternalClientError,
-)
+SQL: Final = database.read_statements(Path(__file__).parent / "sql")
 
 
-Result = TypeVar("Result")
-
-
-class Run(Protocol):
-    """Runs ``sql/<statement>.sql`` and returns its rows."""
-
-    async def __call__(self, statement: str, *arguments: Any) -> list[Any]: ...
-
-
-class DatabaseUnavailableError(Exception):
-    """The statement got no answer; it may or may not have taken effect. Holds no values and no server
-    text."""
-
-
-class Lane:
+class Lane(database.Lane):
     """Statements by name, from ``sql/``."""
 
     def __init__(self, dsn: str, application_name: str, timeout_ms: int = COMMIT_TIMEOUT_MS) -> None:
-        self._dsn = dsn
-        self._session = {"application_name": application_name, "jit": "off"}
-        self._timeout_s = timeout_ms / 1000
-        self._turn = asyncio.Lock()
-        self._connection: asyncpg.Connection[Any] | None = None
-
-    async def fetch(self, statement: str, *arguments: Any) -> list[Any]:
-        """The rows of ``sql/<statement>.sql``; ``DatabaseUnavailableError`` when the server does not answer
-        in time."""
-
-        async def work(run: Run) -> list[Any]:
-            return await run(statement, *arguments)
-
-        return await self._attempt(statement, work)
-
-    async def transact(self, name: str, work: Callable[[Run], Awaitable[Result]]) -> Result:
-        """The result of ``work``, all of whose statements take effect together or not at all; errors as
-        those of ``fetch``. ``name`` is for their text."""
-
-        async def inside(run: Run) -> Result:
-            connection = await self._connected()
-            await connection.execute("BEGIN")
-            result = await work(run)
-            await connection.execute("COMMIT")
-            return result
-
-        return await self._attempt(name, inside)
-
-    async def _attempt(self, name: str, work: Callable[[Run], Awaitable[Result]]) -> Result:
-        """A connection whose state is not known after ``work`` is dropped, and what it had begun with it."""
-        async with self._turn:
-            try:
-                async with asyncio.timeout(self._timeout_s):
-                    return await work(self._run)
-            except FAILURES as failure:
-                self.close()
-                raise DatabaseUnavailableError(f"{name}: {type(failure).__name__}") from None
-            except BaseException:
-                self.close()
-                raise
-
-    async def _run(self, statement: str, *arguments: Any) -> list[Any]:
-        connection = await self._connected()
-        return await connection.fetch(SQL[statement], *arguments)
-
-    def close(self) -> None:
-        """Drops the connection; the next statement makes another. Closing twice is harmless."""
-        if self._connection is not None:
-            self._connection.terminate()
-            self._connection = None
-
-    async def _connected(self) -> asyncpg.Connection[Any]:
-        if self._connection is None or self._connection.is_closed():
-            self._connection = await asyncpg.connect(
-                self._dsn, timeout=self._timeout_s, server_settings=self._session
-            )
-        return self._connection
+        super().__init__(dsn, application_name, SQL, timeout_ms=timeout_ms)

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from actors.network.batcher import Batcher
+from actors.batcher import Batcher
 from actors.network.database import DatabaseUnavailableError, Lane, Run
 from actors.network.simulations import Draft, Failure, Move, Opened, Opening, merge
 from actors.network.stating import Stating

@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from actors.network.batcher import Batcher
+from actors.batcher import Batcher
 
 
 class Sink:
