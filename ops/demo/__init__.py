@@ -7,21 +7,21 @@ it shows, and ends with exit status 0 only if all of them were as told.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final
+from typing import Final
 
-import aiohttp
 from rich.console import Console
 
 from actors.settings import Settings
 from ops.audit import audit
-from ops.demo.client import Api, DemoError, Json
+from ops.demo.checks import DemoError, Json
 from ops.demo.fault import kill_the_owner
 from ops.demo.story import Story
 from ops.installation import database
 from ops.running import RunningInstallation
+from stanchion import Client, StanchionError
 
 __all__ = ["DemoError", "demo"]
 
@@ -43,7 +43,7 @@ def demo(var_dir: Path | None = None) -> None:
         with installation as record:
             _serving(console, record)
             _tell(record, story.first_day)
-            asyncio.run(_fault(console, record, story))
+            _fault(console, record, story)
         console.print("\n[bold]Stopping everything, and starting it again on the same data[/bold] ...")
         with installation as record:
             _serving(console, record)
@@ -57,22 +57,20 @@ def _serving(console: Console, record: Json) -> None:
     console.print(f"  API at {record['base_url']}, ISO 8583 at {wire['host']}:{wire['port']}")
 
 
-def _tell(record: Json, chapter: Callable[[Api], Coroutine[Any, Any, None]]) -> None:
-    asyncio.run(_with_api(record, chapter))
+def _tell(record: Json, chapter: Callable[[Client], None]) -> None:
+    owner = next(each for each in record["tenants"] if (each["mode"], each["role"]) == ("test", "admin"))
+    try:
+        with Client(record["base_url"], owner["client_id"], owner["client_secret"]) as api:
+            chapter(api)
+    except StanchionError as failure:
+        raise DemoError(str(failure)) from None
 
 
-async def _with_api(record: Json, chapter: Callable[[Api], Coroutine[Any, Any, None]]) -> None:
-    client = next(each for each in record["tenants"] if (each["mode"], each["role"]) == ("test", "admin"))
-    timeout = aiohttp.ClientTimeout(total=60)
-    async with aiohttp.ClientSession(record["base_url"], timeout=timeout) as session:
-        await chapter(await Api.sign_in(session, client))
-
-
-async def _fault(console: Console, record: Json, story: Story) -> None:
+def _fault(console: Console, record: Json, story: Story) -> None:
     console.print("\n[bold]kill -9 for the process that owns the card[/bold]")
-    name, pid = await kill_the_owner(record["metrics_url"])
+    name, pid = kill_the_owner(record["metrics_url"])
     console.print(f"  {name} (process {pid}) is dead; its shards go to the survivor")
-    await _with_api(record, story.after_the_kill)
+    _tell(record, story.after_the_kill)
 
 
 def _audited(console: Console, state: Path) -> None:

@@ -7,19 +7,18 @@ import re
 import signal
 from typing import Final
 
-import aiohttp
+import httpx2
 
-from ops.demo.client import DemoError
+from ops.demo.checks import DemoError
 
 _FIGURE: Final = re.compile(r'^(stanchion_\w+)\{process="(host-[^"]+)"\} (\S+)$', re.MULTILINE)
 
 
-async def kill_the_owner(metrics_url: str) -> tuple[str, int]:
+def kill_the_owner(metrics_url: str) -> tuple[str, int]:
     """Name and process id of the host that is dead now. Raises DemoError when there is none to be found."""
-    async with aiohttp.ClientSession() as session, session.get(metrics_url) as answer:
-        figures: dict[str, dict[str, float]] = {}
-        for metric, host, value in _FIGURE.findall(await answer.text()):
-            figures.setdefault(host, {})[metric] = float(value)
+    figures: dict[str, dict[str, float]] = {}
+    for metric, host, value in _FIGURE.findall(httpx2.get(metrics_url).text):
+        figures.setdefault(host, {})[metric] = float(value)
     if not figures:
         raise DemoError(f"no shard host is to be seen at {metrics_url}")
     owner = max(figures, key=lambda host: figures[host]["stanchion_commands_total"])

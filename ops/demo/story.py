@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import time
-from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
-from ops.demo.client import Api, DemoError, Json, eur, expect
+from ops.demo.checks import DemoError, eur, expect
+from stanchion import Client, ConflictError
+from stanchion.inputs import SpendFields
+from stanchion.records import Acceptance, Child, Simulation
 
 
 class Story:
@@ -17,134 +19,129 @@ class Story:
     def __init__(self, console: Console) -> None:
         self._console = console
         self._card_id = ""
-        self._sale: Json = {}
+        self._sale: Simulation | None = None
 
-    async def first_day(self, api: Api) -> None:
+    def first_day(self, api: Client) -> None:
         """From nothing to a sale that is settled, and everything that can be refused on the way."""
-        await self._issue(api)
-        await self._approved(api)
-        await self._declined(api)
-        await self._rest_of_the_sale(api)
-        await self._other_kinds(api)
-        await self._told(api)
+        self._issue(api)
+        self._approved(api)
+        self._declined(api)
+        self._rest_of_the_sale(api)
+        self._other_kinds(api)
+        self._told(api)
 
-    async def _issue(self, api: Api) -> None:
+    def _issue(self, api: Client) -> None:
         self._title("A programme, a product, a cardholder, a card")
         self._say("signed in as the tenant `demo`, in test mode")
-        programme = await api.call("POST", "/v1/programs", {"name": "Demo", "currency": "EUR"}, status=201)
+        programme = api.programs.create(name="Demo", currency="EUR")
         self._say(f"programme {programme['id']}: {programme['mode']}, {programme['currency']}")
-        product = await api.call(
-            "POST",
-            "/v1/card-products",
-            {
-                "programme_id": programme["id"],
-                "name": "Everyday",
-                "network": "visa",
-                "currency": "EUR",
-                "form_factor": "virtual",
-                "iin": "45600000",
-                "control_defaults": [
-                    {"kind": "mcc_deny", "values": ["7995"]},
-                    {"kind": "per_txn_cap", "amount": "200.00"},
-                ],
-            },
-            status=201,
+        product = api.card_products.create(
+            programme_id=programme["id"],
+            name="Everyday",
+            network="visa",
+            currency="EUR",
+            form_factor="virtual",
+            iin="45600000",
+            control_defaults=[
+                {"kind": "mcc_deny", "values": ["7995"]},
+                {"kind": "per_txn_cap", "amount": "200.00"},
+            ],
         )
         self._say(f"product {product['id']}: no gambling, at most 200.00 a transaction")
-        person = {"given_name": "Ada", "family_name": "Byron", "email": "ada@example.com"}
-        holder = await api.call(
-            "POST", "/v1/cardholders", {"programme_id": programme["id"]} | person, status=201
+        holder = api.cardholders.create(
+            programme_id=programme["id"], given_name="Ada", family_name="Byron", email="ada@example.com"
         )
-        card = await api.call(
-            "POST", "/v1/cards", {"card_product_id": product["id"], "cardholder_id": holder["id"]}, status=201
-        )
+        card = api.cards.create(card_product_id=product["id"], cardholder_id=holder["id"])
         self._card_id = card["id"]
         expect("state of a new virtual card", card["state"], "active")
         self._say(f"card {card['id']}: {card['iin']}…{card['last4']}, active; its number is never shown")
-        loaded = await api.call(
-            "POST", "/v1/simulated-loads", {"card_id": card["id"], "amount": eur("100.00")}, status=201
-        )
+        loaded = api.cards.load(card["id"], eur("100.00"))
         expect("available after the load", loaded["available"], "100.00")
         self._say("100.00 EUR loaded")
 
-    async def _approved(self, api: Api) -> None:
+    def _approved(self, api: Client) -> None:
         self._title("A spend, over ISO 8583 to a durable decision")
-        self._sale = await self._spend(api, "42.50", "5462", "Corner Bakery")
+        self._sale = self._spend(api, "42.50", "5462", "Corner Bakery")
         expect("decision", self._sale["decision"], "approved")
         self._say(
             f"42.50 at Corner Bakery: approved; STAN {self._sale['stan']}, RRN {self._sale['rrn']},"
             f" response {self._sale['response_code']}, approval code {self._sale['approval_code']}"
         )
         self._say("a hold keeps the money until the merchant presents the sale:")
-        await self._balance(api, posted="100.00", held="42.50", available="57.50")
+        self._balance(api, posted="100.00", held="42.50", available="57.50")
 
-    async def _declined(self, api: Api) -> None:
+    def _declined(self, api: Client) -> None:
         self._title("Refused, each time for one reason that is kept")
         for amount, mcc, merchant, reason in (
             ("60.00", "5732", "Gadget Shop", "insufficient_funds"),
             ("250.00", "5732", "Gadget Shop", "per_txn_cap_exceeded"),
             ("5.00", "7995", "Lucky Casino", "mcc_not_allowed"),
         ):
-            spend = await self._spend(api, amount, mcc, merchant)
+            spend = self._spend(api, amount, mcc, merchant)
             expect("decision", (spend["decision"], spend["decline_reason"]), ("declined", reason))
             self._say(f"{amount} at {merchant}: declined, {reason} (response {spend['response_code']})")
         self._say("the casino's trace: every rule in order, what it saw, and what it held that against:")
-        await self._explained(api, spend["transaction_id"], failing="mcc_deny")
-        card = f"/v1/cards/{self._card_id}"
-        await api.call("PATCH", card, {"state": "suspended"})
-        body = self._spend_body("1.00", "5462", "Corner Bakery")
-        await api.call("POST", "/v1/simulated-spends", body, status=409)
-        await api.call("PATCH", card, {"state": "active"})
+        self._explained(api, spend, failing="mcc_deny")
+        api.cards.update(self._card_id, state="suspended")
+        try:
+            api.simulations.spend(**self._spend_fields("1.00", "5462", "Corner Bakery"))
+        except ConflictError as refused:
+            expect("why a suspended card is not tried", refused.slug, "card-not-active")
+        else:
+            raise DemoError("a suspended card was tried")
+        api.cards.update(self._card_id, state="active")
         self._say("a suspended card is not even tried (409); it is active again")
-        await self._balance(api, posted="100.00", held="42.50", available="57.50")
+        self._balance(api, posted="100.00", held="42.50", available="57.50")
 
-    async def _explained(self, api: Api, transaction_id: str, *, failing: str | None) -> None:
-        transaction = await api.call("GET", f"/v1/transactions/{transaction_id}")
+    def _explained(self, api: Client, spend: Simulation, *, failing: str) -> None:
+        transaction = api.transactions.get(transaction_of(spend))
         failed = [step["rule"] for step in transaction["trace"] if step["outcome"] == "fail"]
-        expect("rules that failed", failed, [failing] if failing else [])
+        expect("rules that failed", failed, [failing])
         table = Table("rule", "outcome", "observed", "limit", box=None)
         for step in transaction["trace"]:
-            seen = (str(step.get(name) or "") for name in ("observed", "limit"))
-            table.add_row(step["rule"], step["outcome"], *seen)
+            table.add_row(step["rule"], step["outcome"], step["observed"] or "", step["limit"] or "")
         self._console.print(table)
 
-    async def _rest_of_the_sale(self, api: Api) -> None:
+    def _rest_of_the_sale(self, api: Client) -> None:
         self._title("The rest of the bakery's sale: raised, lowered, presented")
-        sale = f"/v1/simulated-spends/{self._sale['simulation_id']}"
-        await api.simulate(f"{sale}/increment", {"raise_by_amount": eur("10.00")})
+        assert self._sale is not None, "told before"
+        sale_id, transaction_id = self._sale["simulation_id"], transaction_of(self._sale)
+        decided(api, api.simulations.increment(sale_id, eur("10.00")))
         self._say("one more cake: an increment raises the hold by 10.00")
-        await self._balance(api, posted="100.00", held="52.50", available="47.50")
-        await api.simulate(f"{sale}/reverse", {"lower_by_amount": eur("2.50")})
+        self._balance(api, posted="100.00", held="52.50", available="47.50")
+        decided(api, api.simulations.reverse(sale_id, eur("2.50")))
         self._say("a bun was not fresh: a partial reversal lowers it by 2.50")
-        await self._balance(api, posted="100.00", held="50.00", available="50.00")
-        await api.simulate(f"{sale}/clear", {"amount": eur("50.00")})
+        self._balance(api, posted="100.00", held="50.00", available="50.00")
+        decided(api, api.simulations.clear(sale_id, eur("50.00")))
         self._say("the merchant presents 50.00: the hold is captured, the money leaves the card")
-        await self._balance(api, posted="50.00", held="0.00", available="50.00")
-        transaction = await api.call("GET", f"/v1/transactions/{self._sale['transaction_id']}")
-        expect("status of the sale", transaction["status"], "cleared")
-        again = await api.call("POST", f"/v1/transactions/{self._sale['transaction_id']}/replay", {})
-        expect("the decision, made again", again["identical"], True)
+        self._balance(api, posted="50.00", held="0.00", available="50.00")
+        expect("status of the sale", api.transactions.get(transaction_id)["status"], "cleared")
+        expect("the decision, made again", api.transactions.replay(transaction_id)["identical"], True)
         self._say("decided again from its stored inputs, the first decision is the same to the byte")
 
-    async def _other_kinds(self, api: Api) -> None:
+    def _other_kinds(self, api: Client) -> None:
         self._title("A partial approval, a refund, an account verification")
-        partial = await self._spend(api, "80.00", "5541", "Fuel Station", scenario="partial_approval")
+        fuel = self._spend_fields("80.00", "5541", "Fuel Station")
+        fuel["scenario"] = "partial_approval"
+        partial = decided(api, api.simulations.spend(**fuel))
         expect(
             "partial approval", (partial["response_code"], partial["approved_amount"]), ("10", eur("50.00"))
         )
         self._say("80.00 of fuel, and a terminal that takes part of it: 50.00 approved (response 10)")
-        await self._balance(api, posted="50.00", held="50.00", available="0.00")
-        refund = await self._spend(api, "20.00", "5732", "Gadget Shop", kind="refund")
+        self._balance(api, posted="50.00", held="50.00", available="0.00")
+        gadget = self._spend_fields("20.00", "5732", "Gadget Shop")
+        gadget["kind"] = "refund"
+        refund = decided(api, api.simulations.spend(**gadget))
         expect("refund", (refund["decision"], refund["hold_id"]), ("approved", None))
         self._say("20.00 back from Gadget Shop: posted at once, no hold")
-        await self._balance(api, posted="70.00", held="50.00", available="20.00")
-        verification = await self._spend(api, "0.00", "5816", "Music Service")
+        self._balance(api, posted="70.00", held="50.00", available="20.00")
+        verification = self._spend(api, "0.00", "5816", "Music Service")
         expect("verification", verification["response_code"], "85")
         self._say("0.00 at Music Service: the account is verified (response 85)")
 
-    async def _told(self, api: Api) -> None:
+    def _told(self, api: Client) -> None:
         self._title("What customers are told")
-        events = (await api.call("GET", "/v1/events?limit=100"))["data"]
+        events = list(api.events.list())
         kinds = sorted({event["type"] for event in events})
         promised = {
             "card.created",
@@ -157,33 +154,34 @@ class Story:
             raise DemoError(f"events are missing: {', '.join(sorted(promised - set(kinds)))}")
         self._say(f"{len(events)} events, each written in the transaction of its cause: {', '.join(kinds)}")
 
-    async def after_the_kill(self, api: Api) -> None:
+    def after_the_kill(self, api: Client) -> None:
         """The next spend is answered, and nothing has been lost."""
         started = time.monotonic()
-        spend = await self._spend(api, "5.00", "5462", "Corner Bakery")
+        spend = self._spend(api, "5.00", "5462", "Corner Bakery")
         expect("decision", spend["decision"], "approved")
         self._say(f"5.00 at Corner Bakery: approved {time.monotonic() - started:.1f} s later")
-        await self._balance(api, posted="70.00", held="55.00", available="15.00")
+        self._balance(api, posted="70.00", held="55.00", available="15.00")
 
-    async def second_day(self, api: Api) -> None:
+    def second_day(self, api: Client) -> None:
         """After a restart the card is as it was, and spends again."""
-        await self._balance(api, posted="70.00", held="55.00", available="15.00")
-        spend = await self._spend(api, "15.00", "5411", "Grocer")
+        self._balance(api, posted="70.00", held="55.00", available="15.00")
+        spend = self._spend(api, "15.00", "5411", "Grocer")
         expect("decision", spend["decision"], "approved")
         self._say("the rest is spent: 15.00 at Grocer approved")
-        await self._balance(api, posted="70.00", held="70.00", available="0.00")
+        self._balance(api, posted="70.00", held="70.00", available="0.00")
 
-    async def _balance(self, api: Api, **promised: str) -> None:
+    def _balance(self, api: Client, *, posted: str, held: str, available: str) -> None:
         """Show the card's balance and check it."""
-        balance = await api.call("GET", f"/v1/cards/{self._card_id}/balance")
-        expect("balance", {name: balance[name] for name in promised}, promised)
-        self._say("balance: " + ", ".join(f"{name} {amount}" for name, amount in promised.items()))
+        balance = api.cards.balance(self._card_id)
+        seen = (balance["posted"], balance["held"], balance["available"])
+        expect("balance", seen, (posted, held, available))
+        self._say(f"balance: posted {posted}, held {held}, available {available}")
 
-    async def _spend(self, api: Api, amount: str, mcc: str, merchant: str, **fields: Any) -> Json:
+    def _spend(self, api: Client, amount: str, mcc: str, merchant: str) -> Simulation:
         """One simulated spend, followed until it is decided."""
-        return await api.simulate("/v1/simulated-spends", self._spend_body(amount, mcc, merchant) | fields)
+        return decided(api, api.simulations.spend(**self._spend_fields(amount, mcc, merchant)))
 
-    def _spend_body(self, amount: str, mcc: str, merchant: str) -> Json:
+    def _spend_fields(self, amount: str, mcc: str, merchant: str) -> SpendFields:
         return {
             "card_id": self._card_id,
             "amount": eur(amount),
@@ -198,3 +196,17 @@ class Story:
 
     def _say(self, text: str) -> None:
         self._console.print(f"  {text}", markup=False)
+
+
+def decided(api: Client, accepted: Acceptance | Child) -> Simulation:
+    """The record of a simulation once its answer has come back over the wire."""
+    simulation = api.simulations.wait(accepted["simulation_id"])
+    expect("state of the simulation", simulation["state"], "decided")
+    return simulation
+
+
+def transaction_of(simulation: Simulation) -> str:
+    """The transaction that a simulation has led to."""
+    if simulation["transaction_id"] is None:
+        raise DemoError("a decided simulation names no transaction")
+    return simulation["transaction_id"]

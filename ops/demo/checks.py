@@ -1,0 +1,24 @@
+"""Nothing is told that was not checked."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from stanchion import Money, money
+
+Json = dict[str, Any]
+
+
+class DemoError(Exception):
+    """An answer was not the promised one. The message is one line."""
+
+
+def eur(amount: str) -> Money:
+    """A Money object in euros."""
+    return money(amount, "EUR")
+
+
+def expect(fact: str, seen: object, promised: object) -> None:
+    """Raise DemoError unless ``seen`` is what was ``promised``."""
+    if seen != promised:
+        raise DemoError(f"{fact}: {seen!r} where {promised!r} was promised")
