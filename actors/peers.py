@@ -39,13 +39,16 @@ class Peers(Protocol):
     All calls raise ``PeerGoneError`` and ``PeerFailedError``; none has a time limit of its own.
     """
 
-    async def execute(self, incarnation: str, submissions: bytes) -> bytes:
+    async def execute(self, incarnation: str, parcel: bytes) -> bytes:
         """Have a shard host execute a batch (``actors.submission``)."""
+
+    async def collect(self, incarnation: str, caller: bytes) -> bytes:
+        """Deferred replies of a shard host for ``caller``, as soon as there are any."""
 
     async def table(self, after: int) -> RoutingTable:
         """The routing table as soon as it is newer than version ``after``."""
 
-    async def publish_programme(self, config: bytes) -> None:
+    async def publish_programme(self, programme: bytes) -> None:
         """Tell every host about a programme's new version; returns when all have it."""
 
     async def call(self, role: str, method: str, payload: bytes) -> bytes:

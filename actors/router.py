@@ -3,12 +3,14 @@
 Commands for one host travel together: while calls to it are under way the next batch collects, so batches
 grow with the load and there are no timers. A command whose host dies, or no longer owns its shard, is asked
 again of the new owner *under the same command key*, which executes it at most once. Every command is
-answered by its deadline.
+answered by its deadline. A reply that a host defers is collected later, so that it holds up no other.
 """
 
 from __future__ import annotations
 
 import asyncio
+import itertools
+import uuid
 from collections import deque
 from collections.abc import Iterable
 from typing import Any, Final
@@ -16,7 +18,7 @@ from typing import Any, Final
 import msgspec
 
 from actors.peers import UNKNOWN_TABLE, PeerFailedError, PeerGoneError, Peers, RoutingTable
-from actors.submission import Submission, decode_replies, encode_submissions
+from actors.submission import Parcel, Submission, decode_collected, decode_replies, encode_parcel
 from engine.commands import Command, target_of
 from engine.ids import shard_of
 from engine.limits import (
@@ -25,7 +27,7 @@ from engine.limits import (
     ROUTER_BATCH_MAX,
     ROUTER_BATCHES_IN_FLIGHT,
 )
-from engine.replies import Claim, NotExecuted, Reply
+from engine.replies import Claim, Deferred, NotExecuted, Reply
 
 SWEEP_SECONDS: Final = 0.05
 """How often deadlines are looked at and unowned commands are offered again."""
@@ -42,6 +44,7 @@ class Errand(msgspec.Struct, eq=False):
     deadline: float
     give_up: float
     done: asyncio.Future[Reply]
+    ticket: int
     sent: bool = False
 
 
@@ -53,7 +56,16 @@ class Lane:
         self.waiting: deque[Errand] = deque()
         self.calls = 0
         self.under_way: set[Errand] = set()
+        self.deferred: dict[int, Errand] = {}
+        """Commands whose replies come later, by ticket."""
+        self.early: dict[int, Reply] = {}
+        """Replies that were collected before their batch was back."""
+        self.collecting = False
         self.gone = False
+
+    def errands(self) -> list[Errand]:
+        """Every command that has no reply yet."""
+        return [*self.under_way, *self.deferred.values(), *self.waiting]
 
 
 class Router:
@@ -67,6 +79,8 @@ class Router:
         self._unowned: deque[Errand] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
+        self._name = uuid.uuid4().hex
+        self._tickets = itertools.count(1)
         self.open = 0
         """Commands that have no reply yet."""
 
@@ -102,7 +116,8 @@ class Router:
         now = self._loop.time()
         deadline = now + timeout_ms / 1000
         give_up = deadline if patience_ms is None else now + patience_ms / 1000
-        errand = Errand(command, claim, presentation, deadline, give_up, self._loop.create_future())
+        done = self._loop.create_future()
+        errand = Errand(command, claim, presentation, deadline, give_up, done, next(self._tickets))
         if self.open >= ROUTER_BACKLOG_MAX:
             errand.done.set_result(NotExecuted("overloaded"))
             return errand.done
@@ -162,11 +177,16 @@ class Router:
             # Its commands have been asked again of the next owner, whose answer is the one that counts.
             return
         for errand, reply in zip(batch, replies, strict=True):
-            if isinstance(reply, NotExecuted) and reply.reason == "not_owner":
-                errand.sent = False
-                self._unowned.append(errand)
-            else:
-                self._finish(errand, reply)
+            self._receive(lane, errand, reply)
+
+    def _receive(self, lane: Lane, errand: Errand, reply: Reply) -> None:
+        if isinstance(reply, Deferred):
+            self._defer(lane, errand)
+        elif isinstance(reply, NotExecuted) and reply.reason == "not_owner":
+            errand.sent = False
+            self._unowned.append(errand)
+        else:
+            self._finish(errand, reply)
 
     def _encode(self, batch: list[Errand]) -> bytes:
         now = self._loop.time()
@@ -174,13 +194,52 @@ class Router:
         for errand in batch:
             errand.sent = True
             remaining_ms = max(0, int((errand.deadline - now) * 1000))
-            submissions.append(Submission(errand.command, remaining_ms, errand.claim, errand.presentation))
-        return encode_submissions(submissions)
+            submissions.append(
+                Submission(errand.command, remaining_ms, errand.claim, errand.presentation, errand.ticket)
+            )
+        return encode_parcel(Parcel(self._name, submissions))
 
     def _finish(self, errand: Errand, reply: Reply) -> None:
         if not errand.done.done():
             self.open -= 1
             errand.done.set_result(reply)
+
+    # --- replies that come later ---------------------------------------------------------------------------
+
+    def _defer(self, lane: Lane, errand: Errand) -> None:
+        early = lane.early.pop(errand.ticket, None)
+        if early is not None:
+            self._receive(lane, errand, early)
+            return
+        lane.deferred[errand.ticket] = errand
+        if not lane.collecting:
+            lane.collecting = True
+            self._spawn(self._collect(lane))
+
+    async def _collect(self, lane: Lane) -> None:
+        """Fetch deferred replies as long as there are any to come."""
+        try:
+            while lane.deferred and not lane.gone:
+                for ticket, reply in await self._collected(lane):
+                    errand = lane.deferred.pop(ticket, None)
+                    if errand is None:
+                        lane.early[ticket] = reply
+                    else:
+                        self._receive(lane, errand, reply)
+        finally:
+            lane.collecting = False
+
+    async def _collected(self, lane: Lane) -> list[tuple[int, Reply]]:
+        try:
+            collected = decode_collected(await self._peers.collect(lane.incarnation, self._name.encode()))
+        except PeerGoneError:
+            self._retire(lane)
+            return []
+        except PeerFailedError:
+            await asyncio.sleep(RETRY_SECONDS)
+            return []
+        # Of a host that is gone, the commands have been asked again of the next owner.
+        return [] if lane.gone else collected
 
     # --- owners that change -------------------------------------------------------------------------------
 
@@ -207,8 +266,9 @@ class Router:
         lane.gone = True
         if self._lanes.get(lane.incarnation) is lane:
             del self._lanes[lane.incarnation]
-        self._unowned.extend(errand for errand in (*lane.under_way, *lane.waiting) if not errand.done.done())
+        self._unowned.extend(errand for errand in lane.errands() if not errand.done.done())
         lane.under_way.clear()
+        lane.deferred.clear()
         lane.waiting.clear()
 
     def _offer_unowned(self) -> None:
@@ -230,7 +290,7 @@ class Router:
 
     def _all(self) -> list[Errand]:
         lanes: Iterable[Lane] = self._lanes.values()
-        return [*self._unowned, *(errand for lane in lanes for errand in (*lane.waiting, *lane.under_way))]
+        return [*self._unowned, *(errand for lane in lanes for errand in lane.errands())]
 
     def _spawn(self, work: Any) -> None:
         task = self._loop.create_task(work)

@@ -22,9 +22,21 @@ class Submission(msgspec.Struct, frozen=True, omit_defaults=True):
     remaining_ms: int
     claim: Claim | None = None
     presentation: dict[str, Any] | None = None
+    ticket: int = 0
+    """By which the router knows a reply that comes after its batch."""
 
 
-encode_submissions = msgspec.msgpack.Encoder().encode
-decode_submissions = msgspec.msgpack.Decoder(list[Submission]).decode
+class Parcel(msgspec.Struct, frozen=True, array_like=True):
+    """What one call carries to a host."""
+
+    caller: str
+    """Whose mailbox gets deferred replies."""
+    submissions: list[Submission]
+
+
+encode_parcel = msgspec.msgpack.Encoder().encode
+decode_parcel = msgspec.msgpack.Decoder(Parcel).decode
 encode_replies = msgspec.msgpack.Encoder().encode
 decode_replies = msgspec.msgpack.Decoder(list[Reply]).decode
+encode_collected = msgspec.msgpack.Encoder().encode
+decode_collected = msgspec.msgpack.Decoder(list[tuple[int, Reply]]).decode

@@ -94,6 +94,12 @@ def card_view(card: Card) -> dict[str, Any]:
     }
 
 
+def declared_remaining(card: Card) -> int | None:
+    """What stand-in may still approve on ``card``; ``None`` when nothing was declared."""
+    declared = card.declared
+    return None if declared is None else max(0, declared.balance_minor - declared.consumed_minor)
+
+
 def declared_balance_view(card_id: str, currency: str, declared: DeclaredBalance) -> dict[str, Any]:
     """The public representation of a declared balance."""
     remaining_minor = max(0, declared.balance_minor - declared.consumed_minor)

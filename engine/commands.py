@@ -15,6 +15,7 @@ import msgspec
 
 from engine.controls import Control
 from engine.programme import ProgrammeConfig
+from engine.standin import Ask, StandInPolicy
 
 Channel = Literal["pos", "ecommerce", "atm", "moto"]
 EntryMode = Literal["contactless", "chip", "magstripe", "manual", "ecommerce", "credential_on_file"]
@@ -67,6 +68,9 @@ class Authorize(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="au
     references: tuple[str, ...] = ()
     """Set on an increment (DE48 tag 06 ``INC``): names of the original, the most exact first.
     ``amount_minor`` is then the additional amount."""
+    endpoint_silent: bool = False
+    """The programme's endpoint counts as silent until its deadline (DE48 tag 99 ``delegated_timeout``, test
+    mode only)."""
 
 
 class Reverse(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="reverse"):
@@ -227,6 +231,30 @@ class ChangeProgramme(_Command, frozen=True, omit_defaults=True, kw_only=True, t
     changes: dict[str, str | int | None]
 
 
+class SetStandInPolicy(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="set_stand_in_policy"):
+    """Replace a programme's stand-in policy; its version and time are the owner's to give."""
+
+    programme_id: str
+    tenant_id: str
+    live: bool
+    policy: StandInPolicy
+
+
+class GrantStandIns(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="grant_stand_ins"):
+    """Reserve exposure for approvals in stand-in, many at once; ``id`` names the outage if this begins
+    one."""
+
+    programme_id: str
+    asks: tuple[Ask, ...]
+
+
+class EndOutage(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="end_outage"):
+    """A usable answer has come: end this outage, unless it has ended."""
+
+    programme_id: str
+    outage_id: str
+
+
 CardCommand = (
     Authorize
     | Reverse
@@ -240,7 +268,9 @@ CardCommand = (
     | Load
     | ReadBalance
 )
-ProgrammeCommand = CreateProgramme | ChangeProgramme
+ProgrammeChange = ChangeProgramme | SetStandInPolicy | GrantStandIns | EndOutage
+"""What changes a programme that exists."""
+ProgrammeCommand = CreateProgramme | ProgrammeChange
 Command = CardCommand | ProgrammeCommand
 
 
@@ -267,4 +297,4 @@ def target_of(command: Command) -> str:
     """The id of the card or programme whose owner executes ``command``."""
     if isinstance(command, CreateCard | CreateProgramme):
         return command.id
-    return command.programme_id if isinstance(command, ChangeProgramme) else command.card_id
+    return command.programme_id if isinstance(command, ProgrammeChange) else command.card_id

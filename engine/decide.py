@@ -11,15 +11,17 @@ from typing import Any, Literal
 
 import msgspec
 
-from engine import risk
+from engine import risk, standin
 from engine.authorization import OriginalView
 from engine.commands import Authorize
 from engine.controls import Control, Facts, PerDayCap
 from engine.decline import APPROVED, APPROVED_PARTIALLY, VERIFIED, response_code
+from engine.delegation import Consulted
 from engine.ids import approval_code
 from engine.instant import DAY_MS, day_label
 from engine.limits import CVV2_FAILURES_PER_DAY
 from engine.programme import hold_expiry_days
+from engine.standin import StandIn
 from engine.trace import Step, step_view, verdict
 
 
@@ -54,9 +56,15 @@ class Inputs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """Holds of the account that were found expired and closed just before this decision."""
     original: OriginalView | None = None
     """The authorization that an increment raises; ``None`` for everything else."""
+    decisioning: str = "platform"
+    """Whether the programme decides itself (``delegated``) once the platform's own rules have passed."""
+    consulted: Consulted | None = None
+    """What came of asking the programme; ``None`` as long as nobody has."""
+    declared_remaining_minor: int | None = None
+    """What is left of the card's declared balance; ``None`` when none was declared."""
 
 
-class Decision(msgspec.Struct, frozen=True, gc=False):
+class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """What was decided, why, and what follows from it."""
 
     decision: Literal["approved", "declined"]
@@ -71,6 +79,12 @@ class Decision(msgspec.Struct, frozen=True, gc=False):
     """Day label in the programme's time zone to which this decision counts."""
     hold_expires_ms: int | None
     trace: tuple[Step, ...]
+    stand_in: StandIn | None = None
+    """Set when the decision was made in stand-in."""
+
+
+UNASKED = "unasked"
+"""What the trace shows in place of the programme's answer while nobody has asked for it."""
 
 
 def authorize(command: Authorize, inputs: Inputs) -> Decision:
@@ -81,20 +95,25 @@ def authorize(command: Authorize, inputs: Inputs) -> Decision:
     day = max(inputs.day, day_label(inputs.now_ms, inputs.timezone))
     points = risk.score(command, _cvv2_failures(inputs, day))
     trace: list[Step] = []
+    stood_in: StandIn | None = None
     if command.kind == "refund":
         reason = _refund_rules(command, inputs, trace)
     elif command.amount_minor == 0:
         reason = _card_rules(command, inputs, day, trace) or _currency_rule(command, inputs, trace)
     else:
         reason = _purchase_rules(command, inputs, day, points, trace)
+        stood_in = _stand_in(command, inputs) if reason is None and _stands_in(inputs) else None
+    reason = reason or _delegated_rule(command, inputs, stood_in, trace)
     approved_minor = _approved_minor(command, inputs) if reason is None else 0
     return Decision(
         decision="declined" if reason else "approved",
         reason=reason,
-        response_code=response_code(reason, inputs.network) if reason else _approval(command, approved_minor),
+        response_code=_response_code(reason, stood_in, inputs)
+        if reason
+        else _approval(command, approved_minor),
         approval_code=None if reason else approval_code(command.id),
         approved_minor=approved_minor,
-        decided_by="platform",
+        decided_by=_decider(command, inputs, reason, stood_in),
         risk_score=points,
         risk_action=risk.action(points),
         day=day,
@@ -102,7 +121,93 @@ def authorize(command: Authorize, inputs: Inputs) -> Decision:
         if approved_minor and command.kind == "purchase"
         else None,
         trace=tuple(trace),
+        stand_in=stood_in,
     )
+
+
+def delegates(command: Authorize, inputs: Inputs) -> bool:
+    """Whether the last word is the programme's: not on refunds and account verifications."""
+    return inputs.decisioning == "delegated" and command.kind == "purchase" and command.amount_minor > 0
+
+
+def wants_answer(command: Authorize, inputs: Inputs) -> bool:
+    """Whether everything of the platform's own passes, so that the programme is to be asked now."""
+    if inputs.consulted is not None or not delegates(command, inputs):
+        return False
+    last = authorize(command, inputs).trace[-1]
+    return last.rule == "programme" and last.observed == UNASKED
+
+
+def _stands_in(inputs: Inputs) -> bool:
+    """Whether the programme was asked in vain, and its policy stands in for that failure."""
+    consulted = inputs.consulted
+    if inputs.decisioning != "delegated" or consulted is None or consulted.decision is not None:
+        return False
+    return consulted.grant is None or consulted.grant.rule != "not_triggered"
+
+
+def _stand_in(command: Authorize, inputs: Inputs) -> StandIn:
+    """The stand-in as it is decided: what the programme's owner granted, against the card as it is now."""
+    consulted = inputs.consulted
+    assert consulted is not None, "asked in vain"
+    assert consulted.trigger is not None, "asked in vain"
+    granted = consulted.grant or standin.Grant("budget_unreachable")
+    amount_minor = stand_in_minor(command)
+    rule = standin.confirmed(granted.rule, amount_minor, inputs.declared_remaining_minor)
+    exposure_minor = amount_minor if rule == standin.APPROVING else 0
+    return StandIn(
+        rule,
+        consulted.trigger,
+        granted.outage_id,
+        exposure_minor,
+        granted.used_minor,
+        granted.limit_minor,
+    )
+
+
+def stand_in_minor(command: Authorize) -> int:
+    """What a stand-in approves: the request, or the terminal's own cap on a partial approval."""
+    if command.partial_allowed and command.partial_cap_minor is not None:
+        return min(command.amount_minor, command.partial_cap_minor)
+    return command.amount_minor
+
+
+def _delegated_rule(
+    command: Authorize, inputs: Inputs, stood_in: StandIn | None, trace: list[Step]
+) -> str | None:
+    """The programme's own decision, or the stand-in for it."""
+    if not delegates(command, inputs):
+        return None
+    if stood_in is not None:
+        approved = stood_in.rule == standin.APPROVING
+        trace.append(Step("programme", "skip", stood_in.trigger, "approved"))
+        trace.append(Step("stand_in", verdict(approved), stood_in.rule, standin.APPROVING))
+        trace.append(
+            Step("stand_in_budget", verdict(approved), stood_in.used_minor, stood_in.limit_minor)
+            if stood_in.outage_id
+            else Step("stand_in_budget", "skip")
+        )
+        return None if approved else "stand_in_declined"
+    consulted = inputs.consulted
+    said = UNASKED if consulted is None else consulted.decision or str(consulted.trigger)
+    passed = said == "approved" and _approved_minor(command, inputs) > 0
+    trace.append(Step("programme", verdict(passed), said, "approved"))
+    return None if passed else "programme_declined"
+
+
+def _decider(
+    command: Authorize, inputs: Inputs, reason: str | None, stood_in: StandIn | None
+) -> Literal["platform", "programme", "stand_in"]:
+    """Who had the last word: whoever gave the reason, or approved."""
+    if stood_in is not None:
+        return "stand_in"
+    answered = inputs.consulted is not None and inputs.consulted.decision is not None
+    spoke = reason in {None, "programme_declined"} and delegates(command, inputs)
+    return "programme" if answered and spoke else "platform"
+
+
+def _response_code(reason: str, stood_in: StandIn | None, inputs: Inputs) -> str:
+    return standin.response_code(stood_in.rule) if stood_in else response_code(reason, inputs.network)
 
 
 def _purchase_rules(
@@ -223,11 +328,13 @@ def _risk_rule(points: int, trace: list[Step]) -> str | None:
 
 
 def _funds_rule(command: Authorize, inputs: Inputs, trace: list[Step]) -> str | None:
-    """In gateway mode the programme keeps the balance, so there is nothing here to check."""
-    if inputs.programme_mode == "gateway":
+    """In gateway mode the programme keeps the balance, so there is nothing here to check; in stand-in the
+    declared balance takes this rule's place."""
+    funded = inputs.posted_minor is not None
+    if inputs.programme_mode == "gateway" or (funded and _stands_in(inputs)):
         trace.append(Step("funds", "skip"))
         return None
-    passed = _approved_minor(command, inputs) > 0
+    passed = funded and _affordable_minor(command, inputs) > 0
     observed_minor = None if inputs.posted_minor is None else _available_minor(inputs)
     trace.append(Step("funds", verdict(passed), observed_minor, command.amount_minor))
     return None if passed else "insufficient_funds"
@@ -243,8 +350,18 @@ def _available_minor(inputs: Inputs) -> int:
 
 
 def _approved_minor(command: Authorize, inputs: Inputs) -> int:
-    """What can be approved: all of it, or, where the terminal takes part of it, the least of request, cap and
-    funds."""
+    """What can be approved: what the platform's rules allow, and no more than the programme does."""
+    if _stands_in(inputs) and delegates(command, inputs):
+        return stand_in_minor(command)
+    affordable_minor = _affordable_minor(command, inputs)
+    limit_minor = inputs.consulted.approved_minor if inputs.consulted else None
+    if limit_minor is None or affordable_minor <= limit_minor:
+        return affordable_minor
+    return limit_minor if command.partial_allowed else 0
+
+
+def _affordable_minor(command: Authorize, inputs: Inputs) -> int:
+    """All of it, or, where the terminal takes part of it, the least of request, cap and funds."""
     requested_minor = command.amount_minor
     if command.kind == "refund" or requested_minor == 0:
         return requested_minor

@@ -11,7 +11,7 @@ from engine.authorization import Authorization, Closed
 from engine.card import Card, DeclaredBalance
 from engine.controls import Control
 from engine.hold import Hold
-from engine.programme import ProgrammeConfig
+from engine.standin import StandIn
 
 
 class CardIssued(msgspec.Struct, frozen=True):
@@ -122,13 +122,24 @@ class Transferred(msgspec.Struct, frozen=True, gc=False):
     authorization_id: str | None
 
 
-class ProgrammeSet(msgspec.Struct, frozen=True):
-    """The programme's configuration is now this version."""
+class StoodIn(msgspec.Struct, frozen=True):
+    """A decision was made in stand-in: what the activity report says of it."""
 
-    config: ProgrammeConfig
+    id: str
+    authorization_id: str
+    how: StandIn
+    decision: Literal["approved", "declined"]
+    amount_minor: int
+    currency: str
+    mcc: str
+    response_code: str
+    stan: str
+    rrn: str
 
 
-CardEffect = CardIssued | CardChanged | CardholderSet | BalanceDeclared | Counted | Cvv2Failed | TombstoneSet
+CardEffect = (
+    CardIssued | CardChanged | CardholderSet | BalanceDeclared | Counted | Cvv2Failed | TombstoneSet | StoodIn
+)
 AuthorizationEffect = AuthorizationOpened | AuthorizationMoved
 AccountEffect = HoldPlaced | HoldResized | HoldClosed | HoldLapsed | Transferred
-Effect = CardEffect | AuthorizationEffect | AccountEffect | ProgrammeSet
+Effect = CardEffect | AuthorizationEffect | AccountEffect

@@ -228,6 +228,12 @@ def card_event(root: str, type_: str, card: Card) -> Event:
     return event(derive(root, Derived.EVENT_FIRST), type_, card_view(card))
 
 
+def outage_finished(root: str, programme_id: str, ended_ms: int) -> Event:
+    """``authorization.stip_outage.finished``: the programme and the instant, and nothing else (spec 6.4)."""
+    data = {"programme_id": programme_id, "ended_at": to_text(ended_ms)}
+    return event(derive(root, Derived.EVENT_FIRST), "authorization.stip_outage.finished", data)
+
+
 def programme_event(root: str, type_: str, config: ProgrammeConfig, changed: list[str], now_ms: int) -> Event:
     """``programme.*``: the version and the names of what changed, never the values."""
     data = {

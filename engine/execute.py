@@ -11,7 +11,14 @@ import msgspec
 
 from engine.account import Account, balance_view
 from engine.authorization import Authorization, names, open_hold, view
-from engine.card import Card, DeclaredBalance, card_view, declared_balance_view, may_move
+from engine.card import (
+    Card,
+    DeclaredBalance,
+    card_view,
+    declared_balance_view,
+    declared_remaining,
+    may_move,
+)
 from engine.commands import (
     Advise,
     Authorize,
@@ -28,7 +35,8 @@ from engine.commands import (
     reference_of_message,
 )
 from engine.controls import in_precedence
-from engine.decide import Decision, Inputs, authorize, counts_as_cvv2_failure
+from engine.decide import Decision, Inputs, authorize, counts_as_cvv2_failure, wants_answer
+from engine.delegation import Consulted, Question
 from engine.effects import (
     AuthorizationOpened,
     BalanceDeclared,
@@ -41,6 +49,7 @@ from engine.effects import (
     HoldClosed,
     HoldLapsed,
     HoldPlaced,
+    StoodIn,
 )
 from engine.events import Event, authorization_events, card_event, follow_up_events, load_posted
 from engine.evolve import evolve
@@ -64,6 +73,8 @@ class Surroundings(msgspec.Struct, frozen=True):
     account: Account | None
     programme: ProgrammeConfig
     original: Authorization | None = None
+    consulted: Consulted | None = None
+    """What came of asking a delegated programme."""
 
 
 class Executed(msgspec.Struct, frozen=True):
@@ -176,6 +187,39 @@ def observe(met: Surroundings, now_ms: int, lapsed: tuple[HoldLapsed, ...]) -> I
         held_minor=account.held_minor if account else 0,
         lapsed_holds=tuple(each.hold_id for each in lapsed),
         original=seen if seen is not None and seen.open else None,
+        decisioning=programme.decisioning,
+        consulted=met.consulted,
+        declared_remaining_minor=declared_remaining(card),
+    )
+
+
+def question(command: Authorize, met: Surroundings, now_ms: int) -> Question | None:
+    """What a delegated programme is to be asked before ``command`` can be decided, if anything.
+
+    Looks without touching: holds past their expiry no longer count, but nothing is changed.
+    """
+    if met.programme.decisioning != "delegated" or met.consulted is not None:
+        return None
+    inputs = observe(met, now_ms, ())
+    if met.account is not None:
+        expired_minor = sum(hold.amount_minor for hold in met.account.expired_holds(now_ms))
+        inputs = msgspec.structs.replace(inputs, held_minor=inputs.held_minor - expired_minor)
+    if not wants_answer(command, inputs):
+        return None
+    increment = inputs.original is not None and met.original is not None
+    return Question(
+        authorization_id=met.original.id if increment and met.original else command.id,
+        operation="increment" if increment else "authorization",
+        card_id=command.card_id,
+        amount_minor=command.amount_minor,
+        currency=command.currency,
+        partial_allowed=command.partial_allowed,
+        mcc=command.mcc,
+        merchant_name=command.merchant_name,
+        merchant_country=command.merchant_country,
+        channel=command.channel,
+        entry_mode=command.entry_mode,
+        mit=command.mit,
     )
 
 
@@ -197,11 +241,35 @@ def _authorize(command: Authorize, met: Surroundings, now_ms: int) -> Executed:
     decision = authorize(command, inputs)
     increment = inputs.original is not None and met.original is not None
     effects = _raised(command, decision, inputs, met) if increment else opened(command, decision, inputs, met)
-    _apply(met, lapsed, effects)
     about = met.original.id if increment and met.original else command.id
+    effects += _stood_in(command, decision, met.card, about)
+    _apply(met, lapsed, effects)
     answer = Answer(decision.response_code, about, decision.approval_code, decision.approved_minor)
     events = authorization_events(command, met.card, met.account, decision, effects, about, now_ms)
     return Executed(answer, True, (*lapsed, *effects), events, inputs, decision, about)
+
+
+def _stood_in(command: Authorize, decision: Decision, card: Card, about: str) -> tuple[Effect, ...]:
+    """The record of a decision made in stand-in, and what it consumes of the declared balance."""
+    how = decision.stand_in
+    if how is None:
+        return ()
+    record = StoodIn(
+        derive(command.id, Derived.STAND_IN),
+        about,
+        how,
+        decision.decision,
+        command.amount_minor,
+        command.currency,
+        command.mcc,
+        decision.response_code,
+        command.wire.stan,
+        command.wire.rrn,
+    )
+    if not how.exposure_minor or card.declared is None:
+        return (record,)
+    consumed_minor = card.declared.consumed_minor + how.exposure_minor
+    return (record, BalanceDeclared(msgspec.structs.replace(card.declared, consumed_minor=consumed_minor)))
 
 
 def _apply(met: Surroundings, lapsed: tuple[HoldLapsed, ...], effects: tuple[Effect, ...]) -> None:

@@ -25,6 +25,8 @@ class Derived(IntEnum):
     ACCOUNT = 0x05
     FUNDING_SOURCE = 0x06
     SETTLEMENT = 0x07
+    OUTAGE = 0x08
+    STAND_IN = 0x09
     EVENT_FIRST = 0x10
     EVENT_SECOND = 0x11
     EVENT_THIRD = 0x12

@@ -18,7 +18,7 @@ WIRE_AMOUNT_MINOR_MAX: Final = 10**12 - 1
 """ISO 8583 DE4 is n12."""
 
 # Deadlines, all in milliseconds
-AUTHORIZATION_DEADLINE_MS: Final = 3_000
+AUTHORIZATION_DEADLINE_MS: Final = 4_000
 """From the last byte of a request to the answer; networks give up after about five seconds."""
 REST_DEADLINE_MS: Final = 8_000
 """The same for a REST command; long enough to outlive a takeover."""
@@ -82,6 +82,22 @@ HOLD_EXPIRY_DAYS_MAX: Final = 31
 DECISION_TIMEOUT_MS_MIN: Final = 200
 DECISION_TIMEOUT_MS_MAX: Final = 3_000
 DECISION_TIMEOUT_MS_DEFAULT: Final = 2_000
+DECISION_BODY_BYTES_MAX: Final = 64 * 1024
+"""Of a programme's answer; a longer one is not usable."""
+STAND_IN_MARGIN_MS: Final = 800
+"""What is left of an authorization's time, after the programme had its share, for stand-in and commit."""
+STAND_IN_TIMEOUT_MS: Final = 600
+"""How long a card's owner waits for the programme's owner before it declines."""
+STAND_IN_ASKS_MAX: Final = 256
+"""Stand-ins asked for in one command."""
+CONSULTATIONS_MAX: Final = 8_192
+"""Calls to decision endpoints under way from one host, beyond which it refuses delegated authorizations."""
+COLLECT_SECONDS: Final = 10.0
+"""How long a host keeps a router waiting for deferred replies before it answers that there are none."""
+MAILBOXES_MAX: Final = 256
+"""Routers that a host keeps deferred replies for."""
+MCC_LIST_MAX: Final = 500
+STIP_WINDOW_DAYS_MAX: Final = 90
 
 # HTTP
 BODY_BYTES_MAX: Final = 64 * 1024
@@ -183,6 +199,8 @@ EGRESS_LOOKUPS_MAX: Final = 64
 assert BACKLOG_RESUME < BACKLOG_WAIT < BACKLOG_REFUSE
 assert COMMIT_BATCH_MAX <= BACKLOG_RESUME
 assert COMMIT_TIMEOUT_MS < AUTHORIZATION_DEADLINE_MS < REST_DEADLINE_MS
+assert DECISION_TIMEOUT_MS_MAX + STAND_IN_MARGIN_MS < AUTHORIZATION_DEADLINE_MS
+assert STAND_IN_TIMEOUT_MS < STAND_IN_MARGIN_MS
 assert AUTHORIZATION_DEADLINE_MS < NETWORK_TIMEOUT_MS < NETWORK_LATE_SECONDS * 1000
 assert NETWORK_TIMEOUT_MS < CLEARING_LEASE_SECONDS * 1000
 assert WIRE_AMOUNT_MINOR_MAX < AMOUNT_MINOR_MAX < 2**63

@@ -8,6 +8,8 @@ import msgspec
 
 from engine.instant import to_text
 from engine.limits import DECISION_TIMEOUT_MS_DEFAULT, HOLD_EXPIRY_DAYS_DEFAULT, HOLD_EXPIRY_DAYS_TRAVEL
+from engine.money import format_minor
+from engine.standin import Outage, StandInPolicy
 
 TRAVEL_MCCS = frozenset(
     {str(mcc) for mcc in range(3351, 3501)}
@@ -42,8 +44,20 @@ class ProgrammeConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     hold_expiry_days: int = HOLD_EXPIRY_DAYS_DEFAULT
     kyc_policy: str | None = None
     status: Literal["active", "suspended", "closed"] = "active"
+    stand_in: StandInPolicy = StandInPolicy()
     created_ms: int = 0
     updated_ms: int = 0
+
+
+class Programme(msgspec.Struct, frozen=True, omit_defaults=True):
+    """A programme as its owner has it, and as hosts hear of it. ``seq`` is the number of its last journaled
+    command: the greater one is the newer."""
+
+    config: ProgrammeConfig
+    seq: int
+    outage: Outage | None = None
+    decision_secret_sealed: bytes | None = None
+    """Signs the calls to ``decision_url``; in the vault's keeping."""
 
 
 def hold_expiry_days(programme_days: int, mcc: str) -> int:
@@ -56,6 +70,25 @@ def programme_view(config: ProgrammeConfig) -> dict[str, Any]:
     view = {
         name: getattr(config, name)
         for name in config.__struct_fields__
-        if name not in {"tenant_id", "live", "created_ms", "updated_ms"}
+        if name not in {"tenant_id", "live", "stand_in", "created_ms", "updated_ms"}
     }
     return view | {"created_at": to_text(config.created_ms), "updated_at": to_text(config.updated_ms)}
+
+
+def policy_view(config: ProgrammeConfig) -> dict[str, Any]:
+    """The public representation of the stand-in policy (contract, section 8)."""
+    policy = config.stand_in
+    return {
+        "programme_id": config.id,
+        "mode": policy.mode,
+        "triggers": msgspec.to_builtins(msgspec.structs.asdict(policy.triggers)),
+        "max_amount": None if policy.max_amount_minor is None else format_minor(policy.max_amount_minor),
+        "max_total_exposure": None
+        if policy.max_total_exposure_minor is None
+        else {"amount": format_minor(policy.max_total_exposure_minor), "currency": policy.budget_currency},
+        "max_count_per_day": policy.max_count_per_day,
+        "mcc_list": list(policy.mcc_list),
+        "mcc_list_mode": policy.mcc_list_mode,
+        "version": policy.version,
+        "updated_at": to_text(policy.updated_ms or config.created_ms),
+    }

@@ -6,6 +6,8 @@ from typing import Any, Literal
 
 import msgspec
 
+from engine.standin import Grant
+
 
 class Claim(msgspec.Struct, frozen=True):
     """An ``Idempotency-Key`` as the owner sees it: keyed digests of its scope and of the canonical request
@@ -48,6 +50,16 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="reply"
     detail: str
 
 
+class Granted(msgspec.Struct, frozen=True, tag_field="reply", tag="granted"):
+    """What a programme's owner says to those who want to stand in, in the order in which they asked."""
+
+    grants: tuple[Grant, ...]
+
+
+class Deferred(msgspec.Struct, frozen=True, tag_field="reply", tag="deferred"):
+    """The reply needs longer than its neighbours' and will be handed out by itself."""
+
+
 Reason = Literal["deadline", "overloaded", "unavailable", "not_owner", "faulty", "key_reused"]
 
 
@@ -59,7 +71,7 @@ class NotExecuted(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="re
     reason: Reason
 
 
-Reply = Answer | Done | Problem | NotExecuted
+Reply = Answer | Done | Problem | Granted | NotExecuted | Deferred
 
 
 def body_bytes(body: dict[str, Any]) -> bytes:

@@ -16,14 +16,21 @@ from typing import Literal
 
 import msgspec
 
-from actors.journal.contract import Activated, Journal, ProgrammeRecord, Stored, UnknownOutcomeError
+from actors.journal.contract import Activated, Journal, Stored, UnknownOutcomeError
 from engine.account import Account
 from engine.authorization import Authorization, names
 from engine.card import Card
-from engine.commands import ChangeProgramme, Command, CreateCard, CreateProgramme, FollowUp, reference_of_id
+from engine.commands import (
+    Command,
+    CreateCard,
+    CreateProgramme,
+    FollowUp,
+    ProgrammeChange,
+    reference_of_id,
+)
 from engine.ids import shard_of
 from engine.limits import ACTIVE_CARDS_MAX, KNOWN_REFERENCES_MAX
-from engine.programme import ProgrammeConfig
+from engine.programme import Programme
 
 RETRY_SECONDS = 0.05
 
@@ -31,14 +38,15 @@ RETRY_SECONDS = 0.05
 class CardActor(msgspec.Struct):
     """An active card. ``undurable`` counts its commands whose commit is still to come.
 
-    ``known`` are authorizations that follow-ups have named, or may soon name, by reference; ``None`` stands
-    for a reference under which the journal has nothing. As the card has one owner, what is known stays
-    true.
+    ``pledged_minor`` is what stand-ins under way want of the declared balance. ``known`` are authorizations
+    that follow-ups have named, or may soon name, by reference; ``None`` stands for a reference under which
+    the journal has nothing. As the card has one owner, what is known stays true.
     """
 
     card: Card
     account: Account | None
     undurable: int = 0
+    pledged_minor: int = 0
     known: dict[str, Authorization | None] = msgspec.field(default_factory=dict)
 
     def learn(self, authorization: Authorization) -> None:
@@ -114,16 +122,16 @@ class Read(msgspec.Struct, frozen=True):
 
     loaded: Activated
     accounts: dict[str, Account]
-    programmes: dict[str, ProgrammeRecord]
+    programmes: dict[str, Programme]
     authorizations: dict[tuple[str, str], Authorization]
 
 
 class Activation:
     """The active cards, accounts and programmes of one host.
 
-    ``on_loaded`` is called after each read with the ids that it brought or found to be absent; ``configs``
-    are the snapshots of all programmes whose cards are here, ``programmes`` the records of the programmes
-    owned here.
+    ``on_loaded`` is called after each read with the ids that it brought or found to be absent; ``snapshots``
+    are the newest durable versions of all programmes whose cards are here, ``programmes`` the (tentative)
+    programmes owned here.
     """
 
     def __init__(
@@ -144,8 +152,8 @@ class Activation:
         self._task: asyncio.Task[None] | None = None
         self.cards: dict[str, CardActor] = {}
         self.accounts: dict[str, ActiveAccount] = {}
-        self.programmes: dict[str, ProgrammeRecord] = {}
-        self.configs: dict[str, ProgrammeConfig] = {}
+        self.programmes: dict[str, Programme] = {}
+        self.snapshots: dict[str, Programme] = {}
 
     def card(self, card_id: str) -> CardActor | None:
         """The active card, marked as just used."""
@@ -158,7 +166,7 @@ class Activation:
         """What ``command`` lacks first, or ``None`` when it can be decided now."""
         if isinstance(command, CreateProgramme):
             return None
-        if isinstance(command, ChangeProgramme):
+        if isinstance(command, ProgrammeChange):
             return (
                 None if command.programme_id in self.programmes else Need("programme", command.programme_id)
             )
@@ -167,7 +175,7 @@ class Activation:
             if actor is None:
                 return Need("card", command.card_id)
             return _unknown_original(command, actor) if isinstance(command, FollowUp) else None
-        if command.programme_id not in self.configs:
+        if command.programme_id not in self.snapshots:
             return Need("programme", command.programme_id)
         if command.account_id is None or command.opens_account or command.account_id in self.accounts:
             return None
@@ -201,18 +209,18 @@ class Activation:
         if not self._reading.authorizations:
             actor.forget_old()
 
-    def learn(self, config: ProgrammeConfig) -> None:
+    def learn(self, programme: Programme) -> None:
         """Keep a programme's snapshot unless a newer one is here."""
-        known = self.configs.get(config.id)
-        if known is None or known.version < config.version:
-            self.configs[config.id] = config
+        known = self.snapshots.get(programme.config.id)
+        if known is None or known.seq < programme.seq:
+            self.snapshots[programme.config.id] = programme
 
     async def refresh_programmes(self) -> None:
         """Read all snapshots again: whoever announces a version can die between its commit and the
         announcement."""
-        records = await self._journal.load_programmes(list(self.configs)) if self.configs else {}
-        for record in records.values():
-            self.learn(record.config)
+        known = list(self.snapshots)
+        for programme in (await self._journal.load_programmes(known)).values() if known else ():
+            self.learn(programme)
 
     def drop_cards(self, card_ids: Iterable[str]) -> None:
         """Forget cards, their accounts and every other card of those accounts: what they hold in memory may
@@ -288,18 +296,18 @@ class Activation:
         loaded = await self._journal.load_cards(wanted.cards) if wanted.cards else Activated({}, {}, {})
         accounts = await self._journal.load_accounts(wanted.accounts) if wanted.accounts else {}
         unknown = (card.programme_id for card in loaded.cards.values())
-        programmes = wanted.programmes | {id_: None for id_ in unknown if id_ not in self.configs}
-        records = await self._journal.load_programmes(programmes) if programmes else {}
+        programmes = wanted.programmes | {id_: None for id_ in unknown if id_ not in self.snapshots}
+        found = await self._journal.load_programmes(programmes) if programmes else {}
         named = [_split(id_) for id_ in wanted.authorizations]
         authorizations = await self._journal.load_authorizations(named) if named else {}
-        return Read(loaded, accounts, records, authorizations)
+        return Read(loaded, accounts, found, authorizations)
 
     def _install(self, wanted: Wanted, read: Read) -> None:
         """Keep what was read, unless something newer is in memory."""
-        for id_, record in read.programmes.items():
-            self.learn(record.config)
+        for id_, programme in read.programmes.items():
+            self.learn(programme)
             if id_ in wanted.programmes:
-                self.programmes.setdefault(id_, record)
+                self.programmes.setdefault(id_, programme)
         for account in read.accounts.values():
             self.accounts.setdefault(account.id, ActiveAccount(account))
         self._remember(read.loaded.answers)

@@ -26,6 +26,7 @@ from engine.effects import (
     HoldLapsed,
     HoldPlaced,
     HoldResized,
+    StoodIn,
     TombstoneSet,
     Transferred,
 )
@@ -108,6 +109,8 @@ def _write_effect(
             declared.consumed_minor,
             declared.declared_ms,
         )
+    elif isinstance(effect, StoodIn):
+        rows.stand_ins.append(_stand_in(effect, card, now_ms))
     elif isinstance(effect, TombstoneSet):
         rows.tombstones += [(card.id, reference, now_ms) for reference in effect.references]
     elif isinstance(effect, _BALANCE_EFFECTS):
@@ -190,6 +193,32 @@ def _changed_transaction(effect: AuthorizationMoved, original: Authorization, no
         None,
         effect.remainder_minor,
         effect.closed,
+    )
+
+
+def _stand_in(effect: StoodIn, card: Card, now_ms: int) -> tuple[Any, ...]:
+    how = effect.how
+    return (
+        effect.id,
+        card.tenant_id,
+        card.live,
+        card.programme_id,
+        card.id,
+        effect.authorization_id,
+        how.outage_id,
+        now_ms,
+        effect.decision,
+        how.rule,
+        how.trigger,
+        effect.amount_minor,
+        effect.currency,
+        effect.mcc,
+        how.exposure_minor,
+        how.used_minor,
+        how.limit_minor,
+        effect.response_code,
+        effect.stan,
+        effect.rrn,
     )
 
 

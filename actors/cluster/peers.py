@@ -27,14 +27,17 @@ class RayPeers:
         self._namespace = namespace(settings)
         self._handles: dict[str, Any] = {}
 
-    async def execute(self, incarnation: str, submissions: bytes) -> bytes:
-        return await self.call(incarnation, "execute", submissions)
+    async def execute(self, incarnation: str, parcel: bytes) -> bytes:
+        return await self.call(incarnation, "execute", parcel)
+
+    async def collect(self, incarnation: str, caller: bytes) -> bytes:
+        return await self.call(incarnation, "collect", caller)
 
     async def table(self, after: int) -> RoutingTable:
         return _decode_table(await self.call(COORDINATOR, "table", _encode(after)))
 
-    async def publish_programme(self, config: bytes) -> None:
-        await self.call(COORDINATOR, "publish_programme", config)
+    async def publish_programme(self, programme: bytes) -> None:
+        await self.call(COORDINATOR, "publish_programme", programme)
 
     async def call(self, role: str, method: str, payload: bytes) -> bytes:
         answer: bytes = await self._remote(role, "call", method, payload)

@@ -22,10 +22,12 @@ from engine.account import Account
 from engine.authorization import Authorization
 from engine.card import Card
 from engine.controls import Control
-from engine.programme import ProgrammeConfig
+from engine.programme import Programme, ProgrammeConfig
+from engine.standin import Outage
 
 decode_controls = msgspec.json.Decoder(tuple[Control, ...]).decode
 decode_config = msgspec.json.Decoder(ProgrammeConfig).decode
+decode_outage = msgspec.json.Decoder(Outage).decode
 
 
 class JournalError(Exception):
@@ -77,14 +79,6 @@ class Activated(msgspec.Struct, frozen=True):
     """The newest commands of those cards by command key."""
 
 
-class ProgrammeRecord(msgspec.Struct, frozen=True):
-    """A programme as its owner needs it: the newest configuration and the ``seq`` of its last journaled
-    command."""
-
-    config: ProgrammeConfig
-    seq: int
-
-
 class Rows:
     """The rows that a batch writes, as tuples in the column order of their tables (``ops/migrations``).
 
@@ -113,6 +107,9 @@ class Rows:
         self.cards: dict[str, tuple[Any, ...]] = {}
         self.declared: dict[str, tuple[Any, ...]] = {}
         self.programmes: dict[str, tuple[Any, ...]] = {}
+        self.outages: dict[tuple[str, int], tuple[Any, ...]] = {}
+        """By id and period, in the order in which they began."""
+        self.stand_ins: list[tuple[Any, ...]] = []
 
     def change_hold(self, hold_id: str, amount_minor: int | None, state: str, expires_ms: int | None) -> None:
         """A hold after a command; ``None`` leaves what was there."""
@@ -186,7 +183,7 @@ class Journal(Protocol):
     async def load_accounts(self, account_ids: Iterable[str]) -> dict[str, Account]:
         """Accounts with their open holds; unknown ids are absent."""
 
-    async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, ProgrammeRecord]:
+    async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, Programme]:
         """Programmes; unknown ids are absent."""
 
     async def find(self, command_keys: Iterable[bytes]) -> Mapping[bytes, Stored]:

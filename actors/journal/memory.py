@@ -12,15 +12,14 @@ from typing import Literal
 
 from actors.journal.contract import (
     Activated,
-    ProgrammeRecord,
     Rows,
     Stored,
     StoredResponse,
-    decode_config,
 )
 from actors.journal.memory_store import MemoryStore, stored
 from engine.account import Account
 from engine.authorization import Authorization
+from engine.programme import Programme
 
 Point = Literal["before", "during", "after"]
 """``before``: nothing has happened. ``during``: a commit has passed the fence, and whoever takes its shards
@@ -87,10 +86,9 @@ class MemoryJournal:
         async with self._call("load_accounts"):
             return self._accounts(account_ids)
 
-    async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, ProgrammeRecord]:
+    async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, Programme]:
         async with self._call("load_programmes"):
-            rows = [row for id_ in programme_ids if (row := self._store.programmes.rows.get(id_))]
-            return {row["id"]: ProgrammeRecord(decode_config(row["config"]), row["seq"]) for row in rows}
+            return {id_: found for id_ in programme_ids if (found := self._store.programme(id_))}
 
     async def find(self, command_keys: Iterable[bytes]) -> dict[bytes, Stored]:
         async with self._call("find"):

@@ -20,7 +20,9 @@ from actors.journal.contract import (
     Rows,
     StaleEpochError,
     Stored,
+    decode_config,
     decode_controls,
+    decode_outage,
 )
 from engine.account import Account, place_hold
 from engine.authorization import Authorization
@@ -28,6 +30,7 @@ from engine.card import Card, DeclaredBalance
 from engine.hold import Hold
 from engine.ids import shard_of
 from engine.limits import ACTIVATION_ANSWERS, IDEMPOTENCY_RETENTION_HOURS, SHARD_COUNT
+from engine.programme import Programme
 
 Row = dict[str, Any]
 
@@ -93,7 +96,20 @@ class MemoryStore:
             " authorization_id",
             key="actor_id seq",
         )
-        self.programmes = Table("programmes", "id tenant_id live version seq config decision_secret_sealed")
+        self.programmes = Table(
+            "programmes", "id tenant_id live version seq config decision_secret_sealed outage"
+        )
+        self.outages = Table(
+            "outages",
+            "id period tenant_id live programme_id currency used_minor started_at ended_at",
+            key="id period",
+        )
+        self.stand_ins = Table(
+            "stand_ins",
+            "id tenant_id live programme_id card_id authorization_id outage_id decided_at decision rule"
+            " trigger amount_minor currency mcc exposure_minor budget_used_minor budget_limit_minor"
+            " response_code stan rrn",
+        )
         self.cards = Table(
             "cards",
             "id tenant_id live programme_id card_product_id cardholder_id account_id network currency iin"
@@ -173,7 +189,9 @@ class MemoryStore:
         self._check(rows)
         self.journal.put(rows.journal)
         self.command_keys |= {row["command_key"]: row for row in self.journal.read(rows.journal)}
-        self.programmes.put(rows.programmes.values(), ("version", "seq", "config"))
+        self.programmes.put(rows.programmes.values(), ("version", "seq", "config", "outage"))
+        self.outages.put(rows.outages.values(), ("used_minor", "ended_at"))
+        self.stand_ins.put(rows.stand_ins)
         self.cards.put(rows.cards.values(), ("state", "state_reason", "controls", "cardholder_active"))
         self.card_usage.put(rows.usage.values(), self.card_usage.columns)
         self.declared_balances.put(rows.declared.values(), self.declared_balances.columns)
@@ -203,6 +221,7 @@ class MemoryStore:
 
     def _check(self, rows: Rows) -> None:
         self.journal.refuse_known(rows.journal)
+        self.stand_ins.refuse_known(rows.stand_ins)
         keys = [row["command_key"] for row in self.journal.read(rows.journal)]
         if len(set(keys)) < len(keys) or not self.command_keys.keys().isdisjoint(keys):
             raise DuplicateError("journal_command_key")
@@ -242,6 +261,14 @@ class MemoryStore:
             **fixed,
             **counters,
         )
+
+    def programme(self, programme_id: str) -> Programme | None:
+        """A programme as its owner has it."""
+        row = self.programmes.rows.get(programme_id)
+        if row is None:
+            return None
+        outage = None if row["outage"] is None else decode_outage(row["outage"])
+        return Programme(decode_config(row["config"]), row["seq"], outage, row["decision_secret_sealed"])
 
     def authorization(self, card_id: str, reference: str) -> Authorization | None:
         """The authorization that ``reference`` names on a card."""

@@ -19,7 +19,6 @@ from actors.journal.contract import (
     Activated,
     BehindError,
     DuplicateError,
-    ProgrammeRecord,
     RejectedError,
     Rows,
     StaleEpochError,
@@ -28,6 +27,7 @@ from actors.journal.contract import (
     UnknownOutcomeError,
     decode_config,
     decode_controls,
+    decode_outage,
 )
 from engine.account import Account, place_hold
 from engine.authorization import Authorization
@@ -35,6 +35,7 @@ from engine.card import Card, DeclaredBalance
 from engine.hold import Hold
 from engine.ids import is_id
 from engine.limits import ACTIVATION_ANSWERS, COMMIT_TIMEOUT_MS
+from engine.programme import Programme
 
 POOLED: Final = 2
 """Connections beside the one that commits: a slow read must not hold up a commit."""
@@ -59,7 +60,6 @@ _CONNECTION_FAILURES: Final = (
     TimeoutError,
     asyncpg.PostgresConnectionError,
     asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
     # The driver's own state is broken: seen when the server ends a connection just as a statement begins.
     asyncpg.InternalClientError,
     asyncpg.OperatorInterventionError,
@@ -122,6 +122,8 @@ class PostgresJournal:
             list(rows.cards.values()),
             list(rows.declared.values()),
             list(rows.programmes.values()),
+            list(rows.outages.values()),
+            rows.stand_ins,
         )
 
     async def load_cards(self, card_ids: Iterable[str]) -> Activated:
@@ -157,9 +159,9 @@ class PostgresJournal:
     async def find_due_cards(self, shards: Collection[int], limit: int) -> list[str]:
         return [row["card_id"] for row in await self._read("find_due_cards", list(shards), limit)]
 
-    async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, ProgrammeRecord]:
+    async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, Programme]:
         rows = await self._read("load_programmes", list(filter(is_id, programme_ids)))
-        return {row["id"]: ProgrammeRecord(decode_config(row["config"]), row["seq"]) for row in rows}
+        return {row["id"]: _programme(row) for row in rows}
 
     async def find(self, command_keys: Iterable[bytes]) -> dict[bytes, Stored]:
         return _stored(await self._read("find_commands", list(command_keys)))
@@ -255,6 +257,11 @@ def _card(row: Any) -> Card:
     fields["controls"] = decode_controls(fields["controls"])
     fields["tombstones"] = frozenset(fields["tombstones"])
     return Card(**fields, declared=None if declared[0] is None else DeclaredBalance(*declared))
+
+
+def _programme(row: Any) -> Programme:
+    outage = None if row["outage"] is None else decode_outage(row["outage"])
+    return Programme(decode_config(row["config"]), row["seq"], outage, row["decision_secret_sealed"])
 
 
 def _authorization(row: Any) -> Authorization:

@@ -6,11 +6,12 @@ from typing import Any
 
 import msgspec
 
-from actors.journal.contract import ProgrammeRecord, Rows
+from actors.journal.contract import Rows
 from engine.commands import CreateProgramme, ProgrammeCommand
 from engine.govern import Governed
 from engine.ids import Derived, derive
-from engine.programme import ProgrammeConfig
+from engine.programme import Programme, ProgrammeConfig
+from engine.standin import Outage
 
 _encode = msgspec.json.Encoder().encode
 
@@ -18,17 +19,19 @@ _encode = msgspec.json.Encoder().encode
 def write_command(
     rows: Rows,
     command: ProgrammeCommand,
-    record: ProgrammeRecord,
+    before: Programme | None,
     governed: Governed,
     epoch: int,
     now_ms: int,
 ) -> None:
-    """Add all rows of ``governed``; ``record`` is the programme after it."""
-    config = record.config
+    """Add all rows of ``governed``, which changed something; ``before`` is the programme it met."""
+    after = governed.after
+    assert after is not None, "only changes are written"
+    config = after.config
     rows.journal.append(
         (
             config.id,
-            record.seq,
+            after.seq,
             epoch,
             command.command_key,
             None,
@@ -41,21 +44,42 @@ def write_command(
             None,
         )
     )
-    secret = command.decision_secret_sealed if isinstance(command, CreateProgramme) else None
     rows.programmes[config.id] = (
         config.id,
         config.tenant_id,
         config.live,
         config.version,
-        record.seq,
+        after.seq,
         _encode(config).decode(),
-        secret,
+        after.decision_secret_sealed,
+        None if after.outage is None else _encode(after.outage).decode(),
     )
     if isinstance(command, CreateProgramme):
         for kind, derived in (("funding_source", Derived.FUNDING_SOURCE), ("settlement", Derived.SETTLEMENT)):
             rows.balance(_ledger_account(config, derive(config.id, derived), kind), 0)
     for event in governed.events:
         rows.events.append((event.id, config.tenant_id, config.live, event.type, now_ms, event.data, None))
+    _write_outage(rows, config, before.outage if before else None, after.outage, now_ms)
+
+
+def _write_outage(
+    rows: Rows, config: ProgrammeConfig, before: Outage | None, after: Outage | None, now_ms: int
+) -> None:
+    """The rows of the budgets that ended, began or were drawn on."""
+    if before is not None and (after is None or (after.id, after.period) != (before.id, before.period)):
+        rows.outages[before.id, before.period] = _outage(rows, config, before, now_ms, now_ms)
+    if after is not None and after != before:
+        rows.outages[after.id, after.period] = _outage(rows, config, after, now_ms, None)
+
+
+def _outage(
+    rows: Rows, config: ProgrammeConfig, outage: Outage, now_ms: int, ended_ms: int | None
+) -> tuple[Any, ...]:
+    """The first row of a period says when it began; later ones leave that alone."""
+    known = rows.outages.get((outage.id, outage.period))
+    started_ms = known[7] if known else now_ms
+    about = (outage.id, outage.period, config.tenant_id, config.live, config.id)
+    return (*about, outage.currency, outage.used_minor, started_ms, ended_ms)
 
 
 def _ledger_account(config: ProgrammeConfig, id_: str, kind: str) -> tuple[Any, ...]:

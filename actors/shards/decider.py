@@ -11,7 +11,7 @@ from typing import cast
 
 from actors.cards import rows as card_rows
 from actors.cards.activation import Activation, CardActor
-from actors.journal.contract import ProgrammeRecord, Rows
+from actors.journal.contract import Rows
 from actors.programmes import rows as programme_rows
 from actors.shards.pending import Pending
 from actors.vault import Vault
@@ -20,16 +20,16 @@ from engine.account import Account
 from engine.authorization import Authorization
 from engine.commands import (
     CardCommand,
-    ChangeProgramme,
     CreateCard,
-    CreateProgramme,
     FollowUp,
+    ProgrammeChange,
     ProgrammeCommand,
     reference_of_message,
     target_of,
 )
 from engine.effects import AuthorizationOpened
 from engine.ids import shard_of
+from engine.programme import Programme
 from engine.replies import Done, body_bytes
 
 
@@ -48,7 +48,7 @@ class Decider:
         command = pending.command
         # Readings and refusals are fenced too: who is not the owner any more may not answer from memory.
         self._fence(rows, target_of(command))
-        if isinstance(command, CreateProgramme | ChangeProgramme):
+        if isinstance(command, ProgrammeCommand):
             self._govern(pending, command, rows, now_ms)
         elif isinstance(command, CreateCard):
             self._issue(pending, command, rows, now_ms)
@@ -62,9 +62,9 @@ class Decider:
     def _execute(
         self, pending: Pending, actor: CardActor, command: CardCommand, rows: Rows, now_ms: int
     ) -> None:
-        programme = self._activation.configs[actor.card.programme_id]
+        programme = self._activation.snapshots[actor.card.programme_id].config
         original = actor.original(command.references) if isinstance(command, FollowUp) else None
-        met = execute.Surroundings(actor.card, actor.account, programme, original)
+        met = execute.Surroundings(actor.card, actor.account, programme, original, pending.consulted)
         executed = execute.execute(command, met, now_ms)
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
@@ -117,19 +117,19 @@ class Decider:
             card_rows.write_command(rows, command, actor, executed, original, epoch, now_ms)
 
     def _govern(self, pending: Pending, command: ProgrammeCommand, rows: Rows, now_ms: int) -> None:
-        records = self._activation.programmes
-        if isinstance(command, CreateProgramme):
-            seq, governed = 0, govern.create(command, now_ms)
+        programmes = self._activation.programmes
+        if isinstance(command, ProgrammeChange):
+            before: Programme | None = programmes[command.programme_id]
+            governed = govern.govern(command, programmes[command.programme_id], now_ms)
         else:
-            record = records[command.programme_id]
-            seq, governed = record.seq, govern.change(command, record.config, now_ms)
+            before, governed = None, govern.create(command, now_ms)
         pending.reply = governed.reply
-        pending.config = governed.config
-        if governed.config is not None:
-            after = records[governed.config.id] = ProgrammeRecord(governed.config, seq + 1)
-            programme_rows.write_command(
-                rows, command, after, governed, self._fence(rows, governed.config.id), now_ms
-            )
+        after = pending.programme = governed.after
+        if after is not None:
+            programmes[after.config.id] = after
+            pending.told = govern.concerns_hosts(before, after)
+            epoch = self._fence(rows, after.config.id)
+            programme_rows.write_command(rows, command, before, governed, epoch, now_ms)
 
     def _fence(self, rows: Rows, id_: str) -> int:
         """Have the commit check that the shard of ``id_`` is still ours; returns the epoch."""

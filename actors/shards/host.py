@@ -1,7 +1,8 @@
 """A shard host: many shards, one event loop, one group committer.
 
 A command passes through four steps. *Admit*: is it mine, was it executed before, is there time left?
-*Prefetch*: wait until its card or programme is in memory. *Decide*: one synchronous stretch that moves
+*Prefetch*: wait until its card or programme is in memory, and until a delegated programme has been asked
+(``consulting``). *Decide*: one synchronous stretch that moves
 tentative state on and adds rows to the open batch. *Commit*: the reply leaves when its batch is durable.
 Nothing is awaited between reading state and deciding on it.
 
@@ -12,9 +13,10 @@ loop of their own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection
+from collections.abc import Awaitable, Callable, Collection, Coroutine
 from contextlib import suppress
 from itertools import chain
+from typing import Any
 
 import msgspec
 import structlog
@@ -24,9 +26,11 @@ from actors.cards.answers import KEY_REUSED, RecentAnswers, fingerprint_of, repl
 from actors.clock import Clock
 from actors.journal.contract import Journal, JournalError, Rows, StoredResponse, UnknownOutcomeError
 from actors.journal.group_commit import Batch, GroupCommitter
+from actors.shards.consulting import Consulting, Delegates
 from actors.shards.decider import Decider
 from actors.shards.pending import Pending, present
 from actors.shards.recovery import Recovery
+from actors.shards.turn import Mailboxes, Seat, Turn
 from actors.submission import Submission
 from actors.vault import Vault
 from engine import execute, govern
@@ -38,25 +42,28 @@ from engine.commands import (
     CreateCard,
     CreateProgramme,
     Present,
+    ProgrammeChange,
     Reverse,
+    SetStandInPolicy,
     target_of,
 )
 from engine.decline import RESPONSE_CODES
 from engine.ids import shard_of
-from engine.limits import ACTIVE_CARDS_MAX, BACKLOG_REFUSE
-from engine.programme import ProgrammeConfig
-from engine.replies import Answer, Done, NotExecuted, Problem, Reply
+from engine.limits import ACTIVE_CARDS_MAX, BACKLOG_REFUSE, COLLECT_SECONDS
+from engine.programme import Programme
+from engine.replies import Answer, Done, Granted, NotExecuted, Problem, Reply
 
 _log = structlog.get_logger(__name__)
 
-Publish = Callable[[ProgrammeConfig], Awaitable[None]]
+Publish = Callable[[Programme], Awaitable[None]]
 
 
 class ShardHost:
     """See the module.
 
     ``publish`` tells every host about a programme's new version and returns when all have it; ``fenced`` is
-    called when another host owns a shard of this one: the process must end at once.
+    called when another host owns a shard of this one: the process must end at once; ``delegates`` asks
+    programmes that decide themselves.
     """
 
     def __init__(
@@ -66,6 +73,7 @@ class ShardHost:
         clock: Clock,
         publish: Publish,
         fenced: Callable[[], None],
+        delegates: Delegates,
         active_cards_max: int = ACTIVE_CARDS_MAX,
     ) -> None:
         self._journal = journal
@@ -78,6 +86,8 @@ class ShardHost:
         self.decider = Decider(self.activation, self.epochs, vault)
         self.committer: GroupCommitter[Pending] = GroupCommitter(journal, self._on_commit, self._on_failure)
         self._recovery = Recovery(self, journal, fenced)
+        self.consulting = Consulting(self.activation, delegates, clock, self._admit, self.resolve)
+        self._mailboxes = Mailboxes()
         self._in_flight: dict[bytes, Pending] = {}
         self._claims: dict[bytes, Pending] = {}
         self._cold: dict[str, list[Pending]] = {}
@@ -95,6 +105,7 @@ class ShardHost:
     async def stop(self) -> None:
         """Finish what is under way and stop; callers of anything later hear that it was not executed."""
         self._leaving.update(self.epochs)
+        await self.consulting.stop()
         await self.committer.drained()
         await self.committer.stop()
         await self.activation.stop()
@@ -124,32 +135,45 @@ class ShardHost:
             # Only a courtesy: the next owner ends our epoch in any case.
             await self._journal.release(shards)
 
-    def programme_changed(self, config: ProgrammeConfig) -> None:
+    def programme_changed(self, programme: Programme) -> None:
         """A programme has a new version; decisions from now on see it."""
-        self.activation.learn(config)
+        self.activation.learn(programme)
 
     # --- the way in ---------------------------------------------------------------------------------------
 
-    async def execute(self, submissions: list[Submission]) -> list[Reply]:
+    async def execute(self, submissions: list[Submission], caller: str | None = None) -> list[Reply]:
         """Execute a batch; each reply is durable or says that nothing happened. Replies stand in the order
-        of ``submissions``."""
-        if len(self._in_flight) + self._at_door + len(submissions) > BACKLOG_REFUSE:
+        of ``submissions``. What has to wait for the outside world is ``Deferred`` for a ``caller`` that
+        collects."""
+        if self._waiting + self._at_door + len(submissions) > BACKLOG_REFUSE:
             return [NotExecuted("overloaded")] * len(submissions)
+        if not submissions:
+            return []
         now = self._clock.monotonic()
         self._at_door += len(submissions)
         try:
             await self.committer.room()
         finally:
             self._at_door -= len(submissions)
-        loop = asyncio.get_running_loop()
-        replies = [
-            self._enter(Pending(each, now + each.remaining_ms / 1000, loop.create_future()))
-            for each in submissions
-        ]
-        if replies:
-            # Not awaited one by one: a caller that is cancelled must not take others' replies with it.
-            await asyncio.wait(replies)
-        return [each.result() for each in replies]
+        turn = Turn(len(submissions), None if caller is None else self._mailboxes.of(caller))
+        seats = [self._seat(each, turn, now + each.remaining_ms / 1000) for each in submissions]
+        await turn.over()
+        return [seat.outcome() for seat in seats]
+
+    async def collect(self, caller: str) -> list[tuple[int, Reply]]:
+        """Deferred replies of ``caller`` by ticket, as soon as there are any."""
+        return await self._mailboxes.of(caller).collect(COLLECT_SECONDS)
+
+    @property
+    def _waiting(self) -> int:
+        """Commands here that wait for this host, not for the outside world."""
+        return len(self._in_flight) - self.consulting.open
+
+    def _seat(self, submission: Submission, turn: Turn, deadline: float) -> Seat:
+        seat = Seat(turn, submission.ticket)
+        done = asyncio.get_running_loop().create_future()
+        seat.wait_for(self._enter(Pending(submission, deadline, done, [seat])))
+        return seat
 
     def _enter(self, pending: Pending) -> asyncio.Future[Reply]:
         """Take one command in, unless it is here already; returns what its caller waits for."""
@@ -160,6 +184,8 @@ class ShardHost:
             return pending.done
         first = self._in_flight.get(command.command_key)
         if first is not None:
+            for seat in pending.seats:
+                first.join(seat)
             return asyncio.ensure_future(self._follow(pending, first))
         claim = pending.submission.claim
         if claim is not None:
@@ -194,7 +220,7 @@ class ShardHost:
             self._held_back.append(pending)
         elif (refusal := self._refusal(pending)) is not None:
             self.resolve(pending, refusal)
-        elif self._prefetched(pending):
+        elif self._prefetched(pending) and not self.consulting.begins(pending):
             self._decide(pending)
 
     def _refusal(self, pending: Pending) -> NotExecuted | None:
@@ -250,10 +276,10 @@ class ShardHost:
             pending.actor.undurable -= 1
             if not pending.actor.undurable:
                 self.activation.forget_old(pending.actor)
-        if isinstance(reply, Answer | Done):
+        if isinstance(reply, Answer | Done | Granted):
             self.answers.remember(pending.command.command_key, fingerprint_of(pending.command), reply)
-        if pending.config is not None:
-            self.activation.learn(pending.config)
+        if pending.programme is not None:
+            self.activation.learn(pending.programme)
         self._resolve_told(pending, present(reply, pending.submission))
 
     def answer_executed(self, pending: Pending, reply: Reply) -> None:
@@ -271,28 +297,42 @@ class ShardHost:
         self.resolve(pending, Done(response.status, msgspec.json.decode(body), replayed=True))
 
     def _resolve_told(self, pending: Pending, reply: Reply) -> None:
-        """A programme's change is acknowledged only after every host has it; all else at once."""
-        if isinstance(pending.command, CreateProgramme | ChangeProgramme) and isinstance(reply, Done):
-            task = asyncio.get_running_loop().create_task(self._announce(pending, reply))
-            self._announcements.add(task)
-            task.add_done_callback(self._announcements.discard)
-        else:
-            self.resolve(pending, reply)
+        """A programme's change is acknowledged only after every host has it; all else at once. That an outage
+        began or ended is told beside the reply: nobody's decision depends on it."""
+        command = pending.command
+        if isinstance(command, CreateProgramme | ChangeProgramme | SetStandInPolicy) and isinstance(
+            reply, Done
+        ):
+            self._spawn(self._announce(pending, reply))
+            return
+        if pending.told and pending.programme is not None:
+            self._spawn(self._mention(pending.programme))
+        self.resolve(pending, reply)
+
+    def _spawn(self, announcement: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(announcement)
+        self._announcements.add(task)
+        task.add_done_callback(self._announcements.discard)
 
     async def _announce(self, pending: Pending, reply: Done) -> None:
         """Tell every host, then the caller. What was executed before may be the change of a host that died
         before it told anybody, so the version is the journal's, not the one in memory here."""
         outcome: Reply = reply
         try:
-            await self._publish(pending.config or await self._newest_config(target_of(pending.command)))
+            await self._publish(pending.programme or await self._newest(target_of(pending.command)))
         except Exception as fault:  # noqa: BLE001 - however it failed, the caller must hear to ask again
             _log.warning("announcement_failed", error=type(fault).__name__)
             outcome = NotExecuted("unavailable")
         self.resolve(pending, outcome)
 
-    async def _newest_config(self, programme_id: str) -> ProgrammeConfig:
-        records = await self._journal.load_programmes([programme_id])
-        return records[programme_id].config
+    async def _mention(self, programme: Programme) -> None:
+        try:
+            await self._publish(programme)
+        except Exception as fault:  # noqa: BLE001 - hosts read their snapshots again by themselves
+            _log.warning("announcement_failed", error=type(fault).__name__)
+
+    async def _newest(self, programme_id: str) -> Programme:
+        return (await self._journal.load_programmes([programme_id]))[programme_id]
 
     def resolve(self, pending: Pending, reply: Reply) -> None:
         """Give the caller its reply and forget the command."""
@@ -328,6 +368,8 @@ class ShardHost:
             if self.activation.need(pending.command) == need:
                 self.resolve(pending, absent_reply(pending.command))
                 return None
+        if self.consulting.begins(pending):
+            return None
         rows = Rows()
         try:
             self.decider.decide(pending, rows, self._clock.now_ms())
@@ -344,4 +386,4 @@ def absent_reply(command: Command) -> Reply:
         return Answer(RESPONSE_CODES["card_not_found"], command.id)
     if isinstance(command, CreateCard):
         return Problem(404, "not-found", "There is no such programme or funding account.")
-    return govern.NOT_FOUND if isinstance(command, ChangeProgramme) else execute.NOT_FOUND
+    return govern.NOT_FOUND if isinstance(command, ProgrammeChange) else execute.NOT_FOUND

@@ -7,9 +7,11 @@ import asyncio
 import msgspec
 
 from actors.cards.activation import CardActor
+from actors.shards.turn import Seat
 from actors.submission import Submission
 from engine.commands import Command
-from engine.programme import ProgrammeConfig
+from engine.delegation import Consulted
+from engine.programme import Programme
 from engine.replies import Done, Reply
 
 
@@ -20,18 +22,39 @@ class Pending(msgspec.Struct, eq=False):
     deadline: float
     """On the host's monotonic clock, seconds: not decided after it."""
     done: asyncio.Future[Reply]
+    seats: list[Seat]
+    """Where callers wait for it: its own, and those of the same command sent again."""
+    deferred: bool = False
+    """Whether it waits for the outside world, so that no call may wait for it."""
+    consulted: Consulted | None = None
+    """What came of asking a delegated programme; true whatever becomes of the commit."""
     reply: Reply | None = None
     actor: CardActor | None = None
-    config: ProgrammeConfig | None = None
-    """The programme version this command made; every host hears of it before the caller does."""
+    programme: Programme | None = None
+    """The programme that this command changed, as it left it."""
+    told: bool = False
+    """Whether every host has to hear of that."""
 
     @property
     def command(self) -> Command:
         return self.submission.command
 
+    def join(self, seat: Seat) -> None:
+        """Another caller waits for the same command."""
+        self.seats.append(seat)
+        if self.deferred:
+            seat.defer()
+
+    def defer(self) -> None:
+        """Let every call go on without it."""
+        self.deferred = True
+        for seat in self.seats:
+            seat.defer()
+
     def undo(self) -> None:
         """Nothing of it is decided any more."""
-        self.reply = self.actor = self.config = None
+        self.reply = self.actor = self.programme = None
+        self.told = False
 
 
 def present(reply: Reply, submission: Submission) -> Reply:

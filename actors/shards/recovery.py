@@ -102,8 +102,8 @@ class Recovery:
         activation = self._host.activation
         activation.drop_cards({target_of(pending.command) for pending in pendings})
         for pending in pendings:
-            if pending.config is not None:
-                activation.programmes.pop(pending.config.id, None)
+            if pending.programme is not None:
+                activation.programmes.pop(pending.programme.config.id, None)
             pending.undo()
 
     async def _renew(self) -> None:

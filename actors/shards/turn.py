@@ -1,0 +1,111 @@
+"""Who waits for which reply: the submissions of one call, and replies that come after their call.
+
+Most replies leave together, when the commit of their batch is durable. One that has to wait for the outside
+world (a programme's decision endpoint) must not keep its neighbours: its call answers ``Deferred``, and the
+reply is put into the caller's mailbox, from which the caller collects.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Final
+
+from engine.limits import BACKLOG_REFUSE, MAILBOXES_MAX
+from engine.replies import Deferred, Reply
+
+DEFERRED: Final = Deferred()
+
+
+class Mailbox:
+    """Deferred replies for one caller, by the ticket of their submission."""
+
+    def __init__(self) -> None:
+        # Bounded: a caller that died collects nothing any more.
+        self._replies: deque[tuple[int, Reply]] = deque(maxlen=BACKLOG_REFUSE)
+        self._filled = asyncio.Event()
+
+    def put(self, ticket: int, reply: Reply) -> None:
+        """Keep a reply until it is collected."""
+        self._replies.append((ticket, reply))
+        self._filled.set()
+
+    async def collect(self, seconds: float) -> list[tuple[int, Reply]]:
+        """All replies that are here, as soon as there is one; empty when none came in ``seconds``."""
+        try:
+            async with asyncio.timeout(seconds):
+                await self._filled.wait()
+        except TimeoutError:
+            return []
+        replies = list(self._replies)
+        self._replies.clear()
+        self._filled.clear()
+        return replies
+
+
+class Mailboxes:
+    """Mailboxes by caller; of too many the one that was used longest ago is forgotten."""
+
+    def __init__(self) -> None:
+        self._boxes: dict[str, Mailbox] = {}
+
+    def of(self, caller: str) -> Mailbox:
+        """The mailbox of ``caller``."""
+        box = self._boxes.pop(caller, None) or Mailbox()
+        self._boxes[caller] = box
+        if len(self._boxes) > MAILBOXES_MAX:
+            del self._boxes[next(iter(self._boxes))]
+        return box
+
+
+class Turn:
+    """The submissions of one call; it is over when each has its reply or is deferred."""
+
+    def __init__(self, size: int, mailbox: Mailbox | None) -> None:
+        self.mailbox = mailbox
+        self._left = size
+        self._over = asyncio.get_running_loop().create_future()
+
+    def leave(self) -> None:
+        """One submission less to wait for."""
+        self._left -= 1
+        if not self._left and not self._over.done():
+            self._over.set_result(None)
+
+    async def over(self) -> None:
+        """Wait for all. A caller that is cancelled takes nobody's reply with it."""
+        await self._over
+
+
+class Seat:
+    """One submission in its turn."""
+
+    __slots__ = ("_deferred", "_reply", "_ticket", "_turn")
+
+    def __init__(self, turn: Turn, ticket: int) -> None:
+        self._turn = turn
+        self._ticket = ticket
+        self._deferred = False
+        self._reply: asyncio.Future[Reply] | None = None
+
+    def wait_for(self, reply: asyncio.Future[Reply]) -> None:
+        """``reply`` is what the caller wants."""
+        self._reply = reply
+        reply.add_done_callback(self._on_reply)
+
+    def defer(self) -> None:
+        """The call need not wait for this one, if its caller collects."""
+        if self._turn.mailbox is not None and not self._deferred:
+            self._deferred = True
+            self._turn.leave()
+
+    def outcome(self) -> Reply:
+        """What the call answers."""
+        assert self._reply is not None, "seats are taken before the turn ends"
+        return DEFERRED if self._deferred else self._reply.result()
+
+    def _on_reply(self, reply: asyncio.Future[Reply]) -> None:
+        if not self._deferred:
+            self._turn.leave()
+        elif self._turn.mailbox is not None:
+            self._turn.mailbox.put(self._ticket, reply.result())
