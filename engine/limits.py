@@ -175,6 +175,31 @@ WEBHOOK_ANSWER_BYTES_MAX: Final = 64 * 1024
 SIGNATURE_TOLERANCE_SECONDS: Final = 300
 """How far the time of a signature may be from the verifier's clock."""
 
+# Relay and wake-ups
+RELAY_BATCH_MAX: Final = 512
+"""Events that become deliveries in one transaction."""
+RELAY_BUSY_SECONDS: Final = 0.05
+"""Pause of the relay while events keep coming; after a full batch there is none."""
+RELAY_IDLE_SECONDS: Final = 0.25
+"""... and while there are none: looking costs one round trip."""
+RELAY_TIMEOUT_MS: Final = 10_000
+"""For one batch; the relay then begins again, as another one would."""
+WAKE_UPS_KEPT_MAX: Final = 20_000
+"""Wake-ups in the stream; older ones are cut off, and what they were about is found in the database."""
+WAKE_UPS_WAITING_MAX: Final = 20_000
+"""Wake-ups on their way to Redis beyond which they are dropped: Redis is away, and memory is bounded."""
+WAKE_UPS_AT_ONCE_MAX: Final = 256
+"""Wake-ups written or read in one round trip."""
+WAKE_UP_WAIT_SECONDS: Final = 2.0
+"""How long a dispatcher's question for wake-ups stays open."""
+WAKE_UP_STUCK_SECONDS: Final = 60.0
+"""Wake-ups that their reader has not acknowledged for so long go to another one."""
+REDIS_TIMEOUT_SECONDS: Final = 1.0
+"""For a round trip to Redis; whoever asked goes on without it."""
+BACKLOG_COUNT_MAX: Final = 100_000
+"""Due deliveries beyond which a measurement stops counting."""
+BACKLOG_MEASURE_SECONDS: Final = 5.0
+
 # Outgoing calls
 EGRESS_URL_CHARS_MAX: Final = 2_048
 EGRESS_CONNECTIONS_MAX: Final = 2_048
@@ -196,6 +221,43 @@ EGRESS_ANSWERS_KEPT_MAX: Final = 10_000
 EGRESS_LOOKUPS_MAX: Final = 64
 """Names looked up at the same time."""
 
+# Identity verification
+KYC_PENDING_DAYS: Final = 30
+"""How long a check waits for its inputs (contract)."""
+KYC_PASSED_DAYS: Final = 730
+"""How long a passed check stands, unless its document expires before; supervisors ask for a new look every
+one to five years, by risk."""
+KYC_AGE_YEARS_MIN: Final = 18
+KYC_ATTEMPTS_MAX: Final = 3
+"""Evaluations of one check; a document that cannot be read is asked for again until then."""
+KYC_EVALUATION_SECONDS: Final = 2.0
+"""How long a submission waits for the identity provider; past it the check goes to review and is evaluated
+again later."""
+KYC_RETRY_SECONDS_MIN: Final = 5
+KYC_RETRY_SECONDS_MAX: Final = 3_600
+"""Pauses between such evaluations, doubling from the one to the other."""
+KYC_TRIES_MAX: Final = 12
+"""Evaluations without a result in a row, over more than two hours; then the check waits for a person."""
+KYC_LEASE_SECONDS: Final = 60
+"""How long one server keeps a due evaluation to itself."""
+KYC_SWEEP_SECONDS: Final = 2.0
+"""How often each API server looks for checks that are due or have run out. The latter have stopped counting
+anyway."""
+KYC_SWEEP_MAX: Final = 50
+"""Checks of each kind in one look."""
+CAPTURE_SESSION_SECONDS: Final = 3_600
+BINDS_PER_WINDOW: Final = 10
+"""Document types bound from one source address in a window (contract)."""
+CAPTURE_REQUESTS_PER_WINDOW: Final = 120
+"""All other requests of the capture page from one source address in a window: a person makes about ten."""
+VISION_WINDOW_SECONDS: Final = 60
+EVIDENCE_BYTES_MAX: Final = 4 * 1024 * 1024
+"""One picture. The page shrinks what a camera gives to a tenth of this."""
+EVIDENCE_RECEIPT_SECONDS: Final = 60
+"""From a picture's first byte to its last: 4 MB from a phone with half a megabit a second."""
+EVIDENCE_UPLOADS_MAX: Final = 16
+"""Pictures that one server receives at a time: 64 MB."""
+
 assert BACKLOG_RESUME < BACKLOG_WAIT < BACKLOG_REFUSE
 assert COMMIT_BATCH_MAX <= BACKLOG_RESUME
 assert COMMIT_TIMEOUT_MS < AUTHORIZATION_DEADLINE_MS < REST_DEADLINE_MS
@@ -205,3 +267,5 @@ assert AUTHORIZATION_DEADLINE_MS < NETWORK_TIMEOUT_MS < NETWORK_LATE_SECONDS * 1
 assert NETWORK_TIMEOUT_MS < CLEARING_LEASE_SECONDS * 1000
 assert WIRE_AMOUNT_MINOR_MAX < AMOUNT_MINOR_MAX < 2**63
 assert EGRESS_CONNECTIONS_PER_TARGET_MAX * 8 <= EGRESS_CONNECTIONS_MAX
+assert KYC_EVALUATION_SECONDS < KYC_RETRY_SECONDS_MIN < KYC_LEASE_SECONDS < KYC_RETRY_SECONDS_MAX
+assert BODY_BYTES_MAX < EVIDENCE_BYTES_MAX

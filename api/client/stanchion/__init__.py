@@ -24,8 +24,10 @@ from stanchion.errors import (
 )
 from stanchion.records import Money
 from stanchion.retries import RetryPolicy
+from stanchion.signature import SIGNATURE_HEADER, verify_signature
 
 __all__ = [
+    "SIGNATURE_HEADER",
     "AuthenticationError",
     "Client",
     "ConflictError",
@@ -43,6 +45,7 @@ __all__ = [
     "SignatureError",
     "StanchionError",
     "money",
+    "verify_signature",
 ]
 
 

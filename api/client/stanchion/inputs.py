@@ -1,8 +1,7 @@
 """What the client's methods take. Members that may be left out are marked so; spec 2 and 4 say what they
 mean."""
 
-from __future__ import annotations
-
+# No postponed annotations here: they would hide from Python which members are required.
 from typing import Literal, NotRequired, Required, TypedDict
 
 from stanchion.records import Address, Control, Currency, Money

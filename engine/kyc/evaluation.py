@@ -1,0 +1,184 @@
+"""The built-in provider: what was given is held against itself, the document's zone, the calendar and the
+cardholder.
+
+Each rule looks at one thing and finds nothing, or a reason and how grave it is. The gravest finding decides;
+all reasons are told. What two honest readings can explain goes to a person, not to a verdict.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from datetime import date
+from enum import IntEnum
+from typing import Final
+
+import msgspec
+
+from engine.kyc.facts import Facts, Outcome, Reason, Verdict
+from engine.kyc.flows import DOCUMENT, ZONE
+from engine.kyc.names import Likeness, with_record, with_zone
+from engine.limits import KYC_AGE_YEARS_MIN, KYC_ATTEMPTS_MAX
+from engine.mrz.dates import birth_date, expiry_date
+from engine.mrz.states import SPECIMEN, alpha2_of
+from engine.mrz.zone import Zone, read_zone
+
+
+class Gravity(IntEnum):
+    """What a finding leads to; the larger wins."""
+
+    REVIEW = 1
+    ASK_AGAIN = 2
+    FAIL = 3
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One reason, and how grave it is."""
+
+    reason: Reason
+    gravity: Gravity
+
+
+Rule = Callable[[Facts, Zone | None], Finding | None]
+
+_OUTCOMES: Final[dict[Gravity, Outcome]] = {
+    Gravity.REVIEW: "review",
+    Gravity.ASK_AGAIN: "more_input",
+    Gravity.FAIL: "failed",
+}
+_ZONE_CODES: Final = {"passport": "P", "national_id": "ICA", "residence_permit": "ICAR"}
+"""First letters of the document code that each type of document has; a driving licence has no zone."""
+_FILLING: Final = re.compile(r"[^A-Z0-9]")
+
+
+def evaluate(facts: Facts) -> Verdict:
+    """The verdict on a complete case."""
+    text = facts.given.get(ZONE)
+    read = None if text is None else read_zone(text)
+    zone = read if isinstance(read, Zone) else None
+    found = [finding for rule in RULES if (finding := rule(facts, zone)) is not None]
+    gravest = max((finding.gravity for finding in found), default=None)
+    if gravest is None:
+        return Verdict("passed")
+    reasons = tuple(dict.fromkeys(finding.reason for finding in found))
+    if gravest is not Gravity.ASK_AGAIN:
+        return Verdict(_OUTCOMES[gravest], reasons)
+    if facts.attempts + 1 >= KYC_ATTEMPTS_MAX:
+        return Verdict("failed", (*reasons, "max_attempts"))
+    return Verdict("more_input", reasons, DOCUMENT)
+
+
+def document_expiry(given: dict[str, str], today: date) -> date | None:
+    """The document's last day, as given or else as its zone has it."""
+    if "document_expiry" in given:
+        return date.fromisoformat(given["document_expiry"])
+    zone = read_zone(given[ZONE]) if ZONE in given else None
+    return expiry_date(zone.expiry, today) if isinstance(zone, Zone) else None
+
+
+def _age(facts: Facts, _zone: Zone | None) -> Finding | None:
+    born, today = date.fromisoformat(facts.given["date_of_birth"]), facts.today
+    years = today.year - born.year - ((today.month, today.day) < (born.month, born.day))
+    return Finding("age_below_minimum", Gravity.FAIL) if years < KYC_AGE_YEARS_MIN else None
+
+
+def _name_on_document(facts: Facts, zone: Zone | None) -> Finding | None:
+    if zone is None:
+        return None
+    likeness = with_zone(facts.given["given_name"], facts.given["family_name"], zone)
+    if likeness is Likeness.SAME:
+        return None
+    different = likeness is Likeness.DIFFERENT
+    return Finding("name_mismatch", Gravity.FAIL if different else Gravity.REVIEW)
+
+
+def _name_of_cardholder(facts: Facts, _zone: Zone | None) -> Finding | None:
+    """Names change by marriage and by deed: a person looks at it."""
+    pairs = (
+        (facts.given["given_name"], facts.holder.given_name),
+        (facts.given["family_name"], facts.holder.family_name),
+    )
+    same = all(with_record(one, other) is Likeness.SAME for one, other in pairs)
+    return None if same else Finding("name_mismatch", Gravity.REVIEW)
+
+
+def _birth_on_document(facts: Facts, zone: Zone | None) -> Finding | None:
+    if zone is None:
+        return None
+    born = birth_date(zone.birth, facts.today)
+    if born is None:
+        return Finding("date_of_birth_mismatch", Gravity.REVIEW)
+    same = born.isoformat() == facts.given["date_of_birth"]
+    return None if same else Finding("date_of_birth_mismatch", Gravity.FAIL)
+
+
+def _birth_of_cardholder(facts: Facts, _zone: Zone | None) -> Finding | None:
+    known = facts.holder.date_of_birth
+    same = known is None or known.isoformat() == facts.given["date_of_birth"]
+    return None if same else Finding("date_of_birth_mismatch", Gravity.REVIEW)
+
+
+def _address_of_cardholder(facts: Facts, _zone: Zone | None) -> Finding | None:
+    known = (facts.holder.country, facts.holder.postcode)
+    given = (facts.given["address_country"], facts.given["address_postcode"])
+    same = all(one is None or _squeezed(one) == _squeezed(two) for one, two in zip(known, given, strict=True))
+    return None if same else Finding("address_mismatch", Gravity.REVIEW)
+
+
+def _document_number(facts: Facts, zone: Zone | None) -> Finding | None:
+    given = facts.given.get("document_number")
+    if zone is None or given is None or _squeezed(given) == _squeezed(zone.number):
+        return None
+    return Finding("id_number_mismatch", Gravity.FAIL)
+
+
+def _document_valid(facts: Facts, _zone: Zone | None) -> Finding | None:
+    """A document is valid to the end of its last day."""
+    last = document_expiry(facts.given, facts.today)
+    return Finding("document_expired", Gravity.FAIL) if last is not None and last < facts.today else None
+
+
+def _document_genuine(_facts: Facts, zone: Zone | None) -> Finding | None:
+    if zone is not None and SPECIMEN in (zone.issuer, zone.nationality):
+        return Finding("document_unreadable", Gravity.FAIL)
+    return None
+
+
+def _document_consistent(facts: Facts, zone: Zone | None) -> Finding | None:
+    """The document's parts were read twice; readings that contradict each other are asked for again."""
+    if zone is None:
+        return None
+    given, last = facts.given, expiry_date(zone.expiry, facts.today)
+    agrees = (
+        zone.code[0] in _ZONE_CODES.get(facts.document_type or "", "")
+        and given.get("document_issuing_state") in {None, alpha2_of(zone.issuer)}
+        and (last is None or given.get("document_expiry") in {None, last.isoformat()})
+    )
+    return None if agrees else Finding("document_unreadable", Gravity.ASK_AGAIN)
+
+
+def _nationality(facts: Facts, zone: Zone | None) -> Finding | None:
+    """People have two nationalities, and some documents are issued to those who have none."""
+    if zone is None or alpha2_of(zone.nationality) == facts.given["nationality"]:
+        return None
+    return Finding("risk_threshold", Gravity.REVIEW)
+
+
+def _squeezed(text: str) -> str:
+    return _FILLING.sub("", text.upper())
+
+
+RULES: Final[tuple[Rule, ...]] = (
+    _age,
+    _name_on_document,
+    _name_of_cardholder,
+    _birth_on_document,
+    _birth_of_cardholder,
+    _address_of_cardholder,
+    _document_number,
+    _document_valid,
+    _document_genuine,
+    _document_consistent,
+    _nationality,
+)
+"""In the order in which their reasons are told."""

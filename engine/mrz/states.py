@@ -1,0 +1,40 @@
+"""Issuing states and nationalities in a machine-readable zone (ICAO Doc 9303-3, section 5)."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from iso3166 import countries_by_alpha3
+
+SPECIMEN: Final = "UTO"
+"""Utopia, which issues the specimens of the standard and nothing else."""
+
+_OF_STATES: Final = {
+    "D": "DE",
+    "GBD": "GB",
+    "GBN": "GB",
+    "GBO": "GB",
+    "GBP": "GB",
+    "GBS": "GB",
+    "RKS": "XK",
+    "UNK": "XK",
+}
+"""Codes that differ from ISO 3166-1, and the alpha-2 code of their state."""
+_OF_OTHERS: Final = frozenset(
+    {
+        *("EUE", "UNO", "UNA", "XBA", "XIM", "XCC", "XCE", "XCO", "XEC", "XPO", "XES", "XMP", "XOM", "XDC"),
+        *("XXA", "XXB", "XXC", "XXX", SPECIMEN),
+    }
+)
+"""Organizations, persons without a state, and the specimen."""
+
+
+def is_state(code: str) -> bool:
+    """Whether ``code`` (without fillers) may stand for an issuer or a nationality."""
+    return code in countries_by_alpha3 or code in _OF_STATES or code in _OF_OTHERS
+
+
+def alpha2_of(code: str) -> str | None:
+    """The ISO 3166-1 alpha-2 code of a state; ``None`` for what is no state."""
+    country = countries_by_alpha3.get(code)
+    return country.alpha2 if country else _OF_STATES.get(code)

@@ -1,0 +1,236 @@
+"""The client's way of every request, against a server that does what it is told and a clock that is turned by
+hand."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from collections.abc import Callable
+
+import httpx2
+import pytest
+
+from stanchion.errors import (
+    AuthenticationError,
+    ConflictError,
+    InvalidRequestError,
+    NoAnswerError,
+    ProblemError,
+    RateLimitedError,
+    ServerFaultError,
+    StanchionError,
+    problem_of,
+)
+from stanchion.retries import Failure, RetryPolicy
+from stanchion.transport import REFRESH_SECONDS, Credentials, Transport
+
+Answer = httpx2.Response | Exception
+LIFE_SECONDS = 3600
+
+
+class Server:
+    """Grants tokens, and answers everything else from a list; the last answer stays."""
+
+    def __init__(self, *answers: Answer) -> None:
+        self.answers = list(answers)
+        self.requests: list[httpx2.Request] = []
+        self.token_requests = 0
+        self.now = 1000.0
+        self.slept: list[float] = []
+
+    def __call__(self, request: httpx2.Request) -> httpx2.Response:
+        if request.url.path == "/v1/oauth/token":
+            self.token_requests += 1
+            token = {"access_token": f"token-{self.token_requests}", "expires_in": LIFE_SECONDS}
+            return httpx2.Response(200, json=token)
+        # A request is sent again as the same object, so its state of now is kept.
+        self.requests.append(httpx2.Request(request.method, request.url, headers=request.headers))
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    def sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        self.now += seconds
+
+    def header(self, name: str) -> list[str | None]:
+        return [request.headers.get(name) for request in self.requests]
+
+    def transport(self, handler: Callable[[httpx2.Request], httpx2.Response] | None = None) -> Transport:
+        http = httpx2.Client(base_url="http://api.test", transport=httpx2.MockTransport(handler or self))
+        return Transport(
+            http, Credentials("id", "secret"), RetryPolicy(), clock=lambda: self.now, sleep=self.sleep
+        )
+
+
+def ok(body: object = None) -> httpx2.Response:
+    return httpx2.Response(200, json=body if body is not None else {"ok": True})
+
+
+def problem(status: int, slug: str, **headers: str) -> httpx2.Response:
+    body = {"type": f"https://docs.test/problems/{slug}", "title": "T", "status": status, "detail": "D"}
+    media = {"content-type": "application/problem+json", "x-request-id": "r-1"}
+    return httpx2.Response(status, headers=media | headers, content=json.dumps(body))
+
+
+def test_one_token_serves_until_shortly_before_it_expires() -> None:
+    server = Server(ok())
+    transport = server.transport()
+    for _ in range(3):
+        transport.request("GET", "/v1/cards")
+    server.now += LIFE_SECONDS - REFRESH_SECONDS - 1
+    transport.request("GET", "/v1/cards")
+    assert server.token_requests == 1
+    server.now += 1
+    transport.request("GET", "/v1/cards")
+    assert server.token_requests == 2
+    assert server.header("authorization")[-2:] == ["Bearer token-1", "Bearer token-2"]
+
+
+def test_a_token_that_is_no_longer_good_is_replaced_once() -> None:
+    server = Server(problem(401, "unauthorized"), ok())
+    assert server.transport().request("GET", "/v1/cards") == {"ok": True}
+    assert server.header("authorization") == ["Bearer token-1", "Bearer token-2"]
+    refusing = Server(problem(401, "unauthorized"))
+    with pytest.raises(AuthenticationError):
+        refusing.transport().request("GET", "/v1/cards")
+    assert len(refusing.requests) == 2
+
+
+def test_refused_credentials_are_an_error_at_once() -> None:
+    asked: list[httpx2.Request] = []
+
+    def refuse(request: httpx2.Request) -> httpx2.Response:
+        asked.append(request)
+        return problem(401, "invalid-client")
+
+    with pytest.raises(AuthenticationError, match="invalid-client"):
+        Server().transport(refuse).request("GET", "/v1/cards")
+    assert {request.url.path for request in asked} == {"/v1/oauth/token"}
+    assert len(asked) <= 2
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "given", "keys"),
+    [
+        ("GET", "/v1/cards", None, 0),
+        ("POST", "/v1/cards", None, 1),
+        ("PATCH", "/v1/cards/1", None, 1),
+        ("PUT", "/v1/cards/1/declared-balance", None, 1),
+        ("DELETE", "/v1/webhook-endpoints/1", None, 1),
+        ("POST", "/v1/cards", "mine", 1),
+        ("POST", "/v1/simulated-spends", None, 0),
+    ],
+)
+def test_changes_carry_a_key_that_all_attempts_share(
+    method: str, path: str, given: str | None, keys: int
+) -> None:
+    server = Server(problem(429, "rate-limited"), problem(429, "rate-limited"), ok())
+    server.transport().request(method, path, body={}, idempotency_key=given)
+    sent = server.header("idempotency-key")
+    assert len(sent) == 3
+    assert len(set(sent) - {None}) == keys
+    assert len(set(sent)) == 1
+    assert given is None or sent[0] == given
+
+
+READ = httpx2.ReadError("cut")
+CONNECT = httpx2.ConnectError("refused")
+
+
+@pytest.mark.parametrize(
+    ("failure", "keyed", "unkeyed"),
+    [
+        (CONNECT, "again", "again"),
+        (READ, "again", NoAnswerError),
+        (httpx2.ReadTimeout("slow"), "again", NoAnswerError),
+        (problem(429, "rate-limited"), "again", "again"),
+        (problem(500, "dependency-unavailable"), "again", ServerFaultError),
+        (problem(503, "overloaded"), "again", ServerFaultError),
+        (problem(409, "idempotency-in-progress"), "again", ConflictError),
+        (problem(409, "card-not-active"), ConflictError, ConflictError),
+        (problem(400, "validation-failed"), InvalidRequestError, InvalidRequestError),
+        (httpx2.Response(302, headers={"location": "https://elsewhere.test/"}), NoAnswerError, NoAnswerError),
+        (httpx2.Response(200, content=b"<html>"), NoAnswerError, NoAnswerError),
+    ],
+)
+def test_only_what_cannot_happen_twice_is_sent_again(
+    failure: Answer, keyed: str | type[StanchionError], unkeyed: str | type[StanchionError]
+) -> None:
+    for path, expected in (("/v1/cards", keyed), ("/v1/simulated-spends", unkeyed)):
+        server = Server(failure, ok())
+        transport = server.transport()
+        if expected == "again":
+            assert transport.request("POST", path, body={}) == {"ok": True}
+            assert len(server.slept) == 1
+        else:
+            assert isinstance(expected, type)
+            with pytest.raises(expected):
+                transport.request("POST", path, body={})
+            assert len(server.requests) == 1
+
+
+def test_it_gives_up_and_says_under_which_key() -> None:
+    server = Server(READ)
+    with pytest.raises(NoAnswerError, match=r"^POST /v1/cards: ReadError$") as raised:
+        server.transport().request("POST", "/v1/cards", body={}, idempotency_key="k-1")
+    assert raised.value.idempotency_key == "k-1"
+    assert len(server.requests) == RetryPolicy().attempts
+
+
+def test_a_pause_that_was_asked_for_is_kept() -> None:
+    server = Server(problem(429, "rate-limited", **{"retry-after": "3"}), ok())
+    server.transport().request("GET", "/v1/cards")
+    assert server.slept == [3.0]
+
+
+def test_a_pause_too_long_is_the_callers_business() -> None:
+    server = Server(problem(429, "rate-limited", **{"retry-after": "60"}))
+    with pytest.raises(RateLimitedError) as raised:
+        server.transport().request("GET", "/v1/cards")
+    assert raised.value.retry_after == 60.0
+    assert server.slept == []
+
+
+@pytest.mark.parametrize(
+    ("attempt", "failure", "chance", "pause"),
+    [
+        (1, "no_answer", 0.0, 0.1),
+        (1, "no_answer", 1.0, 0.2),
+        (2, "no_answer", 1.0, 0.4),
+        (3, "no_answer", 1.0, 0.8),
+        (4, "no_answer", 1.0, None),
+    ],
+)
+def test_pauses_double(attempt: int, failure: Failure, chance: float, pause: float | None) -> None:
+    assert RetryPolicy().pause(attempt, failure, repeatable=True, chance=chance) == pause
+    longest = RetryPolicy(attempts=99).pause(50, failure, repeatable=True, chance=1.0)
+    assert longest == RetryPolicy().pause_seconds_max
+
+
+def test_a_problem_tells_all_it_knows() -> None:
+    body = {
+        "type": "https://docs.test/problems/validation-failed",
+        "title": "The request is not valid",
+        "status": 400,
+        "detail": "One member is not valid.",
+        "errors": [{"pointer": "/mcc", "code": "format", "detail": "Four digits."}],
+    }
+    error = problem_of(400, {"x-request-id": "r-9"}, body)
+    assert isinstance(error, InvalidRequestError)
+    assert (error.slug, error.errors[0].pointer, error.request_id) == ("validation-failed", "/mcc", "r-9")
+    assert str(error) == "400 validation-failed: One member is not valid.; /mcc: Four digits."
+    assert str(pickle.loads(pickle.dumps(error))) == str(error)
+
+
+@pytest.mark.parametrize("body", [None, [], "text", {"title": "x"}])
+def test_an_error_without_a_problem_body_is_a_problem_still(body: object) -> None:
+    error = problem_of(502, {}, body)
+    assert isinstance(error, ServerFaultError)
+    assert error.slug == "no-problem-body"
+    assert type(problem_of(418, {}, body)) is ProblemError
+
+
+def test_secrets_stay_out_of_representations() -> None:
+    assert "secret-of-mine" not in repr(Credentials("id", "secret-of-mine"))
