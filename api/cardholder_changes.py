@@ -24,10 +24,9 @@ from api.idempotency import once
 from api.operations import Call, Family, json_response
 from api.problems import Refusal, not_found, unavailable
 from api.services import Services
-from api.submission import key_of
 from api.validation import Input, broken
 from engine.commands import SetCardholderStatus
-from engine.ids import shard_of
+from engine.ids import key_of, shard_of
 from engine.instant import to_datetime
 from engine.replies import Done
 

@@ -10,15 +10,17 @@ import msgspec
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
 from starlette.responses import Response
 
+from actors.shards.endpoint import SECRET_PURPOSE
 from api.auth import Caller
 from api.database import Connection, fetch_row
 from api.fields import Currency, HttpsAddress, Id, Instant, Text100, example
 from api.operations import Call, Empty, Family, json_response
 from api.pagination import PageQuery, page, page_model
 from api.problems import Refusal, not_found
-from api.submission import key_of, submit
+from api.submission import submit
 from api.validation import Input, View, broken
 from engine.commands import ChangeProgramme, CreateProgramme
+from engine.ids import key_of
 from engine.instant import zone_names
 from engine.limits import (
     DECISION_TIMEOUT_MS_DEFAULT,
@@ -28,8 +30,6 @@ from engine.limits import (
     HOLD_EXPIRY_DAYS_MAX,
 )
 from engine.programme import ProgrammeConfig, programme_view
-
-SECRET_PURPOSE: Final = "decision-secret"
 
 family = Family("Programmes")
 _config = msgspec.json.Decoder(ProgrammeConfig).decode
@@ -122,7 +122,7 @@ class NewProgrammeView(ProgrammeView):
     "create_program",
     takes=ProgrammeInput,
     gives={201: NewProgrammeView},
-    problems=("gateway-not-enabled", "delegated-not-available"),
+    problems=("gateway-not-enabled",),
 )
 async def create_program(call: Call[ProgrammeInput]) -> Response:
     """Create a programme.
@@ -132,7 +132,6 @@ async def create_program(call: Call[ProgrammeInput]) -> Response:
     given, services = call.given, call.services
     if given.mode == "gateway" and not services.settings.enable_gateway:
         raise Refusal("gateway-not-enabled")
-    _require_platform(given.decisioning)
     programme_id = services.new_id()
     secret = f"decsec_{secrets.token_urlsafe(32)}"
     config = ProgrammeConfig(
@@ -179,7 +178,7 @@ async def get_program(call: Call[Empty]) -> Response:
     "update_program",
     takes=ProgrammeChange,
     gives={200: ProgrammeView},
-    problems=("not-found", "invalid-state-transition", "decision-url-missing", "delegated-not-available"),
+    problems=("not-found", "invalid-state-transition", "decision-url-missing"),
 )
 async def update_program(call: Call[ProgrammeChange]) -> Response:
     """Change a programme.
@@ -192,7 +191,6 @@ async def update_program(call: Call[ProgrammeChange]) -> Response:
     programme_id = call.path_id()
     changes = given.model_dump(include=given.model_fields_set)
     await _require_programme(call, programme_id)
-    _require_platform(changes.get("decisioning", "platform"))
     id_ = services.new_id()
     command = ChangeProgramme(
         id=id_,
@@ -203,12 +201,6 @@ async def update_program(call: Call[ProgrammeChange]) -> Response:
         changes=changes,
     )
     return await submit(call, command)
-
-
-def _require_platform(decisioning: str) -> None:
-    """Deciding by ourselves for a programme that asked to decide would be a silent lie."""
-    if decisioning == "delegated":
-        raise Refusal("delegated-not-available")
 
 
 async def _require_programme(call: Call[Any], programme_id: str) -> None:

@@ -11,10 +11,10 @@ from api.database import fetch_row
 from api.fields import Id, MoneyInput, MoneyView, ShownAmount
 from api.operations import Call, Family
 from api.problems import not_found
-from api.submission import key_of, submit
+from api.submission import submit
 from api.validation import Input, View, broken
 from engine.commands import Load
-from engine.ids import shard_of
+from engine.ids import key_of, shard_of
 
 family = Family("Simulation")
 

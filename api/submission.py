@@ -13,11 +13,6 @@ from engine.commands import Command
 from engine.replies import Done, NotExecuted, Problem, body_bytes
 
 
-def key_of(id_: str) -> bytes:
-    """The command key of a command that is sent once under a fresh id: the id's own 16 bytes."""
-    return bytes.fromhex(id_.replace("-", ""))
-
-
 async def submit(call: Call[Any], command: Command, presentation: dict[str, Any] | None = None) -> Response:
     """The response to ``command``; the idempotency row was committed with its effect. Raises ``Refusal``."""
     reply = await call.services.owners.submit(command, claim=call.claim, presentation=presentation)

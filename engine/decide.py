@@ -135,7 +135,7 @@ def wants_answer(command: Authorize, inputs: Inputs) -> bool:
     if inputs.consulted is not None or not delegates(command, inputs):
         return False
     last = authorize(command, inputs).trace[-1]
-    return last.rule == "programme" and last.observed == UNASKED
+    return last.rule == "programme_decision" and last.observed == UNASKED
 
 
 def _stands_in(inputs: Inputs) -> bool:
@@ -180,7 +180,7 @@ def _delegated_rule(
         return None
     if stood_in is not None:
         approved = stood_in.rule == standin.APPROVING
-        trace.append(Step("programme", "skip", stood_in.trigger, "approved"))
+        trace.append(Step("programme_decision", "skip", stood_in.trigger, "approved"))
         trace.append(Step("stand_in", verdict(approved), stood_in.rule, standin.APPROVING))
         trace.append(
             Step("stand_in_budget", verdict(approved), stood_in.used_minor, stood_in.limit_minor)
@@ -191,7 +191,7 @@ def _delegated_rule(
     consulted = inputs.consulted
     said = UNASKED if consulted is None else consulted.decision or str(consulted.trigger)
     passed = said == "approved" and _approved_minor(command, inputs) > 0
-    trace.append(Step("programme", verdict(passed), said, "approved"))
+    trace.append(Step("programme_decision", verdict(passed), said, "approved"))
     return None if passed else "programme_declined"
 
 

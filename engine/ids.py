@@ -48,6 +48,11 @@ def is_id(text: str) -> bool:
     return _UUID.fullmatch(text) is not None
 
 
+def key_of(id_: str) -> bytes:
+    """The command key of a command that is sent once under a fresh id: the id's own 16 bytes."""
+    return bytes.fromhex(id_.replace("-", ""))
+
+
 def approval_code(authorization_id: str) -> str:
     """ISO 8583 DE38: six letters or digits taken from the id's random bits, so a replay gives the same
     code."""

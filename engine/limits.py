@@ -84,6 +84,10 @@ DECISION_TIMEOUT_MS_MAX: Final = 3_000
 DECISION_TIMEOUT_MS_DEFAULT: Final = 2_000
 DECISION_BODY_BYTES_MAX: Final = 64 * 1024
 """Of a programme's answer; a longer one is not usable."""
+LATE_ANSWER_SECONDS: Final = 3.0
+"""How long a call to a decision endpoint is listened to after its deadline, to count what comes late."""
+DECISION_CALLS_PER_TARGET_MAX: Final = 1_024
+"""Connections of one host to one decision endpoint: one that hangs must not make those after it wait."""
 STAND_IN_MARGIN_MS: Final = 800
 """What is left of an authorization's time, after the programme had its share, for stand-in and commit."""
 STAND_IN_TIMEOUT_MS: Final = 600

@@ -72,6 +72,7 @@ class Egress:
         *,
         lookup: Lookup | None = None,
         clock: Clock | None = None,
+        connections_per_target: int = EGRESS_CONNECTIONS_PER_TARGET_MAX,
     ) -> None:
         """``allow``: networks that may be called although they are not public; ``ca_file``: one more
         authority, PEM. Raises ``OSError`` (``ssl.SSLError`` among them) when it cannot be read.
@@ -80,6 +81,7 @@ class Egress:
         self._trust = _trust(ca_file)
         self._threads = SystemLookup()
         self._resolver = Resolver(lookup or self._threads, clock or SystemClock())
+        self._connections_per_target = connections_per_target
         self._session: aiohttp.ClientSession | None = None
 
     async def check(self, url: str) -> None:
@@ -184,7 +186,7 @@ class Egress:
                 use_dns_cache=False,
                 happy_eyeballs_delay=None,
                 limit=EGRESS_CONNECTIONS_MAX,
-                limit_per_host=EGRESS_CONNECTIONS_PER_TARGET_MAX,
+                limit_per_host=self._connections_per_target,
                 keepalive_timeout=EGRESS_IDLE_SECONDS,
                 ssl=self._trust,
             )

@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Awaitable
 
 import msgspec
 import structlog
 
 from actors.clock import SystemClock
+from actors.egress.client import Egress
 from actors.journal.contract import JournalError
 from actors.journal.postgres import PostgresJournal
 from actors.metrics import Figures
 from actors.roles import Context
+from actors.router import Router
+from actors.shards.delegates import OutsideWorld
+from actors.shards.endpoint import DecisionEndpoint
+from actors.shards.exposure import Exposure
 from actors.shards.host import ShardHost
 from actors.shards.repeating import Repeating
 from actors.shards.sweeper import Sweeper
-from actors.submission import decode_submissions, encode_replies
+from actors.submission import decode_parcel, encode_collected, encode_replies
 from actors.vault import Vault
-from engine.limits import REFRESH_SECONDS, SWEEP_SECONDS
-from engine.programme import ProgrammeConfig
+from engine.commands import Command
+from engine.limits import DECISION_CALLS_PER_TARGET_MAX, REFRESH_SECONDS, SWEEP_SECONDS
+from engine.programme import Programme
+from engine.replies import Reply
 
 FENCED_EXIT = 70
 """Exit status of a host that found another owner of its shards."""
 
 _log = structlog.get_logger(__name__)
 _decode_shards = msgspec.msgpack.Decoder(list[int]).decode
-_decode_config = msgspec.msgpack.Decoder(ProgrammeConfig).decode
+_decode_programme = msgspec.msgpack.Decoder(Programme).decode
 
 
 class HostRole:
@@ -34,26 +42,40 @@ class HostRole:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._journal = PostgresJournal(context.settings.database_dsn, context.name)
-        vault = Vault.from_settings(context.settings)
-        self.host = ShardHost(self._journal, vault, SystemClock(), self._publish, self._fenced)
+        settings, clock = context.settings, SystemClock()
+        vault = Vault.from_settings(settings)
+        self._router = Router(context.peers)
+        self._egress = Egress(
+            settings.egress_allow,
+            settings.egress_ca_file,
+            connections_per_target=DECISION_CALLS_PER_TARGET_MAX,
+        )
+        self._endpoint = DecisionEndpoint(self._egress, vault, clock)
+        self._exposure = Exposure(self._submit)
+        world = OutsideWorld(self._endpoint, self._exposure)
+        self.host = ShardHost(self._journal, vault, clock, self._publish, self._fenced, world)
         sweeper = Sweeper(self._journal, self.host.execute, self.host.epochs.keys)
         self._background = [Repeating(sweeper.step, SWEEP_SECONDS), Repeating(self._refresh, REFRESH_SECONDS)]
 
     async def start(self) -> None:
         await self._journal.register(self._context.name)
+        self._router.start()
         self.host.start()
         for repeating in self._background:
             repeating.start()
 
     async def call(self, method: str, payload: bytes) -> bytes:
         if method == "execute":
-            return encode_replies(await self.host.execute(decode_submissions(payload)))
+            parcel = decode_parcel(payload)
+            return encode_replies(await self.host.execute(parcel.submissions, parcel.caller))
+        if method == "collect":
+            return encode_collected(await self.host.collect(payload.decode()))
         if method == "take":
             return await self._take(_decode_shards(payload))
         if method == "release":
             await self.host.release(_decode_shards(payload))
         elif method == "programme_changed":
-            self.host.programme_changed(_decode_config(payload))
+            self.host.programme_changed(_decode_programme(payload))
         else:
             raise ValueError(method)
         return b""
@@ -70,7 +92,11 @@ class HostRole:
     async def stop(self) -> None:
         for repeating in self._background:
             await repeating.stop()
+        await self._exposure.stop()
         await self.host.stop()
+        await self._endpoint.stop()
+        await self._egress.close()
+        await self._router.stop()
 
     async def _take(self, shards: list[int]) -> bytes:
         try:
@@ -83,8 +109,11 @@ class HostRole:
         await self.host.activation.refresh_programmes()
         return REFRESH_SECONDS
 
-    async def _publish(self, config: ProgrammeConfig) -> None:
-        await self._context.peers.publish_programme(msgspec.msgpack.encode(config))
+    async def _publish(self, programme: Programme) -> None:
+        await self._context.peers.publish_programme(msgspec.msgpack.encode(programme))
+
+    def _submit(self, command: Command, timeout_ms: int) -> Awaitable[Reply]:
+        return self._router.submit(command, timeout_ms=timeout_ms)
 
     def _fenced(self) -> None:
         """Another host owns our cards: nothing of this process may reach anyone any more."""

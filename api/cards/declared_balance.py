@@ -14,11 +14,11 @@ from api.database import fetch_row
 from api.fields import Id, Instant, MoneyInput, MoneyView
 from api.operations import Call, Empty, Family, json_response
 from api.problems import Refusal, not_found
-from api.submission import key_of, submit
+from api.submission import submit
 from api.validation import Input, View
 from engine.card import DeclaredBalance, declared_balance_view
 from engine.commands import DeclareBalance
-from engine.ids import shard_of
+from engine.ids import key_of, shard_of
 from engine.instant import to_ms
 
 family = Family("Cards")

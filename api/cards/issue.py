@@ -20,9 +20,9 @@ from api.controls import stored_controls, to_engine
 from api.database import Connection, connected
 from api.operations import Call
 from api.problems import Refusal, not_found
-from api.submission import key_of, submit
+from api.submission import submit
 from engine.commands import CreateCard
-from engine.ids import Derived, derive, shard_of
+from engine.ids import Derived, derive, key_of, shard_of
 from engine.instant import day_label
 from engine.limits import CARD_VALID_MONTHS
 from engine.programme import ProgrammeConfig

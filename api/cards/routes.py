@@ -14,8 +14,9 @@ from api.database import fetch, fetch_row
 from api.operations import Call, Empty, Family, json_response
 from api.pagination import page, page_model, page_response
 from api.problems import not_found
-from api.submission import key_of, submit
+from api.submission import submit
 from engine.commands import ChangeCard, ReadBalance
+from engine.ids import key_of
 
 family = Family("Cards")
 

@@ -18,9 +18,10 @@ from api.operations import Call, Empty, Family, json_response
 from api.problems import Refusal
 from api.simulated_spends.inputs import ClearInput, IncrementInput, ReverseInput
 from api.simulated_spends.originals import Found, find, follow_up_id, started
-from api.submission import key_of, submit
+from api.submission import submit
 from api.validation import View
 from engine.commands import Expire, reference_of_id
+from engine.ids import key_of
 from engine.instant import to_text
 from engine.simulation import (
     Acceptance,

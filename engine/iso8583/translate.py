@@ -12,6 +12,7 @@ import msgspec
 
 from engine.commands import Advise, Authorize, Present, Reverse
 from engine.iso8583.content import Advice, AuthorizationRequest, Content, Presentment
+from engine.iso8583.elements import ENDPOINT_SILENT
 from engine.iso8583.identity import ADVICE, AUTHORIZATION, REVERSAL, command_key, presentment_key
 
 
@@ -68,6 +69,7 @@ def _authorize(content: AuthorizationRequest, routed: Routed) -> Authorize:
         cvv2=routed.cvv2,
         authentication=routed.authentication,
         references=purchase.references,
+        endpoint_silent=content.scenario == ENDPOINT_SILENT,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections import defaultdict
 from collections.abc import AsyncIterator, Awaitable, Callable
 
 import msgspec
@@ -11,7 +12,7 @@ import pytest
 from actors.ids import new_id
 from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
 from actors.router import Router
-from actors.submission import Submission, decode_submissions, encode_replies
+from actors.submission import Submission, decode_parcel, encode_collected, encode_replies
 from engine.commands import ReadBalance
 from engine.ids import shard_of
 from engine.limits import ROUTER_BACKLOG_MAX, ROUTER_BATCH_MAX, SHARD_COUNT
@@ -25,6 +26,8 @@ class FakePeers:
 
     def __init__(self) -> None:
         self.hosts: dict[str, Behaviour] = {}
+        self.late: defaultdict[str, asyncio.Queue[tuple[int, Reply]]] = defaultdict(asyncio.Queue)
+        """Deferred replies of hosts, by ticket."""
         self.batches: list[tuple[str, int]] = []
         self._table = RoutingTable(1, ("a",) * SHARD_COUNT)
         self._changed = asyncio.Event()
@@ -41,14 +44,18 @@ class FakePeers:
             await self._changed.wait()
         return self._table
 
-    async def execute(self, incarnation: str, submissions: bytes) -> bytes:
-        batch = decode_submissions(submissions)
+    async def execute(self, incarnation: str, parcel: bytes) -> bytes:
+        batch = decode_parcel(parcel).submissions
         self.batches.append((incarnation, len(batch)))
         if incarnation not in self.hosts:
             raise PeerGoneError(incarnation)
         return encode_replies(await self.hosts[incarnation](batch))
 
-    async def publish_programme(self, config: bytes) -> None:
+    async def collect(self, incarnation: str, caller: bytes) -> bytes:
+        replies: list[tuple[int, Reply]] = [await self.late[incarnation].get()]
+        return encode_collected(replies)
+
+    async def publish_programme(self, programme: bytes) -> None:
         raise AssertionError("routers do not publish")
 
     async def call(self, role: str, method: str, payload: bytes) -> bytes:

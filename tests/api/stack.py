@@ -43,16 +43,19 @@ class LoopPeers:
     def __init__(self) -> None:
         self.roles: dict[str, Role] = {}
 
-    async def execute(self, incarnation: str, submissions: bytes) -> bytes:
-        return await self.roles[incarnation].call("execute", submissions)
+    async def execute(self, incarnation: str, parcel: bytes) -> bytes:
+        return await self.roles[incarnation].call("execute", parcel)
+
+    async def collect(self, incarnation: str, caller: bytes) -> bytes:
+        return await self.roles[incarnation].call("collect", caller)
 
     async def table(self, after: int) -> RoutingTable:
         if after:
             await asyncio.Event().wait()
         return RoutingTable(1, (INCARNATION,) * SHARD_COUNT)
 
-    async def publish_programme(self, config: bytes) -> None:
-        await self.roles[INCARNATION].call("programme_changed", config)
+    async def publish_programme(self, programme: bytes) -> None:
+        await self.roles[INCARNATION].call("programme_changed", programme)
 
     async def call(self, role: str, method: str, payload: bytes) -> bytes:
         return await self.roles[role].call(method, payload)

@@ -8,7 +8,6 @@ from typing import Any
 import asyncpg
 
 from actors.ids import new_id, new_id_beside
-from api.submission import key_of
 from engine.commands import (
     Advise,
     Authorize,
@@ -19,6 +18,7 @@ from engine.commands import (
     WireIdentity,
     reference_of_id,
 )
+from engine.ids import key_of
 from tests.api.driver import Caller
 from tests.api.stack import Installation
 

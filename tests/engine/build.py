@@ -18,15 +18,19 @@ from engine.commands import (
     CreateCard,
     CreateProgramme,
     DeclareBalance,
+    EndOutage,
+    GrantStandIns,
     Load,
     ReadBalance,
     SetCardholderStatus,
+    SetStandInPolicy,
     WireIdentity,
 )
 from engine.decide import Inputs
 from engine.execute import Surroundings, observe
 from engine.ids import Derived, derive
-from engine.programme import ProgrammeConfig
+from engine.programme import Programme, ProgrammeConfig
+from engine.standin import Ask, StandInPolicy
 
 NOW_MS = 1_795_255_200_000
 """2026-11-21 10:00:00 UTC, a Saturday."""
@@ -57,6 +61,22 @@ def programme(**parts: Any) -> ProgrammeConfig:
         id=PROGRAMME, tenant_id=TENANT, live=False, name="Travel", currency="EUR", created_ms=NOW_MS
     )
     return msgspec.structs.replace(config, **parts)
+
+
+def policy(**parts: Any) -> StandInPolicy:
+    """Stand-in up to 50.00 for each approval and 100.00 for each outage, in euro."""
+    made = StandInPolicy(
+        mode="approve_within_limits",
+        max_amount_minor=5_000,
+        max_total_exposure_minor=10_000,
+        budget_currency="EUR",
+    )
+    return msgspec.structs.replace(made, **parts)
+
+
+def governed(seq: int = 1, **parts: Any) -> Programme:
+    """A programme as its owner has it; ``parts`` are members of its configuration."""
+    return Programme(programme(**parts), seq, None, b"sealed")
 
 
 def card(**parts: Any) -> Card:
@@ -234,6 +254,44 @@ def change_programme(number: int = 1, **changes: Any) -> ChangeProgramme:
         tenant_id=changes.pop("tenant_id", TENANT),
         live=changes.pop("live", False),
         changes=changes,
+    )
+
+
+def set_policy(number: int = 1, made: StandInPolicy | None = None, **parts: Any) -> SetStandInPolicy:
+    """A new stand-in policy of a programme."""
+    return SetStandInPolicy(
+        id=an_id(0x80_0000 + number),
+        command_key=key(0x80_0000 + number),
+        programme_id=parts.pop("programme_id", PROGRAMME),
+        tenant_id=parts.pop("tenant_id", TENANT),
+        live=False,
+        policy=made or policy(**parts),
+    )
+
+
+def ask(number: int = 1, **parts: Any) -> Ask:
+    """An ask for 10.00 on a card that declared 500.00, whose endpoint was silent."""
+    made = Ask(an_id(0x10_0000 + number), CARD, 1_000, "EUR", "5411", "timeout", 50_000)
+    return msgspec.structs.replace(made, **parts)
+
+
+def grant_stand_ins(number: int, asks: tuple[Ask, ...], programme_id: str = PROGRAMME) -> GrantStandIns:
+    """Asks of some cards that travel together."""
+    return GrantStandIns(
+        id=an_id(0x90_0000 + number),
+        command_key=key(0x90_0000 + number),
+        programme_id=programme_id,
+        asks=asks,
+    )
+
+
+def end_outage(number: int, outage_id: str, programme_id: str = PROGRAMME) -> EndOutage:
+    """A usable answer has come."""
+    return EndOutage(
+        id=an_id(0xA0_0000 + number),
+        command_key=key(0xA0_0000 + number),
+        programme_id=programme_id,
+        outage_id=outage_id,
     )
 
 

@@ -432,7 +432,13 @@ def test_the_trace_tells_what_was_seen() -> None:
         {"rule": "risk", "outcome": "pass", "observed": "0", "limit": "90"},
         {"rule": "funds", "outcome": "pass", "observed": "60.00", "limit": "10.00"},
     ]
-    assert {"amount", "funds", "per_txn_cap", "per_day_amount_cap"} == AMOUNT_RULES
+    assert {
+        "amount",
+        "funds",
+        "per_txn_cap",
+        "per_day_amount_cap",
+        "stand_in_budget",
+    } == AMOUNT_RULES
 
 
 def test_a_decision_depends_on_nothing_but_its_arguments() -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from engine.govern import Governed, change, create
-from engine.programme import ProgrammeConfig, programme_view
+from engine.programme import Programme, ProgrammeConfig, programme_view
 from engine.replies import Done, Problem
 from tests.engine.build import (
     NOW_MS,
@@ -30,10 +30,11 @@ def events(governed: Governed) -> list[tuple[str, dict[str, Any]]]:
 def test_a_programme_begins_with_version_1() -> None:
     command = create_programme(1, timezone="Europe/Dublin", version=7)
     governed = create(command, NOW_MS)
-    assert governed.config == programme(
+    assert governed.after is not None
+    assert governed.after.config == programme(
         id=command.id, timezone="Europe/Dublin", version=1, created_ms=NOW_MS, updated_ms=NOW_MS
     )
-    assert governed.reply == Done(201, programme_view(governed.config))
+    assert governed.reply == Done(201, programme_view(governed.after.config))
     ((type_, data),) = events(governed)
     assert type_ == "programme.created"
     assert (data["programme_id"], data["version"], data["occurred_at"]) == (
@@ -60,9 +61,11 @@ def test_a_programme_begins_with_version_1() -> None:
 )
 def test_a_change_makes_the_next_version(before: dict[str, Any], changes: dict[str, Any], type_: str) -> None:
     config = programme(version=4, **before)
-    governed = change(change_programme(1, **changes), config, LATER_MS)
-    assert governed.config == msgspec.structs.replace(config, version=5, updated_ms=LATER_MS, **changes)
-    assert governed.reply == Done(200, programme_view(governed.config))
+    governed = change(change_programme(1, **changes), Programme(config, 1), LATER_MS)
+    assert governed.after is not None
+    assert governed.after.seq == 2
+    assert governed.after.config == msgspec.structs.replace(config, version=5, updated_ms=LATER_MS, **changes)
+    assert governed.reply == Done(200, programme_view(governed.after.config))
     assert events(governed) == [
         (
             type_,
@@ -86,13 +89,15 @@ def test_a_change_makes_the_next_version(before: dict[str, Any], changes: dict[s
 )
 def test_no_change_is_success_without_a_version(before: dict[str, Any], changes: dict[str, Any]) -> None:
     config = programme(**before)
-    assert change(change_programme(1, **changes), config, LATER_MS) == Governed(
+    assert change(change_programme(1, **changes), Programme(config, 1), LATER_MS) == Governed(
         Done(200, programme_view(config))
     )
 
 
 def test_only_what_differs_is_named() -> None:
-    governed = change(change_programme(1, name="Travel", hold_expiry_days=3), programme(), LATER_MS)
+    governed = change(
+        change_programme(1, name="Travel", hold_expiry_days=3), Programme(programme(), 1), LATER_MS
+    )
     assert events(governed)[0][1]["changed"] == ["hold_expiry_days"]
 
 
@@ -115,10 +120,10 @@ def test_only_what_differs_is_named() -> None:
 def test_changes_that_are_refused(
     before: dict[str, Any], changes: dict[str, Any], status: int, slug: str
 ) -> None:
-    governed = change(change_programme(1, **changes), programme(**before), LATER_MS)
+    governed = change(change_programme(1, **changes), Programme(programme(**before), 1), LATER_MS)
     assert isinstance(governed.reply, Problem)
     assert (governed.reply.status, governed.reply.slug) == (status, slug)
-    assert (governed.config, governed.events) == (None, ())
+    assert (governed.after, governed.events) == (None, ())
 
 
 def test_the_public_programme() -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from actors.cards.activation import Activation, Need, Wanted
-from actors.journal.contract import ProgrammeRecord, Stored, UnknownOutcomeError
+from actors.journal.contract import Stored, UnknownOutcomeError
 from actors.journal.memory import MemoryJournal
 from actors.journal.memory_store import MemoryStore
 from engine.ids import Derived, derive
@@ -23,8 +23,8 @@ from tests.engine.build import (
     change_programme,
     create_card,
     create_programme,
+    governed,
     load,
-    programme,
 )
 
 
@@ -59,7 +59,7 @@ def test_what_a_command_lacks_in_an_empty_host(command: Any, need: Need | None) 
 
 def test_what_a_command_lacks_when_some_is_there() -> None:
     active = activation()
-    active.learn(programme())
+    active.learn(governed())
     assert active.need(create_card(1)) is None
     assert active.need(create_card(1, account_id=None, opens_account=False)) is None
     joining = create_card(1, account_id=ACCOUNT, opens_account=False)
@@ -68,7 +68,7 @@ def test_what_a_command_lacks_when_some_is_there() -> None:
     assert active.need(joining) is None
     assert active.need(authorize(1)) is None
     assert active.need(change_programme(1)) == Need("programme", PROGRAMME)
-    active.programmes[PROGRAMME] = ProgrammeRecord(programme(), 1)
+    active.programmes[PROGRAMME] = governed()
     assert active.need(change_programme(1)) is None
 
 
@@ -85,9 +85,9 @@ def test_asking_twice_wants_once() -> None:
 
 def test_the_newest_snapshot_stays() -> None:
     active = activation()
-    for version in (2, 1, 3, 2):
-        active.learn(programme(version=version))
-    assert active.configs[PROGRAMME].version == 3
+    for seq in (2, 1, 3, 2):
+        active.learn(governed(seq))
+    assert active.snapshots[PROGRAMME].seq == 3
 
 
 def test_cards_that_share_an_account_share_the_object() -> None:
@@ -152,13 +152,13 @@ def test_dropping_shards_drops_all_of_theirs() -> None:
     active.admit(
         card(id=other, account_id=derive(other, Derived.ACCOUNT)), account(id=derive(other, Derived.ACCOUNT))
     )
-    active.programmes[PROGRAMME] = ProgrammeRecord(programme(), 1)
-    active.learn(programme())
+    active.programmes[PROGRAMME] = governed()
+    active.learn(governed())
     active.drop_shards([0xA7])
     assert set(active.cards) == {other}
     assert set(active.accounts) == {derive(other, Derived.ACCOUNT)}
     assert active.programmes == {}
-    assert set(active.configs) == {PROGRAMME}, "a snapshot is no ownership"
+    assert set(active.snapshots) == {PROGRAMME}, "a snapshot is no ownership"
 
 
 async def test_a_failed_read_keeps_what_was_wanted() -> None:

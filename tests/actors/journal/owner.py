@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from actors.cards import rows as card_rows
 from actors.cards.activation import CardActor
-from actors.journal.contract import Activated, ProgrammeRecord, Rows
+from actors.journal.contract import Activated, Rows
 from actors.programmes import rows as programme_rows
 from engine import govern
 from engine.account import Account
@@ -15,17 +15,17 @@ from engine.authorization import Authorization, names
 from engine.card import Card
 from engine.commands import (
     CardCommand,
-    ChangeProgramme,
     Command,
     CreateCard,
     CreateProgramme,
     FollowUp,
+    ProgrammeCommand,
     target_of,
 )
 from engine.effects import AuthorizationOpened
 from engine.execute import Executed, Surroundings, card_of, execute, issue
 from engine.ids import shard_of
-from engine.programme import ProgrammeConfig
+from engine.programme import Programme, ProgrammeConfig
 from engine.replies import Reply
 from tests.engine.build import NOW_MS, programme
 
@@ -39,7 +39,7 @@ class Owner:
         self.cards: dict[str, Card] = {}
         self.accounts: dict[str, Account] = {}
         self.authorizations: dict[str, Authorization] = {}
-        self.programmes: dict[str, ProgrammeRecord] = {}
+        self.programmes: dict[str, Programme] = {}
         self.replies: dict[bytes, Reply] = {}
 
     def activate(self, loaded: Activated) -> None:
@@ -55,7 +55,7 @@ class Owner:
 
     def add(self, rows: Rows, command: Command, now_ms: int) -> None:
         """Decide one command more into a batch."""
-        if isinstance(command, CreateProgramme | ChangeProgramme):
+        if isinstance(command, ProgrammeCommand):
             self._govern(rows, command, now_ms)
             return
         if isinstance(command, CreateCard):
@@ -92,19 +92,18 @@ class Owner:
         self.cards[card.id] = card
         return card, issue(command, card, self._account(card))
 
-    def _govern(self, rows: Rows, command: CreateProgramme | ChangeProgramme, now_ms: int) -> None:
-        record = self.programmes.get(target_of(command))
+    def _govern(self, rows: Rows, command: ProgrammeCommand, now_ms: int) -> None:
+        before = self.programmes.get(target_of(command))
         if isinstance(command, CreateProgramme):
             governed = govern.create(command, now_ms)
         else:
-            assert record is not None
-            governed = govern.change(command, record.config, now_ms)
+            assert before is not None
+            governed = govern.govern(command, before, now_ms)
         self.replies[command.command_key] = governed.reply
-        if governed.config is not None:
-            after = ProgrammeRecord(governed.config, record.seq + 1 if record else 1)
-            self.programmes[after.config.id] = after
-            epoch = self._fence(rows, after.config.id)
-            programme_rows.write_command(rows, command, after, governed, epoch, now_ms)
+        if governed.after is not None:
+            self.programmes[governed.after.config.id] = governed.after
+            epoch = self._fence(rows, governed.after.config.id)
+            programme_rows.write_command(rows, command, before, governed, epoch, now_ms)
 
     def _account(self, card: Card) -> Account | None:
         return self.accounts[card.account_id] if card.account_id else None

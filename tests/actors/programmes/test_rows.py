@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from actors.journal.contract import ProgrammeRecord, Rows
+from actors.journal.contract import Rows
 from actors.programmes.rows import write_command
 from engine import govern
 from engine.ids import Derived, derive
@@ -16,8 +16,7 @@ from tests.engine.build import NOW_MS, change_programme, create_programme
 def test_a_creation_opens_the_programmes_ledger() -> None:
     rows, command = Rows(), create_programme()
     governed = govern.create(command, NOW_MS)
-    assert governed.config is not None
-    write_command(rows, command, ProgrammeRecord(governed.config, 1), governed, 7, NOW_MS)
+    write_command(rows, command, None, governed, 7, NOW_MS)
     ((actor_id, seq, epoch, command_key, fingerprint, kind, stored, inputs, outcome, reply, at, *_),) = (
         rows.journal
     )
@@ -32,22 +31,22 @@ def test_a_creation_opens_the_programmes_ledger() -> None:
     assert set(rows.accounts_before.values()) == {0}
     assert [row[3] for row in rows.events] == ["programme.created"]
     (programme,) = rows.programmes.values()
-    assert programme[-1] == b"sealed"
+    assert programme[-2:] == (b"sealed", None)
 
 
 def test_changes_of_one_batch_leave_the_newest_version() -> None:
     rows, command = Rows(), create_programme()
-    config = govern.create(command, NOW_MS).config
-    assert config is not None
+    programme = govern.create(command, NOW_MS).after
+    assert programme is not None
     for seq, name in enumerate(("One", "Two", "Three"), 2):
         change = change_programme(seq, programme_id=command.id, name=name)
-        governed = govern.change(change, config, NOW_MS)
-        assert governed.config is not None
-        config = governed.config
-        write_command(rows, change, ProgrammeRecord(config, seq), governed, 7, NOW_MS)
+        governed = govern.change(change, programme, NOW_MS)
+        write_command(rows, change, programme, governed, 7, NOW_MS)
+        assert governed.after is not None
+        programme = governed.after
     assert [row[1] for row in rows.journal] == [2, 3, 4]
-    ((_, _, _, version, seq, stored, secret),) = rows.programmes.values()
-    assert (version, seq, secret) == (4, 4, None)
-    assert msgspec.json.decode(stored, type=ProgrammeConfig) == config
+    ((_, _, _, version, seq, stored, secret, outage),) = rows.programmes.values()
+    assert (version, seq, secret, outage) == (4, 4, b"sealed", None)
+    assert msgspec.json.decode(stored, type=ProgrammeConfig) == programme.config
     assert not rows.accounts
     assert len(rows.events) == 3

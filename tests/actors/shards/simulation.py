@@ -31,8 +31,9 @@ from engine.commands import (
     target_of,
 )
 from engine.ids import shard_of
-from engine.programme import ProgrammeConfig
+from engine.programme import Programme
 from engine.replies import Claim, Done, NotExecuted, Reply
+from tests.actors.shards.support import NOBODY
 from tests.actors.shards.virtual_time import VirtualClock
 from tests.engine.build import (
     an_id,
@@ -88,7 +89,7 @@ class SimulatedHost:
         self._installation = installation
         self.journal = MemoryJournal(installation.store, name, self._fault)
         self.host = ShardHost(
-            self.journal, VAULT, VirtualClock(), installation.publish, self.die, active_cards_max=3
+            self.journal, VAULT, VirtualClock(), installation.publish, self.die, NOBODY, active_cards_max=3
         )
 
     async def start(self) -> None:
@@ -165,11 +166,11 @@ class Installation:
     def note(self, what: str) -> None:
         self.log.append(f"{asyncio.get_running_loop().time():.6f} {what}")
 
-    async def publish(self, config: ProgrammeConfig) -> None:
+    async def publish(self, programme: Programme) -> None:
         """As the coordinator does: to everyone who lives, one after the other."""
         for host in [host for host in self.hosts.values() if host.alive]:
             await asyncio.sleep(0.0005)
-            host.host.programme_changed(config)
+            host.host.programme_changed(programme)
 
     async def create(self) -> SimulatedHost:
         self.lives += 1
@@ -277,8 +278,8 @@ class Installation:
         reply = heard.reply
         if isinstance(reply, Done) and target_of(heard.command) == ADMIN.id and not reply.replayed:
             for host in self.living():
-                config = host.host.activation.configs.get(ADMIN.id)
-                assert config is None or config.version >= reply.body["version"]
+                known = host.host.activation.snapshots.get(ADMIN.id)
+                assert known is None or known.config.version >= reply.body["version"]
 
     async def shop(self, card_id: str) -> None:
         """One cardholder's day."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
@@ -15,11 +16,13 @@ from actors.shards.host import ShardHost
 from actors.submission import Submission
 from actors.vault import Vault
 from engine.commands import Command
-from engine.ids import Derived, derive
+from engine.delegation import Consulted, Question
+from engine.ids import Derived, derive, shard_of
 from engine.limits import ACTIVE_CARDS_MAX
-from engine.programme import ProgrammeConfig
-from engine.replies import Answer, Claim, Done, Reply
-from tests.engine.build import NOW_MS, create_card, create_programme, load
+from engine.programme import Programme
+from engine.replies import Answer, Claim, Done, Granted, Reply
+from engine.standin import Ask, Grant
+from tests.engine.build import NOW_MS, create_card, create_programme, grant_stand_ins, load
 
 ALL_SHARDS = range(256)
 PATIENCE_MS = 3_000
@@ -104,6 +107,52 @@ class Faults:
                 raise refusal
 
 
+class World:
+    """The outside world of delegated decisions: an endpoint that a test conducts, and owners in the
+    cluster."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._cluster = cluster
+        self.answer: Callable[[Question], Consulted] = lambda question: Consulted("approved")
+        self.questions: list[Question] = []
+        self.asking: Hold | None = None
+        self.owner_away = False
+        self._numbers = itertools.count(0x5000)
+
+    async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Consulted:
+        self.questions.append(question)
+        if self.asking is not None:
+            await self.asking.pause()
+        return self.answer(question)
+
+    async def grant(self, programme_id: str, ask: Ask) -> Grant | None:
+        if self.owner_away:
+            return None
+        number = next(self._numbers)
+        reply = await self._cluster.owner(programme_id).ask_one(grant_stand_ins(number, (ask,), programme_id))
+        return reply.grants[0] if isinstance(reply, Granted) else None
+
+    def answered(self, programme: Programme) -> None:
+        if programme.outage is not None:
+            self._cluster.ending.append((programme.config.id, programme.outage.id))
+
+
+class Nobody:
+    """No programme is delegated, so nobody is asked."""
+
+    async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Consulted:
+        raise AssertionError("nobody is to be asked")
+
+    async def grant(self, programme_id: str, ask: Ask) -> Grant | None:
+        raise AssertionError("nobody stands in")
+
+    def answered(self, programme: Programme) -> None:
+        raise AssertionError("nobody answers")
+
+
+NOBODY = Nobody()
+
+
 class TestHost:
     """A host with the parts that a test conducts."""
 
@@ -115,7 +164,7 @@ class TestHost:
         self.fenced = 0
         self.journal = MemoryJournal(cluster.store, name, self.faults)
         self.host = ShardHost(
-            self.journal, VAULT, cluster.clock, cluster.publish, self._fenced, active_cards_max
+            self.journal, VAULT, cluster.clock, cluster.publish, self._fenced, cluster.world, active_cards_max
         )
 
     def _fenced(self) -> None:
@@ -149,19 +198,26 @@ class Cluster:
         self.clock = ManualClock()
         self.store = MemoryStore(self.clock.now_ms)
         self.hosts: dict[str, TestHost] = {}
-        self.published: list[ProgrammeConfig] = []
+        self.world = World(self)
+        self.ending: list[tuple[str, str]] = []
+        """Outages of which a usable answer has been heard: programme and outage."""
+        self.published: list[Programme] = []
         self.publishing: Hold | None = None
         self.publish_failures: list[Exception] = []
 
-    async def publish(self, config: ProgrammeConfig) -> None:
+    def owner(self, id_: str) -> TestHost:
+        """The host that owns ``id_`` now."""
+        return self.hosts[self.store.owners[shard_of(id_)] or ""]
+
+    async def publish(self, programme: Programme) -> None:
         """Tell every host, as the coordinator does."""
         if self.publishing is not None:
             await self.publishing.pause()
         if self.publish_failures:
             raise self.publish_failures.pop(0)
-        self.published.append(config)
+        self.published.append(programme)
         for host in self.hosts.values():
-            host.host.programme_changed(config)
+            host.host.programme_changed(programme)
 
     async def add(
         self, name: str, shards: Iterable[int] = (), active_cards_max: int = ACTIVE_CARDS_MAX

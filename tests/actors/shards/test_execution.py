@@ -8,11 +8,12 @@ from typing import Any
 import pytest
 
 from actors.submission import (
+    Parcel,
     Submission,
+    decode_parcel,
     decode_replies,
-    decode_submissions,
+    encode_parcel,
     encode_replies,
-    encode_submissions,
 )
 from engine.commands import Command, ReadBalance
 from engine.limits import ACTIVATION_ANSWERS, COMMIT_BATCH_MAX
@@ -357,7 +358,7 @@ async def test_a_fault_in_one_decision_costs_the_others_nothing(
 async def test_batches_travel_as_bytes(host: TestHost) -> None:
     """What a router sends and gets back is the same as what is given here."""
     submissions = [Submission(spend(), PATIENCE_MS), Submission(balance(), PATIENCE_MS, None, {"a": "b"})]
-    received = decode_submissions(encode_submissions(submissions))
-    assert received == submissions
-    replies = await host.host.execute(received)
+    received = decode_parcel(encode_parcel(Parcel("a router", submissions)))
+    assert received == Parcel("a router", submissions)
+    replies = await host.host.execute(received.submissions)
     assert decode_replies(encode_replies(replies)) == replies

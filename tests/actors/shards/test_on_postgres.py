@@ -15,10 +15,10 @@ from actors.journal.postgres import PostgresJournal
 from actors.shards.host import ShardHost
 from actors.submission import Submission
 from engine.commands import Command
-from engine.programme import ProgrammeConfig
+from engine.programme import Programme
 from engine.replies import Answer, Claim, Done, NotExecuted, Reply
 from tests.actors.journal.proxy import Proxy
-from tests.actors.shards.support import ADMIN, ALL_SHARDS, FIRST, SECOND, VAULT, approved, turns
+from tests.actors.shards.support import ADMIN, ALL_SHARDS, FIRST, NOBODY, SECOND, VAULT, approved, turns
 from tests.engine.build import TENANT, authorize, key, load, read_balance
 
 CLAIM = Claim(key(1) * 2, key(2) * 2)
@@ -31,10 +31,10 @@ class Host:
         self.fenced = 0
         self.name = name
         self.journal = PostgresJournal(url, name, timeout_seconds=2.0)
-        self.host = ShardHost(self.journal, VAULT, SystemClock(), self._publish, self._fence)
+        self.host = ShardHost(self.journal, VAULT, SystemClock(), self._publish, self._fence, NOBODY)
 
-    async def _publish(self, config: ProgrammeConfig) -> None:
-        self.host.programme_changed(config)
+    async def _publish(self, programme: Programme) -> None:
+        self.host.programme_changed(programme)
 
     def _fence(self) -> None:
         self.fenced += 1

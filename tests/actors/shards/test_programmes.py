@@ -66,10 +66,10 @@ async def test_only_durable_changes_are_announced(cluster: Cluster) -> None:
     await hold.reached.wait()
     await idle()
     assert len(cluster.published) == announced
-    assert first.host.activation.configs[ADMIN.id].version == 1
+    assert first.host.activation.snapshots[ADMIN.id].config.version == 1
     hold.release()
     await asking
-    assert cluster.published[announced:] == [first.host.activation.configs[ADMIN.id]]
+    assert cluster.published[announced:] == [first.host.activation.snapshots[ADMIN.id]]
 
 
 async def test_a_refused_change_is_announced_to_nobody(cluster: Cluster) -> None:
@@ -85,16 +85,16 @@ async def test_versions_rise_by_one(cluster: Cluster) -> None:
     first, second = await two_hosts(cluster)
     replies = await first.ask(*(change(number, name=f"Name {number}") for number in range(1, 9)))
     assert [reply.body["version"] for reply in replies if isinstance(reply, Done)] == list(range(2, 10))
-    assert second.host.activation.configs[ADMIN.id].version == 9
+    assert second.host.activation.snapshots[ADMIN.id].config.version == 9
     assert [row["seq"] for row in cluster.journal_of(ADMIN.id)] == list(range(1, 10))
 
 
 async def test_an_older_version_never_replaces_a_newer_one(cluster: Cluster) -> None:
     first, second = await two_hosts(cluster)
-    old = first.host.activation.configs[ADMIN.id]
+    old = first.host.activation.snapshots[ADMIN.id]
     await first.ask(change(name="Fuel"))
     second.host.programme_changed(old)
-    assert second.host.activation.configs[ADMIN.id].name == "Fuel"
+    assert second.host.activation.snapshots[ADMIN.id].config.name == "Fuel"
 
 
 async def test_a_change_found_in_the_journal_is_announced_too(cluster: Cluster) -> None:
@@ -103,7 +103,7 @@ async def test_a_change_found_in_the_journal_is_announced_too(cluster: Cluster) 
     reply = await first.ask_one(change(name="Fuel"))
     assert isinstance(reply, Done)
     assert reply.replayed
-    assert second.host.activation.configs[ADMIN.id].name == "Fuel"
+    assert second.host.activation.snapshots[ADMIN.id].config.name == "Fuel"
 
 
 async def test_the_successor_announces_what_the_dead_owner_could_not(cluster: Cluster) -> None:
@@ -113,11 +113,11 @@ async def test_the_successor_announces_what_the_dead_owner_could_not(cluster: Cl
     dying = first.asking(change(status="suspended"))
     await silence.reached.wait()
     cluster.publishing = None
-    assert second.host.activation.configs[ADMIN.id].version == 1
+    assert second.host.activation.snapshots[ADMIN.id].config.version == 1
     await second.host.take(ALL_SHARDS)
     reply = await second.ask_one(change(status="suspended"))
     assert isinstance(reply, Done)
-    assert cluster.published[-1].version == reply.body["version"] == 2
+    assert cluster.published[-1].config.version == reply.body["version"] == 2
     answer = await second.ask_one(authorize(5, card_id=SECOND.id))
     assert isinstance(answer, Answer)
     assert answer.response_code == "57"
@@ -129,11 +129,11 @@ async def test_an_announcement_that_fails_is_not_acknowledged(cluster: Cluster) 
     first, second = await two_hosts(cluster)
     cluster.publish_failures.append(ConnectionError("the coordinator is gone"))
     assert await first.ask_one(change(name="Fuel")) == NotExecuted("unavailable")
-    assert second.host.activation.configs[ADMIN.id].version == 1
+    assert second.host.activation.snapshots[ADMIN.id].config.version == 1
     reply = await first.ask_one(change(name="Fuel"))
     assert isinstance(reply, Done)
     assert reply.replayed
-    assert second.host.activation.configs[ADMIN.id].version == 2
+    assert second.host.activation.snapshots[ADMIN.id].config.version == 2
     assert len(cluster.journal_of(ADMIN.id)) == 2
 
 
@@ -162,7 +162,7 @@ async def test_a_programme_that_was_created_is_known_everywhere(cluster: Cluster
     first, second = await two_hosts(cluster)
     created = create_programme(5)
     assert isinstance(await first.ask_one(created), Done)
-    assert second.host.activation.configs[created.id].version == 1
+    assert second.host.activation.snapshots[created.id].config.version == 1
     again = await first.ask_one(created)
     assert isinstance(again, Done)
     assert again.replayed

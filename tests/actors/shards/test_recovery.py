@@ -245,9 +245,9 @@ async def test_programmes_are_found_out_too(host: TestHost, cluster: Cluster) ->
         change = change_programme(ord(name[0]), programme_id=ADMIN.id, name=name)
         reply = await host.ask_one(change)
         assert isinstance(reply, Done)
-        assert reply.body["name"] == cluster.published[-1].name == name
+        assert reply.body["name"] == cluster.published[-1].config.name == name
     assert [row["seq"] for row in cluster.journal_of(ADMIN.id)] == [1, 2, 3]
-    assert cluster.published[-1].version == 3
+    assert cluster.published[-1].config.version == 3
 
 
 # --- another owner ---

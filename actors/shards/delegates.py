@@ -1,0 +1,26 @@
+"""The outside world of delegated decisions, put together: the programme's endpoint and its owner."""
+
+from __future__ import annotations
+
+from actors.shards.endpoint import DecisionEndpoint
+from actors.shards.exposure import Exposure
+from engine.delegation import Consulted, Question
+from engine.programme import Programme
+from engine.standin import Ask, Grant
+
+
+class OutsideWorld:
+    """See ``actors.shards.consulting.Delegates``."""
+
+    def __init__(self, endpoint: DecisionEndpoint, exposure: Exposure) -> None:
+        self._endpoint = endpoint
+        self._exposure = exposure
+
+    async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Consulted:
+        return await self._endpoint.ask(programme, question, timeout_ms)
+
+    async def grant(self, programme_id: str, ask: Ask) -> Grant | None:
+        return await self._exposure.grant(programme_id, ask)
+
+    def answered(self, programme: Programme) -> None:
+        self._exposure.answered(programme)

@@ -1,0 +1,118 @@
+"""The call to a programme's own decision endpoint: one signed attempt, no redirects, inside a deadline."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, Protocol
+
+import structlog
+
+from actors.clock import Clock
+from actors.egress.client import EgressError, Received
+from actors.vault import Vault
+from engine.delegation import Consulted, Question, question_body, read_answer
+from engine.limits import DECISION_BODY_BYTES_MAX, LATE_ANSWER_SECONDS
+from engine.programme import Programme
+from engine.standin import Trigger
+from engine.webhooks.signature import HEADER, sign
+
+SECRET_PURPOSE: Final = "decision-secret"
+"""Under which the vault keeps what signs the calls, with the programme's id as context."""
+
+_log = structlog.get_logger(__name__)
+_TRIGGERS: Final[dict[str, Trigger]] = {
+    "timeout": "timeout",
+    "protocol": "invalid_response",
+    "disconnected": "connection_error",
+}
+
+
+class Post(Protocol):
+    """The way out (``actors.egress.Egress``)."""
+
+    async def post(
+        self, url: str, body: bytes, headers: dict[str, str], *, timeout_seconds: float, body_bytes_max: int
+    ) -> Received:
+        """Raises ``EgressError``."""
+
+
+class Counts:
+    """What came of the calls of one host."""
+
+    def __init__(self) -> None:
+        self.usable = 0
+        self.unusable = 0
+        self.late = 0
+
+
+class DecisionEndpoint:
+    """Asks programmes. An answer after the deadline is waited for a little, counted and logged; it changes
+    nothing."""
+
+    def __init__(self, egress: Post, vault: Vault, clock: Clock) -> None:
+        self._egress = egress
+        self._vault = vault
+        self._clock = clock
+        self._secrets: dict[bytes, str] = {}
+        self._calls: set[asyncio.Task[Consulted]] = set()
+        self.counts = Counts()
+
+    async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Consulted:
+        """The programme's usable answer within ``timeout_ms``, or why there is none."""
+        call = asyncio.get_running_loop().create_task(self._call(programme, question, timeout_ms))
+        self._calls.add(call)
+        call.add_done_callback(self._calls.discard)
+        await asyncio.wait((call,), timeout=timeout_ms / 1000)
+        if not call.done():
+            call.add_done_callback(self._on_late)
+            self.counts.unusable += 1
+            return Consulted(trigger="timeout")
+        consulted = call.result()
+        if consulted.decision is None:
+            self.counts.unusable += 1
+        else:
+            self.counts.usable += 1
+        return consulted
+
+    async def stop(self) -> None:
+        """Give up every call under way."""
+        calls = tuple(self._calls)
+        for call in calls:
+            call.cancel()
+        await asyncio.gather(*calls, return_exceptions=True)
+
+    async def _call(self, programme: Programme, question: Question, timeout_ms: int) -> Consulted:
+        config, now_ms = programme.config, self._clock.now_ms()
+        if config.decision_url is None or programme.decision_secret_sealed is None:
+            return Consulted(trigger="connection_error")
+        body = question_body(question, now_ms + timeout_ms)
+        secret = self._secret(config.id, programme.decision_secret_sealed)
+        headers = {
+            "Content-Type": "application/json",
+            HEADER: sign(body, (secret,), now_ms // 1000),
+        }
+        try:
+            received = await self._egress.post(
+                config.decision_url,
+                body,
+                headers,
+                timeout_seconds=timeout_ms / 1000 + LATE_ANSWER_SECONDS,
+                body_bytes_max=DECISION_BODY_BYTES_MAX,
+            )
+        except EgressError as failure:
+            return Consulted(trigger=_TRIGGERS.get(failure.reason, "connection_error"))
+        if received.truncated:
+            return Consulted(trigger="invalid_response")
+        return read_answer(question, received.status, received.body)
+
+    def _secret(self, programme_id: str, sealed: bytes) -> str:
+        secret = self._secrets.get(sealed)
+        if secret is None:
+            secret = self._vault.open(SECRET_PURPOSE, sealed, programme_id.encode()).decode()
+            self._secrets[sealed] = secret
+        return secret
+
+    def _on_late(self, call: asyncio.Task[Consulted]) -> None:
+        if not call.cancelled() and call.exception() is None and call.result().decision is not None:
+            self.counts.late += 1
+            _log.warning("late_decision", decision=call.result().decision)
