@@ -258,6 +258,11 @@ def reference_of_message(command_key: bytes) -> str:
     return f"k:{command_key.hex()}"
 
 
+def is_message(reference: str) -> bool:
+    """Whether ``reference`` names a message, and not a life or an authorization."""
+    return reference.startswith("k:")
+
+
 def reference_of_id(authorization_id: str) -> str:
     """The name of an authorization by its own id."""
     return f"a:{authorization_id}"

@@ -81,6 +81,13 @@ class AuthorizationMoved(msgspec.Struct, frozen=True, gc=False):
     remainder_minor: int
 
 
+class IncrementSet(msgspec.Struct, frozen=True, gc=False):
+    """So much is left of the increment that the message ``reference`` asked for."""
+
+    reference: str
+    left_minor: int
+
+
 class HoldPlaced(msgspec.Struct, frozen=True):
     """Money was reserved."""
 
@@ -129,6 +136,6 @@ class ProgrammeSet(msgspec.Struct, frozen=True):
 
 
 CardEffect = CardIssued | CardChanged | CardholderSet | BalanceDeclared | Counted | Cvv2Failed | TombstoneSet
-AuthorizationEffect = AuthorizationOpened | AuthorizationMoved
+AuthorizationEffect = AuthorizationOpened | AuthorizationMoved | IncrementSet
 AccountEffect = HoldPlaced | HoldResized | HoldClosed | HoldLapsed | Transferred
 Effect = CardEffect | AuthorizationEffect | AccountEffect | ProgrammeSet
