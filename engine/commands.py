@@ -224,7 +224,7 @@ class ChangeProgramme(_Command, frozen=True, omit_defaults=True, kw_only=True, t
     programme_id: str
     tenant_id: str
     live: bool
-    changes: dict[str, str | int | None]
+    changes: dict[str, str | int | list[str] | None]
 
 
 CardCommand = (
