@@ -24,6 +24,7 @@ from actors.cards.answers import KEY_REUSED, RecentAnswers, fingerprint_of, repl
 from actors.clock import Clock
 from actors.journal.contract import Journal, JournalError, Rows, StoredResponse, UnknownOutcomeError
 from actors.journal.group_commit import Batch, GroupCommitter
+from actors.shards.counts import HostCounts
 from actors.shards.decider import Decider
 from actors.shards.pending import Pending, present
 from actors.shards.recovery import Recovery
@@ -72,6 +73,7 @@ class ShardHost:
         self._vault = vault
         self._clock = clock
         self._publish = publish
+        self.counts = HostCounts()
         self.answers = RecentAnswers()
         self.epochs: dict[int, int] = {}
         self.activation = Activation(journal, self._on_loaded, self.answers.remember_stored, active_cards_max)
@@ -134,6 +136,7 @@ class ShardHost:
         """Execute a batch; each reply is durable or says that nothing happened. Replies stand in the order
         of ``submissions``."""
         if len(self._in_flight) + self._at_door + len(submissions) > BACKLOG_REFUSE:
+            self.counts.refused("overloaded", len(submissions))
             return [NotExecuted("overloaded")] * len(submissions)
         now = self._clock.monotonic()
         self._at_door += len(submissions)
@@ -143,7 +146,7 @@ class ShardHost:
             self._at_door -= len(submissions)
         loop = asyncio.get_running_loop()
         replies = [
-            self._enter(Pending(each, now + each.remaining_ms / 1000, loop.create_future()))
+            self._enter(Pending(each, now + each.remaining_ms / 1000, loop.create_future(), entered=now))
             for each in submissions
         ]
         if replies:
@@ -246,6 +249,7 @@ class ShardHost:
         """The command's commit has happened: its reply may leave."""
         reply = pending.reply
         assert reply is not None, "decided commands have replies"
+        self.counts.confirmed(pending, self._clock.monotonic())
         if pending.actor is not None:
             pending.actor.undurable -= 1
             if not pending.actor.undurable:
@@ -296,6 +300,8 @@ class ShardHost:
 
     def resolve(self, pending: Pending, reply: Reply) -> None:
         """Give the caller its reply and forget the command."""
+        if isinstance(reply, NotExecuted):
+            self.counts.refused(reply.reason)
         if self._in_flight.get(pending.command.command_key) is pending:
             del self._in_flight[pending.command.command_key]
         claim = pending.submission.claim

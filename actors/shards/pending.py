@@ -9,6 +9,8 @@ import msgspec
 from actors.cards.activation import CardActor
 from actors.submission import Submission
 from engine.commands import Command
+from engine.decide import Decision
+from engine.lifecycle import Record
 from engine.programme import ProgrammeConfig
 from engine.replies import Done, Reply
 
@@ -22,8 +24,11 @@ class Pending(msgspec.Struct, eq=False):
     done: asyncio.Future[Reply]
     reply: Reply | None = None
     actor: CardActor | None = None
+    outcome: Decision | Record | None = None
     config: ProgrammeConfig | None = None
     """The programme version this command made; every host hears of it before the caller does."""
+    entered: float = 0.0
+    """On the same clock: when it came."""
 
     @property
     def command(self) -> Command:
@@ -31,7 +36,7 @@ class Pending(msgspec.Struct, eq=False):
 
     def undo(self) -> None:
         """Nothing of it is decided any more."""
-        self.reply = self.actor = self.config = None
+        self.reply = self.actor = self.outcome = self.config = None
 
 
 def present(reply: Reply, submission: Submission) -> Reply:
