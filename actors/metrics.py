@@ -10,16 +10,30 @@ from __future__ import annotations
 import os
 import resource
 import time
-from collections.abc import Iterator, Mapping
-from typing import Final, Literal
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import accumulate
+from typing import Final, Literal, NamedTuple, TypeAlias
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-Figures = dict[str, float]
 
-METRICS: Final[dict[str, tuple[Literal["counter", "gauge"], str]]] = {
+class Distribution(NamedTuple):
+    """A histogram at one instant: how many observations fell into each bucket, the last one being above
+    every bound, and their sum."""
+
+    counts: tuple[int, ...]
+    total: float
+
+
+Labels: TypeAlias = tuple[str, ...]
+"""Values of a metric's labels, in the order of ``LABELS``."""
+Figure: TypeAlias = float | Distribution | dict[Labels, float] | dict[Labels, Distribution]
+Figures: TypeAlias = dict[str, Figure]
+
+METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] = {
     "stanchion_process_id": ("gauge", "The process's id on its machine."),
     "stanchion_process_serving": ("gauge", "1 once the process's role has started, else 0."),
     "stanchion_process_cpu_seconds": ("counter", "CPU time of the process, user and system, in seconds."),
@@ -27,8 +41,27 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge"], str]]] = {
         "gauge",
         "Largest resident memory so far, in bytes.",
     ),
+    "stanchion_loop_lag_seconds": (
+        "histogram",
+        "How much later than asked for the process's event loop came round, looked at once a second.",
+    ),
     "stanchion_commands": ("counter", "Commands decided by the shard host."),
+    "stanchion_decisions": (
+        "counter",
+        "Durable decisions on authorizations, by outcome, reason to decline, and who decided.",
+    ),
+    "stanchion_decision_seconds": (
+        "histogram",
+        "From an authorization's arrival at the shard host to its durable decision.",
+    ),
+    "stanchion_refusals": ("counter", "Commands that the shard host has not executed, by reason."),
     "stanchion_commits": ("counter", "Transactions committed by the shard host."),
+    "stanchion_commit_seconds": ("histogram", "Duration of a group commit, failed ones included."),
+    "stanchion_commit_batch_commands": ("histogram", "Commands made durable by one group commit."),
+    "stanchion_commit_failures": ("counter", "Group commits that were refused, or whose outcome is unknown."),
+    "stanchion_journal_rows": ("counter", "Rows added to the journal by the shard host."),
+    "stanchion_journal_bytes": ("gauge", "Size of the journal with its indexes."),
+    "stanchion_database_bytes": ("gauge", "Size of the whole database."),
     "stanchion_undurable_commands": ("gauge", "Commands decided and not yet durable."),
     "stanchion_active_cards": ("gauge", "Cards in the memory of the shard host."),
     "stanchion_shards": ("gauge", "Shards the host owns."),
@@ -38,6 +71,10 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge"], str]]] = {
     "stanchion_wire_requests": ("counter", "ISO 8583 requests received."),
     "stanchion_wire_malformed": ("counter", "Frames that could not be decoded."),
     "stanchion_wire_answered": ("counter", "Authorizations answered by an owner in time."),
+    "stanchion_wire_seconds": (
+        "histogram",
+        "From an ISO 8583 request's arrival at the network edge to its answer, answers with 91 included.",
+    ),
     "stanchion_wire_expired": ("counter", "Authorizations answered with 91 at the deadline."),
     "stanchion_wire_late_approvals": ("counter", "Approvals that came after the network had been told 91."),
     "stanchion_wire_undone": (
@@ -50,8 +87,62 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge"], str]]] = {
         "counter",
         "Records of the simulated network that were given up.",
     ),
+    "stanchion_rest_requests": ("counter", "REST requests answered, by operation and status."),
+    "stanchion_rest_seconds": (
+        "histogram",
+        "From a REST request's headers to the end of its answer, by operation.",
+    ),
+    "stanchion_pool_wait_seconds": ("histogram", "Wait of a REST request for a database connection."),
     "stanchion_open_commands": ("gauge", "Commands in the process's router that have no reply yet."),
+    "stanchion_relay_events": ("counter", "Committed events that the relay has looked at."),
+    "stanchion_relay_deliveries": ("counter", "Deliveries that the relay has written."),
+    "stanchion_relay_failures": ("counter", "Batches of the relay that failed and were begun again."),
+    "stanchion_relay_lag_seconds": (
+        "gauge",
+        "Age of the oldest committed event that the relay has not looked at, in seconds.",
+    ),
+    "stanchion_relay_wake_ups_dropped": ("counter", "Wake-ups that Redis did not take in time."),
+    "stanchion_deliveries_due": ("gauge", "Deliveries that are due; counting stops at 100,000."),
+    "stanchion_deliveries_due_of_one_max": (
+        "gauge",
+        "Due deliveries of the endpoint that has most of them.",
+    ),
 }
+
+
+LABELS: Final[dict[str, tuple[str, ...]]] = {
+    "stanchion_decisions": ("outcome", "reason", "decided_by"),
+    "stanchion_refusals": ("reason",),
+    "stanchion_rest_requests": ("operation", "status"),
+    "stanchion_rest_seconds": ("operation",),
+}
+"""The labels of a metric beside ``process``; each takes its values from a closed list."""
+
+SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+BUCKETS: Final[dict[str, tuple[float, ...]]] = {
+    "stanchion_commit_batch_commands": (1, 2, 4, 8, 16, 32, 64, 128, 256),
+}
+"""Upper bounds of histograms that are not of ``SECONDS``."""
+
+
+class Histogram:
+    """Counts observations by bucket; a quarter of a microsecond each."""
+
+    __slots__ = ("_bounds", "_counts", "_total")
+
+    def __init__(self, bounds: Sequence[float] = SECONDS) -> None:
+        self._bounds = bounds
+        self._counts = [0] * (len(bounds) + 1)
+        self._total = 0.0
+
+    def observe(self, value: float) -> None:
+        """Count ``value`` into the first bucket whose bound it does not exceed."""
+        self._counts[bisect_left(self._bounds, value)] += 1
+        self._total += value
+
+    def figure(self) -> Distribution:
+        """The state of now."""
+        return Distribution(tuple(self._counts), self._total)
 
 
 def process_figures() -> Figures:
@@ -76,11 +167,38 @@ class _Merged(Collector):
 
     def collect(self) -> Iterator[Metric]:
         for name, (kind, help_) in METRICS.items():
-            family: CounterMetricFamily | GaugeMetricFamily
-            family = (CounterMetricFamily if kind == "counter" else GaugeMetricFamily)(
-                name, help_, labels=["process"]
-            )
+            labels = ("process", *LABELS.get(name, ()))
+            family: CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily
+            family = _FAMILIES[kind](name, help_, labels=labels)
             for process, figures in self._figures.items():
-                if name in figures:
-                    family.add_metric([process], figures[name])
+                for values, figure in _series(figures.get(name)):
+                    _add(family, (process, *values), figure)
             yield family
+
+
+_FAMILIES: Final = {
+    "counter": CounterMetricFamily,
+    "gauge": GaugeMetricFamily,
+    "histogram": HistogramMetricFamily,
+}
+
+
+def _series(figure: Figure | None) -> list[tuple[Labels, float | Distribution]]:
+    if figure is None:
+        return []
+    return list(figure.items()) if isinstance(figure, dict) else [((), figure)]
+
+
+def _add(
+    family: CounterMetricFamily | GaugeMetricFamily | HistogramMetricFamily,
+    labels: Labels,
+    figure: float | Distribution,
+) -> None:
+    if not isinstance(family, HistogramMetricFamily):
+        assert not isinstance(figure, Distribution), family.name
+        family.add_metric(labels, figure)
+        return
+    assert isinstance(figure, Distribution), family.name
+    bounds = [str(float(bound)) for bound in BUCKETS.get(family.name, SECONDS)]
+    cumulative = accumulate(figure.counts)
+    family.add_metric(labels, list(zip((*bounds, "+Inf"), cumulative, strict=True)), figure.total)

@@ -113,9 +113,10 @@ class Settings(BaseSettings):
     # --- outgoing calls -----------------------------------------------------------------------------------
     egress_allow: Networks = ()
     """Comma-separated networks that webhooks and decision calls may reach although they are private (contract
-    section 9)."""
+    section 9), or ``none``; where the API listens on loopback, `stanchion up` takes loopback for unset."""
     egress_ca_file: Path | None = None
-    """An extra certificate authority for outgoing HTTPS, PEM."""
+    """An extra certificate authority for outgoing HTTPS, PEM; where the API listens on loopback, `stanchion
+    up` takes the authority of ``stanchion listen`` for unset."""
 
     # --- secrets, logs ------------------------------------------------------------------------------------
     master_key: SecretStr | None = None
@@ -138,6 +139,8 @@ class Settings(BaseSettings):
     @field_validator("egress_allow", "trusted_proxies", mode="before")
     @classmethod
     def _networks(cls, value: object) -> object:
+        if value == "none":
+            return ()
         entries = value.split(",") if isinstance(value, str) else value
         if not isinstance(entries, list | tuple):
             return value

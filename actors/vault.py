@@ -30,6 +30,7 @@ from actors.settings import MASTER_KEY_BYTES, Settings, parse_master_keys
 
 DIGEST_BYTES: Final = 32
 CVK_PAIR_BYTES: Final = 16
+DATA_KEY_BYTES: Final = 32
 
 _FORMAT: Final = 1
 _KEY_ID_BYTES: Final = 4
@@ -91,6 +92,22 @@ class Vault:
         except InvalidTag:
             raise VaultError("the sealed value cannot be opened for this purpose and context") from None
 
+    def reseal(self, purpose: str, sealed: bytes, context: bytes = b"") -> bytes | None:
+        """The same value under the current key, or ``None`` where it is under it already. Raises VaultError
+        as ``open`` does."""
+        plaintext = self.open(purpose, sealed, context)
+        return None if sealed[1:_HEADER_BYTES] == self._current_id else self.seal(purpose, plaintext, context)
+
+    def new_data_key(self, purpose: str, context: bytes) -> tuple[DataKey, bytes]:
+        """A fresh key for values of their own, and the same key sealed for ``purpose`` and ``context``: the
+        only form in which it may rest."""
+        key = os.urandom(DATA_KEY_BYTES)
+        return DataKey(key), self.seal(purpose, key, context)
+
+    def data_key(self, purpose: str, wrapped: bytes, context: bytes) -> DataKey:
+        """The key that ``new_data_key`` sealed. Raises VaultError as ``open`` does."""
+        return DataKey(self.open(purpose, wrapped, context))
+
     def digest(self, purpose: str, value: bytes) -> bytes:
         """HMAC-SHA256 of ``value`` under the lasting key of ``purpose``: 32 bytes, the same on every machine
         and after rotation."""
@@ -122,6 +139,36 @@ class Vault:
     def __reduce__(self) -> NoReturn:
         # A pickled vault would carry the master keys into actor arguments and their storage.
         raise VaultError("a vault does not travel; build it from the settings where it is needed")
+
+
+class DataKey:
+    """A random key in use. Whoever destroys its sealed form has destroyed all that it sealed.
+
+    Sealed form: nonce (12) · AES-256-GCM ciphertext and tag; ``context`` is authenticated but not stored.
+    """
+
+    def __init__(self, key: bytes) -> None:
+        self._aead = AESGCM(key)
+
+    def seal(self, plaintext: bytes, context: bytes) -> bytes:
+        """Encrypt ``plaintext``; only the same key and ``context`` open it again."""
+        nonce = os.urandom(_NONCE_BYTES)
+        return nonce + self._aead.encrypt(nonce, plaintext, context)
+
+    def open(self, sealed: bytes, context: bytes) -> bytes:
+        """The plaintext. Raises VaultError when it was altered, or sealed with another key or context."""
+        if len(sealed) < _NONCE_BYTES + _TAG_BYTES:
+            raise VaultError("not a sealed value")
+        try:
+            return self._aead.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], context)
+        except InvalidTag:
+            raise VaultError("the sealed value cannot be opened with this key and context") from None
+
+    def __repr__(self) -> str:
+        return "<DataKey>"
+
+    def __reduce__(self) -> NoReturn:
+        raise VaultError("a data key does not travel")
 
 
 def tdes_block(key: bytes, block: bytes) -> bytes:

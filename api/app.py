@@ -52,7 +52,7 @@ def create_app(services: Services) -> FastAPI:
     app.add_route("/problems/{slug}", problem_page)
     app.add_route("/healthz", healthz)
     add_docs(app, operations)
-    refuse_as_problems(app, services.settings.docs_base_url)
+    refuse_as_problems(app, services)
     return app
 
 
@@ -81,10 +81,12 @@ async def healthz(_request: Request) -> Response:
     return Response(b'{"status":"ok"}', media_type="application/json")
 
 
-def refuse_as_problems(app: FastAPI, base_url: str | None) -> None:
-    """Have everything that the framework would answer by itself answered as a problem."""
+def refuse_as_problems(app: FastAPI, services: Services) -> None:
+    """Have everything that the framework would answer by itself answered as a problem, and every answer
+    counted.
+    """
     app.add_exception_handler(HTTPException, _refuse)
-    app.add_middleware(Boundary, base_url=base_url)
+    app.add_middleware(Boundary, base_url=services.settings.docs_base_url, counts=services.counts)
 
 
 async def _refuse(request: Request, refused: Exception) -> NoReturn:

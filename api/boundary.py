@@ -1,5 +1,5 @@
-"""The outermost layer: every response has an ``X-Request-Id``, and every refusal and every fault becomes a
-problem body here.
+"""The outermost layer: every response has an ``X-Request-Id``, every refusal and every fault becomes a
+problem body here, and every request is counted.
 
 Written as plain ASGI: it sits around everything, also what the framework answers by itself.
 """
@@ -7,12 +7,14 @@ Written as plain ASGI: it sits around everything, also what the framework answer
 from __future__ import annotations
 
 import re
+import time
 from typing import Final
 
 from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from actors.ids import new_id
+from api.counts import CLIENT_GONE, OPERATION, RestCounts
 from api.faults import refusal_of
 from api.problems import Refusal, problem_response
 
@@ -26,14 +28,30 @@ _ACCEPTABLE: Final = re.compile(rb"[A-Za-z0-9._~-]{1,128}")
 class Boundary:
     """ASGI middleware; ``base_url`` is the documentation host that problem types point to."""
 
-    def __init__(self, app: ASGIApp, base_url: str | None) -> None:
+    def __init__(self, app: ASGIApp, base_url: str | None, counts: RestCounts) -> None:
         self._app = app
         self._base_url = base_url
+        self._counts = counts
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
+        began = time.monotonic()
+        status = CLIENT_GONE
+
+        async def send_noted(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = str(message["status"])
+            await send(message)
+
+        try:
+            await self._answer(scope, receive, send_noted)
+        finally:
+            self._counts.answered(scope.get(OPERATION, "other"), status, time.monotonic() - began)
+
+    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = scope[REQUEST_ID] = _request_id(scope)
         header = (b"x-request-id", request_id.encode())
         started = False

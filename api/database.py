@@ -8,16 +8,21 @@ frozen server can take forever and would take the pool with it.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final, TypeAlias
 
 import asyncpg
 
+from actors.metrics import Histogram
 from api.faults import CONNECTION_FAILURES
 
 STATEMENT_SECONDS: Final = 4.0
 """For a whole short transaction, the wait for a free connection included."""
+
+POOL_WAIT: Final = Histogram()
+"""How long connections were waited for; one for the process, as the pool is."""
 
 # As text: the classes are generic in the type stubs alone.
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
@@ -30,7 +35,9 @@ async def connected(pool: Pool) -> AsyncIterator[Connection]:
     does not answer.
     """
     async with asyncio.timeout(STATEMENT_SECONDS):
+        began = time.monotonic()
         connection = await pool.acquire()
+        POOL_WAIT.observe(time.monotonic() - began)
         try:
             yield connection
         except (*CONNECTION_FAILURES, asyncio.CancelledError):

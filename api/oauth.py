@@ -19,6 +19,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from api.auth import TOKEN_PURPOSE
+from api.counts import OPERATION
 from api.database import fetch_row, transaction
 from api.fields import example
 from api.json_body import media_type, parse_json, read_body
@@ -90,6 +91,7 @@ class TokenEndpoint:
         """The response; every refusal carries ``error`` as RFC 6749, section 5.2, names it, and nothing may
         be cached.
         """
+        request.scope[OPERATION] = "create_token"
         try:
             response = await self._grant(request)
         except Refusal as refusal:

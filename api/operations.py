@@ -19,6 +19,7 @@ from starlette.responses import Response
 
 from api.auth import Caller, Tokens
 from api.boundary import REQUEST_ID
+from api.counts import OPERATION
 from api.idempotency import claim_of, keep_refusal, recall
 from api.json_body import read_json
 from api.permissions import PERMISSIONS, Permission, permit
@@ -148,6 +149,7 @@ class Endpoint:
     async def run(self, request: Request) -> Response:
         """The response to ``request``. Raises ``Refusal``, and whatever a fault raises."""
         operation = self._operation
+        request.scope[OPERATION] = operation.name
         caller = await self._tokens.caller(request)
         if caller.live:
             await self._limits.admit(caller)

@@ -222,13 +222,6 @@ _KINDS: Final = (
         "Create the programme in managed mode.",
     ),
     Kind(
-        "delegated-not-available",
-        409,
-        "Delegated decisioning is not available",
-        "This version decides every authorization on the platform; it does not call decision endpoints yet.",
-        "Create the programme with decisioning platform.",
-    ),
-    Kind(
         "decision-url-missing",
         409,
         "A delegated programme needs a decision_url",

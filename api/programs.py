@@ -22,6 +22,7 @@ from api.validation import Input, View, broken
 from engine.commands import ChangeProgramme, CreateProgramme
 from engine.ids import key_of
 from engine.instant import zone_names
+from engine.kyc.flows import DOCUMENT_TYPES, DocumentType
 from engine.limits import (
     DECISION_TIMEOUT_MS_DEFAULT,
     DECISION_TIMEOUT_MS_MAX,
@@ -53,6 +54,18 @@ ExpiryDays = Annotated[int, Field(ge=1, le=HOLD_EXPIRY_DAYS_MAX)]
 KycPolicy = Literal["basic", "document", "full"]
 
 
+def _each_once(types: list[str]) -> list[str]:
+    return [name for name in DOCUMENT_TYPES if name in types]
+
+
+DocumentTypes = Annotated[
+    list[DocumentType],
+    Field(min_length=1, max_length=len(DOCUMENT_TYPES)),
+    AfterValidator(_each_once),
+    example(["passport", "national_id"]),
+]
+
+
 class ProgrammeInput(Input):
     """A new programme. ``mode`` says who holds the ledger, ``decisioning`` who decides."""
 
@@ -66,6 +79,9 @@ class ProgrammeInput(Input):
     """Sets the day of the per-day caps."""
     hold_expiry_days: ExpiryDays = HOLD_EXPIRY_DAYS_DEFAULT
     kyc_policy: KycPolicy | None = None
+    """The weakest flow that a KYC check of its cardholders may have."""
+    kyc_document_types: Annotated[DocumentTypes, Field(default_factory=lambda: list(DOCUMENT_TYPES))]
+    """The document types that its KYC checks accept; left out, all of them."""
 
 
 class ProgrammeChange(Input):
@@ -80,6 +96,7 @@ class ProgrammeChange(Input):
     timezone: Zone = "UTC"
     hold_expiry_days: ExpiryDays = HOLD_EXPIRY_DAYS_DEFAULT
     kyc_policy: KycPolicy | None = None
+    kyc_document_types: Annotated[DocumentTypes, Field(default_factory=lambda: list(DOCUMENT_TYPES))]
     status: Literal["active", "suspended", "closed"] = "active"
 
     @model_validator(mode="after")
@@ -103,6 +120,7 @@ class ProgrammeView(View):
     timezone: str
     hold_expiry_days: int
     kyc_policy: str | None
+    kyc_document_types: list[str]
     status: Literal["active", "suspended", "closed"]
     created_at: Instant
     updated_at: Instant

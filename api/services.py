@@ -15,6 +15,7 @@ from actors.clock import Clock, SystemClock
 from actors.ids import new_id
 from actors.settings import Settings
 from actors.vault import Vault
+from api.counts import RestCounts
 from engine.commands import Command
 from engine.replies import Claim, Reply
 from engine.simulation import Acceptance, SimulationRequest
@@ -61,3 +62,4 @@ class Services:
     network: Network
     clock: Clock = field(default_factory=SystemClock)
     new_id: NewId = new_id
+    counts: RestCounts = field(default_factory=RestCounts)

@@ -18,6 +18,7 @@ from actors.roles import Context
 from actors.router import Router
 from actors.vault import Vault
 from api.app import create_app
+from api.database import POOL_WAIT
 from api.http_protocol import protocol_with
 from api.services import NetworkUnavailableError, Services
 from api.vision.app import create_app as create_vision_app
@@ -41,6 +42,7 @@ class ApiRole:
         self._servers: list[uvicorn.Server] = []
         self._serving: list[asyncio.Task[None]] = []
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
+        self._services: Services
 
     async def start(self) -> None:
         settings = self._settings
@@ -51,7 +53,9 @@ class ApiRole:
             max_size=POOL_MAX,
             server_settings={"application_name": "stanchion-api", "jit": "off"},
         )
-        services = Services(settings, self._pool, Vault.from_settings(settings), self._router, self._network)
+        services = self._services = Services(
+            settings, self._pool, Vault.from_settings(settings), self._router, self._network
+        )
         await self._serve(create_app(services), settings.api_port)
         await self._serve(create_vision_app(services), settings.vision_port)
         # What has been loaded by now stays for good: the collector need not look at it again.
@@ -61,7 +65,11 @@ class ApiRole:
         raise ValueError(method, len(payload))
 
     def figures(self) -> Figures:
-        return {"stanchion_open_commands": self._router.open}
+        # Asked for only once the role has started.
+        return self._services.counts.figures() | {
+            "stanchion_open_commands": self._router.open,
+            "stanchion_pool_wait_seconds": POOL_WAIT.figure(),
+        }
 
     async def stop(self) -> None:
         for server in self._servers:

@@ -39,6 +39,9 @@ class Authorization(msgspec.Struct, kw_only=True):
     closed: Closed | None = None
     """How it ended, if by a command; lapses are told by the account."""
     decline_reason: str | None = None
+    raised: dict[str, int] = msgspec.field(default_factory=dict)
+    """What is left of each increment, by the name of its message (``reference_of_message``); 0 of one that
+    was declined or given back."""
 
 
 class OriginalView(msgspec.Struct, frozen=True, array_like=True, gc=False):

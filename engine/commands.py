@@ -228,7 +228,7 @@ class ChangeProgramme(_Command, frozen=True, omit_defaults=True, kw_only=True, t
     programme_id: str
     tenant_id: str
     live: bool
-    changes: dict[str, str | int | None]
+    changes: dict[str, str | int | list[str] | None]
 
 
 class SetStandInPolicy(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="set_stand_in_policy"):
@@ -286,6 +286,11 @@ def reference_of_network(network_txn_id: str) -> str:
 def reference_of_message(command_key: bytes) -> str:
     """The name of an authorization by the command key of the message that asked for it."""
     return f"k:{command_key.hex()}"
+
+
+def is_message(reference: str) -> bool:
+    """Whether ``reference`` names a message, and not a life or an authorization."""
+    return reference.startswith("k:")
 
 
 def reference_of_id(authorization_id: str) -> str:

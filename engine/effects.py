@@ -81,6 +81,13 @@ class AuthorizationMoved(msgspec.Struct, frozen=True, gc=False):
     remainder_minor: int
 
 
+class IncrementSet(msgspec.Struct, frozen=True, gc=False):
+    """So much is left of the increment that the message ``reference`` asked for."""
+
+    reference: str
+    left_minor: int
+
+
 class HoldPlaced(msgspec.Struct, frozen=True):
     """Money was reserved."""
 
@@ -140,6 +147,6 @@ class StoodIn(msgspec.Struct, frozen=True):
 CardEffect = (
     CardIssued | CardChanged | CardholderSet | BalanceDeclared | Counted | Cvv2Failed | TombstoneSet | StoodIn
 )
-AuthorizationEffect = AuthorizationOpened | AuthorizationMoved
+AuthorizationEffect = AuthorizationOpened | AuthorizationMoved | IncrementSet
 AccountEffect = HoldPlaced | HoldResized | HoldClosed | HoldLapsed | Transferred
 Effect = CardEffect | AuthorizationEffect | AccountEffect

@@ -14,7 +14,15 @@ from engine.account import Account
 from engine.card import Card, card_view
 from engine.commands import Advise, Authorize, Load, Present, Reverse
 from engine.decide import Decision
-from engine.effects import AuthorizationOpened, Effect, HoldClosed, HoldPlaced, HoldResized, Transferred
+from engine.effects import (
+    AuthorizationOpened,
+    Counted,
+    Effect,
+    HoldClosed,
+    HoldPlaced,
+    HoldResized,
+    Transferred,
+)
 from engine.hold import Hold
 from engine.ids import Derived, derive
 from engine.instant import to_text
@@ -140,10 +148,13 @@ def _advised(command: Advise, card: Card, outcome: FollowUp) -> tuple[Event, ...
 def _advised_hold(
     command: Advise, account: Account, outcome: FollowUp, about: str | None, now_ms: int
 ) -> tuple[Event, ...]:
-    hold = next((effect.hold for effect in outcome.effects if isinstance(effect, HoldPlaced)), None)
-    if hold is None or about is None:
-        return ()
-    return (_hold_created(command.id, about, account, hold, now_ms),)
+    for effect in outcome.effects:
+        if isinstance(effect, HoldPlaced) and about is not None:
+            return (_hold_created(command.id, about, account, effect.hold, now_ms),)
+        if isinstance(effect, HoldClosed) and about is not None:
+            moved = next(each for each in outcome.effects if isinstance(each, Counted))
+            return (_hold_released(command.id, about, effect.hold_id, -moved.amount_minor, account, now_ms),)
+    return ()
 
 
 def _hold_created(root: str, authorization_id: str, account: Account, hold: Hold, now_ms: int) -> Event:

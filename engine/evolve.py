@@ -20,6 +20,7 @@ from engine.effects import (
     HoldLapsed,
     HoldPlaced,
     HoldResized,
+    IncrementSet,
     TombstoneSet,
 )
 
@@ -36,7 +37,7 @@ def evolve(
             assert account is not None, "only funded cards have balance effects"
             _evolve_account(account, effect)
             balance_changed = True
-        elif isinstance(effect, AuthorizationMoved):
+        elif isinstance(effect, AuthorizationMoved | IncrementSet):
             assert original is not None, "only a follow-up moves an authorization"
             _evolve_authorization(original, effect)
         else:
@@ -56,7 +57,10 @@ def _evolve_account(account: Account, effect: AccountEffect) -> None:
         post(account, effect.amount_minor if effect.direction == "credit" else -effect.amount_minor)
 
 
-def _evolve_authorization(authorization: Authorization, effect: AuthorizationMoved) -> None:
+def _evolve_authorization(authorization: Authorization, effect: AuthorizationMoved | IncrementSet) -> None:
+    if isinstance(effect, IncrementSet):
+        authorization.raised[effect.reference] = effect.left_minor
+        return
     authorization.approved_minor = effect.approved_minor
     authorization.cleared_minor = effect.cleared_minor
     authorization.reversed_minor = effect.reversed_minor

@@ -49,6 +49,7 @@ from engine.effects import (
     HoldClosed,
     HoldLapsed,
     HoldPlaced,
+    IncrementSet,
     StoodIn,
 )
 from engine.events import Event, authorization_events, card_event, follow_up_events, load_posted
@@ -56,11 +57,12 @@ from engine.evolve import evolve
 from engine.hold import Hold
 from engine.ids import Derived, derive
 from engine.instant import day_label
-from engine.lifecycle import FollowUp, Record, advise, present, raise_hold, reverse, settlement_of, transfer
+from engine.lifecycle import FollowUp, Record, advise, present, raise_hold, settlement_of, transfer
 from engine.limits import AMOUNT_MINOR_MAX
 from engine.money import format_minor
 from engine.programme import ProgrammeConfig
 from engine.replies import Answer, Done, Problem, Reply
+from engine.reversal import reverse
 
 NOT_FOUND = Problem(404, "not-found", "There is no such card.")
 
@@ -285,12 +287,14 @@ def _raised(command: Authorize, decision: Decision, inputs: Inputs, met: Surroun
     assert inputs.original is not None, "only increments have an original"
     assert met.original is not None, "only increments have an original"
     failed = (Cvv2Failed(decision.day),) if counts_as_cvv2_failure(inputs, decision) else ()
+    name = reference_of_message(command.command_key)
     if decision.reason or not decision.approved_minor:
-        return failed
-    if reference_of_message(command.command_key) in met.card.tombstones:
+        return (*failed, IncrementSet(name, 0))
+    if name in met.card.tombstones:
         # The network has given this increment up before it came: its original stays as it was.
-        return ()
-    return raise_hold(command, decision, met.original, met.account, inputs.original)
+        return (IncrementSet(name, 0),)
+    raised = raise_hold(command, decision, met.original, met.account, inputs.original)
+    return (*raised, IncrementSet(name, decision.approved_minor))
 
 
 def opened(command: Authorize, decision: Decision, inputs: Inputs, met: Surroundings) -> tuple[Effect, ...]:
@@ -300,13 +304,13 @@ def opened(command: Authorize, decision: Decision, inputs: Inputs, met: Surround
     buried = approved_minor > 0 and not names_of_it.isdisjoint(met.card.tombstones)
     hold = _hold(command, decision, met.programme)
     authorization = _authorization(command, decision, hold)
-    if buried and hold is not None:
+    if buried and (hold is not None or command.kind == "refund"):
         authorization.reversed_minor, authorization.closed = approved_minor, "released"
     held_minor = authorization.remainder_minor = approved_minor if hold is not None and not buried else 0
     effects: list[Effect] = [AuthorizationOpened(authorization, held_minor)]
     if counts_as_cvv2_failure(inputs, decision):
         effects.append(Cvv2Failed(decision.day))
-    if command.kind == "refund" and approved_minor:
+    if command.kind == "refund" and approved_minor and not buried:
         effects.append(
             transfer(command.id, settlement_of(met.programme), "credit", approved_minor, command.id)
         )

@@ -1,5 +1,5 @@
-"""What happens to an authorization after its first decision: reversal, presentment, advice, lapse (spec
-3.5; wire cases 5 to 20, 25 to 39).
+"""What happens to an authorization after its first decision: increment, presentment, advice, lapse (spec 3.5;
+wire cases 12 to 26, 39); ``engine.reversal`` has the reversals.
 
 None of these can be declined for funds, controls or card state: they report what has already happened in
 the world. Each function returns the effects; it changes nothing itself.
@@ -20,7 +20,7 @@ from engine.authorization import (
     open_hold,
 )
 from engine.card import Card
-from engine.commands import Advise, Authorize, Present, Reverse
+from engine.commands import Advise, Authorize, Present
 from engine.decide import Decision
 from engine.effects import (
     AuthorizationMoved,
@@ -30,7 +30,6 @@ from engine.effects import (
     HoldClosed,
     HoldPlaced,
     HoldResized,
-    TombstoneSet,
     Transferred,
 )
 from engine.hold import Hold
@@ -50,6 +49,10 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     held_minor: int = 0
     """What is held for the authorization afterwards."""
     remark: Remark | None = None
+    increment: str | None = None
+    """The increment that a reversal was about, by the name of its message."""
+    increment_left_minor: int | None = None
+    """What is left of that increment."""
 
 
 class FollowUp(msgspec.Struct, frozen=True):
@@ -146,74 +149,6 @@ def raise_hold(
     )
     move = moved(original, approved_minor=delta_minor, held_minor=total_minor, hold_id=again.id)
     return counted, HoldPlaced(again), move
-
-
-# --- reversals
-# -----------------------------------------------------------------------------------------------
-
-
-def reverse(
-    command: Reverse, original: Authorization | None, account: Account | None, programme: ProgrammeConfig
-) -> FollowUp:
-    """Give back what is held, all of it or down to DE95. Accepted whatever it finds."""
-    if original is None:
-        record = Record("reversal", 0, 0, "unknown_original")
-        return FollowUp(OK, (TombstoneSet(command.references),), record)
-    if original.kind == "refund" and original.decline_reason is None:
-        return _reverse_refund(command, original, programme)
-    hold = open_hold(original, account)
-    if hold is None:
-        return _reverse_unheld(command, original, account)
-    target_minor = min(_left_by(command, hold), hold.amount_minor)
-    given_back_minor = hold.amount_minor - target_minor
-    if not given_back_minor:
-        return FollowUp(OK, (), Record("reversal", 0, hold.amount_minor))
-    whole = target_minor == 0
-    ended: Effect = (
-        HoldClosed(hold.id, "released") if whole else HoldResized(hold.id, target_minor, hold.expires_ms)
-    )
-    never_was = whole and not original.cleared_minor
-    effects = (
-        Counted(original.day, -given_back_minor, -1 if never_was else 0),
-        ended,
-        moved(
-            original,
-            reversed_minor=given_back_minor,
-            held_minor=target_minor,
-            closed="released" if whole else None,
-        ),
-    )
-    return FollowUp(OK, effects, Record("reversal", given_back_minor, target_minor))
-
-
-def _reverse_unheld(command: Reverse, original: Authorization, account: Account | None) -> FollowUp:
-    """Nothing to release; but what had lapsed is now over, and no increment holds it again."""
-    record = Record("reversal", 0, 0, "nothing_held")
-    if not has_lapsed(original, account) or command.increment_minor is not None:
-        return FollowUp(OK, (), record)
-    left_minor = min(command.remaining_minor or 0, original.remainder_minor)
-    closed: Closed | None = None if left_minor else "released"
-    move = moved(original, held_minor=0, remainder_minor=left_minor, closed=closed)
-    return FollowUp(OK, (move,), record)
-
-
-def _left_by(command: Reverse, hold: Hold) -> int:
-    """What a reversal leaves held: all but one increment, what DE95 says, or nothing."""
-    if command.increment_minor is not None:
-        return max(0, hold.amount_minor - command.increment_minor)
-    return command.remaining_minor or 0
-
-
-def _reverse_refund(command: Reverse, original: Authorization, programme: ProgrammeConfig) -> FollowUp:
-    """The merchant takes a refund back: what was credited is debited, once."""
-    left_minor = original.approved_minor - original.reversed_minor
-    if left_minor <= 0:
-        return FollowUp(OK, (), Record("reversal", 0, 0, "nothing_held"))
-    effects = (
-        transfer(command.id, settlement_of(programme), "debit", left_minor, original.id),
-        moved(original, reversed_minor=left_minor, held_minor=0),
-    )
-    return FollowUp(OK, effects, Record("reversal", left_minor))
 
 
 # --- presentments

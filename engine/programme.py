@@ -7,6 +7,7 @@ from typing import Any, Literal
 import msgspec
 
 from engine.instant import to_text
+from engine.kyc.flows import DOCUMENT_TYPES
 from engine.limits import DECISION_TIMEOUT_MS_DEFAULT, HOLD_EXPIRY_DAYS_DEFAULT, HOLD_EXPIRY_DAYS_TRAVEL
 from engine.money import format_minor
 from engine.standin import Outage, StandInPolicy
@@ -43,6 +44,7 @@ class ProgrammeConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     timezone: str = "UTC"
     hold_expiry_days: int = HOLD_EXPIRY_DAYS_DEFAULT
     kyc_policy: str | None = None
+    kyc_document_types: list[str] = msgspec.field(default_factory=lambda: list(DOCUMENT_TYPES))
     status: Literal["active", "suspended", "closed"] = "active"
     stand_in: StandInPolicy = StandInPolicy()
     created_ms: int = 0

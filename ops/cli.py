@@ -30,6 +30,7 @@ from ops.demo import demo as run_demo
 from ops.embedded.process import ServerError
 from ops.installation import InstallationError, database
 from ops.key_check import KeyCheckError, check_master_key
+from ops.local_https import LocalHttpsError
 from ops.migrate import MigrationError
 from ops.migrate import migrate as bring_up_to_date
 from ops.running import RunningError
@@ -43,6 +44,7 @@ EXPECTED_FAILURES = (
     DemoError,
     InstallationError,
     KeyCheckError,
+    LocalHttpsError,
     MigrationError,
     PeerFailedError,
     PeerGoneError,

@@ -28,6 +28,7 @@ from ops.embedded.passwords import write_private
 from ops.embedded.ports import free_ports
 from ops.installation import Servers, locked
 from ops.key_check import check_master_key
+from ops.local_https import with_local_egress
 from ops.migrate import migrate
 
 T = TypeVar("T")
@@ -78,7 +79,7 @@ def up(settings: Settings, make_supervisor: Callable[[Settings], Supervisor]) ->
         # A killed supervisor leaves it behind, and whoever waits for it must not be served yesterday's
         # addresses.
         (settings.var_dir / RUN_FILE).unlink(missing_ok=True)
-        settings = _with_ports(settings)
+        settings = _with_ports(with_local_egress(settings))
         vault = Vault.from_settings(settings)
         servers = Servers(settings)
         try:

@@ -27,6 +27,7 @@ from engine.commands import (
     FollowUp,
     ProgrammeChange,
     reference_of_id,
+    reference_of_message,
 )
 from engine.ids import shard_of
 from engine.limits import ACTIVE_CARDS_MAX, KNOWN_REFERENCES_MAX
@@ -60,10 +61,19 @@ class CardActor(msgspec.Struct):
         return next((found for reference in references if (found := self.known.get(reference))), None)
 
     def forget_old(self) -> None:
-        """Keep the newest references only; to be called when everything of the card is durable."""
+        """Keep the newest references only; to be called when everything of the card is durable. An
+        authorization is forgotten under all its names or under none: read back, it would be there twice."""
         surplus = len(self.known) - KNOWN_REFERENCES_MAX
-        for reference in list(islice(self.known, max(0, surplus))):
-            del self.known[reference]
+        if surplus <= 0:
+            return
+        # More than need be, so that not every command has to look through all of them.
+        oldest = dict(islice(self.known.items(), surplus + KNOWN_REFERENCES_MAX // 4))
+        forgotten = {id(found) for found in oldest.values() if found is not None}
+        self.known = {
+            reference: found
+            for reference, found in self.known.items()
+            if reference not in oldest and id(found) not in forgotten
+        }
 
 
 class ActiveAccount(msgspec.Struct):
@@ -323,7 +333,9 @@ class Activation:
             return
         same = actor.known.get(reference_of_id(found.id)) if found else None
         if found is not None and same is None:
-            actor.learn(found)
+            # The life that it shares may have a newer one: only its own names are surely its.
+            own = (reference_of_id(found.id), reference_of_message(found.command_key))
+            actor.known |= dict.fromkeys(own, found)
         # Also a name that is not its own: that of a message which raised it.
         actor.known[reference] = same or found
 

@@ -10,6 +10,7 @@ from typing import Final
 from aiohttp import web
 
 from actors.cluster.peers import RayPeers
+from actors.journal.sizes import read_sizes
 from actors.metrics import Figures, exposition
 from actors.peers import PeerFailedError, PeerGoneError
 
@@ -20,8 +21,9 @@ ANSWER_SECONDS: Final = 1.0
 class Exporter:
     """Asks every process for its figures at each scrape. ``stop`` twice is harmless."""
 
-    def __init__(self, peers: RayPeers, processes: Sequence[str]) -> None:
+    def __init__(self, peers: RayPeers, processes: Sequence[str], dsn: str) -> None:
         self._peers = peers
+        self._dsn = dsn
         self._processes = processes
         self._runner: web.AppRunner | None = None
 
@@ -43,8 +45,10 @@ class Exporter:
     async def _metrics(self, _request: web.Request) -> web.Response:
         owners = await self._owners()
         names = [*self._processes, *sorted(owner for owner in owners if owner is not None)]
+        sizes = asyncio.create_task(read_sizes(self._dsn, ANSWER_SECONDS))
         answers = await asyncio.gather(*(self._figures(name) for name in names))
-        figures = {name: answer for name, answer in zip(names, answers, strict=True) if answer is not None}
+        figures = {"database": await sizes}
+        figures |= {name: answer for name, answer in zip(names, answers, strict=True) if answer is not None}
         headers = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
         return web.Response(body=exposition(figures), headers=headers)
 

@@ -14,6 +14,7 @@ from typing import Any, Final
 import ray
 import structlog
 
+from actors.cluster.loop_lag import LoopLag
 from actors.cluster.peers import RayPeers
 from actors.metrics import Figures, process_figures
 from actors.roles import Context, Role
@@ -36,6 +37,7 @@ class Process:
         self._name = name
         self._role: Role | None = None
         self._starting = asyncio.Lock()
+        self._lag = LoopLag()
 
     async def ping(self) -> int:
         """The process id, once the role serves."""
@@ -53,8 +55,9 @@ class Process:
 
     async def figures(self) -> Figures:
         """What the process and its role count."""
-        serving = {"stanchion_process_serving": float(self._role is not None)}
-        return process_figures() | serving | (self._role.figures() if self._role else {})
+        serving: Figures = {"stanchion_process_serving": float(self._role is not None)}
+        lag: Figures = {"stanchion_loop_lag_seconds": self._lag.figure()}
+        return process_figures() | serving | lag | (self._role.figures() if self._role else {})
 
     async def stop(self) -> None:
         """Let the role finish."""
@@ -74,6 +77,7 @@ class Process:
                     _log.exception("role_cannot_start", name=self._name)
                     raise
                 self._role = role
+                self._lag.start()
             return self._role
 
 

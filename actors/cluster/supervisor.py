@@ -59,7 +59,7 @@ class Supervisor:
         self._started: list[str] = []
         self._watchers: list[asyncio.Task[None]] = []
         self._joining: asyncio.Future[None] | None = None
-        self._exporter = Exporter(self._peers, [spec.name for spec in processes])
+        self._exporter = Exporter(self._peers, [spec.name for spec in processes], settings.database_dsn)
 
     async def start(self) -> Addresses:
         """Start Ray and every process; returns when all of them serve."""

@@ -14,6 +14,7 @@ from contextlib import suppress
 from typing import Generic, TypeVar
 
 from actors.journal.contract import Journal, JournalError, RejectedError, Rows
+from actors.metrics import BUCKETS, Histogram
 from engine.limits import BACKLOG_RESUME, BACKLOG_WAIT, COMMIT_BATCH_MAX
 
 P = TypeVar("P")
@@ -58,6 +59,10 @@ class GroupCommitter(Generic[P]):
         """Commands that are decided and not yet durable."""
         self.commits = 0
         """Transactions since the start."""
+        self.failures = 0
+        self.journal_rows = 0
+        self.seconds = Histogram()
+        self.batch_sizes = Histogram(BUCKETS["stanchion_commit_batch_commands"])
 
     def add(self, pending: P) -> Rows:
         """Let ``pending`` wait for the commit of the batch whose rows are returned, to be added to before
@@ -106,14 +111,21 @@ class GroupCommitter(Generic[P]):
                 await self._flush(self._queue.popleft())
 
     async def _flush(self, batch: Batch[P]) -> None:
+        loop = asyncio.get_running_loop()
+        began = loop.time()
         try:
             if batch.spoiled:
                 raise RejectedError("spoiled")
             await self._journal.commit(batch.rows)
         except JournalError as failure:
+            self.failures += 1
+            self.seconds.observe(loop.time() - began)
             await self._hand_back([batch, *self._queue], failure)
         else:
             self.commits += 1
+            self.journal_rows += len(batch.rows.journal)
+            self.seconds.observe(loop.time() - began)
+            self.batch_sizes.observe(len(batch.pending))
             self._on_commit(batch)
             self._settle([batch])
 

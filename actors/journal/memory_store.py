@@ -12,6 +12,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from operator import itemgetter
 from typing import Any, Final
 
+import msgspec
+
 from actors.clock import SystemClock
 from actors.journal.contract import (
     BehindError,
@@ -27,6 +29,7 @@ from actors.journal.contract import (
 from engine.account import Account, place_hold
 from engine.authorization import Authorization
 from engine.card import Card, DeclaredBalance
+from engine.commands import reference_of_message
 from engine.hold import Hold
 from engine.ids import shard_of
 from engine.limits import ACTIVATION_ANSWERS, IDEMPOTENCY_RETENTION_HOURS, SHARD_COUNT
@@ -277,7 +280,22 @@ class MemoryStore:
             return None
         command_key = self.journal.rows[card_id, row["seq"]]["command_key"]
         columns = {name: row[name] for name in Authorization.__struct_fields__ if name in row}
-        return Authorization(command_key=command_key, **columns)
+        return Authorization(command_key=command_key, raised=self._raised(card_id, row["id"]), **columns)
+
+    def _raised(self, card_id: str, authorization_id: str) -> dict[str, int]:
+        """What is left of each increment of an authorization."""
+        left: dict[str, int] = {}
+        for row in self.journal.rows.values():
+            if row["authorization_id"] != authorization_id or row["kind"] not in ("increment", "reverse"):
+                continue
+            decision = msgspec.json.decode(row["decision"])
+            if row["kind"] == "increment":
+                name = reference_of_message(row["command_key"])
+                buried = (card_id, name) in self.tombstones.rows
+                left[name] = 0 if buried else decision["approved_minor"]
+            elif "increment" in decision:
+                left[decision["increment"]] = decision.get("increment_left_minor", 0)
+        return left
 
     def _named(self, card_id: str, reference: str) -> Row | None:
         kind, _, name = reference.partition(":")
@@ -291,7 +309,7 @@ class MemoryStore:
             for row in self.transactions.rows.values()
             if (row["card_id"], row["network_txn_id"]) == (card_id, name)
         ]
-        return max(named, key=itemgetter("id"), default=None)
+        return max(named, key=itemgetter("seq"), default=None)
 
     def due_cards(self, shards: Collection[int], limit: int) -> list[str]:
         """Cards with holds past their expiry."""

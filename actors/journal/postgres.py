@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import asyncpg
+import msgspec
 
 from actors.journal.contract import (
     Activated,
@@ -265,4 +266,5 @@ def _programme(row: Any) -> Programme:
 
 
 def _authorization(row: Any) -> Authorization:
-    return Authorization(**{name: row[name] for name in Authorization.__struct_fields__})
+    columns = {name: row[name] for name in Authorization.__struct_fields__}
+    return Authorization(**columns | {"raised": msgspec.json.decode(row["raised"])})

@@ -35,9 +35,10 @@ class Deadlines(Generic[Item]):
         if self._timer is None:
             self._timer = self._loop.call_at(due, self._ring)
 
-    def done(self, item: Item) -> bool:
-        """Stops the time of ``item``; false when it had run out."""
-        return self._due.pop(item, None) is not None
+    def done(self, item: Item) -> float | None:
+        """Stops the time of ``item``: the seconds it took, or ``None`` when it had run out."""
+        due = self._due.pop(item, None)
+        return None if due is None else self._loop.time() - due + self._seconds
 
     def stop(self) -> None:
         """Forgets everything."""

@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from actors.ids import new_id_beside
+from actors.metrics import Histogram
 from actors.network.cards import CardOnFile, CardsByDigest
 from actors.network.custody import CardCustody
 from actors.network.database import DatabaseUnavailableError
@@ -118,7 +119,10 @@ class Respondent:
         self._submit = submit
         self._cards = cards
         self._custody = custody
-        self._open: Deadlines[_Exchange] = Deadlines(deadline_ms / 1000, self._expire)
+        self.seconds = Histogram()
+        """From arrival to answer."""
+        self._deadline_seconds = deadline_ms / 1000
+        self._open: Deadlines[_Exchange] = Deadlines(self._deadline_seconds, self._expire)
         self._questions: dict[bytes, _Question] = {}
         self._tasks: set[asyncio.Future[Reply] | asyncio.Task[None]] = set()
         self._idle = asyncio.Event()
@@ -246,13 +250,16 @@ class Respondent:
 
     def _expire(self, exchange: _Exchange) -> None:
         self.counts.expired += 1
+        self.seconds.observe(self._deadline_seconds)
         self._settled(exchange)
         exchange.asker.answer(refusal(exchange.message, DEADLINE_EXCEEDED))
 
     def _settle(self, exchange: _Exchange) -> bool:
         """Whether this exchange is still open; it no longer is."""
-        if not self._open.done(exchange):
+        seconds = self._open.done(exchange)
+        if seconds is None:
             return False
+        self.seconds.observe(seconds)
         self._settled(exchange)
         return True
 

@@ -59,6 +59,7 @@ class EdgeRole:
             "stanchion_wire_requests": wire.requests,
             "stanchion_wire_malformed": wire.malformed,
             "stanchion_wire_answered": requests.answered,
+            "stanchion_wire_seconds": self.respondent.seconds.figure(),
             "stanchion_wire_expired": requests.expired,
             "stanchion_wire_late_approvals": requests.late_approvals,
             "stanchion_wire_undone": self.respondent.undoing.counts.done,

@@ -109,6 +109,7 @@ class Decider:
         """Add the rows of a journaled command; a refusal or a reading only waits for the commits it was
         judged upon."""
         pending.reply = executed.reply
+        pending.outcome = executed.outcome
         pending.actor = actor
         actor.undurable += 1
         if executed.journaled:

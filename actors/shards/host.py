@@ -27,6 +27,7 @@ from actors.clock import Clock
 from actors.journal.contract import Journal, JournalError, Rows, StoredResponse, UnknownOutcomeError
 from actors.journal.group_commit import Batch, GroupCommitter
 from actors.shards.consulting import Consulting, Delegates
+from actors.shards.counts import HostCounts
 from actors.shards.decider import Decider
 from actors.shards.pending import Pending, present
 from actors.shards.recovery import Recovery
@@ -80,6 +81,7 @@ class ShardHost:
         self._vault = vault
         self._clock = clock
         self._publish = publish
+        self.counts = HostCounts()
         self.answers = RecentAnswers()
         self.epochs: dict[int, int] = {}
         self.activation = Activation(journal, self._on_loaded, self.answers.remember_stored, active_cards_max)
@@ -146,6 +148,7 @@ class ShardHost:
         of ``submissions``. What has to wait for the outside world is ``Deferred`` for a ``caller`` that
         collects."""
         if self._waiting + self._at_door + len(submissions) > BACKLOG_REFUSE:
+            self.counts.refused("overloaded", len(submissions))
             return [NotExecuted("overloaded")] * len(submissions)
         if not submissions:
             return []
@@ -156,7 +159,7 @@ class ShardHost:
         finally:
             self._at_door -= len(submissions)
         turn = Turn(len(submissions), None if caller is None else self._mailboxes.of(caller))
-        seats = [self._seat(each, turn, now + each.remaining_ms / 1000) for each in submissions]
+        seats = [self._seat(each, turn, now) for each in submissions]
         await turn.over()
         return [seat.outcome() for seat in seats]
 
@@ -169,10 +172,11 @@ class ShardHost:
         """Commands here that wait for this host, not for the outside world."""
         return len(self._in_flight) - self.consulting.open
 
-    def _seat(self, submission: Submission, turn: Turn, deadline: float) -> Seat:
+    def _seat(self, submission: Submission, turn: Turn, now: float) -> Seat:
         seat = Seat(turn, submission.ticket)
         done = asyncio.get_running_loop().create_future()
-        seat.wait_for(self._enter(Pending(submission, deadline, done, [seat])))
+        deadline = now + submission.remaining_ms / 1000
+        seat.wait_for(self._enter(Pending(submission, deadline, done, [seat], entered=now)))
         return seat
 
     def _enter(self, pending: Pending) -> asyncio.Future[Reply]:
@@ -272,6 +276,7 @@ class ShardHost:
         """The command's commit has happened: its reply may leave."""
         reply = pending.reply
         assert reply is not None, "decided commands have replies"
+        self.counts.confirmed(pending, self._clock.monotonic())
         if pending.actor is not None:
             pending.actor.undurable -= 1
             if not pending.actor.undurable:
@@ -336,6 +341,8 @@ class ShardHost:
 
     def resolve(self, pending: Pending, reply: Reply) -> None:
         """Give the caller its reply and forget the command."""
+        if isinstance(reply, NotExecuted):
+            self.counts.refused(reply.reason)
         if self._in_flight.get(pending.command.command_key) is pending:
             del self._in_flight[pending.command.command_key]
         claim = pending.submission.claim

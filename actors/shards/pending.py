@@ -10,7 +10,9 @@ from actors.cards.activation import CardActor
 from actors.shards.turn import Seat
 from actors.submission import Submission
 from engine.commands import Command
+from engine.decide import Decision
 from engine.delegation import Consulted
+from engine.lifecycle import Record
 from engine.programme import Programme
 from engine.replies import Done, Reply
 
@@ -30,10 +32,13 @@ class Pending(msgspec.Struct, eq=False):
     """What came of asking a delegated programme; true whatever becomes of the commit."""
     reply: Reply | None = None
     actor: CardActor | None = None
+    outcome: Decision | Record | None = None
     programme: Programme | None = None
     """The programme that this command changed, as it left it."""
     told: bool = False
     """Whether every host has to hear of that."""
+    entered: float = 0.0
+    """On the same clock: when it came."""
 
     @property
     def command(self) -> Command:
@@ -53,7 +58,7 @@ class Pending(msgspec.Struct, eq=False):
 
     def undo(self) -> None:
         """Nothing of it is decided any more."""
-        self.reply = self.actor = self.programme = None
+        self.reply = self.actor = self.outcome = self.programme = None
         self.told = False
 
 

@@ -81,10 +81,15 @@ class HostRole:
         return b""
 
     def figures(self) -> Figures:
-        return {
+        committer = self.host.committer
+        return self.host.counts.figures() | {
             "stanchion_commands": self.host.decider.decided,
-            "stanchion_commits": self.host.committer.commits,
-            "stanchion_undurable_commands": self.host.committer.backlog,
+            "stanchion_commits": committer.commits,
+            "stanchion_commit_failures": committer.failures,
+            "stanchion_commit_seconds": committer.seconds.figure(),
+            "stanchion_commit_batch_commands": committer.batch_sizes.figure(),
+            "stanchion_journal_rows": committer.journal_rows,
+            "stanchion_undurable_commands": committer.backlog,
             "stanchion_active_cards": len(self.host.activation.cards),
             "stanchion_shards": len(self.host.epochs),
         }

@@ -14,5 +14,5 @@ def create_app(services: Services) -> FastAPI:
         title="Stanchion vision host", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
     )
     app.add_route("/healthz", healthz)
-    refuse_as_problems(app, services.settings.docs_base_url)
+    refuse_as_problems(app, services)
     return app

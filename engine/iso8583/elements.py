@@ -30,9 +30,9 @@ TAG_FINAL: Final = "09"
 TAG_AUTHORIZATION_ID: Final = "10"
 """In responses only: the issuer's id of the authorization, for the network to quote in disputes."""
 TAG_SCENARIO: Final = "99"
-ENDPOINT_SILENT: Final = "delegated_timeout"
-"""The one scenario that travels: the programme's endpoint counts as silent (test mode only)."""
 """Test mode only."""
+ENDPOINT_SILENT: Final = "delegated_timeout"
+"""The one scenario that travels: the programme's endpoint counts as silent until its deadline."""
 
 _SECRET_TAGS: Final = frozenset({TAG_CVV2, TAG_AUTHENTICATION})
 

@@ -77,6 +77,38 @@ def test_rotation_opens_old_values_seals_under_the_new_key_and_keeps_lookups() -
     assert rotated.cvk_pair("1") == before.cvk_pair("1")
 
 
+def test_a_data_key_opens_what_it_sealed_and_nothing_else() -> None:
+    vault = Vault((OLD,))
+    key, wrapped = vault.new_data_key("kyc-data-key", b"case-1")
+    sealed = key.seal(PLAIN, b"family_name")
+    assert vault.data_key("kyc-data-key", wrapped, b"case-1").open(sealed, b"family_name") == PLAIN
+    assert PLAIN not in sealed
+    stranger, _ = vault.new_data_key("kyc-data-key", b"case-1")
+    for other, context in ((key, b"given_name"), (stranger, b"family_name")):
+        with pytest.raises(VaultError):
+            other.open(sealed, context)
+    for index in range(len(sealed)):
+        with pytest.raises(VaultError):
+            key.open(sealed[:index], b"family_name")
+    for purpose, context in (("kyc-data-key", b"case-2"), ("pan", b"case-1")):
+        with pytest.raises(VaultError):
+            vault.data_key(purpose, wrapped, context)
+    assert repr(key) == "<DataKey>"
+    with pytest.raises(VaultError):
+        pickle.dumps(key)
+
+
+def test_resealing_moves_a_value_under_the_current_key_once() -> None:
+    before, rotated, after = Vault((OLD,)), Vault((NEW, OLD)), Vault((NEW,))
+    sealed = before.seal("kyc-data-key", PLAIN, b"case-1")
+    moved = rotated.reseal("kyc-data-key", sealed, b"case-1")
+    assert moved is not None
+    assert after.open("kyc-data-key", moved, b"case-1") == PLAIN
+    assert rotated.reseal("kyc-data-key", moved, b"case-1") is None
+    with pytest.raises(VaultError):
+        rotated.reseal("kyc-data-key", sealed, b"case-2")
+
+
 def test_digests_depend_on_purpose_and_value() -> None:
     vault = Vault((OLD,))
     digests = {vault.digest(purpose, value) for purpose in ("a", "b") for value in (b"1", b"2")}

@@ -27,6 +27,7 @@ async def test_a_new_programme(acme: Caller) -> None:
         "timezone": "Europe/Dublin",
         "hold_expiry_days": 3,
         "kyc_policy": None,
+        "kyc_document_types": ["passport", "national_id", "residence_permit", "driving_licence"],
         "status": "active",
         "created_at": "",
         "updated_at": "",
@@ -56,6 +57,18 @@ async def test_each_change_raises_the_version_by_one_and_is_told(acme: Caller) -
     assert told[0][:2] == ("programme.created", 1)
 
 
+async def test_document_types_are_listed_once_and_in_one_order(acme: Caller) -> None:
+    programme = await acme.programme(kyc_policy="document", kyc_document_types=["national_id", "passport"])
+    assert (programme["kyc_policy"], programme["kyc_document_types"]) == (
+        "document",
+        ["passport", "national_id"],
+    )
+    path = f"/v1/programs/{programme['id']}"
+    same = await acme.patch(path, {"kyc_document_types": ["national_id", "passport", "passport"]})
+    assert same["version"] == 1
+    assert (await acme.patch(path, {"kyc_document_types": ["passport"]}))["version"] == 2
+
+
 @pytest.mark.parametrize(
     ("fields", "pointer"),
     [
@@ -78,6 +91,9 @@ async def test_each_change_raises_the_version_by_one_and_is_told(acme: Caller) -
         ({"decision_url": "https:///path"}, "/decision_url"),
         ({"decision_url": "https://example.com:99999/"}, "/decision_url"),
         ({"decision_url": "https://[::1/"}, "/decision_url"),
+        ({"kyc_policy": "none"}, "/kyc_policy"),
+        ({"kyc_document_types": []}, "/kyc_document_types"),
+        ({"kyc_document_types": ["library_card"]}, "/kyc_document_types/0"),
         ({"version": 7}, "/version"),
         ({"status": "closed"}, "/status"),
         ({"tenant_id": "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e"}, "/tenant_id"),
@@ -102,12 +118,6 @@ async def test_modes_that_are_not_offered(running: Installation, acme: Caller) -
     body = {"name": "A", "currency": "EUR"}
     refused = await acme.post("/v1/programs", body | {"mode": "gateway"}, 409)
     assert refused["type"] == "/problems/gateway-not-enabled"
-    delegated = {"decisioning": "delegated", "decision_url": "https://example.com/decide"}
-    refused = await acme.post("/v1/programs", body | delegated, 409)
-    assert refused["type"] == "/problems/delegated-not-available"
-    programme = await acme.programme()
-    refused = await acme.patch(f"/v1/programs/{programme['id']}", delegated, 409)
-    assert refused["type"] == "/problems/delegated-not-available"
     async with running.variant(enable_gateway=True) as http:
         acme.http = http
         assert (await acme.post("/v1/programs", body | {"mode": "gateway"}))["mode"] == "gateway"

@@ -281,6 +281,19 @@ async def test_case_23_a_declined_increment(desk: Desk) -> None:
     assert [after[name] for name in unchanged] == [before[name] for name in unchanged]
 
 
+async def test_case_22_an_increment_is_taken_back_by_itself(desk: Desk) -> None:
+    await desk.authorize("10.00", "c22b")
+    increment = desk.say("0100", "5.00", "c22b", t06="INC")
+    assert await desk.ask(increment) == "00"
+    named = "0100" + increment["11"] + increment["7"] + "515151".zfill(11) + "0" * 11
+    for mti in ("0400", "0420"):
+        reversal = desk.say(mti, "5.00", "c22b", de90=named, de37=increment["37"])
+        assert await desk.ask(reversal) == "00"
+        assert await desk.balance() == ("100.00", "10.00", "90.00")
+    assert await desk.reverse("c22b") == "00"
+    assert await desk.balance() == ("100.00", "0.00", "100.00")
+
+
 async def test_case_24_a_partial_approval(desk: Desk) -> None:
     controls = [{"kind": "per_day_amount_cap", "amount": "250.00"}]
     await desk.caller.patch(f"/v1/cards/{desk.card['id']}", {"controls": controls})

@@ -227,6 +227,58 @@ def test_one_increment_is_undone_by_itself() -> None:
     assert desk.balance == (10_000, 1_000)
 
 
+@pytest.mark.parametrize(
+    ("parts", "left"),
+    [
+        ({}, [1_000, 1_000]),
+        ({"remaining_minor": 200}, [1_200, 1_200]),
+        ({"increment_minor": 500}, [1_000, 1_000]),
+    ],
+)
+def test_a_reversal_that_names_an_increment_is_about_that_alone(
+    parts: dict[str, Any], left: list[int]
+) -> None:
+    """However often it comes, and under whatever identity of its own."""
+    desk = Desk()
+    desk.authorize(1_000)
+    named = (reference_of_message(key(desk.number + 1)), reference_of_network(SALE))
+    desk.increment(500)
+    desk.known[named[0]] = desk.known[named[1]]
+    held = []
+    for _ in left:
+        assert desk.reverse(references=named, **parts) == "00"
+        held.append(desk.account.held_minor)
+    assert held == left
+    assert desk.status() == "pending"
+
+
+def test_a_reversal_of_a_declined_increment_gives_nothing_back() -> None:
+    desk = Desk()
+    desk.authorize(1_000)
+    named = (reference_of_message(key(desk.number + 1)),)
+    assert desk.increment(9_500) == "51"
+    desk.known[named[0]] = desk.known[reference_of_network(SALE)]
+    assert desk.reverse(references=named) == "00"
+    assert desk.balance == (10_000, 1_000)
+
+
+def test_a_reversal_before_its_increment_buries_that_too() -> None:
+    """The increment has not come, its transaction has: that is reversed, and the increment raises nothing."""
+    desk = Desk()
+    desk.authorize(1_000)
+    key_of_increment = key(desk.number + 2)
+    desk.reverse(references=(reference_of_message(key_of_increment), reference_of_network(SALE)))
+    assert desk.increment(500) == "00"
+    assert desk.balance == (10_000, 0)
+
+
+def test_a_refund_that_was_taken_back_before_it_came_credits_nothing() -> None:
+    desk = Desk()
+    desk.reverse()
+    assert desk.authorize(700, kind="refund") == "00"
+    assert desk.balance == (10_000, 0)
+
+
 def test_an_increment_that_was_given_up_raises_nothing() -> None:
     desk = Desk()
     desk.authorize(1_000)

@@ -40,6 +40,8 @@ class VirtualLoop(asyncio.SelectorEventLoop):
     def __init__(self) -> None:
         self._skipping = _Skipping()
         super().__init__(self._skipping)
+        # After months of virtual seconds, a nanosecond is less than what a float can add.
+        self._clock_resolution = 1e-6
 
     def time(self) -> float:
         return self._skipping.now

@@ -1,0 +1,57 @@
+"""Wake-ups leave for Redis behind the relay's back: a Redis that hangs must not hold up the next batch."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+from actors.batcher import Batcher
+from actors.outbox.stream import StreamUnavailableError, WakeUp
+from engine.limits import REDIS_TIMEOUT_SECONDS, WAKE_UPS_AT_ONCE_MAX, WAKE_UPS_WAITING_MAX
+
+PAUSE_SECONDS: Final = 0.25
+"""After a failure, so that a Redis that is away is not asked for every single batch."""
+
+
+class Sink(Protocol):
+    """Where wake-ups go; see ``actors.outbox.stream.Stream``."""
+
+    async def add(self, wake_ups: Sequence[WakeUp]) -> None: ...
+
+
+class Announcer:
+    """What Redis does not take is dropped and counted: sweeping finds what it was about."""
+
+    def __init__(self, stream: Sink) -> None:
+        self._stream = stream
+        self._batcher: Batcher[WakeUp] = Batcher(self._add, WAKE_UPS_AT_ONCE_MAX)
+        self._waiting = 0
+        self.dropped = 0
+
+    def announce(self, wake_ups: Sequence[WakeUp]) -> None:
+        """Have ``wake_ups`` added soon."""
+        for first in range(0, len(wake_ups), WAKE_UPS_AT_ONCE_MAX):
+            part = wake_ups[first : first + WAKE_UPS_AT_ONCE_MAX]
+            if self._waiting + len(part) > WAKE_UPS_WAITING_MAX:
+                self.dropped += len(part)
+            else:
+                self._waiting += len(part)
+                self._batcher.add(part)
+
+    async def stop(self) -> None:
+        """Let what is on its way arrive, if Redis takes it at once."""
+        try:
+            async with asyncio.timeout(REDIS_TIMEOUT_SECONDS):
+                await self._batcher.drain()
+        except TimeoutError:
+            pass
+
+    async def _add(self, wake_ups: list[WakeUp]) -> None:
+        try:
+            await self._stream.add(wake_ups)
+        except StreamUnavailableError:
+            self.dropped += len(wake_ups)
+            await asyncio.sleep(PAUSE_SECONDS)
+        finally:
+            self._waiting -= len(wake_ups)

@@ -1,0 +1,117 @@
+"""The relay: committed events become deliveries, none is skipped, and who sends them is woken.
+
+All of it happens in one function of the database (``relay_events``, migration 0005): it takes the next events
+in the order of their transactions, writes a delivery for each endpoint that wants one, and moves the relay's
+place, in one transaction. A relay that dies has done a batch or has not; two at once take turns at the place.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import structlog
+
+from actors.database import Lane, read_statements
+from actors.outbox.announcer import Announcer
+from actors.outbox.stream import WakeUp
+from engine.limits import RELAY_BATCH_MAX, RELAY_BUSY_SECONDS, RELAY_IDLE_SECONDS, RELAY_TIMEOUT_MS
+
+SESSION: Final[Mapping[str, str]] = {
+    # Small tables now are large ones later, and plans are kept.
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_bitmapscan": "off",
+    "plan_cache_mode": "force_generic_plan",
+    # A backend whose client has given it up must let go of its locks.
+    "statement_timeout": f"{RELAY_TIMEOUT_MS}ms",
+}
+
+_SQL: Final = read_statements(Path(__file__).parent / "sql")
+_log = structlog.get_logger(__name__)
+
+
+class RelayCounts(msgspec.Struct):
+    """What the relay has done since it started, and how far it is behind."""
+
+    events: int = 0
+    deliveries: int = 0
+    failures: int = 0
+    lag_seconds: float = 0.0
+    """Age of the oldest committed event that is no delivery yet."""
+
+
+class Relay:
+    """``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
+
+    def __init__(self, lane: Lane, announcer: Announcer, *, batch_max: int = RELAY_BATCH_MAX) -> None:
+        self.counts = RelayCounts()
+        self._lane = lane
+        self._announcer = announcer
+        self._batch_max = batch_max
+        self._loop: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin to relay, in the background."""
+        self._loop = self._loop or asyncio.create_task(self._run())
+
+    async def stop(self) -> None:
+        """Stop; a batch under way happens or does not."""
+        loop, self._loop = self._loop, None
+        if loop is not None:
+            loop.cancel()
+            await asyncio.gather(loop, return_exceptions=True)
+
+    async def relay_batch(self) -> int:
+        """Turn the next events into deliveries; how many events there were. ``DatabaseUnavailableError``
+        when it is not known whether it happened."""
+        (row,) = await self._lane.fetch("relay_events", self._batch_max)
+        wake_ups = [
+            WakeUp(delivery_id, endpoint_id)
+            for delivery_id, endpoint_id in zip(
+                row["delivery_ids"] or (), row["endpoint_ids"] or (), strict=True
+            )
+        ]
+        relayed: int = row["relayed"]
+        self.counts.events += relayed
+        self.counts.deliveries += len(wake_ups)
+        self.counts.lag_seconds = row["lag_seconds"]
+        self._announcer.announce(wake_ups)
+        return relayed
+
+    async def adopt(self) -> int:
+        """Events of a database that was restored from another server's dump find their place; their
+        number."""
+        (row,) = await self._lane.fetch("adopt_restored_events")
+        adopted: int = row["adopted"]
+        if adopted:
+            _log.warning("restored_events_adopted", events=adopted)
+        return adopted
+
+    async def _run(self) -> None:
+        adopted = False
+        while True:
+            pause = RELAY_IDLE_SECONDS
+            try:
+                if not adopted:
+                    await self.adopt()
+                    adopted = True
+                pause = self._pause_after(await self.relay_batch())
+            except Exception as failure:  # noqa: BLE001 - whatever happened, the next batch must be tried
+                self.counts.failures += 1
+                _log.warning("relay_failed", error=type(failure).__name__)
+            await asyncio.sleep(pause)
+
+    def _pause_after(self, relayed: int) -> float:
+        if relayed >= self._batch_max:
+            return 0.0
+        return RELAY_BUSY_SECONDS if relayed else RELAY_IDLE_SECONDS
+
+
+def relay_lane(dsn: str, name: str) -> Lane:
+    """A connection for the relay's statements; ``name`` is shown by the database."""
+    return Lane(dsn, name, _SQL, timeout_ms=RELAY_TIMEOUT_MS, session=SESSION)

@@ -1,0 +1,50 @@
+"""The relay as a process of its own."""
+
+from __future__ import annotations
+
+from actors.metrics import Figures
+from actors.outbox.announcer import Announcer
+from actors.outbox.backlog import Backlog
+from actors.outbox.relay import Relay, relay_lane
+from actors.outbox.stream import Stream
+from actors.roles import Context
+
+
+class RelayRole:
+    """See ``actors.roles.Role``."""
+
+    def __init__(self, context: Context) -> None:
+        dsn = context.settings.database_dsn
+        self._lanes = [relay_lane(dsn, f"stanchion-{use}") for use in ("relay", "backlog")]
+        relaying, measuring = self._lanes
+        self._stream = Stream(context.settings.redis_dsn)
+        self._announcer = Announcer(self._stream)
+        self.relay = Relay(relaying, self._announcer)
+        self.backlog = Backlog(measuring)
+
+    async def start(self) -> None:
+        self.relay.start()
+        self.backlog.start()
+
+    async def call(self, method: str, payload: bytes) -> bytes:
+        raise ValueError(method, len(payload))
+
+    def figures(self) -> Figures:
+        counts, backlog = self.relay.counts, self.backlog.figures
+        return {
+            "stanchion_relay_events": counts.events,
+            "stanchion_relay_deliveries": counts.deliveries,
+            "stanchion_relay_failures": counts.failures,
+            "stanchion_relay_lag_seconds": counts.lag_seconds,
+            "stanchion_relay_wake_ups_dropped": self._announcer.dropped,
+            "stanchion_deliveries_due": backlog.due,
+            "stanchion_deliveries_due_of_one_max": backlog.due_of_one_max,
+        }
+
+    async def stop(self) -> None:
+        await self.relay.stop()
+        await self.backlog.stop()
+        await self._announcer.stop()
+        await self._stream.close()
+        for lane in self._lanes:
+            lane.close()

@@ -1,0 +1,1 @@
+SELECT adopt_restored_events() AS adopted

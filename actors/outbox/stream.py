@@ -1,0 +1,152 @@
+"""The stream of wake-ups in Redis: which deliveries are new, by their ids and never more than that.
+
+A wake-up saves a dispatcher the time until it looks by itself; nothing depends on it. Redis may lose, repeat,
+delay or invent wake-ups: whoever reads one asks the database what is true. Each call ends in time, and any
+failure of Redis is ``StreamUnavailableError``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+import msgspec
+from redis.asyncio import Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import RedisError, ResponseError
+
+from engine.ids import is_id
+from engine.limits import (
+    REDIS_TIMEOUT_SECONDS,
+    WAKE_UP_STUCK_SECONDS,
+    WAKE_UP_WAIT_SECONDS,
+    WAKE_UPS_KEPT_MAX,
+)
+
+STREAM: Final = "stanchion:deliveries"
+GROUP: Final = "dispatchers"
+
+_NO_GROUP: Final = "NOGROUP"
+_EXISTS: Final = "BUSYGROUP"
+
+Result = TypeVar("Result")
+
+
+class WakeUp(msgspec.Struct, frozen=True):
+    """A delivery may be due."""
+
+    delivery_id: str
+    endpoint_id: str
+
+
+class Entry(msgspec.Struct, frozen=True):
+    """A wake-up as it stands in the stream; ``entry_id`` acknowledges it. Without a wake-up it is not ours
+    and only to be acknowledged."""
+
+    entry_id: str
+    wake_up: WakeUp | None
+
+
+class StreamUnavailableError(Exception):
+    """Redis gave no answer in time, or none that can be used. Holds none of its text."""
+
+
+class Stream:
+    """One end of the stream. ``consumer`` names a reader; who only adds needs none."""
+
+    def __init__(self, url: str, consumer: str = "") -> None:
+        self._consumer = consumer
+        self._redis = Redis.from_url(
+            url,
+            decode_responses=True,
+            encoding_errors="replace",
+            socket_connect_timeout=REDIS_TIMEOUT_SECONDS,
+            # A read stays open for as long as it may wait for something to come.
+            socket_timeout=WAKE_UP_WAIT_SECONDS + REDIS_TIMEOUT_SECONDS,
+            retry=Retry(NoBackoff(), 0),
+        )
+
+    async def add(self, wake_ups: Iterable[WakeUp]) -> None:
+        """Append; the oldest are cut off beyond ``WAKE_UPS_KEPT_MAX``."""
+        async with self._redis.pipeline(transaction=False) as pipeline:
+            for wake_up in wake_ups:
+                fields: dict[Any, Any] = msgspec.structs.asdict(wake_up)
+                pipeline.xadd(STREAM, fields, maxlen=WAKE_UPS_KEPT_MAX, approximate=True)
+            await _in_time(pipeline.execute(), REDIS_TIMEOUT_SECONDS)
+
+    async def read(self, count: int) -> list[Entry]:
+        """Up to ``count`` wake-ups that nobody has read; waits for the first for some time."""
+        wait_ms = int(WAKE_UP_WAIT_SECONDS * 1000)
+        found = await self._of_group(
+            lambda: self._redis.xreadgroup(GROUP, self._consumer, {STREAM: ">"}, count=count, block=wait_ms),
+            WAKE_UP_WAIT_SECONDS + REDIS_TIMEOUT_SECONDS,
+        )
+        return _entries(found[0][1]) if found else []
+
+    async def take_over(self, count: int) -> list[Entry]:
+        """Up to ``count`` wake-ups whose reader has not acknowledged them for too long."""
+        found = await self._of_group(
+            lambda: self._redis.xautoclaim(
+                STREAM, GROUP, self._consumer, int(WAKE_UP_STUCK_SECONDS * 1000), "0-0", count=count
+            ),
+            REDIS_TIMEOUT_SECONDS,
+        )
+        return _entries(found[1])
+
+    async def acknowledge(self, entry_ids: Sequence[str]) -> None:
+        """Say that these have been dealt with."""
+        await _in_time(self._redis.xack(STREAM, GROUP, *entry_ids), REDIS_TIMEOUT_SECONDS)
+
+    async def close(self) -> None:
+        """Drop the connections. Safe to call twice."""
+        await self._redis.aclose()
+
+    async def _of_group(self, ask: Any, seconds: float) -> Any:
+        """The group is made when it is missed: Redis has been flushed, or is new."""
+        try:
+            return await _in_time(ask(), seconds)
+        except _NoGroupError:
+            await self._make_group()
+            return await _in_time(ask(), seconds)
+
+    async def _make_group(self) -> None:
+        try:
+            await _in_time(
+                self._redis.xgroup_create(STREAM, GROUP, id="0", mkstream=True), REDIS_TIMEOUT_SECONDS
+            )
+        except _GroupExistsError:
+            pass  # another reader was first
+
+
+class _NoGroupError(StreamUnavailableError):
+    pass
+
+
+class _GroupExistsError(StreamUnavailableError):
+    pass
+
+
+async def _in_time(answer: Awaitable[Result], seconds: float) -> Result:
+    try:
+        async with asyncio.timeout(seconds):
+            return await answer
+    except ResponseError as refusal:
+        if str(refusal).startswith(_NO_GROUP):
+            raise _NoGroupError from None
+        if str(refusal).startswith(_EXISTS):
+            raise _GroupExistsError from None
+        raise StreamUnavailableError(type(refusal).__name__) from None
+    except (RedisError, OSError, TimeoutError) as failure:
+        raise StreamUnavailableError(type(failure).__name__) from None
+
+
+def _entries(found: Any) -> list[Entry]:
+    """What cannot be read is nobody's of ours, and is only to be acknowledged."""
+    return [Entry(entry_id, _wake_up(fields or {})) for entry_id, fields in found]
+
+
+def _wake_up(fields: dict[str, str]) -> WakeUp | None:
+    delivery_id, endpoint_id = fields.get("delivery_id", ""), fields.get("endpoint_id", "")
+    return WakeUp(delivery_id, endpoint_id) if is_id(delivery_id) and is_id(endpoint_id) else None

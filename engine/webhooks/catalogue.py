@@ -1,0 +1,274 @@
+"""Every type of event, what it means, and the schema of its data (spec 6.3 and 6.4; contract, section 9).
+
+A *live* type has a producer. A *planned* one has its final schema and can be subscribed to, but is never
+delivered until a producer ships. Types of gateway mode are live and stay silent where no programme is in it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final, Literal
+
+from engine.decline import REASONS
+from engine.webhooks.schemas import (
+    AMOUNT,
+    CONTROL,
+    CURRENCY,
+    ID,
+    INSTANT,
+    MCC,
+    MERCHANT,
+    SIGNED_AMOUNT,
+    TEXT,
+    Schema,
+    about,
+    array,
+    choice,
+    number,
+    or_null,
+    record,
+)
+
+ALL_TYPES: Final = "*"
+"""In a subscription: every type, later ones included."""
+
+
+@dataclass(frozen=True)
+class EventType:
+    """One type: ``schema`` describes ``data``, not the envelope."""
+
+    type: str
+    status: Literal["live", "planned"]
+    description: str
+    schema: Schema
+
+
+_DECIDED: Final = record(
+    {
+        "authorization_id": about(ID, "The authorization that was asked for, or that an increment raises."),
+        "card_id": ID,
+        "programme_id": ID,
+        "amount": about(AMOUNT, "The amount asked for."),
+        "currency": about(
+            {"type": "string", "pattern": "^([A-Z]{3}|[0-9]{3})$"},
+            "ISO 4217: alphabetic for the currencies of cards, numeric as it came for any other.",
+        ),
+        "decision": choice("approved", "declined"),
+        "approved_amount": about(AMOUNT, "Smaller than the amount for a partial approval; 0.00 on declines."),
+        "decided_by": choice("platform", "programme", "stand_in"),
+        "risk": record({"score": number(0, 100), "action": choice("allow", "review", "block")}),
+        "hold_id": or_null(ID),
+        "network_txn_id": or_null(TEXT),
+    },
+    {
+        "decline_reason": about(choice(*REASONS), "On declines."),
+        "operation": about({"const": "increment"}, "When an existing authorization was to be raised."),
+    },
+)
+_HOLD_CREATED: Final = record(
+    {
+        "hold_id": ID,
+        "account_id": ID,
+        "authorization_id": ID,
+        "card_id": ID,
+        "amount": AMOUNT,
+        "asset": CURRENCY,
+        "held": about(AMOUNT, "All that the account holds, as of this event."),
+        "available": about(SIGNED_AMOUNT, "As of this event."),
+        "expires_at": INSTANT,
+        "occurred_at": INSTANT,
+    }
+)
+_HOLD_RELEASED: Final = record(
+    {
+        "hold_id": ID,
+        "account_id": ID,
+        "authorization_id": ID,
+        "amount": AMOUNT,
+        "asset": CURRENCY,
+        "available": about(SIGNED_AMOUNT, "As of this event."),
+        "occurred_at": INSTANT,
+    }
+)
+_HOLD_CAPTURED: Final = record(
+    {
+        "hold_id": ID,
+        "account_id": ID,
+        "authorization_id": ID,
+        "transfer_id": ID,
+        "settlement_account_id": ID,
+        "amount": AMOUNT,
+        "asset": CURRENCY,
+        "available": about(SIGNED_AMOUNT, "As of this event."),
+        "occurred_at": INSTANT,
+    }
+)
+_ENTRY_POSTED: Final = record(
+    {
+        "entry_id": ID,
+        "account_id": ID,
+        "authorization_id": or_null(ID),
+        "direction": about(choice("debit", "credit"), "As the card's account sees it."),
+        "amount": AMOUNT,
+        "asset": CURRENCY,
+        "available": about(SIGNED_AMOUNT, "As of this event."),
+        "occurred_at": INSTANT,
+    }
+)
+_CARD: Final = record(
+    {
+        "id": ID,
+        "programme_id": ID,
+        "card_product_id": ID,
+        "cardholder_id": ID,
+        "pan_ref": TEXT,
+        "last4": {"type": "string", "pattern": "^[0-9]{4}$"},
+        "iin": {"type": "string", "pattern": "^[0-9]{6,8}$"},
+        "exp_month": number(1, 12),
+        "exp_year": number(2000, 9999),
+        "state": choice("unactivated", "active", "suspended", "terminated", "lost", "stolen"),
+        "state_reason": or_null(TEXT),
+        "controls": array(CONTROL),
+        "funding_account_id": or_null(ID),
+        "cvk_generation": TEXT,
+        "network": choice("visa", "mastercard"),
+        "currency": CURRENCY,
+        "created_at": INSTANT,
+    }
+)
+_CARD_PRODUCT: Final = record(
+    {
+        "id": ID,
+        "programme_id": ID,
+        "name": TEXT,
+        "network": choice("visa", "mastercard"),
+        "currency": CURRENCY,
+        "form_factor": choice("virtual", "physical"),
+        "iin": {"type": "string", "pattern": "^[0-9]{6,8}$"},
+        "control_defaults": array(CONTROL),
+        "kyc_flow": or_null(TEXT),
+        "status": choice("active", "retired"),
+        "created_at": INSTANT,
+    }
+)
+_CARDHOLDER: Final = {
+    "cardholder_id": ID,
+    "programme_id": ID,
+    "status": choice("active", "blocked", "closed"),
+    "kyc_state": or_null(choice("pending", "in_review", "passed", "failed", "expired")),
+    "occurred_at": INSTANT,
+}
+_PROGRAMME: Final = record(
+    {
+        "programme_id": ID,
+        "version": about(number(1), "Rises by exactly 1 with each change of the programme."),
+        "changed": about(array(TEXT), "The names of what changed; read the programme for the values."),
+        "occurred_at": INSTANT,
+    }
+)
+_OUTAGE_FINISHED: Final = record({"programme_id": ID, "ended_at": INSTANT})
+_INSTRUCTION: Final = {
+    "authorization_id": ID,
+    "card_id": ID,
+    "amount": AMOUNT,
+    "currency": CURRENCY,
+    "direction": choice("debit", "credit"),
+    "mcc": MCC,
+    "merchant": MERCHANT,
+    "network_ref": or_null(TEXT),
+    "occurred_at": INSTANT,
+}
+_POSTING_ISSUED: Final = record(
+    {"type": choice("authorization", "increment", "refund"), "approval_code": or_null(TEXT)} | _INSTRUCTION
+)
+_POSTING_CREATED: Final = record(
+    _INSTRUCTION
+    | {
+        "authorization_id": or_null(ID),
+        "hold_id": about(or_null(ID), "Always null in gateway mode."),
+        "arn": or_null(TEXT),
+        "sequence": about(number(1), "The number of the presentment within its ARN."),
+    }
+)
+_CLEARED: Final = record(
+    {
+        "transaction_id": ID,
+        "authorization_id": or_null(ID),
+        "card_id": ID,
+        "amount": AMOUNT,
+        "currency": CURRENCY,
+        "direction": choice("debit", "credit"),
+        "arn": TEXT,
+        "sequence": number(1),
+        "final": {"type": "boolean"},
+        "occurred_at": INSTANT,
+    }
+)
+_EXCEPTION: Final = record(
+    {
+        "card_id": or_null(ID),
+        "reason": choice("authorization_unknown", "amount_exceeded", "currency_differs", "late"),
+        "amount": AMOUNT,
+        "currency": CURRENCY,
+        "arn": TEXT,
+        "sequence": number(1),
+        "network_ref": or_null(TEXT),
+        "occurred_at": INSTANT,
+    }
+)
+
+_TYPES: Final = (
+    EventType("authorization.decided", "live", "An authorization was decided.", _DECIDED),
+    EventType(
+        "authorization.posting_instruction.issued",
+        "live",
+        "Gateway mode: an approval, full or partial, is to be posted to the programme's own ledger.",
+        _POSTING_ISSUED,
+    ),
+    EventType(
+        "authorization.stip_outage.finished",
+        "live",
+        "The first usable answer of a programme's decision endpoint came after a time of stand-in.",
+        _OUTAGE_FINISHED,
+    ),
+    EventType("card.created", "live", "A card was issued.", _CARD),
+    EventType("card.updated", "live", "The state or the controls of a card changed.", _CARD),
+    EventType("card_product.created", "live", "A card product was made.", _CARD_PRODUCT),
+    EventType("card_product.retired", "live", "A card product was retired.", _CARD_PRODUCT),
+    EventType("cardholder.created", "live", "A cardholder was made.", record(_CARDHOLDER)),
+    EventType(
+        "cardholder.updated",
+        "live",
+        "A cardholder changed; the data name what, and hold no personal data.",
+        record(_CARDHOLDER | {"changed": array(TEXT)}),
+    ),
+    EventType(
+        "clearing.exception.raised",
+        "planned",
+        "A presentment could not be matched to its authorization.",
+        _EXCEPTION,
+    ),
+    EventType(
+        "clearing.posting_instruction.created",
+        "live",
+        "Gateway mode: a presentment is to be posted to the programme's own ledger.",
+        _POSTING_CREATED,
+    ),
+    EventType("ledger.entry.posted", "live", "Money was posted without a hold.", _ENTRY_POSTED),
+    EventType("ledger.hold.captured", "live", "A hold was captured, or a part of it.", _HOLD_CAPTURED),
+    EventType("ledger.hold.created", "live", "An approved authorization holds money.", _HOLD_CREATED),
+    EventType("ledger.hold.released", "live", "A hold was released after a reversal.", _HOLD_RELEASED),
+    EventType("programme.closed", "live", "A programme was closed.", _PROGRAMME),
+    EventType("programme.created", "live", "A programme was made.", _PROGRAMME),
+    EventType(
+        "programme.stip_policy.updated", "live", "The stand-in policy of a programme changed.", _PROGRAMME
+    ),
+    EventType("programme.suspended", "live", "A programme was suspended.", _PROGRAMME),
+    EventType("programme.updated", "live", "A programme changed.", _PROGRAMME),
+    EventType("transaction.cleared", "planned", "A transaction in managed mode was cleared.", _CLEARED),
+)
+
+CATALOGUE: Final[dict[str, EventType]] = {entry.type: entry for entry in _TYPES}
+"""All types by name, in the order of their names."""
+
+assert list(CATALOGUE) == sorted(CATALOGUE)

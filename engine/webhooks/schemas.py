@@ -1,0 +1,75 @@
+"""Pieces of JSON Schema (draft 2020-12) from which the catalogue describes the data of events.
+
+Members that are listed are always present unless they are given as optional. Receivers must not refuse
+members that are not listed: later versions may add some.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+Schema = dict[str, Any]
+
+ID: Final[Schema] = {"type": "string", "format": "uuid"}
+INSTANT: Final[Schema] = {"type": "string", "format": "date-time"}
+AMOUNT: Final[Schema] = {"type": "string", "pattern": r"^(0|[1-9][0-9]*)\.[0-9]{2}$"}
+SIGNED_AMOUNT: Final[Schema] = {"type": "string", "pattern": r"^-?(0|[1-9][0-9]*)\.[0-9]{2}$"}
+TEXT: Final[Schema] = {"type": "string"}
+MCC: Final[Schema] = {"type": "string", "pattern": "^[0-9]{4}$"}
+COUNTRY: Final[Schema] = {"type": "string", "pattern": "^[A-Z]{2}$"}
+
+
+def choice(*values: str) -> Schema:
+    """One of some words."""
+    return {"type": "string", "enum": list(values)}
+
+
+def array(items: Schema) -> Schema:
+    """Any number of ``items``."""
+    return {"type": "array", "items": items}
+
+
+def number(least: int, most: int | None = None) -> Schema:
+    """A whole number in a range."""
+    return {"type": "integer", "minimum": least} | ({} if most is None else {"maximum": most})
+
+
+def or_null(schema: Schema) -> Schema:
+    """``schema``, or null."""
+    if "enum" in schema:
+        return schema | {"type": [schema["type"], "null"], "enum": [*schema["enum"], None]}
+    return schema | {"type": [schema["type"], "null"]}
+
+
+def about(schema: Schema, description: str) -> Schema:
+    """``schema`` with a sentence on what it means here."""
+    return schema | {"description": description}
+
+
+def record(members: dict[str, Schema], optional: dict[str, Schema] | None = None) -> Schema:
+    """An object with ``members``, and perhaps some that are there only at times."""
+    return {
+        "type": "object",
+        "properties": members | (optional or {}),
+        "required": list(members),
+    }
+
+
+CURRENCY: Final = choice("EUR", "GBP", "USD")
+MERCHANT: Final = record({"name": TEXT, "country": or_null(COUNTRY)})
+CONTROL: Final = record(
+    {
+        "kind": choice(
+            "mcc_allow",
+            "mcc_deny",
+            "country_allow",
+            "country_deny",
+            "channel_allow",
+            "channel_deny",
+            "per_txn_cap",
+            "per_day_cap",
+            "per_day_amount_cap",
+        )
+    },
+    {"values": array(TEXT), "amount": AMOUNT, "count": number(0)},
+)

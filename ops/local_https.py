@@ -1,0 +1,140 @@
+"""HTTPS on this machine: the authority that a local installation trusts, and a server with its certificate.
+
+``stanchion up`` makes the authority; ``stanchion listen`` and ``stanchion decide`` answer under it, so that
+the way of a webhook or of a decision call on a laptop is the real one, TLS and all. The authority's key
+never leaves ``keys``, and only an installation whose API listens on loopback trusts it.
+"""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from ipaddress import ip_address, ip_network
+from pathlib import Path
+from typing import Final
+
+import trustme
+from aiohttp import web
+
+from actors.settings import Settings
+from ops.embedded.passwords import write_private
+
+AUTHORITY_FILE: Final = "local-ca.pem"
+KEY_FILE: Final = "keys/local-ca.key"
+HOST: Final = "127.0.0.1"
+LOOPBACK: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
+
+
+class LocalHttpsError(Exception):
+    """The local authority or its server cannot be used. The message is one line."""
+
+
+@dataclass(frozen=True)
+class Request:
+    """What arrived: the names of headers are in lower case, ``body`` is the exact bytes."""
+
+    method: str
+    path: str
+    headers: Mapping[str, str]
+    body: bytes
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What is answered."""
+
+    status: int = 200
+    body: bytes = b""
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+
+Handler = Callable[[Request], Awaitable[Answer | None]]
+"""Answers a request; ``None`` hangs up without a word."""
+
+
+def with_local_egress(settings: Settings) -> Settings:
+    """``settings`` under which a local installation can call receivers on the same machine.
+
+    Only where the API itself listens on loopback: whoever can reach it there can reach the rest of the
+    machine's loopback as well, so nothing is opened to anybody. ``STANCHION_EGRESS_ALLOW`` and
+    ``STANCHION_EGRESS_CA_FILE`` take precedence, each for itself. Call it with settings as they were read:
+    those that were filled in count as set.
+    """
+    if not _on_loopback(settings.api_host):
+        return settings
+    changes: dict[str, object] = {}
+    if "egress_allow" not in settings.model_fields_set:
+        changes["egress_allow"] = LOOPBACK
+    if settings.egress_ca_file is None:
+        changes["egress_ca_file"] = make_authority(settings.var_dir)
+    return settings.replace(**changes)
+
+
+def make_authority(var_dir: Path) -> Path:
+    """The file of the authority of ``var_dir``, made on first use. The caller holds the folder's lock."""
+    certificate, key = var_dir / AUTHORITY_FILE, var_dir / KEY_FILE
+    if not (certificate.exists() and key.exists()):
+        authority = trustme.CA(organization_name="Stanchion", organization_unit_name="local receivers")
+        key.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        write_private(key, authority.private_key_pem.bytes().decode("ascii"))
+        write_private(certificate, authority.cert_pem.bytes().decode("ascii"))
+    return certificate
+
+
+def server_side(var_dir: Path, *names: str) -> ssl.SSLContext:
+    """The server's end of TLS with a fresh certificate for ``names``, else for this machine's loopback.
+
+    Raises LocalHttpsError when the installation has made no authority.
+    """
+    try:
+        authority = trustme.CA.from_pem(
+            (var_dir / AUTHORITY_FILE).read_bytes(), (var_dir / KEY_FILE).read_bytes()
+        )
+    except FileNotFoundError:
+        raise LocalHttpsError(f"{var_dir} has no authority of its own; start `stanchion up` first") from None
+    except (OSError, ValueError):
+        raise LocalHttpsError(f"the authority in {var_dir} cannot be read") from None
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    authority.issue_cert(*(names or (HOST, "localhost", "::1"))).configure_cert(context)
+    return context
+
+
+@asynccontextmanager
+async def serving(tls: ssl.SSLContext, handler: Handler, port: int = 0) -> AsyncIterator[str]:
+    """Serve ``handler`` on this machine, for every path; gives the address, ``https://127.0.0.1:<port>``.
+
+    Raises LocalHttpsError when the port cannot be had.
+    """
+
+    async def answer(given: web.BaseRequest) -> web.StreamResponse:
+        headers = {name.lower(): value for name, value in given.headers.items()}
+        answered = await handler(Request(given.method, given.path_qs, headers, await given.read()))
+        if answered is None:
+            if given.transport is not None:
+                given.transport.abort()
+            return web.Response(status=500)
+        return web.Response(status=answered.status, body=answered.body, headers=answered.headers)
+
+    # Handlers that are made to wait on purpose end with their connection.
+    server = web.Server(answer, handler_cancellation=True, access_log=None)
+    runner = web.ServerRunner(server, shutdown_timeout=0.1)
+    await runner.setup()
+    try:
+        site = web.TCPSite(runner, HOST, port, ssl_context=tls)
+        try:
+            await site.start()
+        except OSError as failure:
+            raise LocalHttpsError(f"cannot listen on {HOST}:{port}: {failure.strerror}") from None
+        yield f"https://{HOST}:{runner.addresses[0][1]}"
+    finally:
+        await runner.cleanup()
+
+
+def _on_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

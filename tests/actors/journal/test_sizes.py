@@ -1,0 +1,36 @@
+"""The books' sizes, and that nobody waits long for them."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+from actors.journal.sizes import read_sizes
+from actors.metrics import METRICS
+from actors.settings import Settings
+
+
+async def test_sizes_are_told(settings: Settings) -> None:
+    sizes = await read_sizes(settings.database_dsn, 5.0)
+    assert sizes.keys() <= METRICS.keys()
+    journal, database = sizes["stanchion_journal_bytes"], sizes["stanchion_database_bytes"]
+    assert isinstance(journal, int)
+    assert isinstance(database, int)
+    assert 0 < journal < database
+
+
+async def test_a_database_that_is_away_has_none() -> None:
+    assert await read_sizes("postgresql://nobody@127.0.0.1:1/nowhere", 1.0) == {}
+
+
+async def test_a_database_that_says_nothing_is_not_waited_for() -> None:
+    async def silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await asyncio.sleep(30)
+        writer.close()
+
+    server = await asyncio.start_server(silent, "127.0.0.1", 0)
+    port = server.sockets[0].getsockname()[1]
+    began = time.monotonic()
+    assert await read_sizes(f"postgresql://nobody@127.0.0.1:{port}/nowhere", 0.2) == {}
+    assert time.monotonic() - began < 5
+    server.close()

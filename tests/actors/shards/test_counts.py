@@ -1,0 +1,74 @@
+"""What a host counts, and when: a decision exists for the figures once it is durable."""
+
+from __future__ import annotations
+
+from actors.journal.contract import RejectedError
+from actors.metrics import Distribution
+from engine.commands import Command
+from engine.limits import BACKLOG_REFUSE
+from tests.actors.shards.support import FIRST, Cluster, TestHost, idle
+from tests.engine.build import authorize
+
+APPROVED = ("approved", "", "platform")
+
+
+def spend(number: int, cents: int = 100) -> Command:
+    return authorize(number, card_id=FIRST.id, amount_minor=cents)
+
+
+def decisions(host: TestHost) -> object:
+    return host.host.counts.figures()["stanchion_decisions"]
+
+
+def decision_times(host: TestHost) -> Distribution:
+    figure = host.host.counts.figures()["stanchion_decision_seconds"]
+    assert isinstance(figure, Distribution)
+    return figure
+
+
+async def test_decisions_count_by_outcome_reason_and_decider(host: TestHost) -> None:
+    await host.ask(spend(1), spend(2), spend(3, 10**9))
+    await host.ask(spend(1))
+    assert decisions(host) == {APPROVED: 2, ("declined", "insufficient_funds", "platform"): 1}
+
+
+async def test_a_decision_counts_when_it_is_durable(host: TestHost, cluster: Cluster) -> None:
+    hold = host.faults.hold("before", "commit")
+    asking = host.asking(spend(1))
+    await hold.reached.wait()
+    await idle()
+    assert decisions(host) == {}
+    cluster.clock.ms += 20
+    hold.release()
+    await asking
+    assert decisions(host) == {APPROVED: 1}
+    assert decision_times(host).total > 0.0199
+    assert sum(decision_times(host).counts) == 1
+
+
+async def test_a_commit_that_failed_counts_each_decision_once(host: TestHost) -> None:
+    committer = host.host.committer
+    before = committer.commits, sum(committer.batch_sizes.figure().counts), committer.journal_rows
+    host.faults.fail("during", "commit", RejectedError("a fault"))
+    await host.ask(spend(1), spend(2))
+    assert decisions(host) == {APPROVED: 2}
+    assert committer.failures == 1
+    assert sum(committer.seconds.figure().counts) == committer.commits + 1
+    assert sum(committer.batch_sizes.figure().counts) - before[1] == committer.commits - before[0]
+
+
+async def test_batches_and_rows_are_counted(host: TestHost) -> None:
+    committer = host.host.committer
+    rows, sizes = committer.journal_rows, committer.batch_sizes.figure()
+    await host.ask(*(spend(number) for number in range(1, 6)))
+    assert committer.journal_rows - rows == 5
+    assert committer.batch_sizes.figure().total - sizes.total == 5
+
+
+async def test_who_is_turned_away_counts_with_the_reason(host: TestHost) -> None:
+    await host.host.execute([])
+    await host.ask(spend(1), remaining_ms=-1)
+    await host.ask(*(spend(number) for number in range(BACKLOG_REFUSE + 1)))
+    refused = host.host.counts.figures()["stanchion_refusals"]
+    assert refused == {("deadline",): 1, ("overloaded",): BACKLOG_REFUSE + 1}
+    assert decisions(host) == {}

@@ -1,0 +1,212 @@
+"""Whole conversations about one card, as dice make them: messages in bytes, when each is delivered, how often
+and in which order.
+
+An *exchange* is one thing that a network has to say. It is delivered one to five times: as it is, as its
+repeat, a presentment under a new trace number; now and then somebody uses its identity for something else.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+
+from tests.conformance.book import tags_of
+from tests.conformance.peer import Document, encode
+
+PAN = "4111111111111111"
+_ACQUIRER = "515151"
+_MERCHANT = "Corner shop".ljust(23) + "Dublin".ljust(15) + "IE"
+_REPEATS = {"0100": "0101", "0120": "0121", "0220": "0221", "0400": "0401", "0420": "0421"}
+_DAY_SECONDS = 86_400.0
+
+
+@dataclass
+class Exchange:
+    """``contents`` under one identity: the first is honest, a second one is somebody else's."""
+
+    contents: list[Document]
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """One arrival, ``at`` seconds after the beginning."""
+
+    at: float
+    exchange: Exchange
+    content: int
+    document: Document
+
+    @property
+    def payload(self) -> bytes:
+        return encode(self.document)
+
+
+@dataclass
+class _Sale:
+    """What one merchant has said so far."""
+
+    life: str
+    arn: str
+    presented: int = 0
+    messages: list[Document] = field(default_factory=list)
+
+
+class Author:
+    """Makes one conversation of ``size`` exchanges about ``sales`` sales; ``slow`` ones last for weeks."""
+
+    def __init__(self, dice: random.Random, start: datetime, size: int, sales: int, *, slow: bool) -> None:
+        self._dice = dice
+        self._now = start
+        self._stan = dice.randrange(100_000)
+        self._sales = [_Sale(f"L{number}", f"{number + 1:023d}") for number in range(sales)]
+        self._slow = slow
+        self._size = size
+        self._next: list[Document] = []
+        """What has been referred to already."""
+
+    def write(self) -> list[Delivery]:
+        """All deliveries, by their time."""
+        deliveries: list[Delivery] = []
+        at = 0.0
+        for _ in range(self._size):
+            exchange = self._exchange()
+            deliveries += self._deliver(exchange, at)
+            at += self._pause()
+        deliveries.sort(key=lambda delivery: delivery.at)
+        return deliveries
+
+    def _pause(self) -> float:
+        if self._slow and self._dice.random() < 0.25:
+            return self._dice.uniform(0.5, 8.0) * _DAY_SECONDS
+        return self._dice.choice((0.0, 0.0, 0.001, 0.5))
+
+    def _deliver(self, exchange: Exchange, at: float) -> list[Delivery]:
+        """One to five arrivals, most of them soon, some when all is long over."""
+        deliveries = []
+        for _ in range(self._dice.randint(1, 5)):
+            delay = self._dice.choice((0.0, 0.0, 0.001, self._dice.uniform(0, 3), self._dice.uniform(0, 60)))
+            if self._slow and self._dice.random() < 0.1:
+                delay += self._dice.uniform(0, 10) * _DAY_SECONDS
+            content = 1 if len(exchange.contents) > 1 and self._dice.random() < 0.3 else 0
+            document = self._again(exchange.contents[content])
+            deliveries.append(Delivery(at + delay, exchange, content, document))
+        return deliveries
+
+    def _again(self, document: Document) -> Document:
+        """The same thing said once more."""
+        dice = self._dice.random()
+        mti = document["t"]
+        if dice < 0.4:
+            return document
+        if mti in ("0400", "0420") and dice < 0.7:
+            return document | {"t": self._dice.choice(("0400", "0401", "0420", "0421"))}
+        if mti == "0220" and dice < 0.7:
+            return document | self._identity()
+        return document | {"t": _REPEATS[mti]}
+
+    # --- what there is to say
+
+    def _exchange(self) -> Exchange:
+        sale = self._dice.choice(self._sales)
+        say = self._dice.choices(_VERBS, _WEIGHTS)[0]
+        document = self._next.pop() if self._next else say(self, sale)
+        contents = [document]
+        if document["t"] in ("0100", "0120", "0220") and self._dice.random() < 0.1:
+            contents.append(document | {"4": f"{int(document['4']) + 7:012d}"})
+        return Exchange(contents)
+
+    def _identity(self) -> Document:
+        self._stan = (self._stan + 1) % 1_000_000
+        self._now += timedelta(seconds=self._dice.randint(0, 2))
+        now, stan = self._now.astimezone(UTC), f"{self._stan:06d}"
+        rrn = f"{now.year % 10}{now.timetuple().tm_yday:03d}{now.hour:02d}{stan}"
+        return {"7": now.strftime("%m%d%H%M%S"), "11": stan, "37": rrn}
+
+    def _message(self, mti: str, amount: int, life: str | None, **tags: str) -> Document:
+        document = {
+            "t": mti,
+            "2": PAN,
+            "3": "000000",
+            "4": f"{amount:012d}",
+            **self._identity(),
+            "18": "5411",
+            "22": "051",
+            "32": _ACQUIRER,
+            "43": _MERCHANT,
+            "49": "840" if self._dice.random() < 0.02 else "978",
+        }
+        named = ({"t04": life} if life else {}) | tags
+        if named:
+            document["48"] = "".join(f"{tag[1:]}{len(text):03d}{text}" for tag, text in named.items())
+        return document
+
+    def _amount(self) -> int:
+        return self._dice.choice((1, 500, 2_500, self._dice.randint(1, 4_000), 9_900))
+
+    def _authorize(self, sale: _Sale) -> Document:
+        amount = 0 if self._dice.random() < 0.05 else self._amount()
+        partial = (
+            {"t07": self._dice.choice(("1", f"1{self._amount():012d}"))} if self._dice.random() < 0.2 else {}
+        )
+        # A network names each sale once; some networks do not name it at all.
+        life = None if self._dice.random() < 0.1 else sale.life
+        return self._said(sale, self._message("0100", amount, life, **partial))
+
+    def _refund(self, sale: _Sale) -> Document:
+        return self._said(sale, self._message("0100", self._amount(), sale.life) | {"3": "200000"})
+
+    def _increment(self, sale: _Sale) -> Document:
+        return self._said(sale, self._message("0100", self._amount(), sale.life, t06="INC"))
+
+    def _said(self, sale: _Sale, document: Document) -> Document:
+        sale.messages.append(document)
+        return document
+
+    def _reverse(self, sale: _Sale) -> Document:
+        """By the sale's name, by one of its messages (an increment, perhaps), or by both."""
+        mti = self._dice.choice(("0400", "0420"))
+        about = self._dice.choice(sale.messages) if sale.messages and self._dice.random() < 0.6 else None
+        if about is None and self._dice.random() < 0.4:
+            about = self._dice.choice((self._authorize, self._increment))(sale)
+            self._next.append(about)
+        life = sale.life if about is None or self._dice.random() < 0.5 else None
+        document = self._message(mti, self._amount(), life) | {"49": "978"}
+        if about is not None:
+            document["90"] = about["t"] + about["11"] + about["7"] + _ACQUIRER.zfill(11) + "0" * 11
+            if self._dice.random() < 0.5:
+                document["37"] = about["37"]
+        if self._dice.random() < 0.4:
+            document["95"] = f"{self._dice.choice((0, 100, self._amount())):012d}" + "0" * 30
+        return document
+
+    def _present(self, sale: _Sale) -> Document:
+        sale.presented += 1
+        tags = {"t08": f"{sale.arn}{sale.presented:02d}", "t09": self._dice.choice("01")}
+        amount = 0 if self._dice.random() < 0.02 else self._amount()
+        document = self._message("0220", amount, sale.life, **tags)
+        return document | ({"3": "200000"} if self._dice.random() < 0.15 else {})
+
+    def _advise(self, sale: _Sale) -> Document:
+        document = self._message("0120", self._amount(), sale.life)
+        return document | {"39": self._dice.choice(("00", "00", "05"))}
+
+
+_VERBS: list[Callable[[Author, _Sale], Document]] = [
+    Author._authorize,
+    Author._increment,
+    Author._reverse,
+    Author._present,
+    Author._advise,
+    Author._refund,
+]
+_WEIGHTS = [30, 20, 22, 16, 8, 4]
+
+
+def identity_of(document: Document) -> tuple[str, ...]:
+    """What an exchange is known by: a presentment by its ARN and sequence, all else by its trace."""
+    function = document["t"][1:3]
+    if function == "22":
+        return ("22", tags_of(document)["08"])
+    return (function[0] if function[0] == "4" else function, document["11"], document["7"])

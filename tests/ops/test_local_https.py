@@ -1,0 +1,155 @@
+"""The local authority and its server, called through the egress as an installation calls them."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+import stat
+from ipaddress import ip_network
+from pathlib import Path
+
+import pytest
+
+from actors.egress.client import Egress, EgressError, Received
+from actors.settings import Settings
+from ops.embedded.ports import free_port
+from ops.local_https import (
+    AUTHORITY_FILE,
+    KEY_FILE,
+    LOOPBACK,
+    Answer,
+    LocalHttpsError,
+    Request,
+    make_authority,
+    server_side,
+    serving,
+    with_local_egress,
+)
+
+
+def egress_of(settings: Settings) -> Egress:
+    return Egress(settings.egress_allow, settings.egress_ca_file)
+
+
+async def post(egress: Egress, url: str, timeout_seconds: float = 5) -> Received:
+    return await egress.post(
+        url, b'{"a": 1}', {"X-Test": "1"}, timeout_seconds=timeout_seconds, body_bytes_max=100
+    )
+
+
+async def test_an_installation_on_loopback_can_call_its_local_receivers(tmp_path: Path) -> None:
+    egress = egress_of(with_local_egress(Settings.load(var_dir=tmp_path)))
+    arrived: list[Request] = []
+
+    async def handler(request: Request) -> Answer:
+        arrived.append(request)
+        return Answer(201, b"thanks", {"X-Answer": "2"})
+
+    async with serving(server_side(tmp_path), handler) as url:
+        assert await post(egress, f"{url}/hook?a=%20b") == Received(201, b"thanks", truncated=False)
+    await egress.close()
+    [request] = arrived
+    assert (request.method, request.path, request.body) == ("POST", "/hook?a=%20b", b'{"a": 1}')
+    assert request.headers["x-test"] == "1"
+
+
+async def test_a_handler_can_hang_up_and_can_be_slow(tmp_path: Path) -> None:
+    egress = egress_of(with_local_egress(Settings.load(var_dir=tmp_path)))
+    ended = asyncio.Event()
+
+    async def handler(request: Request) -> Answer | None:
+        if request.path == "/down":
+            return None
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+        return None
+
+    async with serving(server_side(tmp_path), handler) as url:
+        for path, reason in (("/down", "disconnected"), ("/slow", "timeout")):
+            with pytest.raises(EgressError) as failed:
+                await post(egress, url + path, 0.3)
+            assert failed.value.reason == reason
+        await asyncio.wait_for(ended.wait(), 5)
+    await egress.close()
+
+
+async def test_another_installation_does_not_trust_it(tmp_path: Path) -> None:
+    here, there = tmp_path / "here", tmp_path / "there"
+    make_authority(here)
+    egress = egress_of(with_local_egress(Settings.load(var_dir=there)))
+
+    async def handler(_request: Request) -> Answer:
+        return Answer()
+
+    async with serving(server_side(here), handler) as url:
+        with pytest.raises(EgressError) as failed:
+            await post(egress, url)
+    await egress.close()
+    assert failed.value.reason == "tls"
+
+
+def test_the_authority_is_made_once_and_its_key_is_private(tmp_path: Path) -> None:
+    file = make_authority(tmp_path)
+    first = file.read_bytes(), (tmp_path / KEY_FILE).read_bytes()
+    assert make_authority(tmp_path) == file == tmp_path / AUTHORITY_FILE
+    assert (file.read_bytes(), (tmp_path / KEY_FILE).read_bytes()) == first
+    assert stat.S_IMODE((tmp_path / KEY_FILE).stat().st_mode) == 0o600
+    assert b"PRIVATE" not in first[0]
+    ssl.create_default_context(cafile=file)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.9", "::1", "localhost"])
+def test_loopback_is_opened_where_the_api_listens_on_loopback(tmp_path: Path, host: str) -> None:
+    settings = with_local_egress(Settings.load(var_dir=tmp_path, api_host=host))
+    assert settings.egress_allow == LOOPBACK
+    assert settings.egress_ca_file == tmp_path / AUTHORITY_FILE
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "192.168.1.5", "api.example.com"])
+def test_nothing_is_opened_where_others_can_reach_the_api(tmp_path: Path, host: str) -> None:
+    settings = with_local_egress(Settings.load(var_dir=tmp_path, api_host=host))
+    assert settings.egress_allow == ()
+    assert settings.egress_ca_file is None
+    assert not (tmp_path / KEY_FILE).exists()
+
+
+@pytest.mark.parametrize(
+    ("given", "allowed"), [("none", ()), ("10.0.0.0/8", (ip_network("10.0.0.0/8"),)), ("", LOOPBACK)]
+)
+def test_what_the_user_says_about_networks_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, allowed: object
+) -> None:
+    monkeypatch.setenv("STANCHION_EGRESS_ALLOW", given)
+    assert with_local_egress(Settings.load(var_dir=tmp_path)).egress_allow == allowed
+
+
+def test_an_authority_of_the_users_own_is_kept(tmp_path: Path) -> None:
+    own = tmp_path / "own.pem"
+    own.write_text("")
+    settings = with_local_egress(Settings.load(var_dir=tmp_path, egress_ca_file=own))
+    assert settings.egress_ca_file == own
+    assert settings.egress_allow == LOOPBACK
+
+
+def test_without_an_authority_there_is_no_server(tmp_path: Path) -> None:
+    with pytest.raises(LocalHttpsError, match="stanchion up"):
+        server_side(tmp_path)
+    make_authority(tmp_path)
+    (tmp_path / KEY_FILE).write_text("not a key")
+    with pytest.raises(LocalHttpsError, match="cannot be read"):
+        server_side(tmp_path)
+
+
+async def test_a_taken_port_is_said_in_one_line(tmp_path: Path) -> None:
+    make_authority(tmp_path)
+    tls, port = server_side(tmp_path), free_port()
+
+    async def handler(_request: Request) -> Answer:
+        return Answer()
+
+    async with serving(tls, handler, port):
+        with pytest.raises(LocalHttpsError, match="cannot listen"):
+            async with serving(tls, handler, port):
+                pass
