@@ -80,6 +80,9 @@ class Settings(BaseSettings):
     """Where the API and the vision host listen."""
     api_port: Port = 8000
     vision_port: Port = 8001
+    vision_base_url: str | None = None
+    """Public address of the vision host, the base of every capture page's address; unset = ``api_host`` and
+    ``vision_port``."""
     iso8583_host: str = "127.0.0.1"
     iso8583_port: Port = 8583
     metrics_host: str = "127.0.0.1"
@@ -160,7 +163,7 @@ class Settings(BaseSettings):
             raise ValueError(f"must start with {' or '.join(schemes)}")
         return value
 
-    @field_validator("docs_base_url")
+    @field_validator("docs_base_url", "vision_base_url")
     @classmethod
     def _web_address(cls, value: str | None) -> str | None:
         if value is not None and not value.startswith(("https://", "http://")):
@@ -211,6 +214,11 @@ class Settings(BaseSettings):
     def database_dsn(self) -> str:
         """The database address as text; the supervisor has filled it in before any actor asks."""
         return _present(self.database_url, "DATABASE_URL")
+
+    @property
+    def vision_address(self) -> str:
+        """The base of every address on the vision host, without a slash at its end."""
+        return self.vision_base_url or f"http://{self.api_host}:{self.vision_port}"
 
     @property
     def redis_dsn(self) -> str:

@@ -35,17 +35,17 @@ async def read_json(request: Request) -> Any:
     return parse_json(raw)
 
 
-async def read_body(request: Request) -> bytes:
-    """The body's bytes, at most ``BODY_BYTES_MAX``, counted while they arrive. Raises ``Refusal`` 408 or
-    413.
-    """
+async def read_body(
+    request: Request, bytes_max: int = BODY_BYTES_MAX, seconds: float = RECEIPT_SECONDS
+) -> bytes:
+    """The body's bytes, at most ``bytes_max``, counted while they arrive. Raises ``Refusal`` 408 or 413."""
     announced = request.headers.get("content-length", "0")
-    if not announced.isdecimal() or len(announced) > 9 or int(announced) > BODY_BYTES_MAX:
+    if not announced.isdecimal() or len(announced) > 9 or int(announced) > bytes_max:
         raise Refusal("content-too-large", headers=_CLOSE)
     chunks: list[bytes] = []
-    room = BODY_BYTES_MAX
+    room = bytes_max
     try:
-        async with asyncio.timeout(RECEIPT_SECONDS):
+        async with asyncio.timeout(seconds):
             async for chunk in request.stream():
                 room -= len(chunk)
                 if room < 0:

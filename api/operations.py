@@ -30,6 +30,9 @@ from api.validation import Input, validated
 from engine.ids import is_id
 from engine.replies import Claim, body_bytes
 
+KYC_WRITES: Final = "kyc:write"
+"""The scope whose operations have a rate limit of their own (spec 4.1)."""
+
 B = TypeVar("B")
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 Keyed = Literal["required", "optional", "never"]
@@ -154,6 +157,8 @@ class Endpoint:
         if caller.live:
             await self._limits.admit(caller)
         permit(operation.permission, caller)
+        if operation.permission.scope == KYC_WRITES:
+            await self._limits.admit_kyc_write(caller)
         if operation.method == "GET":
             given = validated(operation.takes, query_of(request))
             return await operation.handler(Call(self._services, caller, request, given))

@@ -22,6 +22,7 @@ _NOT_STORED: Final = frozenset(
         "idempotency-key-invalid",
         "idempotency-key-reused",
         "idempotency-in-progress",
+        "kyc-check-changed",
     }
 )
 _STORED_STATUSES: Final = frozenset({400, 404, 409})
@@ -126,6 +127,42 @@ _KINDS: Final = (
         "More than is still held",
         "A reversal cannot give back more than the authorization still holds.",
         "Read the transaction's held_amount, or leave the amount out to give all of it back.",
+    ),
+    # --- capture sessions ---
+    Kind(
+        "class-select-not-supported",
+        400,
+        "The session does not choose a document type",
+        "Only sessions of the kind flow let the applicant choose; this one was made for a single step.",
+        "Make a capture session of the kind flow.",
+    ),
+    Kind(
+        "document-class-locked",
+        400,
+        "The document type is fixed",
+        "A picture of the document is attached to the check, so its type cannot change any more.",
+        "Go on with the type that was chosen.",
+    ),
+    Kind(
+        "document-class-unavailable",
+        400,
+        "The document type cannot be processed",
+        "This installation cannot process documents of that type.",
+        "Choose one of the types that the session offers.",
+    ),
+    Kind(
+        "document-class-not-accepted",
+        400,
+        "The programme does not accept the document type",
+        "The programme's policy has not opted into documents of that type.",
+        "Choose one of the types that the session offers, or add it to the programme's kyc_document_types.",
+    ),
+    Kind(
+        "invalid-image",
+        400,
+        "The body is not a picture",
+        "What was sent is not the beginning of a JPEG, PNG or WebP image, or not of the kind it is said to be.",
+        "Send the image file unchanged, with its own Content-Type.",
     ),
     # --- who asks ---
     Kind(
@@ -257,6 +294,55 @@ _KINDS: Final = (
         "Complete a KYC check for the cardholder first.",
     ),
     Kind(
+        "kyc-flow-below-policy",
+        409,
+        "The flow is weaker than the programme's policy",
+        "The programme's kyc_policy demands a stronger flow than the one asked for.",
+        "Use the flow that kyc_policy names, or a stronger one.",
+    ),
+    Kind(
+        "kyc-not-collecting",
+        409,
+        "The check takes no more data",
+        "Data and pictures are taken only while the check is pending; this one is in review, or has ended.",
+        "Read the check. If it has ended without passing, create another one.",
+    ),
+    Kind(
+        "kyc-not-in-review",
+        409,
+        "The check is not in review",
+        "Only checks in the state in_review wait for a decision.",
+        "Read the check; its state says what it waits for, if anything.",
+    ),
+    Kind(
+        "kyc-check-changed",
+        409,
+        "The check was changed at the same time",
+        "Somebody else has changed the check while this request was being worked on; nothing of it was done.",
+        "Repeat the request, with the same Idempotency-Key if it has one.",
+    ),
+    Kind(
+        "document-type-not-accepted",
+        409,
+        "The programme does not accept the document type",
+        "The programme's policy has not opted into documents of that type.",
+        "Use another document, or add the type to the programme's kyc_document_types.",
+    ),
+    Kind(
+        "document-type-missing",
+        409,
+        "The document type has to be chosen first",
+        "A picture of a document says nothing as long as nobody has said what document it is.",
+        "Choose the type, then send the picture.",
+    ),
+    Kind(
+        "cardholder-closed",
+        409,
+        "The cardholder is closed",
+        "A closed cardholder is not verified any more.",
+        "Use another cardholder.",
+    ),
+    Kind(
         "programme-mismatch",
         409,
         "Product and cardholder belong to different programmes",
@@ -339,7 +425,7 @@ _KINDS: Final = (
         "content-too-large",
         413,
         "The body is too large",
-        "A request body has at most 64 KB.",
+        "A request body has at most 64 KB, and a picture of the capture page at most 4 MB.",
         "Send less.",
     ),
     Kind(

@@ -26,6 +26,8 @@ class RateLimits:
         self._tokens = MovingWindowRateLimiter(MemoryStorage())
         self._live = RateLimitItemPerSecond(settings.rate_live_per_second)
         self._token = RateLimitItemPerMinute(settings.rate_token_per_minute)
+        self._kyc_writes = MovingWindowRateLimiter(MemoryStorage())
+        self._kyc_write = RateLimitItemPerMinute(settings.rate_kyc_writes_per_minute)
 
     async def admit(self, caller: Caller) -> None:
         """Count a request; live mode is limited by tenant, test mode is not. Raises ``Refusal`` 429."""
@@ -35,12 +37,18 @@ class RateLimits:
     async def admit_token_request(self, client_id: str) -> None:
         """Count a token request of ``client_id``, known or not. Raises ``Refusal`` 429."""
         key = client_id[:CLIENT_ID_CHARACTERS_COUNTED]
-        if not await self._tokens.hit(self._token, key):
-            raise _limited(await self._seconds_left(self._token, key))
+        await _hit(self._tokens, self._token, key)
 
-    async def _seconds_left(self, limit: RateLimitItem, key: str) -> int:
-        window = await self._tokens.get_window_stats(limit, key)
-        return max(1, math.ceil(window.reset_time - time.time()))
+    async def admit_kyc_write(self, caller: Caller) -> None:
+        """Count a KYC write of the caller's client, repetitions included. Raises ``Refusal`` 429."""
+        await _hit(self._kyc_writes, self._kyc_write, caller.client)
+
+
+async def _hit(limiter: MovingWindowRateLimiter, limit: RateLimitItem, key: str) -> None:
+    """Count one use by ``key``. Raises ``Refusal`` 429 that says when the next is free."""
+    if not await limiter.hit(limit, key):
+        window = await limiter.get_window_stats(limit, key)
+        raise _limited(max(1, math.ceil(window.reset_time - time.time())))
 
 
 def _limited(seconds: int) -> Refusal:

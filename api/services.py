@@ -16,6 +16,7 @@ from actors.ids import new_id
 from actors.settings import Settings
 from actors.vault import Vault
 from api.counts import RestCounts
+from api.identity import BuiltInProvider, IdentityProvider
 from engine.commands import Command
 from engine.replies import Claim, Reply
 from engine.simulation import Acceptance, SimulationRequest
@@ -62,4 +63,5 @@ class Services:
     network: Network
     clock: Clock = field(default_factory=SystemClock)
     new_id: NewId = new_id
+    identity: IdentityProvider = field(default_factory=BuiltInProvider)
     counts: RestCounts = field(default_factory=RestCounts)
