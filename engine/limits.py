@@ -204,6 +204,40 @@ BACKLOG_COUNT_MAX: Final = 100_000
 """Due deliveries beyond which a measurement stops counting."""
 BACKLOG_MEASURE_SECONDS: Final = 5.0
 
+# Dispatchers
+ATTEMPTS_OF_ENDPOINT_MAX: Final = 16
+"""Attempts of one dispatcher to one endpoint at the same time."""
+ATTEMPTS_OF_SUSPECT_MAX: Final = 4
+"""... while its receiver lets attempts run into their time limit."""
+ATTEMPT_SLOW_SECONDS: Final = 1.0
+"""An attempt that takes longer leaves its place to others: receivers that hang must not use them all up."""
+ATTEMPTS_QUICK_MAX: Final = 256
+"""Attempts of one dispatcher that are not slow yet."""
+ATTEMPTS_SLOW_MAX: Final = 1_024
+"""Slow attempts beyond which receivers that are known for them wait."""
+ATTEMPTS_MAX: Final = 1_536
+"""Attempts of one dispatcher, whatever they are."""
+CLAIM_BATCH_MAX: Final = 128
+"""Deliveries claimed in one statement."""
+CLAIM_ENDPOINTS_MAX: Final = 64
+"""Endpoints whose deliveries are looked for in one statement."""
+CLAIM_PACE_SECONDS: Final = 0.01
+"""From one claim to the next, and from one record to the next: under load they share transactions."""
+CLAIM_SECONDS: Final = 30.0
+"""A claimed delivery is nobody else's for at least so long: longer than an attempt and its record."""
+CLAIM_FRESH_SECONDS: Final = 10.0
+"""A claim that has waited longer, in a process that stood still, is not sent any more."""
+RECORD_BATCH_MAX: Final = 256
+"""Attempts recorded in one statement."""
+DELIVERY_SWEEP_SECONDS: Final = 1.0
+"""How often a dispatcher looks for deliveries that are due and that nobody has told it of."""
+DELIVERY_SWEEP_ENDPOINTS_MAX: Final = 256
+"""Endpoints looked at in one such step."""
+DISPATCHER_STOP_SECONDS: Final = 5.0
+"""How long a dispatcher that stops waits for the answers of receivers."""
+OPEN_SECRETS_MAX: Final = 10_000
+"""Opened signing secrets one dispatcher keeps."""
+
 # Outgoing calls
 EGRESS_URL_CHARS_MAX: Final = 2_048
 EGRESS_CONNECTIONS_MAX: Final = 2_048
@@ -271,5 +305,9 @@ assert AUTHORIZATION_DEADLINE_MS < NETWORK_TIMEOUT_MS < NETWORK_LATE_SECONDS * 1
 assert NETWORK_TIMEOUT_MS < CLEARING_LEASE_SECONDS * 1000
 assert WIRE_AMOUNT_MINOR_MAX < AMOUNT_MINOR_MAX < 2**63
 assert EGRESS_CONNECTIONS_PER_TARGET_MAX * 8 <= EGRESS_CONNECTIONS_MAX
+assert ATTEMPTS_OF_ENDPOINT_MAX <= EGRESS_CONNECTIONS_PER_TARGET_MAX
+assert ATTEMPTS_QUICK_MAX + ATTEMPTS_SLOW_MAX <= ATTEMPTS_MAX < EGRESS_CONNECTIONS_MAX
+assert CLAIM_FRESH_SECONDS + WEBHOOK_TIMEOUT_SECONDS < CLAIM_SECONDS
+assert DISPATCHER_STOP_SECONDS < WEBHOOK_TIMEOUT_SECONDS < WAKE_UP_STUCK_SECONDS
 assert KYC_EVALUATION_SECONDS < KYC_RETRY_SECONDS_MIN < KYC_LEASE_SECONDS < KYC_RETRY_SECONDS_MAX
 assert BODY_BYTES_MAX < EVIDENCE_BYTES_MAX

@@ -1,0 +1,63 @@
+-- Begins the attempts of deliveries that are due: those of $1, and for each endpoint of $2 the oldest, as many as $3 says. What can
+-- not be sent any more ends here. A row is returned for each delivery that was found, with a number if its attempt has begun.
+-- $4 the dispatcher; $5 the instant, or null for the database's own clock; $6 the schedule and $7 the claim, in seconds.
+WITH named AS MATERIALIZED (
+    SELECT id, tenant_id, live, event_id, endpoint_id, attempts, claimed_at
+    FROM deliveries
+    WHERE id = ANY ($1::uuid[]) AND state = 'pending' AND next_attempt_at <= coalesce($5::timestamptz, now())
+    FOR UPDATE SKIP LOCKED
+), found AS MATERIALIZED (
+    SELECT d.*
+    FROM unnest($2::uuid[], $3::int[]) AS lane (endpoint_id, room)
+    CROSS JOIN LATERAL (
+        SELECT x.id, x.tenant_id, x.live, x.event_id, x.endpoint_id, x.attempts, x.claimed_at
+        FROM deliveries x
+        WHERE x.endpoint_id = lane.endpoint_id AND x.state = 'pending'
+            AND x.next_attempt_at <= coalesce($5::timestamptz, now()) AND x.id <> ALL ($1::uuid[])
+        ORDER BY x.next_attempt_at
+        LIMIT lane.room
+        FOR UPDATE SKIP LOCKED
+    ) d
+), due AS MATERIALIZED (
+    SELECT d.id, d.endpoint_id, d.event_id, d.attempts, d.claimed_at, w.url, w.secret_sealed,
+        CASE WHEN w.previous_secret_expires_at > coalesce($5::timestamptz, now())
+            THEN w.previous_secret_sealed END AS previous_secret_sealed,
+        e.type, e.created_at, e.data,
+        CASE
+            WHEN w.id IS NULL THEN 'endpoint_deleted'
+            WHEN w.status <> 'enabled' THEN 'endpoint_disabled'
+            WHEN e.id IS NULL THEN 'event_expired'
+            WHEN d.attempts >= cardinality($6::float8[]) THEN 'attempts_exhausted'
+        END AS failure
+    FROM (SELECT * FROM named UNION ALL SELECT * FROM found) d
+    LEFT JOIN webhook_endpoints w ON w.id = d.endpoint_id
+    LEFT JOIN events e ON e.tenant_id = d.tenant_id AND e.live = d.live AND e.id = d.event_id
+), deleted AS (
+    DELETE FROM deliveries d USING due WHERE d.id = due.id AND due.failure = 'endpoint_deleted'
+), ended AS (
+    UPDATE deliveries d
+    SET state = 'failed', failure = due.failure, next_attempt_at = NULL, claimed_by = NULL
+    FROM due WHERE d.id = due.id AND due.failure <> 'endpoint_deleted'
+), lost AS (
+    -- The last attempt was counted, and nobody has said how it ended. Who knows better later replaces this.
+    INSERT INTO delivery_attempts (delivery_id, number, started_at, error)
+    SELECT id, attempts, claimed_at, 'lost' FROM due
+    WHERE attempts > 0 AND failure IS DISTINCT FROM 'endpoint_deleted'
+    ON CONFLICT DO NOTHING
+), claimed AS (
+    UPDATE deliveries d
+    SET attempts = due.attempts + 1,
+        first_attempt_at = coalesce(d.first_attempt_at, $5::timestamptz, now()),
+        next_attempt_at = greatest(
+            coalesce(d.first_attempt_at, $5::timestamptz, now())
+                + make_interval(secs => ($6::float8[])[due.attempts + 2]),
+            coalesce($5::timestamptz, now()) + make_interval(secs => $7::float8)
+        ),
+        claimed_at = coalesce($5::timestamptz, now()),
+        claimed_by = $4::text
+    FROM due WHERE d.id = due.id AND due.failure IS NULL
+    RETURNING d.id, d.attempts
+)
+SELECT due.id::text, due.endpoint_id::text, claimed.attempts AS number, coalesce($5::timestamptz, now()) AS started_at,
+    due.url, due.secret_sealed, due.previous_secret_sealed, due.event_id::text, due.type, due.created_at, due.data
+FROM due LEFT JOIN claimed ON claimed.id = due.id
