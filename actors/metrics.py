@@ -16,12 +16,7 @@ from itertools import accumulate
 from typing import Final, Literal, NamedTuple, TypeAlias
 
 from prometheus_client import CollectorRegistry, generate_latest
-from prometheus_client.core import (
-    CounterMetricFamily,
-    GaugeMetricFamily,
-    HistogramMetricFamily,
-    Metric,
-)
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 
@@ -35,25 +30,14 @@ class Distribution(NamedTuple):
 
 Labels: TypeAlias = tuple[str, ...]
 """Values of a metric's labels, in the order of ``LABELS``."""
-Figure: TypeAlias = (
-    float | Distribution | dict[Labels, float] | dict[Labels, Distribution]
-)
+Figure: TypeAlias = float | Distribution | dict[Labels, float] | dict[Labels, Distribution]
 Figures: TypeAlias = dict[str, Figure]
 
 METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] = {
     "stanchion_process_id": ("gauge", "The process's id on its machine."),
-    "stanchion_process_serving": (
-        "gauge",
-        "1 once the process's role has started, else 0.",
-    ),
-    "stanchion_process_cpu_seconds": (
-        "counter",
-        "CPU time of the process, user and system, in seconds.",
-    ),
-    "stanchion_process_resident_bytes_max": (
-        "gauge",
-        "Largest resident memory so far, in bytes.",
-    ),
+    "stanchion_process_serving": ("gauge", "1 once the process's role has started, else 0."),
+    "stanchion_process_cpu_seconds": ("counter", "CPU time of the process, user and system, in seconds."),
+    "stanchion_process_resident_bytes_max": ("gauge", "Largest resident memory so far, in bytes."),
     "stanchion_loop_lag_seconds": (
         "histogram",
         "How much later than asked for the process's event loop came round, looked at once a second.",
@@ -67,117 +51,54 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
         "histogram",
         "From an authorization's arrival at the shard host to its durable decision.",
     ),
-    "stanchion_refusals": (
-        "counter",
-        "Commands that the shard host has not executed, by reason.",
-    ),
+    "stanchion_refusals": ("counter", "Commands that the shard host has not executed, by reason."),
     "stanchion_commits": ("counter", "Transactions committed by the shard host."),
-    "stanchion_commit_seconds": (
-        "histogram",
-        "Duration of a group commit, failed ones included.",
-    ),
-    "stanchion_commit_batch_commands": (
-        "histogram",
-        "Commands made durable by one group commit.",
-    ),
-    "stanchion_commit_failures": (
-        "counter",
-        "Group commits that were refused, or whose outcome is unknown.",
-    ),
-    "stanchion_journal_rows": (
-        "counter",
-        "Rows added to the journal by the shard host.",
-    ),
+    "stanchion_commit_seconds": ("histogram", "Duration of a group commit, failed ones included."),
+    "stanchion_commit_batch_commands": ("histogram", "Commands made durable by one group commit."),
+    "stanchion_commit_failures": ("counter", "Group commits that were refused, or whose outcome is unknown."),
+    "stanchion_journal_rows": ("counter", "Rows added to the journal by the shard host."),
     "stanchion_journal_bytes": ("gauge", "Size of the journal with its indexes."),
     "stanchion_database_bytes": ("gauge", "Size of the whole database."),
     "stanchion_undurable_commands": ("gauge", "Commands decided and not yet durable."),
     "stanchion_active_cards": ("gauge", "Cards in the memory of the shard host."),
     "stanchion_shards": ("gauge", "Shards the host owns."),
-    "stanchion_takeovers": (
-        "counter",
-        "Shard hosts that were lost and replaced as owners.",
-    ),
+    "stanchion_takeovers": ("counter", "Shard hosts that were lost and replaced as owners."),
     "stanchion_shards_unowned": ("gauge", "Shards that no living host owns."),
     "stanchion_wire_connections": ("gauge", "ISO 8583 connections that are open."),
     "stanchion_wire_requests": ("counter", "ISO 8583 requests received."),
     "stanchion_wire_malformed": ("counter", "Frames that could not be decoded."),
-    "stanchion_wire_answered": (
-        "counter",
-        "Authorizations answered by an owner in time.",
-    ),
+    "stanchion_wire_answered": ("counter", "Authorizations answered by an owner in time."),
     "stanchion_wire_seconds": (
         "histogram",
         "From an ISO 8583 request's arrival at the network edge to its answer, answers with 91 included.",
     ),
-    "stanchion_wire_expired": (
-        "counter",
-        "Authorizations answered with 91 at the deadline.",
-    ),
-    "stanchion_wire_late_approvals": (
-        "counter",
-        "Approvals that came after the network had been told 91.",
-    ),
+    "stanchion_wire_expired": ("counter", "Authorizations answered with 91 at the deadline."),
+    "stanchion_wire_late_approvals": ("counter", "Approvals that came after the network had been told 91."),
     "stanchion_wire_undone": (
         "counter",
         "Approvals, certain or possible, that the edge has reversed itself.",
     ),
-    "stanchion_wire_undoing": (
-        "gauge",
-        "Reversals of the edge's own that no owner has answered yet.",
-    ),
-    "stanchion_network_cleared": (
-        "counter",
-        "Sales that the simulated network has presented by itself.",
-    ),
-    "stanchion_network_lost_moves": (
-        "counter",
-        "Records of the simulated network that were given up.",
-    ),
-    "stanchion_rest_requests": (
-        "counter",
-        "REST requests answered, by operation and status.",
-    ),
+    "stanchion_wire_undoing": ("gauge", "Reversals of the edge's own that no owner has answered yet."),
+    "stanchion_network_cleared": ("counter", "Sales that the simulated network has presented by itself."),
+    "stanchion_network_lost_moves": ("counter", "Records of the simulated network that were given up."),
+    "stanchion_rest_requests": ("counter", "REST requests answered, by operation and status."),
     "stanchion_rest_seconds": (
         "histogram",
         "From a REST request's headers to the end of its answer, by operation.",
     ),
-    "stanchion_pool_wait_seconds": (
-        "histogram",
-        "Wait of a REST request for a database connection.",
-    ),
-    "stanchion_open_commands": (
-        "gauge",
-        "Commands in the process's router that have no reply yet.",
-    ),
-    "stanchion_relay_events": (
-        "counter",
-        "Committed events that the relay has looked at.",
-    ),
+    "stanchion_pool_wait_seconds": ("histogram", "Wait of a REST request for a database connection."),
+    "stanchion_open_commands": ("gauge", "Commands in the process's router that have no reply yet."),
+    "stanchion_relay_events": ("counter", "Committed events that the relay has looked at."),
     "stanchion_relay_deliveries": ("counter", "Deliveries that the relay has written."),
-    "stanchion_relay_failures": (
-        "counter",
-        "Batches of the relay that failed and were begun again.",
-    ),
+    "stanchion_relay_failures": ("counter", "Batches of the relay that failed and were begun again."),
     "stanchion_relay_lag_seconds": (
         "gauge",
         "Age of the oldest committed event that the relay has not looked at, in seconds.",
     ),
-    "stanchion_relay_wake_ups_dropped": (
-        "counter",
-        "Wake-ups that Redis did not take in time.",
-    ),
-    "stanchion_deliveries_due": (
-        "gauge",
-        "Deliveries that are due; counting stops at 100,000.",
-    ),
-    "stanchion_deliveries_due_of_one_max": (
-        "gauge",
-        "Due deliveries of the endpoint that has most of them.",
-    ),
-    "stanchion_webhook_attempts": (
-        "counter",
-        "Attempts to deliver that have ended, by how.",
-    ),
+    "stanchion_relay_wake_ups_dropped": ("counter", "Wake-ups that Redis did not take in time."),
+    "stanchion_deliveries_due": ("gauge", "Deliveries that are due; counting stops at 100,000."),
+    "stanchion_deliveries_due_of_one_max": ("gauge", "Due deliveries of the endpoint that has most of them."),
+    "stanchion_webhook_attempts": ("counter", "Attempts to deliver that have ended, by how."),
     "stanchion_webhook_seconds": ("histogram", "Duration of an attempt to deliver."),
     "stanchion_webhook_delivered": ("counter", "Deliveries that a receiver has taken."),
     "stanchion_webhook_under_way": ("gauge", "Attempts under way in the dispatcher."),
@@ -186,14 +107,8 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
         "gauge",
         "Endpoints whose due deliveries wait for room in the dispatcher.",
     ),
-    "stanchion_webhook_unrecorded": (
-        "counter",
-        "Attempts whose ending could not be written.",
-    ),
-    "stanchion_webhook_claim_failures": (
-        "counter",
-        "Claims of the dispatcher that failed.",
-    ),
+    "stanchion_webhook_unrecorded": ("counter", "Attempts whose ending could not be written."),
+    "stanchion_webhook_claim_failures": ("counter", "Claims of the dispatcher that failed."),
 }
 
 
@@ -206,23 +121,9 @@ LABELS: Final[dict[str, tuple[str, ...]]] = {
 }
 """The labels of a metric beside ``process``; each takes its values from a closed list."""
 
-SECONDS: Final = (
-    0.0005,
-    0.001,
-    0.0025,
-    0.005,
-    0.01,
-    0.025,
-    0.05,
-    0.1,
-    0.25,
-    0.5,
-    1.0,
-    2.5,
-    5.0,
-)
+SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 BUCKETS: Final[dict[str, tuple[float, ...]]] = {
-    "stanchion_commit_batch_commands": (1, 2, 4, 8, 16, 32, 64, 128, 256),
+    "stanchion_commit_batch_commands": (1, 2, 4, 8, 16, 32, 64, 128, 256)
 }
 """Upper bounds of histograms that are not of ``SECONDS``."""
 
@@ -252,10 +153,7 @@ def process_figures() -> Figures:
     return {
         "stanchion_process_id": os.getpid(),
         "stanchion_process_cpu_seconds": time.process_time(),
-        "stanchion_process_resident_bytes_max": resource.getrusage(
-            resource.RUSAGE_SELF
-        ).ru_maxrss
-        * 1024,
+        "stanchion_process_resident_bytes_max": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
     }
 
 
@@ -306,6 +204,4 @@ def _add(
     assert isinstance(figure, Distribution), family.name
     bounds = [str(float(bound)) for bound in BUCKETS.get(family.name, SECONDS)]
     cumulative = accumulate(figure.counts)
-    family.add_metric(
-        labels, list(zip((*bounds, "+Inf"), cumulative, strict=True)), figure.total
-    )
+    family.add_metric(labels, list(zip((*bounds, "+Inf"), cumulative, strict=True)), figure.total)

@@ -29,6 +29,8 @@ from api.cards import cvv2, declared_balance
 from api.cards import routes as cards
 from api.docs.openapi import TOKEN_PATH
 from api.docs.pages import add_docs, new_application
+from api.kyc import capture
+from api.kyc import routes as kyc
 from api.operations import Endpoint, Operation
 from api.problem_pages import problem_list, problem_page
 from api.problems import Refusal
@@ -72,6 +74,8 @@ def operations_of(services: Services) -> tuple[Operation, ...]:
         card_products.family,
         cardholders.family,
         cardholder_changes.family,
+        kyc.family,
+        capture.family,
     )
     return tuple(operation for family in families for operation in family.operations)
 

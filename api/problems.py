@@ -290,8 +290,8 @@ _KINDS: Final = (
         "kyc-not-passed",
         409,
         "The cardholder has not passed the KYC flow",
-        "The card product demands a passed identity verification.",
-        "Complete a KYC check for the cardholder first.",
+        "The card product demands a passed identity verification of at least its kyc_flow.",
+        "Complete a KYC check with that flow for the cardholder first.",
     ),
     Kind(
         "kyc-flow-below-policy",

@@ -20,6 +20,7 @@ from actors.vault import Vault
 from api.app import create_app
 from api.database import POOL_WAIT
 from api.http_protocol import protocol_with
+from api.kyc.sweeper import Sweeper
 from api.services import NetworkUnavailableError, Services
 from api.vision.app import create_app as create_vision_app
 from engine.limits import SIMULATION_BATCH_MAX
@@ -43,6 +44,7 @@ class ApiRole:
         self._serving: list[asyncio.Task[None]] = []
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._services: Services
+        self._sweeper: Sweeper | None = None
 
     async def start(self) -> None:
         settings = self._settings
@@ -56,6 +58,8 @@ class ApiRole:
         services = self._services = Services(
             settings, self._pool, Vault.from_settings(settings), self._router, self._network
         )
+        self._sweeper = Sweeper(services)
+        self._sweeper.start()
         await self._serve(create_app(services), settings.api_port)
         await self._serve(create_vision_app(services), settings.vision_port)
         # What has been loaded by now stays for good: the collector need not look at it again.
@@ -72,6 +76,8 @@ class ApiRole:
         }
 
     async def stop(self) -> None:
+        if self._sweeper is not None:
+            await self._sweeper.stop()
         for server in self._servers:
             server.should_exit = True
         await asyncio.gather(*self._serving, return_exceptions=True)

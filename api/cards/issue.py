@@ -5,6 +5,7 @@ owner.
 from __future__ import annotations
 
 import secrets
+from datetime import datetime
 from typing import Final
 
 import asyncpg
@@ -23,7 +24,8 @@ from api.problems import Refusal, not_found
 from api.submission import submit
 from engine.commands import CreateCard
 from engine.ids import Derived, derive, key_of, shard_of
-from engine.instant import day_label
+from engine.instant import day_label, to_datetime
+from engine.kyc.flows import suffices
 from engine.limits import CARD_VALID_MONTHS
 from engine.programme import ProgrammeConfig
 
@@ -38,8 +40,10 @@ _PRODUCT: Final = """
     WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3
 """
 _CARDHOLDER: Final = """
-    SELECT programme_id::text, given_name, family_name, email, status, kyc_state
-    FROM cardholders WHERE id = $1::uuid AND tenant_id = $2 AND live = $3
+    SELECT programme_id::text, given_name, family_name, email, status, kyc_state,
+           ARRAY(SELECT k.flow_key FROM kyc_checks k
+                 WHERE k.cardholder_id = h.id AND k.state = 'passed' AND k.expires_at > $4) AS kyc_flows
+    FROM cardholders h WHERE id = $1::uuid AND tenant_id = $2 AND live = $3
 """
 _ACCOUNT: Final = """
     SELECT 1 FROM accounts
@@ -53,7 +57,8 @@ async def issue(call: Call[CardInput]) -> Response:
     given, services, caller = call.given, call.services, call.caller
     async with connected(services.pool) as connection:
         product = await _product(connection, caller, given.card_product_id)
-        cardholder = await _cardholder(connection, caller, given.cardholder_id)
+        now = to_datetime(services.clock.now_ms())
+        cardholder = await _cardholder(connection, caller, given.cardholder_id, now)
         _check(product, cardholder)
         await _check_account(connection, caller, given.funding_account_id, product)
     card_id = services.new_id(shard_of(given.funding_account_id) if given.funding_account_id else None)
@@ -81,8 +86,8 @@ async def _product(connection: Connection, caller: Caller, id_: str) -> asyncpg.
     return row
 
 
-async def _cardholder(connection: Connection, caller: Caller, id_: str) -> asyncpg.Record:
-    row = await connection.fetchrow(_CARDHOLDER, id_, caller.tenant_id, caller.live)
+async def _cardholder(connection: Connection, caller: Caller, id_: str, now: datetime) -> asyncpg.Record:
+    row = await connection.fetchrow(_CARDHOLDER, id_, caller.tenant_id, caller.live, now)
     if row is None:
         raise not_found()
     return row
@@ -97,8 +102,14 @@ def _check(product: asyncpg.Record, cardholder: asyncpg.Record) -> None:
         raise Refusal("programme-mismatch")
     if cardholder["status"] != "active":
         raise Refusal("cardholder-not-active")
-    if product["kyc_flow"] and cardholder["kyc_state"] != "passed":
+    if product["kyc_flow"] and not _verified(cardholder, product["kyc_flow"]):
         raise Refusal("kyc-not-passed")
+
+
+def _verified(cardholder: asyncpg.Record, demanded: str) -> bool:
+    """Whether a check of at least the demanded flow stands, and no later one has failed."""
+    stand = any(suffices(flow, demanded) for flow in cardholder["kyc_flows"])
+    return cardholder["kyc_state"] == "passed" and stand
 
 
 async def _check_account(

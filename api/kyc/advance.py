@@ -1,0 +1,203 @@
+"""The way of a case from its inputs to its verdict.
+
+Everything is worked out before anything is written: a provider may be slow, and no connection waits for it.
+What is written at the end names the version that was read at the beginning, so a case that changed meanwhile
+is not overwritten; whoever asked is told to repeat the request (spec 4.1).
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import date
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from api.auth import Caller
+from api.cardholders import FIND as FIND_CARDHOLDER
+from api.database import Connection, connected, fetch_row
+from api.kyc import custody
+from api.kyc.cases import FIND, Check, check_of, save
+from api.problems import Refusal, not_found
+from api.services import Services
+from engine.instant import to_datetime
+from engine.kyc.case import Case, postpone, receive, settle
+from engine.kyc.evaluation import document_expiry
+from engine.kyc.facts import REASONS, Facts, Holder, Verdict
+from engine.kyc.flows import EVIDENCE, INPUTS, PURPOSE_OF, PURPOSES
+from engine.kyc.triggers import decide_by_name
+from engine.limits import KYC_EVALUATION_SECONDS
+
+EVALUATION: Final = "evaluation"
+"""The reader that the audit of accesses names for what is evaluated by itself."""
+
+_log = structlog.get_logger("api.kyc")
+
+
+@dataclass(frozen=True)
+class Step:
+    """A change of a check that is worked out and not written yet."""
+
+    before: Check
+    after: Case
+    values: Mapping[str, bytes] = field(default_factory=dict)
+    """New values by field, for custody."""
+
+    @property
+    def check(self) -> Check:
+        """The check as it will be."""
+        return msgspec.structs.replace(self.before, case=self.after)
+
+
+async def find(services: Services, caller: Caller, check_id: str) -> Check:
+    """The caller's check, as it is now. Raises ``Refusal`` 404."""
+    row = await fetch_row(services.pool, FIND, check_id, caller.tenant_id, caller.live)
+    if row is None:
+        raise not_found()
+    return check_of(row, services.clock.now_ms())
+
+
+async def take(
+    services: Services,
+    check: Check,
+    values: Mapping[str, bytes],
+    document_type: str | None,
+) -> Step:
+    """``check`` with new inputs, evaluated if they were the last it waited for. Raises ``Refusal`` 409."""
+    if not check.case.collecting:
+        raise Refusal("kyc-not-collecting", f"The check is {check.case.state}.")
+    tokens = {name: custody.new_token() for name in values}
+    case = receive(check.case, tokens, document_type, services.clock.now_ms())
+    if not case.awaiting:
+        case = await evaluated(services, check, case, values)
+    return Step(check, case, values)
+
+
+async def evaluated(
+    services: Services, check: Check, case: Case, fresh: Mapping[str, bytes]
+) -> Case:
+    """The complete ``case`` after its evaluation. A provider that fails or is slow leaves it in review, to be
+    evaluated again (``api.kyc.sweeper``).
+    """
+    given = await data_of(services, case, EVALUATION, fresh)
+    facts = await _facts(services, check, case, given)
+    try:
+        async with asyncio.timeout(KYC_EVALUATION_SECONDS):
+            verdict = (
+                await services.identity.evaluate(facts)
+                if check.live
+                else decide_by_name(facts)
+            )
+        _require_sound(verdict)
+    except Exception as fault:  # noqa: BLE001 -- whatever a provider does, the case is kept
+        _log.error(
+            "identity provider gave no verdict",
+            check=check.id,
+            fault=type(fault).__name__,
+        )
+        return postpone(case, services.clock.now_ms())
+    return settle(
+        case, verdict, document_expiry(given, facts.today), services.clock.now_ms()
+    )
+
+
+async def data_of(
+    services: Services,
+    case: Case,
+    reader: str,
+    fresh: Mapping[str, bytes] | None = None,
+) -> dict[str, str]:
+    """All data of ``case`` but its pictures: those in custody, each read for its own purpose and on record,
+    and the ``fresh`` ones, which are not there yet.
+    """
+    fresh = {} if fresh is None else fresh
+    stored = [
+        name for name in case.tokens if name not in fresh and name not in EVIDENCE
+    ]
+    data: dict[str, bytes] = {}
+    async with connected(services.pool) as connection:
+        for purpose in PURPOSES:
+            fields = [name for name in stored if PURPOSE_OF[name] == purpose]
+            if fields:
+                now_ms = services.clock.now_ms()
+                data |= await custody.read(
+                    connection,
+                    services.vault,
+                    case.id,
+                    fields,
+                    purpose=purpose,
+                    reader=reader,
+                    now_ms=now_ms,
+                )
+    shown = {
+        **data,
+        **{name: value for name, value in fresh.items() if name not in EVIDENCE},
+    }
+    return {name: value.decode() for name, value in shown.items()}
+
+
+async def write(connection: Connection, services: Services, step: Step) -> Check:
+    """Write ``step``: the case, its cardholder's state, and the values. Raises ``Refusal``
+    ``kyc-check-changed``.
+    """
+    check, before = step.check, step.before.case
+    await save(connection, check, before.version)
+    gone = set(before.tokens) - set(check.case.tokens)
+    if gone:
+        await custody.forget(connection, check.id, gone)
+    # An evaluation may ask again for what has just been given.
+    kept = {
+        name: value for name, value in step.values.items() if name in check.case.tokens
+    }
+    await custody.keep(
+        connection,
+        services.vault,
+        check.id,
+        kept,
+        check.case.tokens,
+        services.clock.now_ms(),
+    )
+    return check
+
+
+def today_of(services: Services) -> date:
+    """Today in UTC."""
+    return to_datetime(services.clock.now_ms()).date()
+
+
+async def _facts(
+    services: Services, check: Check, case: Case, given: dict[str, str]
+) -> Facts:
+    row: Any = await fetch_row(
+        services.pool, FIND_CARDHOLDER, check.cardholder_id, check.tenant_id, check.live
+    )
+    address = msgspec.json.decode(row["address"]) if row["address"] else {}
+    holder = Holder(
+        row["given_name"],
+        row["family_name"],
+        row["date_of_birth"],
+        address.get("postcode"),
+        address.get("country"),
+    )
+    return Facts(
+        check_id=check.id,
+        live=check.live,
+        today=today_of(services),
+        attempts=case.attempts,
+        document_type=case.document_type,
+        given=given,
+        evidence=frozenset(name for name in EVIDENCE if name in case.tokens),
+        holder=holder,
+    )
+
+
+def _require_sound(verdict: Verdict) -> None:
+    """A provider of somebody else's may answer anything; what is not in the vocabulary is no verdict."""
+    known = set(verdict.reason_codes) <= {*REASONS} and set(verdict.awaiting) <= {
+        *INPUTS
+    }
+    if not known or (verdict.outcome == "more_input") != bool(verdict.awaiting):
+        raise ValueError("not a verdict")

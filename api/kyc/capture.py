@@ -1,0 +1,83 @@
+"""Capture sessions: an hour in which whoever has the token may choose a document type and send pictures for
+one check (spec 4.7; contract, section 10).
+"""
+
+from __future__ import annotations
+
+import secrets
+from typing import Final
+
+from starlette.responses import Response
+
+from api.database import Connection
+from api.idempotency import once
+from api.kyc.advance import Step, find, take, write
+from api.kyc.inputs import CaptureSessionInput
+from api.kyc.policy import require_accepted
+from api.kyc.views import CaptureSessionView
+from api.operations import Call, Family, json_response
+from api.problems import Refusal
+from engine.instant import to_datetime, to_text
+from engine.limits import CAPTURE_SESSION_SECONDS
+
+family = Family("KYC")
+
+TOKEN_PURPOSE: Final = "capture-session-token"
+TOKEN_BYTES: Final = 32
+PAGE_PATH: Final = "/capture"
+
+_INSERT: Final = """
+    INSERT INTO kyc_capture_sessions (id, check_id, kind, token_digest, created_at, expires_at)
+    VALUES ($1::uuid, $2::uuid, $3, $4, $5, $6)
+"""
+
+
+@family.operation(
+    "POST",
+    "/v1/kyc/checks/{id}/capture-sessions",
+    "create_capture_session",
+    takes=CaptureSessionInput,
+    gives={201: CaptureSessionView},
+    problems=(
+        "not-found",
+        "kyc-not-collecting",
+        "kyc-check-changed",
+        "document-type-not-accepted",
+    ),
+)
+async def create_capture_session(call: Call[CaptureSessionInput]) -> Response:
+    """Open a hosted capture session for a collecting check.
+
+    Send the applicant to `url` within an hour. The pictures go into custody and are never shown by the API.
+    """
+    given, services = call.given, call.services
+    check = await find(services, call.caller, call.path_id())
+    if not check.case.collecting:
+        raise Refusal("kyc-not-collecting", f"The check is {check.case.state}.")
+    step: Step | None = None
+    if given.document_type is not None:
+        await require_accepted(services, check, given.document_type)
+        step = await take(services, check, {}, given.document_type)
+    session_id, token = services.new_id(), f"cap_{secrets.token_urlsafe(TOKEN_BYTES)}"
+    now_ms = services.clock.now_ms()
+    expires_ms = now_ms + CAPTURE_SESSION_SECONDS * 1000
+    digest = services.vault.digest(TOKEN_PURPOSE, token.encode())
+
+    async def work(connection: Connection) -> Response:
+        if step is not None:
+            await write(connection, services, step)
+        at, until = to_datetime(now_ms), to_datetime(expires_ms)
+        await connection.execute(
+            _INSERT, session_id, check.id, given.kind, digest, at, until
+        )
+        body = {
+            "id": session_id,
+            "check_id": check.id,
+            "kind": given.kind,
+            "capture_session_token": token,
+            "url": f"{services.settings.vision_address}{PAGE_PATH}#{token}",
+            "expires_at": to_text(expires_ms),
+        }
+        return json_response(201, body)
+
+    return await once(services, call.claim, work)

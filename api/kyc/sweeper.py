@@ -1,0 +1,112 @@
+"""What happens to checks by themselves: evaluations that had no result are tried again, and checks that have
+run out say so in their rows.
+
+Every API server looks; each row is taken by one of them. A check that has run out has stopped counting
+already, because everybody looks at the time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import structlog
+
+from api.database import connected, transaction
+from api.faults import CONNECTION_FAILURES
+from api.kyc.advance import Step, evaluated, write
+from api.kyc.cases import SELECT, Check, check_of, save
+from api.problems import Refusal
+from api.services import Services
+from engine.instant import to_datetime
+from engine.limits import KYC_LEASE_SECONDS, KYC_SWEEP_MAX, KYC_SWEEP_SECONDS
+
+_OVERDUE: Final = """
+    SELECT id::text FROM kyc_checks WHERE state IN ('pending', 'passed') AND expires_at <= $1
+    ORDER BY expires_at LIMIT $2
+"""
+_LOCK: Final = SELECT + " WHERE r.id = $1::uuid FOR NO KEY UPDATE SKIP LOCKED"
+_CLAIM: Final = f"""
+    WITH due AS (
+        SELECT id FROM kyc_checks WHERE evaluate_at <= $1
+        ORDER BY evaluate_at LIMIT $2 FOR NO KEY UPDATE SKIP LOCKED
+    ), claimed AS (
+        UPDATE kyc_checks SET evaluate_at = $3 FROM due WHERE kyc_checks.id = due.id
+    )
+    {SELECT} JOIN due USING (id)
+"""
+_CLEAR: Final = "DELETE FROM kyc_capture_sessions WHERE expires_at < $1"
+
+_log = structlog.get_logger("api.kyc")
+
+
+class Sweeper:
+    """Sweeps until it is stopped."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._sweeping: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._sweeping = asyncio.create_task(self._run(), name="kyc-sweeper")
+
+    async def stop(self) -> None:
+        """Safe to call twice."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.gather(self._sweeping, return_exceptions=True)
+            self._sweeping = None
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(KYC_SWEEP_SECONDS)
+            try:
+                await sweep(self._services)
+            except CONNECTION_FAILURES as fault:
+                _log.warning("checks cannot be swept", fault=type(fault).__name__)
+            except Exception as fault:  # noqa: BLE001 -- the loop outlives its faults; their texts hold values
+                _log.error("sweeping checks failed", fault=type(fault).__name__)
+
+
+async def sweep(services: Services) -> int:
+    """One look; returns how many checks were moved."""
+    moved = await _expire(services)
+    for check in await _claim(services):
+        try:
+            moved += await _evaluate(services, check)
+        except Exception as fault:  # noqa: BLE001 -- one case that cannot be read must not hold up the others
+            _log.error("a check cannot be evaluated", check=check.id, fault=type(fault).__name__)
+    async with connected(services.pool) as connection:
+        await connection.execute(_CLEAR, to_datetime(services.clock.now_ms()))
+    return moved
+
+
+async def _expire(services: Services) -> int:
+    now_ms = services.clock.now_ms()
+    async with connected(services.pool) as connection:
+        overdue = await connection.fetch(_OVERDUE, to_datetime(now_ms), KYC_SWEEP_MAX)
+    for row in overdue:
+        async with transaction(services.pool) as connection:
+            found: Any = await connection.fetchrow(_LOCK, row["id"])
+            check = None if found is None else check_of(found, now_ms)
+            if check is not None and check.case.version != found["version"]:
+                await save(connection, check, found["version"])
+    return len(overdue)
+
+
+async def _claim(services: Services) -> list[Check]:
+    now_ms = services.clock.now_ms()
+    until = to_datetime(now_ms + KYC_LEASE_SECONDS * 1000)
+    async with connected(services.pool) as connection:
+        rows = await connection.fetch(_CLAIM, to_datetime(now_ms), KYC_SWEEP_MAX, until)
+    return [check_of(row, now_ms) for row in rows]
+
+
+async def _evaluate(services: Services, check: Check) -> int:
+    after = await evaluated(services, check, check.case, {})
+    try:
+        async with transaction(services.pool) as connection:
+            await write(connection, services, Step(check, after))
+    except Refusal:
+        return 0  # a person was faster
+    return 1
