@@ -98,9 +98,7 @@ async def list_kyc_checks(call: Call[ChecksQuery]) -> Response:
 )
 async def get_kyc_check(call: Call[Empty]) -> Response:
     """Get a KYC check."""
-    return json_response(
-        200, show(await find(call.services, call.caller, call.path_id()))
-    )
+    return json_response(200, show(await find(call.services, call.caller, call.path_id())))
 
 
 @family.operation(
@@ -155,9 +153,7 @@ async def review_kyc_check(call: Call[Review]) -> Response:
         data = await data_of(services, check.case, f"client {call.caller.client}")
         last = document_expiry(data, today_of(services))
     now_ms = services.clock.now_ms()
-    case = review(
-        check.case, given.outcome, given.reason_codes, given.awaiting, last, now_ms
-    )
+    case = review(check.case, given.outcome, given.reason_codes, given.awaiting, last, now_ms)
     return await _written(call, Step(check, case))
 
 
