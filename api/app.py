@@ -16,6 +16,7 @@ from api import (
     card_products,
     cardholder_changes,
     cardholders,
+    event_types,
     events,
     oauth,
     programs,
@@ -38,6 +39,8 @@ from api.rate_limits import RateLimits
 from api.services import Services
 from api.simulated_spends import follow_ups
 from api.simulated_spends import routes as simulated_spends
+from api.webhook_endpoints import deliveries as webhook_deliveries
+from api.webhook_endpoints import routes as webhook_endpoints
 
 
 def create_app(services: Services) -> FastAPI:
@@ -70,6 +73,9 @@ def operations_of(services: Services) -> tuple[Operation, ...]:
         declared_balance.family,
         transactions.family,
         events.family,
+        event_types.family,
+        webhook_endpoints.family,
+        webhook_deliveries.family,
         programs.family,
         card_products.family,
         cardholders.family,

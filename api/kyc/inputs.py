@@ -117,7 +117,7 @@ class Review(Input):
     reason_codes: Annotated[list[Reason], Field(max_length=10, default_factory=list)]
     """Not with `passed`; without them a failed check keeps the reasons that led to the review."""
     awaiting: Annotated[list[AwaitedInput], Field(max_length=len(INPUTS), default_factory=list)]
-    """The inputs to ask for again, with `more_input` and only with it. What was given for them is forgotten."""
+    """The inputs to ask for again, with `more_input` alone. What was given for them is forgotten."""
 
     @model_validator(mode="after")
     def _fitting(self) -> Review:

@@ -118,8 +118,8 @@ async def submit_kyc_data(call: Call[Submission]) -> Response:
     """Attach applicant data to a collecting check.
 
     `awaiting` shrinks with each submission; once it is empty the check is evaluated, and the answer has its
-    new state. A provider that does not answer leaves it `in_review`, to be evaluated again by itself. Data are
-    held in custody and never shown. In test mode the family name decides: `FAIL` fails, `REVIEW` goes to
+    new state. A provider that does not answer leaves it `in_review`, to be evaluated again by itself. Data
+    are held in custody and never shown. In test mode the family name decides: `FAIL` fails, `REVIEW` goes to
     review, all else passes.
     """
     given, services = call.given, call.services
