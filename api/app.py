@@ -38,6 +38,8 @@ from api.rate_limits import RateLimits
 from api.services import Services
 from api.simulated_spends import follow_ups
 from api.simulated_spends import routes as simulated_spends
+from api.stand_in import activity as stip_activity
+from api.stand_in import policy as stip_policy
 
 
 def create_app(services: Services) -> FastAPI:
@@ -71,6 +73,8 @@ def operations_of(services: Services) -> tuple[Operation, ...]:
         transactions.family,
         events.family,
         programs.family,
+        stip_policy.family,
+        stip_activity.family,
         card_products.family,
         cardholders.family,
         cardholder_changes.family,
