@@ -20,10 +20,10 @@ endef
 LOCK = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" --quiet $(UPGRADE)
 
-.PHONY: help run demo test lint format bench chaos lock clean
+.PHONY: help run demo test lint format bench chaos dashboards lock clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "Python 3.11 or newer is needed: make PYTHON=/path/to/python3.11"; exit 1; }
@@ -65,6 +65,9 @@ bench: $(VENV)/.runtime ## measure decisions per second, CPU for each, and the r
 
 chaos: $(VENV)/.dev ## the long forms of the fault tests (hours)
 	@STANCHION_CHAOS=1 $(BIN)/python -m pytest -q --timeout=0 tests
+
+dashboards: $(VENV)/.dev ## write Grafana's dashboards from their code (ops/grafana)
+	@$(BIN)/python -m ops.grafana
 
 lock: $(VENV)/.dev ## renew the lock files from pyproject.toml (UPGRADE=--upgrade takes newer versions)
 	@$(LOCK) --group build --output-file requirements.lock

@@ -14,16 +14,30 @@ from actors.cluster.peers import COORDINATOR, RayPeers
 from actors.cluster.supervisor import ProcessSpec
 from actors.journal.owners import read_owners
 from actors.network.roles import EdgeRole, NetworkRole
+from actors.outbox.role import RelayRole
 from actors.peers import NETWORK
 from actors.roles import Context, Role
+from actors.settings import Settings
 from actors.shards.role import HostRole
+from actors.webhooks.role import DispatcherRole
 
 PROCESSES = (
     ProcessSpec(COORDINATOR, "actors.boot:coordinator"),
     ProcessSpec("edge", "actors.boot:edge"),
     ProcessSpec(NETWORK, "actors.boot:network"),
+    ProcessSpec("relay", "actors.boot:relay"),
 )
-"""Shard hosts are the coordinator's to create; the API server is added by whoever starts the installation."""
+"""The one process of each of these roles."""
+
+
+def processes(settings: Settings) -> list[ProcessSpec]:
+    """All processes of an installation but two kinds: shard hosts are the coordinator's to create, and API
+    servers are added by whoever starts the installation."""
+    dispatchers = (
+        ProcessSpec(f"dispatcher-{number}", "actors.boot:dispatcher")
+        for number in range(settings.dispatchers)
+    )
+    return [*PROCESSES, *dispatchers]
 
 
 def coordinator(context: Context) -> Role:
@@ -46,3 +60,13 @@ def edge(context: Context) -> Role:
 def network(context: Context) -> Role:
     """Plays the acquirer and the scheme in test mode."""
     return NetworkRole(context)
+
+
+def relay(context: Context) -> Role:
+    """Turns committed events into deliveries."""
+    return RelayRole(context)
+
+
+def dispatcher(context: Context) -> Role:
+    """Sends deliveries to their endpoints."""
+    return DispatcherRole(context)

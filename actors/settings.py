@@ -99,6 +99,8 @@ class Settings(BaseSettings):
     death."""
     api_servers: Annotated[int, Field(ge=1, le=256)] = 1
     """API server processes."""
+    dispatchers: Annotated[int, Field(ge=1, le=64)] = 1
+    """Processes that send webhooks."""
 
     # --- behaviour ----------------------------------------------------------------------------------------
     enable_gateway: bool = False

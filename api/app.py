@@ -16,6 +16,7 @@ from api import (
     card_products,
     cardholder_changes,
     cardholders,
+    event_types,
     events,
     oauth,
     programs,
@@ -40,6 +41,8 @@ from api.simulated_spends import follow_ups
 from api.simulated_spends import routes as simulated_spends
 from api.stand_in import activity as stip_activity
 from api.stand_in import policy as stip_policy
+from api.webhook_endpoints import deliveries as webhook_deliveries
+from api.webhook_endpoints import routes as webhook_endpoints
 
 
 def create_app(services: Services) -> FastAPI:
@@ -72,6 +75,9 @@ def operations_of(services: Services) -> tuple[Operation, ...]:
         declared_balance.family,
         transactions.family,
         events.family,
+        event_types.family,
+        webhook_endpoints.family,
+        webhook_deliveries.family,
         programs.family,
         stip_policy.family,
         stip_activity.family,

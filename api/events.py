@@ -18,42 +18,18 @@ from api.pagination import WindowQuery, page, page_model
 from api.problems import not_found
 from api.validation import View, broken
 from engine.limits import EVENT_RETENTION_DAYS
+from engine.webhooks.catalogue import CATALOGUE
 
 family = Family("Events")
 
-TYPES: Final = (
-    "authorization.decided",
-    "authorization.posting_instruction.issued",
-    "authorization.stip_outage.finished",
-    "card.created",
-    "card.updated",
-    "card_product.created",
-    "card_product.retired",
-    "cardholder.created",
-    "cardholder.updated",
-    "clearing.exception.raised",
-    "clearing.posting_instruction.created",
-    "ledger.entry.posted",
-    "ledger.hold.captured",
-    "ledger.hold.created",
-    "ledger.hold.released",
-    "programme.closed",
-    "programme.created",
-    "programme.stip_policy.updated",
-    "programme.suspended",
-    "programme.updated",
-    "transaction.cleared",
-)
-"""Every type that exists, planned ones included (spec 6.3)."""
-
 _SELECT: Final = "SELECT r.id::text, r.type, r.created_at, r.data FROM events r"
-_KEPT: Final = f"r.created_at > now() - interval '{EVENT_RETENTION_DAYS} days'"
-_FIND: Final = f"{_SELECT} WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3 AND {_KEPT}"
+EVENT_KEPT: Final = f"r.created_at > now() - interval '{EVENT_RETENTION_DAYS} days'"
+_FIND: Final = f"{_SELECT} WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3 AND {EVENT_KEPT}"
 
 
 def _types(value: object) -> tuple[str, ...]:
     types = tuple(dict.fromkeys(str(value).split(",")))
-    if not set(types) <= set(TYPES):
+    if not CATALOGUE.keys() >= set(types):
         raise broken("not_allowed", "The value holds event types of the catalogue, separated by commas.")
     return types
 
@@ -104,7 +80,7 @@ async def list_events(call: Call[EventsQuery]) -> Response:
         select=_SELECT,
         filters={"r.type = ANY(?::text[])": given.types, **given.window},
         show=_show,
-        always=_KEPT,
+        always=EVENT_KEPT,
     )
 
 

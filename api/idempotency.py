@@ -63,7 +63,7 @@ def claim_of(
 def replayed(status: int, body: bytes) -> Response:
     """A stored answer, marked as such."""
     media_type = "application/json" if status < 400 else PROBLEM_MEDIA_TYPE
-    return Response(body, status, {REPLAYED_HEADER: "true"}, media_type)
+    return Response(body, status, {REPLAYED_HEADER: "true"}, media_type if body else None)
 
 
 async def recall(services: Services, claim: Claim) -> Response | None:

@@ -84,7 +84,8 @@ class Operation:
     handler: Handler
     takes: type[Input]
     """Model of the body, or of the query where the method is GET."""
-    gives: Mapping[int, type[BaseModel]]
+    gives: Mapping[int, type[BaseModel] | None]
+    """Models of the answers by status; ``None`` for an answer without a body."""
     problems: tuple[str, ...]
     """Slugs that the handler itself can answer with, beyond those of the common path."""
     keyed: Keyed
@@ -94,9 +95,9 @@ class Operation:
 
     @property
     def body_optional(self) -> bool:
-        """Whether a POST without a body is one with an empty object."""
+        """Whether a POST or DELETE without a body is one with an empty object."""
         needed = any(member.is_required() for member in self.takes.model_fields.values())
-        return self.method == "POST" and not needed
+        return self.method in {"POST", "DELETE"} and not needed
 
     @property
     def summary(self) -> str:
@@ -123,7 +124,7 @@ class Family:
         name: str,
         *,
         takes: type[Input] = Empty,
-        gives: Mapping[int, type[BaseModel]],
+        gives: Mapping[int, type[BaseModel] | None],
         problems: tuple[str, ...] = (),
         keyed: Keyed | None = None,
         published: bool = True,

@@ -69,6 +69,15 @@ PERMISSIONS: Final[dict[str, Permission]] = {
     "replay_transaction": Permission("transactions:read"),
     "list_events": Permission("events:read"),
     "get_event": Permission("events:read"),
+    "list_event_types": Permission("events:read"),
+    "redeliver_event": Permission("events:write"),
+    "create_webhook_endpoint": Permission("webhooks:write"),
+    "list_webhook_endpoints": Permission("webhooks:read"),
+    "get_webhook_endpoint": Permission("webhooks:read"),
+    "update_webhook_endpoint": Permission("webhooks:write"),
+    "delete_webhook_endpoint": Permission("webhooks:write"),
+    "rotate_webhook_secret": Permission("webhooks:write"),
+    "list_webhook_deliveries": Permission("webhooks:read"),
 }
 
 assert all(permission.scope in SCOPES for permission in PERMISSIONS.values())

@@ -23,6 +23,8 @@ _NOT_STORED: Final = frozenset(
         "idempotency-key-reused",
         "idempotency-in-progress",
         "kyc-check-changed",
+        # Names get addresses, and lose them.
+        "target-refused",
     }
 )
 _STORED_STATUSES: Final = frozenset({400, 404, 409})
@@ -163,6 +165,16 @@ _KINDS: Final = (
         "The body is not a picture",
         "What was sent is not the beginning of a JPEG, PNG or WebP image, or not of the kind it is said to be.",
         "Send the image file unchanged, with its own Content-Type.",
+    ),
+    Kind(
+        "target-refused",
+        400,
+        "The address may not be called",
+        "We are to call an address that is not a plain https address of the public internet, or whose host "
+        "has no address at present. The code in errors says which: scheme, userinfo, fragment, host, port, "
+        "malformed, unresolvable, or address (of a private or otherwise special network).",
+        "Give an https address that everybody can reach, on port 443 or from 1024 up. For receivers on your "
+        "own machine see STANCHION_EGRESS_ALLOW.",
     ),
     # --- who asks ---
     Kind(
@@ -419,6 +431,20 @@ _KINDS: Final = (
         "The transaction began with a message that nobody could decline, so there is no decision to make "
         "again.",
         "Replay transactions that were asked for: purchases, verifications and refunds.",
+    ),
+    Kind(
+        "webhook-endpoint-limit",
+        409,
+        "There are too many webhook endpoints",
+        "A tenant has at most 16 webhook endpoints in each mode.",
+        "Delete an endpoint that is no longer needed, or subscribe an existing one to more types.",
+    ),
+    Kind(
+        "webhook-endpoint-disabled",
+        409,
+        "The webhook endpoint is disabled",
+        "Nothing is sent to an endpoint that is disabled.",
+        "Enable the endpoint first, or name another.",
     ),
     # --- what the service can take ---
     Kind(

@@ -46,6 +46,14 @@ class Network(Protocol):
         ...
 
 
+class Targets(Protocol):
+    """Judges addresses that customers give us to call (``actors.egress``)."""
+
+    async def check(self, url: str) -> None:
+        """Whether ``url`` may be called as things stand. Raises ``TargetRefusedError``."""
+        ...
+
+
 class NewId(Protocol):
     """Draws a fresh id on ``shard``, or on a random one."""
 
@@ -61,6 +69,7 @@ class Services:
     vault: Vault
     owners: Owners
     network: Network
+    egress: Targets
     clock: Clock = field(default_factory=SystemClock)
     new_id: NewId = new_id
     identity: IdentityProvider = field(default_factory=BuiltInProvider)

@@ -11,6 +11,7 @@ import asyncpg
 import uvicorn
 
 from actors.batcher import Batcher
+from actors.egress.client import Egress
 from actors.metrics import Figures
 from actors.network.roles import decode_acceptances, encode_requests
 from actors.peers import NETWORK, PeerFailedError, PeerGoneError, Peers
@@ -40,6 +41,7 @@ class ApiRole:
         self._settings = context.settings
         self._router = Router(context.peers)
         self._network = NetworkClient(context.peers)
+        self._egress = Egress(context.settings.egress_allow, context.settings.egress_ca_file)
         self._servers: list[uvicorn.Server] = []
         self._serving: list[asyncio.Task[None]] = []
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
@@ -56,7 +58,12 @@ class ApiRole:
             server_settings={"application_name": "stanchion-api", "jit": "off"},
         )
         services = self._services = Services(
-            settings, self._pool, Vault.from_settings(settings), self._router, self._network
+            settings,
+            self._pool,
+            Vault.from_settings(settings),
+            self._router,
+            self._network,
+            self._egress,
         )
         self._sweeper = Sweeper(services)
         self._sweeper.start()
@@ -82,6 +89,7 @@ class ApiRole:
             server.should_exit = True
         await asyncio.gather(*self._serving, return_exceptions=True)
         await self._router.stop()
+        await self._egress.close()
         if self._pool is not None:
             self._pool.terminate()
 

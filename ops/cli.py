@@ -103,12 +103,12 @@ def _ray_supervisor(settings: Settings) -> Supervisor:
     # Loading Ray takes a second that no other command, and no early refusal, should wait for.
     prepare(settings)
 
-    from actors.boot import PROCESSES
+    from actors.boot import processes
     from actors.cluster.supervisor import ProcessSpec
     from actors.cluster.supervisor import Supervisor as RaySupervisor
 
     servers = [ProcessSpec(f"api-{number}", API_FACTORY) for number in range(settings.api_servers)]
-    return RaySupervisor(settings, [*PROCESSES, *servers])
+    return RaySupervisor(settings, [*processes(settings), *servers])
 
 
 @app.command()

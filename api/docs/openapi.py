@@ -74,7 +74,9 @@ class FieldErrorView(View):
     pointer: str
     """JSON pointer into the body, or to the query parameter."""
     code: str
-    """Stable: `missing`, `unknown_field`, `type`, `format`, `length`, `range`, `not_allowed`, `invalid`."""
+    """Stable: `missing`, `unknown_field`, `type`, `format`, `length`, `range`, `not_allowed`, `invalid`; of
+    addresses that may not be called: `malformed`, `scheme`, `userinfo`, `fragment`, `host`, `port`,
+    `unresolvable`, `address`."""
     detail: str
 
 
@@ -121,7 +123,7 @@ def _schemas(operations: Iterable[Operation]) -> tuple[dict[str, Any], dict[type
     """All schemas under their published names, and the name of each model."""
     models: list[type[BaseModel]] = [ProblemView, TokenInput, TokenView]
     for operation in operations:
-        models += [operation.takes, *operation.gives.values()]
+        models += [operation.takes, *(model for model in operation.gives.values() if model is not None)]
     pairs = [(model, "validation") for model in dict.fromkeys(models)]
     keys, definitions = models_json_schema(pairs, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
     names = {model: keys[model, "validation"]["$ref"].rpartition("/")[2] for model, _ in pairs}
@@ -144,7 +146,7 @@ def _operation(
             operation.gives, _problems(operation), schemas, names, keyed=operation.keyed != "never"
         ),
     }
-    if operation.method != "GET":
+    if operation.method not in {"GET", "DELETE"}:
         name = names[operation.takes]
         body = {"schema": _ref(name), "examples": {"example": {"value": sample(schemas[name], schemas)}}}
         described["requestBody"] = {
@@ -213,13 +215,17 @@ def _responses(
 ) -> dict[str, Any]:
     responses: dict[str, Any] = {}
     for status, model in gives.items():
+        headers = ["X-Request-Id", *(["Idempotent-Replayed"] if keyed else [])]
+        if model is None:
+            responses[str(status)] = _response("Done; there is no body.", headers)
+            continue
         name = names[model]
         content = {
             "schema": _ref(name),
             "examples": {"example": {"value": sample(schemas[name], schemas, full=True)}},
         }
-        headers = ["X-Request-Id", *(["Idempotent-Replayed"] if keyed else [])]
-        responses[str(status)] = _response(schemas[name]["description"], "application/json", content, headers)
+        body = {"application/json": content}
+        responses[str(status)] = _response(schemas[name]["description"], headers, body)
     by_status: dict[int, list[str]] = {}
     for slug in slugs:
         by_status.setdefault(PROBLEMS[slug].status, []).append(slug)
@@ -230,18 +236,17 @@ def _responses(
         }
         titles = ". ".join(PROBLEMS[slug].title for slug in of_status)
         headers = ["X-Request-Id", *_HEADERS_OF.get(status, ())]
-        responses[str(status)] = _response(f"{titles}.", PROBLEM_MEDIA_TYPE, content, headers)
+        responses[str(status)] = _response(f"{titles}.", headers, {PROBLEM_MEDIA_TYPE: content})
     return responses
 
 
-def _response(
-    description: str, media_type: str, content: dict[str, Any], headers: list[str]
-) -> dict[str, Any]:
-    return {
+def _response(description: str, headers: list[str], body: dict[str, Any] | None = None) -> dict[str, Any]:
+    """``body`` is content by media type; left out, the answer has none."""
+    described = {
         "description": description,
         "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
-        "content": {media_type: content},
     }
+    return described if body is None else described | {"content": body}
 
 
 def _problem(slug: str) -> dict[str, Any]:

@@ -76,9 +76,7 @@ async def take(
     return Step(check, case, values)
 
 
-async def evaluated(
-    services: Services, check: Check, case: Case, fresh: Mapping[str, bytes]
-) -> Case:
+async def evaluated(services: Services, check: Check, case: Case, fresh: Mapping[str, bytes]) -> Case:
     """The complete ``case`` after its evaluation. A provider that fails or is slow leaves it in review, to be
     evaluated again (``api.kyc.sweeper``).
     """
@@ -86,11 +84,7 @@ async def evaluated(
     facts = await _facts(services, check, case, given)
     try:
         async with asyncio.timeout(KYC_EVALUATION_SECONDS):
-            verdict = (
-                await services.identity.evaluate(facts)
-                if check.live
-                else decide_by_name(facts)
-            )
+            verdict = await services.identity.evaluate(facts) if check.live else decide_by_name(facts)
         _require_sound(verdict)
     except Exception as fault:  # noqa: BLE001 -- whatever a provider does, the case is kept
         _log.error(
@@ -99,9 +93,7 @@ async def evaluated(
             fault=type(fault).__name__,
         )
         return postpone(case, services.clock.now_ms())
-    return settle(
-        case, verdict, document_expiry(given, facts.today), services.clock.now_ms()
-    )
+    return settle(case, verdict, document_expiry(given, facts.today), services.clock.now_ms())
 
 
 async def data_of(
@@ -114,9 +106,7 @@ async def data_of(
     and the ``fresh`` ones, which are not there yet.
     """
     fresh = {} if fresh is None else fresh
-    stored = [
-        name for name in case.tokens if name not in fresh and name not in EVIDENCE
-    ]
+    stored = [name for name in case.tokens if name not in fresh and name not in EVIDENCE]
     data: dict[str, bytes] = {}
     async with connected(services.pool) as connection:
         for purpose in PURPOSES:
@@ -149,9 +139,7 @@ async def write(connection: Connection, services: Services, step: Step) -> Check
     if gone:
         await custody.forget(connection, check.id, gone)
     # An evaluation may ask again for what has just been given.
-    kept = {
-        name: value for name, value in step.values.items() if name in check.case.tokens
-    }
+    kept = {name: value for name, value in step.values.items() if name in check.case.tokens}
     await custody.keep(
         connection,
         services.vault,
@@ -168,9 +156,7 @@ def today_of(services: Services) -> date:
     return to_datetime(services.clock.now_ms()).date()
 
 
-async def _facts(
-    services: Services, check: Check, case: Case, given: dict[str, str]
-) -> Facts:
+async def _facts(services: Services, check: Check, case: Case, given: dict[str, str]) -> Facts:
     row: Any = await fetch_row(
         services.pool, FIND_CARDHOLDER, check.cardholder_id, check.tenant_id, check.live
     )
@@ -196,8 +182,6 @@ async def _facts(
 
 def _require_sound(verdict: Verdict) -> None:
     """A provider of somebody else's may answer anything; what is not in the vocabulary is no verdict."""
-    known = set(verdict.reason_codes) <= {*REASONS} and set(verdict.awaiting) <= {
-        *INPUTS
-    }
+    known = set(verdict.reason_codes) <= {*REASONS} and set(verdict.awaiting) <= {*INPUTS}
     if not known or (verdict.outcome == "more_input") != bool(verdict.awaiting):
         raise ValueError("not a verdict")

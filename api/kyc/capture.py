@@ -67,9 +67,7 @@ async def create_capture_session(call: Call[CaptureSessionInput]) -> Response:
         if step is not None:
             await write(connection, services, step)
         at, until = to_datetime(now_ms), to_datetime(expires_ms)
-        await connection.execute(
-            _INSERT, session_id, check.id, given.kind, digest, at, until
-        )
+        await connection.execute(_INSERT, session_id, check.id, given.kind, digest, at, until)
         body = {
             "id": session_id,
             "check_id": check.id,

@@ -25,9 +25,7 @@ SELECT: Final = """
            r.created_at, r.updated_at, r.completed_at, r.expires_at
     FROM kyc_checks r
 """
-FIND: Final = (
-    SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2::uuid AND r.live = $3"
-)
+FIND: Final = SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2::uuid AND r.live = $3"
 FIND_ANY: Final = SELECT + " WHERE r.id = $1::uuid"
 STATE_IS: Final = (
     "(CASE WHEN r.state IN ('pending', 'passed') AND r.expires_at <= now() THEN 'expired' ELSE r.state END)"
@@ -50,9 +48,7 @@ _SAVE: Final = """
 _OF_CARDHOLDER: Final = SELECT + " WHERE r.cardholder_id = $1::uuid ORDER BY r.id DESC"
 # Compatible with the locks of foreign keys, so that two checks begun at once do not wait for each other.
 LOCKED: Final = " FOR NO KEY UPDATE"
-_FOLLOW: Final = (
-    "UPDATE cardholders SET kyc_state = $2, updated_at = $3 WHERE id = $1::uuid"
-)
+_FOLLOW: Final = "UPDATE cardholders SET kyc_state = $2, updated_at = $3 WHERE id = $1::uuid"
 
 
 class Check(msgspec.Struct, frozen=True):
@@ -88,9 +84,7 @@ def check_of(row: asyncpg.Record, now_ms: int) -> Check:
         completed_ms=_ms(row["completed_at"]),
         expires_ms=_ms(row["expires_at"]),
     )
-    return Check(
-        as_of(case, now_ms), row["tenant_id"], row["live"], row["cardholder_id"]
-    )
+    return Check(as_of(case, now_ms), row["tenant_id"], row["live"], row["cardholder_id"])
 
 
 async def insert(connection: Connection, check: Check) -> None:

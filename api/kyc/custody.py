@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Collection, Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import asyncpg
 
@@ -22,13 +22,11 @@ from engine.kyc.flows import PURPOSE_OF, Purpose
 KEY_PURPOSE: Final = "kyc-data-key"
 TOKEN_BYTES: Final = 16
 
-_LOAD_KEYS: Final = (
-    "SELECT purpose, wrapped FROM kyc_data_keys WHERE check_id = $1::uuid"
+_LOAD_KEYS: Final = "SELECT purpose, wrapped FROM kyc_data_keys WHERE check_id = $1::uuid"
+_KEEP_KEY: Final = (
+    "INSERT INTO kyc_data_keys (check_id, purpose, wrapped, created_at) VALUES ($1::uuid, $2, $3, $4)"
 )
-_KEEP_KEY: Final = "INSERT INTO kyc_data_keys (check_id, purpose, wrapped, created_at) VALUES ($1::uuid, $2, $3, $4)"
-_FORGET: Final = (
-    "DELETE FROM kyc_values WHERE check_id = $1::uuid AND field = ANY ($2::text[])"
-)
+_FORGET: Final = "DELETE FROM kyc_values WHERE check_id = $1::uuid AND field = ANY ($2::text[])"
 _KEEP: Final = """
     INSERT INTO kyc_values (token, check_id, purpose, field, sealed, created_at)
     VALUES ($1, $2::uuid, $3, $4, $5, $6)
@@ -50,7 +48,8 @@ _DESTROY: Final = """
 """
 _FORGET_ALL: Final = "DELETE FROM kyc_values WHERE check_id = $1::uuid"
 
-Handle = Connection | asyncpg.Connection[asyncpg.Record]
+# As text: the classes are generic in the type stubs alone.
+Handle: TypeAlias = "Connection | asyncpg.Connection[asyncpg.Record]"
 
 
 class CustodyError(Exception):
@@ -77,10 +76,7 @@ async def keep(
     if not values:
         return
     at = to_datetime(now_ms)
-    wrapped = {
-        row["purpose"]: row["wrapped"]
-        for row in await connection.fetch(_LOAD_KEYS, check_id)
-    }
+    wrapped = {row["purpose"]: row["wrapped"] for row in await connection.fetch(_LOAD_KEYS, check_id)}
     keys = {}
     for purpose in {PURPOSE_OF[field] for field in values}:
         context = _key_context(check_id, purpose)
@@ -92,17 +88,13 @@ async def keep(
     rows = []
     for field, value in values.items():
         purpose = PURPOSE_OF[field]
-        sealed = keys[purpose].seal(
-            value, _context(check_id, purpose, field, tokens[field])
-        )
+        sealed = keys[purpose].seal(value, _context(check_id, purpose, field, tokens[field]))
         rows.append((tokens[field], check_id, purpose, field, sealed, at))
     await forget(connection, check_id, values)
     await connection.executemany(_KEEP, rows)
 
 
-async def forget(
-    connection: Connection, check_id: str, fields: Collection[str]
-) -> None:
+async def forget(connection: Connection, check_id: str, fields: Collection[str]) -> None:
     """Drop the values of ``fields``."""
     await connection.execute(_FORGET, check_id, list(fields))
 
@@ -123,15 +115,10 @@ async def read(
     Raises CustodyError when one of them was given for another purpose, or its key has been destroyed.
     """
     rows = await connection.fetch(_FIND, check_id, list(fields), purpose)
-    granted = [
-        PURPOSE_OF[row["field"]] == purpose and row["wrapped"] is not None
-        for row in rows
-    ]
+    granted = [PURPOSE_OF[row["field"]] == purpose and row["wrapped"] is not None for row in rows]
     names = [row["field"] for row in rows]
     if rows:
-        await connection.execute(
-            _RECORD, to_datetime(now_ms), check_id, purpose, reader, names, granted
-        )
+        await connection.execute(_RECORD, to_datetime(now_ms), check_id, purpose, reader, names, granted)
     if not all(granted):
         raise CustodyError("not given for this purpose, or erased")
     return {row["field"]: _opened(vault, check_id, purpose, row) for row in rows}
@@ -144,18 +131,14 @@ async def destroy(connection: Handle, check_id: str, now_ms: int) -> int:
     return int(status.rpartition(" ")[2])
 
 
-def rewrapped(
-    vault: Vault, check_id: str, purpose: str, wrapped: bytes
-) -> bytes | None:
+def rewrapped(vault: Vault, check_id: str, purpose: str, wrapped: bytes) -> bytes | None:
     """A data key sealed under the current master key; ``None`` where it is already."""
     return vault.reseal(KEY_PURPOSE, wrapped, _key_context(check_id, purpose))
 
 
 def _opened(vault: Vault, check_id: str, purpose: str, row: Any) -> bytes:
     key = vault.data_key(KEY_PURPOSE, row["wrapped"], _key_context(check_id, purpose))
-    return key.open(
-        row["sealed"], _context(check_id, purpose, row["field"], row["token"])
-    )
+    return key.open(row["sealed"], _context(check_id, purpose, row["field"], row["token"]))
 
 
 def _key_context(check_id: str, purpose: str) -> bytes:

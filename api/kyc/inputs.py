@@ -58,9 +58,7 @@ MachineReadableZone = Annotated[
     str,
     StringConstraints(max_length=MRZ_CHARACTERS_MAX),
     AfterValidator(_zone),
-    example(
-        "P<UTOERIKSSON<<ANNA<MARIA<<<<<<<<<<<<<<<<<<<\nL898902C36UTO7408122F1204159ZE184226B<<<<<10"
-    ),
+    example("P<UTOERIKSSON<<ANNA<MARIA<<<<<<<<<<<<<<<<<<<\nL898902C36UTO7408122F1204159ZE184226B<<<<<10"),
 ]
 
 
@@ -118,10 +116,8 @@ class Review(Input):
     outcome: ReviewOutcome
     reason_codes: Annotated[list[Reason], Field(max_length=10, default_factory=list)]
     """Not with `passed`; without them a failed check keeps the reasons that led to the review."""
-    awaiting: Annotated[
-        list[AwaitedInput], Field(max_length=len(INPUTS), default_factory=list)
-    ]
-    """The inputs to ask for again, with `more_input` and only with it. What was given for them is forgotten."""
+    awaiting: Annotated[list[AwaitedInput], Field(max_length=len(INPUTS), default_factory=list)]
+    """The inputs to ask for again, with `more_input` alone. What was given for them is forgotten."""
 
     @model_validator(mode="after")
     def _fitting(self) -> Review:
@@ -134,9 +130,7 @@ class Review(Input):
                 "/awaiting",
             )
         if self.outcome == "passed" and self.reason_codes:
-            raise broken(
-                "not_allowed", "A passed check has no reasons.", "/reason_codes"
-            )
+            raise broken("not_allowed", "A passed check has no reasons.", "/reason_codes")
         return self
 
 
@@ -159,7 +153,5 @@ class ChecksQuery(PageQuery):
 def require_possible(given: Submission, today: date) -> None:
     """What only the calendar can judge. Raises ``Refusal`` ``validation-failed``."""
     if given.date_of_birth and date.fromisoformat(given.date_of_birth) > today:
-        wrong = FieldError(
-            "/date_of_birth", "range", "The value must not be in the future."
-        )
+        wrong = FieldError("/date_of_birth", "range", "The value must not be in the future.")
         raise Refusal("validation-failed", errors=[wrong])

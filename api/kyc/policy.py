@@ -25,9 +25,7 @@ async def accepted_types(services: Services, check: Check) -> list[str]:
     return _config(row["config"]).kyc_document_types
 
 
-async def require_accepted(
-    services: Services, check: Check, document_type: str
-) -> None:
+async def require_accepted(services: Services, check: Check, document_type: str) -> None:
     """Raise ``Refusal`` 409 unless the programme accepts documents of that type."""
     if document_type not in await accepted_types(services, check):
         raise Refusal("document-type-not-accepted")

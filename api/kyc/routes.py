@@ -98,9 +98,7 @@ async def list_kyc_checks(call: Call[ChecksQuery]) -> Response:
 )
 async def get_kyc_check(call: Call[Empty]) -> Response:
     """Get a KYC check."""
-    return json_response(
-        200, show(await find(call.services, call.caller, call.path_id()))
-    )
+    return json_response(200, show(await find(call.services, call.caller, call.path_id())))
 
 
 @family.operation(
@@ -120,8 +118,8 @@ async def submit_kyc_data(call: Call[Submission]) -> Response:
     """Attach applicant data to a collecting check.
 
     `awaiting` shrinks with each submission; once it is empty the check is evaluated, and the answer has its
-    new state. A provider that does not answer leaves it `in_review`, to be evaluated again by itself. Data are
-    held in custody and never shown. In test mode the family name decides: `FAIL` fails, `REVIEW` goes to
+    new state. A provider that does not answer leaves it `in_review`, to be evaluated again by itself. Data
+    are held in custody and never shown. In test mode the family name decides: `FAIL` fails, `REVIEW` goes to
     review, all else passes.
     """
     given, services = call.given, call.services
@@ -155,9 +153,7 @@ async def review_kyc_check(call: Call[Review]) -> Response:
         data = await data_of(services, check.case, f"client {call.caller.client}")
         last = document_expiry(data, today_of(services))
     now_ms = services.clock.now_ms()
-    case = review(
-        check.case, given.outcome, given.reason_codes, given.awaiting, last, now_ms
-    )
+    case = review(check.case, given.outcome, given.reason_codes, given.awaiting, last, now_ms)
     return await _written(call, Step(check, case))
 
 

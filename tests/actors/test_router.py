@@ -16,7 +16,8 @@ from actors.submission import Submission, decode_parcel, encode_collected, encod
 from engine.commands import ReadBalance
 from engine.ids import shard_of
 from engine.limits import ROUTER_BACKLOG_MAX, ROUTER_BATCH_MAX, SHARD_COUNT
-from engine.replies import Done, NotExecuted, Reply
+from engine.replies import Deferred, Done, NotExecuted, Reply
+from tests.actors.shards.support import turns
 
 Behaviour = Callable[[list[Submission]], Awaitable[list[Reply]]]
 
@@ -28,6 +29,7 @@ class FakePeers:
         self.hosts: dict[str, Behaviour] = {}
         self.late: defaultdict[str, asyncio.Queue[tuple[int, Reply]]] = defaultdict(asyncio.Queue)
         """Deferred replies of hosts, by ticket."""
+        self.collecting = 0
         self.batches: list[tuple[str, int]] = []
         self._table = RoutingTable(1, ("a",) * SHARD_COUNT)
         self._changed = asyncio.Event()
@@ -52,6 +54,7 @@ class FakePeers:
         return encode_replies(await self.hosts[incarnation](batch))
 
     async def collect(self, incarnation: str, caller: bytes) -> bytes:
+        self.collecting += 1
         replies: list[tuple[int, Reply]] = [await self.late[incarnation].get()]
         return encode_collected(replies)
 
@@ -266,3 +269,87 @@ async def test_stopping_answers_everybody(peers: FakePeers) -> None:
     await asyncio.sleep(0.01)
     await router.stop()
     assert await asyncio.gather(*waiting) == [NotExecuted("unavailable")] * 3
+
+
+# --- replies that come later -------------------------------------------------------------------------------
+
+
+async def deferring(batch: list[Submission]) -> list[Reply]:
+    return [Deferred() for _ in batch]
+
+
+async def test_a_deferred_reply_is_collected_by_its_ticket(router: Router, peers: FakePeers) -> None:
+    tickets: list[int] = []
+
+    async def defer(batch: list[Submission]) -> list[Reply]:
+        tickets.extend(each.ticket for each in batch)
+        return [Deferred() for _ in batch]
+
+    peers.hosts["a"] = defer
+    first, second = router.submit(command()), router.submit(command())
+    await turns(lambda: len(tickets) == 2)
+    for ticket, status in zip(reversed(tickets), (202, 201), strict=True):
+        peers.late["a"].put_nowait((ticket, Done(status, {})))
+    assert (await first, await second) == (Done(201, {}), Done(202, {}))
+    assert router.open == 0
+
+
+async def test_a_reply_collected_before_its_batch_is_back_is_kept(router: Router, peers: FakePeers) -> None:
+    """A collection is under way for an earlier command when the next one is deferred and answered."""
+    gate, tickets = asyncio.Event(), []
+
+    async def defer(batch: list[Submission]) -> list[Reply]:
+        tickets.append(batch[0].ticket)
+        if len(tickets) == 2:
+            await gate.wait()
+        return [Deferred()]
+
+    peers.hosts["a"] = defer
+    first = router.submit(command())
+    await turns(lambda: peers.collecting)
+    second = router.submit(command())
+    await turns(lambda: len(tickets) == 2)
+    peers.late["a"].put_nowait((tickets[1], Done(202, {})))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    gate.set()
+    assert await second == Done(202, {})
+    peers.late["a"].put_nowait((tickets[0], Done(201, {})))
+    assert await first == Done(201, {})
+
+
+async def test_deferred_commands_of_a_host_that_is_gone_are_asked_again(
+    router: Router, peers: FakePeers
+) -> None:
+    peers.hosts["a"] = deferring
+    peers.hosts["b"] = answering
+    asked = command()
+    waiting = router.submit(asked)
+    await turns(lambda: peers.batches)
+    await asyncio.sleep(0.01)
+    peers.own("b")
+    assert await waiting == Done(200, {"card_id": asked.card_id})
+
+
+async def test_a_deferred_command_that_is_not_owned_any_more_is_asked_again(
+    router: Router, peers: FakePeers
+) -> None:
+    tickets: list[int] = []
+
+    async def once(batch: list[Submission]) -> list[Reply]:
+        if tickets:
+            return await answering(batch)
+        tickets.append(batch[0].ticket)
+        return [Deferred()]
+
+    peers.hosts["a"] = once
+    asked = command()
+    waiting = router.submit(asked)
+    await turns(lambda: tickets)
+    peers.late["a"].put_nowait((tickets[0], NotExecuted("not_owner")))
+    assert await waiting == Done(200, {"card_id": asked.card_id})
+
+
+async def test_a_deferred_reply_is_waited_for_until_the_deadline(router: Router, peers: FakePeers) -> None:
+    peers.hosts["a"] = deferring
+    assert await router.submit(command(), timeout_ms=50) == NotExecuted("unavailable")

@@ -113,6 +113,11 @@ class Caller:
         body = {"card_id": card["id"], "amount": {"amount": amount, "currency": card["currency"]}}
         return await self.post("/v1/simulated-loads", body, **options)
 
+    async def endpoint(self, **fields: Any) -> Any:
+        """A new webhook endpoint."""
+        body = {"url": "https://hooks.example.com/stanchion", "event_types": ["card.created"]}
+        return await self.post("/v1/webhook-endpoints", body | fields)
+
     async def spend(self, card: Any, amount: str, currency: str | None = None, **fields: Any) -> Any:
         """Simulate a spend and wait for its end; the simulation's record."""
         body = {

@@ -18,6 +18,7 @@ import msgspec
 import uvicorn
 from fastapi import FastAPI
 
+from actors.egress.client import Egress
 from actors.ids import new_id
 from actors.network.roles import EdgeRole, NetworkRole
 from actors.peers import NETWORK, RoutingTable
@@ -35,6 +36,13 @@ from ops.clients import create_client
 from tests.api.driver import Caller
 
 INCARNATION = "the-host-of-the-test"
+
+
+async def look_up(name: str) -> tuple[str, ...]:
+    """No test asks a name server: names are public, except for those that say that they are not."""
+    if name.startswith("nowhere."):
+        raise OSError("no such name")
+    return ("10.0.0.7",) if name.startswith("private.") else ("93.184.216.34",)
 
 
 class LoopPeers:
@@ -117,7 +125,9 @@ async def installation(settings: Settings, vault: Vault) -> AsyncIterator[Instal
         pool = await stack.enter_async_context(
             asyncpg.create_pool(settings.database_dsn, min_size=1, max_size=10)
         )
-        services = Services(settings, pool, vault, router, NetworkClient(peers))
+        egress = Egress(settings.egress_allow, settings.egress_ca_file, lookup=look_up)
+        stack.push_async_callback(egress.close)
+        services = Services(settings, pool, vault, router, NetworkClient(peers), egress)
         app = create_app(services)
         transport = httpx2.ASGITransport(app=app)
         http = await stack.enter_async_context(

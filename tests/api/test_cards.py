@@ -11,6 +11,7 @@ from actors.ids import new_id
 from engine.ids import shard_of
 from engine.pan import luhn_valid
 from tests.api.driver import Caller
+from tests.api.kyc.applicants import passed_check
 from tests.api.stack import Installation
 
 MEMBERS = {
@@ -122,10 +123,10 @@ async def test_what_a_card_needs(running: Installation, acme: Caller) -> None:
     await refused("programme-mismatch", cardholder_id=(await acme.cardholder(await acme.programme()))["id"])
     checked = await acme.product(programme, kyc_flow="basic")
     await refused("kyc-not-passed", card_product_id=checked["id"])
-    await running.services.pool.execute(
-        "UPDATE cardholders SET kyc_state = 'passed' WHERE id = $1", holder["id"]
-    )
+    await passed_check(acme, holder)
     await acme.card(checked, holder)
+    stronger = await acme.product(programme, kyc_flow="document")
+    await refused("kyc-not-passed", card_product_id=stronger["id"])
     await running.services.pool.execute(
         "UPDATE cardholders SET status = 'blocked' WHERE id = $1", holder["id"]
     )

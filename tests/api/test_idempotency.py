@@ -22,7 +22,8 @@ def key() -> str:
 
 async def keyed_requests(acme: Caller) -> list[tuple[str, str, Any]]:
     """A valid request to each operation that takes a key, of owners and of the API's own transactions."""
-    card = await acme.funded_card()
+    card, endpoint = await acme.funded_card(), await acme.endpoint()
+    event = (await acme.get("/v1/events?limit=1"))["data"][0]
     return [
         ("POST", "/v1/programs", {"name": "Again", "currency": "EUR"}),
         ("PATCH", f"/v1/programs/{card['programme_id']}", {"name": "Renamed"}),
@@ -60,6 +61,11 @@ async def keyed_requests(acme: Caller) -> list[tuple[str, str, Any]]:
             {"card_id": card["id"], "amount": {"amount": "1.00", "currency": "EUR"}},
         ),
         ("POST", f"/v1/card-products/{card['card_product_id']}/retire", None),
+        ("POST", "/v1/webhook-endpoints", {"url": "https://hooks.example.com/", "event_types": ["*"]}),
+        ("PATCH", f"/v1/webhook-endpoints/{endpoint['id']}", {"description": "Again"}),
+        ("POST", f"/v1/webhook-endpoints/{endpoint['id']}/rotate-secret", None),
+        ("POST", f"/v1/events/{event['id']}/redeliver", {"endpoint_id": endpoint["id"]}),
+        ("DELETE", f"/v1/webhook-endpoints/{endpoint['id']}", None),
     ]
 
 
@@ -67,13 +73,13 @@ async def test_a_repetition_gets_the_same_bytes(acme: Caller) -> None:
     for method, path, body in await keyed_requests(acme):
         of_request = key()
         first = await acme.send(method, path, body, key=of_request)
-        assert first.status_code in {200, 201}, first.text
+        assert first.status_code in {200, 201, 202, 204}, first.text
         assert "idempotent-replayed" not in first.headers
         for _ in range(2):
             again = await acme.send(method, path, body, key=of_request)
             assert (again.status_code, again.content) == (first.status_code, first.content)
             assert again.headers["idempotent-replayed"] == "true"
-            assert again.headers["content-type"] == first.headers["content-type"]
+            assert again.headers.get("content-type") == first.headers.get("content-type")
 
 
 async def test_another_body_is_refused(acme: Caller) -> None:
@@ -175,7 +181,7 @@ async def test_a_key_is_needed(acme: Caller) -> None:
             assert response.status_code == 400
             assert response.json()["type"] == "/problems/idempotency-key-missing"
         else:
-            assert response.status_code == 200
+            assert response.status_code in {200, 204}
 
 
 async def test_copies_at_once_have_one_effect(acme: Caller) -> None:

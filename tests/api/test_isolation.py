@@ -20,6 +20,9 @@ async def resources(acme: Caller) -> dict[str, str]:
     card = await acme.funded_card()
     spend = await acme.spend(card, "1.00")
     event = (await acme.get("/v1/events?limit=1"))["data"][0]
+    endpoint = await acme.endpoint()
+    to = {"endpoint_id": endpoint["id"]}
+    redelivered = await acme.post(f"/v1/events/{event['id']}/redeliver", to, 202)
     return {
         "programs": card["programme_id"],
         "card-products": card["card_product_id"],
@@ -29,6 +32,8 @@ async def resources(acme: Caller) -> dict[str, str]:
         "transactions": spend["transaction_id"],
         "simulated-spends": spend["simulation_id"],
         "events": event["id"],
+        "webhook-endpoints": endpoint["id"],
+        "deliveries": redelivered["delivery_id"],
     }
 
 
@@ -62,6 +67,13 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
         ("POST", f"/v1/simulated-spends/{ids['simulated-spends']}/clear", {"amount": money}),
         ("POST", f"/v1/simulated-spends/{ids['simulated-spends']}/expire", None),
         ("GET", f"/v1/events/{ids['events']}", None),
+        ("POST", f"/v1/events/{ids['events']}/redeliver", {"endpoint_id": own["webhook-endpoints"]}),
+        ("POST", f"/v1/events/{own['events']}/redeliver", {"endpoint_id": ids["webhook-endpoints"]}),
+        ("GET", f"/v1/webhook-endpoints/{ids['webhook-endpoints']}", None),
+        ("GET", f"/v1/webhook-endpoints/{ids['webhook-endpoints']}/deliveries", None),
+        ("PATCH", f"/v1/webhook-endpoints/{ids['webhook-endpoints']}", {"event_types": ["*"]}),
+        ("PATCH", f"/v1/webhook-endpoints/{ids['webhook-endpoints']}", {"url": "https://mine.example.com/"}),
+        ("POST", f"/v1/webhook-endpoints/{ids['webhook-endpoints']}/rotate-secret", None),
         ("POST", "/v1/card-products", product | {"programme_id": ids["programs"]}),
         ("POST", "/v1/cardholders", person | {"programme_id": ids["programs"]}),
         ("POST", "/v1/cards", card | {"card_product_id": ids["card-products"]}),
@@ -75,6 +87,11 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
             {"card_id": ids["cards"], "amount": money, "mcc": "5411", "merchant_name": "M"},
         ),
     ]
+
+
+def deletions_for(ids: dict[str, str]) -> list[tuple[str, str, Any]]:
+    """Every operation that removes something; nothing can be asked of it afterwards."""
+    return [("DELETE", f"/v1/webhook-endpoints/{ids['webhook-endpoints']}", None)]
 
 
 def lists_for(ids: dict[str, str]) -> list[str]:
@@ -91,19 +108,31 @@ def lists_for(ids: dict[str, str]) -> list[str]:
     ]
 
 
-def cursors_for(ids: dict[str, str]) -> list[str]:
+def cursors_for(ids: dict[str, str], own: dict[str, str]) -> list[str]:
     """Every list with a cursor."""
-    lists = ("programs", "card-products", "cardholders", "cards", "transactions", "events")
-    return [f"/v1/{name}?starting_after={ids[name]}" for name in lists]
+    lists = (
+        "programs",
+        "card-products",
+        "cardholders",
+        "cards",
+        "transactions",
+        "events",
+        "webhook-endpoints",
+    )
+    return [
+        *(f"/v1/{name}?starting_after={ids[name]}" for name in lists),
+        f"/v1/webhook-endpoints/{own['webhook-endpoints']}/deliveries?starting_after={ids['deliveries']}",
+        f"/v1/webhook-endpoints/{own['webhook-endpoints']}/deliveries?event_id={ids['events']}",
+    ]
 
 
 async def answers(caller: Caller, ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, Any]]:
     """What ``caller`` gets for each request, without what differs between any two requests."""
     found: list[tuple[str, Any]] = []
-    gets = [("GET", path, None) for path in lists_for(ids) + cursors_for(ids)]
-    for method, path, body in requests_for(ids, own) + gets:
+    gets = [("GET", path, None) for path in lists_for(ids) + cursors_for(ids, own)]
+    for method, path, body in requests_for(ids, own) + gets + deletions_for(ids):
         response = await caller.send(method, path, body)
-        shown = response.json() | {"instance": ""}
+        shown = (response.json() if response.content else {}) | {"instance": ""}
         found.append(
             (
                 f"{method} {path.split('?')[0].replace(next(iter(ids.values())), '')}",
@@ -135,10 +164,15 @@ async def test_foreign_and_random_ids_cannot_be_told_apart(
     assert (await rival.get(f"/v1/card-products/{foreign['card-products']}"))["status"] == "active"
     assert (await rival.get(f"/v1/programs/{foreign['programs']}"))["version"] == 1
     assert (await rival.get(f"/v1/cards/{foreign['cards']}/balance"))["posted"] == "100.00"
+    endpoint = await rival.get(f"/v1/webhook-endpoints/{foreign['webhook-endpoints']}")
+    assert endpoint["event_types"] == ["card.created"]
+    assert endpoint["previous_secret_expires_at"] is None
 
 
 async def test_the_modes_of_one_tenant_never_meet(running: Installation, acme: Caller) -> None:
     live = await running.caller(acme.credentials.name, mode="live")
+    # More requests than a live tenant may make in a second.
+    live.http = running.variant(rate_live_per_second=100_000)
     in_test = await resources(acme)
     programme = await live.programme()
     own = {name: new_id() for name in in_test} | {"programs": programme["id"]}

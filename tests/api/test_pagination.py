@@ -17,6 +17,7 @@ LISTS = (
     "/v1/cards",
     "/v1/transactions",
     "/v1/events",
+    "/v1/webhook-endpoints",
 )
 
 

@@ -260,8 +260,8 @@ def change_programme(number: int = 1, **changes: Any) -> ChangeProgramme:
 def set_policy(number: int = 1, made: StandInPolicy | None = None, **parts: Any) -> SetStandInPolicy:
     """A new stand-in policy of a programme."""
     return SetStandInPolicy(
-        id=an_id(0x80_0000 + number),
-        command_key=key(0x80_0000 + number),
+        id=an_id(0xB0_0000 + number),
+        command_key=key(0xB0_0000 + number),
         programme_id=parts.pop("programme_id", PROGRAMME),
         tenant_id=parts.pop("tenant_id", TENANT),
         live=False,

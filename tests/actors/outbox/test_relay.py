@@ -33,8 +33,8 @@ def sink() -> Sink:
 
 
 @pytest.fixture
-async def relay(database_url: str, sink: Sink) -> AsyncIterator[Relay]:
-    lane = relay_lane(database_url, "test-relay")
+async def relay(outbox_url: str, sink: Sink) -> AsyncIterator[Relay]:
+    lane = relay_lane(outbox_url, "test-relay")
     yield Relay(lane, Announcer(sink), batch_max=3)
     lane.close()
 
@@ -81,11 +81,11 @@ async def test_every_batch_goes_on_where_the_last_one_ended(world: World, relay:
 
 
 async def test_a_transaction_that_commits_after_later_ones_is_not_skipped(
-    world: World, relay: Relay, database_url: str
+    world: World, relay: Relay, outbox_url: str
 ) -> None:
     tenant = await world.tenant()
     await world.endpoint(tenant)
-    slow: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(database_url)
+    slow: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(outbox_url)
     transaction = slow.transaction()
     await transaction.start()
     early = await world.event(tenant, on=slow)
@@ -102,13 +102,13 @@ async def test_a_transaction_that_commits_after_later_ones_is_not_skipped(
     assert relay.counts.lag_seconds == 0
 
 
-async def test_two_relays_at_once_do_everything_once(world: World, database_url: str) -> None:
+async def test_two_relays_at_once_do_everything_once(world: World, outbox_url: str) -> None:
     tenant = await world.tenant()
     await world.endpoint(tenant)
     for _ in range(20):
         await world.events(tenant, 7)
     sinks = [Sink(), Sink()]
-    lanes = [relay_lane(database_url, f"test-relay-{number}") for number in range(2)]
+    lanes = [relay_lane(outbox_url, f"test-relay-{number}") for number in range(2)]
     relays = [Relay(lane, Announcer(sink), batch_max=10) for lane, sink in zip(lanes, sinks, strict=True)]
     totals = await asyncio.gather(*(drained(relay) for relay in relays))
     assert sum(totals) == 140
@@ -119,12 +119,12 @@ async def test_two_relays_at_once_do_everything_once(world: World, database_url:
 
 
 async def test_a_relay_that_dies_in_its_batch_has_done_all_or_nothing(
-    world: World, relay: Relay, database_url: str
+    world: World, relay: Relay, outbox_url: str
 ) -> None:
     tenant = await world.tenant()
     await world.endpoint(tenant)
     await world.events(tenant, 3)
-    blocker: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(database_url)
+    blocker: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(outbox_url)
     transaction = blocker.transaction()
     await transaction.start()
     await blocker.execute("LOCK TABLE deliveries IN SHARE MODE")
@@ -188,10 +188,10 @@ async def test_ids_of_deliveries_are_ordered_by_time(world: World) -> None:
     assert len({id_[-12:] for id_ in ids}) == len(ids)
 
 
-async def test_a_running_relay_survives_its_database(world: World, database_url: str, sink: Sink) -> None:
+async def test_a_running_relay_survives_its_database(world: World, outbox_url: str, sink: Sink) -> None:
     tenant = await world.tenant()
     await world.endpoint(tenant)
-    lane = relay_lane(database_url, "test-relay")
+    lane = relay_lane(outbox_url, "test-relay")
     relay = Relay(lane, Announcer(sink))
 
     def told(expected: int) -> bool:

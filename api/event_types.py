@@ -1,0 +1,53 @@
+"""The catalogue of event types (spec 6.3, section 9.2; contract, section 9)."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+from starlette.responses import Response
+
+from api.fields import example
+from api.operations import Call, Empty, Family, json_response
+from api.validation import View
+from engine.webhooks.catalogue import CATALOGUE, EventType
+
+family = Family("Events")
+
+
+class EventTypeView(View):
+    """A type of event. ``planned`` ones have their final schema but are not delivered yet."""
+
+    type: str
+    status: Literal["live", "planned"]
+    description: str
+    schema_: Annotated[dict[str, Any], Field(alias="schema"), example({"type": "object"})]
+    """JSON Schema (draft 2020-12) of the event's `data`. Members may be added; those listed stay."""
+
+
+class EventTypesView(View):
+    """The whole catalogue."""
+
+    data: list[EventTypeView]
+    has_more: Literal[False]
+    next_cursor: None
+
+
+@family.operation("GET", "/v1/event-types", "list_event_types", gives={200: EventTypesView})
+async def list_event_types(_call: Call[Empty]) -> Response:
+    """List the types of events, with a JSON schema for the data of each.
+
+    The list is short and comes whole.
+    """
+    return json_response(
+        200, {"data": [_show(entry) for entry in CATALOGUE.values()], "has_more": False, "next_cursor": None}
+    )
+
+
+def _show(entry: EventType) -> dict[str, Any]:
+    return {
+        "type": entry.type,
+        "status": entry.status,
+        "description": entry.description,
+        "schema": entry.schema,
+    }

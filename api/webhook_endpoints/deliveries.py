@@ -1,0 +1,124 @@
+"""What has become of deliveries, and sending an event once more (spec 4.9)."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+from starlette.responses import Response
+
+from api.database import Connection, fetch_row
+from api.events import EVENT_KEPT
+from api.fields import Id
+from api.idempotency import once
+from api.operations import Call, Family, json_response
+from api.pagination import page, page_model
+from api.problems import Refusal, not_found
+from api.validation import Input, View
+from api.webhook_endpoints.routes import FIND
+from api.webhook_endpoints.views import DeliveriesQuery, DeliveryView, show_delivery
+from engine.instant import to_datetime
+
+family = Family("Webhooks")
+
+_SELECT: Final = """
+    SELECT r.id::text, r.event_id::text, e.type AS event_type, r.redelivery, r.state, r.failure,
+           r.next_attempt_at, r.created_at,
+           (SELECT coalesce(json_agg(json_build_object(
+                'number', a.number,
+                'started_at', to_char(a.started_at AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.MS"Z"'),
+                'latency_ms', a.latency_ms, 'status_code', a.status_code, 'error', a.error
+            ) ORDER BY a.number), '[]')::text
+            FROM delivery_attempts a WHERE a.delivery_id = r.id) AS attempts
+    FROM deliveries r
+    LEFT JOIN events e ON e.tenant_id = r.tenant_id AND e.live = r.live AND e.id = r.event_id
+"""
+_EVENT: Final = (
+    f"SELECT 1 FROM events r WHERE id = $1::uuid AND tenant_id = $2 AND live = $3 AND {EVENT_KEPT}"
+)
+# The endpoint must not go, nor be disabled, while its delivery is being written.
+_ENDPOINT: Final = f"{FIND} FOR SHARE"
+_INSERT: Final = """
+    INSERT INTO deliveries (id, tenant_id, live, event_id, endpoint_id, redelivery, state, next_attempt_at,
+                            created_at)
+    VALUES ($1, $2, $3, $4, $5, true, 'pending', $6, $6)
+"""
+
+
+class RedeliveryInput(Input):
+    """Where to send the event."""
+
+    endpoint_id: Id
+
+
+class RedeliveryView(View):
+    """A delivery that has been asked for."""
+
+    delivery_id: Id
+    event_id: Id
+    endpoint_id: Id
+    status: Literal["pending"]
+
+
+@family.operation(
+    "GET",
+    "/v1/webhook-endpoints/{id}/deliveries",
+    "list_webhook_deliveries",
+    takes=DeliveriesQuery,
+    gives={200: page_model("WebhookDeliveries", DeliveryView)},
+    problems=("invalid-cursor", "not-found"),
+)
+async def list_webhook_deliveries(call: Call[DeliveriesQuery]) -> Response:
+    """List the deliveries to a webhook endpoint, newest first, each with its attempts.
+
+    They are kept as long as events: for 30 days.
+    """
+    endpoint_id, caller, given = call.path_id(), call.caller, call.given
+    if await fetch_row(call.services.pool, FIND, endpoint_id, caller.tenant_id, caller.live) is None:
+        raise not_found()
+    return await page(
+        call.services,
+        caller,
+        given,
+        table="deliveries",
+        select=_SELECT,
+        filters={
+            "r.endpoint_id = ?::uuid": endpoint_id,
+            "r.state = ?": given.state,
+            "r.event_id = ?::uuid": given.event_id,
+        },
+        show=show_delivery,
+    )
+
+
+@family.operation(
+    "POST",
+    "/v1/events/{id}/redeliver",
+    "redeliver_event",
+    takes=RedeliveryInput,
+    gives={202: RedeliveryView},
+    problems=("not-found", "webhook-endpoint-disabled"),
+)
+async def redeliver_event(call: Call[RedeliveryInput]) -> Response:
+    """Send a past event to one endpoint once more.
+
+    The delivery has the very bytes of the first one, a fresh signature and a schedule of its own. The
+    endpoint need not be subscribed to the type. Events can be sent again as long as they are kept: for 30
+    days.
+    """
+    event_id, services, caller = call.path_id(), call.services, call.caller
+    endpoint_id = call.given.endpoint_id
+
+    async def work(connection: Connection) -> Response:
+        of_caller = (caller.tenant_id, caller.live)
+        event = await connection.fetchval(_EVENT, event_id, *of_caller)
+        endpoint = await connection.fetchrow(_ENDPOINT, endpoint_id, *of_caller)
+        if event is None or endpoint is None:
+            raise not_found()
+        if endpoint["status"] == "disabled":
+            raise Refusal("webhook-endpoint-disabled")
+        delivery_id, now = services.new_id(), to_datetime(services.clock.now_ms())
+        await connection.execute(_INSERT, delivery_id, *of_caller, event_id, endpoint_id, now)
+        asked_for = {"delivery_id": delivery_id, "event_id": event_id, "endpoint_id": endpoint_id}
+        return json_response(202, asked_for | {"status": "pending"})
+
+    return await once(services, call.claim, work)

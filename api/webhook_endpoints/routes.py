@@ -1,0 +1,242 @@
+"""Creating, reading, changing and removing endpoints; rotating their secrets.
+
+A secret leaves twice at most: in the answer that makes it, and in repetitions of that answer under the same
+idempotency key, where it rests sealed.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import asyncpg
+from starlette.responses import Response
+
+from actors.webhooks.custody import SecretCustody
+from api.auth import Caller
+from api.database import Connection, fetch_row
+from api.idempotency import once
+from api.operations import Call, Empty, Family, json_response
+from api.pagination import PageQuery, page, page_model
+from api.problems import Refusal, not_found
+from api.targets import require_callable
+from api.webhook_endpoints.views import (
+    WebhookEndpointChange,
+    WebhookEndpointInput,
+    WebhookEndpointSecretView,
+    WebhookEndpointView,
+    show_endpoint,
+)
+from engine.instant import to_datetime
+from engine.limits import WEBHOOK_ENDPOINTS_MAX, WEBHOOK_SECRET_OVERLAP_HOURS
+from engine.webhooks.signature import SECRET_RANDOM_BYTES, secret_of
+
+family = Family("Webhooks")
+
+_SELECT: Final = """
+    SELECT r.id::text, r.url, r.event_types, r.description, r.status, r.previous_secret_expires_at,
+           r.created_at, r.updated_at
+    FROM webhook_endpoints r
+"""
+FIND: Final = _SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3"
+# Creations of one tenant take turns, so that the limit holds.
+_TAKE_TURNS: Final = "SELECT 1 FROM tenants WHERE id = $1 FOR NO KEY UPDATE"
+_COUNT: Final = "SELECT count(*) FROM webhook_endpoints WHERE tenant_id = $1 AND live = $2"
+_INSERT: Final = """
+    INSERT INTO webhook_endpoints (id, tenant_id, live, url, event_types, description, status, secret_sealed,
+                                   created_at, updated_at)
+    VALUES ($1, $2, $3, $4, $5, $6, 'enabled', $7, $8, $8)
+"""
+_UPDATE: Final = """
+    UPDATE webhook_endpoints
+    SET url = $2, event_types = $3, description = $4, status = $5, updated_at = $6
+    WHERE id = $1::uuid
+"""
+_ROTATE: Final = """
+    UPDATE webhook_endpoints
+    SET secret_sealed = $2, previous_secret_sealed = secret_sealed, previous_secret_expires_at = $3,
+        updated_at = $4
+    WHERE id = $1::uuid
+"""
+_DELETE: Final = "DELETE FROM webhook_endpoints WHERE id = $1::uuid"
+_COLUMNS: Final = ("url", "event_types", "description", "status")
+
+
+@family.operation(
+    "POST",
+    "/v1/webhook-endpoints",
+    "create_webhook_endpoint",
+    takes=WebhookEndpointInput,
+    gives={201: WebhookEndpointSecretView},
+    problems=("target-refused", "webhook-endpoint-limit"),
+)
+async def create_webhook_endpoint(call: Call[WebhookEndpointInput]) -> Response:
+    """Create a webhook endpoint.
+
+    The answer carries the signing `secret` once; it cannot be read again. A tenant has at most 16 endpoints
+    in each mode. Events of types that are still planned can be subscribed to.
+    """
+    given, services, caller = call.given, call.services, call.caller
+    await require_callable(services, given.url, "url")
+
+    async def work(connection: Connection) -> Response:
+        await connection.execute(_TAKE_TURNS, caller.tenant_id)
+        if await connection.fetchval(_COUNT, caller.tenant_id, caller.live) >= WEBHOOK_ENDPOINTS_MAX:
+            raise Refusal("webhook-endpoint-limit")
+        endpoint_id, secret = services.new_id(), _new_secret()
+        await connection.execute(
+            _INSERT,
+            endpoint_id,
+            caller.tenant_id,
+            caller.live,
+            given.url,
+            given.event_types,
+            given.description,
+            SecretCustody(services.vault).seal(endpoint_id, secret),
+            _now(call),
+        )
+        row = await _require(connection, caller, endpoint_id)
+        return json_response(201, _show(call, row) | {"secret": secret})
+
+    return await once(services, call.claim, work)
+
+
+@family.operation(
+    "GET",
+    "/v1/webhook-endpoints",
+    "list_webhook_endpoints",
+    takes=PageQuery,
+    gives={200: page_model("WebhookEndpoints", WebhookEndpointView)},
+)
+async def list_webhook_endpoints(call: Call[PageQuery]) -> Response:
+    """List webhook endpoints, newest first."""
+    return await page(
+        call.services,
+        call.caller,
+        call.given,
+        table="webhook_endpoints",
+        select=_SELECT,
+        filters={},
+        show=lambda row: _show(call, row),
+    )
+
+
+@family.operation(
+    "GET",
+    "/v1/webhook-endpoints/{id}",
+    "get_webhook_endpoint",
+    gives={200: WebhookEndpointView},
+    problems=("not-found",),
+)
+async def get_webhook_endpoint(call: Call[Empty]) -> Response:
+    """Get a webhook endpoint."""
+    caller = call.caller
+    row = await fetch_row(call.services.pool, FIND, call.path_id(), caller.tenant_id, caller.live)
+    if row is None:
+        raise not_found()
+    return json_response(200, _show(call, row))
+
+
+@family.operation(
+    "PATCH",
+    "/v1/webhook-endpoints/{id}",
+    "update_webhook_endpoint",
+    takes=WebhookEndpointChange,
+    gives={200: WebhookEndpointView},
+    problems=("not-found", "target-refused"),
+)
+async def update_webhook_endpoint(call: Call[WebhookEndpointChange]) -> Response:
+    """Change a webhook endpoint.
+
+    Members that are left out stay as they are. Deliveries that are waiting go to the new `url`.
+    """
+    endpoint_id, given, services, caller = (call.path_id(), call.given, call.services, call.caller)
+    changes = given.model_dump(include=given.model_fields_set)
+    if "url" in changes:
+        if await fetch_row(services.pool, FIND, endpoint_id, caller.tenant_id, caller.live) is None:
+            raise not_found()
+        await require_callable(services, given.url, "url")
+
+    async def work(connection: Connection) -> Response:
+        row = await _require(connection, caller, endpoint_id, lock=True)
+        before = {name: row[name] for name in _COLUMNS}
+        after = before | changes
+        if after != before:
+            await connection.execute(_UPDATE, endpoint_id, *(after[name] for name in _COLUMNS), _now(call))
+            row = await _require(connection, caller, endpoint_id)
+        return json_response(200, _show(call, row))
+
+    return await once(services, call.claim, work)
+
+
+@family.operation(
+    "DELETE",
+    "/v1/webhook-endpoints/{id}",
+    "delete_webhook_endpoint",
+    gives={204: None},
+    problems=("not-found",),
+)
+async def delete_webhook_endpoint(call: Call[Empty]) -> Response:
+    """Delete a webhook endpoint.
+
+    Deliveries that are waiting end with it, and its secrets are gone.
+    """
+    endpoint_id, caller = call.path_id(), call.caller
+
+    async def work(connection: Connection) -> Response:
+        await _require(connection, caller, endpoint_id, lock=True)
+        await connection.execute(_DELETE, endpoint_id)
+        return Response(status_code=204)
+
+    return await once(call.services, call.claim, work)
+
+
+@family.operation(
+    "POST",
+    "/v1/webhook-endpoints/{id}/rotate-secret",
+    "rotate_webhook_secret",
+    gives={200: WebhookEndpointSecretView},
+    problems=("not-found",),
+)
+async def rotate_webhook_secret(call: Call[Empty]) -> Response:
+    """Rotate the signing secret of a webhook endpoint.
+
+    The answer carries the new `secret` once. For 24 hours deliveries are signed with the previous secret as
+    well; another rotation within that time ends the older of the two.
+    """
+    endpoint_id, services, caller = call.path_id(), call.services, call.caller
+
+    async def work(connection: Connection) -> Response:
+        await _require(connection, caller, endpoint_id, lock=True)
+        secret, now = _new_secret(), _now(call)
+        sealed = SecretCustody(services.vault).seal(endpoint_id, secret)
+        expires_at = now + timedelta(hours=WEBHOOK_SECRET_OVERLAP_HOURS)
+        await connection.execute(_ROTATE, endpoint_id, sealed, expires_at, now)
+        row = await _require(connection, caller, endpoint_id)
+        return json_response(200, _show(call, row) | {"secret": secret})
+
+    return await once(services, call.claim, work)
+
+
+async def _require(
+    connection: Connection, caller: Caller, endpoint_id: str, *, lock: bool = False
+) -> asyncpg.Record:
+    """The caller's endpoint. Raises ``Refusal`` 404."""
+    statement = FIND + (" FOR UPDATE" if lock else "")
+    row = await connection.fetchrow(statement, endpoint_id, caller.tenant_id, caller.live)
+    if row is None:
+        raise not_found()
+    return row
+
+
+def _new_secret() -> str:
+    return secret_of(os.urandom(SECRET_RANDOM_BYTES))
+
+
+def _now(call: Call[Any]) -> datetime:
+    return to_datetime(call.services.clock.now_ms())
+
+
+def _show(call: Call[Any], row: asyncpg.Record) -> dict[str, Any]:
+    return show_endpoint(row, call.services.clock.now_ms())

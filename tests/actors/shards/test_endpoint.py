@@ -1,0 +1,123 @@
+"""The call to a decision endpoint: what leaves, what an answer may do, and what comes too late."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from actors.clock import SystemClock
+from actors.egress.client import EgressError, Received
+from actors.shards.endpoint import SECRET_PURPOSE, DecisionEndpoint
+from actors.vault import Vault
+from engine.delegation import Consulted
+from engine.limits import DECISION_BODY_BYTES_MAX
+from engine.programme import Programme
+from engine.webhooks.signature import HEADER, verify
+from tests.actors.shards.support import turns
+from tests.engine.build import PROGRAMME, programme
+from tests.engine.test_delegation import ID, QUESTION
+
+VAULT = Vault((bytes(range(32)),))
+SECRET = "decsec_of_the_test"
+DELEGATED = Programme(
+    programme(decisioning="delegated", decision_url="https://decide.example/here"),
+    3,
+    None,
+    VAULT.seal(SECRET_PURPOSE, SECRET.encode(), PROGRAMME.encode()),
+)
+
+
+class Receiver:
+    """What the way out would bring back."""
+
+    def __init__(self, outcome: Received | EgressError) -> None:
+        self.outcome = outcome
+        self.sent: list[tuple[str, bytes, Mapping[str, str]]] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+
+    async def post(
+        self,
+        url: str,
+        body: bytes,
+        headers: Mapping[str, str],
+        *,
+        timeout_seconds: float,
+        body_bytes_max: int,
+    ) -> Received:
+        self.sent.append((url, body, headers))
+        assert body_bytes_max == DECISION_BODY_BYTES_MAX
+        await self.gate.wait()
+        if isinstance(self.outcome, EgressError):
+            raise self.outcome
+        return self.outcome
+
+
+def answer(**parts: Any) -> Received:
+    return Received(200, json.dumps({"authorization_id": ID, "decision": "approved"} | parts).encode(), False)
+
+
+def endpoint(receiver: Receiver) -> DecisionEndpoint:
+    return DecisionEndpoint(receiver, VAULT, SystemClock())
+
+
+async def test_the_question_is_signed_with_the_programmes_own_secret() -> None:
+    receiver = Receiver(answer())
+    assert await endpoint(receiver).ask(DELEGATED, QUESTION, 1_000) == Consulted("approved")
+    ((url, body, headers),) = receiver.sent
+    assert url == "https://decide.example/here"
+    assert json.loads(body)["authorization_id"] == ID
+    assert headers["Content-Type"] == "application/json"
+    assert verify(headers[HEADER], body, (SECRET,), SystemClock().now_ms() // 1000) == "valid"
+
+
+@pytest.mark.parametrize(
+    ("outcome", "trigger"),
+    [
+        (EgressError("connect"), "connection_error"),
+        (EgressError("tls"), "connection_error"),
+        (EgressError("resolution"), "connection_error"),
+        (EgressError("target_refused"), "connection_error"),
+        (EgressError("disconnected"), "connection_error"),
+        (EgressError("timeout"), "timeout"),
+        (EgressError("protocol"), "invalid_response"),
+        (Received(302, b"", False), "invalid_response"),
+        (Received(500, b"{}", False), "invalid_response"),
+        (Received(200, b"garbage", False), "invalid_response"),
+        (Received(200, answer().body, True), "invalid_response"),
+    ],
+)
+async def test_unusable_answers_and_their_triggers(outcome: Any, trigger: str) -> None:
+    calls = endpoint(Receiver(outcome))
+    assert await calls.ask(DELEGATED, QUESTION, 1_000) == Consulted(trigger=trigger)  # type: ignore[arg-type]
+    assert (calls.counts.usable, calls.counts.unusable) == (0, 1)
+
+
+async def test_a_late_answer_is_counted_and_changes_nothing() -> None:
+    receiver = Receiver(answer())
+    receiver.gate.clear()
+    calls = endpoint(receiver)
+    assert await calls.ask(DELEGATED, QUESTION, 10) == Consulted(trigger="timeout")
+    receiver.gate.set()
+    await turns(lambda: calls.counts.late)
+    assert (calls.counts.usable, calls.counts.unusable, calls.counts.late) == (0, 1, 1)
+
+
+async def test_a_programme_without_an_endpoint_is_not_called() -> None:
+    receiver = Receiver(answer())
+    nowhere = Programme(programme(decisioning="delegated"), 1, None, DELEGATED.decision_secret_sealed)
+    assert await endpoint(receiver).ask(nowhere, QUESTION, 1_000) == Consulted(trigger="connection_error")
+    assert receiver.sent == []
+
+
+async def test_calls_end_with_the_host() -> None:
+    receiver = Receiver(answer())
+    receiver.gate.clear()
+    calls = endpoint(receiver)
+    await calls.ask(DELEGATED, QUESTION, 10)
+    await calls.stop()
+    assert calls.counts.late == 0

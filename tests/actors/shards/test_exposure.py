@@ -1,0 +1,109 @@
+"""Asking a programme's owner: asks travel together, a grant that does not come in time is none, and an outage
+is ended once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable
+
+import pytest
+
+from actors.shards import exposure as module
+from actors.shards.exposure import Exposure
+from engine.commands import Command, EndOutage, GrantStandIns
+from engine.programme import Programme
+from engine.replies import Done, Granted, NotExecuted, Reply
+from engine.standin import Grant, Outage
+from tests.engine.build import NOW_MS, PROGRAMME, an_id, ask, programme
+
+OUTAGE = Outage(an_id(0xF1), NOW_MS, "EUR")
+
+
+class Owner:
+    """The owner of a programme, behind a gate."""
+
+    def __init__(self) -> None:
+        self.commands: list[Command] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.reachable = True
+
+    def submit(self, command: Command, timeout_ms: int) -> Awaitable[Reply]:
+        self.commands.append(command)
+        return self._reply(command)
+
+    async def _reply(self, command: Command) -> Reply:
+        await self.gate.wait()
+        if not self.reachable:
+            return NotExecuted("unavailable")
+        if isinstance(command, GrantStandIns):
+            return Granted(
+                tuple(Grant("within_ceilings", used_minor=each.amount_minor) for each in command.asks)
+            )
+        return Done(200, {"ended": True})
+
+
+async def test_asks_travel_together_and_each_gets_its_own_grant() -> None:
+    owner = Owner()
+    owner.gate.clear()
+    exposure = Exposure(owner.submit)
+    asking = [
+        asyncio.create_task(exposure.grant(PROGRAMME, ask(number, amount_minor=number)))
+        for number in range(1, 9)
+    ]
+    await asyncio.sleep(0.01)
+    owner.gate.set()
+    grants = await asyncio.gather(*asking)
+    assert [grant.used_minor for grant in grants if grant] == list(range(1, 9))
+    sizes = [len(command.asks) for command in owner.commands if isinstance(command, GrantStandIns)]
+    assert sum(sizes) == 8
+    assert len(sizes) <= 2, "one under way, and one that collected meanwhile"
+
+
+async def test_programmes_do_not_wait_for_each_other() -> None:
+    owner = Owner()
+    exposure = Exposure(owner.submit)
+    other = an_id(0xB2)
+    await asyncio.gather(exposure.grant(PROGRAMME, ask(1)), exposure.grant(other, ask(2)))
+    asked = {command.programme_id for command in owner.commands if isinstance(command, GrantStandIns)}
+    assert asked == {PROGRAMME, other}
+
+
+async def test_an_owner_that_cannot_be_reached_grants_nothing() -> None:
+    owner = Owner()
+    owner.reachable = False
+    assert await Exposure(owner.submit).grant(PROGRAMME, ask()) is None
+
+
+async def test_an_owner_that_says_nothing_grants_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "STAND_IN_TIMEOUT_MS", 20)
+    owner = Owner()
+    owner.gate.clear()
+    assert await Exposure(owner.submit).grant(PROGRAMME, ask()) is None
+
+
+async def test_an_outage_is_ended_once_however_many_answers_come() -> None:
+    owner = Owner()
+    exposure = Exposure(owner.submit)
+    known = Programme(programme(), 1, OUTAGE)
+    for _ in range(3):
+        exposure.answered(known)
+    await asyncio.sleep(0.01)
+    exposure.answered(known)
+    await asyncio.sleep(0.01)
+    (command,) = owner.commands
+    assert isinstance(command, EndOutage)
+    assert (command.programme_id, command.outage_id) == (PROGRAMME, OUTAGE.id)
+    exposure.answered(Programme(programme(), 2, None))
+    assert len(owner.commands) == 1
+
+
+async def test_an_outage_that_could_not_be_ended_is_tried_again_with_the_next_answer() -> None:
+    owner = Owner()
+    owner.reachable = False
+    exposure = Exposure(owner.submit)
+    for _ in range(2):
+        exposure.answered(Programme(programme(), 1, OUTAGE))
+        await asyncio.sleep(0.01)
+    assert len(owner.commands) == 2
+    await exposure.stop()

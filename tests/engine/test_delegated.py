@@ -1,0 +1,255 @@
+"""Decisions whose last word is the programme's, or that of the stand-in for it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.card import DeclaredBalance
+from engine.decide import Decision, Inputs, wants_answer
+from engine.decide import authorize as decide
+from engine.delegation import Consulted
+from engine.effects import BalanceDeclared, HoldPlaced, StoodIn
+from engine.execute import Surroundings, execute, question
+from engine.ids import Derived, derive
+from engine.standin import Grant, Rule
+from tests.engine.build import NOW_MS, account, an_id, authorize, card, inputs, programme
+
+OUTAGE = an_id(0xF1)
+DELEGATED = programme(decisioning="delegated", decision_url="https://decide.example")
+
+
+def granted(rule: Rule = "within_ceilings") -> Consulted:
+    return Consulted(trigger="timeout", grant=Grant(rule, OUTAGE, 1_000, 5_000))
+
+
+def seen(**parts: Any) -> Inputs:
+    return inputs(**{"decisioning": "delegated", "declared_remaining_minor": 2_000} | parts)
+
+
+def steps(decision: Decision) -> list[tuple[str, str]]:
+    return [(step.rule, step.outcome) for step in decision.trace[-3:]]
+
+
+ROWS: list[tuple[str, dict[str, Any], dict[str, Any], tuple[str | None, str, str, int]]] = [
+    # what happened, inputs, command, (reason, DE39, decided by, approved)
+    ("approved", {"consulted": Consulted("approved")}, {}, (None, "00", "programme", 1_000)),
+    ("declined", {"consulted": Consulted("declined")}, {}, ("programme_declined", "05", "programme", 0)),
+    (
+        "approved in part",
+        {"consulted": Consulted("approved", 400)},
+        {"partial_allowed": True},
+        (None, "10", "programme", 400),
+    ),
+    (
+        "a part that the terminal does not take",
+        {"consulted": Consulted("approved", 400)},
+        {},
+        ("programme_declined", "05", "programme", 0),
+    ),
+    (
+        "the programme approves more than there is by now",
+        {"consulted": Consulted("approved"), "posted_minor": 999},
+        {},
+        ("insufficient_funds", "51", "platform", 0),
+    ),
+    (
+        "the card was suspended meanwhile",
+        {"consulted": Consulted("approved"), "card_state": "suspended"},
+        {},
+        ("card_suspended", "62", "platform", 0),
+    ),
+    (
+        "... and the endpoint was silent",
+        {"consulted": granted(), "card_state": "suspended"},
+        {},
+        ("card_suspended", "62", "platform", 0),
+    ),
+    ("stood in", {"consulted": granted()}, {}, (None, "00", "stand_in", 1_000)),
+    (
+        "stood in without funds",
+        {"consulted": granted(), "posted_minor": 5},
+        {},
+        (None, "00", "stand_in", 1_000),
+    ),
+    (
+        "stood in up to the terminal's cap",
+        {"consulted": granted()},
+        {"partial_allowed": True, "partial_cap_minor": 300},
+        (None, "10", "stand_in", 300),
+    ),
+    (
+        "above the cap of one approval",
+        {"consulted": granted("max_amount_exceeded")},
+        {},
+        ("stand_in_declined", "61", "stand_in", 0),
+    ),
+    (
+        "the budget is used up",
+        {"consulted": granted("max_total_exposure_exceeded")},
+        {},
+        ("stand_in_declined", "61", "stand_in", 0),
+    ),
+    (
+        "the declared balance went down meanwhile",
+        {"consulted": granted(), "declared_remaining_minor": 999},
+        {},
+        ("stand_in_declined", "51", "stand_in", 0),
+    ),
+    (
+        "stand-in is off",
+        {"consulted": granted("mode_disabled")},
+        {},
+        ("stand_in_declined", "05", "stand_in", 0),
+    ),
+    (
+        "the programme's owner could not be asked",
+        {"consulted": Consulted(trigger="timeout")},
+        {},
+        ("stand_in_declined", "05", "stand_in", 0),
+    ),
+    (
+        "a failure that is no trigger",
+        {"consulted": Consulted(trigger="timeout", grant=Grant("not_triggered"))},
+        {},
+        ("programme_declined", "05", "platform", 0),
+    ),
+    ("nobody has asked", {}, {}, ("programme_declined", "05", "platform", 0)),
+    (
+        "a verification asks nobody",
+        {},
+        {"amount_minor": 0},
+        (None, "85", "platform", 0),
+    ),
+    ("a refund asks nobody", {}, {"kind": "refund"}, (None, "00", "platform", 1_000)),
+    (
+        "a platform programme asks nobody",
+        {"decisioning": "platform"},
+        {},
+        (None, "00", "platform", 1_000),
+    ),
+    (
+        "in gateway mode nobody checks funds",
+        {"programme_mode": "gateway", "posted_minor": None, "consulted": Consulted("approved")},
+        {},
+        (None, "00", "programme", 1_000),
+    ),
+]
+
+
+@pytest.mark.parametrize(("what", "met", "asked", "outcome"), ROWS, ids=[row[0] for row in ROWS])
+def test_decisions(
+    what: str, met: dict[str, Any], asked: dict[str, Any], outcome: tuple[str | None, str, str, int]
+) -> None:
+    decision = decide(authorize(1, **asked), seen(**met))
+    assert (
+        decision.reason,
+        decision.response_code,
+        decision.decided_by,
+        decision.approved_minor,
+    ) == outcome, what
+    assert (decision.stand_in is not None) == (decision.decided_by == "stand_in")
+    if decision.stand_in is not None:
+        assert decision.stand_in.exposure_minor == decision.approved_minor
+
+
+def test_the_trace_explains_a_stand_in() -> None:
+    decision = decide(authorize(), seen(consulted=granted()))
+    assert steps(decision) == [
+        ("programme_decision", "skip"),
+        ("stand_in", "pass"),
+        ("stand_in_budget", "pass"),
+    ]
+    assert decision.trace[-3].observed == "timeout"
+    assert decision.trace[-2].observed == "within_ceilings"
+    assert (decision.trace[-1].observed, decision.trace[-1].limit) == (1_000, 5_000)
+    assert ("funds", "skip") in [(step.rule, step.outcome) for step in decision.trace]
+
+
+def test_a_stored_decision_comes_again_in_the_same_bytes() -> None:
+    for consulted in (None, Consulted("approved", 700), granted(), granted("max_amount_exceeded")):
+        met = seen(consulted=consulted)
+        stored = msgspec.json.decode(msgspec.json.encode(met), type=Inputs)
+        assert msgspec.json.encode(decide(authorize(), stored)) == msgspec.json.encode(
+            decide(authorize(), met)
+        )
+
+
+@pytest.mark.parametrize(
+    ("met", "asked", "wanted"),
+    [
+        ({}, {}, True),
+        ({}, {"amount_minor": 0}, False),
+        ({}, {"kind": "refund"}, False),
+        ({"decisioning": "platform"}, {}, False),
+        ({"card_state": "suspended"}, {}, False),
+        ({"posted_minor": 999}, {}, False),
+        ({"posted_minor": 999}, {"partial_allowed": True}, True),
+        ({"consulted": Consulted("approved")}, {}, False),
+    ],
+)
+def test_the_programme_is_asked_only_what_the_platform_would_approve(
+    met: dict[str, Any], asked: dict[str, Any], wanted: bool
+) -> None:
+    assert wants_answer(authorize(1, **asked), seen(**met)) is wanted
+
+
+def test_asking_changes_nothing() -> None:
+    met = Surroundings(card(), account(), DELEGATED)
+    before = msgspec.json.encode((met.card, met.account))
+    asked = question(authorize(), met, NOW_MS)
+    assert asked is not None
+    assert (asked.authorization_id, asked.operation, asked.amount_minor) == (
+        authorize().id,
+        "authorization",
+        1_000,
+    )
+    assert msgspec.json.encode((met.card, met.account)) == before
+
+
+def test_a_stand_in_holds_counts_and_consumes() -> None:
+    met = Surroundings(
+        card(declared=DeclaredBalance(2_000, 500, NOW_MS)),
+        account(posted_minor=5),
+        DELEGATED,
+        None,
+        granted(),
+    )
+    executed = execute(authorize(), met, NOW_MS)
+    stood_in = next(effect for effect in executed.effects if isinstance(effect, StoodIn))
+    assert stood_in.id == derive(authorize().id, Derived.STAND_IN)
+    assert (stood_in.decision, stood_in.how.rule, stood_in.how.outage_id, stood_in.how.exposure_minor) == (
+        "approved",
+        "within_ceilings",
+        OUTAGE,
+        1_000,
+    )
+    declared = next(effect for effect in executed.effects if isinstance(effect, BalanceDeclared)).declared
+    assert (declared.balance_minor, declared.consumed_minor, declared.declared_ms) == (2_000, 1_500, NOW_MS)
+    assert any(isinstance(effect, HoldPlaced) for effect in executed.effects)
+    assert met.account is not None
+    assert met.account.posted_minor - met.account.held_minor == -995
+    assert (met.card.day_count, met.card.day_amount_minor) == (1, 1_000)
+    assert [event.type for event in executed.events] == ["authorization.decided", "ledger.hold.created"]
+    assert msgspec.json.decode(executed.events[0].data)["decided_by"] == "stand_in"
+
+
+def test_a_refused_stand_in_is_on_record_and_consumes_nothing() -> None:
+    met = Surroundings(
+        card(declared=DeclaredBalance(2_000, 500, NOW_MS)),
+        account(),
+        DELEGATED,
+        None,
+        granted("max_amount_exceeded"),
+    )
+    executed = execute(authorize(), met, NOW_MS)
+    stood_in = next(effect for effect in executed.effects if isinstance(effect, StoodIn))
+    assert (stood_in.decision, stood_in.how.rule, stood_in.how.exposure_minor, stood_in.response_code) == (
+        "declined",
+        "max_amount_exceeded",
+        0,
+        "61",
+    )
+    assert not any(isinstance(effect, BalanceDeclared) for effect in executed.effects)

@@ -1,0 +1,54 @@
+"""The dashboards' JSON is what their code says, and nothing in it is half-done."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from ops.grafana.__main__ import FOLDER, rendered
+
+TEXTS = rendered()
+
+
+def panels(name: str) -> list[dict[str, Any]]:
+    return [panel for panel in json.loads(TEXTS[name])["panels"] if panel["type"] != "row"]
+
+
+def test_the_files_are_current() -> None:
+    files = {path.name: path.read_text("utf-8") for path in FOLDER.glob("*.json")}
+    assert files == TEXTS, "run make dashboards"
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_each_panel_says_what_it_shows(name: str) -> None:
+    titles = [panel["title"] for panel in panels(name)]
+    assert len(titles) == len(set(titles)) > 0
+    for panel in panels(name):
+        assert panel["description"].endswith(".")
+        assert panel["targets"]
+        references = [target["refId"] for target in panel["targets"]]
+        assert len(references) == len(set(references))
+        assert {target["datasource"]["uid"] for target in panel["targets"]} == {"${source}"}
+
+
+@pytest.mark.parametrize("name", TEXTS)
+def test_panels_do_not_overlap(name: str) -> None:
+    taken: set[tuple[int, int]] = set()
+    for panel in json.loads(TEXTS[name])["panels"]:
+        grid = panel["gridPos"]
+        places = {
+            (x, y)
+            for x in range(grid["x"], grid["x"] + grid["w"])
+            for y in range(grid["y"], grid["y"] + grid["h"])
+        }
+        assert not taken & places
+        assert grid["x"] + grid["w"] <= 24
+        taken |= places
+
+
+def test_dashboards_have_addresses_of_their_own() -> None:
+    ids = [json.loads(text)["uid"] for text in TEXTS.values()]
+    assert len(ids) == len(set(ids))
+    assert all(uid.startswith("stanchion-") for uid in ids)

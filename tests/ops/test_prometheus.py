@@ -1,0 +1,90 @@
+"""Rules, alerts and dashboards speak of figures that exist, and every alert has a page and a case.
+
+With promtool on the machine (Debian's package ``prometheus``) it judges the files and runs the cases too.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from actors.metrics import BUCKETS, LABELS, METRICS, SECONDS, Figure, Figures, Histogram, exposition
+
+ROOT: Final = Path(__file__).parents[2]
+PROMETHEUS: Final = ROOT / "ops/prometheus"
+RUNBOOKS: Final = ROOT / "ops/runbooks"
+DASHBOARDS: Final = ROOT / "ops/grafana/json"
+PROMTOOL: Final = shutil.which("promtool")
+
+ALERTS: Final = (PROMETHEUS / "rules/alerts.yml").read_text("utf-8")
+RECORDING: Final = (PROMETHEUS / "rules/recording.yml").read_text("utf-8")
+CASES: Final = (PROMETHEUS / "tests/alerts.yml").read_text("utf-8")
+NAMES: Final = re.findall(r"^ +- alert: (\w+)$", ALERTS, re.MULTILINE)
+SUFFIXES: Final = {
+    "counter": ("_total",),
+    "gauge": ("",),
+    "histogram": ("_bucket", "_sum", "_count"),
+}
+
+
+def texts() -> dict[str, str]:
+    """Everything that asks Prometheus something, by its path."""
+    paths = [*PROMETHEUS.rglob("*.yml"), *DASHBOARDS.glob("*.json"), *RUNBOOKS.glob("*.md")]
+    return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in paths}
+
+
+def full_page() -> bytes:
+    """The metrics page of a process that has every figure there is."""
+    figures: Figures = {}
+    for name, (kind, _) in METRICS.items():
+        one = Histogram(BUCKETS.get(name, SECONDS)).figure() if kind == "histogram" else 1.0
+        values = tuple("x" for _ in LABELS.get(name, ()))
+        labelled: Figure = {values: one}  # type: ignore[assignment]
+        figures[name] = labelled if values else one
+    return exposition({"process": figures})
+
+
+@pytest.mark.parametrize("path", texts())
+def test_only_figures_that_exist_are_asked_for(path: str) -> None:
+    sold = {f"{name}{suffix}" for name, (kind, _) in METRICS.items() for suffix in SUFFIXES[kind]}
+    # A runbook may speak of a metric by its family's name.
+    known = sold | set(METRICS) if path.startswith("ops/runbooks/") else sold
+    asked = set(re.findall(r"(?<![\w:.-])stanchion_\w+", texts()[path]))
+    assert asked <= known
+    recorded = set(re.findall(r"stanchion:\w+:\w+", texts()[path]))
+    assert recorded <= set(re.findall(r"^ +- record: (\S+)$", RECORDING, re.MULTILINE))
+
+
+def test_every_alert_has_its_page_and_its_cases() -> None:
+    assert len(NAMES) == len(set(NAMES)) > 10
+    assert {path.stem for path in RUNBOOKS.glob("*.md")} == set(NAMES)
+    for name in NAMES:
+        assert f"runbook: ops/runbooks/{name}.md\n" in ALERTS
+        page = (RUNBOOKS / f"{name}.md").read_text("utf-8")
+        assert page.startswith(f"# {name}\n")
+        assert page.index("## Look at") < page.index("## Do")
+        assert f"  - name: {name} with its cause\n" in CASES
+        assert f"  - name: {name} without\n" in CASES
+
+
+if PROMTOOL is not None:
+
+    def promtool(*arguments: str, given: bytes | None = None) -> None:
+        """Run promtool; the test fails with what it says when it finds anything."""
+        assert PROMTOOL is not None
+        done = subprocess.run([PROMTOOL, *arguments], cwd=ROOT, input=given, capture_output=True, check=False)
+        assert (done.returncode, done.stderr) == (0, b""), (done.stdout + done.stderr).decode()
+
+    def test_the_configuration_is_valid() -> None:
+        promtool("check", "config", "ops/prometheus/prometheus.yml")
+
+    def test_each_alert_fires_for_its_cause_and_not_without() -> None:
+        promtool("test", "rules", "ops/prometheus/tests/alerts.yml")
+
+    def test_names_and_units_are_as_prometheus_wants_them() -> None:
+        promtool("check", "metrics", given=full_page())
