@@ -84,7 +84,7 @@ async def test_each_rule_in_its_order(
 
 
 async def test_a_silent_endpoint_is_stood_in_for(acme: Caller) -> None:
-    card = await delegated_card(acme, policy(), funds="10.00")
+    card = await delegated_card(acme, policy())
     record = await silence(acme, card, "30.00")
     assert (record["scenario"], record["decision"], record["approved_amount"]) == (
         "delegated_timeout",
@@ -100,17 +100,17 @@ async def test_a_silent_endpoint_is_stood_in_for(acme: Caller) -> None:
         ("funds", "skip", None, None),
         ("programme_decision", "skip", "timeout", "approved"),
         ("stand_in", "pass", "within_ceilings", "within_ceilings"),
-        ("stand_in_budget", "pass", "3000", "10000"),
+        ("stand_in_budget", "pass", "30.00", "100.00"),
     ]
     assert (await acme.post(f"/v1/transactions/{record['transaction_id']}/replay", status=200))["identical"]
     balance = await acme.get(f"/v1/cards/{card['id']}/balance")
-    assert (balance["posted"], balance["held"], balance["available"]) == ("10.00", "30.00", "-20.00")
+    assert (balance["posted"], balance["held"], balance["available"]) == ("100.00", "30.00", "70.00")
     declared = await acme.get(f"/v1/cards/{card['id']}/declared-balance")
     assert (declared["consumed"], declared["remaining"]) == (money("30.00"), money("70.00"))
     told = (await acme.get("/v1/events?types=authorization.decided"))["data"]
     assert [event["data"]["decided_by"] for event in told] == ["stand_in"]
-    declines = await silence(acme, card, "70.01")
-    assert (declines["decline_reason"], declines["response_code"]) == ("stand_in_declined", "61")
+    declined = await silence(acme, card, "50.01")
+    assert (declined["decline_reason"], declined["response_code"]) == ("stand_in_declined", "61")
     await declare(acme, card, "5.00")
     assert (await acme.get(f"/v1/cards/{card['id']}/declared-balance"))["consumed"] == money("0.00")
     assert (await silence(acme, card, "5.01"))["response_code"] == "51"
@@ -141,24 +141,40 @@ async def test_neither_refunds_nor_verifications_ask_anybody(acme: Caller) -> No
 
 
 async def test_what_the_network_decides_is_not_in_the_report(acme: Caller) -> None:
-    card = await acme.funded_card("100.00")
+    card = await delegated_card(acme, policy(), funds="5.00")
     record = await acme.spend(card, "10.00", scenario="force_stip_timeout")
-    assert record["decision"] == "approved"
-    transaction = await acme.get(f"/v1/transactions/{record['transaction_id']}")
-    assert transaction["decided_by"] == "stand_in"
+    assert (record["state"], record["decision"]) == ("decided", "approved")
+    balance = await acme.get(f"/v1/cards/{card['id']}/balance")
+    assert (balance["held"], balance["available"]) == ("10.00", "-5.00")
     assert await activity(acme, card["programme_id"]) == []
 
 
-async def test_an_approval_in_part_asks_for_its_own_amount(acme: Caller) -> None:
-    card = await delegated_card(acme, policy(), declared="100.00")
-    increment = await silence(acme, card, "10.00")
-    child = await acme.post(
-        f"/v1/simulated-spends/{increment['simulation_id']}/increment",
-        {"raise_by_amount": money("0.00")},
-        400,
-    )
-    assert child["type"] == "/problems/validation-failed"
-    assert [entry["exposure_minor"] for entry in await activity(acme, card["programme_id"])] == ["1000"]
+async def test_the_declared_balance_takes_the_place_of_the_funds(acme: Caller) -> None:
+    card = await delegated_card(acme, policy(max_total_exposure=money("500.00")), declared="120.00")
+    # Each alone finds the funds when its programme is asked; none is held yet.
+    records = await asyncio.gather(*(silence(acme, card, "40.00") for _ in range(4)))
+    assert sorted(record["response_code"] for record in records) == ["00", "00", "00", "51"]
+    balance = await acme.get(f"/v1/cards/{card['id']}/balance")
+    assert (balance["held"], balance["available"]) == ("120.00", "-20.00")
+    # What is not there at all is not even asked for.
+    assert (await silence(acme, card, "1.00"))["decline_reason"] == "insufficient_funds"
+    rules = sorted(entry["rule"] for entry in await activity(acme, card["programme_id"]))
+    assert rules == ["declared_balance_exceeded", *[APPROVING] * 3]
+
+
+async def test_an_increment_is_stood_in_for(acme: Caller) -> None:
+    card = await delegated_card(acme, policy())
+    sale = await silence(acme, card, "10.00")
+    await put_policy(acme, card["programme_id"], policy(max_amount="12.50"))
+    path = f"/v1/simulated-spends/{sale['simulation_id']}/increment"
+    for delta, code in (("12.50", "00"), ("12.51", "61")):
+        child = await acme.post(path, {"raise_by_amount": money(delta)}, 202)
+        assert (await acme.simulation(child["simulation_id"]))["response_code"] == code
+    entries = await activity(acme, card["programme_id"])
+    assert [entry["exposure_minor"] for entry in entries] == ["0", "1250", "1000"]
+    about = {(entry["authorization_id"], entry["trigger"]) for entry in entries}
+    assert about == {(sale["authorization_id"], "timeout")}
+    assert (await acme.get(f"/v1/cards/{card['id']}/declared-balance"))["consumed"] == money("22.50")
 
 
 async def test_a_reversal_gives_nothing_back_before_the_outage_ends(acme: Caller) -> None:
