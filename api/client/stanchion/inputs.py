@@ -131,3 +131,20 @@ class TransactionFilter(TypedDict, total=False):
     programme_id: str
     status: str
     kind: str
+
+
+class WebhookEndpointFields(TypedDict, total=False):
+    """A webhook endpoint to create; ``["*"]`` are all types."""
+
+    url: Required[str]
+    event_types: Required[list[str]]
+    description: str | None
+
+
+class WebhookEndpointChange(TypedDict, total=False):
+    """What is to change of a webhook endpoint."""
+
+    url: str
+    event_types: list[str]
+    description: str | None
+    status: Literal["enabled", "disabled"]
