@@ -22,6 +22,7 @@ class ProgrammeFields(TypedDict, total=False):
     timezone: str
     hold_expiry_days: int
     kyc_policy: str | None
+    kyc_document_types: list[str]
 
 
 class ProgrammeChange(TypedDict, total=False):
@@ -34,6 +35,7 @@ class ProgrammeChange(TypedDict, total=False):
     timezone: str
     hold_expiry_days: int
     kyc_policy: str | None
+    kyc_document_types: list[str]
     status: Literal["active", "suspended", "closed"]
 
 

@@ -32,6 +32,7 @@ class Programme(TypedDict):
     timezone: str
     hold_expiry_days: int
     kyc_policy: str | None
+    kyc_document_types: list[str]
     status: str
     created_at: str
     updated_at: str
