@@ -71,7 +71,8 @@ async def test_the_life_of_an_endpoint(local: Settings) -> None:
         await acme.patch(f"/v1/webhook-endpoints/{endpoint['id']}", {"status": "disabled"})
         await acme.spend(await acme.funded_card(), "5.00")
         figures = started.peers.roles["relay"].figures
-        events = sum(len((await caller.get("/v1/events?limit=100"))["data"]) for caller in (acme, other))
+        logs = [(await caller.get("/v1/events?limit=100"))["data"] for caller in (acme, other)]
+        events = sum(len(log) for log in logs)
         await eventually(lambda: figures()["stanchion_relay_events"] == events)
         assert len(receiver.requests) == 2
 
