@@ -18,6 +18,7 @@ from api.operations import Call, Empty, Family, json_response
 from api.pagination import PageQuery, page, page_model
 from api.problems import Refusal, not_found
 from api.submission import submit
+from api.targets import require_callable
 from api.validation import Input, View, broken
 from engine.commands import ChangeProgramme, CreateProgramme
 from engine.ids import key_of
@@ -140,7 +141,7 @@ class NewProgrammeView(ProgrammeView):
     "create_program",
     takes=ProgrammeInput,
     gives={201: NewProgrammeView},
-    problems=("gateway-not-enabled",),
+    problems=("gateway-not-enabled", "target-refused"),
 )
 async def create_program(call: Call[ProgrammeInput]) -> Response:
     """Create a programme.
@@ -150,6 +151,7 @@ async def create_program(call: Call[ProgrammeInput]) -> Response:
     given, services = call.given, call.services
     if given.mode == "gateway" and not services.settings.enable_gateway:
         raise Refusal("gateway-not-enabled")
+    await require_callable(services, given.decision_url, "decision_url")
     programme_id = services.new_id()
     secret = f"decsec_{secrets.token_urlsafe(32)}"
     config = ProgrammeConfig(
@@ -183,11 +185,7 @@ async def list_programs(call: Call[PageQuery]) -> Response:
 )
 async def get_program(call: Call[Empty]) -> Response:
     """Get a programme."""
-    caller = call.caller
-    row = await fetch_row(call.services.pool, _FIND, call.path_id(), caller.tenant_id, caller.live)
-    if row is None:
-        raise not_found()
-    return json_response(200, _show(row))
+    return json_response(200, programme_view(await require_programme(call, call.path_id())))
 
 
 @family.operation(
@@ -196,7 +194,7 @@ async def get_program(call: Call[Empty]) -> Response:
     "update_program",
     takes=ProgrammeChange,
     gives={200: ProgrammeView},
-    problems=("not-found", "invalid-state-transition", "decision-url-missing"),
+    problems=("not-found", "invalid-state-transition", "decision-url-missing", "target-refused"),
 )
 async def update_program(call: Call[ProgrammeChange]) -> Response:
     """Change a programme.
@@ -208,7 +206,8 @@ async def update_program(call: Call[ProgrammeChange]) -> Response:
     given, services = call.given, call.services
     programme_id = call.path_id()
     changes = given.model_dump(include=given.model_fields_set)
-    await _require_programme(call, programme_id)
+    await require_programme(call, programme_id)
+    await require_callable(services, changes.get("decision_url"), "decision_url")
     id_ = services.new_id()
     command = ChangeProgramme(
         id=id_,
@@ -221,10 +220,13 @@ async def update_program(call: Call[ProgrammeChange]) -> Response:
     return await submit(call, command)
 
 
-async def _require_programme(call: Call[Any], programme_id: str) -> None:
+async def require_programme(call: Call[Any], programme_id: str) -> ProgrammeConfig:
+    """The caller's programme. Raises ``Refusal`` 404."""
     caller = call.caller
-    if await fetch_row(call.services.pool, _FIND, programme_id, caller.tenant_id, caller.live) is None:
+    row = await fetch_row(call.services.pool, _FIND, programme_id, caller.tenant_id, caller.live)
+    if row is None:
         raise not_found()
+    return _config(row["config"])
 
 
 async def open_programme(connection: Connection, caller: Caller, programme_id: str) -> ProgrammeConfig:

@@ -20,10 +20,12 @@ _DETAILS: Final = {
 }
 
 
-async def require_callable(services: Services, url: str, member: str) -> None:
-    """Refuse a ``url``, given as ``member`` of a body, that may not be called. Raises ``Refusal`` 400 that
-    names the reason and neither the address nor the URL.
+async def require_callable(services: Services, url: str | None, member: str) -> None:
+    """Refuse a ``url``, given as ``member`` of a body, that may not be called; none is fine. Raises
+    ``Refusal`` 400 that names the reason and neither the address nor the URL.
     """
+    if url is None:
+        return
     try:
         await services.egress.check(url)
     except TargetRefusedError as refused:

@@ -1,0 +1,57 @@
+"""Receivers over real HTTPS, under an authority of the test's own."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import random
+import ssl
+from collections import defaultdict
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+
+from ops.local_https import Answer, Request, serving
+
+
+@dataclass
+class Receiver:
+    """One receiver: what it got, and how it answers."""
+
+    answer: Callable[[Request], int] = lambda _request: 200
+    headers: dict[str, str] = field(default_factory=dict)
+    hanging: asyncio.Event | None = None
+    requests: list[Request] = field(default_factory=list)
+    taken: dict[str, int] = field(default_factory=lambda: defaultdict(int))
+    """How often each event was taken with a 200, by its id."""
+    url: str = ""
+
+    async def __call__(self, request: Request) -> Answer:
+        self.requests.append(request)
+        if self.hanging is not None:
+            await self.hanging.wait()
+        status = self.answer(request)
+        if status == 200:
+            self.taken[json.loads(request.body)["id"]] += 1
+        return Answer(status, b"thank you", self.headers)
+
+    def bodies(self) -> dict[str, set[bytes]]:
+        """The different bodies under which each event came, by its id."""
+        found: dict[str, set[bytes]] = defaultdict(set)
+        for request in self.requests:
+            found[json.loads(request.body)["id"]].add(request.body)
+        return found
+
+
+def failing_sometimes(share: float, seed: int) -> Callable[[Request], int]:
+    """Answers 500 to ``share`` of the requests."""
+    draw = random.Random(seed)
+    return lambda _request: 500 if draw.random() < share else 200
+
+
+@asynccontextmanager
+async def receiving(tls: ssl.SSLContext, receiver: Receiver) -> AsyncIterator[Receiver]:
+    """Serve a receiver; its ``url`` is known inside."""
+    async with serving(tls, receiver) as address:
+        receiver.url = f"{address}/hook"
+        yield receiver
