@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -39,7 +39,7 @@ from engine.delegation import Consulted, Question
 from engine.ids import shard_of
 from engine.programme import Programme
 from engine.replies import Claim, Done, NotExecuted, Reply
-from engine.standin import Ask, Grant
+from engine.standin import Ask, Grant, Trigger
 from tests.actors.shards.virtual_time import VirtualClock
 from tests.engine.build import (
     an_id,
@@ -101,8 +101,9 @@ class SimulatedWorld:
         if delay_ms > timeout_ms:
             return Consulted(trigger="timeout")
         if not self._installation.endpoint_up:
-            return Consulted(trigger=dice.choice(("connection_error", "invalid_response")))
-        decision = dice.choice(("approved", "approved", "declined"))
+            trigger: Trigger = dice.choice(("connection_error", "invalid_response"))
+            return Consulted(trigger=trigger)
+        decision: Literal["approved", "declined"] = dice.choice(("approved", "approved", "declined"))
         return Consulted(decision, dice.choice((None, None, question.amount_minor // 2 or None)))
 
     async def grant(self, programme_id: str, ask: Ask) -> Grant | None:
