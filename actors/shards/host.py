@@ -265,6 +265,8 @@ class ShardHost:
                 need = self.activation.need(pending.command)
                 if need is not None and need.id == id_:
                     self.resolve(pending, absent_reply(pending.command))
+                elif (repeated := self.answers.repeat(pending.command)) is not None:
+                    self.answer_executed(pending, repeated)
                 else:
                     self._admit(pending)
 

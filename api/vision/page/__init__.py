@@ -18,7 +18,7 @@ from api.kyc.capture import PAGE_PATH
 
 HEADERS: Final = {
     "Content-Security-Policy": (
-        "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' blob:; connect-src 'self';"
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self';"
         " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
     ),
     "Referrer-Policy": "no-referrer",
