@@ -37,35 +37,24 @@ def read_until(process: subprocess.Popen[str], wanted: str) -> str:
 
 async def test_a_receiver_on_the_same_machine(stack: Stack, demo: Caller) -> None:
     var_dir = str(stack.installation.var_dir)
-    listening = start(
-        "listen", "--type", "card.updated", "--type", "card.created", "--fail", "1", "--var", var_dir
-    )
-    try:
-        endpoint_id = read_until(listening, "Listening").partition("endpoint ")[2].partition(".")[0]
-        card = await demo.funded_card()
-        told = read_until(listening, "created_at")
-        assert "card.created  signature verified, answered 500" in told
-        assert f"id: {card['id']}" in told
+    wanted = ("--type", "card.updated", "--type", "card.created")
+    with start("listen", *wanted, "--fail", "1", "--var", var_dir) as listening:
+        try:
+            endpoint_id = read_until(listening, "Listening").partition("endpoint ")[2].partition(".")[0]
+            card = await demo.funded_card()
+            told = read_until(listening, "created_at")
+            assert "card.created  signature verified, answered 500" in told
+            assert f"id: {card['id']}" in told
 
-        resending = start(
-            "events",
-            "resend",
-            "--endpoint",
-            endpoint_id,
-            "--since",
-            "5m",
-            "--type",
-            "card.created",
-            "--var",
-            var_dir,
-        )
-        assert "to be delivered again" in resending.communicate(timeout=60)[0]
-        assert resending.returncode == 0
-        told = read_until(listening, "(delivery 2 of this event)")
-        assert "card.created  signature verified, answered 200" in told
-        deliveries = (await demo.get(f"/v1/webhook-endpoints/{endpoint_id}/deliveries"))["data"]
-        assert {delivery["redelivery"] for delivery in deliveries} == {True, False}
-    finally:
-        listening.send_signal(signal.SIGINT)
-        assert listening.wait(30) == 0
+            window = ("--endpoint", endpoint_id, "--since", "5m", "--type", "card.created")
+            with start("events", "resend", *window, "--var", var_dir) as resending:
+                read_until(resending, "to be delivered again")
+            assert resending.returncode == 0
+            told = read_until(listening, "(delivery 2 of this event)")
+            assert "card.created  signature verified, answered 200" in told
+            deliveries = (await demo.get(f"/v1/webhook-endpoints/{endpoint_id}/deliveries"))["data"]
+            assert {delivery["redelivery"] for delivery in deliveries} == {True, False}
+        finally:
+            listening.send_signal(signal.SIGINT)
+    assert listening.returncode == 0
     assert (await demo.send("GET", f"/v1/webhook-endpoints/{endpoint_id}")).status_code == 404
