@@ -17,6 +17,8 @@ if [ -x $(BIN)/pip ]; then $(BIN)/python -m pip $(PIP_INSTALL) $(1); \
 else $(PYTHON) -m pip --python $(BIN)/python $(PIP_INSTALL) $(1); fi
 endef
 
+CHAOS_MINUTES ?= 20
+
 LOCK = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" --quiet $(UPGRADE)
 
@@ -63,8 +65,8 @@ format: $(VENV)/.dev ## rewrite the sources in the project's style
 bench: $(VENV)/.runtime ## measure decisions per second, CPU for each, and the row-locking rival on the same database
 	@exec $(BIN)/python -m loadtests.bench
 
-chaos: $(VENV)/.dev ## the long forms of the fault tests (hours)
-	@STANCHION_CHAOS=1 $(BIN)/python -m pytest -q --timeout=0 tests
+chaos: $(VENV)/.dev ## real faults on a whole installation for CHAOS_MINUTES (20), and a table of what held
+	@exec $(BIN)/python -m ops.chaos --minutes $(CHAOS_MINUTES)
 
 dashboards: $(VENV)/.dev ## write Grafana's dashboards from their code (ops/grafana)
 	@$(BIN)/python -m ops.grafana

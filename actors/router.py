@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from actors.log import TRACE
 from actors.peers import UNKNOWN_TABLE, PeerFailedError, PeerGoneError, Peers, RoutingTable
 from actors.submission import Parcel, Submission, decode_collected, decode_replies, encode_parcel
 from engine.commands import Command, target_of
@@ -45,6 +46,7 @@ class Errand(msgspec.Struct, eq=False):
     give_up: float
     done: asyncio.Future[Reply]
     ticket: int
+    trace: str | None = None
     sent: bool = False
 
 
@@ -106,18 +108,20 @@ class Router:
         presentation: dict[str, Any] | None = None,
         timeout_ms: int = REST_DEADLINE_MS,
         patience_ms: int | None = None,
+        trace: str | None = None,
     ) -> asyncio.Future[Reply]:
         """Have the owner execute ``command``; the future always gets a reply.
 
         No owner begins with it after ``timeout_ms``; the reply is waited for until ``patience_ms``
         (default: as long) have passed. ``NotExecuted("unavailable")`` means that the outcome is not known:
-        ask again by the same command key.
+        ask again by the same command key. ``trace``: what logs call it, by default what the caller's own do.
         """
         now = self._loop.time()
         deadline = now + timeout_ms / 1000
         give_up = deadline if patience_ms is None else now + patience_ms / 1000
         done = self._loop.create_future()
-        errand = Errand(command, claim, presentation, deadline, give_up, done, next(self._tickets))
+        ticket, known_as = next(self._tickets), trace or TRACE.get()
+        errand = Errand(command, claim, presentation, deadline, give_up, done, ticket, known_as)
         if self.open >= ROUTER_BACKLOG_MAX:
             errand.done.set_result(NotExecuted("overloaded"))
             return errand.done
@@ -195,7 +199,14 @@ class Router:
             errand.sent = True
             remaining_ms = max(0, int((errand.deadline - now) * 1000))
             submissions.append(
-                Submission(errand.command, remaining_ms, errand.claim, errand.presentation, errand.ticket)
+                Submission(
+                    errand.command,
+                    remaining_ms,
+                    errand.claim,
+                    errand.presentation,
+                    errand.ticket,
+                    errand.trace,
+                )
             )
         return encode_parcel(Parcel(self._name, submissions))
 

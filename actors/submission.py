@@ -24,6 +24,8 @@ class Submission(msgspec.Struct, frozen=True, omit_defaults=True):
     presentation: dict[str, Any] | None = None
     ticket: int = 0
     """By which the router knows a reply that comes after its batch."""
+    trace: str | None = None
+    """What logs call the request: its id at the API, its retrieval reference on the wire."""
 
 
 class Parcel(msgspec.Struct, frozen=True, array_like=True):

@@ -39,6 +39,8 @@ from api.rate_limits import RateLimits
 from api.services import Services
 from api.simulated_spends import follow_ups
 from api.simulated_spends import routes as simulated_spends
+from api.stand_in import activity as stip_activity
+from api.stand_in import policy as stip_policy
 from api.webhook_endpoints import deliveries as webhook_deliveries
 from api.webhook_endpoints import routes as webhook_endpoints
 
@@ -77,6 +79,8 @@ def operations_of(services: Services) -> tuple[Operation, ...]:
         webhook_endpoints.family,
         webhook_deliveries.family,
         programs.family,
+        stip_policy.family,
+        stip_activity.family,
         card_products.family,
         cardholders.family,
         cardholder_changes.family,

@@ -14,6 +14,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from actors.ids import new_id
+from actors.log import TRACE
 from api.counts import CLIENT_GONE, OPERATION, RestCounts
 from api.faults import refusal_of
 from api.problems import Refusal, problem_response
@@ -53,6 +54,8 @@ class Boundary:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = scope[REQUEST_ID] = _request_id(scope)
+        # The server gives each request a task, and so a context, of its own.
+        TRACE.set(request_id)
         header = (b"x-request-id", request_id.encode())
         started = False
 

@@ -35,7 +35,7 @@ def refusal_of(fault: Exception, request_id: str) -> Refusal:
     down = isinstance(fault, (*CONNECTION_FAILURES, NetworkUnavailableError))
     _log.error(
         "dependency unavailable" if down else "request failed",
-        request_id=request_id,
+        trace=request_id,
         fault=type(fault).__name__,
         sqlstate=getattr(fault, "sqlstate", None),
         at=_places(fault),

@@ -185,11 +185,7 @@ async def list_programs(call: Call[PageQuery]) -> Response:
 )
 async def get_program(call: Call[Empty]) -> Response:
     """Get a programme."""
-    caller = call.caller
-    row = await fetch_row(call.services.pool, _FIND, call.path_id(), caller.tenant_id, caller.live)
-    if row is None:
-        raise not_found()
-    return json_response(200, _show(row))
+    return json_response(200, programme_view(await require_programme(call, call.path_id())))
 
 
 @family.operation(
@@ -210,7 +206,7 @@ async def update_program(call: Call[ProgrammeChange]) -> Response:
     given, services = call.given, call.services
     programme_id = call.path_id()
     changes = given.model_dump(include=given.model_fields_set)
-    await _require_programme(call, programme_id)
+    await require_programme(call, programme_id)
     await require_callable(services, changes.get("decision_url"), "decision_url")
     id_ = services.new_id()
     command = ChangeProgramme(
@@ -224,10 +220,13 @@ async def update_program(call: Call[ProgrammeChange]) -> Response:
     return await submit(call, command)
 
 
-async def _require_programme(call: Call[Any], programme_id: str) -> None:
+async def require_programme(call: Call[Any], programme_id: str) -> ProgrammeConfig:
+    """The caller's programme. Raises ``Refusal`` 404."""
     caller = call.caller
-    if await fetch_row(call.services.pool, _FIND, programme_id, caller.tenant_id, caller.live) is None:
+    row = await fetch_row(call.services.pool, _FIND, programme_id, caller.tenant_id, caller.live)
+    if row is None:
         raise not_found()
+    return _config(row["config"])
 
 
 async def open_programme(connection: Connection, caller: Caller, programme_id: str) -> ProgrammeConfig:

@@ -101,6 +101,8 @@ COLLECT_SECONDS: Final = 10.0
 MAILBOXES_MAX: Final = 256
 """Routers that a host keeps deferred replies for."""
 MCC_LIST_MAX: Final = 500
+STAND_IN_COUNT_MAX: Final = 1_000_000_000
+"""Of a policy's ``max_count_per_day``, which decides nothing."""
 STIP_WINDOW_DAYS_MAX: Final = 90
 
 # HTTP

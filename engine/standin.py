@@ -72,9 +72,10 @@ class StandInPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class Ask(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One card's owner asks to approve ``amount_minor`` in stand-in."""
+    """One card's owner asks to approve ``amount_minor`` in stand-in. ``id`` is that of the authorization, or
+    of the increment."""
 
-    authorization_id: str
+    id: str
     card_id: str
     amount_minor: int
     currency: str

@@ -18,6 +18,7 @@ import msgspec
 from engine.commands import Authorize
 from engine.decide import Inputs, authorize
 from engine.limits import EVENT_RETENTION_DAYS
+from ops.histories.lives import lived_again, stands
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -60,6 +61,8 @@ _EVENT_OF_COMMAND: Final = (
     "encode(set_byte(uuid_send(id), 14, get_byte(uuid_send(id), 14) # 16), 'hex')::uuid"
 )
 _REPEATABLE: Final = "decisions made again from their stored inputs give the same bytes"
+_LIVED_AGAIN: Final = "a card's journal lived through again gives the same answers"
+_STANDING: Final = "and leaves its counters, balance and transactions as they stand"
 
 # Each statement gives a row (subject, holds) for everything that the promise is about.
 PROMISES: Final[dict[str, str]] = {
@@ -185,7 +188,7 @@ async def audit(dsn: str) -> list[Finding]:
 async def findings(connection: Connection) -> list[Finding]:
     """Check every promise inside the transaction that ``connection`` is in."""
     found = [await _check(connection, promise, sql) for promise, sql in PROMISES.items()]
-    return [*found, await _decide_again(connection)]
+    return [*found, await _decide_again(connection), *await _live_again(connection)]
 
 
 @asynccontextmanager
@@ -222,3 +225,20 @@ async def _decide_again(connection: Connection) -> Finding:
         if _encode(authorize(command, _inputs(row["inputs"]))) != row["decision"].encode():
             different.append(command.id)
     return Finding(_REPEATABLE, decisions, len(different), tuple(different[:EXAMPLES_MAX]))
+
+
+async def _live_again(connection: Connection) -> tuple[Finding, Finding]:
+    commands, lives = 0, 0
+    different: list[str] = []
+    elsewhere: list[str] = []
+    async for life in lived_again(connection):
+        commands += life.commands
+        lives += 1
+        if life.differs_at is not None:
+            different.append(f"{life.card_id}/{life.differs_at}")
+        elif not await stands(connection, life):
+            elsewhere.append(life.card_id)
+    return (
+        Finding(_LIVED_AGAIN, commands, len(different), tuple(different[:EXAMPLES_MAX])),
+        Finding(_STANDING, lives, len(elsewhere), tuple(elsewhere[:EXAMPLES_MAX])),
+    )

@@ -10,6 +10,7 @@ import json
 import os
 import sys
 from dataclasses import asdict
+from datetime import UTC, datetime
 from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Annotated
@@ -30,12 +31,17 @@ from ops.demo import demo as run_demo
 from ops.embedded.process import ServerError
 from ops.installation import InstallationError, database
 from ops.key_check import KeyCheckError, check_master_key
+from ops.listen import listen as listen_for_events
 from ops.local_https import LocalHttpsError
 from ops.migrate import MigrationError
 from ops.migrate import migrate as bring_up_to_date
+from ops.resend import ResendError, instant_of
+from ops.resend import resend as resend_events
 from ops.running import RunningError
-from ops.up import Supervisor, UpError
+from ops.up import RUN_FILE, Supervisor, UpError
 from ops.up import up as run_installation
+from ops.verify import STANDARD_INPUT, verify_delivery
+from stanchion import Client, StanchionError
 
 EXPECTED_FAILURES = (
     AuditError,
@@ -48,9 +54,11 @@ EXPECTED_FAILURES = (
     MigrationError,
     PeerFailedError,
     PeerGoneError,
+    ResendError,
     RunningError,
     ServerError,
     SettingsError,
+    StanchionError,
     UpError,
     VaultError,
 )
@@ -65,6 +73,8 @@ app = typer.Typer(
 )
 clients = typer.Typer(help="API clients of tenants.", no_args_is_help=True)
 app.add_typer(clients, name="clients")
+events = typer.Typer(help="Past events.", no_args_is_help=True)
+app.add_typer(events, name="events")
 
 Var = Annotated[
     Path | None, typer.Option("--var", metavar="DIR", help="State folder of the installation [default: var].")
@@ -158,6 +168,70 @@ def create(
                 await connection.close(timeout=10)
 
         print(json.dumps(asdict(asyncio.run(make())), indent=2))
+
+
+@app.command()
+def listen(
+    types: Annotated[
+        list[str] | None, typer.Option("--type", help="Event type; may be repeated; none = all.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 = a free one.")] = 0,
+    forward_to: Annotated[
+        str | None, typer.Option(metavar="URL", help="Pass deliveries on, and answer as this does.")
+    ] = None,
+    fail: Annotated[int, typer.Option(min=0, help="Answer the first so many deliveries with 500.")] = 0,
+    raw: Annotated[bool, typer.Option("--raw", help="Print bodies alone, each on a line.")] = False,
+    var: Var = None,
+) -> None:
+    """Receive, verify and print the events of the running installation, until Ctrl-C."""
+    listen_for_events(
+        read_settings(var).var_dir,
+        types=types or ["*"],
+        port=port,
+        fail=fail,
+        forward_to=forward_to,
+        raw=raw,
+    )
+
+
+@app.command()
+def verify(
+    header: Annotated[str, typer.Option(help="The value of X-Platform-Signature.")],
+    secret: Annotated[
+        list[str], typer.Option(envvar="WEBHOOK_SECRET", help="Signing secret; may be repeated.")
+    ],
+    file: Annotated[
+        str, typer.Argument(help="The body, byte for byte; - is standard input.")
+    ] = STANDARD_INPUT,
+    any_time: Annotated[bool, typer.Option("--any-time", help="However long ago it was signed.")] = False,
+) -> None:
+    """Check the signature of a stored delivery: exit status 0 if it is good, else 1."""
+    try:
+        verify_delivery(file, header, secret, any_time=any_time)
+    except OSError as failure:
+        raise typer.BadParameter(f"it cannot be read: {failure.strerror}", param_hint="FILE") from None
+    print("The signature is good.")
+
+
+@events.command()
+def resend(
+    endpoint: Annotated[str, typer.Option(help="Id of the webhook endpoint.")],
+    since: Annotated[str, typer.Option(help="An age like 30m, 2h or 3d, or an instant of ISO 8601.")],
+    until: Annotated[str | None, typer.Option(help="The end of the window; left out, now.")] = None,
+    types: Annotated[
+        list[str] | None, typer.Option("--type", help="Event type; may be repeated; none = all.")
+    ] = None,
+    mode: Annotated[str, typer.Option(help="test or live.")] = "test",
+    var: Var = None,
+) -> None:
+    """Deliver past events to one endpoint once more, as the first admin client of `run.json`."""
+    now = datetime.now(UTC)
+    window = instant_of(since, now), None if until is None else instant_of(until, now)
+    with Client.of_installation(read_settings(var).var_dir / RUN_FILE, mode=mode) as client:
+        number = resend_events(
+            client, endpoint, since=window[0], until=window[1], types=types or (), tell=print
+        )
+    print(f"{number} event{'' if number == 1 else 's'} to be delivered again.")
 
 
 @app.command()

@@ -11,6 +11,7 @@ import asyncio
 import json
 import signal
 import socket
+import sys
 import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
@@ -21,6 +22,7 @@ from typing import Any, Final, Protocol, TypeVar
 from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError, RedisError
 
+from actors.log import configure
 from actors.settings import PREFIX, Settings
 from actors.vault import Vault
 from ops.clients import ClientCredentials, ensure_demo_clients
@@ -29,6 +31,7 @@ from ops.embedded.ports import free_ports
 from ops.installation import Servers, locked
 from ops.key_check import check_master_key
 from ops.local_https import with_local_egress
+from ops.log_view import LogView
 from ops.migrate import migrate
 
 T = TypeVar("T")
@@ -82,7 +85,10 @@ def up(settings: Settings, make_supervisor: Callable[[Settings], Supervisor]) ->
         settings = _with_ports(with_local_egress(settings))
         vault = Vault.from_settings(settings)
         servers = Servers(settings)
+        configure(settings.var_dir, settings.log_level, "supervisor")
+        log = LogView(settings.var_dir, sys.stderr)
         try:
+            log.start()
             _say(f"Starting the servers in {settings.var_dir} ...")
             complete = servers.start()
             asyncio.run(_serve(complete, vault, servers, make_supervisor))
@@ -90,6 +96,7 @@ def up(settings: Settings, make_supervisor: Callable[[Settings], Supervisor]) ->
             pass  # asked to stop before it served
         finally:
             _stop_undisturbed(servers)
+            log.stop()
     _say("Stopped; the data are kept.")
 
 

@@ -134,6 +134,8 @@ class Read(msgspec.Struct, frozen=True):
     accounts: dict[str, Account]
     programmes: dict[str, Programme]
     authorizations: dict[tuple[str, str], Authorization]
+    answers: dict[bytes, Stored]
+    """The newest commands of the programmes."""
 
 
 class Activation:
@@ -308,9 +310,10 @@ class Activation:
         unknown = (card.programme_id for card in loaded.cards.values())
         programmes = wanted.programmes | {id_: None for id_ in unknown if id_ not in self.snapshots}
         found = await self._journal.load_programmes(programmes) if programmes else {}
+        answers = await self._journal.load_answers(wanted.programmes) if wanted.programmes else {}
         named = [_split(id_) for id_ in wanted.authorizations]
         authorizations = await self._journal.load_authorizations(named) if named else {}
-        return Read(loaded, accounts, found, authorizations)
+        return Read(loaded, accounts, found, authorizations, answers)
 
     def _install(self, wanted: Wanted, read: Read) -> None:
         """Keep what was read, unless something newer is in memory."""
@@ -320,7 +323,7 @@ class Activation:
                 self.programmes.setdefault(id_, programme)
         for account in read.accounts.values():
             self.accounts.setdefault(account.id, ActiveAccount(account))
-        self._remember(read.loaded.answers)
+        self._remember(read.loaded.answers | read.answers)
         for card in read.loaded.cards.values():
             if card.id not in self.cards:
                 self.admit(card, read.loaded.accounts.get(card.account_id or ""))

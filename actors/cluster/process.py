@@ -16,6 +16,7 @@ import structlog
 
 from actors.cluster.loop_lag import LoopLag
 from actors.cluster.peers import RayPeers
+from actors.log import configure
 from actors.metrics import Figures, process_figures
 from actors.roles import Context, Role
 from actors.settings import Settings
@@ -33,6 +34,7 @@ class Process:
 
     def __init__(self, factory: str, settings: bytes, name: str) -> None:
         self._settings = Settings.from_json(settings)
+        configure(self._settings.var_dir, self._settings.log_level, name)
         self._factory = factory
         self._name = name
         self._role: Role | None = None

@@ -186,6 +186,9 @@ class Journal(Protocol):
     async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, Programme]:
         """Programmes; unknown ids are absent."""
 
+    async def load_answers(self, actor_ids: Iterable[str]) -> dict[bytes, Stored]:
+        """The newest commands of cards or programmes by command key."""
+
     async def find(self, command_keys: Iterable[bytes]) -> Mapping[bytes, Stored]:
         """Executed commands by key; absent keys were not executed."""
 

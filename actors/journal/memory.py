@@ -67,10 +67,7 @@ class MemoryJournal:
         async with self._call("load_cards"):
             cards = {id_: card for id_ in card_ids if (card := self._store.card(id_))}
             accounts = self._accounts(card.account_id for card in cards.values() if card.account_id)
-            answers: dict[bytes, Stored] = {}
-            for id_ in cards:
-                answers |= self._store.newest_answers(id_)
-            return Activated(cards, accounts, answers)
+            return Activated(cards, accounts, self._store.newest_answers(cards))
 
     async def load_authorizations(
         self, references: Iterable[tuple[str, str]]
@@ -89,6 +86,10 @@ class MemoryJournal:
     async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, Programme]:
         async with self._call("load_programmes"):
             return {id_: found for id_ in programme_ids if (found := self._store.programme(id_))}
+
+    async def load_answers(self, actor_ids: Iterable[str]) -> dict[bytes, Stored]:
+        async with self._call("load_answers"):
+            return self._store.newest_answers(actor_ids)
 
     async def find(self, command_keys: Iterable[bytes]) -> dict[bytes, Stored]:
         async with self._call("find"):

@@ -346,12 +346,19 @@ class MemoryStore:
                 )
         return account
 
-    def newest_answers(self, card_id: str) -> dict[bytes, Stored]:
-        """The last commands of a card by command key."""
-        card = self.card_usage.rows[card_id]
-        newest = range(card["seq"], max(0, card["seq"] - ACTIVATION_ANSWERS), -1)
-        rows = [self.journal.rows[card_id, seq] for seq in newest]
-        return {row["command_key"]: stored(row) for row in rows}
+    def newest_answers(self, actor_ids: Iterable[str]) -> dict[bytes, Stored]:
+        """The last commands of cards or programmes by command key."""
+        answers: dict[bytes, Stored] = {}
+        for id_ in actor_ids:
+            newest = self._newest_seq(id_)
+            seqs = range(newest, max(0, newest - ACTIVATION_ANSWERS), -1)
+            rows = [self.journal.rows[id_, seq] for seq in seqs]
+            answers |= {row["command_key"]: stored(row) for row in rows}
+        return answers
+
+    def _newest_seq(self, actor_id: str) -> int:
+        row = self.card_usage.rows.get(actor_id) or self.programmes.rows.get(actor_id, {"seq": 0})
+        return int(row["seq"])
 
     def response(self, key_digest: bytes) -> Row | None:
         """The idempotency row of a key, unless it is too old to count."""

@@ -131,8 +131,7 @@ class PostgresJournal:
         ids = list(filter(is_id, card_ids))
         cards = {row["id"]: _card(row) for row in await self._read("load_cards", ids)}
         accounts = await self.load_accounts({card.account_id for card in cards.values() if card.account_id})
-        answers = await self._read("load_answers", list(cards), ACTIVATION_ANSWERS)
-        return Activated(cards, accounts, _stored(answers))
+        return Activated(cards, accounts, await self.load_answers(cards))
 
     async def load_accounts(self, account_ids: Iterable[str]) -> dict[str, Account]:
         ids = list(filter(is_id, account_ids))
@@ -163,6 +162,9 @@ class PostgresJournal:
     async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, Programme]:
         rows = await self._read("load_programmes", list(filter(is_id, programme_ids)))
         return {row["id"]: _programme(row) for row in rows}
+
+    async def load_answers(self, actor_ids: Iterable[str]) -> dict[bytes, Stored]:
+        return _stored(await self._read("load_answers", list(filter(is_id, actor_ids)), ACTIVATION_ANSWERS))
 
     async def find(self, command_keys: Iterable[bytes]) -> dict[bytes, Stored]:
         return _stored(await self._read("find_commands", list(command_keys)))

@@ -38,7 +38,14 @@ class Deadlines(Generic[Item]):
     def done(self, item: Item) -> float | None:
         """Stops the time of ``item``: the seconds it took, or ``None`` when it had run out."""
         due = self._due.pop(item, None)
-        return None if due is None else self._loop.time() - due + self._seconds
+        if due is None:
+            return None
+        over = self._loop.time() - due
+        if over > 0:
+            # A process that stood still gets its messages before its timers.
+            self._expire(item)
+            return None
+        return over + self._seconds
 
     def stop(self) -> None:
         """Forgets everything."""

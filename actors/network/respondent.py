@@ -229,7 +229,7 @@ class Respondent:
             return
         if question.approved_late_minor is not None:
             self.counts.late_approvals += 1
-            _log.warning("late_approval", authorization_id=command.id, card_id=command.card_id)
+            _log.warning("late_approval", authorization_id=command.id, trace=command.wire.rrn)
             self.undoing.undo(command, question.approved_late_minor)
         elif question.unknown:
             self.counts.unknown_outcomes += 1

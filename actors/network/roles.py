@@ -14,7 +14,7 @@ from actors.network.custody import CardCustody
 from actors.network.database import DatabaseUnavailableError, Lane
 from actors.network.edge import Edge
 from actors.network.postgres_book import PostgresBook
-from actors.network.respondent import Respondent
+from actors.network.respondent import FromWire, Respondent
 from actors.network.session import Session
 from actors.network.simulated import SimulatedNetwork
 from actors.network.statements import ACQUIRER_ID
@@ -74,8 +74,9 @@ class EdgeRole:
 
     def _submit(self, command: Command) -> Awaitable[Reply]:
         """No owner begins after the network's deadline, but an approval that comes late must be heard of."""
+        rrn = command.wire.rrn if isinstance(command, FromWire) else None
         return self._router.submit(
-            command, timeout_ms=AUTHORIZATION_DEADLINE_MS, patience_ms=REST_DEADLINE_MS
+            command, timeout_ms=AUTHORIZATION_DEADLINE_MS, patience_ms=REST_DEADLINE_MS, trace=rrn
         )
 
 

@@ -39,8 +39,9 @@ class _Asked:
 class Exposure:
     """The programmes' owners as one host sees them."""
 
-    def __init__(self, submit: Submit) -> None:
+    def __init__(self, submit: Submit, fresh_id: Callable[[str], str] = new_id_beside) -> None:
         self._submit = submit
+        self._fresh_id = fresh_id
         self._lanes: dict[str, Batcher[_Asked]] = {}
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._ended: dict[str, str] = {}
@@ -83,7 +84,7 @@ class Exposure:
         return lane
 
     async def _grant(self, programme_id: str, batch: list[_Asked]) -> None:
-        id_ = new_id_beside(programme_id)
+        id_ = self._fresh_id(programme_id)
         command = GrantStandIns(
             id=id_,
             command_key=key_of(id_),
@@ -97,7 +98,7 @@ class Exposure:
 
     async def _end(self, programme_id: str, outage_id: str) -> None:
         """One attempt; the next usable answer makes another while the outage is still known."""
-        id_ = new_id_beside(programme_id)
+        id_ = self._fresh_id(programme_id)
         command = EndOutage(id=id_, command_key=key_of(id_), programme_id=programme_id, outage_id=outage_id)
         try:
             reply = await self._submit(command, REST_DEADLINE_MS)

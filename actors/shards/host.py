@@ -239,8 +239,14 @@ class ShardHost:
         try:
             self.decider.decide(pending, rows, self._clock.now_ms())
         except Exception as fault:  # noqa: BLE001 - a fault of ours with one command must not cost the others theirs
-            _log.error("decision_fault", command=type(pending.command).__name__, error=type(fault).__name__)
+            self._log_fault(pending, fault)
             self.committer.spoil()
+
+    def _log_fault(self, pending: Pending, fault: Exception) -> None:
+        command, trace = pending.command, pending.submission.trace
+        _log.error(
+            "decision_fault", command=type(command).__name__, id=command.id, trace=trace, exc_info=fault
+        )
 
     def _prefetched(self, pending: Pending) -> bool:
         """Whether all that the command needs is in memory; if not, it is fetched and the command admitted
@@ -259,6 +265,8 @@ class ShardHost:
                 need = self.activation.need(pending.command)
                 if need is not None and need.id == id_:
                     self.resolve(pending, absent_reply(pending.command))
+                elif (repeated := self.answers.repeat(pending.command)) is not None:
+                    self.answer_executed(pending, repeated)
                 else:
                     self._admit(pending)
 
@@ -381,7 +389,7 @@ class ShardHost:
         try:
             self.decider.decide(pending, rows, self._clock.now_ms())
         except Exception as fault:  # noqa: BLE001 - this is the poisonous one
-            _log.error("decision_fault", command=type(pending.command).__name__, error=type(fault).__name__)
+            self._log_fault(pending, fault)
             self._recovery.give_up(pending)
             return None
         return rows

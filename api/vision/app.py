@@ -1,4 +1,4 @@
-"""The vision host's application. It has no operations yet, so every path but its health is a 404 problem."""
+"""The vision host's application."""
 
 from __future__ import annotations
 
@@ -6,13 +6,26 @@ from fastapi import FastAPI
 
 from api.app import healthz, refuse_as_problems
 from api.services import Services
+from api.vision.component import IdentityVerification
+from api.vision.in_process import InProcessVerification
+from api.vision.page import add_page
+from api.vision.routes import CaptureRoutes
+from api.vision.throttle import Throttle
 
 
-def create_app(services: Services) -> FastAPI:
-    """The vision host of one server."""
+def create_app(services: Services, verification: IdentityVerification | None = None) -> FastAPI:
+    """The vision host of one server; ``verification`` is the component behind it, by default the one in this
+    process.
+    """
     app = FastAPI(
         title="Stanchion vision host", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
     )
+    throttle = Throttle(services.settings.trusted_proxies)
+    routes = CaptureRoutes(verification or InProcessVerification(services), throttle)
+    app.add_route("/v1/vision/set-document-type", routes.set_document_type, methods=["POST"])
+    app.add_route("/v1/vision/capture-session", routes.describe, methods=["POST"])
+    app.add_route("/v1/vision/evidence/{name}", routes.attach, methods=["POST"])
+    add_page(app)
     app.add_route("/healthz", healthz)
     refuse_as_problems(app, services)
     return app

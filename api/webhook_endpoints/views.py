@@ -100,8 +100,8 @@ class AttemptView(View):
     latency_ms: int | None
     status_code: int | None
     error: str | None
-    """`target_refused`, `resolution`, `connect`, `tls`, `timeout`, `disconnected`, `protocol`, or `lost`
-    where the sender did not live to see the end."""
+    """`target_refused`, `resolution`, `connect`, `tls`, `timeout`, `disconnected`, `protocol`; or for reasons
+    of ours `lost` (nobody knows how it ended), `interrupted`, `secret_unreadable`."""
 
 
 class DeliveryView(View):

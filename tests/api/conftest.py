@@ -18,6 +18,7 @@ from actors.settings import Settings
 from actors.vault import Vault
 from ops.embedded.ports import free_port
 from tests.api.driver import Caller
+from tests.api.events import faults_of_all
 from tests.api.stack import Installation, installation
 from tests.conftest import PostgresServer, execute
 
@@ -54,6 +55,8 @@ async def running(shared_settings: Settings) -> AsyncIterator[Installation]:
     """The one installation."""
     async with installation(shared_settings, Vault.from_settings(shared_settings)) as started:
         yield started
+        # Whatever the tests have had happen has been told as the catalogue says.
+        assert await faults_of_all(started.services.pool) == []
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import socket
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 
@@ -21,12 +21,14 @@ from fastapi import FastAPI
 from actors.egress.client import Egress
 from actors.ids import new_id
 from actors.network.roles import EdgeRole, NetworkRole
+from actors.outbox.role import RelayRole
 from actors.peers import NETWORK, RoutingTable
 from actors.roles import Context, Role
 from actors.router import Router
 from actors.settings import Settings
 from actors.shards.role import HostRole
 from actors.vault import Vault
+from actors.webhooks.role import DispatcherRole
 from api.app import create_app
 from api.http_protocol import protocol_with
 from api.services import Services
@@ -36,6 +38,9 @@ from ops.clients import create_client
 from tests.api.driver import Caller
 
 INCARNATION = "the-host-of-the-test"
+Roles = tuple[tuple[str, Callable[[Context], Role]], ...]
+ROLES: Roles = ((INCARNATION, HostRole), ("edge", EdgeRole), (NETWORK, NetworkRole))
+DELIVERING: Roles = (("relay", RelayRole), ("dispatcher-0", DispatcherRole))
 
 
 async def look_up(name: str) -> tuple[str, ...]:
@@ -109,12 +114,15 @@ class Installation:
 
 
 @asynccontextmanager
-async def installation(settings: Settings, vault: Vault) -> AsyncIterator[Installation]:
-    """Start every part, in the order of a real start; stop them in reverse."""
+async def installation(
+    settings: Settings, vault: Vault, *, webhooks: bool = False
+) -> AsyncIterator[Installation]:
+    """Start every part, in the order of a real start; stop them in reverse. ``webhooks`` says whether events
+    are delivered, for which the settings name a Redis."""
     peers = LoopPeers()
     async with AsyncExitStack() as stack:
-        for name, build in ((INCARNATION, HostRole), ("edge", EdgeRole), (NETWORK, NetworkRole)):
-            role: Role = build(Context(settings, name, peers))
+        for name, build in ROLES + (DELIVERING if webhooks else ()):
+            role = build(Context(settings, name, peers))
             peers.roles[name] = role
             await role.start()
             stack.push_async_callback(role.stop)

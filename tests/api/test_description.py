@@ -39,6 +39,8 @@ from api.cards import cvv2
 from api.cards import routes as cards
 from api.problems import PROBLEMS
 from api.simulated_spends import follow_ups
+from api.stand_in import activity as stip_activity
+from api.stand_in import policy as stip_policy
 from api.webhook_endpoints import deliveries as webhook_deliveries
 from api.webhook_endpoints import routes as webhook_endpoints
 from engine.scopes import SCOPES
@@ -70,6 +72,8 @@ async def own_ids(acme: Caller) -> dict[str, str]:
         "cardholder_id": card["cardholder_id"],
         "card_id": card["id"],
         "/v1/programs/{id}": card["programme_id"],
+        "/v1/programs/{id}/stip-policy": card["programme_id"],
+        "/v1/programs/{id}/stip-activity": card["programme_id"],
         "/v1/card-products/{id}": card["card_product_id"],
         "/v1/card-products/{id}/retire": card["card_product_id"],
         "/v1/cardholders/{id}": card["cardholder_id"],
@@ -145,6 +149,8 @@ def labels() -> list[str]:
         programs,
         simulated_clearings,
         simulated_loads,
+        stip_activity,
+        stip_policy,
         transactions,
         webhook_deliveries,
         webhook_endpoints,

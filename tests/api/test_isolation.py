@@ -9,6 +9,7 @@ import pytest
 from actors.ids import new_id
 from api.app import operations_of
 from api.permissions import PERMISSIONS
+from tests.api.delegation import activity, delegated_card, policy, recent
 from tests.api.driver import Caller
 from tests.api.stack import Installation
 
@@ -22,6 +23,9 @@ async def resources(acme: Caller) -> dict[str, str]:
     event = (await acme.get("/v1/events?limit=1"))["data"][0]
     endpoint = await acme.endpoint()
     to = {"endpoint_id": endpoint["id"]}
+    delegated = await delegated_card(acme, policy())
+    await acme.spend(delegated, "1.00", scenario="delegated_timeout")
+    stand_in = (await activity(acme, delegated["programme_id"]))[0]
     redelivered = await acme.post(f"/v1/events/{event['id']}/redeliver", to, 202)
     return {
         "programs": card["programme_id"],
@@ -34,6 +38,8 @@ async def resources(acme: Caller) -> dict[str, str]:
         "events": event["id"],
         "webhook-endpoints": endpoint["id"],
         "deliveries": redelivered["delivery_id"],
+        "delegated-programs": delegated["programme_id"],
+        "stand-ins": stand_in["id"],
     }
 
 
@@ -47,6 +53,9 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
     return [
         ("GET", f"/v1/programs/{ids['programs']}", None),
         ("PATCH", f"/v1/programs/{ids['programs']}", {"name": "Mine"}),
+        ("GET", f"/v1/programs/{ids['programs']}/stip-policy", None),
+        ("PUT", f"/v1/programs/{ids['programs']}/stip-policy", {"mode": "decline_all"}),
+        ("GET", f"/v1/programs/{ids['delegated-programs']}/stip-activity?{recent()}", None),
         ("GET", f"/v1/card-products/{ids['card-products']}", None),
         ("POST", f"/v1/card-products/{ids['card-products']}/retire", None),
         ("GET", f"/v1/cardholders/{ids['cardholders']}", None),
@@ -123,6 +132,7 @@ def cursors_for(ids: dict[str, str], own: dict[str, str]) -> list[str]:
         *(f"/v1/{name}?starting_after={ids[name]}" for name in lists),
         f"/v1/webhook-endpoints/{own['webhook-endpoints']}/deliveries?starting_after={ids['deliveries']}",
         f"/v1/webhook-endpoints/{own['webhook-endpoints']}/deliveries?event_id={ids['events']}",
+        f"/v1/programs/{own['delegated-programs']}/stip-activity?{recent()}&starting_after={ids['stand-ins']}",
     ]
 
 

@@ -60,7 +60,8 @@ async def test_methods_that_are_not_there(acme: Caller, method: str, path: str, 
 async def test_the_vision_host_has_problem_bodies_too(running: Installation) -> None:
     transport = httpx2.ASGITransport(app=create_vision_app(running.services))
     async with httpx2.AsyncClient(transport=transport, base_url="http://vision.test") as http:
-        is_problem(await http.post("/v1/vision/set-document-type"), 404, "not-found")
+        is_problem(await http.post("/v1/vision/nothing"), 404, "not-found")
+        is_problem(await http.post("/v1/vision/set-document-type"), 400, "validation-failed")
         is_problem(await http.post("/healthz"), 405, "method-not-allowed")
         assert (await http.get("/healthz")).status_code == 200
 

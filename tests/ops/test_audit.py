@@ -28,6 +28,10 @@ REPEATABLE = "decisions made again from their stored inputs give the same bytes"
 # Each is one lie in the rows; on the right, what it makes untrue.
 DAMAGES = [
     ("UPDATE accounts SET held_minor = held_minor + 1 WHERE kind = 'card'", "held is the sum of the open"),
+    ("UPDATE journal SET reply = replace(reply, '00', '01')", "a card's journal lived through again"),
+    ("UPDATE card_usage SET day_amount_minor = 1", "and leaves its counters, balance and transactions"),
+    ("UPDATE accounts SET posted_minor = 1 WHERE kind = 'card'", "and leaves its counters, balance and"),
+    ("UPDATE transactions SET cleared_minor = 1", "and leaves its counters, balance and transactions"),
     ("UPDATE holds SET amount_minor = amount_minor - 1", "held is the sum of the open holds"),
     ("UPDATE accounts SET posted_minor = posted_minor + 1 WHERE kind = 'card'", "posted is the sum of the"),
     (
@@ -208,7 +212,7 @@ async def test_the_command_fails_on_broken_books(database_url: str) -> None:
     done = run_command(database_url)
     assert done.returncode == 1
     assert "the id space has 256 shards: BROKEN for 1 of 1: shards\n" in done.stdout
-    assert done.stderr == "stanchion: 1 of 20 promises are broken\n"
+    assert done.stderr == "stanchion: 1 of 22 promises are broken\n"
 
 
 async def test_a_database_without_our_tables_is_one_line(database_url: str) -> None:

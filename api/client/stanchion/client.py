@@ -50,6 +50,7 @@ class Client:
         self.transactions = resources.Transactions(self._transport)
         self.simulations = resources.Simulations(self._transport)
         self.events = resources.Events(self._transport)
+        self.webhook_endpoints = resources.WebhookEndpoints(self._transport)
 
     @classmethod
     def of_installation(

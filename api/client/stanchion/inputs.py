@@ -22,6 +22,7 @@ class ProgrammeFields(TypedDict, total=False):
     timezone: str
     hold_expiry_days: int
     kyc_policy: str | None
+    kyc_document_types: list[str]
 
 
 class ProgrammeChange(TypedDict, total=False):
@@ -34,6 +35,7 @@ class ProgrammeChange(TypedDict, total=False):
     timezone: str
     hold_expiry_days: int
     kyc_policy: str | None
+    kyc_document_types: list[str]
     status: Literal["active", "suspended", "closed"]
 
 
@@ -131,3 +133,20 @@ class TransactionFilter(TypedDict, total=False):
     programme_id: str
     status: str
     kind: str
+
+
+class WebhookEndpointFields(TypedDict, total=False):
+    """A webhook endpoint to create; ``["*"]`` are all types."""
+
+    url: Required[str]
+    event_types: Required[list[str]]
+    description: str | None
+
+
+class WebhookEndpointChange(TypedDict, total=False):
+    """What is to change of a webhook endpoint."""
+
+    url: str
+    event_types: list[str]
+    description: str | None
+    status: Literal["enabled", "disabled"]

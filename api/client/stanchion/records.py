@@ -32,6 +32,7 @@ class Programme(TypedDict):
     timezone: str
     hold_expiry_days: int
     kyc_policy: str | None
+    kyc_document_types: list[str]
     status: str
     created_at: str
     updated_at: str
@@ -296,3 +297,64 @@ class Event(TypedDict):
     type: str
     created_at: str
     data: dict[str, Any]
+
+
+class EventType(TypedDict):
+    """A type of event; ``schema`` is the JSON Schema of its ``data``."""
+
+    type: str
+    status: Literal["live", "planned"]
+    description: str
+    schema: dict[str, Any]
+
+
+class WebhookEndpoint(TypedDict):
+    """Where events are sent."""
+
+    id: str
+    url: str
+    event_types: list[str]
+    description: str | None
+    status: Literal["enabled", "disabled"]
+    previous_secret_expires_at: str | None
+    created_at: str
+    updated_at: str
+
+
+class WebhookEndpointSecret(WebhookEndpoint):
+    """An endpoint as it is answered once, with its new signing secret."""
+
+    secret: str
+
+
+class Attempt(TypedDict):
+    """One attempt of a delivery."""
+
+    number: int
+    started_at: str
+    latency_ms: int | None
+    status_code: int | None
+    error: str | None
+
+
+class Delivery(TypedDict):
+    """A delivery of an event to one endpoint."""
+
+    id: str
+    event_id: str
+    event_type: str | None
+    redelivery: bool
+    state: Literal["pending", "delivered", "failed"]
+    failure: str | None
+    attempts: list[Attempt]
+    next_attempt_at: str | None
+    created_at: str
+
+
+class Redelivery(TypedDict):
+    """A delivery that has been asked for."""
+
+    delivery_id: str
+    event_id: str
+    endpoint_id: str
+    status: str

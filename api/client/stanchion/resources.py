@@ -9,7 +9,7 @@ from __future__ import annotations
 import builtins
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, Final, Unpack
+from typing import Any, Final, Literal, Unpack
 
 from stanchion import inputs, records
 from stanchion.errors import NotDecidedError
@@ -212,6 +212,67 @@ class Events(Resource):
         """``from_`` and ``to``: a half-open window of instants."""
         query = {"types": ",".join(types) or None, "from": from_, "to": to}
         return self._walk("/v1/events", query, page_size)
+
+    def types(self) -> builtins.list[records.EventType]:
+        """The catalogue: all types, with a schema for the data of each."""
+        types: builtins.list[records.EventType] = self._get("/v1/event-types")["data"]
+        return types
+
+    def redeliver(
+        self, id_: str, *, endpoint_id: str, idempotency_key: str | None = None
+    ) -> records.Redelivery:
+        """Send an event to one endpoint once more."""
+        redelivery: records.Redelivery = self._post(
+            f"/v1/events/{id_}/redeliver", {"endpoint_id": endpoint_id}, idempotency_key
+        )
+        return redelivery
+
+
+class WebhookEndpoints(Resource):
+    """Where events are sent, and what has become of each delivery."""
+
+    def create(
+        self, *, idempotency_key: str | None = None, **fields: Unpack[inputs.WebhookEndpointFields]
+    ) -> records.WebhookEndpointSecret:
+        endpoint: records.WebhookEndpointSecret = self._post("/v1/webhook-endpoints", fields, idempotency_key)
+        return endpoint
+
+    def get(self, id_: str) -> records.WebhookEndpoint:
+        endpoint: records.WebhookEndpoint = self._get(f"/v1/webhook-endpoints/{id_}")
+        return endpoint
+
+    def update(
+        self, id_: str, *, idempotency_key: str | None = None, **change: Unpack[inputs.WebhookEndpointChange]
+    ) -> records.WebhookEndpoint:
+        endpoint: records.WebhookEndpoint = self._patch(
+            f"/v1/webhook-endpoints/{id_}", change, idempotency_key
+        )
+        return endpoint
+
+    def delete(self, id_: str, *, idempotency_key: str | None = None) -> None:
+        self._transport.request("DELETE", f"/v1/webhook-endpoints/{id_}", idempotency_key=idempotency_key)
+
+    def rotate_secret(self, id_: str, *, idempotency_key: str | None = None) -> records.WebhookEndpointSecret:
+        """A new signing secret; the one before signs as well for 24 hours."""
+        endpoint: records.WebhookEndpointSecret = self._post(
+            f"/v1/webhook-endpoints/{id_}/rotate-secret", {}, idempotency_key
+        )
+        return endpoint
+
+    def list(self, *, page_size: int = PAGE_SIZE) -> Iterator[records.WebhookEndpoint]:
+        return self._walk("/v1/webhook-endpoints", {}, page_size)
+
+    def deliveries(
+        self,
+        id_: str,
+        *,
+        state: Literal["pending", "delivered", "failed"] | None = None,
+        event_id: str | None = None,
+        page_size: int = PAGE_SIZE,
+    ) -> Iterator[records.Delivery]:
+        """The deliveries of the last 30 days with their attempts."""
+        query = {"state": state, "event_id": event_id}
+        return self._walk(f"/v1/webhook-endpoints/{id_}/deliveries", query, page_size)
 
 
 class Simulations(Resource):

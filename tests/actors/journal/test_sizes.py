@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from contextlib import suppress
 
 from actors.journal.sizes import read_sizes
 from actors.metrics import METRICS
@@ -14,8 +15,8 @@ async def test_sizes_are_told(settings: Settings) -> None:
     sizes = await read_sizes(settings.database_dsn, 5.0)
     assert sizes.keys() <= METRICS.keys()
     journal, database = sizes["stanchion_journal_bytes"], sizes["stanchion_database_bytes"]
-    assert isinstance(journal, int)
-    assert isinstance(database, int)
+    assert isinstance(journal, int | float)
+    assert isinstance(database, int | float)
     assert 0 < journal < database
 
 
@@ -24,13 +25,18 @@ async def test_a_database_that_is_away_has_none() -> None:
 
 
 async def test_a_database_that_says_nothing_is_not_waited_for() -> None:
+    writers: list[asyncio.StreamWriter] = []
+
     async def silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        await asyncio.sleep(30)
-        writer.close()
+        writers.append(writer)
 
     server = await asyncio.start_server(silent, "127.0.0.1", 0)
     port = server.sockets[0].getsockname()[1]
     began = time.monotonic()
     assert await read_sizes(f"postgresql://nobody@127.0.0.1:{port}/nowhere", 0.2) == {}
     assert time.monotonic() - began < 5
+    for writer in writers:
+        writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
     server.close()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from actors.network.deadlines import Deadlines
 from tests.actors.network.support import until
 
@@ -21,6 +23,18 @@ async def test_only_what_is_not_done_expires() -> None:
     await until(lambda: not len(deadlines))
     assert expired == [1, 2, 4, 5]
     assert deadlines.done(1) is None
+
+
+async def test_what_is_done_too_late_has_expired() -> None:
+    """Even if the process stood still, and the timer has not come round yet."""
+    expired: list[int] = []
+    deadlines = Deadlines(0.01, expired.append)
+    deadlines.add(1)
+    time.sleep(0.02)
+    assert expired == []
+    assert deadlines.done(1) is None
+    assert expired == [1]
+    assert len(deadlines) == 0
 
 
 async def test_the_timer_starts_again() -> None:

@@ -2,7 +2,8 @@
 
 Two hosts share a store and a few cards. Calls to the journal are slow, fail before or after they have
 happened, or happen long after they were given up; hosts are killed, and lose their shards while they believe
-to own them. Clients ask again by the same command key, as routers do, and write down what they heard.
+to own them. Clients ask again by the same command key, as routers do, and write down what they heard. In
+every third installation the programme decides by itself, over an endpoint that comes and goes.
 """
 
 from __future__ import annotations
@@ -10,30 +11,35 @@ from __future__ import annotations
 import asyncio
 import random
 from contextlib import suppress
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from actors.journal.contract import JournalError, RejectedError, Rows, UnknownOutcomeError
 from actors.journal.memory import MemoryJournal, Point
 from actors.journal.memory_store import MemoryStore
+from actors.shards.exposure import Exposure
 from actors.shards.host import ShardHost
 from actors.submission import Submission
 from actors.vault import Vault
 from engine.commands import (
     Authorize,
     CardCommand,
+    ChangeProgramme,
     Command,
+    CreateProgramme,
     Present,
     ReadBalance,
     Reverse,
+    SetStandInPolicy,
     reference_of_message,
     target_of,
 )
+from engine.delegation import Consulted, Question
 from engine.ids import shard_of
 from engine.programme import Programme
 from engine.replies import Claim, Done, NotExecuted, Reply
-from tests.actors.shards.support import NOBODY
+from engine.standin import Ask, Grant, Trigger
 from tests.actors.shards.virtual_time import VirtualClock
 from tests.engine.build import (
     an_id,
@@ -42,9 +48,11 @@ from tests.engine.build import (
     change_programme,
     create_card,
     create_programme,
+    declare_balance,
     key,
     load,
     read_balance,
+    set_policy,
     wire,
 )
 
@@ -79,6 +87,32 @@ class Weather(msgspec.Struct, frozen=True):
     """Mean time between troubles with hosts."""
 
 
+class SimulatedWorld:
+    """The programme's endpoint and owner as one host sees them."""
+
+    def __init__(self, installation: Installation) -> None:
+        self._installation = installation
+        self.exposure = Exposure(installation.route, installation.fresh_id)
+
+    async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Consulted:
+        dice = self._installation.dice
+        delay_ms = dice.expovariate(1 / 40)
+        await asyncio.sleep(min(delay_ms, timeout_ms) / 1000)
+        if delay_ms > timeout_ms:
+            return Consulted(trigger="timeout")
+        if not self._installation.endpoint_up:
+            trigger: Trigger = dice.choice(("connection_error", "invalid_response"))
+            return Consulted(trigger=trigger)
+        decision: Literal["approved", "declined"] = dice.choice(("approved", "approved", "declined"))
+        return Consulted(decision, dice.choice((None, None, question.amount_minor // 2 or None)))
+
+    async def grant(self, programme_id: str, ask: Ask) -> Grant | None:
+        return await self.exposure.grant(programme_id, ask)
+
+    def answered(self, programme: Programme) -> None:
+        self.exposure.answered(programme)
+
+
 class SimulatedHost:
     """One life of a host."""
 
@@ -88,8 +122,15 @@ class SimulatedHost:
         self.dead = asyncio.Event()
         self._installation = installation
         self.journal = MemoryJournal(installation.store, name, self._fault)
+        self.world = SimulatedWorld(installation)
         self.host = ShardHost(
-            self.journal, VAULT, VirtualClock(), installation.publish, self.die, NOBODY, active_cards_max=3
+            self.journal,
+            VAULT,
+            VirtualClock(),
+            installation.publish,
+            self.die,
+            self.world,
+            active_cards_max=3,
         )
 
     async def start(self) -> None:
@@ -104,6 +145,8 @@ class SimulatedHost:
             self._installation.spawn(self._bury())
 
     async def _bury(self) -> None:
+        await self.world.exposure.stop()
+        await self.host.consulting.stop()
         await self.host.committer.stop()
         await self.host.activation.stop()
         for announcement in tuple(self.host._announcements):
@@ -147,6 +190,8 @@ class Installation:
             refused=self.dice.choice((0, 0.02)),
             trouble_seconds=self.dice.choice((0.2, 1.0, 9.0)),
         )
+        self.delegated = self.dice.random() < 1 / 3
+        self.endpoint_up = True
         self.store = MemoryStore(VirtualClock().now_ms)
         self.hosts: dict[str, SimulatedHost] = {}
         self.owners: dict[int, str] = {}
@@ -165,6 +210,14 @@ class Installation:
 
     def note(self, what: str) -> None:
         self.log.append(f"{asyncio.get_running_loop().time():.6f} {what}")
+
+    def fresh_id(self, beside: str) -> str:
+        return an_id(0x600_0000 + self.number(), shard_of(beside))
+
+    async def route(self, command: Command, timeout_ms: int) -> Reply:
+        """As a host's own router does: by one command key, until there is an answer or time is up."""
+        heard = await self.ask(command, attempts=max(1, timeout_ms // 20))
+        return heard.reply or NotExecuted("unavailable")
 
     async def publish(self, programme: Programme) -> None:
         """As the coordinator does: to everyone who lives, one after the other."""
@@ -241,7 +294,12 @@ class Installation:
         self.heard.append(heard)
         for _ in range(attempts):
             host = self._host_of(command)
-            reply = await self._attempt(host, command, claim)
+            try:
+                reply = await self._attempt(host, command, claim)
+            except asyncio.CancelledError:
+                # Whoever asked has died; what he asked has not.
+                heard.sure = False
+                raise
             if reply is None or (isinstance(reply, NotExecuted) and reply.reason not in CERTAIN):
                 heard.sure = False
             elif not isinstance(reply, NotExecuted) or reply.reason == "key_reused":
@@ -275,8 +333,9 @@ class Installation:
 
     def _assert_announced(self, heard: Heard) -> None:
         """Whoever lives knows a programme's version before its maker hears of it."""
-        reply = heard.reply
-        if isinstance(reply, Done) and target_of(heard.command) == ADMIN.id and not reply.replayed:
+        reply, command = heard.reply, heard.command
+        changed = isinstance(command, CreateProgramme | ChangeProgramme)
+        if changed and isinstance(reply, Done) and not reply.replayed:
             for host in self.living():
                 known = host.host.activation.snapshots.get(ADMIN.id)
                 assert known is None or known.config.version >= reply.body["version"]
@@ -354,6 +413,33 @@ class Installation:
             number = self.number()
             await self.ask(change_programme(number, programme_id=ADMIN.id, name=f"Name {number}"))
 
+    async def flap(self) -> None:
+        """The programme's endpoint comes and goes."""
+        while True:
+            await asyncio.sleep(self.dice.expovariate(1))
+            self.endpoint_up = not self.endpoint_up
+
+    async def retune(self) -> None:
+        """Changes of the stand-in policy, of its currency too."""
+        for _ in range(self.dice.randint(0, 3)):
+            await asyncio.sleep(self.dice.expovariate(1))
+            currency = self.dice.choice(("EUR", "EUR", "USD"))
+            budget_minor = self.dice.randint(1, 20_000)
+            await self.ask(self._policy(budget_currency=currency, max_total_exposure_minor=budget_minor))
+
+    def _policy(self, **parts: Any) -> SetStandInPolicy:
+        return set_policy(self.number(), programme_id=ADMIN.id, **parts)
+
+    def _delegation(self) -> list[Command]:
+        """What makes the programme decide by itself, and its cards fit to stand in."""
+        changes = {"decisioning": "delegated", "decision_url": "https://decide.example"}
+        number = self.number()
+        balances = [
+            declare_balance(self.number(), card_id=card.id, amount_minor=self.dice.randint(0, 9_000))
+            for card in CARDS
+        ]
+        return [change_programme(number, programme_id=ADMIN.id, **changes), self._policy(), *balances]
+
     # --- a life ---
 
     async def live(self) -> None:
@@ -362,12 +448,17 @@ class Installation:
         await self.mend()
         loads = [load(number, card_id=card.id) for number, card in enumerate(CARDS, 1)]
         beginning: list[Command] = [ADMIN, *CARDS, *loads]
+        if self.delegated:
+            beginning += self._delegation()
         for command in beginning:
             heard = await self.ask(command)
             assert isinstance(heard.reply, Done), heard.reply
         self.weather = weather
         self.spawn(self.watch())
         self.spawn(self.trouble())
+        if self.delegated:
+            self.spawn(self.flap())
+            self.spawn(self.retune())
         days = [self.shop(card.id) for card in CARDS] + [self.fund(card.id) for card in CARDS[:3]]
         await asyncio.gather(*days, self.rename())
         await self._rest()
@@ -380,4 +471,5 @@ class Installation:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for host in self.living():
+            await host.world.exposure.stop()
             await host.host.stop()

@@ -16,8 +16,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from actors.journal.contract import decode_config
 from actors.journal.memory_store import MemoryStore, Row
+from engine import govern
 from engine.account import Account
 from engine.authorization import Authorization, names
 from engine.card import Card
@@ -25,7 +25,10 @@ from engine.commands import (
     Authorize,
     CardCommand,
     CreateCard,
+    CreateProgramme,
     FollowUp,
+    GrantStandIns,
+    ProgrammeCommand,
     ReadBalance,
     reference_of_id,
     reference_of_message,
@@ -34,8 +37,9 @@ from engine.commands import (
 from engine.decide import Inputs, authorize
 from engine.effects import AuthorizationOpened
 from engine.execute import Surroundings, card_of, execute, issue
-from engine.programme import ProgrammeConfig
-from engine.replies import Answer, Done, NotExecuted, Problem, Reply
+from engine.ids import Derived, derive
+from engine.programme import Programme, ProgrammeConfig
+from engine.replies import Answer, Done, Granted, NotExecuted, Problem, Reply
 from tests.actors.shards.simulation import ADMIN, CARDS, Heard, Installation
 from tests.actors.shards.virtual_time import run
 
@@ -88,8 +92,14 @@ def test_the_days_are_bad_enough() -> None:
             seen["conflict"] += code == "94"
         rows = installation.store.holds.rows.values()
         seen |= Counter(f"hold {row['state']}" for row in rows)
+        seen |= Counter(f"stand-in {row['rule']}" for row in installation.store.stand_ins.rows.values())
+        seen["outages ended"] += sum(
+            row["ended_at"] is not None for row in installation.store.outages.rows.values()
+        )
     assert {name: count for name, count in seen.items() if not count} == {}
     assert {"hold held", "hold captured", "hold released"} <= set(seen)
+    assert {"stand-in within_ceilings", "stand-in max_total_exposure_exceeded"} <= set(seen)
+    assert {"stand-in declared_balance_exceeded", "stand-in budget_unreachable"} <= set(seen)
     assert seen["lives"] > 40
     assert seen["unsure"] > 100
     assert seen["takeovers"] > 300
@@ -166,7 +176,7 @@ def folds(installation: Installation) -> None:
     """The journal alone, lived through again, gives the answers that are stored and the rows that stand; no
     reading is older than what had been acknowledged before it."""
     store = installation.store
-    configs = {row["version"]: row["config"] for row in _versions(journal_of(store, ADMIN.id))}
+    configs = {after.config.version: after.config for after in governed(journal_of(store, ADMIN.id))}
     for card in CARDS:
         versions = _fold(store, journal_of(store, card.id), configs)
         heard = [each for each in installation.heard if target_of(each.command) == card.id and each.reply]
@@ -180,15 +190,19 @@ def folds(installation: Installation) -> None:
                 assert reading.reply.body["version"] >= max(known, default=0)
 
 
-def _versions(rows: list[Row]) -> list[Row]:
-    """The configuration after each command of the programme."""
-    made: list[Row] = []
-    config: ProgrammeConfig | None = None
+def governed(rows: list[Row]) -> list[Programme]:
+    """The programme after each of its commands, lived through again; stored replies are the same."""
+    made: list[Programme] = []
     for row in rows:
-        body = msgspec.json.decode(row["reply"])["body"]
-        before = ADMIN.config if config is None else config
-        config = msgspec.structs.replace(before, name=body["name"], version=body["version"])
-        made.append({"version": config.version, "config": config})
+        command = msgspec.json.decode(row["command"], type=ProgrammeCommand)
+        if isinstance(command, CreateProgramme):
+            result = govern.create(command, row["recorded_at"])
+        else:
+            result = govern.govern(command, made[-1], row["recorded_at"])
+        assert result.after is not None
+        assert result.after.seq == row["seq"]
+        assert msgspec.json.encode(result.reply).decode() == row["reply"]
+        made.append(result.after)
     return made
 
 
@@ -216,7 +230,9 @@ def _fold(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeConfi
             config = configs[inputs.programme_version if inputs else 1]
             references = command.references if isinstance(command, FollowUp) else ()
             original = next((known[name] for name in references if name in known), None)
-            executed = execute(command, Surroundings(card, account, config, original), row["recorded_at"])
+            consulted = inputs.consulted if inputs else None
+            met = Surroundings(card, account, config, original, consulted)
+            executed = execute(command, met, row["recorded_at"])
             if isinstance(command, Authorize) and inputs is not None:
                 assert msgspec.json.encode(authorize(command, inputs)).decode() == row["decision"]
         for effect in executed.effects:
@@ -307,10 +323,15 @@ def is_surely_undone(heard: Heard) -> bool:
     return heard.sure and (heard.reply is None or isinstance(heard.reply, NotExecuted | Problem))
 
 
+UNCERTAIN_CHANGES = {"read_balance", "change_card", "change_programme", "set_stand_in_policy"}
+
+
 def has_changed(heard: Heard) -> bool:
     """Whether success means that something was written: readings and changes of nothing write nothing."""
     tag = heard.command.__struct_config__.tag
-    return isinstance(heard.reply, Done) and tag not in {"read_balance", "change_card", "change_programme"}
+    if not isinstance(heard.reply, Done) or tag in UNCERTAIN_CHANGES:
+        return False
+    return heard.reply.body.get("ended") is not False
 
 
 def assert_same(heard: Heard, stored: Reply) -> None:
@@ -337,11 +358,45 @@ def keys_have_one_effect(installation: Installation) -> None:
 
 
 def programmes_have_no_gaps(installation: Installation) -> None:
-    """Versions rise by one, and the newest is the one that stands."""
-    rows = journal_of(installation.store, ADMIN.id)
-    versions = [msgspec.json.decode(row["reply"])["body"]["version"] for row in rows]
-    assert versions == list(range(1, len(rows) + 1))
-    assert decode_config(installation.store.programmes.rows[ADMIN.id]["config"]).version == len(rows)
+    """Versions rise by one, and what stands is what the journal tells."""
+    lived_through = governed(journal_of(installation.store, ADMIN.id))
+    versions = list(dict.fromkeys(after.config.version for after in lived_through))
+    assert versions == list(range(1, len(versions) + 1))
+    assert installation.store.programme(ADMIN.id) == lived_through[-1]
+
+
+def exposure_is_bounded(installation: Installation) -> None:
+    """What was approved in stand-in had been reserved, once, in a budget that had room; each outage that has
+    ended has one event (G6)."""
+    store = installation.store
+    granted: dict[str, int] = {}
+    used: Counter[tuple[str, int]] = Counter()
+    before: Programme | None = None
+    for row, after in zip(rows := journal_of(store, ADMIN.id), governed(rows), strict=True):
+        if row["kind"] == "grant_stand_ins" and before is not None and after.outage is not None:
+            command = msgspec.json.decode(row["command"], type=GrantStandIns)
+            replies = msgspec.json.decode(row["reply"], type=Granted).grants
+            for asked, grant in zip(command.asks, replies, strict=True):
+                if grant.rule == "within_ceilings":
+                    granted[derive(asked.id, Derived.STAND_IN)] = asked.amount_minor
+                    used[after.outage.id, after.outage.period] += asked.amount_minor
+                    assert grant.limit_minor is not None
+                    assert used[after.outage.id, after.outage.period] <= grant.limit_minor
+        before = after
+    assert used == Counter(
+        {key: row["used_minor"] for key, row in store.outages.rows.items() if row["used_minor"]}
+    )
+    consumed: Counter[str] = Counter()
+    for row in store.stand_ins.rows.values():
+        consumed[row["card_id"]] += row["exposure_minor"]
+        if row["exposure_minor"]:
+            assert granted[row["id"]] == row["exposure_minor"]
+    for row in store.declared_balances.rows.values():
+        assert row["consumed_minor"] == consumed[row["card_id"]] <= row["balance_minor"]
+    ended = {id_ for (id_, _), row in store.outages.rows.items() if row["ended_at"] is not None}
+    ended -= {id_ for (id_, _), row in store.outages.rows.items() if row["ended_at"] is None}
+    finished = [row for row in store.events.rows.values() if row["type"].endswith("stip_outage.finished")]
+    assert len(finished) == len(ended)
 
 
 CHECKS = (
@@ -353,4 +408,5 @@ CHECKS = (
     answers_are_true,
     keys_have_one_effect,
     programmes_have_no_gaps,
+    exposure_is_bounded,
 )

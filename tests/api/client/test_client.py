@@ -17,6 +17,7 @@ from api.cardholder_changes import CardholderChange
 from api.cardholders import CardholderInput, CardholderView
 from api.cards.inputs import CardChange, CardInput
 from api.cards.views import BalanceView, CardView
+from api.event_types import EventTypeView
 from api.events import EventView
 from api.programs import NewProgrammeView, ProgrammeChange, ProgrammeInput, ProgrammeView
 from api.simulated_clearings import ForcePostInput
@@ -26,6 +27,15 @@ from api.simulated_spends.inputs import SpendInput
 from api.simulated_spends.record import SimulationView
 from api.simulated_spends.routes import AcceptanceView
 from api.transaction_views import TransactionView
+from api.webhook_endpoints.deliveries import RedeliveryView
+from api.webhook_endpoints.views import (
+    AttemptView,
+    DeliveryView,
+    WebhookEndpointChange,
+    WebhookEndpointInput,
+    WebhookEndpointSecretView,
+    WebhookEndpointView,
+)
 from stanchion import (
     Client,
     ConflictError,
@@ -57,6 +67,12 @@ SAME: list[tuple[type[Any], type[BaseModel]]] = [
     (records.Child, ChildView),
     (records.Transaction, TransactionView),
     (records.Event, EventView),
+    (records.EventType, EventTypeView),
+    (records.WebhookEndpoint, WebhookEndpointView),
+    (records.WebhookEndpointSecret, WebhookEndpointSecretView),
+    (records.Attempt, AttemptView),
+    (records.Delivery, DeliveryView),
+    (records.Redelivery, RedeliveryView),
     (inputs.ProgrammeFields, ProgrammeInput),
     (inputs.ProgrammeChange, ProgrammeChange),
     (inputs.CardProductFields, CardProductInput),
@@ -66,13 +82,15 @@ SAME: list[tuple[type[Any], type[BaseModel]]] = [
     (inputs.CardChange, CardChange),
     (inputs.SpendFields, SpendInput),
     (inputs.ForcePostFields, ForcePostInput),
+    (inputs.WebhookEndpointFields, WebhookEndpointInput),
+    (inputs.WebhookEndpointChange, WebhookEndpointChange),
 ]
 
 
 @pytest.mark.parametrize(("ours", "theirs"), SAME, ids=lambda each: each.__name__)
 def test_the_clients_types_are_the_apis(ours: type[Any], theirs: type[BaseModel]) -> None:
     members = typing.get_type_hints(ours)
-    assert members.keys() == theirs.model_fields.keys()
+    assert members.keys() == {field.alias or name for name, field in theirs.model_fields.items()}
     if ours.__module__ == inputs.__name__:
         needed = {name for name, field in theirs.model_fields.items() if field.is_required()}
         assert ours.__required_keys__ == needed
@@ -143,6 +161,27 @@ async def test_a_cards_life(running: Installation, acme: Caller) -> None:
             product["id"]
         ]
         assert client.programs.get(programme["id"])["name"] == "Renamed"
+
+    await with_client(running, acme, live)
+
+
+async def test_webhook_endpoints(running: Installation, acme: Caller) -> None:
+    await acme.programme()
+
+    def live(client: Client) -> None:
+        kinds = {each["type"]: each["status"] for each in client.events.types()}
+        assert (kinds["card.created"], kinds["transaction.cleared"]) == ("live", "planned")
+        made = client.webhook_endpoints.create(url="https://hooks.example.com/", event_types=["*"])
+        assert client.webhook_endpoints.update(made["id"], description="Ledger")["description"] == "Ledger"
+        assert client.webhook_endpoints.rotate_secret(made["id"])["secret"] != made["secret"]
+        assert client.webhook_endpoints.get(made["id"])["previous_secret_expires_at"] is not None
+        event = next(client.events.list())
+        sent = client.events.redeliver(event["id"], endpoint_id=made["id"])
+        found = list(client.webhook_endpoints.deliveries(made["id"], event_id=event["id"], state="pending"))
+        assert [each["id"] for each in found] == [sent["delivery_id"]]
+        assert [each["id"] for each in client.webhook_endpoints.list()] == [made["id"]]
+        client.webhook_endpoints.delete(made["id"])
+        assert list(client.webhook_endpoints.list()) == []
 
     await with_client(running, acme, live)
 

@@ -1,0 +1,185 @@
+"""The report of stand-in decisions (spec 2.11, 4.11; contract, section 8).
+
+Rows are written by the cards' owners in the commit of the decision, so the report is complete for what was
+decided on a card; what it cannot know is told in its description.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime, timedelta
+from typing import Annotated, Any, Final, Literal
+
+import asyncpg
+from pydantic import Field, StringConstraints, model_validator
+from starlette.responses import Response
+
+from api.database import connected
+from api.fields import Currency, GivenInstant, Id, Instant, ShownAmount, example, parse_instant, shown_instant
+from api.operations import Call, Family, json_response
+from api.pagination import PageQuery
+from api.problems import Refusal
+from api.programs import require_programme
+from api.validation import View, broken
+from engine.limits import STIP_WINDOW_DAYS_MAX
+from engine.money import format_minor
+from engine.standin import Rule, Trigger
+
+family = Family("Stand-in")
+
+MinorText = Annotated[str, StringConstraints(pattern="^(0|[1-9][0-9]*)$"), example("1250")]
+
+_CURSOR: Final = """
+    SELECT decided_at FROM stand_ins
+    WHERE id = $1::uuid AND programme_id = $2::uuid AND tenant_id = $3 AND live = $4
+"""
+# By the instant of the decision: ids are drawn on arrival, before the programme is waited for.
+_PAGE: Final = """
+    SELECT id::text, programme_id::text, card_id::text, authorization_id::text, outage_id::text, decided_at,
+        decision, rule, trigger, amount_minor, currency, mcc, exposure_minor, budget_used_minor,
+        budget_limit_minor, response_code, stan, rrn
+    FROM stand_ins
+    WHERE programme_id = $1::uuid AND tenant_id = $2 AND live = $3 AND decided_at >= $4 AND decided_at < $5
+        AND ($6::timestamptz IS NULL OR (decided_at, id) < ($6, $7::uuid))
+    ORDER BY decided_at DESC, id DESC LIMIT $8
+"""
+
+
+class ActivityQuery(PageQuery):
+    """The window of the report, half-open: `[from, to)`."""
+
+    from_: Annotated[GivenInstant, Field(alias="from")]
+    to: GivenInstant
+
+    @property
+    def window(self) -> tuple[datetime, datetime]:
+        """Both bounds."""
+        begin, end = parse_instant(self.from_), parse_instant(self.to)
+        assert begin is not None, "validated"
+        assert end is not None, "validated"
+        return begin, end
+
+    @model_validator(mode="after")
+    def _window(self) -> ActivityQuery:
+        begin, end = self.window
+        if begin >= end:
+            raise broken("range", "The window must end after it begins.", at="/to")
+        if end - begin > timedelta(days=STIP_WINDOW_DAYS_MAX):
+            raise broken("range", f"The window may hold at most {STIP_WINDOW_DAYS_MAX} days.", at="/to")
+        return self
+
+
+class StandInView(View):
+    """One decision that was made in stand-in."""
+
+    id: Id
+    programme_id: Id
+    card_id: Id
+    authorization_id: Id
+    outage_id: Id | None
+    """The outage it belongs to; null when the budget could not be reached."""
+    decided_at: Instant
+    decision: Literal["approved", "declined"]
+    rule: Rule
+    """The rule that fired: the first that refused, or `within_ceilings`. `budget_unreachable`: the owner of
+    the budget could not be asked in time, so nothing was approved."""
+    trigger: Trigger
+    """Why the programme's own answer could not be used."""
+    amount: ShownAmount
+    """What was asked for."""
+    currency: Currency
+    mcc: str
+    exposure_minor: MinorText
+    """The exposure that this stand-in created, in minor units; never to be parsed as a floating-point
+    number."""
+    budget_used_minor: MinorText
+    """What of the budget was used when this one had been judged, itself included."""
+    budget_limit_minor: MinorText | None
+    """The budget at that moment."""
+    response_code: str
+    stan: str
+    rrn: str
+
+
+class ActivityView(View):
+    """A page of the report, newest first."""
+
+    data: list[StandInView]
+    has_more: bool
+    next_cursor: Id | None
+    unattributed_count: int
+    """Recorded stand-ins that carry no programme. Always 0 at present, and a 0 proves nothing."""
+
+
+@family.operation(
+    "GET",
+    "/v1/programs/{id}/stip-activity",
+    "list_stip_activity",
+    takes=ActivityQuery,
+    gives={200: ActivityView},
+    problems=("not-found", "invalid-cursor"),
+)
+async def list_stip_activity(call: Call[ActivityQuery]) -> Response:
+    """Report a programme's stand-in decisions, newest first.
+
+    Every recorded decision, approvals and declines, of the window `[from, to)`, which may hold at most 90
+    days. Three classes of stand-in are not in it:
+
+    * those taken before the card could be resolved: the card's owner could not be reached, or the deadline
+      had passed already;
+    * those taken at the network, before the platform decided: they arrive afterwards as advices;
+    * those that were decided and never committed, because it could not be told whether the message had been
+      answered before.
+
+    So an empty window means that no stand-in on a resolved card was recorded, not that none happened.
+    """
+    given, caller, programme_id = call.given, call.caller, call.path_id()
+    await require_programme(call, programme_id)
+    begin, end = given.window
+    async with connected(call.services.pool) as connection:
+        after = None
+        if given.starting_after is not None:
+            of_caller = (programme_id, caller.tenant_id, caller.live)
+            after = await connection.fetchval(_CURSOR, given.starting_after, *of_caller)
+            if after is None:
+                raise Refusal("invalid-cursor")
+        rows = await connection.fetch(
+            _PAGE,
+            programme_id,
+            caller.tenant_id,
+            caller.live,
+            begin,
+            end,
+            after,
+            given.starting_after,
+            given.limit + 1,
+        )
+    data = [_show(row) for row in rows[: given.limit]]
+    has_more = len(rows) > given.limit
+    next_cursor = data[-1]["id"] if has_more else None
+    # A recorded stand-in always carries its programme: the column takes nothing else.
+    page = {"data": data, "has_more": has_more, "next_cursor": next_cursor, "unattributed_count": 0}
+    return json_response(200, page)
+
+
+def _show(row: asyncpg.Record) -> dict[str, Any]:
+    limit_minor = row["budget_limit_minor"]
+    return {
+        "id": row["id"],
+        "programme_id": row["programme_id"],
+        "card_id": row["card_id"],
+        "authorization_id": row["authorization_id"],
+        "outage_id": row["outage_id"],
+        "decided_at": shown_instant(row["decided_at"]),
+        "decision": row["decision"],
+        "rule": row["rule"],
+        "trigger": row["trigger"],
+        "amount": format_minor(row["amount_minor"]),
+        "currency": row["currency"],
+        "mcc": row["mcc"],
+        "exposure_minor": str(row["exposure_minor"]),
+        "budget_used_minor": str(row["budget_used_minor"]),
+        "budget_limit_minor": None if limit_minor is None else str(limit_minor),
+        "response_code": row["response_code"],
+        "stan": row["stan"],
+        "rrn": row["rrn"],
+    }

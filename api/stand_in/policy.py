@@ -1,0 +1,140 @@
+"""What may be approved for a programme while its own decisions cannot be had (contract, section 8)."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+from starlette.responses import Response
+
+from api.fields import Amount, Id, Instant, Mcc, MoneyInput, MoneyView, ShownAmount, example
+from api.operations import Call, Empty, Family, json_response
+from api.programs import require_programme
+from api.submission import submit
+from api.validation import Input, View
+from engine.commands import SetStandInPolicy
+from engine.ids import key_of
+from engine.limits import MCC_LIST_MAX, STAND_IN_COUNT_MAX
+from engine.money import parse_amount
+from engine.programme import policy_view
+from engine.standin import MccListMode, PolicyMode, StandInPolicy, Triggers
+
+family = Family("Stand-in")
+
+
+def _each_once(mccs: list[str]) -> list[str]:
+    return list(dict.fromkeys(mccs))
+
+
+MccList = Annotated[
+    list[Mcc], Field(max_length=MCC_LIST_MAX), AfterValidator(_each_once), example(["7995", "6051"])
+]
+
+
+class TriggersInput(Input):
+    """Which failures of the programme's endpoint are stood in for. Another one declines as if the programme
+    had."""
+
+    connection_error: bool = True
+    """No connection, no trust in its certificate, or hung up before the answer was whole."""
+    timeout: bool = True
+    """No answer within the programme's `decision_timeout_ms`."""
+    invalid_response: bool = True
+    """An answer that cannot be used: another status than 200, too long, or not what was asked for."""
+
+
+class PolicyInput(Input):
+    """A whole policy: what is left out has its default afterwards."""
+
+    mode: PolicyMode = "disabled"
+    triggers: Annotated[TriggersInput, Field(default_factory=TriggersInput)]
+    max_amount: Amount | None = None
+    """The most that one stand-in approves, in the currency of the budget. Without it every one declines."""
+    max_total_exposure: MoneyInput | None = None
+    """The budget: the most that the stand-ins of one outage approve together. Without it every one declines;
+    only authorizations in its currency are stood in for."""
+    max_count_per_day: Annotated[int, Field(ge=0, le=STAND_IN_COUNT_MAX)] | None = None
+    """Kept and shown; it decides nothing."""
+    mcc_list: Annotated[MccList, Field(default_factory=list)]
+    mcc_list_mode: MccListMode = "deny"
+    """Whether the list names all that is permitted, or all that is not."""
+
+    def to_engine(self) -> StandInPolicy:
+        """The policy as its owner keeps it; version and time are the owner's to give."""
+        budget = self.max_total_exposure
+        return StandInPolicy(
+            mode=self.mode,
+            triggers=Triggers(**self.triggers.model_dump()),
+            max_amount_minor=None if self.max_amount is None else parse_amount(self.max_amount),
+            max_total_exposure_minor=None if budget is None else budget.minor,
+            budget_currency=None if budget is None else budget.currency,
+            max_count_per_day=self.max_count_per_day,
+            mcc_list=tuple(self.mcc_list),
+            mcc_list_mode=self.mcc_list_mode,
+        )
+
+
+class TriggersView(View):
+    """Which failures of the programme's endpoint are stood in for."""
+
+    connection_error: bool
+    timeout: bool
+    invalid_response: bool
+
+
+class PolicyView(View):
+    """A programme's stand-in policy. ``version`` rises by exactly 1 with each change."""
+
+    programme_id: Id
+    mode: PolicyMode
+    triggers: TriggersView
+    max_amount: ShownAmount | None
+    max_total_exposure: MoneyView | None
+    max_count_per_day: int | None
+    mcc_list: list[str]
+    mcc_list_mode: MccListMode
+    version: int
+    updated_at: Instant
+
+
+@family.operation(
+    "GET",
+    "/v1/programs/{id}/stip-policy",
+    "get_stip_policy",
+    gives={200: PolicyView},
+    problems=("not-found",),
+)
+async def get_stip_policy(call: Call[Empty]) -> Response:
+    """Get a programme's stand-in policy."""
+    return json_response(200, policy_view(await require_programme(call, call.path_id())))
+
+
+@family.operation(
+    "PUT",
+    "/v1/programs/{id}/stip-policy",
+    "set_stip_policy",
+    takes=PolicyInput,
+    gives={200: PolicyView},
+    problems=("not-found", "invalid-state-transition"),
+)
+async def set_stip_policy(call: Call[PolicyInput]) -> Response:
+    """Replace a programme's stand-in policy.
+
+    Stand-in decides when the programme's own endpoint gives no usable answer. What is acknowledged here is
+    in force for every authorization that is asked for afterwards. A change emits
+    `programme.stip_policy.updated` and raises the programme's `version` and the policy's own; a policy that
+    is already there does neither. Under another budget currency an outage that is under way starts again
+    with an unused budget, so one outage can cost more than one budget.
+    """
+    programme_id = call.path_id()
+    await require_programme(call, programme_id)
+    id_ = call.services.new_id()
+    command = SetStandInPolicy(
+        id=id_,
+        command_key=key_of(id_),
+        programme_id=programme_id,
+        tenant_id=call.caller.tenant_id,
+        live=call.caller.live,
+        policy=call.given.to_engine(),
+    )
+    return await submit(call, command)

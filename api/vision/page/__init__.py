@@ -1,0 +1,48 @@
+"""The capture page: three files and the headers that keep everything else away from them.
+
+The session's token stands in the fragment of the page's address, which browsers neither send nor pass on as a
+referrer; the script takes it out of the address before it does anything else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from importlib.resources import files
+from typing import Final
+
+from fastapi import FastAPI
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.kyc.capture import PAGE_PATH
+
+HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self'; img-src data:; connect-src 'self';"
+        " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    ),
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
+    "Cache-Control": "no-store",
+}
+FILES: Final = {
+    PAGE_PATH: ("capture.html", "text/html; charset=utf-8"),
+    f"{PAGE_PATH}/capture.js": ("capture.js", "text/javascript; charset=utf-8"),
+    f"{PAGE_PATH}/capture.css": ("capture.css", "text/css; charset=utf-8"),
+}
+
+
+def add_page(app: FastAPI) -> None:
+    """Serve the page and its two assets, read once."""
+    for path, (name, media_type) in FILES.items():
+        content = files(__name__).joinpath(name).read_bytes()
+        app.add_route(path, _handler(content, media_type), methods=["GET"])
+
+
+def _handler(content: bytes, media_type: str) -> Callable[[Request], Awaitable[Response]]:
+    async def handler(_request: Request) -> Response:
+        return Response(content, headers=HEADERS, media_type=media_type)
+
+    return handler

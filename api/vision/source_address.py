@@ -1,0 +1,51 @@
+"""From where a request comes, for limits: the address of the last hop that nobody can make up."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Final
+
+IPV6_PREFIX: Final = 64
+"""One customer of a provider has at least so much to draw addresses from."""
+
+Address = IPv4Address | IPv6Address
+
+
+def source_of(
+    peer: str | None, forwarded: Sequence[str], trusted: Sequence[IPv4Network | IPv6Network]
+) -> str:
+    """The source as limits count it: an IPv4 address, or an IPv6 /64.
+
+    ``forwarded`` are the values of ``X-Forwarded-For`` in order. They are read from the right, as long as the
+    one who said so is a ``trusted`` proxy; what cannot be read ends the chain.
+    """
+    address = _parsed(peer or "")
+    if address is None:
+        return "unknown"
+    hops = [hop for value in forwarded for hop in value.split(",")]
+    while hops and any(address in network for network in trusted if network.version == address.version):
+        said = _parsed(hops.pop())
+        if said is None:
+            break
+        address = said
+    return _counted(address)
+
+
+def _parsed(text: str) -> Address | None:
+    bare = text.strip().partition("%")[0]
+    if bare.startswith("["):
+        bare = bare[1:].partition("]")[0]
+    elif bare.count(":") == 1:
+        bare = bare.partition(":")[0]
+    try:
+        address = ip_address(bare)
+    except ValueError:
+        return None
+    return getattr(address, "ipv4_mapped", None) or address
+
+
+def _counted(address: Address) -> str:
+    if isinstance(address, IPv4Address):
+        return str(address)
+    return str(ip_network((address, IPV6_PREFIX), strict=False))

@@ -1,0 +1,1 @@
+"""Chaos: the whole installation, real faults, and one table of what held."""

@@ -1,0 +1,55 @@
+"""Processes as the kernel knows them, and what the metrics page calls them."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import urllib.request
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Final
+
+PAGE_SECONDS_MAX: Final = 10.0
+_SERVING = re.compile(r'^stanchion_process_serving\{process="([^"]+)"\} 1\.0$', re.MULTILINE)
+_PROCESS = re.compile(r'^stanchion_process_id\{process="([^"]+)"\} (\S+)$', re.MULTILINE)
+
+
+def named(metrics_url: str) -> dict[str, int]:
+    """Process ids of the roles that serve."""
+    with urllib.request.urlopen(metrics_url, timeout=PAGE_SECONDS_MAX) as answer:
+        page = answer.read().decode()
+    serving = set(_SERVING.findall(page))
+    return {name: int(float(pid)) for name, pid in _PROCESS.findall(page) if name in serving}
+
+
+def descendants(root: int) -> list[int]:
+    """``root`` and everything below it."""
+    found = [root]
+    # Grows while it is walked.
+    for pid in found:
+        try:
+            found += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
+        except OSError:
+            continue
+    return found
+
+
+def gone(pid: int) -> bool:
+    """Whether a process has ended; one that nobody has buried yet has."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
+    except OSError:
+        return True
+
+
+def send(number: signal.Signals, pids: Iterable[int]) -> int:
+    """Signal each that is still there; how many were."""
+    sent = 0
+    for pid in pids:
+        try:
+            os.kill(pid, number)
+        except ProcessLookupError:
+            continue
+        sent += 1
+    return sent

@@ -1,0 +1,176 @@
+"""A network that can be bad: TCP between the installation and one of its servers, in the hands of whoever
+injects faults.
+
+Bytes pass at once, late, or not at all; connections are cut, all of them or each one just before it hears the
+answer to what it has asked, which is how a commit becomes one that nobody knows of.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Self, cast
+
+HOST = "127.0.0.1"
+
+
+class Proxy:
+    """An async context manager in front of ``127.0.0.1:port``; once it is entered, ``port`` is its own."""
+
+    def __init__(self, port: int) -> None:
+        self._upstream = port
+        self._server: asyncio.Server | None = None
+        self._pairs: set[_Pair] = set()
+        self.port = 0
+        self.delay_seconds = 0.0
+        """How late everything arrives, in both directions."""
+        self.swallows_answers = False
+        """Whether the next answer on each connection is lost and the connection with it."""
+        self.lost_answers = 0
+        self._open = True
+
+    async def __aenter__(self) -> Self:
+        loop = asyncio.get_running_loop()
+        self._server = await loop.create_server(lambda: _Side(_Pair(self)), HOST, 0)
+        self.port = self._server.sockets[0].getsockname()[1]
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        assert self._server is not None
+        self._server.close()
+        self.cut()
+        await self._server.wait_closed()
+
+    @property
+    def connections(self) -> int:
+        """Connections that are open now."""
+        return len(self._pairs)
+
+    def cut(self) -> int:
+        """Reset every connection; their number."""
+        pairs = list(self._pairs)
+        for pair in pairs:
+            pair.abort()
+        return len(pairs)
+
+    def hold(self) -> None:
+        """Let nothing through; connections stay open, as if the other side had frozen."""
+        self._open = False
+
+    def release(self) -> None:
+        """Let everything through that was held."""
+        self._open = True
+        for pair in list(self._pairs):
+            pair.flush()
+
+    # What connections ask
+    # ------------------------------------------------------------------------------------------
+
+    @property
+    def passes(self) -> bool:
+        """Whether bytes go through."""
+        return self._open
+
+    @property
+    def upstream(self) -> int:
+        """The port of the server."""
+        return self._upstream
+
+    def joined(self, pair: _Pair) -> None:
+        self._pairs.add(pair)
+
+    def left(self, pair: _Pair) -> None:
+        self._pairs.discard(pair)
+
+
+class _Pair:
+    """Two connections that are one."""
+
+    def __init__(self, proxy: Proxy) -> None:
+        self.proxy = proxy
+        self.sides: list[_Side] = []
+        self._held: list[tuple[_Side, bytes]] = []
+        self._connecting: asyncio.Task[None] | None = None
+        self.gone = False
+
+    def begin(self, client: _Side) -> None:
+        """The installation has connected: so do we."""
+        self.sides.append(client)
+        self.proxy.joined(self)
+        self._connecting = asyncio.create_task(self._connect())
+
+    async def _connect(self) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+            await loop.create_connection(lambda: _Side(self), HOST, self.proxy.upstream)
+        except OSError:
+            self.abort()
+        else:
+            self.flush()
+
+    def received(self, side: _Side, data: bytes) -> None:
+        """Bytes from one side; they go to the other, when they go."""
+        answers = side is not self.sides[0]
+        if answers and self.proxy.swallows_answers:
+            self.proxy.lost_answers += 1
+            self.abort()
+            return
+        delay_seconds = self.proxy.delay_seconds
+        if delay_seconds:
+            asyncio.get_running_loop().call_later(delay_seconds, self._pass, side, data)
+        else:
+            self._pass(side, data)
+
+    def _pass(self, side: _Side, data: bytes) -> None:
+        if self._held or not self.proxy.passes or len(self.sides) < 2:
+            self._held.append((side, data))
+        else:
+            self._other(side).write(data)
+
+    def flush(self) -> None:
+        """What was held goes on, in order."""
+        if self.proxy.passes and len(self.sides) == 2 and not self.gone:
+            held, self._held = self._held, []
+            for side, data in held:
+                self._other(side).write(data)
+
+    def abort(self) -> None:
+        """Both ends hear of a reset."""
+        self.gone = True
+        self.proxy.left(self)
+        for side in self.sides:
+            side.abort()
+
+    def _other(self, side: _Side) -> _Side:
+        return self.sides[1] if side is self.sides[0] else self.sides[0]
+
+
+class _Side(asyncio.Protocol):
+    """One of the two."""
+
+    def __init__(self, pair: _Pair) -> None:
+        self._pair = pair
+        self._transport: asyncio.Transport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast(asyncio.Transport, transport)
+        if self._pair.gone:
+            self._transport.abort()
+        elif self._pair.sides:
+            self._pair.sides.append(self)
+        else:
+            self._pair.begin(self)
+
+    def data_received(self, data: bytes) -> None:
+        self._pair.received(self, data)
+
+    def connection_lost(self, _failure: Exception | None) -> None:
+        if not self._pair.gone:
+            self._pair.abort()
+
+    def write(self, data: bytes) -> None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._transport.write(data)
+
+    def abort(self) -> None:
+        if self._transport is not None:
+            self._transport.abort()

@@ -1,0 +1,1 @@
+"""Histories: what clients asked and heard, and whether the journal tells the same story."""

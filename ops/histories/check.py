@@ -1,0 +1,157 @@
+"""A history against the journal: is what clients heard what the platform has on record, in an order that
+agrees with the clock (G1 to G4, G10, G11)?
+
+Each check says how many subjects it had; one that had none has proved nothing.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from typing import Any, Final
+
+import asyncpg
+import msgspec
+
+from engine.limits import AUTHORIZATION_DEADLINE_MS
+from ops.audit import EXAMPLES_MAX, Finding
+from ops.histories.operations import History, Operation
+
+LATE_SECONDS: Final = AUTHORIZATION_DEADLINE_MS / 1000 + 0.5
+"""An answer later than this, as its client measured it, was given after the deadline: half a second is left
+to the way there and back, and to a client that shares the machine."""
+APPROVALS: Final = frozenset({"00", "10", "85"})
+
+_ROWS: Final = """
+    SELECT actor_id::text AS card_id, seq, epoch, kind, reply, command::jsonb -> 'wire' ->> 'stan' AS stan,
+           command::jsonb -> 'wire' ->> 'transmitted_at' AS transmitted_at,
+           command::jsonb -> 'wire' ->> 'rrn' AS rrn
+    FROM journal WHERE actor_id = ANY($1::text[]::uuid[])
+      AND kind IN ('authorize', 'increment', 'reverse', 'present')
+    ORDER BY actor_id, seq"""
+
+
+class Row(msgspec.Struct, frozen=True):
+    """A line of the journal about a message."""
+
+    card_id: str
+    seq: int
+    epoch: int
+    kind: str
+    identity: tuple[str, str, str]
+    response_code: str
+    authorization_id: str | None
+
+
+async def check(connection: asyncpg.Connection[asyncpg.Record], history: History) -> list[Finding]:
+    """Every check of ``history`` on the database of ``connection``."""
+    cards = sorted({operation.card_id for operation in history.operations})
+    rows = [_row(each) for each in await connection.fetch(_ROWS, cards)]
+    return judge(history.operations, rows)
+
+
+def judge(operations: list[Operation], rows: list[Row]) -> list[Finding]:
+    """Every check, on plain values."""
+    executed: dict[tuple[str, tuple[str, str, str]], list[Row]] = defaultdict(list)
+    for row in rows:
+        executed[_class(row.kind), row.identity].append(row)
+    answered = [each for each in operations if each.outcome == "ok"]
+    return [
+        _finding(
+            "what a client heard is in the journal",
+            ((each, any(_same(each, row) for row in executed[_of(each)])) for each in answered),
+        ),
+        _finding(
+            "no message is executed twice", ((name, len(found) <= 1) for name, found in executed.items())
+        ),
+        _finding(
+            "what was never sent has not happened",
+            ((each, not executed[_of(each)]) for each in operations if each.outcome == "fail"),
+        ),
+        _finding("all answers to one message say the same", _agreement(answered)),
+        _finding(
+            "no approval is told after its deadline",
+            (
+                (each, (each.ended or 0.0) - each.began <= LATE_SECONDS)
+                for each in answered
+                if _approved(each)
+            ),
+        ),
+        _finding(
+            "what had ended before something began stands before it", _real_time(answered, operations, rows)
+        ),
+    ]
+
+
+def _approved(operation: Operation) -> bool:
+    return operation.kind in ("authorize", "increment") and operation.response_code in APPROVALS
+
+
+def _agreement(answered: list[Operation]) -> Iterable[tuple[Any, bool]]:
+    said: dict[Any, set[tuple[str | None, str | None]]] = defaultdict(set)
+    for each in answered:
+        said[_of(each)].add((each.response_code, each.authorization_id))
+    return ((name, len(answers) == 1) for name, answers in said.items())
+
+
+def _real_time(
+    answered: list[Operation], operations: list[Operation], rows: list[Row]
+) -> Iterable[tuple[Any, bool]]:
+    """Along each card's ``seq``, nothing had ended before something earlier in the journal began."""
+    began: dict[Any, float] = {}
+    ended: dict[Any, float] = {}
+    for each in operations:
+        began[_of(each)] = min(each.began, began.get(_of(each), each.began))
+    for each in answered:
+        if each.ended is not None:
+            ended[_of(each)] = min(each.ended, ended.get(_of(each), each.ended))
+    latest: dict[str, float] = {}
+    for row in rows:
+        name = (_class(row.kind), row.identity)
+        if name not in began:
+            continue
+        before = latest.get(row.card_id, 0.0)
+        yield name, ended.get(name, float("inf")) >= before
+        latest[row.card_id] = max(before, began[name])
+
+
+def _of(operation: Operation) -> tuple[str, tuple[str, str, str]]:
+    return _class(operation.kind), operation.identity
+
+
+def _class(kind: str) -> str:
+    """An increment that found nothing to raise is an authorization in the journal."""
+    return "authorize" if kind == "increment" else kind
+
+
+def _same(operation: Operation, row: Row) -> bool:
+    return (operation.response_code, operation.authorization_id) == (row.response_code, row.authorization_id)
+
+
+def _finding(promise: str, facts: Iterable[tuple[Any, bool]]) -> Finding:
+    subjects, broken = 0, []
+    for subject, holds in facts:
+        subjects += 1
+        if not holds:
+            broken.append(_name(subject))
+    return Finding(promise, subjects, len(broken), tuple(broken[:EXAMPLES_MAX]))
+
+
+def _name(subject: Any) -> str:
+    if isinstance(subject, Operation):
+        return f"{subject.kind} {'/'.join(subject.identity)} ({subject.response_code})"
+    kind, identity = subject
+    return f"{kind} {'/'.join(identity)}"
+
+
+def _row(record: asyncpg.Record) -> Row:
+    reply = msgspec.json.decode(record["reply"])
+    return Row(
+        record["card_id"],
+        record["seq"],
+        record["epoch"],
+        record["kind"],
+        (record["stan"], record["transmitted_at"], record["rrn"]),
+        reply["response_code"],
+        reply["authorization_id"] or None,
+    )

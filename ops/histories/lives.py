@@ -1,0 +1,186 @@
+"""A card's journal lived through again: the same commands, by the same pure functions, must give the same
+answers, and leave the card, its account and its transactions as they stand.
+
+Cards that share an account are left out: their journals together have no order that rows could tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import asyncpg
+import msgspec
+
+from engine import govern
+from engine.account import Account
+from engine.authorization import Authorization, names
+from engine.card import Card
+from engine.commands import (
+    CardCommand,
+    CreateCard,
+    CreateProgramme,
+    FollowUp,
+    ProgrammeCommand,
+    reference_of_id,
+    reference_of_message,
+)
+from engine.decide import Inputs
+from engine.effects import AuthorizationOpened
+from engine.execute import Executed, Surroundings, card_of, execute, issue
+from engine.instant import to_ms
+from engine.programme import Programme, ProgrammeConfig
+
+FETCH: Final = 1_000
+
+_PROGRAMMES: Final = """
+    SELECT j.actor_id::text, j.command, j.recorded_at FROM journal j
+    WHERE j.actor_id IN (SELECT id FROM programmes) ORDER BY j.actor_id, j.seq"""
+_LIVES: Final = """
+    SELECT j.actor_id::text, j.seq, j.command_key, j.command, j.inputs, j.reply, j.recorded_at
+    FROM journal j JOIN cards c ON c.id = j.actor_id
+    WHERE NOT EXISTS (SELECT FROM cards o WHERE o.account_id = c.account_id AND o.id <> c.id)
+    ORDER BY j.actor_id, j.seq"""
+_STANDS: Final = """
+    SELECT u.day, u.day_count, u.day_amount_minor, u.seq, a.posted_minor, a.held_minor,
+           (SELECT coalesce(jsonb_object_agg(t.id, jsonb_build_array(
+               t.approved_minor, t.cleared_minor, t.reversed_minor, t.held_minor)), '{}')
+            FROM transactions t WHERE t.card_id = u.card_id) AS transactions
+    FROM card_usage u JOIN cards c ON c.id = u.card_id LEFT JOIN accounts a ON a.id = c.account_id
+    WHERE u.card_id = $1::text::uuid"""
+
+_command = msgspec.json.Decoder(CardCommand).decode
+_governed = msgspec.json.Decoder(ProgrammeCommand).decode
+_inputs = msgspec.json.Decoder(Inputs).decode
+_encode = msgspec.json.Encoder().encode
+
+
+@dataclass
+class Life:
+    """One card and its account in memory, as their owner had them."""
+
+    card_id: str
+    card: Card | None = None
+    account: Account | None = None
+    known: dict[str, Authorization] = field(default_factory=dict)
+    commands: int = 0
+    differs_at: int | None = None
+    """The first ``seq`` whose stored answer is not the one that it gets again."""
+
+
+class Programmes:
+    """Every version of every programme, and since when it was in force."""
+
+    def __init__(self) -> None:
+        self._versions: dict[str, list[tuple[int, Programme]]] = {}
+
+    def govern(self, programme_id: str, command: ProgrammeCommand, at_ms: int) -> None:
+        """One more version."""
+        versions = self._versions.setdefault(programme_id, [])
+        if isinstance(command, CreateProgramme):
+            governed = govern.create(command, at_ms)
+        else:
+            governed = govern.govern(command, versions[-1][1], at_ms)
+        if governed.after is not None:
+            versions.append((at_ms, governed.after))
+
+    def config(self, programme_id: str, version: int | None, at_ms: int) -> ProgrammeConfig:
+        """The version that a decision names, or the one in force at an instant."""
+        versions = self._versions[programme_id]
+        if version is not None:
+            return next(each.config for _, each in versions if each.config.version == version)
+        in_force = (each.config for since, each in reversed(versions) if since <= at_ms)
+        return next(in_force, versions[0][1].config)
+
+
+async def lived_again(connection: asyncpg.Connection[asyncpg.Record]) -> AsyncIterator[Life]:
+    """Every life, one after the other; ``connection`` is inside a transaction."""
+    programmes = Programmes()
+    async for row in connection.cursor(_PROGRAMMES, prefetch=FETCH):
+        programmes.govern(row["actor_id"], _governed(row["command"]), to_ms(row["recorded_at"]))
+    life: Life | None = None
+    async for row in connection.cursor(_LIVES, prefetch=FETCH):
+        if life is None or life.card_id != row["actor_id"]:
+            if life is not None:
+                yield life
+            life = Life(row["actor_id"])
+        if life.differs_at is None:
+            _step(life, row, programmes)
+    if life is not None:
+        yield life
+
+
+async def stands(connection: asyncpg.Connection[asyncpg.Record], life: Life) -> bool:
+    """Whether the rows say what the life has come to."""
+    row = await connection.fetchrow(_STANDS, life.card_id)
+    card, account = life.card, life.account
+    if row is None or card is None:
+        return False
+    counters = (row["day"], row["day_count"], row["day_amount_minor"], row["seq"])
+    balance = (row["posted_minor"], row["held_minor"])
+    told = {id_: tuple(figures) for id_, figures in msgspec.json.decode(row["transactions"]).items()}
+    return (
+        counters == (card.day, card.day_count, card.day_amount_minor, card.seq)
+        and balance == ((account.posted_minor, account.held_minor) if account else (None, None))
+        and told == dict(_figures(life.known.values(), account))
+    )
+
+
+def _figures(known: Iterable[Authorization], account: Account | None) -> dict[str, tuple[int, ...]]:
+    return {
+        each.id: (each.approved_minor, each.cleared_minor, each.reversed_minor, _held(each, account))
+        for each in known
+    }
+
+
+def _held(authorization: Authorization, account: Account | None) -> int:
+    hold = account.holds.get(authorization.hold_id or "") if account else None
+    return hold.amount_minor if hold else 0
+
+
+def _step(life: Life, row: Any, programmes: Programmes) -> None:
+    """The next command of a life; a life that cannot go on differs."""
+    command = _command(row["command"])
+    life.commands += 1
+    try:
+        executed = _execute(life, command, row, programmes)
+    except (AssertionError, KeyError, StopIteration):
+        life.differs_at = row["seq"]
+        return
+    for effect in executed.effects:
+        if isinstance(effect, AuthorizationOpened):
+            life.known |= dict.fromkeys(names(effect.authorization), effect.authorization)
+    about = life.known.get(reference_of_id(executed.authorization_id or ""))
+    if about is not None:
+        life.known[reference_of_message(row["command_key"])] = about
+    if life.card is not None:
+        life.card.seq += 1
+    if not executed.journaled or _encode(executed.reply) != row["reply"].encode():
+        life.differs_at = row["seq"]
+
+
+def _execute(life: Life, command: CardCommand, row: Any, programmes: Programmes) -> Executed:
+    at_ms = to_ms(row["recorded_at"])
+    if isinstance(command, CreateCard):
+        life.card = card_of(command, at_ms)
+        life.account = _account(command) if command.account_id is not None else None
+        return issue(command, life.card, life.account)
+    assert life.card is not None, "a life begins with the card's issue"
+    inputs = _inputs(row["inputs"]) if row["inputs"] else None
+    version = inputs.programme_version if inputs else None
+    config = programmes.config(life.card.programme_id, version, at_ms)
+    references = command.references if isinstance(command, FollowUp) else ()
+    original = next((life.known[name] for name in references if name in life.known), None)
+    consulted = inputs.consulted if inputs else None
+    return execute(command, Surroundings(life.card, life.account, config, original, consulted), at_ms)
+
+
+def _account(command: CreateCard) -> Account:
+    return Account(
+        id=command.account_id or "",
+        tenant_id=command.tenant_id,
+        live=command.live,
+        programme_id=command.programme_id,
+        currency=command.currency,
+    )

@@ -1,0 +1,189 @@
+"""Lines of logs: one shape, nothing in them that must not be there, and not a thousand of the same."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import structlog
+from hypothesis import given
+from hypothesis import strategies as st
+
+from actors.log import (
+    KINDS_MAX,
+    LOG_FILE,
+    MASK,
+    REPEATS_MAX,
+    REPEATS_SECONDS,
+    TRACE,
+    Unrepeated,
+    configure,
+    masked,
+    without_exception_texts,
+)
+from engine.pan import luhn_digit
+
+PAN = "4560000000000000"[:15] + luhn_digit("456000000000000")
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Iterator[Path]:
+    """The log of a process that was configured; afterwards nothing is."""
+    handlers, level = logging.root.handlers[:], logging.root.level
+    handler = configure(tmp_path, "info", "host-1")
+    yield tmp_path / LOG_FILE
+    handler.close()
+    structlog.reset_defaults()
+    logging.root.handlers[:] = handlers
+    logging.root.setLevel(level)
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+
+
+def log() -> Any:
+    # Not cached: a module's logger would remember the configuration of an earlier test.
+    return structlog.get_logger().bind()
+
+
+def test_a_line_is_an_object_with_its_circumstances(file: Path) -> None:
+    log().warning("host_lost", incarnation="i-1")
+    (line,) = lines(file)
+    at = line.pop("at")
+    assert at.endswith("Z")
+    assert line == {
+        "incarnation": "i-1",
+        "event": "host_lost",
+        "level": "warning",
+        "process": "host-1",
+    }
+
+
+def test_what_is_below_the_level_is_dropped(file: Path) -> None:
+    log().debug("quiet")
+    log().info("loud")
+    assert [line["event"] for line in lines(file)] == ["loud"]
+
+
+def test_the_request_is_named_in_each_of_its_lines(file: Path) -> None:
+    token = TRACE.set("r-1")
+    log().info("of the request")
+    log().info("of another", trace="r-2")
+    TRACE.reset(token)
+    log().info("of none")
+    assert [line.get("trace") for line in lines(file)] == ["r-1", "r-2", None]
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        PAN,
+        int(PAN),
+        f"card {PAN} was refused",
+        f"{PAN[:4]} {PAN[4:8]} {PAN[8:12]} {PAN[12:]}",
+        f"{PAN[:4]}-{PAN[4:8]}-{PAN[8:12]}-{PAN[12:]}",
+        f'{{"pan":"{PAN}"}}',
+        [PAN],
+        {"pan": {"digits": PAN}},
+        {PAN: "as a name"},
+        (b"frame", PAN.encode()),
+    ],
+)
+def test_card_numbers_are_masked_wherever_they_stand(file: Path, value: Any) -> None:
+    log().error("leak", value=value, **{f"n{PAN}": 1})
+    text = file.read_text("utf-8").replace(f"n{PAN}", "")
+    digits = "".join(character for character in text if character.isdigit())
+    assert MASK in text
+    assert PAN not in digits
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        PAN[:-1] + str((int(PAN[-1]) + 1) % 10),
+        "633251412345",
+        "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e",
+        "12345678-1234-7234-8234-123456789012",
+        "2026-11-21T18:40:08.275213Z",
+        12.5,
+        True,
+        None,
+        -1,
+    ],
+)
+def test_everything_else_stays(value: Any) -> None:
+    assert masked(None, "info", {"event": "x", "value": value})["value"] == value
+
+
+@given(st.text(max_size=8), st.integers(12, 18), st.data())
+def test_no_valid_number_survives(around: str, length: int, data: st.DataObject) -> None:
+    body = data.draw(st.text("0123456789", min_size=length, max_size=length))
+    number = body + luhn_digit(body)
+    around = "".join(character for character in around if not (character.isdigit() or character in " -"))
+    assert number not in masked(None, "info", {"v": f"{around}{number}{around}"})["v"]
+
+
+def test_exceptions_are_told_without_their_texts(file: Path) -> None:
+    try:
+        raise ValueError("Key (email)=(ada@example.com) already exists")
+    except ValueError as failure:
+        log().error("given", exc_info=failure)
+        log().exception("current")
+    for line in lines(file):
+        assert line["error"] == "ValueError"
+        assert line["places"][-1].endswith(" test_exceptions_are_told_without_their_texts")
+    assert "ada@example.com" not in file.read_text("utf-8")
+    assert "error" not in without_exception_texts(None, "info", {"event": "x", "exc_info": False})
+
+
+def test_libraries_are_heard_without_their_values(file: Path) -> None:
+    library = logging.getLogger("library.of.others")
+    library.info("not of interest")
+    library.warning("row %s is bad\nwith all of it", "secret-value")
+    try:
+        raise RuntimeError("secret-value")
+    except RuntimeError:
+        library.exception("failed")
+    first, second = lines(file)
+    assert (first["event"], first["library"], first["message"]) == (
+        "library",
+        "library.of.others",
+        "row %s is bad",
+    )
+    assert (second["level"], second["error"]) == ("error", "RuntimeError")
+    assert "secret-value" not in file.read_text("utf-8")
+
+
+def test_a_file_that_was_moved_away_is_replaced(file: Path) -> None:
+    log().info("before")
+    file.rename(file.with_suffix(".1"))
+    log().info("after")
+    assert [line["event"] for line in lines(file)] == ["after"]
+
+
+def test_what_repeats_itself_is_counted() -> None:
+    now = 0.0
+    unrepeated = Unrepeated(lambda: now)
+
+    def write(event: str, method: str = "warning") -> dict[str, Any] | None:
+        try:
+            return dict(unrepeated(None, method, {"event": event}))
+        except structlog.DropEvent:
+            return None
+
+    written = [write("down") for _ in range(REPEATS_MAX + 7)]
+    assert [line is not None for line in written] == [True] * REPEATS_MAX + [False] * 7
+    assert write("up") is not None, "another kind"
+    assert write("down", "error") is not None, "another level"
+    now += REPEATS_SECONDS
+    assert write("down") == {"event": "down", "repeated": 7}
+    now += REPEATS_SECONDS
+    assert write("down") == {"event": "down"}
+    for number in range(KINDS_MAX + 1):
+        assert write(f"kind {number}") is not None
+    assert len(unrepeated._kinds) <= KINDS_MAX

@@ -1,0 +1,86 @@
+"""What customers see of webhooks: an endpoint that is made over the API gets what happens, signed, and there
+is a record of it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from stripe import WebhookSignature
+
+from actors.settings import Settings
+from actors.vault import Vault
+from engine.webhooks.signature import HEADER
+from ops.local_https import LOOPBACK, Request, make_authority, server_side
+from tests.actors.outbox.waiting import eventually
+from tests.actors.webhooks.receivers import Receiver, receiving
+from tests.api.driver import Caller
+from tests.api.stack import installation
+
+
+@pytest.fixture
+def local(settings: Settings) -> Settings:
+    """An installation that delivers to this machine."""
+    return settings.replace(
+        egress_allow=LOOPBACK, egress_ca_file=make_authority(settings.var_dir), auto_clear_seconds=0
+    )
+
+
+async def test_the_life_of_an_endpoint(local: Settings) -> None:
+    vault, answers = Vault.from_settings(local), [500]
+
+    def answer(_request: Request) -> int:
+        return answers.pop() if answers else 200
+
+    async with (
+        installation(local, vault, webhooks=True) as started,
+        receiving(server_side(local.var_dir), Receiver(answer)) as receiver,
+    ):
+        acme = await started.caller("acme")
+        other = await started.caller("other")
+        endpoint = await acme.post(
+            "/v1/webhook-endpoints", {"url": receiver.url, "event_types": ["authorization.decided"]}
+        )
+        for caller in (acme, other):
+            spend = await caller.spend(await caller.funded_card(), "5.00")
+            assert spend["decision"] == "approved"
+
+        # The first attempt fails; its place in the schedule is a minute later.
+        await eventually(lambda: receiver.requests)
+        deliveries = f"/v1/webhook-endpoints/{endpoint['id']}/deliveries"
+        failed = await eventually(lambda: _attempted(acme, deliveries))
+        assert (failed["state"], failed["attempts"][0]["status_code"]) == ("pending", 500)
+        event = await acme.get(f"/v1/events/{failed['event_id']}")
+
+        # Asked for once more, it is delivered at once, in the same bytes.
+        again = await acme.post(
+            f"/v1/events/{failed['event_id']}/redeliver", {"endpoint_id": endpoint["id"]}, 202
+        )
+        await eventually(lambda: len(receiver.requests) == 2)
+        first, second = receiver.requests
+        assert first.body == second.body
+        assert json.loads(first.body) == event
+        for request in (first, second):
+            assert WebhookSignature.verify_header(
+                request.body.decode(), request.headers[HEADER.lower()], endpoint["secret"], tolerance=300
+            )
+        record = await eventually(lambda: _delivered(acme, deliveries, again["delivery_id"]))
+        assert [attempt["status_code"] for attempt in record["attempts"]] == [200]
+
+        # Disabled, it is told nothing any more; the other tenant's events never came.
+        await acme.patch(f"/v1/webhook-endpoints/{endpoint['id']}", {"status": "disabled"})
+        await acme.spend(await acme.funded_card(), "5.00")
+        figures = started.peers.roles["relay"].figures
+        logs = [(await caller.get("/v1/events?limit=100"))["data"] for caller in (acme, other)]
+        events = sum(len(log) for log in logs)
+        await eventually(lambda: figures()["stanchion_relay_events"] == events)
+        assert len(receiver.requests) == 2
+
+
+async def _attempted(caller: Caller, path: str) -> object:
+    return next((each for each in (await caller.get(path))["data"] if each["attempts"]), None)
+
+
+async def _delivered(caller: Caller, path: str, delivery_id: str) -> object:
+    found = (await caller.get(f"{path}?state=delivered"))["data"]
+    return next((each for each in found if each["id"] == delivery_id), None)

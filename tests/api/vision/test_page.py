@@ -1,0 +1,180 @@
+"""An applicant's way through a capture session, once by plain requests and once in a real browser.
+
+The browser's cases exist where there is a Chromium (`.ci/run` installs it); elsewhere they are simply fewer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, Protocol
+
+import httpx2
+import pytest
+
+from api.vision.app import create_app
+from tests.api.driver import Caller
+from tests.api.kyc.applicants import BASIC, DOCUMENT, applicant, begin, submit
+from tests.api.stack import Installation, served
+from tests.api.vision.applicant import SESSION, bind, open_session, png, send_picture
+from tests.api.vision.browser import Page, browser, chromium
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """One case for each way that this machine has."""
+    if "way" in metafunc.fixturenames:
+        metafunc.parametrize("way", ["requests", *(["chromium"] if chromium() else [])])
+
+
+class Applicant(Protocol):
+    """Somebody with the address of a capture page."""
+
+    async def choices(self) -> list[str]: ...
+
+    async def choose(self, document_type: str) -> None: ...
+
+    async def take(self, name: str, picture: Path) -> None: ...
+
+    async def awaited(self) -> list[str]: ...
+
+    async def told(self) -> str: ...
+
+
+class ByHand:
+    """Does with plain requests what the page does."""
+
+    def __init__(self, http: httpx2.AsyncClient, url: str) -> None:
+        self._http = http
+        self._session = {"capture_session_token": url.partition("#")[2]}
+
+    async def _described(self) -> Any:
+        return (await self._http.post(SESSION, json=self._session)).json()
+
+    async def choices(self) -> list[str]:
+        described = await self._described()
+        return [] if described["locked"] else list(described["document_types"])
+
+    async def choose(self, document_type: str) -> None:
+        assert (await bind(self._http, self._session, document_type)).status_code == 200
+        assert (await self._described())["document_type"] == document_type
+
+    async def take(self, name: str, picture: Path) -> None:
+        assert (await send_picture(self._http, self._session, name, picture.read_bytes())).status_code == 200
+
+    async def awaited(self) -> list[str]:
+        return list((await self._described())["awaiting"])
+
+    async def told(self) -> str:
+        described = await self._described()
+        if "awaiting" not in described:
+            return "This link has expired"
+        return "Take the pictures" if described["awaiting"] else "Thank you"
+
+
+class InBrowser:
+    """Uses the page with a finger."""
+
+    def __init__(self, page: Page) -> None:
+        self._page = page
+
+    async def open(self, url: str) -> None:
+        await self._page.call("Page.navigate", url=url)
+        await self._page.until("document.readyState === 'complete'")
+        await self._page.until("!document.getElementById('status').textContent.startsWith('One moment')")
+
+    async def choices(self) -> list[str]:
+        visible = "!document.getElementById('choose').hidden"
+        buttons = "[...document.querySelectorAll('#types button')].map(button => button.dataset.type)"
+        return list(await self._page.value(f"{visible} ? {buttons} : []"))
+
+    async def choose(self, document_type: str) -> None:
+        button = f"""document.querySelector('#types button[data-type="{document_type}"]')"""
+        await self._page.value(f"{button}.click()")
+        await self._page.until(f"{button}?.getAttribute('aria-pressed') === 'true'")
+
+    async def take(self, name: str, picture: Path) -> None:
+        await self._page.choose_file(f"#{name} input", picture)
+        await self._page.until(f"!document.querySelector('#{name} .done').hidden")
+
+    async def awaited(self) -> list[str]:
+        return str(await self._page.value("document.body.dataset.awaiting")).split()
+
+    async def told(self) -> str:
+        return str(await self._page.value("document.getElementById('status').textContent"))
+
+    async def kept_to_itself(self, base_url: str, token: str) -> None:
+        """Nothing was fetched from elsewhere, the page's policy was never broken, and the token was in no
+        address, no referrer and no history.
+        """
+        page = self._page
+        fetched = [request for request in page.requests if not request["url"].startswith("data:")]
+        assert fetched
+        assert {request["url"].startswith(f"{base_url}/") for request in fetched} == {True}
+        # What the browser calls the fragment is not sent.
+        assert not [request["url"] for request in fetched if token in request["url"]]
+        assert {request["headers"].get("Referer", "") for request in fetched} == {""}
+        assert token not in await page.value("location.href + document.referrer + document.cookie")
+        history = await page.call("Page.getNavigationHistory")
+        assert token not in json.dumps(history["entries"][-1]["url"])
+        assert not [message for message in page.messages if "404 (Not Found)" not in message]
+        assert await page.value("document.documentElement.scrollWidth <= window.innerWidth")
+
+
+@asynccontextmanager
+async def on_the_way(way: str, url: str, base_url: str, profile: Path) -> AsyncIterator[Applicant]:
+    """Somebody who has opened ``url``."""
+    if way == "requests":
+        async with httpx2.AsyncClient(base_url=base_url) as http:
+            yield ByHand(http, url)
+        return
+    async with browser(profile) as page:
+        applicant = InBrowser(page)
+        await applicant.open(url)
+        yield applicant
+        await applicant.kept_to_itself(base_url, url.partition("#")[2])
+
+
+async def test_an_applicant_chooses_a_document_and_sends_two_pictures(
+    running: Installation, acme: Caller, tmp_path: Path, way: str
+) -> None:
+    programme = await acme.programme(kyc_document_types=["passport", "national_id"])
+    check = await begin(acme, "full", await applicant(acme, programme))
+    data = {name: value for name, value in DOCUMENT.items() if name != "document_type"}
+    check = await submit(acme, check, BASIC | data)
+    session = await open_session(acme, check)
+    picture = tmp_path / "picture.png"
+    picture.write_bytes(png(2400, 1200))
+    async with served(create_app(running.services)) as base_url:
+        url = session["url"].replace(running.services.settings.vision_address, base_url)
+        async with on_the_way(way, url, base_url, tmp_path / "profile") as person:
+            assert await person.choices() == ["passport", "national_id"]
+            await person.choose("passport")
+            await person.choose("national_id")
+            await person.take("document_evidence", picture)
+            assert await person.choices() == []
+            assert await person.awaited() == ["selfie"]
+            assert (await person.told()).startswith("Take the pictures")
+            await person.take("selfie", picture)
+            assert await person.awaited() == []
+            assert (await person.told()).startswith("Thank you")
+    check = await acme.get(f"/v1/kyc/checks/{check['id']}")
+    assert (check["state"], check["document_type"]) == ("passed", "national_id")
+    kept = await running.services.pool.fetch(
+        "SELECT field, octet_length(sealed) AS bytes FROM kyc_values"
+        " WHERE check_id = $1 AND purpose = 'evidence_review'",
+        check["id"],
+    )
+    assert {row["field"] for row in kept} == {"document_evidence", "selfie"}
+    assert all(500 < row["bytes"] < 200_000 for row in kept)
+
+
+async def test_a_link_that_has_expired(running: Installation, acme: Caller, tmp_path: Path, way: str) -> None:
+    session = await open_session(acme)
+    age = "UPDATE kyc_capture_sessions SET expires_at = now() WHERE id = $1"
+    await running.services.pool.execute(age, session["id"])
+    async with served(create_app(running.services)) as base_url:
+        url = session["url"].replace(running.services.settings.vision_address, base_url)
+        async with on_the_way(way, url, base_url, tmp_path / "profile") as person:
+            assert (await person.told()).startswith("This link has expired")

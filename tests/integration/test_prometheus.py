@@ -1,0 +1,102 @@
+"""Every query of dashboards and rules, answered by a real Prometheus that scrapes the running installation.
+
+Without Prometheus on the machine (Debian's package ``prometheus``) there is nothing to ask.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Final
+
+import httpx2
+import pytest
+
+from ops.embedded.ports import free_port
+from tests.api.driver import Caller
+from tests.integration.stack import Stack
+
+ROOT: Final = Path(__file__).parents[2]
+PROMETHEUS: Final = shutil.which("prometheus")
+SECONDS_MAX: Final = 30.0
+# What only happens on a bad day has no series on a good one.
+BAD_DAYS: Final = re.compile(r"stand_in|\"declined\"|stanchion_refusals|webhook|late_approvals")
+
+
+def queries() -> dict[str, str]:
+    """What the dashboards ask, by dashboard and panel."""
+    asked = {}
+    for path in sorted((ROOT / "ops/grafana/json").glob("*.json")):
+        for panel in json.loads(path.read_text("utf-8"))["panels"]:
+            for target in panel.get("targets", ()):
+                name = f"{path.stem}: {panel['title']} {target['refId']}"
+                asked[name] = target["expr"].replace("$__rate_interval", "4s")
+    return asked
+
+
+class Prometheus:
+    """A server of its own, with the project's rules and a shorter breath."""
+
+    def __init__(self, folder: Path, target: str) -> None:
+        self.url = f"http://127.0.0.1:{free_port()}"
+        config = (ROOT / "ops/prometheus/prometheus.yml").read_text("utf-8")
+        config = config.replace("127.0.0.1:9464", target).replace("15s", "1s")
+        config = config.replace("rules/*.yml", f"{ROOT}/ops/prometheus/rules/*.yml")
+        (folder / "prometheus.yml").write_text(config)
+        command = [
+            str(PROMETHEUS),
+            f"--config.file={folder}/prometheus.yml",
+            f"--storage.tsdb.path={folder}/data",
+            f"--web.listen-address={self.url.removeprefix('http://')}",
+            "--log.level=warn",
+        ]
+        self._http = httpx2.Client(base_url=f"{self.url}/api/v1/")
+        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+
+    def ask(self, path: str, **query: str) -> Any:
+        """The data of one answer of its HTTP API."""
+        answer = self._http.get(path, params=query).json()
+        assert answer["status"] == "success", answer
+        return answer["data"]
+
+    def stop(self) -> None:
+        self.process.terminate()
+        self.process.wait(SECONDS_MAX)
+        self._http.close()
+
+
+if PROMETHEUS is not None:
+
+    @pytest.fixture
+    def prometheus(stack: Stack, tmp_path: Path) -> Iterator[Prometheus]:
+        target = stack.record["metrics_url"].removeprefix("http://").removesuffix("/metrics")
+        server = Prometheus(tmp_path, target)
+        yield server
+        server.stop()
+
+    async def test_every_query_has_an_answer(prometheus: Prometheus, demo: Caller) -> None:
+        card = await demo.funded_card()
+        deadline = time.monotonic() + SECONDS_MAX
+        unanswered = dict(queries())
+        while unanswered:
+            assert time.monotonic() < deadline, unanswered
+            await demo.spend(card, "1.00")
+            await demo.spend(card, "9999.00")
+            await asyncio.sleep(0.5)
+            with suppress(httpx2.TransportError):  # it is still starting
+                for name, query in list(unanswered.items()):
+                    if prometheus.ask("query", query=query)["result"] or BAD_DAYS.search(query):
+                        del unanswered[name]
+        # By now every rule has been evaluated, and none of them wrongly.
+        rules = [rule for group in prometheus.ask("rules")["groups"] for rule in group["rules"]]
+        assert len(rules) > 20
+        assert {rule["name"]: rule.get("lastError") for rule in rules if rule["health"] != "ok"} == {}
+        (target,) = prometheus.ask("targets")["activeTargets"]
+        assert target["lastError"] == ""
