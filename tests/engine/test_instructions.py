@@ -119,7 +119,19 @@ def test_the_networks_own_approval_has_no_code_of_ours() -> None:
 AMOUNTS = st.integers(min_value=1, max_value=6_000)
 SALES = st.sampled_from(["a", "b", "c"])
 VERBS = st.sampled_from(
-    "authorize refund increment present part give give_part advise advise_no lower less".split()
+    [
+        "authorize",
+        "refund",
+        "increment",
+        "present",
+        "part",
+        "give",
+        "give_part",
+        "advise",
+        "advise_no",
+        "lower",
+        "less",
+    ]
 )
 MOVES = st.one_of(
     st.tuples(VERBS, AMOUNTS, SALES),
