@@ -51,6 +51,25 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
         "histogram",
         "From an authorization's arrival at the shard host to its durable decision.",
     ),
+    "stanchion_programme_answers": (
+        "counter",
+        "Questions to decision endpoints of programmes, by their answer; what came late was unusable before.",
+    ),
+    "stanchion_stand_ins": (
+        "counter",
+        "Durable decisions in stand-in, by the rule that fired and the trigger.",
+    ),
+    "stanchion_stand_in_exposure_minor": (
+        "counter",
+        "Exposure created by approvals in stand-in, in minor units, by currency.",
+    ),
+    "stanchion_outages_begun": ("counter", "Outages of decision endpoints that have begun."),
+    "stanchion_outages_ended": ("counter", "Outages of decision endpoints that have ended."),
+    "stanchion_outages_open": ("gauge", "Outages of decision endpoints that are under way."),
+    "stanchion_outage_exposure_minor": (
+        "gauge",
+        "What of the budgets of outages under way is used, in minor units, by currency.",
+    ),
     "stanchion_refusals": ("counter", "Commands that the shard host has not executed, by reason."),
     "stanchion_commits": ("counter", "Transactions committed by the shard host."),
     "stanchion_commit_seconds": ("histogram", "Duration of a group commit, failed ones included."),
@@ -114,6 +133,10 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
 
 LABELS: Final[dict[str, tuple[str, ...]]] = {
     "stanchion_decisions": ("outcome", "reason", "decided_by"),
+    "stanchion_programme_answers": ("answer",),
+    "stanchion_stand_ins": ("rule", "trigger"),
+    "stanchion_stand_in_exposure_minor": ("currency",),
+    "stanchion_outage_exposure_minor": ("currency",),
     "stanchion_refusals": ("reason",),
     "stanchion_rest_requests": ("operation", "status"),
     "stanchion_rest_seconds": ("operation",),

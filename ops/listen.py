@@ -43,13 +43,20 @@ class Listener:
     """
 
     def __init__(
-        self, console: Console, *, fail: int = 0, forward: httpx2.AsyncClient | None = None, raw: bool = False
+        self,
+        console: Console,
+        http: httpx2.AsyncClient,
+        *,
+        fail: int = 0,
+        forward_to: str | None = None,
+        raw: bool = False,
     ) -> None:
         self.secrets: list[str] = []
         self.ready = asyncio.Event()
         self._console = console
         self._failures_left = fail
-        self._forward = forward
+        self._http = http
+        self._forward_to = forward_to
         self._raw = raw
         self._times: Counter[str] = Counter()
 
@@ -71,7 +78,7 @@ class Listener:
         if self._failures_left > 0:
             self._failures_left -= 1
             return Answer(BROKEN_STATUS)
-        if self._forward is None:
+        if self._forward_to is None:
             return Answer(200)
         passed_on = {
             name: value
@@ -79,8 +86,8 @@ class Listener:
             if name in {"content-type", SIGNATURE_HEADER.lower()}
         }
         try:
-            answered = await self._forward.post("", content=request.body, headers=passed_on)
-        except httpx2.HTTPError:
+            answered = await self._http.post(self._forward_to, content=request.body, headers=passed_on)
+        except (httpx2.HTTPError, httpx2.InvalidURL):
             return Answer(UNREACHABLE_STATUS)
         return Answer(answered.status_code)
 
@@ -138,8 +145,9 @@ async def _receive(
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with httpx2.AsyncClient(base_url=forward_to or "", timeout=FORWARD_SECONDS) as forward:
-        listener = Listener(console, fail=fail, forward=forward if forward_to else None, raw=raw)
+    # On this machine, where a proxy could only be in the way.
+    async with httpx2.AsyncClient(timeout=FORWARD_SECONDS, trust_env=False) as http:
+        listener = Listener(console, http, fail=fail, forward_to=forward_to, raw=raw)
         async with serving(server_side(var_dir), listener.handle, port) as url:
             await asyncio.to_thread(remove_left_behind, client)
             endpoint = await asyncio.to_thread(register, client, url, types)
