@@ -79,7 +79,9 @@ app = typer.Typer(
 )
 clients = typer.Typer(help="API clients of tenants.", no_args_is_help=True)
 app.add_typer(clients, name="clients")
-kyc = typer.Typer(help="What applicants gave: erasing it, reading it on record, its keys.", no_args_is_help=True)
+kyc = typer.Typer(
+    help="What applicants gave: erasing it, reading it on record, its keys.", no_args_is_help=True
+)
 app.add_typer(kyc, name="kyc")
 events = typer.Typer(help="Past events.", no_args_is_help=True)
 app.add_typer(events, name="events")
