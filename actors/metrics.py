@@ -114,6 +114,10 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
         "gauge",
         "Age of the oldest committed event that the relay has not looked at, in seconds.",
     ),
+    "stanchion_rows_expired": (
+        "counter",
+        "Events, deliveries, stored answers and tokens deleted after their time.",
+    ),
     "stanchion_relay_wake_ups_dropped": ("counter", "Wake-ups that Redis did not take in time."),
     "stanchion_deliveries_due": ("gauge", "Deliveries that are due; counting stops at 100,000."),
     "stanchion_deliveries_due_of_one_max": ("gauge", "Due deliveries of the endpoint that has most of them."),

@@ -60,6 +60,10 @@ _DECIDED: Final = """
 _EVENT_OF_COMMAND: Final = (
     "encode(set_byte(uuid_send(id), 14, get_byte(uuid_send(id), 14) # 16), 'hex')::uuid"
 )
+# The record of a stand-in, in the same way with 0x09.
+_STAND_IN_OF_COMMAND: Final = (
+    "encode(set_byte(uuid_send(id), 14, get_byte(uuid_send(id), 14) # 9), 'hex')::uuid"
+)
 _REPEATABLE: Final = "decisions made again from their stored inputs give the same bytes"
 _LIVED_AGAIN: Final = "a card's journal lived through again gives the same answers"
 _STANDING: Final = "and leaves its counters, balance and transactions as they stand"
@@ -204,6 +208,74 @@ PROMISES: Final[dict[str, str]] = {
             SELECT data::jsonb ->> 'programme_id' AS id, (data::jsonb ->> 'version')::bigint AS version
             FROM events WHERE type LIKE 'programme.%') told ON told.id = p.id::text
         GROUP BY p.id""",
+    "what is used of an outage's budgets was granted": """
+        SELECT coalesce(o.id, g.id), o.used_minor = coalesce(g.granted_minor, 0)
+        FROM (SELECT id, sum(used_minor) AS used_minor FROM outages GROUP BY id) o
+        FULL JOIN (
+            SELECT (grants.value ->> 'outage_id')::uuid AS id, sum((asks.value ->> 'amount_minor')::bigint)
+                FILTER (WHERE grants.value ->> 'rule' = 'within_ceilings') AS granted_minor
+            FROM journal j, jsonb_array_elements(j.command::jsonb -> 'asks') WITH ORDINALITY asks
+            JOIN jsonb_array_elements(j.reply::jsonb -> 'grants') WITH ORDINALITY grants USING (ordinality)
+            WHERE j.kind = 'grant_stand_ins' AND grants.value ? 'outage_id' GROUP BY 1) g ON g.id = o.id""",
+    "no more was approved in an outage than was used of its budgets": """
+        SELECT coalesce(o.id, s.outage_id), coalesce(s.exposure_minor, 0) <= coalesce(o.used_minor, 0)
+        FROM (SELECT id, currency, sum(used_minor) AS used_minor FROM outages GROUP BY id, currency) o
+        FULL JOIN (
+            SELECT outage_id, currency, sum(exposure_minor) AS exposure_minor FROM stand_ins
+            WHERE outage_id IS NOT NULL OR exposure_minor > 0 GROUP BY outage_id, currency
+        ) s ON s.outage_id = o.id AND s.currency = o.currency""",
+    "an approval in stand-in was inside the budget in force": """
+        SELECT id, exposure_minor > 0 AND exposure_minor <= budget_used_minor
+            AND budget_used_minor <= budget_limit_minor
+        FROM stand_ins WHERE decision = 'approved'""",
+    "a programme knows its open outage, and has no other": """
+        SELECT coalesce(p.id, o.programme_id), o.id::text = p.outage ->> 'id'
+            AND o.period = coalesce((p.outage ->> 'period')::integer, 1)
+            AND o.used_minor = coalesce((p.outage ->> 'used_minor')::bigint, 0)
+        FROM (SELECT id, outage::jsonb AS outage FROM programmes WHERE outage IS NOT NULL) p
+        FULL JOIN (SELECT * FROM outages WHERE ended_at IS NULL) o ON o.programme_id = p.id""",
+    "each outage that ended has one authorization.stip_outage.finished": f"""
+        WITH ended AS (
+            SELECT id, programme_id, max(ended_at) AS ended_at FROM outages
+            GROUP BY id, programme_id HAVING bool_and(ended_at IS NOT NULL))
+        , ends AS (
+            SELECT (command::jsonb ->> 'outage_id')::uuid AS outage_id, (command::jsonb ->> 'id')::uuid AS id
+            FROM journal WHERE kind = 'end_outage')
+        , told AS (
+            SELECT id, data::jsonb ->> 'programme_id' AS programme_id FROM events
+            WHERE type = 'authorization.stip_outage.finished')
+        SELECT coalesce(o.id, c.outage_id, t.id), count(*) OVER (PARTITION BY o.id) = 1 AND c.id IS NOT NULL
+            AND (t.programme_id = o.programme_id::text
+                OR (t.id IS NULL AND o.ended_at < now() - interval '{EVENT_RETENTION_DAYS} days'))
+        FROM ended o
+        FULL JOIN (SELECT *, {_EVENT_OF_COMMAND} AS event_id FROM ends) c ON c.outage_id = o.id
+        FULL JOIN told t ON t.id = c.event_id""",
+    "each decision in stand-in is in the report, which says the same": f"""
+        WITH decided AS (
+            SELECT (command::jsonb ->> 'id')::uuid AS id, actor_id, authorization_id, recorded_at,
+                command::jsonb AS command, decision::jsonb AS decision
+            FROM journal WHERE kind IN ('authorize', 'increment') AND decision::jsonb ? 'stand_in')
+        SELECT coalesce(s.id, d.stand_in_id), (s.card_id, s.authorization_id, s.decided_at)
+                = (d.actor_id, d.authorization_id, d.recorded_at)
+            AND (s.decision, s.response_code) = (d.decision ->> 'decision', d.decision ->> 'response_code')
+            AND s.rule = d.decision #>> '{{stand_in,rule}}'
+            AND s.trigger = d.decision #>> '{{stand_in,trigger}}'
+            AND s.exposure_minor = (d.decision #>> '{{stand_in,exposure_minor}}')::bigint
+            AND s.exposure_minor = (d.decision ->> 'approved_minor')::bigint
+            AND s.outage_id::text IS NOT DISTINCT FROM d.decision #>> '{{stand_in,outage_id}}'
+            AND (s.outage_id IS NULL OR EXISTS (
+                SELECT FROM outages o WHERE o.id = s.outage_id AND o.programme_id = s.programme_id))
+            AND (s.amount_minor::text, s.currency, s.mcc)
+                = (d.command ->> 'amount_minor', d.command ->> 'currency', d.command ->> 'mcc')
+            AND (s.stan, s.rrn) = (d.command #>> '{{wire,stan}}', d.command #>> '{{wire,rrn}}')
+        FROM stand_ins s
+        FULL JOIN (SELECT *, {_STAND_IN_OF_COMMAND} AS stand_in_id FROM decided) d ON d.stand_in_id = s.id""",
+    "what is consumed of a declared balance is the exposure since": """
+        SELECT b.card_id, b.consumed_minor = coalesce((
+            SELECT sum((decision::jsonb #>> '{stand_in,exposure_minor}')::bigint) FROM journal
+            WHERE actor_id = b.card_id AND kind IN ('authorize', 'increment') AND seq > (
+                SELECT max(seq) FROM journal WHERE actor_id = b.card_id AND kind = 'declare_balance')), 0)
+        FROM declared_balances b""",
     "the id space has 256 shards": "SELECT 'shards', count(*) = 256 FROM shards",
 }
 

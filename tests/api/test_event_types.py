@@ -16,9 +16,9 @@ from tests.api.stack import Installation
 # No journey of a programme whose ledger and decisions are the platform's gives these.
 ELSEWHERE = {
     "authorization.posting_instruction.issued",
+    "authorization.posting_instruction.reversed",
     "authorization.stip_outage.finished",
     "clearing.posting_instruction.created",
-    "programme.stip_policy.updated",
 }
 
 
@@ -62,6 +62,8 @@ async def long_journey(acme: Caller) -> None:
     await acme.patch(f"/v1/cards/{card['id']}", {"state": "suspended"})
     await acme.patch(f"/v1/cardholders/{holder['id']}", {"given_name": "Augusta", "status": "blocked"})
     await acme.post(f"/v1/card-products/{product['id']}/retire", None, 200)
+    response = await acme.send("PUT", f"/v1/programs/{programme['id']}/stip-policy", {"mode": "decline_all"})
+    assert response.status_code == 200, response.text
     for change in ({"name": "Other"}, {"status": "suspended"}, {"status": "closed"}):
         await acme.patch(f"/v1/programs/{programme['id']}", change)
 

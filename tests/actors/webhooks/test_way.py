@@ -197,7 +197,7 @@ async def test_nothing_is_lost_whatever_dies(way: Way, world: World) -> None:
         endpoints = [await way.endpoint(tenant, receiver) for receiver in (healthy, flaky, redirecting)]
         kill_relay, kill_dispatcher = way.relay(), way.dispatcher()
         publishers = [
-            asyncio.create_task(publish(way.database_url, tenant, 60, 0.003 * (1 + number)))
+            asyncio.create_task(publish(way.database_url, tenant, 40, 0.003 * (1 + number)))
             for number in range(4)
         ]
         await eventually(lambda: len(healthy.taken) > 20)
@@ -222,7 +222,7 @@ async def test_nothing_is_lost_whatever_dies(way: Way, world: World) -> None:
 
     rows = await world.connection.fetch("SELECT id::text FROM events")
     events = {row["id"] for row in rows}
-    assert len(events) == 240
+    assert len(events) == 160
     assert set(healthy.taken) == events
     assert set(flaky.taken) == events
     assert trap.requests == []
