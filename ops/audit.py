@@ -144,9 +144,44 @@ PROMISES: Final[dict[str, str]] = {
         SELECT t.id,
             CASE WHEN t.kind = 'refund' THEN t.approved_minor - t.reversed_minor ELSE -t.cleared_minor END
             = coalesce(sum(CASE e.direction WHEN 'credit' THEN e.amount_minor ELSE -e.amount_minor END), 0)
-        FROM transactions t JOIN cards c ON c.id = t.card_id
+        FROM transactions t JOIN cards c ON c.id = t.card_id JOIN programmes p ON p.id = t.programme_id
         LEFT JOIN ledger_entries e ON e.authorization_id = t.id AND e.account_id = c.account_id
-        GROUP BY t.id""",
+        WHERE p.config::jsonb ->> 'mode' IS DISTINCT FROM 'gateway' GROUP BY t.id""",
+    "in gateway mode nothing is posted or held here": """
+        SELECT c.id, c.account_id IS NULL
+            AND NOT EXISTS (SELECT FROM holds WHERE card_id = c.id)
+            AND NOT EXISTS (SELECT FROM ledger_entries e JOIN transactions t ON t.id = e.authorization_id
+                            WHERE t.card_id = c.id)
+        FROM cards c JOIN programmes p ON p.id = c.programme_id
+        WHERE p.config::jsonb ->> 'mode' = 'gateway'""",
+    "a gateway transaction is open as long as something of it is to come": """
+        SELECT t.id, (t.status IN ('pending', 'partially_cleared')) = (t.remainder_minor > 0)
+            AND t.remainder_minor <= greatest(0, t.approved_minor - t.reversed_minor)
+            AND (t.remainder_minor = 0 OR t.closed IS NULL)
+        FROM transactions t JOIN programmes p ON p.id = t.programme_id
+        WHERE p.config::jsonb ->> 'mode' = 'gateway'""",
+    "a gateway programme was told to post what became of each transaction": f"""
+        WITH instructions AS (
+            SELECT type, data::jsonb ->> 'authorization_id' AS id,
+                replace(data::jsonb ->> 'amount', '.', '')::bigint AS minor
+            FROM events WHERE type LIKE '%posting_instruction%')
+        , told AS (
+            SELECT id,
+                coalesce(sum(minor) FILTER (WHERE type LIKE '%.issued'), 0) AS issued_minor,
+                coalesce(sum(minor) FILTER (WHERE type LIKE '%.reversed'), 0) AS reversed_minor,
+                coalesce(sum(minor) FILTER (WHERE type LIKE '%.created'), 0) AS cleared_minor
+            FROM instructions GROUP BY id)
+        , became AS (
+            SELECT t.*, CASE j.kind WHEN 'present' THEN 0 ELSE t.approved_minor END AS issued_minor
+            FROM transactions t JOIN programmes p ON p.id = t.programme_id
+            LEFT JOIN journal j ON j.actor_id = t.card_id AND j.seq = t.seq
+            WHERE p.config::jsonb ->> 'mode' = 'gateway')
+        SELECT coalesce(became.id::text, told.id), became.id IS NOT NULL AND (
+            became.created_at < now() - interval '{EVENT_RETENTION_DAYS} days' OR
+            (became.issued_minor, became.reversed_minor, became.cleared_minor) = (
+                coalesce(told.issued_minor, 0), coalesce(told.reversed_minor, 0),
+                coalesce(told.cleared_minor, 0)))
+        FROM became FULL JOIN told ON told.id = became.id::text""",
     "counters of a card that was only spent on are the approvals of its day": _DECIDED
     + """
         SELECT u.card_id, u.day_count = count(d.id) FILTER (WHERE d.kind = 'authorize')
