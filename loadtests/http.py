@@ -65,7 +65,9 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        self._parser.feed_data(data)
+        # Servers say good-bye to connections that were never used.
+        if self._parser is not None:
+            self._parser.feed_data(data)
 
     def connection_lost(self, _failure: Exception | None) -> None:
         if self._answer is not None and not self._answer.done():

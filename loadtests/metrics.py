@@ -12,6 +12,7 @@ from prometheus_client.parser import text_string_to_metric_families
 SECONDS_MAX = 10.0
 DECIDED = "stanchion_commands_total"
 COMMITTED = "stanchion_commits_total"
+PROCESS_ID = "stanchion_process_id"
 
 
 class Scrape(NamedTuple):
@@ -21,6 +22,7 @@ class Scrape(NamedTuple):
     totals: dict[str, float]
     """Each metric's sum over all processes."""
     processes: tuple[str, ...]
+    """Those that have a process id; the page says something of the database, too."""
 
 
 async def scrape(url: str) -> Scrape:
@@ -36,7 +38,8 @@ def parse(text: str, at: float) -> Scrape:
     for family in text_string_to_metric_families(text):
         for sample in family.samples:
             totals[sample.name] = totals.get(sample.name, 0.0) + sample.value
-            processes.add(sample.labels.get("process", ""))
+            if sample.name == PROCESS_ID:
+                processes.add(sample.labels["process"])
     return Scrape(at, totals, tuple(sorted(processes)))
 
 

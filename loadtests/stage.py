@@ -27,6 +27,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     cards: int = 1000
     rival_processes: int = 2
+    """None at all for a benchmark without a rival."""
     rival_connections: int = 16
     """Database connections of the rival, over all its processes."""
 
@@ -34,14 +35,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 class Stage:
     """An async context manager: everything is up inside it and gone after it."""
 
-    def __init__(self, folder: Path, plan: Plan) -> None:
+    def __init__(self, folder: Path, plan: Plan, environment: dict[str, str] | None = None) -> None:
+        """``environment``: further variables of the installation."""
         self._folder = folder
         self._plan = plan
         self._stack = AsyncExitStack()
         # Ray lets nobody in without its token. A token of our own making is known to the installation and to
         # our client inside it, and to nobody else.
         self._ray = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-        self.installation = Installation(folder / "var", self._ray)
+        self.installation = Installation(folder / "var", self._ray | (environment or {}))
         self.run: dict[str, Any] = {}
         self.api: Api
         self.inside: Helper
@@ -78,16 +80,20 @@ class Stage:
         var = str(self._folder / "var")
         await self._sign_in()
         card_ids = await issue_cards(self.api, self._plan.cards)
-        self.inside = await self._helper(errors, "ops.bench.inside", var, self._ray_address())
+        self.inside = await self.helper(errors, "ops.bench.inside", var, ray_address(self.installation.pid))
         self.cards = msgspec.convert(await self.inside.ask("cards", card_ids=card_ids), list[Card])
+        if self._plan.rival_processes:
+            await self._start_rival(errors, var)
+        await self._describe_systems()
+
+    async def _start_rival(self, errors: IO[bytes], var: str) -> None:
         await self.inside.ask("make_rival_database")
         share = str(max(1, self._plan.rival_connections // self._plan.rival_processes))
         for _ in range(self._plan.rival_processes):
-            rival = await self._helper(errors, "ops.bench.rival", var, share)
+            rival = await self.helper(errors, "ops.bench.rival", var, share)
             self.rivals.append(rival)
             host, port = await rival.ask("open")
             self.rival_addresses.append((host, port))
-        await self._describe_systems()
 
     async def _sign_in(self) -> None:
         client = next(
@@ -97,19 +103,12 @@ class Stage:
         await self.api.open(client)
         self._stack.push_async_callback(self.api.close)
 
-    async def _helper(self, errors: IO[bytes], module: str, *arguments: str) -> Helper:
+    async def helper(self, errors: IO[bytes], module: str, *arguments: str) -> Helper:
+        """Start a helper process that ends with the stage; its complaints go to ``errors``."""
         helper = Helper(self._ray, module, *arguments)
         self._stack.push_async_callback(helper.stop)
         await helper.start(errors)
         return helper
-
-    def _ray_address(self) -> str:
-        """The address of the installation's own Ray, as its processes were told it."""
-        for process in tree(self.installation.pid):
-            _, found, rest = command_line(process.pid).partition(_GCS_ADDRESS)
-            if found:
-                return rest.split()[0]
-        raise ChildError("the installation has no Ray of its own")
 
     async def _describe_systems(self) -> None:
         url = self.run["metrics_url"]
@@ -126,3 +125,13 @@ class Stage:
         members = tree(self.installation.pid)
         backends = {each.parent for each in members if command_line(each.pid).startswith("postgres: ")}
         return backends.pop()
+
+
+def ray_address(supervisor: int) -> str:
+    """The address of the Ray that the installation with this process id has started for itself, as its
+    processes were told it. Raises ChildError."""
+    for process in tree(supervisor):
+        _, found, rest = command_line(process.pid).partition(_GCS_ADDRESS)
+        if found:
+            return rest.split()[0]
+    raise ChildError("the installation has no Ray of its own")

@@ -25,6 +25,10 @@ PING_SECONDS: Final = 0.25
 SILENCE_SECONDS: Final = 1.0
 """A host that has not answered a ping for so long is taken for dead. Wrong guesses cost a takeover, never
 money."""
+LOOK_SECONDS: Final = 0.05
+STILL_LOOKS: Final = 2
+"""A host on this machine that is seen to be stopped so many times in a row is taken for dead without waiting
+for a silence."""
 TABLE_WAIT_SECONDS: Final = 10.0
 RETRY_SECONDS: Final = 0.05
 
@@ -40,6 +44,7 @@ class Hosts(Protocol):
     async def create(self) -> str: ...
     async def living(self) -> set[str]: ...
     async def ping(self, incarnation: str) -> None: ...
+    def stands_still(self, incarnation: str) -> bool: ...
     async def death(self, incarnation: str) -> None: ...
     async def call(self, incarnation: str, method: str, payload: bytes) -> bytes: ...
     async def stop(self, incarnation: str) -> None: ...
@@ -148,17 +153,32 @@ class Coordinator:
         self._spawn(self._guard(incarnation))
 
     async def _guard(self, incarnation: str) -> None:
-        """Returns after the host has been replaced as owner; a death is heard at once, a freeze after a
-        silence."""
-        death = asyncio.ensure_future(self._hosts.death(incarnation))
+        """Returns after the host has been replaced as owner: a death is heard at once, a freeze is seen soon
+        on this machine, and noticed after a silence everywhere."""
+        signs = [
+            asyncio.ensure_future(self._hosts.death(incarnation)),
+            asyncio.create_task(self._silence(incarnation)),
+            asyncio.create_task(self._standstill(incarnation)),
+        ]
         try:
-            while not death.done() and await self._answers(incarnation):
-                await asyncio.wait((death,), timeout=PING_SECONDS)
+            await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
         finally:
-            death.cancel()
-            with suppress(asyncio.CancelledError, PeerGoneError, PeerFailedError):
-                await death
+            for sign in signs:
+                sign.cancel()
+            await asyncio.gather(*signs, return_exceptions=True)
         await self._lost(incarnation)
+
+    async def _silence(self, incarnation: str) -> None:
+        while True:
+            if not await self._answers(incarnation):
+                return
+            await asyncio.sleep(PING_SECONDS)
+
+    async def _standstill(self, incarnation: str) -> None:
+        looks = 0
+        while looks < STILL_LOOKS:
+            await asyncio.sleep(LOOK_SECONDS)
+            looks = looks + 1 if self._hosts.stands_still(incarnation) else 0
 
     async def _lost(self, incarnation: str) -> None:
         _log.warning("host_lost", incarnation=incarnation)

@@ -15,6 +15,7 @@ import ray
 from actors.cluster.peers import RayPeers
 from actors.cluster.process import launch
 from actors.cluster.session import namespace
+from actors.cluster.standstill import stands_still
 from actors.settings import Settings
 
 FACTORY: Final = "actors.boot:host"
@@ -27,6 +28,7 @@ class RayHosts:
     def __init__(self, settings: Settings, peers: RayPeers) -> None:
         self._settings = settings
         self._peers = peers
+        self._whereabouts: dict[str, str] = {}
 
     async def create(self) -> str:
         """A new host that serves and owns nothing; returns its incarnation."""
@@ -48,6 +50,12 @@ class RayHosts:
     async def ping(self, incarnation: str) -> None:
         """Returns when the host answers; PeerGoneError when it is dead."""
         await self._peers.ask(incarnation, "ping")
+        if incarnation not in self._whereabouts:
+            self._whereabouts[incarnation] = await self._peers.ask(incarnation, "whereabouts")
+
+    def stands_still(self, incarnation: str) -> bool:
+        """Whether the host is seen to be stopped; false where that cannot be seen."""
+        return stands_still(self._whereabouts.get(incarnation, ""))
 
     async def death(self, incarnation: str) -> None:
         """Raises PeerGoneError as soon as the host is dead."""
@@ -63,4 +71,5 @@ class RayHosts:
 
     def end(self, incarnation: str) -> None:
         """Kill the host without waiting for it."""
+        self._whereabouts.pop(incarnation, None)
         self._peers.kill(incarnation)

@@ -16,6 +16,7 @@ import structlog
 
 from actors.cluster.loop_lag import LoopLag
 from actors.cluster.peers import RayPeers
+from actors.cluster.standstill import whereabouts
 from actors.log import configure
 from actors.metrics import Figures, process_figures
 from actors.roles import Context, Role
@@ -45,6 +46,10 @@ class Process:
         """The process id, once the role serves."""
         await self._started()
         return os.getpid()
+
+    async def whereabouts(self) -> str:
+        """What its own machine finds the process by."""
+        return whereabouts()
 
     async def park(self) -> None:
         """Never returns: its error is how the death of this process is heard at once."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from ipaddress import AddressValueError, IPv4Address, IPv6Address
 from typing import Final
 
@@ -68,8 +69,12 @@ class Target:
         return host if self.port == HTTPS_PORT else f"{host}:{self.port}"
 
 
+@lru_cache(maxsize=4096)
 def read_target(url: str) -> Target:
-    """``url`` taken apart. Raises ``TargetRefusedError`` for everything but a plain https URL."""
+    """``url`` taken apart. Raises ``TargetRefusedError`` for everything but a plain https URL.
+
+    Kept, because the same few are read for every delivery.
+    """
     if len(url) > EGRESS_URL_CHARS_MAX or not _VISIBLE_ASCII.fullmatch(url) or "\\" in url:
         raise TargetRefusedError("malformed")
     if not url.startswith("https://"):

@@ -9,9 +9,10 @@ from loadtests.metrics import COMMITTED, DECIDED, parse
 def test_counters_are_summed_over_processes() -> None:
     page = exposition(
         {
-            "host-1": {"stanchion_commands": 5, "stanchion_commits": 2},
-            "host-2": {"stanchion_commands": 7, "stanchion_commits": 1},
-            "edge": {"stanchion_wire_requests": 12},
+            "host-1": {"stanchion_process_id": 11, "stanchion_commands": 5, "stanchion_commits": 2},
+            "host-2": {"stanchion_process_id": 12, "stanchion_commands": 7, "stanchion_commits": 1},
+            "edge": {"stanchion_process_id": 13, "stanchion_wire_requests": 12},
+            "database": {"stanchion_database_bytes": 1},
         }
     )
     scraped = parse(page.decode(), 3.5)

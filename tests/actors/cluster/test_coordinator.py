@@ -25,6 +25,7 @@ class FakeHosts:
         self.owned: dict[str, set[int]] = {}
         self.dead: dict[str, asyncio.Event] = {}
         self.frozen: set[str] = set()
+        self.seen_frozen: set[str] = set()
         self.ended: list[str] = []
         self.heard: list[tuple[str, bytes]] = []
         self.refusals = 0
@@ -46,6 +47,9 @@ class FakeHosts:
         if incarnation in self.frozen:
             await self.dead[incarnation].wait()
             raise PeerGoneError(incarnation)
+
+    def stands_still(self, incarnation: str) -> bool:
+        return incarnation in self.seen_frozen
 
     async def death(self, incarnation: str) -> None:
         await self.dead[incarnation].wait()
@@ -200,3 +204,24 @@ async def test_stopping_lets_every_host_finish_and_ends_it(hosts: FakeHosts) -> 
     await coordinator.stop()
     await coordinator.stop()
     assert sorted(hosts.stopped) == sorted(hosts.ended) == ["host-1", "host-2", "host-3"]
+
+
+async def test_a_freeze_that_is_seen_is_not_waited_for(
+    coordinator: Coordinator, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "SILENCE_SECONDS", 60.0)
+    hosts.frozen.add("host-1")
+    hosts.seen_frozen.add("host-1")
+    taken = await settled(coordinator, lambda each: "host-1" not in each.owners)
+    assert None not in taken.owners
+    assert "host-1" in hosts.ended
+
+
+async def test_one_look_proves_nothing(
+    coordinator: Coordinator, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    looks = iter((True, False) * 20)
+    monkeypatch.setattr(hosts, "stands_still", lambda incarnation: next(looks))
+    monkeypatch.setattr(module, "LOOK_SECONDS", 0.001)
+    await asyncio.sleep(0.03)
+    assert hosts.ended == []

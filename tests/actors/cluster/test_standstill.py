@@ -1,0 +1,67 @@
+"""Whether a process stands still, asked of real ones."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from actors.cluster.standstill import stands_still, whereabouts
+
+SECONDS_MAX = 10.0
+_TELL = """
+import sys
+from actors.cluster.standstill import whereabouts
+print(whereabouts(), flush=True)
+sys.stdin.read()
+"""
+
+
+@pytest.fixture
+def child() -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """A process that has said where it is."""
+    with subprocess.Popen(
+        [sys.executable, "-c", _TELL], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        yield process, process.stdout.readline().strip()
+        process.kill()
+
+
+def seen(where: str, still: bool) -> bool:
+    deadline = time.monotonic() + SECONDS_MAX
+    while stands_still(where) != still and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return stands_still(where) == still
+
+
+def test_a_stopped_process_is_seen_until_it_goes_on(child: tuple[subprocess.Popen[str], str]) -> None:
+    process, where = child
+    assert not stands_still(where)
+    process.send_signal(signal.SIGSTOP)
+    assert seen(where, True)
+    process.send_signal(signal.SIGCONT)
+    assert seen(where, False)
+
+
+def test_of_the_dead_and_of_strangers_nothing_is_claimed(child: tuple[subprocess.Popen[str], str]) -> None:
+    process, where = child
+    process.send_signal(signal.SIGSTOP)
+    assert seen(where, True)
+    place, _, started = where.rpartition("/")
+    assert not stands_still(f"{place}/{int(started) + 1}")
+    assert not stands_still(f"another-kernel/{where.partition('/')[2]}")
+    process.kill()
+    process.wait()
+    assert not stands_still(where)
+    assert not stands_still("")
+
+
+def test_it_knows_itself() -> None:
+    assert whereabouts().split("/")[-2] == str(os.getpid())
+    assert not stands_still(whereabouts())

@@ -1,0 +1,94 @@
+"""A person's decision on a check in review."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.kyc.flows import DOCUMENT
+from tests.api.driver import Caller
+from tests.api.kyc import applicants
+from tests.api.kyc.applicants import BASIC, applicant, begin, submit
+from tests.api.stack import Installation
+
+REVIEW = {"family_name": "REVIEW"}
+
+
+async def in_review(acme: Caller, flow: str = "basic", holder: Any = None) -> Any:
+    """A check that waits for a person."""
+    data = BASIC | REVIEW | (applicants.DOCUMENT if flow == "document" else {})
+    check = await submit(acme, await begin(acme, flow, holder), data)
+    assert (check["state"], check["expires_at"]) == ("in_review", None)
+    return check
+
+
+async def review(caller: Caller, check: Any, status: int = 200, **body: Any) -> Any:
+    """The check after a decision."""
+    return await caller.post(f"/v1/kyc/checks/{check['id']}/review", body, status)
+
+
+async def test_passed(running: Installation, acme: Caller) -> None:
+    holder = await applicant(acme)
+    check = await review(acme, await in_review(acme, "document", holder), outcome="passed")
+    assert (check["state"], check["reason_codes"]) == ("passed", [])
+    assert (await acme.get(f"/v1/cardholders/{holder['id']}"))["kyc_state"] == "passed"
+    # How long it stands is read from the document, and whoever read it is on record.
+    readers = "SELECT DISTINCT reader FROM kyc_accesses WHERE check_id = $1"
+    rows = await running.services.pool.fetch(readers, check["id"])
+    assert [row["reader"].partition(" ")[0] for row in rows] == ["client"]
+    assert (await review(acme, check, 409, outcome="passed"))["type"] == "/problems/kyc-not-in-review"
+
+
+async def test_failed(acme: Caller) -> None:
+    check = await review(
+        acme, await in_review(acme), outcome="failed", reason_codes=["watchlist_match", "risk_threshold"]
+    )
+    assert (check["state"], check["reason_codes"]) == ("failed", ["watchlist_match", "risk_threshold"])
+    kept = await review(acme, await in_review(acme), outcome="failed")
+    assert kept["reason_codes"] == ["risk_threshold"]
+
+
+async def test_more_input(running: Installation, acme: Caller) -> None:
+    holder = await applicant(acme)
+    check = await in_review(acme, "document", holder)
+    asked = ["document_type", "document_expiry", "family_name", "document_number", "document_issuing_state"]
+    check = await review(
+        acme, check, outcome="more_input", awaiting=asked, reason_codes=["document_unreadable"]
+    )
+    assert (check["state"], check["awaiting"]) == ("pending", ["family_name", *DOCUMENT])
+    assert (check["reason_codes"], check["completed_at"]) == (["document_unreadable"], None)
+    assert "document_type" not in check
+    kept = "SELECT field FROM kyc_values WHERE check_id = $1"
+    fields = {row["field"] for row in await running.services.pool.fetch(kept, check["id"])}
+    assert fields == set(BASIC) - {"family_name"}
+    assert (await acme.get(f"/v1/cardholders/{holder['id']}"))["kyc_state"] == "pending"
+    check = await submit(acme, check, applicants.DOCUMENT | {"family_name": "Byron"})
+    assert (check["state"], check["reason_codes"]) == ("passed", [])
+
+
+@pytest.mark.parametrize(
+    ("body", "pointer"),
+    [
+        ({}, "/outcome"),
+        ({"outcome": "maybe"}, "/outcome"),
+        ({"outcome": "more_input"}, "/awaiting"),
+        ({"outcome": "passed", "awaiting": ["selfie"]}, "/awaiting"),
+        ({"outcome": "more_input", "awaiting": ["shoe_size"]}, "/awaiting/0"),
+        ({"outcome": "failed", "reason_codes": ["bad_mood"]}, "/reason_codes/0"),
+        ({"outcome": "passed", "reason_codes": ["risk_threshold"]}, "/reason_codes"),
+    ],
+)
+async def test_decisions_that_cannot_be(acme: Caller, body: dict[str, Any], pointer: str) -> None:
+    check = {"id": "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e"}
+    problem = await review(acme, check, 400, **body)
+    assert [error["pointer"] for error in problem["errors"]] == [pointer]
+
+
+async def test_admins_decide(running: Installation, acme: Caller, tenant: str) -> None:
+    user = await running.caller(tenant, role="user")
+    check = await in_review(acme)
+    assert (await review(user, check, 403, outcome="passed"))["type"] == "/problems/role-not-allowed"
+    collecting = await begin(acme)
+    refused = await review(acme, collecting, 409, outcome="passed")
+    assert refused["type"] == "/problems/kyc-not-in-review"
