@@ -27,6 +27,8 @@ from engine.scopes import SCOPES
 from ops.audit import AuditError
 from ops.audit import audit as audit_books
 from ops.clients import ClientCredentials, ClientError, create_client
+from ops.decide import MANNERS, DecideError
+from ops.decide import decide as decide_for_programme
 from ops.demo import DemoError
 from ops.demo import demo as run_demo
 from ops.embedded.process import ServerError
@@ -52,6 +54,7 @@ EXPECTED_FAILURES = (
     AuditError,
     ClientError,
     ClusterError,
+    DecideError,
     DemoError,
     InstallationError,
     KeyCheckError,
@@ -201,6 +204,34 @@ def listen(
         fail=fail,
         forward_to=forward_to,
         raw=raw,
+    )
+
+
+@app.command()
+def decide(
+    answer: Annotated[str, typer.Option(help=f"How to answer: {', '.join(MANNERS)}.")] = "approve",
+    programme: Annotated[
+        str | None, typer.Option(metavar="ID", help="Whose decisions; none = a programme made to play with.")
+    ] = None,
+    secret: Annotated[
+        str | None, typer.Option(envvar="DECISION_SECRET", help="That programme's decision_secret.")
+    ] = None,
+    approve_up_to: Annotated[
+        str | None, typer.Option(metavar="AMOUNT", help="Approve no more than this, in part where possible.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 = a free one.")] = 0,
+    var: Var = None,
+) -> None:
+    """Be a programme's own decision endpoint, and print its questions, until Ctrl-C."""
+    if answer not in MANNERS:
+        raise typer.BadParameter(f"one of {', '.join(MANNERS)}", param_hint="--answer")
+    decide_for_programme(
+        read_settings(var).var_dir,
+        answer,
+        programme_id=programme,
+        secret=secret,
+        approve_up_to=approve_up_to,
+        port=port,
     )
 
 

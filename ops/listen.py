@@ -22,7 +22,7 @@ import httpx2
 from rich.console import Console
 from rich.text import Text
 
-from ops.local_https import AUTHORITY_FILE, Answer, LocalHttpsError, Request, server_side, serving
+from ops.local_https import Answer, Request, require_trust, server_side, serving
 from ops.up import RUN_FILE
 from stanchion import SIGNATURE_HEADER, Client, SignatureError, verify_signature
 
@@ -103,7 +103,9 @@ class Listener:
             line.append(f"  (delivery {times} of this event)", style="yellow")
         self._console.print(line)
         for name, value in event["data"].items():
-            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            # As JSON, because what a terminal printed that merchants send would not stay text.
+            shown = json.dumps(value, ensure_ascii=False)
+            shown = shown[1:-1] if isinstance(value, str) else shown
             self._console.print(Text(f"          {name}: {shown}", style="dim"))
 
 
@@ -122,12 +124,7 @@ def listen(
     """
     run_file = var_dir / RUN_FILE
     with Client.of_installation(run_file) as client:
-        trusted = json.loads(run_file.read_bytes())["egress_ca_file"]
-        if trusted != str(var_dir / AUTHORITY_FILE):
-            raise LocalHttpsError(
-                "this installation does not trust local receivers: it has another authority "
-                "(STANCHION_EGRESS_CA_FILE), or its API does not listen on loopback"
-            )
+        require_trust(var_dir, json.loads(run_file.read_bytes())["egress_ca_file"])
         asyncio.run(_receive(client, var_dir, types, port, fail, forward_to, raw=raw))
 
 

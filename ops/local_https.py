@@ -83,6 +83,16 @@ def make_authority(var_dir: Path) -> Path:
     return certificate
 
 
+def require_trust(var_dir: Path, trusted: str | None) -> None:
+    """Raise LocalHttpsError unless ``trusted``, the ``egress_ca_file`` of the running installation, is the
+    authority of ``var_dir``."""
+    if trusted != str(var_dir / AUTHORITY_FILE):
+        raise LocalHttpsError(
+            "this installation does not trust local receivers: it has another authority "
+            "(STANCHION_EGRESS_CA_FILE), or its API does not listen on loopback"
+        )
+
+
 def server_side(var_dir: Path, *names: str) -> ssl.SSLContext:
     """The server's end of TLS with a fresh certificate for ``names``, else for this machine's loopback.
 

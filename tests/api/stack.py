@@ -164,9 +164,9 @@ async def installation(
 
 
 @asynccontextmanager
-async def served(app: FastAPI) -> AsyncIterator[str]:
+async def served(app: FastAPI, port: int = 0) -> AsyncIterator[str]:
     """The address at which ``app`` is served over TCP, for clients of other people."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_server(("127.0.0.1", port)) as listener:
         config = uvicorn.Config(
             app, http=protocol_with(None), lifespan="off", access_log=False, log_config=None
         )

@@ -15,6 +15,7 @@ from rich.console import Console
 
 from actors.settings import Settings
 from actors.vault import Vault
+from api.vision.app import create_app as create_vision_app
 from ops.demo.checks import DemoError
 from ops.demo.fault import kill_the_owner
 from ops.demo.story import Story
@@ -26,8 +27,9 @@ from tests.api.stack import installation, served
 async def api(settings: Settings, vault: Vault) -> AsyncIterator[Client]:
     async with installation(settings, vault) as running, served(running.app) as address:
         owner = (await running.caller()).credentials
-        with Client(address, owner.client_id, owner.client_secret) as client:
-            yield client
+        async with served(create_vision_app(running.services), settings.vision_port):
+            with Client(address, owner.client_id, owner.client_secret) as client:
+                yield client
 
 
 async def test_the_story_is_true(api: Client) -> None:
@@ -40,6 +42,7 @@ async def test_the_story_is_true(api: Client) -> None:
         "declined, mcc_not_allowed",
         "raises the hold by 10.00",
         "response 85",
+        "the check has passed and stands until",
     ):
         assert sentence in told.getvalue()
 

@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import Result
-from typer.testing import CliRunner
+from typer.testing import CliRunner, Result
 
 from actors.ids import new_id
 from actors.settings import Settings
@@ -42,7 +41,7 @@ async def stanchion(settings: Settings, *arguments: str) -> Result:
     """Run a command on the installation of ``settings``."""
     environment = {"STANCHION_DATABASE_URL": settings.database_dsn, "STANCHION_REDIS_URL": settings.redis_dsn}
     command = ["kyc", *arguments, "--var", str(settings.var_dir)]
-    return await asyncio.to_thread(CliRunner().invoke, app, command, env=environment)
+    return await asyncio.to_thread(lambda: CliRunner().invoke(app, command, env=environment))
 
 
 async def values_of(running: Installation, check: Any) -> tuple[int, int]:
