@@ -65,6 +65,7 @@ from engine.programme import ProgrammeConfig
 from engine.replies import Answer, Done, Problem, Reply
 from engine.reversal import reverse
 
+_FOLLOW_UPS = (Reverse, Present, Advise)
 NOT_FOUND = Problem(404, "not-found", "There is no such card.")
 
 
@@ -98,7 +99,7 @@ def execute(command: CardCommand, met: Surroundings, now_ms: int) -> Executed:
     """Execute ``command`` on an existing card; state moves on at once and is *tentative* until the commit."""
     if isinstance(command, Authorize):
         return _authorize(command, met, now_ms)
-    if isinstance(command, Reverse | Present | Advise):
+    if isinstance(command, _FOLLOW_UPS):
         return _follow_up(command, met, now_ms)
     if isinstance(command, CreateCard):
         return Executed(Problem(409, "conflict", "A card with this id exists."))
