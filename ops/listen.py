@@ -103,7 +103,9 @@ class Listener:
             line.append(f"  (delivery {times} of this event)", style="yellow")
         self._console.print(line)
         for name, value in event["data"].items():
-            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            # As JSON, because what a terminal printed that merchants send would not stay text.
+            shown = json.dumps(value, ensure_ascii=False)
+            shown = shown[1:-1] if isinstance(value, str) else shown
             self._console.print(Text(f"          {name}: {shown}", style="dim"))
 
 

@@ -59,6 +59,15 @@ async def test_a_delivery_is_verified_printed_and_answered() -> None:
     assert "hold_id: null" in printed()
 
 
+async def test_what_merchants_send_cannot_steer_the_terminal() -> None:
+    ours, printed = listener()
+    body = envelope(EVENT_ID, "card.updated", 1_700_000_000_123, '{"name":"\\u001b[2J\\u0007[red]x"}')
+    sent = {HEADER.lower(): sign(body, [SECRET], int(time.time()))}
+    await ours.handle(Request("POST", "/", sent, body))
+    assert "\x1b" not in printed()
+    assert "name: \\u001b[2J\\u0007[red]x" in printed()
+
+
 async def test_another_delivery_of_an_event_is_pointed_out() -> None:
     ours, printed = listener()
     for _ in range(2):
