@@ -8,21 +8,23 @@ MAKEFLAGS += --no-print-directory
 
 PYTHON ?= python3
 VENV := .venv
+VENV_LOAD := .venv-load
 BIN := $(VENV)/bin
 PIP_INSTALL = install --quiet --disable-pip-version-check --no-input
 
 # Work for both kinds of environment: one with its own pip, and one served by the pip of $(PYTHON).
-define pip
-if [ -x $(BIN)/pip ]; then $(BIN)/python -m pip $(PIP_INSTALL) $(1); \
-else $(PYTHON) -m pip --python $(BIN)/python $(PIP_INSTALL) $(1); fi
+define pip_into
+if [ -x $(1)/bin/pip ]; then $(1)/bin/python -m pip $(PIP_INSTALL) $(2); \
+else $(PYTHON) -m pip --python $(1)/bin/python $(PIP_INSTALL) $(2); fi
 endef
+pip = $(call pip_into,$(VENV),$(1))
 
 CHAOS_MINUTES ?= 20
 
 LOCK = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" --quiet $(UPGRADE)
 
-.PHONY: help run demo test lint format bench chaos dashboards lock clean
+.PHONY: help run demo test lint format bench load chaos dashboards lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -65,6 +67,15 @@ format: $(VENV)/.dev ## rewrite the sources in the project's style
 bench: $(VENV)/.runtime ## measure decisions per second, CPU for each, and the row-locking rival on the same database
 	@exec $(BIN)/python -m loadtests.bench
 
+$(VENV_LOAD)/.load: requirements-load.lock
+	@echo "Installing the pinned packages of the load generator into $(VENV_LOAD) ..."
+	@$(PYTHON) -m venv $(VENV_LOAD) >/dev/null 2>&1 || { rm -rf $(VENV_LOAD); $(PYTHON) -m venv --without-pip $(VENV_LOAD); }
+	@$(call pip_into,$(VENV_LOAD),--require-hashes -r requirements-load.lock)
+	@touch $@
+
+load: $(VENV)/.runtime $(VENV_LOAD)/.load ## load an installation of its own with Locust (LOAD="--shape step --seconds 60", ...)
+	@exec $(BIN)/python -m loadtests.load $(LOAD)
+
 chaos: $(VENV)/.dev ## real faults on a whole installation for CHAOS_MINUTES (20), and a table of what held
 	@exec $(BIN)/python -m ops.chaos --minutes $(CHAOS_MINUTES)
 
@@ -74,9 +85,9 @@ dashboards: $(VENV)/.dev ## write Grafana's dashboards from their code (ops/graf
 lock: $(VENV)/.dev ## renew the lock files from pyproject.toml (UPGRADE=--upgrade takes newer versions)
 	@$(LOCK) --group build --output-file requirements.lock
 	@$(LOCK) --group build --group dev --constraints requirements.lock --output-file requirements-dev.lock
-	@$(LOCK) --extra load --constraints requirements.lock --output-file requirements-load.lock
+	@$(subst pyproject.toml,,$(LOCK)) --group load --constraints requirements.lock --output-file requirements-load.lock
 	@if grep -nE 'https?:|file:' requirements*.lock; then echo "a lock file holds an address"; exit 1; fi
 
 clean: ## remove the environment, caches and the state in var/
-	@rm -rf $(VENV) var dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) $(VENV_LOAD) var dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -6,7 +6,9 @@ this.
 
 from __future__ import annotations
 
+import os
 from functools import partial
+from typing import Final
 
 from actors.cluster.coordinator import Coordinator
 from actors.cluster.hosts import RayHosts
@@ -28,6 +30,10 @@ PROCESSES = (
     ProcessSpec("relay", "actors.boot:relay"),
 )
 """The one process of each of these roles."""
+
+
+DELIVERY_NICENESS: Final = 5
+"""A backlog of deliveries takes what processor time is left over: decisions come first."""
 
 
 def processes(settings: Settings) -> list[ProcessSpec]:
@@ -64,9 +70,11 @@ def network(context: Context) -> Role:
 
 def relay(context: Context) -> Role:
     """Turns committed events into deliveries."""
+    os.nice(DELIVERY_NICENESS)
     return RelayRole(context)
 
 
 def dispatcher(context: Context) -> Role:
     """Sends deliveries to their endpoints."""
+    os.nice(DELIVERY_NICENESS)
     return DispatcherRole(context)

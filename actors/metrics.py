@@ -51,6 +51,25 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
         "histogram",
         "From an authorization's arrival at the shard host to its durable decision.",
     ),
+    "stanchion_programme_answers": (
+        "counter",
+        "Questions to decision endpoints of programmes, by their answer; what came late was unusable before.",
+    ),
+    "stanchion_stand_ins": (
+        "counter",
+        "Durable decisions in stand-in, by the rule that fired and the trigger.",
+    ),
+    "stanchion_stand_in_exposure_minor": (
+        "counter",
+        "Exposure created by approvals in stand-in, in minor units, by currency.",
+    ),
+    "stanchion_outages_begun": ("counter", "Outages of decision endpoints that have begun."),
+    "stanchion_outages_ended": ("counter", "Outages of decision endpoints that have ended."),
+    "stanchion_outages_open": ("gauge", "Outages of decision endpoints that are under way."),
+    "stanchion_outage_exposure_minor": (
+        "gauge",
+        "What of the budgets of outages under way is used, in minor units, by currency.",
+    ),
     "stanchion_refusals": ("counter", "Commands that the shard host has not executed, by reason."),
     "stanchion_commits": ("counter", "Transactions committed by the shard host."),
     "stanchion_commit_seconds": ("histogram", "Duration of a group commit, failed ones included."),
@@ -95,6 +114,10 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
         "gauge",
         "Age of the oldest committed event that the relay has not looked at, in seconds.",
     ),
+    "stanchion_rows_expired": (
+        "counter",
+        "Events, deliveries, stored answers and tokens deleted after their time.",
+    ),
     "stanchion_relay_wake_ups_dropped": ("counter", "Wake-ups that Redis did not take in time."),
     "stanchion_deliveries_due": ("gauge", "Deliveries that are due; counting stops at 100,000."),
     "stanchion_deliveries_due_of_one_max": ("gauge", "Due deliveries of the endpoint that has most of them."),
@@ -114,6 +137,10 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
 
 LABELS: Final[dict[str, tuple[str, ...]]] = {
     "stanchion_decisions": ("outcome", "reason", "decided_by"),
+    "stanchion_programme_answers": ("answer",),
+    "stanchion_stand_ins": ("rule", "trigger"),
+    "stanchion_stand_in_exposure_minor": ("currency",),
+    "stanchion_outage_exposure_minor": ("currency",),
     "stanchion_refusals": ("reason",),
     "stanchion_rest_requests": ("operation", "status"),
     "stanchion_rest_seconds": ("operation",),

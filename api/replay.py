@@ -4,6 +4,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -35,18 +36,35 @@ class DecisionView(View):
     trace: list[StepView]
 
 
-class ReplayView(View):
-    """What was decided then, what is decided now from the same inputs, and whether the two are the same
-    bytes.
-    """
+class IncrementReplayView(View):
+    """The same of one increment."""
 
     identical: bool
     recorded: DecisionView
     recomputed: DecisionView
 
 
-def replay(command: str, inputs: str, decision: str) -> dict[str, Any]:
-    """The public comparison of a stored decision with the one that its stored command and inputs give."""
+class ReplayView(View):
+    """What was decided then, what is decided now from the same inputs, and whether the two, and those of
+    every increment, are the same bytes.
+    """
+
+    identical: bool
+    recorded: DecisionView
+    recomputed: DecisionView
+    increments: list[IncrementReplayView]
+
+
+def replay(decided: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
+    """The public comparison of stored decisions with those that their stored commands and inputs give;
+    ``decided`` are command, inputs and decision, an authorization's first and its increments' after it.
+    """
+    first, *increments = [_compare(*each) for each in decided]
+    identical = all(each["identical"] for each in (first, *increments))
+    return first | {"identical": identical, "increments": increments}
+
+
+def _compare(command: str, inputs: str, decision: str) -> dict[str, Any]:
     recomputed = authorize(_command(command), _inputs(inputs))
     return {
         "identical": _encode(recomputed) == decision.encode(),

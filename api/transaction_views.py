@@ -7,6 +7,8 @@ not it has been swept.
 
 from __future__ import annotations
 
+from collections import deque
+from collections.abc import Iterator
 from typing import Any, Final, Literal
 
 import asyncpg
@@ -16,6 +18,7 @@ from api.fields import Channel, Id, Instant, ShownAmount, shown_instant
 from api.validation import View
 from engine.commands import Advise, Authorize, Present
 from engine.decide import Decision, decision_view
+from engine.ids import Derived
 from engine.instant import to_ms, to_text
 from engine.lifecycle import Record
 from engine.money import format_minor
@@ -32,6 +35,10 @@ _reply = msgspec.json.Decoder(Answer).decode
 _OVERDUE: Final = "(h.state = 'held' AND h.expires_at <= now())"
 STATUS: Final = f"""CASE WHEN NOT coalesce({_OVERDUE}, false) THEN r.status
     WHEN r.cleared_minor > 0 THEN 'cleared' ELSE 'lapsed' END"""
+# The hold that a command places is named after it (engine.ids.derive).
+_HOLD_OF_COMMAND: Final = (
+    f"encode(set_byte(uuid_send(id), 14, get_byte(uuid_send(id), 14) # {int(Derived.HOLD)}), 'hex')::uuid"
+)
 SELECT: Final = f"""
     SELECT r.id::text, r.card_id::text, r.cardholder_id::text, r.programme_id::text, r.kind,
            {STATUS} AS status, r.hold_id::text, r.currency, r.requested_minor, r.approved_minor,
@@ -45,7 +52,15 @@ SELECT: Final = f"""
                    ORDER BY e.seq), '[]')
             FROM journal e
             WHERE e.authorization_id = r.id AND e.kind <> 'authorize' AND e.seq <> r.seq
-              AND e.decision IS NOT NULL)::text AS followed
+              AND e.decision IS NOT NULL)::text AS followed,
+           (SELECT coalesce(json_agg(json_build_array(o.amount_minor,
+                       floor(extract(epoch FROM o.expires_at) * 1000)::bigint)
+                   ORDER BY o.expires_at, o.id), '[]')
+            FROM holds o WHERE o.id <> r.hold_id AND o.state = 'lapsed' AND o.id IN (
+                SELECT {_HOLD_OF_COMMAND} FROM (
+                    SELECT r.id UNION ALL SELECT (a.command::json ->> 'id')::uuid FROM journal a
+                    WHERE a.authorization_id = r.id AND a.kind IN ('increment', 'advise')) placed)
+           )::text AS lapsed_before
     FROM transactions r
     JOIN cards c ON c.id = r.card_id
     JOIN journal j ON j.actor_id = r.card_id AND j.seq = r.seq
@@ -157,6 +172,7 @@ class Followed(msgspec.Struct, frozen=True, array_like=True):
 
 
 _followed = msgspec.json.Decoder(list[Followed]).decode
+_lapsed_before = msgspec.json.Decoder(list[tuple[int, int]]).decode
 _record = msgspec.json.Decoder(Record).decode
 
 
@@ -214,11 +230,24 @@ def _decided(row: asyncpg.Record, asked: Opener) -> dict[str, Any]:
 def _events(row: asyncpg.Record, asked: Opener) -> list[dict[str, Any]]:
     """The history; a lapse that no command has recorded is told from the hold."""
     began = _happened(_first_type(row["kind"], asked), asked.amount_minor, to_ms(row["created_at"]))
-    events = [began, *(_follow_up(each) for each in _followed(row["followed"]))]
+    followed = _followed(row["followed"])
+    events = [began, *(_follow_up(each) for each in followed)]
+    lapses = list(_lapses_by_time(followed, _lapsed_before(row["lapsed_before"])))
     if row["lapsed"] and not _lapse_recorded(events):
-        events.append(_happened("lapse", row["lapsed_minor"], to_ms(row["expires_at"])))
-        events.sort(key=lambda event: str(event["occurred_at"]))
-    return events
+        lapses.append(_happened("lapse", row["lapsed_minor"], to_ms(row["expires_at"])))
+    # Within an instant the journal's order stands, and a lapse comes before what found it.
+    return sorted((*lapses, *events), key=lambda event: str(event["occurred_at"])) if lapses else events
+
+
+def _lapses_by_time(followed: list[Followed], lapsed: list[tuple[int, int]]) -> Iterator[dict[str, Any]]:
+    """Of earlier holds, each of which something has held again since: those that no command let lapse before
+    their time."""
+    commanded = deque(each.at_ms for each in followed if each.kind == "expire")
+    for amount_minor, expires_ms in lapsed:
+        if commanded and commanded[0] < expires_ms:
+            commanded.popleft()
+        else:
+            yield _happened("lapse", amount_minor, expires_ms)
 
 
 def _first_type(kind: str, asked: Opener) -> Happening:

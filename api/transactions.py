@@ -21,9 +21,12 @@ family = Family("Transactions")
 
 _FIND: Final = SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3"
 _DECIDED: Final = """
-    SELECT j.kind, j.command, j.inputs, j.decision
-    FROM transactions r JOIN journal j ON j.actor_id = r.card_id AND j.seq = r.seq
+    SELECT j.command, j.inputs, j.decision
+    FROM transactions r CROSS JOIN LATERAL (
+        SELECT * FROM journal WHERE actor_id = r.card_id AND seq = r.seq
+        UNION ALL SELECT * FROM journal WHERE authorization_id = r.id AND kind = 'increment') j
     WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3
+    ORDER BY j.seq
 """
 
 
@@ -81,19 +84,21 @@ async def get_transaction(call: Call[Empty]) -> Response:
     problems=("not-found", "nothing-decided"),
 )
 async def replay_transaction(call: Call[Empty]) -> Response:
-    """Make a transaction's decision again, from the inputs that were stored with it.
+    """Make a transaction's decision again, from the inputs that were stored with it, and those on its
+    increments.
 
-    Nothing is changed and nobody is told. `identical` says whether the two decisions are the same bytes;
-    they are, as long as nobody has altered the record.
+    Nothing is changed and nobody is told. `identical` says whether the decisions are the same bytes, all of
+    them; they are, as long as nobody has altered the record.
     """
     transaction_id, caller = call.path_id(), call.caller
 
     async def work(connection: Connection) -> Response:
-        row = await connection.fetchrow(_DECIDED, transaction_id, caller.tenant_id, caller.live)
-        if row is None:
+        rows = await connection.fetch(_DECIDED, transaction_id, caller.tenant_id, caller.live)
+        if not rows:
             raise not_found()
-        if row["inputs"] is None:
+        decided = [(row["command"], row["inputs"], row["decision"]) for row in rows if row["inputs"]]
+        if not decided:
             raise Refusal("nothing-decided")
-        return json_response(200, replay(row["command"], row["inputs"], row["decision"]))
+        return json_response(200, replay(decided))
 
     return await once(call.services, call.claim, work)

@@ -2,7 +2,8 @@
 which names networks speak of it.
 
 ``remainder`` of an approved purchase is what may still be held. Whether it *is* held, the account's open
-holds say: a hold that is not open and was neither captured nor released has lapsed.
+holds say: a hold that is not open and was neither captured nor released has lapsed. In gateway mode nothing
+is held here: ``remainder`` alone says what is still to come, and nothing ends by time.
 """
 
 from __future__ import annotations
@@ -35,7 +36,8 @@ class Authorization(msgspec.Struct, kw_only=True):
     reversed_minor: int = 0
     hold_id: str | None = None
     remainder_minor: int = 0
-    """What is held for it, or was when its hold lapsed and has not been cleared since."""
+    """What is held for it, or was when its hold lapsed and has not been cleared since. In gateway mode, what
+    has been neither cleared nor given back."""
     closed: Closed | None = None
     """How it ended, if by a command; lapses are told by the account."""
     decline_reason: str | None = None
@@ -55,7 +57,8 @@ class OriginalView(msgspec.Struct, frozen=True, array_like=True, gc=False):
     lapsed_minor: int
     """What a lapsed hold had still held; an increment has to cover it again."""
     open: bool
-    """Whether an increment can raise it: its hold is open, or has lapsed."""
+    """Whether an increment can raise it: its hold is open, or has lapsed; in gateway mode, some of it is
+    still to come."""
 
 
 def names(authorization: Authorization) -> tuple[str, ...]:
@@ -79,10 +82,18 @@ def has_lapsed(authorization: Authorization, account: Account | None) -> bool:
     return ended and authorization.closed is None
 
 
+def relayed_minor(authorization: Authorization) -> int:
+    """What is still to come of an authorization that the programme's own ledger keeps (gateway mode): neither
+    cleared nor given back. Nothing, where this service keeps the balance."""
+    relayed = authorization.hold_id is None and authorization.closed is None
+    return authorization.remainder_minor if relayed else 0
+
+
 def view(authorization: Authorization, account: Account | None) -> OriginalView:
     """What a follow-up sees of it now."""
     hold = open_hold(authorization, account)
     lapsed = has_lapsed(authorization, account)
+    relayed = authorization.kind == "purchase" and relayed_minor(authorization) > 0
     return OriginalView(
         id=authorization.id,
         approved_minor=authorization.approved_minor,
@@ -90,7 +101,7 @@ def view(authorization: Authorization, account: Account | None) -> OriginalView:
         reversed_minor=authorization.reversed_minor,
         held_minor=hold.amount_minor if hold else 0,
         lapsed_minor=authorization.remainder_minor if lapsed else 0,
-        open=hold is not None or lapsed,
+        open=hold is not None or lapsed or relayed,
     )
 
 
@@ -98,6 +109,10 @@ def status(authorization: Authorization, held: bool) -> str:
     """Its public status (contract, section 5); ``held`` tells whether its hold is open."""
     if authorization.decline_reason is not None:
         return "declined"
+    if relayed_minor(authorization):
+        return "partially_cleared" if authorization.cleared_minor else "pending"
+    if authorization.kind == "refund" and authorization.closed == "captured":
+        return "cleared"
     if authorization.kind != "purchase" or authorization.approved_minor == 0:
         return "reversed" if authorization.reversed_minor else "posted"
     if held:

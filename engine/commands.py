@@ -298,8 +298,13 @@ def reference_of_id(authorization_id: str) -> str:
     return f"a:{authorization_id}"
 
 
+# Made once, and looked at as a tuple: on the way of every command.
+_CREATIONS = (CreateCard, CreateProgramme)
+_PROGRAMME_CHANGES = (ChangeProgramme, SetStandInPolicy, GrantStandIns, EndOutage)
+
+
 def target_of(command: Command) -> str:
     """The id of the card or programme whose owner executes ``command``."""
-    if isinstance(command, CreateCard | CreateProgramme):
+    if isinstance(command, _CREATIONS):
         return command.id
-    return command.programme_id if isinstance(command, ProgrammeChange) else command.card_id
+    return command.programme_id if isinstance(command, _PROGRAMME_CHANGES) else command.card_id

@@ -117,9 +117,7 @@ def authorize(command: Authorize, inputs: Inputs) -> Decision:
         risk_score=points,
         risk_action=risk.action(points),
         day=day,
-        hold_expires_ms=_hold_expiry(command, inputs)
-        if approved_minor and command.kind == "purchase"
-        else None,
+        hold_expires_ms=_hold_expiry(command, inputs) if approved_minor else None,
         trace=tuple(trace),
         stand_in=stood_in,
     )
@@ -230,6 +228,9 @@ def _refund_rules(command: Authorize, inputs: Inputs, trace: list[Step]) -> str 
     reason = _currency_rule(command, inputs, trace)
     if reason:
         return reason
+    if inputs.programme_mode == "gateway":
+        trace.append(Step("funds", "skip"))
+        return None
     funded = inputs.posted_minor is not None
     trace.append(Step("funds", verdict(funded), inputs.posted_minor))
     return None if funded else "insufficient_funds"
@@ -381,7 +382,10 @@ def _approval(command: Authorize, approved_minor: int) -> str:
     return APPROVED if approved_minor == command.amount_minor else APPROVED_PARTIALLY
 
 
-def _hold_expiry(command: Authorize, inputs: Inputs) -> int:
+def _hold_expiry(command: Authorize, inputs: Inputs) -> int | None:
+    """When the hold of an approval lapses; refunds have none, and in gateway mode nothing is held."""
+    if command.kind == "refund" or inputs.programme_mode == "gateway":
+        return None
     return inputs.now_ms + hold_expiry_days(inputs.hold_expiry_days, command.mcc) * DAY_MS
 
 

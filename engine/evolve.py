@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import get_args
+from collections.abc import Callable
+from typing import Any, Final
 
 from engine.account import Account, close_hold, place_hold, post, resize_hold
 from engine.authorization import Authorization
 from engine.card import Card
 from engine.effects import (
-    AccountEffect,
     AuthorizationMoved,
     BalanceDeclared,
     CardChanged,
@@ -22,9 +22,8 @@ from engine.effects import (
     HoldResized,
     IncrementSet,
     TombstoneSet,
+    Transferred,
 )
-
-_ACCOUNT_EFFECTS = get_args(AccountEffect)
 
 
 def evolve(
@@ -33,34 +32,43 @@ def evolve(
     """Apply the ``effects`` of one command; a balance that changed moves up by one version."""
     balance_changed = False
     for effect in effects:
-        if isinstance(effect, _ACCOUNT_EFFECTS):
+        kind = type(effect)
+        if kind in ACCOUNT_STEPS:
             assert account is not None, "only funded cards have balance effects"
-            _evolve_account(account, effect)
+            ACCOUNT_STEPS[kind](account, effect)
             balance_changed = True
-        elif isinstance(effect, AuthorizationMoved | IncrementSet):
+        elif kind in AUTHORIZATION_STEPS:
             assert original is not None, "only a follow-up moves an authorization"
-            _evolve_authorization(original, effect)
-        else:
-            _evolve_card(card, effect)
+            AUTHORIZATION_STEPS[kind](original, effect)
+        elif kind in CARD_STEPS:
+            CARD_STEPS[kind](card, effect)
     if balance_changed and account is not None:
         account.version += 1
 
 
-def _evolve_account(account: Account, effect: AccountEffect) -> None:
-    if isinstance(effect, HoldPlaced):
-        place_hold(account, effect.hold)
-    elif isinstance(effect, HoldResized):
-        resize_hold(account, account.holds[effect.hold_id], effect.amount_minor, effect.expires_ms)
-    elif isinstance(effect, HoldClosed | HoldLapsed):
-        close_hold(account, effect.hold_id)
-    else:
-        post(account, effect.amount_minor if effect.direction == "credit" else -effect.amount_minor)
+# --- accounts
 
 
-def _evolve_authorization(authorization: Authorization, effect: AuthorizationMoved | IncrementSet) -> None:
-    if isinstance(effect, IncrementSet):
-        authorization.raised[effect.reference] = effect.left_minor
-        return
+def _placed(account: Account, effect: HoldPlaced) -> None:
+    place_hold(account, effect.hold)
+
+
+def _resized(account: Account, effect: HoldResized) -> None:
+    resize_hold(account, account.holds[effect.hold_id], effect.amount_minor, effect.expires_ms)
+
+
+def _ended(account: Account, effect: HoldClosed | HoldLapsed) -> None:
+    close_hold(account, effect.hold_id)
+
+
+def _transferred(account: Account, effect: Transferred) -> None:
+    post(account, effect.amount_minor if effect.direction == "credit" else -effect.amount_minor)
+
+
+# --- authorizations
+
+
+def _moved(authorization: Authorization, effect: AuthorizationMoved) -> None:
     authorization.approved_minor = effect.approved_minor
     authorization.cleared_minor = effect.cleared_minor
     authorization.reversed_minor = effect.reversed_minor
@@ -70,23 +78,14 @@ def _evolve_authorization(authorization: Authorization, effect: AuthorizationMov
     authorization.remainder_minor = effect.remainder_minor
 
 
-def _evolve_card(card: Card, effect: Effect) -> None:
-    if isinstance(effect, Counted):
-        _count(card, effect)
-    elif isinstance(effect, Cvv2Failed):
-        _open_day(card, effect.day)
-        card.cvv2_failures += 1
-    elif isinstance(effect, TombstoneSet):
-        card.tombstones |= frozenset(effect.references)
-    elif isinstance(effect, CardChanged):
-        card.state, card.state_reason, card.controls = effect.state, effect.state_reason, effect.controls
-    elif isinstance(effect, CardholderSet):
-        card.cardholder_active = effect.active
-    elif isinstance(effect, BalanceDeclared):
-        card.declared = effect.declared
+def _increment_set(authorization: Authorization, effect: IncrementSet) -> None:
+    authorization.raised[effect.reference] = effect.left_minor
 
 
-def _count(card: Card, effect: Counted) -> None:
+# --- cards
+
+
+def _counted(card: Card, effect: Counted) -> None:
     """What is given back on a day that is over changes no counter: it is nobody's any more."""
     if effect.day < card.day:
         return
@@ -95,8 +94,51 @@ def _count(card: Card, effect: Counted) -> None:
     card.day_amount_minor = max(0, card.day_amount_minor + effect.amount_minor)
 
 
+def _cvv2_failed(card: Card, effect: Cvv2Failed) -> None:
+    _open_day(card, effect.day)
+    card.cvv2_failures += 1
+
+
+def _buried(card: Card, effect: TombstoneSet) -> None:
+    card.tombstones |= frozenset(effect.references)
+
+
+def _changed(card: Card, effect: CardChanged) -> None:
+    card.state, card.state_reason, card.controls = effect.state, effect.state_reason, effect.controls
+
+
+def _cardholder_set(card: Card, effect: CardholderSet) -> None:
+    card.cardholder_active = effect.active
+
+
+def _declared(card: Card, effect: BalanceDeclared) -> None:
+    card.declared = effect.declared
+
+
 def _open_day(card: Card, day: str) -> None:
     """A new day starts the counters at zero; a closed day is never reopened, because ``day`` never goes
     back."""
     if day > card.day:
         card.day, card.day_count, card.day_amount_minor, card.cvv2_failures = day, 0, 0, 0
+
+
+Step = Callable[[Any, Any], None]
+
+ACCOUNT_STEPS: Final[dict[type, Step]] = {
+    HoldPlaced: _placed,
+    HoldResized: _resized,
+    HoldClosed: _ended,
+    HoldLapsed: _ended,
+    Transferred: _transferred,
+}
+AUTHORIZATION_STEPS: Final[dict[type, Step]] = {AuthorizationMoved: _moved, IncrementSet: _increment_set}
+CARD_STEPS: Final[dict[type, Step]] = {
+    Counted: _counted,
+    Cvv2Failed: _cvv2_failed,
+    TombstoneSet: _buried,
+    CardChanged: _changed,
+    CardholderSet: _cardholder_set,
+    BalanceDeclared: _declared,
+}
+"""What each effect does; one that stands in no table (an authorization opened, a stand-in recorded) changes
+nothing that is there."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from engine import gateway, instructions
 from engine.account import Account, balance_view
 from engine.authorization import Authorization, names, open_hold, view
 from engine.card import (
@@ -64,6 +65,7 @@ from engine.programme import ProgrammeConfig
 from engine.replies import Answer, Done, Problem, Reply
 from engine.reversal import reverse
 
+_FOLLOW_UPS = (Reverse, Present, Advise)
 NOT_FOUND = Problem(404, "not-found", "There is no such card.")
 
 
@@ -97,7 +99,7 @@ def execute(command: CardCommand, met: Surroundings, now_ms: int) -> Executed:
     """Execute ``command`` on an existing card; state moves on at once and is *tentative* until the commit."""
     if isinstance(command, Authorize):
         return _authorize(command, met, now_ms)
-    if isinstance(command, Reverse | Present | Advise):
+    if isinstance(command, _FOLLOW_UPS):
         return _follow_up(command, met, now_ms)
     if isinstance(command, CreateCard):
         return Executed(Problem(409, "conflict", "A card with this id exists."))
@@ -248,6 +250,8 @@ def _authorize(command: Authorize, met: Surroundings, now_ms: int) -> Executed:
     _apply(met, lapsed, effects)
     answer = Answer(decision.response_code, about, decision.approval_code, decision.approved_minor)
     events = authorization_events(command, met.card, met.account, decision, effects, about, now_ms)
+    if met.programme.mode == "gateway":
+        events += instructions.of_decision(command, decision, effects, met.original, now_ms)
     return Executed(answer, True, (*lapsed, *effects), events, inputs, decision, about)
 
 
@@ -290,6 +294,8 @@ def _raised(command: Authorize, decision: Decision, inputs: Inputs, met: Surroun
     name = reference_of_message(command.command_key)
     if decision.reason or not decision.approved_minor:
         return (*failed, IncrementSet(name, 0))
+    if met.programme.mode == "gateway":
+        return gateway.raised(command, decision, met.original, name in met.card.tombstones)
     if name in met.card.tombstones:
         # The network has given this increment up before it came: its original stays as it was.
         return (IncrementSet(name, 0),)
@@ -302,19 +308,22 @@ def opened(command: Authorize, decision: Decision, inputs: Inputs, met: Surround
     approved_minor = decision.approved_minor
     names_of_it = set(names(_authorization(command, decision, None)))
     buried = approved_minor > 0 and not names_of_it.isdisjoint(met.card.tombstones)
-    hold = _hold(command, decision, met.programme)
+    hold = _hold(command, decision)
     authorization = _authorization(command, decision, hold)
-    if buried and (hold is not None or command.kind == "refund"):
+    relayed = met.programme.mode == "gateway"
+    if buried:
         authorization.reversed_minor, authorization.closed = approved_minor, "released"
-    held_minor = authorization.remainder_minor = approved_minor if hold is not None and not buried else 0
+    elif hold is not None or relayed:
+        authorization.remainder_minor = approved_minor
+    held_minor = authorization.remainder_minor if hold is not None else 0
     effects: list[Effect] = [AuthorizationOpened(authorization, held_minor)]
     if counts_as_cvv2_failure(inputs, decision):
         effects.append(Cvv2Failed(decision.day))
-    if command.kind == "refund" and approved_minor and not buried:
+    if command.kind == "refund" and approved_minor and not buried and not relayed:
         effects.append(
             transfer(command.id, settlement_of(met.programme), "credit", approved_minor, command.id)
         )
-    elif approved_minor and not buried:
+    elif command.kind == "purchase" and approved_minor and not buried:
         effects.append(Counted(decision.day, approved_minor, 1))
     if hold is not None:
         effects.append(HoldPlaced(hold))
@@ -323,8 +332,8 @@ def opened(command: Authorize, decision: Decision, inputs: Inputs, met: Surround
     return tuple(effects)
 
 
-def _hold(command: Authorize, decision: Decision, programme: ProgrammeConfig) -> Hold | None:
-    if decision.hold_expires_ms is None or programme.mode != "managed":
+def _hold(command: Authorize, decision: Decision) -> Hold | None:
+    if decision.hold_expires_ms is None:
         return None
     hold_id = derive(command.id, Derived.HOLD)
     return Hold(hold_id, command.card_id, command.id, decision.approved_minor, decision.hold_expires_ms)
@@ -350,20 +359,31 @@ def _authorization(command: Authorize, decision: Decision, hold: Hold | None) ->
 def _follow_up(command: Reverse | Present | Advise, met: Surroundings, now_ms: int) -> Executed:
     """Something that has happened in the world: it is applied, not judged."""
     lapsed = _lapse_due(met, now_ms)
-    card, account, programme, original = met.card, met.account, met.programme, met.original
-    day = max(card.day, day_label(now_ms, programme.timezone))
-    if isinstance(command, Reverse):
-        outcome = reverse(command, original, account, programme)
-    elif isinstance(command, Present):
-        outcome = present(command, card, original, account, programme, day)
-    else:
-        outcome = advise(command, card, original, account, programme, day, now_ms)
+    card, account, original = met.card, met.account, met.original
+    outcome = _outcome(command, met, now_ms)
     held_before = original is not None and open_hold(original, account) is not None
     _apply(met, lapsed, outcome.effects)
     about = _about(command, outcome, original)
     events = follow_up_events(command, card, account, outcome, about, held_before, now_ms)
+    if met.programme.mode == "gateway":
+        events += instructions.of_follow_up(command, outcome, original, now_ms)
     answer = Answer(outcome.response_code, about or "")
     return Executed(answer, True, (*lapsed, *outcome.effects), events, None, outcome.record, about)
+
+
+def _outcome(command: Reverse | Present | Advise, met: Surroundings, now_ms: int) -> FollowUp:
+    """What follows from ``command``, here or in the programme's own ledger."""
+    card, account, programme, original = met.card, met.account, met.programme, met.original
+    if isinstance(command, Reverse):
+        return reverse(command, original, account, programme)
+    day = max(card.day, day_label(now_ms, programme.timezone))
+    if programme.mode == "gateway":
+        if isinstance(command, Present):
+            return gateway.present(command, card, original, day)
+        return gateway.advise(command, card, original, day)
+    if isinstance(command, Present):
+        return present(command, card, original, account, programme, day)
+    return advise(command, card, original, account, programme, day, now_ms)
 
 
 def _about(command: CardCommand, outcome: FollowUp, original: Authorization | None) -> str | None:

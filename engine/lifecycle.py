@@ -2,7 +2,8 @@
 wire cases 12 to 26, 39); ``engine.reversal`` has the reversals.
 
 None of these can be declined for funds, controls or card state: they report what has already happened in
-the world. Each function returns the effects; it changes nothing itself.
+the world. Each function returns the effects; it changes nothing itself. ``engine.gateway`` is the same for
+programmes that keep their own ledger.
 """
 
 from __future__ import annotations
@@ -135,9 +136,7 @@ def raise_hold(
     delta_minor = decision.approved_minor
     counted = Counted(decision.day, delta_minor, 0)
     hold = open_hold(original, account)
-    if decision.hold_expires_ms is None or account is None:
-        held_minor = seen.held_minor
-        return counted, moved(original, approved_minor=delta_minor, held_minor=held_minor)
+    assert decision.hold_expires_ms is not None, "managed purchases hold"
     if hold is not None:
         total_minor = hold.amount_minor + delta_minor
         expires_ms = max(hold.expires_ms, decision.hold_expires_ms)
@@ -213,7 +212,7 @@ def _force_post(command: Present, card: Card, programme: ProgrammeConfig, day: s
     """A presentment without an approved authorization posts all the same and counts toward the day's
     amount."""
     effects = (
-        AuthorizationOpened(_presented(command, card, "force_post", day), 0),
+        AuthorizationOpened(presented(command, card, "force_post", day), 0),
         Counted(day, command.amount_minor, 0),
         transfer(command.id, settlement_of(programme), "debit", command.amount_minor, command.id),
     )
@@ -231,15 +230,14 @@ def _present_refund(
             return FollowUp(OK, (move,), Record("refund", 0, 0, "matched"))
         return FollowUp(OK, (), Record("refund", 0, 0, "matched"))
     effects = (
-        AuthorizationOpened(_presented(command, card, "refund", day), 0),
+        AuthorizationOpened(presented(command, card, "refund", day), 0),
         transfer(command.id, settlement_of(programme), "credit", command.amount_minor, command.id),
     )
     return FollowUp(OK, effects, Record("refund", command.amount_minor))
 
 
-def _presented(
-    command: Present, card: Card, kind: Literal["force_post", "refund"], day: str
-) -> Authorization:
+def presented(command: Present, card: Card, kind: Literal["force_post", "refund"], day: str) -> Authorization:
+    """The transaction of a presentment that no approved authorization stands for."""
     return Authorization(
         id=command.id,
         card_id=card.id,
@@ -340,12 +338,22 @@ def _advise_unknown(
     now_ms: int,
 ) -> FollowUp:
     """The network decided without asking: its decision is recorded as a stand-in."""
+    authorization = advised(command, card, day)
+    approved_minor = authorization.approved_minor
+    if not approved_minor or account is None or authorization.closed is not None:
+        return FollowUp(OK, (AuthorizationOpened(authorization, 0),), Record("advice", command.amount_minor))
+    hold = _new_hold(command, card.id, command.id, programme, now_ms)
+    authorization.hold_id, authorization.remainder_minor = hold.id, approved_minor
+    opened = AuthorizationOpened(authorization, approved_minor)
+    effects = (opened, Counted(day, approved_minor, 1), HoldPlaced(hold))
+    return FollowUp(OK, effects, Record("advice", approved_minor, approved_minor))
+
+
+def advised(command: Advise, card: Card, day: str) -> Authorization:
+    """The transaction of a decision that the network has made without asking; nothing is held for it yet."""
     approved_minor = command.amount_minor if command.approved else 0
     reversed_before = not card.tombstones.isdisjoint(command.references)
-    holds = (
-        bool(approved_minor) and account is not None and programme.mode == "managed" and not reversed_before
-    )
-    authorization = Authorization(
+    return Authorization(
         id=command.id,
         card_id=card.id,
         kind="purchase" if command.amount_minor else "verification",
@@ -356,17 +364,9 @@ def _advise_unknown(
         requested_minor=command.amount_minor,
         approved_minor=approved_minor,
         reversed_minor=approved_minor if reversed_before else 0,
-        remainder_minor=approved_minor if holds else 0,
-        hold_id=derive(command.id, Derived.HOLD) if holds else None,
         closed="released" if reversed_before else None,
         decline_reason=None if command.approved else "stand_in_declined",
     )
-    opened = AuthorizationOpened(authorization, approved_minor if holds else 0)
-    if not holds:
-        return FollowUp(OK, (opened,), Record("advice", command.amount_minor))
-    hold = _new_hold(command, card.id, command.id, programme, now_ms)
-    effects = (opened, Counted(day, approved_minor, 1), HoldPlaced(hold))
-    return FollowUp(OK, effects, Record("advice", approved_minor, approved_minor))
 
 
 def _new_hold(

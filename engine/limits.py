@@ -118,6 +118,14 @@ TOKEN_CACHE_SECONDS: Final = 1
 """A revoked token is refused everywhere within this time."""
 TOKEN_REQUESTS_PER_MINUTE: Final = 30
 EVENT_RETENTION_DAYS: Final = 30
+RETENTION_GRACE_DAYS: Final = 1
+"""How much longer a row rests than it is shown."""
+RETENTION_ROWS_MAX: Final = 1_000
+"""Rows deleted in one statement: a month of events that falls due must not delay decisions."""
+RETENTION_SECONDS: Final = 60.0
+"""How often it is looked for what is due."""
+RETENTION_BUSY_SECONDS: Final = 0.25
+"""... and between two steps while there is more than one step can take."""
 
 # Wire
 FRAME_BYTES_MAX: Final = 4_096
@@ -210,7 +218,7 @@ BACKLOG_MEASURE_SECONDS: Final = 5.0
 ATTEMPTS_OF_ENDPOINT_MAX: Final = 16
 """Attempts of one dispatcher to one endpoint at the same time."""
 ATTEMPTS_OF_SUSPECT_MAX: Final = 4
-"""... while its receiver lets attempts run into their time limit."""
+"""... while its receiver lets attempts wait without an answer."""
 ATTEMPT_SLOW_SECONDS: Final = 1.0
 """An attempt that takes longer leaves its place to others: receivers that hang must not use them all up."""
 ATTEMPTS_QUICK_MAX: Final = 256

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
+from engine import gateway
 from engine.account import Account
 from engine.authorization import Authorization, Closed, has_lapsed, names, open_hold
 from engine.commands import Reverse, is_message
@@ -42,6 +43,8 @@ def _unheard(command: Reverse, original: Authorization) -> tuple[str, ...]:
 def _reverse_known(
     command: Reverse, original: Authorization, account: Account | None, programme: ProgrammeConfig
 ) -> FollowUp:
+    if programme.mode == "gateway":
+        return gateway.reverse(command, original)
     if original.kind == "refund" and original.decline_reason is None:
         return _reverse_refund(command, original, programme)
     increment = next((name for name in command.references if name in original.raised), None)

@@ -60,6 +60,10 @@ _DECIDED: Final = """
 _EVENT_OF_COMMAND: Final = (
     "encode(set_byte(uuid_send(id), 14, get_byte(uuid_send(id), 14) # 16), 'hex')::uuid"
 )
+# The record of a stand-in, in the same way with 0x09.
+_STAND_IN_OF_COMMAND: Final = (
+    "encode(set_byte(uuid_send(id), 14, get_byte(uuid_send(id), 14) # 9), 'hex')::uuid"
+)
 _REPEATABLE: Final = "decisions made again from their stored inputs give the same bytes"
 _LIVED_AGAIN: Final = "a card's journal lived through again gives the same answers"
 _STANDING: Final = "and leaves its counters, balance and transactions as they stand"
@@ -140,9 +144,44 @@ PROMISES: Final[dict[str, str]] = {
         SELECT t.id,
             CASE WHEN t.kind = 'refund' THEN t.approved_minor - t.reversed_minor ELSE -t.cleared_minor END
             = coalesce(sum(CASE e.direction WHEN 'credit' THEN e.amount_minor ELSE -e.amount_minor END), 0)
-        FROM transactions t JOIN cards c ON c.id = t.card_id
+        FROM transactions t JOIN cards c ON c.id = t.card_id JOIN programmes p ON p.id = t.programme_id
         LEFT JOIN ledger_entries e ON e.authorization_id = t.id AND e.account_id = c.account_id
-        GROUP BY t.id""",
+        WHERE p.config::jsonb ->> 'mode' IS DISTINCT FROM 'gateway' GROUP BY t.id""",
+    "in gateway mode nothing is posted or held here": """
+        SELECT c.id, c.account_id IS NULL
+            AND NOT EXISTS (SELECT FROM holds WHERE card_id = c.id)
+            AND NOT EXISTS (SELECT FROM ledger_entries e JOIN transactions t ON t.id = e.authorization_id
+                            WHERE t.card_id = c.id)
+        FROM cards c JOIN programmes p ON p.id = c.programme_id
+        WHERE p.config::jsonb ->> 'mode' = 'gateway'""",
+    "a gateway transaction is open as long as something of it is to come": """
+        SELECT t.id, (t.status IN ('pending', 'partially_cleared')) = (t.remainder_minor > 0)
+            AND t.remainder_minor <= greatest(0, t.approved_minor - t.reversed_minor)
+            AND (t.remainder_minor = 0 OR t.closed IS NULL)
+        FROM transactions t JOIN programmes p ON p.id = t.programme_id
+        WHERE p.config::jsonb ->> 'mode' = 'gateway'""",
+    "a gateway programme was told to post what became of each transaction": f"""
+        WITH instructions AS (
+            SELECT type, data::jsonb ->> 'authorization_id' AS id,
+                replace(data::jsonb ->> 'amount', '.', '')::bigint AS minor
+            FROM events WHERE type LIKE '%posting_instruction%')
+        , told AS (
+            SELECT id,
+                coalesce(sum(minor) FILTER (WHERE type LIKE '%.issued'), 0) AS issued_minor,
+                coalesce(sum(minor) FILTER (WHERE type LIKE '%.reversed'), 0) AS reversed_minor,
+                coalesce(sum(minor) FILTER (WHERE type LIKE '%.created'), 0) AS cleared_minor
+            FROM instructions GROUP BY id)
+        , became AS (
+            SELECT t.*, CASE j.kind WHEN 'present' THEN 0 ELSE t.approved_minor END AS issued_minor
+            FROM transactions t JOIN programmes p ON p.id = t.programme_id
+            LEFT JOIN journal j ON j.actor_id = t.card_id AND j.seq = t.seq
+            WHERE p.config::jsonb ->> 'mode' = 'gateway')
+        SELECT coalesce(became.id::text, told.id), became.id IS NOT NULL AND (
+            became.created_at < now() - interval '{EVENT_RETENTION_DAYS} days' OR
+            (became.issued_minor, became.reversed_minor, became.cleared_minor) = (
+                coalesce(told.issued_minor, 0), coalesce(told.reversed_minor, 0),
+                coalesce(told.cleared_minor, 0)))
+        FROM became FULL JOIN told ON told.id = became.id::text""",
     "counters of a card that was only spent on are the approvals of its day": _DECIDED
     + """
         SELECT u.card_id, u.day_count = count(d.id) FILTER (WHERE d.kind = 'authorize')
@@ -169,6 +208,74 @@ PROMISES: Final[dict[str, str]] = {
             SELECT data::jsonb ->> 'programme_id' AS id, (data::jsonb ->> 'version')::bigint AS version
             FROM events WHERE type LIKE 'programme.%') told ON told.id = p.id::text
         GROUP BY p.id""",
+    "what is used of an outage's budgets was granted": """
+        SELECT coalesce(o.id, g.id), o.used_minor = coalesce(g.granted_minor, 0)
+        FROM (SELECT id, sum(used_minor) AS used_minor FROM outages GROUP BY id) o
+        FULL JOIN (
+            SELECT (grants.value ->> 'outage_id')::uuid AS id, sum((asks.value ->> 'amount_minor')::bigint)
+                FILTER (WHERE grants.value ->> 'rule' = 'within_ceilings') AS granted_minor
+            FROM journal j, jsonb_array_elements(j.command::jsonb -> 'asks') WITH ORDINALITY asks
+            JOIN jsonb_array_elements(j.reply::jsonb -> 'grants') WITH ORDINALITY grants USING (ordinality)
+            WHERE j.kind = 'grant_stand_ins' AND grants.value ? 'outage_id' GROUP BY 1) g ON g.id = o.id""",
+    "no more was approved in an outage than was used of its budgets": """
+        SELECT coalesce(o.id, s.outage_id), coalesce(s.exposure_minor, 0) <= coalesce(o.used_minor, 0)
+        FROM (SELECT id, currency, sum(used_minor) AS used_minor FROM outages GROUP BY id, currency) o
+        FULL JOIN (
+            SELECT outage_id, currency, sum(exposure_minor) AS exposure_minor FROM stand_ins
+            WHERE outage_id IS NOT NULL OR exposure_minor > 0 GROUP BY outage_id, currency
+        ) s ON s.outage_id = o.id AND s.currency = o.currency""",
+    "an approval in stand-in was inside the budget in force": """
+        SELECT id, exposure_minor > 0 AND exposure_minor <= budget_used_minor
+            AND budget_used_minor <= budget_limit_minor
+        FROM stand_ins WHERE decision = 'approved'""",
+    "a programme knows its open outage, and has no other": """
+        SELECT coalesce(p.id, o.programme_id), o.id::text = p.outage ->> 'id'
+            AND o.period = coalesce((p.outage ->> 'period')::integer, 1)
+            AND o.used_minor = coalesce((p.outage ->> 'used_minor')::bigint, 0)
+        FROM (SELECT id, outage::jsonb AS outage FROM programmes WHERE outage IS NOT NULL) p
+        FULL JOIN (SELECT * FROM outages WHERE ended_at IS NULL) o ON o.programme_id = p.id""",
+    "each outage that ended has one authorization.stip_outage.finished": f"""
+        WITH ended AS (
+            SELECT id, programme_id, max(ended_at) AS ended_at FROM outages
+            GROUP BY id, programme_id HAVING bool_and(ended_at IS NOT NULL))
+        , ends AS (
+            SELECT (command::jsonb ->> 'outage_id')::uuid AS outage_id, (command::jsonb ->> 'id')::uuid AS id
+            FROM journal WHERE kind = 'end_outage')
+        , told AS (
+            SELECT id, data::jsonb ->> 'programme_id' AS programme_id FROM events
+            WHERE type = 'authorization.stip_outage.finished')
+        SELECT coalesce(o.id, c.outage_id, t.id), count(*) OVER (PARTITION BY o.id) = 1 AND c.id IS NOT NULL
+            AND (t.programme_id = o.programme_id::text
+                OR (t.id IS NULL AND o.ended_at < now() - interval '{EVENT_RETENTION_DAYS} days'))
+        FROM ended o
+        FULL JOIN (SELECT *, {_EVENT_OF_COMMAND} AS event_id FROM ends) c ON c.outage_id = o.id
+        FULL JOIN told t ON t.id = c.event_id""",
+    "each decision in stand-in is in the report, which says the same": f"""
+        WITH decided AS (
+            SELECT (command::jsonb ->> 'id')::uuid AS id, actor_id, authorization_id, recorded_at,
+                command::jsonb AS command, decision::jsonb AS decision
+            FROM journal WHERE kind IN ('authorize', 'increment') AND decision::jsonb ? 'stand_in')
+        SELECT coalesce(s.id, d.stand_in_id), (s.card_id, s.authorization_id, s.decided_at)
+                = (d.actor_id, d.authorization_id, d.recorded_at)
+            AND (s.decision, s.response_code) = (d.decision ->> 'decision', d.decision ->> 'response_code')
+            AND s.rule = d.decision #>> '{{stand_in,rule}}'
+            AND s.trigger = d.decision #>> '{{stand_in,trigger}}'
+            AND s.exposure_minor = (d.decision #>> '{{stand_in,exposure_minor}}')::bigint
+            AND s.exposure_minor = (d.decision ->> 'approved_minor')::bigint
+            AND s.outage_id::text IS NOT DISTINCT FROM d.decision #>> '{{stand_in,outage_id}}'
+            AND (s.outage_id IS NULL OR EXISTS (
+                SELECT FROM outages o WHERE o.id = s.outage_id AND o.programme_id = s.programme_id))
+            AND (s.amount_minor::text, s.currency, s.mcc)
+                = (d.command ->> 'amount_minor', d.command ->> 'currency', d.command ->> 'mcc')
+            AND (s.stan, s.rrn) = (d.command #>> '{{wire,stan}}', d.command #>> '{{wire,rrn}}')
+        FROM stand_ins s
+        FULL JOIN (SELECT *, {_STAND_IN_OF_COMMAND} AS stand_in_id FROM decided) d ON d.stand_in_id = s.id""",
+    "what is consumed of a declared balance is the exposure since": """
+        SELECT b.card_id, b.consumed_minor = coalesce((
+            SELECT sum((decision::jsonb #>> '{stand_in,exposure_minor}')::bigint) FROM journal
+            WHERE actor_id = b.card_id AND kind IN ('authorize', 'increment') AND seq > (
+                SELECT max(seq) FROM journal WHERE actor_id = b.card_id AND kind = 'declare_balance')), 0)
+        FROM declared_balances b""",
     "the id space has 256 shards": "SELECT 'shards', count(*) = 256 FROM shards",
 }
 

@@ -22,15 +22,22 @@ from actors.cluster.environment import ClusterError, prepare
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.settings import Settings, SettingsError, unknown_variables
 from actors.vault import Vault, VaultError
+from engine.kyc.flows import PURPOSES
 from engine.scopes import SCOPES
 from ops.audit import AuditError
 from ops.audit import audit as audit_books
 from ops.clients import ClientCredentials, ClientError, create_client
+from ops.decide import MANNERS, DecideError
+from ops.decide import decide as decide_for_programme
 from ops.demo import DemoError
 from ops.demo import demo as run_demo
 from ops.embedded.process import ServerError
 from ops.installation import InstallationError, database
 from ops.key_check import KeyCheckError, check_master_key
+from ops.kyc import KycError, write_pictures
+from ops.kyc import erase as erase_checks
+from ops.kyc import read as read_custody
+from ops.kyc import rewrap as rewrap_keys
 from ops.listen import listen as listen_for_events
 from ops.local_https import LocalHttpsError
 from ops.migrate import MigrationError
@@ -47,9 +54,11 @@ EXPECTED_FAILURES = (
     AuditError,
     ClientError,
     ClusterError,
+    DecideError,
     DemoError,
     InstallationError,
     KeyCheckError,
+    KycError,
     LocalHttpsError,
     MigrationError,
     PeerFailedError,
@@ -73,6 +82,10 @@ app = typer.Typer(
 )
 clients = typer.Typer(help="API clients of tenants.", no_args_is_help=True)
 app.add_typer(clients, name="clients")
+kyc = typer.Typer(
+    help="What applicants gave: erasing it, reading it on record, its keys.", no_args_is_help=True
+)
+app.add_typer(kyc, name="kyc")
 events = typer.Typer(help="Past events.", no_args_is_help=True)
 app.add_typer(events, name="events")
 
@@ -195,6 +208,34 @@ def listen(
 
 
 @app.command()
+def decide(
+    answer: Annotated[str, typer.Option(help=f"How to answer: {', '.join(MANNERS)}.")] = "approve",
+    programme: Annotated[
+        str | None, typer.Option(metavar="ID", help="Whose decisions; none = a programme made to play with.")
+    ] = None,
+    secret: Annotated[
+        str | None, typer.Option(envvar="DECISION_SECRET", help="That programme's decision_secret.")
+    ] = None,
+    approve_up_to: Annotated[
+        str | None, typer.Option(metavar="AMOUNT", help="Approve no more than this, in part where possible.")
+    ] = None,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 = a free one.")] = 0,
+    var: Var = None,
+) -> None:
+    """Be a programme's own decision endpoint, and print its questions, until Ctrl-C."""
+    if answer not in MANNERS:
+        raise typer.BadParameter(f"one of {', '.join(MANNERS)}", param_hint="--answer")
+    decide_for_programme(
+        read_settings(var).var_dir,
+        answer,
+        programme_id=programme,
+        secret=secret,
+        approve_up_to=approve_up_to,
+        port=port,
+    )
+
+
+@app.command()
 def verify(
     header: Annotated[str, typer.Option(help="The value of X-Platform-Signature.")],
     secret: Annotated[
@@ -232,6 +273,47 @@ def resend(
             client, endpoint, since=window[0], until=window[1], types=types or (), tell=print
         )
     print(f"{number} event{'' if number == 1 else 's'} to be delivered again.")
+
+
+@kyc.command()
+def erase(
+    check: Annotated[str | None, typer.Option(metavar="ID", help="One check.")] = None,
+    cardholder: Annotated[str | None, typer.Option(metavar="ID", help="All checks of a cardholder.")] = None,
+    var: Var = None,
+) -> None:
+    """Destroy the keys of what was given for a check: nobody can read it any more."""
+    with database(read_settings(var)) as dsn:
+        count = asyncio.run(erase_checks(dsn, check_id=check, cardholder_id=cardholder))
+    print(f"erased {count}" if count else "nothing to erase")
+
+
+@kyc.command()
+def read(
+    check: Annotated[str, typer.Option(metavar="ID", help="The check.")],
+    purpose: Annotated[str, typer.Option(help=f"One of {', '.join(PURPOSES)}.")],
+    reader: Annotated[str, typer.Option(metavar="NAME", help="Who reads; kept with the access.")],
+    to: Annotated[Path | None, typer.Option(metavar="DIR", help="Where pictures are written.")] = None,
+    var: Var = None,
+) -> None:
+    """Print what was given for a check, for one purpose, and leave a record of it."""
+    settings = read_settings(var)
+    with database(settings) as dsn:
+        vault = Vault.from_settings(settings)
+        texts, pictures = asyncio.run(
+            read_custody(dsn, vault, check_id=check, purpose=purpose, reader=reader)
+        )
+    print(json.dumps(texts | {name: f"{len(picture)} bytes" for name, picture in pictures.items()}, indent=2))
+    for path in write_pictures(pictures, to) if to is not None else ():
+        print(f"wrote {path}", file=sys.stderr)
+
+
+@kyc.command()
+def rewrap(var: Var = None) -> None:
+    """Seal the keys of what applicants gave under the current master key, after a rotation."""
+    settings = read_settings(var)
+    with database(settings) as dsn:
+        moved = asyncio.run(rewrap_keys(dsn, Vault.from_settings(settings)))
+    print(f"resealed {moved}")
 
 
 @app.command()

@@ -22,7 +22,7 @@ import httpx2
 from rich.console import Console
 from rich.text import Text
 
-from ops.local_https import AUTHORITY_FILE, Answer, LocalHttpsError, Request, server_side, serving
+from ops.local_https import Answer, Request, require_trust, server_side, serving
 from ops.up import RUN_FILE
 from stanchion import SIGNATURE_HEADER, Client, SignatureError, verify_signature
 
@@ -43,13 +43,20 @@ class Listener:
     """
 
     def __init__(
-        self, console: Console, *, fail: int = 0, forward: httpx2.AsyncClient | None = None, raw: bool = False
+        self,
+        console: Console,
+        http: httpx2.AsyncClient,
+        *,
+        fail: int = 0,
+        forward_to: str | None = None,
+        raw: bool = False,
     ) -> None:
         self.secrets: list[str] = []
         self.ready = asyncio.Event()
         self._console = console
         self._failures_left = fail
-        self._forward = forward
+        self._http = http
+        self._forward_to = forward_to
         self._raw = raw
         self._times: Counter[str] = Counter()
 
@@ -71,7 +78,7 @@ class Listener:
         if self._failures_left > 0:
             self._failures_left -= 1
             return Answer(BROKEN_STATUS)
-        if self._forward is None:
+        if self._forward_to is None:
             return Answer(200)
         passed_on = {
             name: value
@@ -79,8 +86,8 @@ class Listener:
             if name in {"content-type", SIGNATURE_HEADER.lower()}
         }
         try:
-            answered = await self._forward.post("", content=request.body, headers=passed_on)
-        except httpx2.HTTPError:
+            answered = await self._http.post(self._forward_to, content=request.body, headers=passed_on)
+        except (httpx2.HTTPError, httpx2.InvalidURL):
             return Answer(UNREACHABLE_STATUS)
         return Answer(answered.status_code)
 
@@ -96,7 +103,9 @@ class Listener:
             line.append(f"  (delivery {times} of this event)", style="yellow")
         self._console.print(line)
         for name, value in event["data"].items():
-            shown = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+            # As JSON, because what a terminal printed that merchants send would not stay text.
+            shown = json.dumps(value, ensure_ascii=False)
+            shown = shown[1:-1] if isinstance(value, str) else shown
             self._console.print(Text(f"          {name}: {shown}", style="dim"))
 
 
@@ -115,12 +124,7 @@ def listen(
     """
     run_file = var_dir / RUN_FILE
     with Client.of_installation(run_file) as client:
-        trusted = json.loads(run_file.read_bytes())["egress_ca_file"]
-        if trusted != str(var_dir / AUTHORITY_FILE):
-            raise LocalHttpsError(
-                "this installation does not trust local receivers: it has another authority "
-                "(STANCHION_EGRESS_CA_FILE), or its API does not listen on loopback"
-            )
+        require_trust(var_dir, json.loads(run_file.read_bytes())["egress_ca_file"])
         asyncio.run(_receive(client, var_dir, types, port, fail, forward_to, raw=raw))
 
 
@@ -138,8 +142,9 @@ async def _receive(
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with httpx2.AsyncClient(base_url=forward_to or "", timeout=FORWARD_SECONDS) as forward:
-        listener = Listener(console, fail=fail, forward=forward if forward_to else None, raw=raw)
+    # On this machine, where a proxy could only be in the way.
+    async with httpx2.AsyncClient(timeout=FORWARD_SECONDS, trust_env=False) as http:
+        listener = Listener(console, http, fail=fail, forward_to=forward_to, raw=raw)
         async with serving(server_side(var_dir), listener.handle, port) as url:
             await asyncio.to_thread(remove_left_behind, client)
             endpoint = await asyncio.to_thread(register, client, url, types)

@@ -17,6 +17,9 @@ from engine.limits import RECENT_ANSWERS_MAX
 from engine.replies import Answer, Done, NotExecuted, Reply
 
 _decode = msgspec.json.Decoder(Reply).decode
+# Made once: an expression of types builds an object each time it is met.
+_WIRE_COMMANDS = (Authorize, Reverse, Present, Advise)
+_REPEATABLE = (Answer, Done)
 
 
 class RecentAnswers:
@@ -45,7 +48,7 @@ class RecentAnswers:
 
 def fingerprint_of(command: Command) -> bytes | None:
     """What honest repeats of a wire command share; REST commands have keys of their own instead."""
-    return command.fingerprint if isinstance(command, Authorize | Reverse | Present | Advise) else None
+    return command.fingerprint if isinstance(command, _WIRE_COMMANDS) else None
 
 
 def reply_again(command: Command, fingerprint: bytes | None, reply: Reply) -> Reply:
@@ -54,7 +57,7 @@ def reply_again(command: Command, fingerprint: bytes | None, reply: Reply) -> Re
     if fingerprint != fingerprint_of(command):
         authorization_id = reply.authorization_id if isinstance(reply, Answer) else ""
         return Answer(DUPLICATE_CONFLICT, authorization_id, replayed=True)
-    if isinstance(reply, Answer | Done):
+    if isinstance(reply, _REPEATABLE):
         return msgspec.structs.replace(reply, replayed=True)
     return reply
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, get_args
+from collections.abc import Callable
+from typing import Any, Final
 
 import msgspec
 
@@ -14,7 +15,6 @@ from engine.authorization import Authorization, status
 from engine.card import Card
 from engine.commands import Authorize, CardCommand
 from engine.effects import (
-    AccountEffect,
     AuthorizationMoved,
     AuthorizationOpened,
     BalanceDeclared,
@@ -31,9 +31,9 @@ from engine.effects import (
     Transferred,
 )
 from engine.events import Event
+from engine.evolve import ACCOUNT_STEPS
 from engine.execute import Executed
 
-_BALANCE_EFFECTS = get_args(AccountEffect)
 _encode = msgspec.json.Encoder().encode
 
 
@@ -66,11 +66,22 @@ def write_command(
             executed.authorization_id,
         )
     )
-    for effect in executed.effects:
-        _write_effect(rows, effect, actor, original, now_ms)
+    _write_effects(Writing(rows, card, actor.account, original, now_ms), executed.effects)
     write_events(rows, card.tenant_id, card.live, executed.events, now_ms)
     usage = (card.id, card.seq, card.day, card.day_count, card.day_amount_minor, card.cvv2_failures)
     rows.use(usage, seq_before)
+
+
+def _write_effects(to: Writing, effects: tuple[Effect, ...]) -> None:
+    """Add the rows of each effect, and those of the balance if it changed."""
+    balance_changed = False
+    for effect in effects:
+        writer = _WRITERS.get(type(effect))
+        if writer is not None:
+            writer(to, effect)
+        balance_changed = balance_changed or type(effect) in ACCOUNT_STEPS
+    if balance_changed and to.account is not None:
+        to.rows.balance(_account(to.account), to.account.version - 1)
 
 
 def _kind(command: CardCommand, executed: Executed) -> str:
@@ -86,53 +97,75 @@ def write_events(rows: Rows, tenant_id: str, live: bool, events: tuple[Event, ..
         rows.events.append((event.id, tenant_id, live, event.type, now_ms, event.data, None))
 
 
-def _write_effect(
-    rows: Rows, effect: Effect, actor: CardActor, original: Authorization | None, now_ms: int
-) -> None:
-    card, account = actor.card, actor.account
-    if isinstance(effect, AuthorizationOpened):
-        rows.transactions.append(_transaction(effect, card, now_ms))
-    elif isinstance(effect, AuthorizationMoved):
-        assert original is not None, "only a follow-up moves an authorization"
-        rows.changed_transactions[original.id] = _changed_transaction(effect, original, now_ms)
-    elif isinstance(effect, CardIssued):
-        rows.cards[card.id] = _card(card)
-        if effect.opened_account_id and account is not None:
-            rows.balance(_account(account), 0)
-    elif isinstance(effect, CardChanged | CardholderSet):
-        rows.cards[card.id] = _card(card)
-    elif isinstance(effect, BalanceDeclared):
-        declared = effect.declared
-        rows.declared[card.id] = (
-            card.id,
-            declared.balance_minor,
-            declared.consumed_minor,
-            declared.declared_ms,
-        )
-    elif isinstance(effect, StoodIn):
-        rows.stand_ins.append(_stand_in(effect, card, now_ms))
-    elif isinstance(effect, TombstoneSet):
-        rows.tombstones += [(card.id, reference, now_ms) for reference in effect.references]
-    elif isinstance(effect, _BALANCE_EFFECTS):
-        assert account is not None, "only funded cards have balance effects"
-        _write_balance_effect(rows, effect, account, now_ms)
-        rows.balance(_account(account), account.version - 1)
+class Writing(msgspec.Struct, frozen=True, gc=False):
+    """Where the effects of one command are written, and what they are about."""
+
+    rows: Rows
+    card: Card
+    account: Account | None
+    original: Authorization | None
+    now_ms: int
 
 
-def _write_balance_effect(rows: Rows, effect: AccountEffect, account: Account, now_ms: int) -> None:
-    if isinstance(effect, HoldPlaced):
-        hold = effect.hold
-        about = (hold.id, account.id, hold.card_id, hold.authorization_id)
-        # The amount as it was placed: a later effect of the same batch has a row of its own.
-        rows.holds.append((*about, hold.amount_minor, "held", hold.expires_ms))
-    elif isinstance(effect, HoldResized):
-        rows.change_hold(effect.hold_id, effect.amount_minor, "held", effect.expires_ms)
-    elif isinstance(effect, HoldClosed):
-        rows.change_hold(effect.hold_id, None, effect.state, None)
-    elif isinstance(effect, HoldLapsed):
-        rows.lapse(effect.hold_id, effect.authorization_id, now_ms)
-    else:
-        _write_transfer(rows, effect, account, now_ms)
+def _opened(to: Writing, effect: AuthorizationOpened) -> None:
+    to.rows.transactions.append(_transaction(effect, to.card, to.now_ms))
+
+
+def _moved(to: Writing, effect: AuthorizationMoved) -> None:
+    assert to.original is not None, "only a follow-up moves an authorization"
+    to.rows.changed_transactions[to.original.id] = _changed_transaction(effect, to.original, to.now_ms)
+
+
+def _issued(to: Writing, effect: CardIssued) -> None:
+    to.rows.cards[to.card.id] = _card(to.card)
+    if effect.opened_account_id and to.account is not None:
+        to.rows.balance(_account(to.account), 0)
+
+
+def _changed(to: Writing, _effect: CardChanged | CardholderSet) -> None:
+    to.rows.cards[to.card.id] = _card(to.card)
+
+
+def _declared(to: Writing, effect: BalanceDeclared) -> None:
+    declared = effect.declared
+    row = (to.card.id, declared.balance_minor, declared.consumed_minor, declared.declared_ms)
+    to.rows.declared[to.card.id] = row
+
+
+def _stood_in(to: Writing, effect: StoodIn) -> None:
+    to.rows.stand_ins.append(_stand_in(effect, to.card, to.now_ms))
+
+
+def _buried(to: Writing, effect: TombstoneSet) -> None:
+    to.rows.tombstones += [(to.card.id, reference, to.now_ms) for reference in effect.references]
+
+
+def _placed(to: Writing, effect: HoldPlaced) -> None:
+    hold = effect.hold
+    about = (hold.id, _funds(to).id, hold.card_id, hold.authorization_id)
+    # The amount as it was placed: a later effect of the same batch has a row of its own.
+    to.rows.holds.append((*about, hold.amount_minor, "held", hold.expires_ms))
+
+
+def _resized(to: Writing, effect: HoldResized) -> None:
+    to.rows.change_hold(effect.hold_id, effect.amount_minor, "held", effect.expires_ms)
+
+
+def _closed(to: Writing, effect: HoldClosed) -> None:
+    to.rows.change_hold(effect.hold_id, None, effect.state, None)
+
+
+def _lapsed(to: Writing, effect: HoldLapsed) -> None:
+    to.rows.lapse(effect.hold_id, effect.authorization_id, to.now_ms)
+
+
+def _transferred(to: Writing, effect: Transferred) -> None:
+    _write_transfer(to.rows, effect, _funds(to), to.now_ms)
+
+
+def _funds(to: Writing) -> Account:
+    assert to.account is not None, "only funded cards have balance effects"
+    return to.account
 
 
 def _write_transfer(rows: Rows, transfer: Transferred, account: Account, now_ms: int) -> None:
@@ -259,3 +292,21 @@ def _account(account: Account) -> tuple[Any, ...]:
         account.held_minor,
         account.version,
     )
+
+
+_WRITERS: Final[dict[type, Callable[[Writing, Any], None]]] = {
+    AuthorizationOpened: _opened,
+    AuthorizationMoved: _moved,
+    CardIssued: _issued,
+    CardChanged: _changed,
+    CardholderSet: _changed,
+    BalanceDeclared: _declared,
+    StoodIn: _stood_in,
+    TombstoneSet: _buried,
+    HoldPlaced: _placed,
+    HoldResized: _resized,
+    HoldClosed: _closed,
+    HoldLapsed: _lapsed,
+    Transferred: _transferred,
+}
+"""What each effect writes; counters have their row in any case."""

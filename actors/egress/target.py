@@ -71,7 +71,10 @@ class Target:
 
 @lru_cache(maxsize=4096)
 def read_target(url: str) -> Target:
-    """``url`` taken apart; the same one is read for every delivery to an endpoint. Raises ``TargetRefusedError`` for everything but a plain https URL."""
+    """``url`` taken apart. Raises ``TargetRefusedError`` for everything but a plain https URL.
+
+    Kept, because the same few are read for every delivery.
+    """
     if len(url) > EGRESS_URL_CHARS_MAX or not _VISIBLE_ASCII.fullmatch(url) or "\\" in url:
         raise TargetRefusedError("malformed")
     if not url.startswith("https://"):

@@ -1,4 +1,4 @@
-"""How large the books have become, for the metrics page."""
+"""How large the books have become, and what they say of outages under way, for the metrics page."""
 
 from __future__ import annotations
 
@@ -11,20 +11,31 @@ from actors.metrics import Figures
 _SIZES: Final = """
     SELECT pg_total_relation_size('journal') AS journal, pg_database_size(current_database()) AS database
 """
+_OUTAGES: Final = """
+    SELECT coalesce(currency, '') AS currency, count(*) AS open, sum(used_minor)::bigint AS used_minor
+    FROM outages WHERE ended_at IS NULL GROUP BY 1
+"""
 
 
 async def read_sizes(dsn: str, seconds: float) -> Figures:
-    """Sizes in bytes, by metric name; none when the database has not answered within ``seconds``."""
+    """Sizes in bytes and open outages, by metric name; none when the database has not answered within
+    ``seconds``."""
     try:
         connection = await asyncpg.connect(dsn, timeout=seconds, command_timeout=seconds)
     except (OSError, TimeoutError, asyncpg.PostgresError):
         return {}
     try:
         row = await connection.fetchrow(_SIZES)
+        outages = await connection.fetch(_OUTAGES)
     except (OSError, TimeoutError, asyncpg.PostgresError):
         return {}
     finally:
         # Closing politely can take for ever where the server is frozen.
         connection.terminate()
     assert row is not None, "always one row"
-    return {"stanchion_journal_bytes": row["journal"], "stanchion_database_bytes": row["database"]}
+    return {
+        "stanchion_journal_bytes": row["journal"],
+        "stanchion_database_bytes": row["database"],
+        "stanchion_outages_open": sum(each["open"] for each in outages),
+        "stanchion_outage_exposure_minor": {(each["currency"],): each["used_minor"] for each in outages},
+    }

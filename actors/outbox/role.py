@@ -6,6 +6,7 @@ from actors.metrics import Figures
 from actors.outbox.announcer import Announcer
 from actors.outbox.backlog import Backlog
 from actors.outbox.relay import Relay, relay_lane
+from actors.outbox.retention import Retention, retention_lane
 from actors.outbox.stream import Stream
 from actors.roles import Context
 
@@ -17,14 +18,18 @@ class RelayRole:
         dsn = context.settings.database_dsn
         self._lanes = [relay_lane(dsn, f"stanchion-{use}") for use in ("relay", "backlog")]
         relaying, measuring = self._lanes
+        deleting = retention_lane(dsn)
+        self._lanes.append(deleting)
         self._stream = Stream(context.settings.redis_dsn)
         self._announcer = Announcer(self._stream)
         self.relay = Relay(relaying, self._announcer)
         self.backlog = Backlog(measuring)
+        self.retention = Retention(deleting)
 
     async def start(self) -> None:
         self.relay.start()
         self.backlog.start()
+        self.retention.start()
 
     async def call(self, method: str, payload: bytes) -> bytes:
         raise ValueError(method, len(payload))
@@ -39,11 +44,13 @@ class RelayRole:
             "stanchion_relay_wake_ups_dropped": self._announcer.dropped,
             "stanchion_deliveries_due": backlog.due,
             "stanchion_deliveries_due_of_one_max": backlog.due_of_one_max,
+            "stanchion_rows_expired": self.retention.deleted,
         }
 
     async def stop(self) -> None:
         await self.relay.stop()
         await self.backlog.stop()
+        await self.retention.stop()
         await self._announcer.stop()
         await self._stream.close()
         for lane in self._lanes:

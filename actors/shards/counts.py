@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from actors.metrics import Figures, Histogram, Labels
 from actors.shards.pending import Pending
+from engine.commands import Authorize, Command, EndOutage, GrantStandIns
 from engine.decide import Decision
+from engine.standin import StandIn
 
 
 class HostCounts:
@@ -14,6 +16,10 @@ class HostCounts:
         self._decisions: dict[Labels, float] = {}
         self._refusals: dict[Labels, float] = {}
         self._decision_seconds = Histogram()
+        self._stand_ins: dict[Labels, float] = {}
+        self._exposure_minor: dict[Labels, float] = {}
+        self._outages_begun = 0
+        self._outages_ended = 0
 
     def confirmed(self, pending: Pending, now: float) -> None:
         """``pending`` is durable at ``now``, on the host's monotonic clock."""
@@ -22,6 +28,12 @@ class HostCounts:
             labels = (outcome.decision, outcome.reason or "", outcome.decided_by)
             self._decisions[labels] = self._decisions.get(labels, 0) + 1
             self._decision_seconds.observe(now - pending.entered)
+            if outcome.stand_in is not None:
+                self._stood_in(pending.command, outcome.stand_in)
+        elif pending.told:
+            # Of these commands hosts are told only when an outage has begun or ended.
+            self._outages_begun += isinstance(pending.command, GrantStandIns)
+            self._outages_ended += isinstance(pending.command, EndOutage)
 
     def refused(self, reason: str, commands: int = 1) -> None:
         """So many commands were turned away."""
@@ -33,4 +45,15 @@ class HostCounts:
             "stanchion_decisions": dict(self._decisions),
             "stanchion_refusals": dict(self._refusals),
             "stanchion_decision_seconds": self._decision_seconds.figure(),
+            "stanchion_stand_ins": dict(self._stand_ins),
+            "stanchion_stand_in_exposure_minor": dict(self._exposure_minor),
+            "stanchion_outages_begun": self._outages_begun,
+            "stanchion_outages_ended": self._outages_ended,
         }
+
+    def _stood_in(self, command: Command, how: StandIn) -> None:
+        labels = (how.rule, how.trigger)
+        self._stand_ins[labels] = self._stand_ins.get(labels, 0) + 1
+        if how.exposure_minor and isinstance(command, Authorize):
+            currency = (command.currency,)
+            self._exposure_minor[currency] = self._exposure_minor.get(currency, 0) + how.exposure_minor

@@ -9,6 +9,7 @@ import structlog
 
 from actors.clock import Clock
 from actors.egress.client import EgressError, Received
+from actors.metrics import Labels
 from actors.vault import Vault
 from engine.delegation import Consulted, Question, question_body, read_answer
 from engine.limits import DECISION_BODY_BYTES_MAX, LATE_ANSWER_SECONDS
@@ -43,6 +44,10 @@ class Counts:
         self.usable = 0
         self.unusable = 0
         self.late = 0
+
+    def figure(self) -> dict[Labels, float]:
+        """By what became of the answer, for the metrics page."""
+        return {("usable",): self.usable, ("unusable",): self.unusable, ("late",): self.late}
 
 
 class DecisionEndpoint:

@@ -56,6 +56,10 @@ from engine.replies import Answer, Done, Granted, NotExecuted, Problem, Reply
 
 _log = structlog.get_logger(__name__)
 
+# Made once: an expression of types builds an object each time it is met.
+_REMEMBERED = (Answer, Done, Granted)
+_CONFIGURING = (CreateProgramme, ChangeProgramme, SetStandInPolicy)
+
 Publish = Callable[[Programme], Awaitable[None]]
 
 
@@ -289,7 +293,7 @@ class ShardHost:
             pending.actor.undurable -= 1
             if not pending.actor.undurable:
                 self.activation.forget_old(pending.actor)
-        if isinstance(reply, Answer | Done | Granted):
+        if isinstance(reply, _REMEMBERED):
             self.answers.remember(pending.command.command_key, fingerprint_of(pending.command), reply)
         if pending.programme is not None:
             self.activation.learn(pending.programme)
@@ -313,9 +317,7 @@ class ShardHost:
         """A programme's change is acknowledged only after every host has it; all else at once. That an outage
         began or ended is told beside the reply: nobody's decision depends on it."""
         command = pending.command
-        if isinstance(command, CreateProgramme | ChangeProgramme | SetStandInPolicy) and isinstance(
-            reply, Done
-        ):
+        if isinstance(command, _CONFIGURING) and isinstance(reply, Done):
             self._spawn(self._announce(pending, reply))
             return
         if pending.told and pending.programme is not None:

@@ -50,9 +50,9 @@ class HostRole:
             settings.egress_ca_file,
             connections_per_target=DECISION_CALLS_PER_TARGET_MAX,
         )
-        self._endpoint = DecisionEndpoint(self._egress, vault, clock)
+        self.endpoint = DecisionEndpoint(self._egress, vault, clock)
         self._exposure = Exposure(self._submit)
-        world = OutsideWorld(self._endpoint, self._exposure)
+        world = OutsideWorld(self.endpoint, self._exposure)
         self.host = ShardHost(self._journal, vault, clock, self._publish, self._fenced, world)
         sweeper = Sweeper(self._journal, self.host.execute, self.host.epochs.keys)
         self._background = [Repeating(sweeper.step, SWEEP_SECONDS), Repeating(self._refresh, REFRESH_SECONDS)]
@@ -83,6 +83,7 @@ class HostRole:
     def figures(self) -> Figures:
         committer = self.host.committer
         return self.host.counts.figures() | {
+            "stanchion_programme_answers": self.endpoint.counts.figure(),
             "stanchion_commands": self.host.decider.decided,
             "stanchion_commits": committer.commits,
             "stanchion_commit_failures": committer.failures,
@@ -99,7 +100,7 @@ class HostRole:
             await repeating.stop()
         await self._exposure.stop()
         await self.host.stop()
-        await self._endpoint.stop()
+        await self.endpoint.stop()
         await self._egress.close()
         await self._router.stop()
 

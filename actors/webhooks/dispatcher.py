@@ -42,7 +42,6 @@ _PAUSE_SECONDS: Final = 0.5
 _RECORD_PAUSE_SECONDS_MIN: Final = 0.05
 _RECORD_PAUSE_SECONDS_MAX: Final = 1.0
 _TAKE_OVER_SWEEPS: Final = 15
-_HUNG: Final = frozenset({"timeout"})
 
 _log = structlog.get_logger(__name__)
 
@@ -202,9 +201,11 @@ class Dispatcher:
             self._wanted.set()
 
     async def _claim_on(self) -> None:
-        while not self._stopping:
+        while True:
             await self._wanted.wait()
             self._wanted.clear()
+            if self._stopping:
+                return
             try:
                 began = await self.claim_batch()
             except Exception as failure:  # noqa: BLE001 - whatever happened, the next claim must be tried
@@ -282,8 +283,10 @@ class Dispatcher:
             ending = unanswered(claim, round((self._clock.monotonic() - asked) * 1000), INTERRUPTED)
         except Exception as failure:  # noqa: BLE001 - one delivery must not take the others with it
             _log.error("attempt_failed", error=type(failure).__name__)
-        hung = ending is not None and ending.error in _HUNG
-        self.lanes.finish(claim.endpoint_id, slow=slow.ended(), hung=hung)
+        was_slow = slow.ended()
+        # A receiver that answers is none that hangs, however long it takes.
+        hung = was_slow and (ending is None or ending.status_code is None)
+        self.lanes.finish(claim.endpoint_id, slow=was_slow, hung=hung)
         self._want()
         if ending is None:
             self._entries.pop(claim.delivery_id, None)

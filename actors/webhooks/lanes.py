@@ -31,7 +31,7 @@ class Lane(msgspec.Struct):
     slow: int = 0
     """Those of them that have become slow."""
     suspect: bool = False
-    """Its last attempt ran into the time limit."""
+    """Its last attempt was slow and got no answer."""
     behind: bool = False
     """More may be due in the database."""
 
@@ -106,8 +106,8 @@ class Lanes:
         self.slow += 1
 
     def finish(self, endpoint_id: str, *, slow: bool, hung: bool) -> None:
-        """An attempt has ended. ``slow``: ``become_slow`` was told of it; ``hung``: it ran into the time
-        limit."""
+        """An attempt has ended. ``slow``: ``become_slow`` was told of it; ``hung``: it was slow and got
+        no answer."""
         lane = self._lane(endpoint_id)
         lane.suspect = hung
         if slow:

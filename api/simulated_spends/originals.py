@@ -23,8 +23,10 @@ from engine.simulation import Acceptance, FollowUpRecord, Original, SpendRequest
 
 _FIND: Final = """
     SELECT s.operation, s.state, s.request, s.stan, s.rrn, s.network_txn_id, s.response_code, s.card_id::text,
-           s.authorization_id::text, c.state AS card_state, t.hold_id IS NOT NULL AS managed, b.open_minor,
-           CASE WHEN h.state = 'held' AND h.expires_at > now() THEN h.amount_minor ELSE 0 END AS held_minor
+           s.authorization_id::text, c.state AS card_state, b.open_minor,
+           CASE WHEN h.state = 'held' AND h.expires_at > now() THEN h.amount_minor
+                WHEN t.hold_id IS NULL AND t.closed IS NULL THEN t.remainder_minor
+                ELSE 0 END AS held_minor
     FROM simulations s
     JOIN cards c ON c.id = s.card_id
     LEFT JOIN transactions t ON t.id = s.authorization_id
@@ -53,7 +55,7 @@ class Found(msgspec.Struct, frozen=True):
     authorization_id: str | None
     card_state: str
     held_minor: int
-    """What can still be given back."""
+    """What can still be given back: of the hold, or, in gateway mode, of what is still to come."""
     open_minor: int
     """What the network has still to present."""
 
@@ -111,8 +113,8 @@ async def find(connection: Connection, simulation_id: str, tenant_id: str) -> Fo
     if row is None:
         raise not_found()
     open_minor = row["open_minor"] or 0
-    # A programme that keeps its own ledger has no holds here; what the network has not presented is left.
-    held_minor = min(row["held_minor"], open_minor) if row["managed"] else open_minor
+    # What the network itself has decided may not be known here yet.
+    held_minor = open_minor if row["held_minor"] is None else min(row["held_minor"], open_minor)
     names = ("operation", "state", "stan", "rrn", "network_txn_id", "response_code", "authorization_id")
     return Found(
         request=_request(row["request"]),

@@ -181,6 +181,18 @@ _INSTRUCTION: Final = {
 _POSTING_ISSUED: Final = record(
     {"type": choice("authorization", "increment", "refund"), "approval_code": or_null(TEXT)} | _INSTRUCTION
 )
+_POSTING_REVERSED: Final = record(
+    {
+        "authorization_id": ID,
+        "card_id": ID,
+        "amount": about(AMOUNT, "What is given back by this one reversal."),
+        "remaining_amount": about(AMOUNT, "What is still to come of the authorization, as of this event."),
+        "currency": CURRENCY,
+        "direction": about(choice("debit", "credit"), "Against that of the instruction."),
+        "network_ref": or_null(TEXT),
+        "occurred_at": INSTANT,
+    }
+)
 _POSTING_CREATED: Final = record(
     _INSTRUCTION
     | {
@@ -224,6 +236,12 @@ _TYPES: Final = (
         "live",
         "Gateway mode: an approval, full or partial, is to be posted to the programme's own ledger.",
         _POSTING_ISSUED,
+    ),
+    EventType(
+        "authorization.posting_instruction.reversed",
+        "live",
+        "Gateway mode: an instruction is taken back, in whole or in part, because the network reversed it.",
+        _POSTING_REVERSED,
     ),
     EventType(
         "authorization.stip_outage.finished",

@@ -21,6 +21,7 @@ import asyncpg
 import structlog
 
 from ops.audit import Finding, audit
+from ops.chaos.crowds import TOO_MANY
 from ops.chaos.faults import FAULTS, Fault
 from ops.chaos.report import Report
 from ops.chaos.stage import NotInjectedError, Stage
@@ -52,7 +53,7 @@ def _options() -> argparse.Namespace:
 
 async def run(folder: Path, options: argparse.Namespace) -> Report:
     """One run; its report."""
-    faults = [fault for fault in FAULTS if options.only in f"{fault.promise} {fault.name}"]
+    faults = [fault for fault in (*FAULTS, *TOO_MANY) if options.only in f"{fault.promise} {fault.name}"]
     report = Report(options.seed)
     async with Stage(folder, options.cards, options.seed) as stage:
         await stage.crowd.begin()
@@ -80,7 +81,7 @@ async def _round(stage: Stage, fault: Fault, report: Report) -> None:
         outcome = await fault.inject(stage)
         await stage.back()
         report.injected(fault, outcome)
-        print(f"{outcome.figure:.1f} ({fault.unit})", *outcome.broken, flush=True)
+        print(f"{outcome.figure:.2f} ({fault.unit})", *outcome.broken, flush=True)
     except NotInjectedError as reason:
         report.not_injected(fault, str(reason))
         print(f"not injected: {reason}", flush=True)

@@ -70,7 +70,7 @@ class Report:
             table.add_column(title)
         for row in self._rows.values():
             figures = sorted(row.figures)
-            shown = [f"{figures[len(figures) // 2]:.1f}", f"{figures[-1]:.1f}"] if figures else ["–", "–"]
+            shown = [f"{figures[len(figures) // 2]:.2f}", f"{figures[-1]:.2f}"] if figures else ["–", "–"]
             fault = row.fault
             table.add_row(fault.promise, fault.name, str(len(figures)), *shown, fault.unit, row.verdict)
         console.print(table)

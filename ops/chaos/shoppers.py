@@ -85,7 +85,7 @@ class Till:
 
     async def buy(self, *, repeats: int = REPEATS_MAX) -> Operation:
         """A purchase; its last operation."""
-        sale, names = self._sale(), self._references()
+        sale, names = self.sale(), self.references()
         message = authorization_request(sale, names)
         operation = await self._until_heard("authorize", message, sale.amount_minor, repeats)
         if operation.outcome == "ok" and approves(operation.response_code or ""):
@@ -95,18 +95,18 @@ class Till:
 
     async def _raise(self, bought: Bought) -> None:
         sale = msgspec.structs.replace(bought.sale, amount_minor=self._dice.randint(1, 300))
-        message = increment(sale, self._references(bought.life), bought.first)
+        message = increment(sale, self.references(bought.life), bought.first)
         await self._until_heard("increment", message, sale.amount_minor)
 
     async def _give_back(self, bought: Bought) -> None:
-        names = self._references(bought.life)
+        names = self.references(bought.life)
         remaining_minor = self._dice.choice((None, None, 1))
         message = reversal_advice(bought.sale, names, bought.first, remaining_minor)
         await self._until_heard("reverse", message, bought.sale.amount_minor)
 
     async def _settle(self, bought: Bought) -> None:
         bought.presented += 1
-        names = self._references(bought.life)
+        names = self.references(bought.life)
         reference = PresentmentReference(f"{names.stan}{time.time_ns() % 10**17:017d}", bought.presented)
         message = presentment(bought.sale, names, bought.first, reference, final=True)
         await self._until_heard("present", message, bought.sale.amount_minor)
@@ -164,7 +164,8 @@ class Till:
         operation.approved_minor = int(answer.fields.get(4, "0"))
         self._history.end(operation, "info" if code in UNKNOWN else "ok")
 
-    def _sale(self) -> Sale:
+    def sale(self) -> Sale:
+        """Something to buy."""
         return Sale(
             pan=self.plastic.pan,
             expiry=self.plastic.expiry,
@@ -173,7 +174,8 @@ class Till:
             **_SALE,  # type: ignore[arg-type]
         )
 
-    def _references(self, life: str | None = None) -> References:
+    def references(self, life: str | None = None) -> References:
+        """Names for one more message."""
         serial = next(_stans)
         # A trace number comes again after a while; time and RRN then tell the two apart.
         now_ms = time.time_ns() // 1_000_000

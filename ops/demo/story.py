@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from ops.demo.checks import DemoError, eur, expect
+from ops.demo.identity import verify
 from stanchion import Client, ConflictError
 from stanchion.inputs import SpendFields
 from stanchion.records import Acceptance, Child, Simulation
@@ -28,6 +29,8 @@ class Story:
         self._declined(api)
         self._rest_of_the_sale(api)
         self._other_kinds(api)
+        self._title("A cardholder who is verified first")
+        verify(api, self._say)
         self._told(api)
 
     def _issue(self, api: Client) -> None:

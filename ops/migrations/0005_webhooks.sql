@@ -39,6 +39,8 @@ CREATE TABLE deliveries (
 ) WITH (fillfactor = 80, autovacuum_vacuum_scale_factor = 0.05);
 CREATE UNIQUE INDEX deliveries_of_event ON deliveries (event_id, endpoint_id) WHERE NOT redelivery;
 CREATE INDEX deliveries_of_endpoint ON deliveries (endpoint_id, id);
+CREATE INDEX deliveries_failed ON deliveries (endpoint_id, id) WHERE state = 'failed';
+CREATE INDEX deliveries_redelivered ON deliveries (event_id) WHERE redelivery;
 CREATE INDEX deliveries_due ON deliveries (endpoint_id, next_attempt_at) WHERE state = 'pending';
 COMMENT ON COLUMN deliveries.endpoint_id IS 'Without a foreign key: an endpoint is deleted at once, whatever the number of its deliveries; those that are due then are deleted by who finds them.';
 COMMENT ON COLUMN deliveries.attempts IS 'Attempts that were begun: each is counted before it leaves, so a dead dispatcher never makes a seventh possible.';

@@ -55,6 +55,23 @@ class LoopPeers:
 
     def __init__(self) -> None:
         self.roles: dict[str, Role] = {}
+        self._table = RoutingTable(0, (None,) * SHARD_COUNT)
+        self._changed = asyncio.Event()
+
+    @property
+    def host(self) -> HostRole:
+        """The owner of every shard."""
+        role = self.roles[str(self._table.owners[0])]
+        assert isinstance(role, HostRole), "owners are hosts"
+        return role
+
+    async def own(self, role: HostRole, incarnation: str) -> None:
+        """Have ``role`` take every shard, and let everybody know."""
+        await role.call("take", msgspec.msgpack.encode(list(range(SHARD_COUNT))))
+        self.roles[incarnation] = role
+        self._table = RoutingTable(self._table.version + 1, (incarnation,) * SHARD_COUNT)
+        self._changed.set()
+        self._changed = asyncio.Event()
 
     async def execute(self, incarnation: str, parcel: bytes) -> bytes:
         return await self.roles[incarnation].call("execute", parcel)
@@ -63,12 +80,12 @@ class LoopPeers:
         return await self.roles[incarnation].call("collect", caller)
 
     async def table(self, after: int) -> RoutingTable:
-        if after:
-            await asyncio.Event().wait()
-        return RoutingTable(1, (INCARNATION,) * SHARD_COUNT)
+        while self._table.version <= after:
+            await self._changed.wait()
+        return self._table
 
     async def publish_programme(self, programme: bytes) -> None:
-        await self.roles[INCARNATION].call("programme_changed", programme)
+        await self.host.call("programme_changed", programme)
 
     async def call(self, role: str, method: str, payload: bytes) -> bytes:
         return await self.roles[role].call(method, payload)
@@ -91,11 +108,11 @@ class Installation:
 
     async def replace_host(self) -> None:
         """Another host, which remembers nothing, takes every shard over."""
-        await self.peers.roles[INCARNATION].stop()
-        successor = HostRole(Context(self.services.settings, new_id(), self.peers))
+        await self.peers.host.stop()
+        incarnation = new_id()
+        successor = HostRole(Context(self.services.settings, incarnation, self.peers))
         await successor.start()
-        await successor.call("take", msgspec.msgpack.encode(list(range(SHARD_COUNT))))
-        self.peers.roles[INCARNATION] = successor
+        await self.peers.own(successor, incarnation)
 
     async def caller(
         self, tenant: str = "acme", *, mode: str = "test", role: str = "admin", scopes: tuple[str, ...] = ()
@@ -126,7 +143,8 @@ async def installation(
             peers.roles[name] = role
             await role.start()
             stack.push_async_callback(role.stop)
-        await peers.roles[INCARNATION].call("take", msgspec.msgpack.encode(list(range(SHARD_COUNT))))
+            if isinstance(role, HostRole):
+                await peers.own(role, name)
         router = Router(peers)
         router.start()
         stack.push_async_callback(router.stop)
@@ -142,13 +160,13 @@ async def installation(
             httpx2.AsyncClient(transport=transport, base_url="http://api.test")
         )
         yield Installation(services, app, http, peers)
-        await peers.roles[INCARNATION].stop()
+        await peers.host.stop()
 
 
 @asynccontextmanager
-async def served(app: FastAPI) -> AsyncIterator[str]:
+async def served(app: FastAPI, port: int = 0) -> AsyncIterator[str]:
     """The address at which ``app`` is served over TCP, for clients of other people."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
+    with socket.create_server(("127.0.0.1", port)) as listener:
         config = uvicorn.Config(
             app, http=protocol_with(None), lifespan="off", access_log=False, log_config=None
         )

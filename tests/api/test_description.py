@@ -37,6 +37,8 @@ from api import (
 from api.app import operations_of
 from api.cards import cvv2
 from api.cards import routes as cards
+from api.kyc import capture
+from api.kyc import routes as kyc
 from api.problems import PROBLEMS
 from api.simulated_spends import follow_ups
 from api.stand_in import activity as stip_activity
@@ -50,6 +52,7 @@ from tests.api.stack import Installation, served
 # For each operation, valid and invalid each.
 EXAMPLES = 220 if "STANCHION_CHAOS" in os.environ else 12
 TOKEN = "POST /v1/oauth/token"
+KYC_OPERATIONS = ("", "/submissions", "/review", "/capture-sessions")
 SPENDS = ("POST /v1/simulated-spends", "GET /v1/simulated-spends/{id}")
 CHECKS = [
     not_a_server_error,
@@ -66,6 +69,7 @@ async def own_ids(acme: Caller) -> dict[str, str]:
     spend = await acme.spend(card, "1.00")
     event = (await acme.get("/v1/events?limit=1"))["data"][0]
     endpoint = await acme.endpoint()
+    check = await acme.post("/v1/kyc/checks", {"cardholder_id": card["cardholder_id"], "flow_key": "full"})
     return {
         "programme_id": card["programme_id"],
         "card_product_id": card["card_product_id"],
@@ -90,6 +94,7 @@ async def own_ids(acme: Caller) -> dict[str, str]:
         "/v1/events/{id}": event["id"],
         "/v1/events/{id}/redeliver": event["id"],
         "endpoint_id": endpoint["id"],
+        **{f"/v1/kyc/checks/{{id}}{operation}": check["id"] for operation in KYC_OPERATIONS},
         "/v1/webhook-endpoints/{id}": endpoint["id"],
         "/v1/webhook-endpoints/{id}/deliveries": endpoint["id"],
         "/v1/webhook-endpoints/{id}/rotate-secret": endpoint["id"],
@@ -147,6 +152,8 @@ def labels() -> list[str]:
         events,
         follow_ups,
         programs,
+        kyc,
+        capture,
         simulated_clearings,
         simulated_loads,
         stip_activity,

@@ -16,9 +16,9 @@ from tests.api.stack import Installation
 # No journey of a programme whose ledger and decisions are the platform's gives these.
 ELSEWHERE = {
     "authorization.posting_instruction.issued",
+    "authorization.posting_instruction.reversed",
     "authorization.stip_outage.finished",
     "clearing.posting_instruction.created",
-    "programme.stip_policy.updated",
 }
 
 
@@ -62,8 +62,35 @@ async def long_journey(acme: Caller) -> None:
     await acme.patch(f"/v1/cards/{card['id']}", {"state": "suspended"})
     await acme.patch(f"/v1/cardholders/{holder['id']}", {"given_name": "Augusta", "status": "blocked"})
     await acme.post(f"/v1/card-products/{product['id']}/retire", None, 200)
+    response = await acme.send("PUT", f"/v1/programs/{programme['id']}/stip-policy", {"mode": "decline_all"})
+    assert response.status_code == 200, response.text
     for change in ({"name": "Other"}, {"status": "suspended"}, {"status": "closed"}):
         await acme.patch(f"/v1/programs/{programme['id']}", change)
+
+
+async def test_a_journey_in_gateway_mode_tells_its_types_as_described(
+    running: Installation, acme: Caller
+) -> None:
+    async with running.variant(enable_gateway=True) as acme.http:
+        programme = await acme.programme(mode="gateway")
+        card = await acme.card(await acme.product(programme), await acme.cardholder(programme))
+        spend = await acme.spend(card, "20.00")
+        assert spend["decision"] == "approved", spend
+        await acme.spend(card, "3.00", kind="refund")
+        for follow_up, body in (
+            ("increment", {"raise_by_amount": {"amount": "5.00", "currency": "EUR"}}),
+            ("reverse", {"lower_by_amount": {"amount": "1.00", "currency": "EUR"}}),
+            ("clear", {}),
+        ):
+            path = f"/v1/simulated-spends/{spend['simulation_id']}/{follow_up}"
+            await acme.simulation((await acme.post(path, body, 202))["simulation_id"])
+        told = (await acme.get("/v1/events?limit=100"))["data"]
+    acme.http = running.http
+    assert [fault for event in told for fault in faults(event["type"], event["data"])] == []
+    assert {event["type"] for event in told} >= {
+        type_ for type_ in CATALOGUE if "posting_instruction" in type_
+    }
+    assert not [event for event in told if event["type"].startswith("ledger.")]
 
 
 @pytest.mark.parametrize(

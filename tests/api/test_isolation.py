@@ -11,6 +11,7 @@ from api.app import operations_of
 from api.permissions import PERMISSIONS
 from tests.api.delegation import activity, delegated_card, policy, recent
 from tests.api.driver import Caller
+from tests.api.kyc.applicants import BASIC, submit
 from tests.api.stack import Installation
 
 SCOPES_OF_OPERATIONS = sorted({permission.scope for permission in PERMISSIONS.values()})
@@ -27,6 +28,10 @@ async def resources(acme: Caller) -> dict[str, str]:
     await acme.spend(delegated, "1.00", scenario="delegated_timeout")
     stand_in = (await activity(acme, delegated["programme_id"]))[0]
     redelivered = await acme.post(f"/v1/events/{event['id']}/redeliver", to, 202)
+    checked = {"cardholder_id": card["cardholder_id"], "flow_key": "full"}
+    check = await acme.post("/v1/kyc/checks", checked)
+    reviewed = await acme.post("/v1/kyc/checks", checked | {"flow_key": "basic"})
+    await submit(acme, reviewed, BASIC | {"family_name": "REVIEW"})
     return {
         "programs": card["programme_id"],
         "card-products": card["card_product_id"],
@@ -40,6 +45,8 @@ async def resources(acme: Caller) -> dict[str, str]:
         "deliveries": redelivered["delivery_id"],
         "delegated-programs": delegated["programme_id"],
         "stand-ins": stand_in["id"],
+        "kyc-checks": check["id"],
+        "kyc-reviews": reviewed["id"],
     }
 
 
@@ -56,6 +63,12 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
         ("GET", f"/v1/programs/{ids['programs']}/stip-policy", None),
         ("PUT", f"/v1/programs/{ids['programs']}/stip-policy", {"mode": "decline_all"}),
         ("GET", f"/v1/programs/{ids['delegated-programs']}/stip-activity?{recent()}", None),
+        ("POST", "/v1/kyc/checks", {"cardholder_id": ids["cardholders"], "flow_key": "basic"}),
+        ("GET", f"/v1/kyc/checks/{ids['kyc-checks']}", None),
+        ("POST", f"/v1/kyc/checks/{ids['kyc-checks']}/submissions", {"given_name": "Mine"}),
+        ("POST", f"/v1/kyc/checks/{ids['kyc-checks']}/submissions", {"document_type": "passport"}),
+        ("POST", f"/v1/kyc/checks/{ids['kyc-checks']}/capture-sessions", {"kind": "flow"}),
+        ("POST", f"/v1/kyc/checks/{ids['kyc-reviews']}/review", {"outcome": "passed"}),
         ("GET", f"/v1/card-products/{ids['card-products']}", None),
         ("POST", f"/v1/card-products/{ids['card-products']}/retire", None),
         ("GET", f"/v1/cardholders/{ids['cardholders']}", None),
@@ -111,6 +124,7 @@ def lists_for(ids: dict[str, str]) -> list[str]:
         f"/v1/cards?programme_id={ids['programs']}",
         f"/v1/cards?cardholder_id={ids['cardholders']}",
         f"/v1/cards?ids={ids['cards']}",
+        f"/v1/kyc/checks?cardholder_id={ids['cardholders']}",
         f"/v1/transactions?card_id={ids['cards']}",
         f"/v1/transactions?cardholder_id={ids['cardholders']}",
         f"/v1/transactions?programme_id={ids['programs']}",

@@ -162,21 +162,6 @@ async def test_the_declared_balance_takes_the_place_of_the_funds(acme: Caller) -
     assert rules == ["declared_balance_exceeded", *[APPROVING] * 3]
 
 
-async def test_an_increment_is_stood_in_for(acme: Caller) -> None:
-    card = await delegated_card(acme, policy())
-    sale = await silence(acme, card, "10.00")
-    await put_policy(acme, card["programme_id"], policy(max_amount="12.50"))
-    path = f"/v1/simulated-spends/{sale['simulation_id']}/increment"
-    for delta, code in (("12.50", "00"), ("12.51", "61")):
-        child = await acme.post(path, {"raise_by_amount": money(delta)}, 202)
-        assert (await acme.simulation(child["simulation_id"]))["response_code"] == code
-    entries = await activity(acme, card["programme_id"])
-    assert [entry["exposure_minor"] for entry in entries] == ["0", "1250", "1000"]
-    about = {(entry["authorization_id"], entry["trigger"]) for entry in entries}
-    assert about == {(sale["authorization_id"], "timeout")}
-    assert (await acme.get(f"/v1/cards/{card['id']}/declared-balance"))["consumed"] == money("22.50")
-
-
 async def test_a_reversal_gives_nothing_back_before_the_outage_ends(acme: Caller) -> None:
     card = await delegated_card(acme, policy(max_total_exposure=money("50.00")))
     record = await silence(acme, card, "40.00")

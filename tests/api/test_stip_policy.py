@@ -12,7 +12,7 @@ from tests.api.delegation import money, policy, put_policy
 from tests.api.driver import Caller
 from tests.api.stack import Installation
 
-WHOLE = {
+WHOLE: dict[str, Any] = {
     "mode": "approve_within_limits",
     "triggers": {"connection_error": True, "timeout": False, "invalid_response": True},
     "max_amount": "50.00",
@@ -22,7 +22,7 @@ WHOLE = {
     "mcc_list_mode": "deny",
 }
 ALL_TRIGGERS = {"connection_error": True, "timeout": True, "invalid_response": True}
-DEFAULT = {
+DEFAULT: dict[str, Any] = {
     "mode": "disabled",
     "triggers": ALL_TRIGGERS,
     "max_amount": None,

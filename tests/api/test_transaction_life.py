@@ -146,6 +146,48 @@ async def test_a_force_post_has_no_decision(running: Installation, acme: Caller)
     assert refused["type"] == "/problems/nothing-decided"
 
 
+async def test_a_lapse_that_was_held_again_stays_in_the_history(running: Installation, acme: Caller) -> None:
+    """By time, by command, by time again: each is told once, where it happened."""
+    card = await acme.funded_card("100.00")
+    id_ = (await acme.spend(card, "40.00"))["transaction_id"]
+    await let_time_pass(running, id_)
+    await tell(running, later(Authorize, card, id_, amount_minor=5_00))
+    await tell(running, later(Expire, card, id_))
+    await tell(running, later(Authorize, card, id_, amount_minor=6_00))
+    await let_time_pass(running, id_)
+    await tell(running, later(Authorize, card, id_, amount_minor=7_00))
+    transaction = await acme.get(f"/v1/transactions/{id_}")
+    assert (transaction["status"], transaction["held_amount"]) == ("pending", "58.00")
+    assert sorted(told(transaction)) == sorted(
+        [
+            ("authorization", "40.00"),
+            ("lapse", "40.00"),
+            ("increment", "5.00"),
+            ("lapse", "45.00"),
+            ("increment", "6.00"),
+            ("lapse", "51.00"),
+            ("increment", "7.00"),
+        ]
+    )
+    assert (await acme.get("/v1/transactions"))["data"] == [transaction]
+    again = await acme.post(f"/v1/transactions/{id_}/replay", status=200)
+    assert again["identical"] is True
+    assert [each["recorded"]["approved_amount"] for each in again["increments"]] == ["5.00", "6.00", "7.00"]
+
+
+async def let_time_pass(running: Installation, id_: str) -> None:
+    """The hold of a transaction is past its expiry, and whoever owns its card learns of it."""
+    expire = (
+        "UPDATE holds SET expires_at = now() - interval '1 second' WHERE authorization_id = $1::text::uuid"
+    )
+    connection = await asyncpg.connect(running.services.settings.database_dsn)
+    try:
+        await connection.execute(f"{expire} AND state = 'held'", id_)
+    finally:
+        await connection.close()
+    await running.replace_host()
+
+
 async def test_the_networks_own_decision(running: Installation, acme: Caller) -> None:
     card = await acme.funded_card("5.00")
     yes, no = later(Advise, card, amount_minor=7_00), later(Advise, card, approved=False)
@@ -186,11 +228,17 @@ async def test_an_altered_record_is_seen(running: Installation, acme: Caller) ->
     try:
         altered = """
             UPDATE journal SET decision = replace(decision, '"approved"', '"declined"')
-            WHERE authorization_id = $1::uuid AND kind = 'authorize'
+            WHERE authorization_id = $1::uuid AND kind = $2
         """
-        await connection.execute(altered, id_)
+        await tell(running, later(Authorize, card, id_, amount_minor=5_00))
+        await connection.execute(altered, id_, "increment")
+        once = await acme.post(f"/v1/transactions/{id_}/replay", status=200)
+        await connection.execute(altered, id_, "authorize")
     finally:
         await connection.close()
+    assert once["identical"] is False
+    assert once["recorded"] == once["recomputed"]
+    assert [each["identical"] for each in once["increments"]] == [False]
     again = await acme.post(f"/v1/transactions/{id_}/replay", status=200)
     assert again["identical"] is False
     assert (again["recorded"]["decision"], again["recomputed"]["decision"]) == ("declined", "approved")

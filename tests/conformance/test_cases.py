@@ -1,7 +1,7 @@
 """The cases real networks produce, each on the real path: wire in, journal, balance, transaction, events out.
 
 The numbers are those of the table in ``ops/docs/WIRE.md``. Cases 34 to 38 need a programme that decides
-itself, 42 a second owner: it is in ``tests/actors/shards``.
+itself: they are in ``test_stand_in.py``; 42 needs a second owner: it is in ``tests/actors/shards``.
 """
 
 from __future__ import annotations

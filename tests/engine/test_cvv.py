@@ -27,7 +27,8 @@ def test_a_published_value() -> None:
 )
 def test_equal_to_an_independent_implementation(pan: str, year: int, month: int, cvk: bytes) -> None:
     expected = generate_cvv(cvk, pan, f"{year % 100:02d}{month:02d}", "000")
-    assert cvv2(pan, year, month, cvk, tdes_block) == expected
+    # psec gives fewer digits where the result has fewer, and fills none from the letters.
+    assert cvv2(pan, year, month, cvk, tdes_block)[: len(expected)] == expected
 
 
 def test_too_few_decimal_digits_are_filled_from_the_letters() -> None:

@@ -22,6 +22,7 @@ LISTS = [
     "/v1/card-products",
     "/v1/cardholders",
     "/v1/cards",
+    "/v1/kyc/checks",
     "/v1/transactions",
     "/v1/events",
 ]
@@ -31,6 +32,7 @@ async def resources(demo: Caller) -> dict[str, str]:
     """An id of each kind, by the first part of its path."""
     card = await demo.funded_card()
     spend = await demo.spend(card, "1.00")
+    checked = {"cardholder_id": card["cardholder_id"], "flow_key": "basic"}
     return {
         "programs": card["programme_id"],
         "card-products": card["card_product_id"],
@@ -38,6 +40,7 @@ async def resources(demo: Caller) -> dict[str, str]:
         "cards": card["id"],
         "transactions": spend["transaction_id"],
         "simulated-spends": spend["simulation_id"],
+        "kyc": (await demo.post("/v1/kyc/checks", checked))["id"],
         "events": (await demo.get("/v1/events?limit=1"))["data"][0]["id"],
     }
 

@@ -4,7 +4,7 @@ mean."""
 # No postponed annotations here: they would hide from Python which members are required.
 from typing import Literal, NotRequired, Required, TypedDict
 
-from stanchion.records import Address, Control, Currency, Money
+from stanchion.records import Address, Control, Currency, Money, Triggers
 
 Channel = Literal["pos", "ecommerce", "atm", "moto"]
 EntryMode = Literal["contactless", "chip", "magstripe", "manual"]
@@ -37,6 +37,18 @@ class ProgrammeChange(TypedDict, total=False):
     kyc_policy: str | None
     kyc_document_types: list[str]
     status: Literal["active", "suspended", "closed"]
+
+
+class StandInPolicyFields(TypedDict, total=False):
+    """A stand-in policy, as a whole."""
+
+    mode: Literal["disabled", "decline_all", "approve_within_limits"]
+    triggers: Triggers
+    max_amount: str | None
+    max_total_exposure: Money | None
+    max_count_per_day: int | None
+    mcc_list: list[str]
+    mcc_list_mode: Literal["allow", "deny"]
 
 
 class CardProductFields(TypedDict):

@@ -290,6 +290,52 @@ class Replay(TypedDict):
     recomputed: dict[str, Any]
 
 
+class Triggers(TypedDict, total=False):
+    """Which failures of a programme's endpoint are stood in for."""
+
+    connection_error: bool
+    timeout: bool
+    invalid_response: bool
+
+
+class StandInPolicy(TypedDict):
+    """What may be approved for a programme in an outage of its endpoint."""
+
+    programme_id: str
+    mode: str
+    triggers: Triggers
+    max_amount: str | None
+    max_total_exposure: Money | None
+    max_count_per_day: int | None
+    mcc_list: list[str]
+    mcc_list_mode: str
+    version: int
+    updated_at: str
+
+
+class StandIn(TypedDict):
+    """One decision that was made in stand-in; ``*_minor`` are whole minor units, as text."""
+
+    id: str
+    programme_id: str
+    card_id: str
+    authorization_id: str
+    outage_id: str | None
+    decided_at: str
+    decision: Decision
+    rule: str
+    trigger: str
+    amount: str
+    currency: Currency
+    mcc: str
+    exposure_minor: str
+    budget_used_minor: str
+    budget_limit_minor: str | None
+    response_code: str
+    stan: str
+    rrn: str
+
+
 class Event(TypedDict):
     """The envelope of an event; deduplicate on ``id``."""
 

@@ -70,6 +70,27 @@ class Programs(Resource):
     def list(self, *, page_size: int = PAGE_SIZE) -> Iterator[records.Programme]:
         return self._walk("/v1/programs", {}, page_size)
 
+    def stip_policy(self, id_: str) -> records.StandInPolicy:
+        """What may be approved while the programme's own decisions cannot be had."""
+        policy: records.StandInPolicy = self._get(f"/v1/programs/{id_}/stip-policy")
+        return policy
+
+    def set_stip_policy(
+        self, id_: str, *, idempotency_key: str | None = None, **fields: Unpack[inputs.StandInPolicyFields]
+    ) -> records.StandInPolicy:
+        """Replace the whole policy: what is left out has its default afterwards."""
+        path = f"/v1/programs/{id_}/stip-policy"
+        policy: records.StandInPolicy = self._transport.request(
+            "PUT", path, body=fields, idempotency_key=idempotency_key
+        )
+        return policy
+
+    def stip_activity(
+        self, id_: str, from_: str, to: str, *, page_size: int = PAGE_SIZE
+    ) -> Iterator[records.StandIn]:
+        """Decisions in stand-in of a window of at most 90 days."""
+        return self._walk(f"/v1/programs/{id_}/stip-activity", {"from": from_, "to": to}, page_size)
+
 
 class CardProducts(Resource):
     """Card products."""

@@ -9,6 +9,7 @@ from contextlib import suppress
 from actors.journal.sizes import read_sizes
 from actors.metrics import METRICS
 from actors.settings import Settings
+from tests.conftest import execute
 
 
 async def test_sizes_are_told(settings: Settings) -> None:
@@ -18,6 +19,20 @@ async def test_sizes_are_told(settings: Settings) -> None:
     assert isinstance(journal, int | float)
     assert isinstance(database, int | float)
     assert 0 < journal < database
+
+
+async def test_outages_under_way_are_told(settings: Settings) -> None:
+    sizes = await read_sizes(settings.database_dsn, 5.0)
+    assert (sizes["stanchion_outages_open"], sizes["stanchion_outage_exposure_minor"]) == (0, {})
+    began = (
+        "INSERT INTO outages SELECT gen_random_uuid(), 1, gen_random_uuid(), false, gen_random_uuid(),"
+        " currency, used, now(), ended FROM (VALUES ('EUR', 500, NULL::timestamptz), ('EUR', 700, NULL),"
+        " (NULL, 0, NULL), ('USD', 900, now())) AS given (currency, used, ended)"
+    )
+    execute(settings.database_dsn, began)
+    sizes = await read_sizes(settings.database_dsn, 5.0)
+    assert sizes["stanchion_outages_open"] == 3
+    assert sizes["stanchion_outage_exposure_minor"] == {("EUR",): 1_200, ("",): 0}
 
 
 async def test_a_database_that_is_away_has_none() -> None:

@@ -255,7 +255,7 @@ class Installation:
         for shard in SHARDS:
             owner = self.hosts.get(self.owners.get(shard, ""))
             if owner is None or not owner.alive:
-                await self.give(shard, self.dice.choice(self.living()))
+                await self.give(shard, self.dice.choice(self.living() or [await self.create()]))
 
     async def trouble(self) -> None:
         """Kill a host, tear a shard away from its owner, or hand one over in good order."""

@@ -5,9 +5,17 @@ from __future__ import annotations
 from actors.journal.contract import RejectedError
 from actors.metrics import Distribution
 from engine.commands import Command
+from engine.delegation import Consulted
 from engine.limits import BACKLOG_REFUSE
-from tests.actors.shards.support import FIRST, Cluster, TestHost, idle
-from tests.engine.build import authorize
+from tests.actors.shards.support import ADMIN, FIRST, Cluster, TestHost, idle
+from tests.engine.build import (
+    authorize,
+    change_programme,
+    declare_balance,
+    end_outage,
+    load,
+    set_policy,
+)
 
 APPROVED = ("approved", "", "platform")
 
@@ -72,3 +80,29 @@ async def test_who_is_turned_away_counts_with_the_reason(host: TestHost) -> None
     refused = host.host.counts.figures()["stanchion_refusals"]
     assert refused == {("deadline",): 1, ("overloaded",): BACKLOG_REFUSE + 1}
     assert decisions(host) == {}
+
+
+async def test_stand_ins_and_outages_count_once_each(host: TestHost, cluster: Cluster) -> None:
+    await host.ask(
+        load(7, amount_minor=100_000, card_id=FIRST.id),
+        change_programme(1, programme_id=ADMIN.id, decisioning="delegated", decision_url="https://d.example"),
+        set_policy(1, programme_id=ADMIN.id),
+        declare_balance(1, card_id=FIRST.id, amount_minor=50_000),
+    )
+    cluster.world.answer = lambda question: Consulted(trigger="timeout")
+    for number, cents in enumerate((3_000, 5_001, 4_000), start=1):
+        await host.ask_one(spend(number, cents))
+    cluster.world.answer = lambda question: Consulted(trigger="connection_error")
+    await host.ask_one(spend(4, 4_000))
+    await host.ask_one(spend(3, 4_000))
+    [row] = cluster.store.outages.rows.values()
+    ending = [end_outage(number, row["id"], ADMIN.id) for number in (8, 9)]
+    await host.ask(*ending, ending[0])
+    figures = host.host.counts.figures()
+    assert figures["stanchion_stand_ins"] == {
+        ("within_ceilings", "timeout"): 2,
+        ("max_amount_exceeded", "timeout"): 1,
+        ("max_total_exposure_exceeded", "connection_error"): 1,
+    }
+    assert figures["stanchion_stand_in_exposure_minor"] == {("EUR",): 7_000}
+    assert (figures["stanchion_outages_begun"], figures["stanchion_outages_ended"]) == (1, 1)

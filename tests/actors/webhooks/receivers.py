@@ -44,9 +44,17 @@ class Receiver:
 
 
 def failing_sometimes(share: float, seed: int) -> Callable[[Request], int]:
-    """Answers 500 to ``share`` of the requests."""
+    """Answers 500 to ``share`` of the requests, but never to all six attempts of a delivery."""
     draw = random.Random(seed)
-    return lambda _request: 500 if draw.random() < share else 200
+    failures: dict[bytes, int] = defaultdict(int)
+
+    def answer(request: Request) -> int:
+        if failures[request.body] == 3 or draw.random() >= share:
+            return 200
+        failures[request.body] += 1
+        return 500
+
+    return answer
 
 
 @asynccontextmanager

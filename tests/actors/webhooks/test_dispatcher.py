@@ -145,6 +145,8 @@ async def test_who_hangs_or_fails_delays_nobody_else(post: Post) -> None:
         assert len(post.receivers.to(url)) == ATTEMPTS_OF_ENDPOINT_MAX
     for url in refusing:
         assert len(post.receivers.to(url)) == 30
+    # Their places are free again while they hang.
+    await eventually(lambda: dispatcher.lanes.slow == len(hanging) * ATTEMPTS_OF_ENDPOINT_MAX)
     # Their time is over: from now on they get a few attempts at a time.
     for url in hanging:
         post.receivers.hanging[url].set()

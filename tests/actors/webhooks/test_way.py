@@ -51,23 +51,35 @@ class ShiftedClock(SystemClock):
         return to_datetime(self.now_ms())
 
 
-def mortal(real: Any, life: asyncio.Event) -> Any:
-    """``real`` until ``life`` is set; from then on nothing comes through and nothing comes back."""
+class Life:
+    """Of one process, until it is killed."""
+
+    def __init__(self, grave: asyncio.Event) -> None:
+        self.over = False
+        self.grave = grave
+        """Never set: whoever waits here waits for ever, and is remembered."""
+
+    def kill(self) -> None:
+        self.over = True
+
+
+def mortal(real: Any, life: Life) -> Any:
+    """``real`` until ``life`` is over; from then on nothing comes through and nothing comes back."""
     return _Mortal(real, life)
 
 
 class _Mortal:
-    def __init__(self, real: Any, life: asyncio.Event) -> None:
+    def __init__(self, real: Any, life: Life) -> None:
         self._real = real
         self._life = life
 
     def __getattr__(self, name: str) -> Callable[..., Awaitable[Any]]:
         async def call(*arguments: Any, **options: Any) -> Any:
-            if not self._life.is_set():
+            if not self._life.over:
                 result = await getattr(self._real, name)(*arguments, **options)
-                if not self._life.is_set():
+                if not self._life.over:
                     return result
-            return await asyncio.Event().wait()
+            return await self._life.grave.wait()
 
         return call
 
@@ -85,6 +97,7 @@ class Way(AsyncExitStack):
         self.tls = server_side(folder)
         self._custody = SecretCustody(Vault((bytes(range(32)),)))
         self._numbers = iter(range(1_000))
+        self._grave = asyncio.Event()
 
     async def endpoint(self, tenant: str, receiver: Receiver) -> str:
         """An endpoint in the middle of a rotation."""
@@ -100,7 +113,7 @@ class Way(AsyncExitStack):
 
     def relay(self) -> Callable[[], None]:
         """Start one; it is killed by calling what this returns."""
-        life = asyncio.Event()
+        life = Life(self._grave)
         lane = relay_lane(self.database_url, f"test-relay-{next(self._numbers)}")
         stream = Stream(self.redis.url)
         relay = Relay(mortal(lane, life), Announcer(mortal(stream, life)))
@@ -108,11 +121,11 @@ class Way(AsyncExitStack):
         self.callback(lane.close)
         relay.start()
         self.push_async_callback(relay.stop)
-        return life.set
+        return life.kill
 
     def dispatcher(self) -> Callable[[], None]:
         """Start one; it is killed by calling what this returns."""
-        life = asyncio.Event()
+        life = Life(self._grave)
         name = f"dispatcher-{next(self._numbers)}"
         lanes = [book_lane(self.database_url, f"test-{name}-{use}") for use in ("claim", "record", "look")]
         stream = Stream(self.redis.url, name)
@@ -128,11 +141,11 @@ class Way(AsyncExitStack):
 
         async def stop() -> None:
             # The dead have tasks that wait for ever; they end with the loop.
-            if not life.is_set():
+            if not life.over:
                 await dispatcher.stop()
 
         self.push_async_callback(stop)
-        return life.set
+        return life.kill
 
     async def due(self) -> int:
         """Deliveries that should be on their way."""
@@ -197,7 +210,7 @@ async def test_nothing_is_lost_whatever_dies(way: Way, world: World) -> None:
         endpoints = [await way.endpoint(tenant, receiver) for receiver in (healthy, flaky, redirecting)]
         kill_relay, kill_dispatcher = way.relay(), way.dispatcher()
         publishers = [
-            asyncio.create_task(publish(way.database_url, tenant, 60, 0.003 * (1 + number)))
+            asyncio.create_task(publish(way.database_url, tenant, 40, 0.003 * (1 + number)))
             for number in range(4)
         ]
         await eventually(lambda: len(healthy.taken) > 20)
@@ -222,7 +235,7 @@ async def test_nothing_is_lost_whatever_dies(way: Way, world: World) -> None:
 
     rows = await world.connection.fetch("SELECT id::text FROM events")
     events = {row["id"] for row in rows}
-    assert len(events) == 240
+    assert len(events) == 160
     assert set(healthy.taken) == events
     assert set(flaky.taken) == events
     assert trap.requests == []

@@ -26,6 +26,8 @@ from api.simulated_spends.follow_ups import ChildView
 from api.simulated_spends.inputs import SpendInput
 from api.simulated_spends.record import SimulationView
 from api.simulated_spends.routes import AcceptanceView
+from api.stand_in.activity import StandInView
+from api.stand_in.policy import PolicyInput, PolicyView, TriggersView
 from api.transaction_views import TransactionView
 from api.webhook_endpoints.deliveries import RedeliveryView
 from api.webhook_endpoints.views import (
@@ -48,6 +50,7 @@ from stanchion import (
     money,
     records,
 )
+from tests.api.delegation import delegated_card
 from tests.api.driver import Caller
 from tests.api.stack import Installation, served
 
@@ -73,6 +76,10 @@ SAME: list[tuple[type[Any], type[BaseModel]]] = [
     (records.Attempt, AttemptView),
     (records.Delivery, DeliveryView),
     (records.Redelivery, RedeliveryView),
+    (records.StandInPolicy, PolicyView),
+    (records.Triggers, TriggersView),
+    (records.StandIn, StandInView),
+    (inputs.StandInPolicyFields, PolicyInput),
     (inputs.ProgrammeFields, ProgrammeInput),
     (inputs.ProgrammeChange, ProgrammeChange),
     (inputs.CardProductFields, CardProductInput),
@@ -184,6 +191,39 @@ async def test_webhook_endpoints(running: Installation, acme: Caller) -> None:
         assert list(client.webhook_endpoints.list()) == []
 
     await with_client(running, acme, live)
+
+
+async def test_stand_in(running: Installation, acme: Caller) -> None:
+    card = await delegated_card(acme, declared="100.00")
+    programme_id = card["programme_id"]
+
+    def silence(client: Client) -> tuple[list[records.StandIn], str]:
+        policy = client.programs.set_stip_policy(
+            programme_id,
+            mode="approve_within_limits",
+            max_amount="50.00",
+            max_total_exposure=money("15.00", "EUR"),
+        )
+        assert policy == client.programs.stip_policy(programme_id)
+        for _ in range(2):
+            accepted = client.simulations.spend(
+                card_id=card["id"],
+                amount=money("10.00", "EUR"),
+                mcc="5411",
+                merchant_name="Grocer",
+                channel="pos",
+                scenario="delegated_timeout",
+            )
+            client.simulations.wait(accepted["simulation_id"])
+        window = (f"{day}T{card['created_at'][11:]}" for day in ("2026-01-01", "2099-01-01"))
+        with pytest.raises(InvalidRequestError):
+            list(client.programs.stip_activity(programme_id, *window))
+        near = (policy["updated_at"], policy["updated_at"].replace("Z", "-01:00"))
+        return list(client.programs.stip_activity(programme_id, *near, page_size=1)), policy["mode"]
+
+    decided, mode = await with_client(running, acme, silence)
+    assert [each["rule"] for each in decided] == ["max_total_exposure_exceeded", "within_ceilings"]
+    assert mode == "approve_within_limits"
 
 
 async def test_pages_are_walked_to_the_end_and_only_as_far_as_wanted(

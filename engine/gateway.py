@@ -1,0 +1,193 @@
+"""Gateway mode: what becomes of an authorization whose money is in the programme's own ledger (spec 1;
+contract, sections 1 and 9).
+
+The counterpart of ``engine.lifecycle`` and ``engine.reversal`` without hold, balance and entries. What is
+still to come of an authorization, its ``remainder`` says; it grows with increments, shrinks with presentments
+and reversals, and never ends by time: when a reservation is given up is the programme's own affair. Counters
+move as they do in managed mode. Each function returns the effects; it changes nothing itself.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from engine.authorization import Authorization, Closed, relayed_minor
+from engine.card import Card
+from engine.commands import Advise, Authorize, Present, Reverse, reference_of_message
+from engine.decide import Decision
+from engine.effects import AuthorizationMoved, AuthorizationOpened, Counted, Effect, IncrementSet
+from engine.lifecycle import (
+    INVALID_AMOUNT,
+    OK,
+    WRONG_CURRENCY,
+    FollowUp,
+    Record,
+    Remark,
+    advised,
+    moved,
+    presented,
+)
+
+
+def raised(
+    command: Authorize, decision: Decision, original: Authorization, buried: bool
+) -> tuple[Effect, ...]:
+    """An approved increment: more is to come. One that was reversed before it came (``buried``) is approved
+    and given back in one step."""
+    delta_minor = decision.approved_minor
+    given_minor = delta_minor if buried else 0
+    move = moved(
+        original,
+        approved_minor=delta_minor,
+        reversed_minor=given_minor,
+        held_minor=0,
+        remainder_minor=original.remainder_minor + delta_minor - given_minor,
+    )
+    left = IncrementSet(reference_of_message(command.command_key), delta_minor - given_minor)
+    return (move, left) if buried else (Counted(decision.day, delta_minor, 0), move, left)
+
+
+# --- reversals
+# ------------------------------------------------------------------------------------------------
+
+
+def reverse(command: Reverse, original: Authorization) -> FollowUp:
+    """Give back what is still to come, all of it or down to DE95; of an increment, what it had raised. A
+    refund that was promised is taken back in the same way. What has been cleared stays cleared."""
+    open_minor = relayed_minor(original)
+    increment = next((name for name in command.references if name in original.raised), None)
+    if increment is None:
+        given_minor = open_minor - min(_left_by(command, open_minor), open_minor)
+        left_minor = None
+    else:
+        left_minor = min(command.remaining_minor or 0, original.raised[increment])
+        given_minor = min(original.raised[increment] - left_minor, open_minor)
+    remark: Remark | None = None if open_minor else "nothing_held"
+    record = Record("reversal", given_minor, 0, remark, increment, left_minor)
+    effects = _given_back(original, given_minor) if given_minor else ()
+    if increment is not None and left_minor is not None:
+        effects = (*effects, IncrementSet(increment, left_minor))
+    return FollowUp(OK, effects, record)
+
+
+def _left_by(command: Reverse, open_minor: int) -> int:
+    """What a reversal leaves: all but one increment, what DE95 says, or nothing."""
+    if command.increment_minor is not None:
+        return max(0, open_minor - command.increment_minor)
+    return command.remaining_minor or 0
+
+
+def _given_back(original: Authorization, given_minor: int) -> tuple[Effect, ...]:
+    """So much less is to come; the counters follow on the original's day, unless it was a refund, which never
+    counted."""
+    left_minor = original.remainder_minor - given_minor
+    move = moved(
+        original,
+        reversed_minor=given_minor,
+        held_minor=0,
+        remainder_minor=left_minor,
+        closed=None if left_minor else _ended(original),
+    )
+    if original.kind == "refund":
+        return (move,)
+    never_was = not left_minor and not original.cleared_minor
+    return (Counted(original.day, -given_minor, -1 if never_was else 0), move)
+
+
+def _ended(original: Authorization) -> Closed:
+    """How it ends when nothing is left of it: what was cleared stays cleared."""
+    return "captured" if original.cleared_minor else "released"
+
+
+# --- presentments
+# ---------------------------------------------------------------------------------------------
+
+
+def present(command: Present, card: Card, original: Authorization | None, day: str) -> FollowUp:
+    """Money moves between the network and the programme: every presentment is passed on, with its own amount,
+    whatever was authorized."""
+    if command.amount_minor <= 0:
+        return FollowUp(INVALID_AMOUNT)
+    if command.currency != card.currency:
+        return FollowUp(WRONG_CURRENCY)
+    if original is None or original.kind != command.kind or original.decline_reason is not None:
+        return _present_unasked(command, card, day)
+    open_minor = relayed_minor(original)
+    left_minor = 0 if command.final else max(0, open_minor - command.amount_minor)
+    move = moved(
+        original,
+        cleared_minor=command.amount_minor,
+        held_minor=0,
+        remainder_minor=left_minor,
+        closed=original.closed or (None if left_minor else "captured"),
+    )
+    remark: Remark | None = None if open_minor else "late"
+    if command.kind == "refund":
+        return FollowUp(OK, (move,), Record("refund", command.amount_minor, 0, remark))
+    return FollowUp(OK, (move,), Record("capture", command.amount_minor, 0, remark))
+
+
+def _present_unasked(command: Present, card: Card, day: str) -> FollowUp:
+    """A presentment without an approved authorization is passed on all the same; a sale counts toward the
+    day's amount."""
+    if command.kind == "refund":
+        opened = AuthorizationOpened(presented(command, card, "refund", day), 0)
+        return FollowUp(OK, (opened,), Record("refund", command.amount_minor))
+    opened = AuthorizationOpened(presented(command, card, "force_post", day), 0)
+    counted = Counted(day, command.amount_minor, 0)
+    return FollowUp(OK, (opened, counted), Record("force_post", command.amount_minor))
+
+
+# --- advices
+# --------------------------------------------------------------------------------------------------
+
+
+def advise(command: Advise, card: Card, original: Authorization | None, day: str) -> FollowUp:
+    """What the merchant saw counts: exactly that amount is to come afterwards (cases 16, 39)."""
+    if command.currency != card.currency:
+        return FollowUp(WRONG_CURRENCY)
+    if original is None or original.kind != "purchase":
+        return _advise_unknown(command, card, day)
+    wanted_minor = command.amount_minor if command.approved else 0
+    open_minor = relayed_minor(original)
+    if open_minor:
+        return _advise_open(original, wanted_minor, open_minor)
+    if original.closed is None and wanted_minor:
+        return _advise_declined(original, wanted_minor, day)
+    return FollowUp(OK, (), Record("advice", command.amount_minor, 0, "nothing_held"))
+
+
+def _advise_open(original: Authorization, wanted_minor: int, open_minor: int) -> FollowUp:
+    record = Record("advice", wanted_minor)
+    delta_minor = wanted_minor - open_minor
+    if not delta_minor:
+        return FollowUp(OK, (), record)
+    move = moved(
+        original,
+        approved_minor=max(0, delta_minor),
+        reversed_minor=max(0, -delta_minor),
+        held_minor=0,
+        remainder_minor=wanted_minor,
+        closed=None if wanted_minor else _ended(original),
+    )
+    return FollowUp(OK, (Counted(original.day, delta_minor, 0), move), record)
+
+
+def _advise_declined(original: Authorization, wanted_minor: int, day: str) -> FollowUp:
+    """We declined, and the merchant was told yes."""
+    move = moved(original, approved_minor=wanted_minor, held_minor=0, remainder_minor=wanted_minor)
+    alive: AuthorizationMoved = msgspec.structs.replace(move, decline_reason=None)
+    return FollowUp(OK, (Counted(day, wanted_minor, 1), alive), Record("advice", wanted_minor))
+
+
+def _advise_unknown(command: Advise, card: Card, day: str) -> FollowUp:
+    """The network decided without asking: its decision is recorded as a stand-in."""
+    authorization = advised(command, card, day)
+    approved_minor = authorization.approved_minor
+    record = Record("advice", command.amount_minor)
+    if authorization.closed is None:
+        authorization.remainder_minor = approved_minor
+    opened = AuthorizationOpened(authorization, 0)
+    if not relayed_minor(authorization):
+        return FollowUp(OK, (opened,), record)
+    return FollowUp(OK, (opened, Counted(day, approved_minor, 1)), record)

@@ -1,0 +1,135 @@
+"""What is kept for a time only goes when that is over, in small steps; all else stays."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import asyncpg
+import pytest
+
+from actors.ids import new_id
+from actors.outbox import retention
+from actors.outbox.retention import Retention, retention_lane
+from tests.actors.outbox.database import Connection, World
+from tests.actors.outbox.waiting import eventually
+
+TABLES = ("events", "deliveries", "delivery_attempts", "idempotency", "access_tokens")
+
+
+@pytest.fixture
+async def connection(database_url: str) -> AsyncIterator[Connection]:
+    connection = await asyncpg.connect(database_url)
+    yield connection
+    await connection.close()
+
+
+@pytest.fixture
+async def ours(database_url: str) -> AsyncIterator[Retention]:
+    lane = retention_lane(database_url)
+    made = Retention(lane, rows_max=10)
+    yield made
+    await made.stop()
+    await made.stop()
+    lane.close()
+
+
+async def fill(connection: Connection, age: str, number: int) -> None:
+    """``number`` rows of each table that were written ``age`` ago."""
+    world = World(connection)
+    tenant_id = await world.tenant()
+    endpoint_id = await world.endpoint(tenant_id)
+    client = new_id()
+    await connection.execute(
+        "INSERT INTO clients (id, tenant_id, client_id, secret_digest, mode, role, scopes)"
+        " VALUES ($1::uuid, $2::uuid, $1::uuid::text, '\\x00', 'test', 'admin', '{}')",
+        client,
+        tenant_id,
+    )
+    for _ in range(number):
+        event_id, delivery_id = new_id(), new_id()
+        at = f"now() - interval '{age}'"
+        await connection.execute(
+            f"INSERT INTO events (id, tenant_id, live, type, created_at, data)"
+            f" VALUES ($1::uuid, $2::uuid, false, 'card.created', {at}, '{{}}')",
+            event_id,
+            tenant_id,
+        )
+        await connection.execute(
+            f"INSERT INTO deliveries (id, tenant_id, live, event_id, endpoint_id, state, created_at)"
+            f" VALUES ($1::uuid, $2::uuid, false, $3::uuid, $4::uuid, 'failed', {at})",
+            delivery_id,
+            tenant_id,
+            event_id,
+            endpoint_id,
+        )
+        await connection.execute(
+            "INSERT INTO delivery_attempts VALUES ($1::uuid, 1, now(), 1, 500, NULL)", delivery_id
+        )
+        await connection.execute(
+            f"INSERT INTO idempotency (key_digest, fingerprint, status, body, created_at)"
+            f" VALUES ($1, '\\x00', 200, '\\x00', {at})",
+            delivery_id.encode(),
+        )
+        await connection.execute(
+            f"INSERT INTO access_tokens (token_digest, client, scopes, expires_at)"
+            f" VALUES ($1, $2::uuid, '{{}}', {at})",
+            delivery_id.encode(),
+            client,
+        )
+
+
+async def counts(connection: Connection) -> dict[str, int]:
+    return {table: await connection.fetchval(f"SELECT count(*) FROM {table}") for table in TABLES}
+
+
+@pytest.mark.parametrize(
+    ("age", "gone"),
+    [
+        ("23 hours", set()),
+        ("25 hours", {"access_tokens"}),
+        ("49 hours", {"access_tokens", "idempotency"}),
+        ("30 days 23 hours", {"access_tokens", "idempotency"}),
+        ("31 days 1 hour", set(TABLES)),
+    ],
+)
+async def test_each_kind_of_row_goes_after_its_time(
+    connection: Connection, ours: Retention, age: str, gone: set[str]
+) -> None:
+    await fill(connection, age, 2)
+    await fill(connection, "1 hour", 3)
+    assert not await ours.step()
+    assert await counts(connection) == {table: 3 if table in gone else 5 for table in TABLES}
+
+
+async def test_it_goes_in_steps_until_nothing_is_left(
+    connection: Connection, ours: Retention, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "RETENTION_BUSY_SECONDS", 0.0)
+    await fill(connection, "40 days", 25)
+    assert await ours.step()
+    assert set((await counts(connection)).values()) == {15}
+    ours.start()
+    await eventually(lambda: ours.deleted == 4 * 25)
+    assert set((await counts(connection)).values()) == {0}
+
+
+async def test_a_database_that_is_away_is_tried_again(
+    connection: Connection, ours: Retention, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retention, "RETENTION_SECONDS", 0.01)
+    await fill(connection, "40 days", 1)
+    await ours.step()
+    await fill(connection, "40 days", 1)
+    await connection.execute(
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+        " WHERE application_name = 'stanchion-retention'"
+    )
+    ours.start()
+    await eventually(lambda: ours.deleted == 8)
+
+
+async def test_stopping_before_starting_is_harmless(ours: Retention) -> None:
+    await ours.stop()
+    await asyncio.sleep(0)
+    assert ours.deleted == 0

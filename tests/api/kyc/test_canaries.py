@@ -1,0 +1,178 @@
+"""What applicants say and show is in custody and nowhere else (guarantee 18): answers, logs, metrics and all
+tables of the database are searched for values that could have come from nowhere else.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from typing import Any
+
+import asyncpg
+import pytest
+
+from actors.metrics import exposition
+from api.kyc.sweeper import sweep
+from engine.mrz.zone import Zone, write_zone
+from tests.api.driver import Caller
+from tests.api.kyc.applicants import begin
+from tests.api.kyc.test_evaluation import Provider, judged_by
+from tests.api.stack import Installation
+from tests.api.vision.applicant import PICTURE, bind, open_session, send_picture, vision_host
+
+CONTROL = "control-of-the-search-itself"
+MARK = b"marked-picture-of-somebody"
+DATA = {
+    "given_name": "Zinfandel",
+    "family_name": "Quetzalbird",
+    "date_of_birth": "1911-03-29",
+    "nationality": "MN",
+    "address_line1": "77 Obsidian Mews",
+    "address_postcode": "QZ9 8XV",
+    "address_country": "MN",
+    "document_type": "passport",
+    "document_number": "QZX918273",
+    "document_expiry": "2077-08-19",
+    "document_issuing_state": "MN",
+    "document_mrz": write_zone(
+        Zone(
+            size="TD3",
+            code="P",
+            issuer="MNG",
+            number="QZX918273",
+            nationality="MNG",
+            birth="110329",
+            sex="M",
+            expiry="770819",
+            surname=("QUETZALBIRD",),
+            given=("ZINFANDEL",),
+        )
+    ),
+}
+# Too short, or too common, to be told from anything else.
+COMMON = {"nationality", "address_country", "document_type", "document_issuing_state"}
+
+
+def spellings(value: bytes) -> list[bytes]:
+    """How ``value`` looks in texts, in the hexadecimal of a dump, and in base64."""
+    encoded = {base64.b64encode(bytes(shift) + value)[4:-4] for shift in range(3)}
+    return [value, value.hex().encode(), *encoded]
+
+
+def canaries() -> dict[str, list[bytes]]:
+    rows = DATA["document_mrz"].split("\n")
+    values = {name: value.encode() for name, value in DATA.items() if name not in COMMON}
+    more = {"row 1": rows[0].encode(), "row 2": rows[1].encode(), "picture": MARK}
+    return {name: spellings(value) for name, value in (values | more).items()}
+
+
+def found_in(text: bytes) -> set[str]:
+    lowered = text.lower()
+    return {
+        name
+        for name, forms in canaries().items()
+        if any(form in text or form.lower() in lowered for form in forms)
+    }
+
+
+async def dump(running: Installation) -> dict[str, bytes]:
+    """Every table as text, as a dump of the database has it."""
+    connection = await asyncpg.connect(running.services.settings.database_dsn)
+    try:
+        names = await connection.fetch(
+            "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
+        )
+        dumped = {}
+        for row in names:
+            output = io.BytesIO()
+            await connection.copy_from_table(row["tablename"], output=output)
+            dumped[row["tablename"]] = output.getvalue()
+        return dumped
+    finally:
+        await connection.close()
+
+
+class Listening:
+    """A caller whose answers are all kept."""
+
+    def __init__(self, caller: Caller) -> None:
+        self.answers: list[bytes] = []
+        self._caller = caller
+
+    async def __call__(self, method: str, path: str, body: Any = None, **options: Any) -> Any:
+        response = await self._caller.send(method, path, body, **options)
+        self.answers.append(response.content + str(dict(response.headers)).encode())
+        return response.json()
+
+
+async def whole_life(running: Installation, acme: Caller, live: Caller) -> tuple[list[bytes], list[str]]:
+    """Everything that can happen to data of applicants; all answers, and the tokens of sessions."""
+    call, holder = Listening(acme), await acme.cardholder(await acme.programme(), external_ref=CONTROL)
+    check = await begin(acme, "full", holder)
+    path = f"/v1/kyc/checks/{check['id']}"
+    for _ in range(2):
+        await call("POST", f"{path}/submissions", DATA, key="the same")
+    await call("POST", f"{path}/submissions", DATA | {"document_expiry": "never"})
+    await call("POST", f"{path}/submissions", DATA | {"document_number": DATA["family_name"]})
+    await call("POST", f"{path}/submissions", raw=f'{{"given_name": "{DATA["given_name"]}'.encode())
+    await call("GET", f"{path}?given_name={DATA['given_name']}")
+    await call("GET", "/v1/kyc/checks")
+    session = await open_session(acme, check)
+    picture = PICTURE + MARK
+    async with vision_host(running) as http:
+        answers = [
+            await bind(http, session, DATA["family_name"]),
+            await send_picture(http, session, "document_evidence", picture),
+            await send_picture(http, session, "selfie", MARK),
+            await send_picture(http, session, "selfie", picture),
+        ]
+    call.answers += [answer.content for answer in answers]
+    await call("GET", path)
+    await call("GET", f"/v1/cardholders/{holder['id']}")
+    await call("GET", "/v1/events?limit=100")
+    again = await begin(acme, "document", holder)
+    await call("POST", f"/v1/kyc/checks/{again['id']}/submissions", DATA | {"family_name": "REVIEW"})
+    await call("POST", f"/v1/kyc/checks/{again['id']}/review", {"outcome": "passed"})
+    # A provider that repeats all it was told when it fails.
+    async with judged_by(running, live, Provider(RuntimeError(str(DATA)))) as services:
+        listening = Listening(live)
+        failing = await begin(live, "document")
+        await listening("POST", f"/v1/kyc/checks/{failing['id']}/submissions", DATA)
+        due = "UPDATE kyc_checks SET evaluate_at = now() WHERE id = $1"
+        await running.services.pool.execute(due, failing["id"])
+        await sweep(services)
+    return call.answers + listening.answers, [session["capture_session_token"]]
+
+
+async def test_nothing_personal_is_anywhere_but_in_custody(
+    running: Installation, acme: Caller, tenant: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    live = await running.caller(tenant, mode="live")
+    answers, tokens = await whole_life(running, acme, live)
+    assert len(answers) > 15
+    for answer in answers:
+        assert found_in(answer) == set(), answer
+    logs = "".join(capfd.readouterr()).encode()
+    assert b"identity provider gave no verdict" in logs
+    assert found_in(logs) == set()
+    figures = exposition({"api": running.services.counts.figures()})
+    assert found_in(figures) == set()
+    tables = await dump(running)
+    assert {"kyc_values", "kyc_checks", "kyc_accesses", "events", "idempotency"} <= tables.keys()
+    assert {name: found_in(content) for name, content in tables.items() if found_in(content)} == {}
+    for token in tokens:
+        assert not [name for name, content in tables.items() if token.encode() in content]
+        assert token.encode() not in logs
+
+
+async def test_the_search_finds_what_is_there(running: Installation, acme: Caller) -> None:
+    """... in every form in which a table can hold it; the tenant's own data rest in clear."""
+    await acme.cardholder(await acme.programme(), external_ref=CONTROL, family_name=DATA["family_name"])
+    tables = await dump(running)
+    assert CONTROL.encode() in tables["cardholders"]
+    assert found_in(tables["cardholders"]) == {"family_name"}
+    for name, forms in canaries().items():
+        for form in forms:
+            assert name in found_in(b"before " + form + b" after")
+    statement = "DELETE FROM cardholders WHERE external_ref = $1 AND family_name = $2"
+    await running.services.pool.execute(statement, CONTROL, DATA["family_name"])

@@ -1,0 +1,291 @@
+"""Gateway mode on the real path: wire in, the programme asked over HTTPS, journal and instructions out. The
+cases of ``ops/docs/WIRE.md`` that speak of a hold, where there is none.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from actors.settings import Settings
+from actors.shards import exposure
+from actors.vault import Vault
+from ops.audit import audit
+from ops.embedded.ports import free_port
+from ops.local_https import with_local_egress
+from tests.api.delegation import activity, declare, money, policy, put_policy
+from tests.api.driver import Caller
+from tests.api.events import faults_of_all
+from tests.api.stack import Installation, installation
+from tests.conformance.decision_endpoint import (
+    DecisionEndpoint,
+    approve,
+    approve_up_to,
+    decision_endpoint,
+    decline,
+    hang_up,
+)
+from tests.conformance.desk import Desk, plain_number
+from tests.conformance.peer import Network
+from tests.conftest import PostgresServer, execute
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+_tenants = count(1)
+SALE = "SN1"
+PATIENCE_SECONDS = 10.0
+_LETTERS = {
+    ("issued", "authorization"): "A",
+    ("issued", "increment"): "I",
+    ("issued", "refund"): "R",
+    ("reversed", "credit"): "G",
+    ("reversed", "debit"): "T",
+    ("created", "debit"): "D",
+    ("created", "credit"): "C",
+}
+
+
+@pytest.fixture(scope="module")
+def module_settings(
+    postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Settings]:
+    name = "stanchion_test_gateway"
+    execute(postgres_server.admin_url, f"CREATE DATABASE {name} TEMPLATE {postgres_server.template}")
+    yield with_local_egress(
+        Settings.load(
+            var_dir=tmp_path_factory.mktemp("gateway"),
+            database_url=postgres_server.database(name),
+            iso8583_port=free_port(),
+            auto_clear_seconds=0,
+            enable_gateway=True,
+        )
+    )
+    execute(postgres_server.admin_url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def running(module_settings: Settings) -> AsyncIterator[Installation]:
+    with pytest.MonkeyPatch.context() as patch:
+        # A busy machine is waited for: who must answer in time is the endpoint, not the programme's owner.
+        patch.setattr(exposure, "STAND_IN_TIMEOUT_MS", 3_000)
+        async with installation(module_settings, Vault.from_settings(module_settings)) as started:
+            yield started
+            assert not await faults_of_all(started.services.pool)
+    broken = [str(finding) for finding in await audit(module_settings.database_dsn) if finding.broken]
+    assert not broken
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def endpoint(module_settings: Settings) -> AsyncIterator[DecisionEndpoint]:
+    async with decision_endpoint(module_settings.var_dir) as serving:
+        yield serving
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def acme(running: Installation) -> Caller:
+    return await running.caller(f"tenant-{next(_tenants)}")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def network(module_settings: Settings, running: Installation) -> AsyncIterator[Network]:
+    async with await Network.connect((module_settings.iso8583_host, module_settings.iso8583_port)) as line:
+        yield line
+
+
+async def desk_of(installation: Installation, caller: Caller, network: Network, **fields: Any) -> Desk:
+    """A desk of a new card of a new gateway programme."""
+    programme = await caller.programme(mode="gateway", **fields)
+    card = await caller.card(await caller.product(programme), await caller.cardholder(programme))
+    number = await plain_number(installation, card["id"])
+    return Desk(installation, caller, card, number, network)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def desk(running: Installation, acme: Caller, network: Network) -> Desk:
+    """The platform decides."""
+    return await desk_of(running, acme, network)
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def delegated(
+    running: Installation, acme: Caller, network: Network, endpoint: DecisionEndpoint
+) -> Desk:
+    """The programme decides, and keeps the ledger; up to 50.00 is stood in for, 100.00 in all."""
+    fields = {"decisioning": "delegated", "decision_url": endpoint.url, "decision_timeout_ms": 3_000}
+    made = await desk_of(running, acme, network, **fields)
+    await put_policy(acme, made.card["programme_id"], policy())
+    await declare(acme, made.card, "80.00")
+    return made
+
+
+async def instructed(desk: Desk) -> str:
+    """All that the programme was told to post: A, I, R issued; G, T reversed; D, C cleared (debit, credit).
+    Events of one message have no order among them."""
+    page = await desk.caller.get("/v1/events?limit=100")
+    shown = []
+    for event in reversed(page["data"]):
+        *_, about, verb = event["type"].split(".")
+        if about == "posting_instruction":
+            data = event["data"]
+            shown.append(_LETTERS[verb, data.get("type", data["direction"])] + data["amount"])
+    return " ".join(shown)
+
+
+async def status(desk: Desk, sale: str = SALE) -> str:
+    return str((await desk.transaction(sale))["status"])
+
+
+# --- the platform decides ---
+
+
+async def test_cases_1_7_and_14_what_comes_twice_is_told_once(desk: Desk) -> None:
+    asked = desk.say("0100", "10.00", SALE)
+    first = await desk.network.ask(asked)
+    assert await desk.network.ask(asked | {"t": "0101"}) == first
+    raised = desk.say("0100", "5.00", SALE, t06="INC")
+    assert [await desk.ask(raised) for _ in range(2)] == ["00", "00"]
+    presented = desk.presentment("4.00", SALE, final=False)
+    assert [await desk.ask(presented) for _ in range(2)] == ["00", "00"]
+    reversed_ = desk.say("0420", "0.00", SALE)
+    assert [await desk.ask(reversed_), await desk.ask(reversed_ | {"t": "0421"})] == ["00", "00"]
+    assert await instructed(desk) == "A10.00 I5.00 D4.00 G11.00"
+    assert await status(desk) == "cleared"
+    assert await desk.balance() == ("0.00", "0.00", "0.00")
+
+
+async def test_cases_5_and_6_a_reversal_before_its_original(desk: Desk) -> None:
+    assert await desk.reverse(SALE) == "00"
+    assert await desk.authorize("10.00", SALE) == "00"
+    assert sorted((await instructed(desk)).split()) == ["A10.00", "G10.00"]
+    assert await status(desk) == "reversed"
+
+
+async def test_cases_12_13_and_15_captures(desk: Desk) -> None:
+    await desk.authorize("10.00", SALE)
+    assert await desk.present("4.00", SALE, 1, final=False) == "00"
+    assert await status(desk) == "partially_cleared"
+    assert await desk.present("9.00", SALE, 2, final=False) == "00"
+    assert await status(desk) == "cleared"
+    assert await desk.present("1.00", SALE, 3) == "00"
+    assert await instructed(desk) == "A10.00 D4.00 D9.00 D1.00"
+    assert (await desk.transaction(SALE))["events"][-1]["remark"] == "late"
+
+
+async def test_cases_16_and_39_advices(desk: Desk) -> None:
+    await desk.authorize("10.00", SALE)
+    assert [await desk.advise("12.00", SALE), await desk.advise("7.00", SALE)] == ["00", "00"]
+    assert await desk.advise("3.00", "SN2") == "00"
+    assert await desk.present("7.00", SALE) == "00"
+    assert await instructed(desk) == "A10.00 I2.00 G5.00 A3.00 D7.00"
+
+
+async def test_cases_20_and_21_increments(desk: Desk) -> None:
+    await desk.authorize("10.00", SALE)
+    await desk.present("4.00", SALE, final=False)
+    assert await desk.increment("1.00", SALE) == "00"
+    assert await desk.reverse(SALE) == "00"
+    assert await desk.increment("2.00", SALE) == "00"
+    assert await instructed(desk) == "A10.00 D4.00 I1.00 G7.00 A2.00"
+    assert [each["status"] for each in await desk.transactions()] == ["cleared", "pending"]
+
+
+async def test_cases_25_and_26_refunds(desk: Desk) -> None:
+    assert await desk.authorize("10.00", SALE, de3="200000") == "00"
+    refund = desk.presentment("10.00", SALE, refund=True)
+    assert [await desk.ask(refund) for _ in range(2)] == ["00", "00"]
+    assert await desk.ask(desk.presentment("3.00", "SN2", refund=True)) == "00"
+    assert await desk.authorize("5.00", "SN3", de3="200000") == "00"
+    assert await desk.reverse("SN3") == "00"
+    assert await instructed(desk) == "R10.00 C10.00 C3.00 R5.00 T5.00"
+    assert [each["status"] for each in await desk.transactions()] == ["cleared", "posted", "reversed"]
+
+
+async def test_parallel_increments_all_count(desk: Desk) -> None:
+    await desk.authorize("10.00", SALE)
+    asked = [desk.say("0100", "1.00", SALE, t06="INC") for _ in range(8)]
+    assert await desk.ask_all(*asked) == ["00"] * 8
+    assert (await desk.transaction(SALE))["approved_amount"] == "18.00"
+    assert await instructed(desk) == "A10.00" + " I1.00" * 8
+
+
+# --- the programme decides ---
+
+
+async def test_the_programme_decides_and_is_told_to_post(delegated: Desk, endpoint: DecisionEndpoint) -> None:
+    assert await delegated.authorize("10.00", SALE) == "00"
+    assert await delegated.increment("5.00", SALE) == "00"
+    endpoint.behave = approve_up_to("4.00")
+    assert await delegated.authorize("9.00", "SN2", t07="1") == "10"
+    endpoint.behave = decline
+    assert await delegated.authorize("9.00", "SN3") == "05"
+    assert await delegated.increment("1.00", SALE) == "05"
+    assert await instructed(delegated) == "A10.00 I5.00 A4.00"
+    assert [question["operation"] for question in endpoint.questions] == [
+        "authorization",
+        "increment",
+        "authorization",
+        "authorization",
+        "increment",
+    ]
+    assert (await delegated.transaction(SALE))["decided_by"] == "programme"
+
+
+async def test_a_life_through_an_outage(
+    running: Installation, delegated: Desk, endpoint: DecisionEndpoint
+) -> None:
+    """Begun by the programme, raised in stand-in, lowered, taken over, cleared, and told of the end."""
+    programme_id = delegated.card["programme_id"]
+    assert await delegated.authorize("30.00", SALE) == "00"
+    endpoint.behave = hang_up
+    assert await delegated.increment("20.00", SALE) == "00"
+    assert await delegated.authorize("50.01", "SN2") == "61"
+    assert await delegated.authorize("40.00", "SN3") == "00"
+    assert await delegated.authorize("25.00", "SN4") == "51"
+    assert await delegated.reverse(SALE, remaining="35.00") == "00"
+    assert await delegated.reverse("SN3") == "00"
+    declared = await delegated.caller.get(f"/v1/cards/{delegated.card['id']}/declared-balance")
+    assert declared["remaining"] == money("20.00")
+    await running.replace_host()
+    assert await delegated.present("15.00", SALE, 1, final=False) == "00"
+    endpoint.behave = approve
+    assert await delegated.increment("2.00", SALE) == "00"
+    assert await delegated.present("22.00", SALE, 2) == "00"
+    assert await instructed(delegated) == ("A30.00 I20.00 A40.00 G15.00 G40.00 D15.00 I2.00 D22.00")
+    shown = await delegated.transaction(SALE)
+    assert (shown["status"], shown["hold_id"], shown["decided_by"]) == ("cleared", None, "programme")
+    assert [
+        (each["rule"], each["exposure_minor"]) for each in await activity(delegated.caller, programme_id)
+    ] == [
+        ("declared_balance_exceeded", "0"),
+        ("within_ceilings", "4000"),
+        ("max_amount_exceeded", "0"),
+        ("within_ceilings", "2000"),
+    ]
+    assert await finished(delegated) == [programme_id]
+
+
+async def finished(desk: Desk) -> list[str]:
+    """The programmes whose outages are told to have ended, as soon as there is one: it is told by the
+    programme's owner, behind the answer."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        page = await desk.caller.get("/v1/events?types=authorization.stip_outage.finished")
+        if page["data"]:
+            break
+        await desk.authorize("1.00")
+    return [event["data"]["programme_id"] for event in page["data"]]
+
+
+async def test_a_stand_in_that_was_reversed_before_it_came(
+    delegated: Desk, endpoint: DecisionEndpoint
+) -> None:
+    endpoint.behave = hang_up
+    assert await delegated.reverse(SALE) == "00"
+    assert await delegated.authorize("10.00", SALE) == "00"
+    assert sorted((await instructed(delegated)).split()) == ["A10.00", "G10.00"]
+    shown = await delegated.transaction(SALE)
+    assert (shown["status"], shown["decided_by"]) == ("reversed", "stand_in")

@@ -1,0 +1,556 @@
+"""Delegated decisions and stand-in on the real path: wire in, the programme asked over HTTPS, journal,
+balance, report and events out. Cases 34 to 38 of the table in ``ops/docs/WIRE.md``, and guarantee 6.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Iterator
+from itertools import count
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from stripe import WebhookSignature
+
+from actors.settings import Settings
+from actors.shards import exposure
+from actors.shards.endpoint import Counts
+from actors.vault import Vault
+from ops.audit import audit
+from ops.embedded.ports import free_port
+from ops.local_https import with_local_egress
+from tests.api.delegation import activity, declare, delegated_card, money, one_more_card, policy, put_policy
+from tests.api.driver import Caller
+from tests.api.stack import Installation, installation
+from tests.conformance.decision_endpoint import (
+    Behaviour,
+    DecisionEndpoint,
+    answer,
+    approve,
+    approve_up_to,
+    decision_endpoint,
+    decline,
+    hang_up,
+    late,
+    other_status,
+    oversize,
+    refusing,
+    said,
+    silent,
+    wrong_id,
+)
+from tests.conformance.desk import Desk, plain_number
+from tests.conformance.peer import Network
+from tests.conftest import PostgresServer, execute
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+_tenants = count(1)
+FUNDS = "10000.00"
+AMPLE_MS = 3_000
+PATIENCE_SECONDS = 10.0
+
+
+@pytest.fixture(scope="module")
+def module_settings(
+    postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Settings]:
+    name = "stanchion_test_stand_in"
+    execute(postgres_server.admin_url, f"CREATE DATABASE {name} TEMPLATE {postgres_server.template}")
+    yield with_local_egress(
+        Settings.load(
+            var_dir=tmp_path_factory.mktemp("stand-in"),
+            database_url=postgres_server.database(name),
+            iso8583_port=free_port(),
+            auto_clear_seconds=0,
+        )
+    )
+    execute(postgres_server.admin_url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def running(module_settings: Settings) -> AsyncIterator[Installation]:
+    # A busy machine is waited for: who must answer in time is the endpoint, not the programme's owner.
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(exposure, "STAND_IN_TIMEOUT_MS", 3_000)
+        async with installation(module_settings, Vault.from_settings(module_settings)) as started:
+            yield started
+    broken = [str(finding) for finding in await audit(module_settings.database_dsn) if finding.broken]
+    assert not broken
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def endpoint(module_settings: Settings) -> AsyncIterator[DecisionEndpoint]:
+    async with decision_endpoint(module_settings.var_dir) as serving:
+        yield serving
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def acme(running: Installation) -> Caller:
+    return await running.caller(f"tenant-{next(_tenants)}")
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def network(module_settings: Settings, running: Installation) -> AsyncIterator[Network]:
+    async with await Network.connect((module_settings.iso8583_host, module_settings.iso8583_port)) as line:
+        yield line
+
+
+class Programme:
+    """One programme that decides itself, and desks of its cards."""
+
+    def __init__(self, installation: Installation, caller: Caller, network: Network) -> None:
+        self.installation = installation
+        self.caller = caller
+        self.network = network
+        self.desks: list[Desk] = []
+        self.id = ""
+        self.decision_secret = ""
+
+    async def issue(
+        self, url: str, stand_in: Any, *, declared: str = FUNDS, cards: int = 1, timeout_ms: int = AMPLE_MS
+    ) -> Desk:
+        """Make the programme and its cards; the first one's desk."""
+        first = await delegated_card(
+            self.caller, stand_in, url=url, declared=declared, funds=FUNDS, timeout_ms=timeout_ms
+        )
+        self.id, self.decision_secret = first["programme_id"], first["decision_secret"]
+        programme = {"id": self.id, "currency": "EUR"}
+        more = [await one_more_card(self.caller, programme, declared, FUNDS) for _ in range(cards - 1)]
+        for card in (first, *more):
+            number = await plain_number(self.installation, card["id"])
+            self.desks.append(Desk(self.installation, self.caller, card, number, self.network))
+        return self.desks[0]
+
+    async def burst(self, size: int, **fields: str) -> list[str]:
+        """DE39 of ``size`` authorizations of 1.00 on all cards in turn, asked all at once."""
+        asked = [self.desks[n % len(self.desks)].say("0100", "1.00", **fields) for n in range(size)]
+        return await self.desks[0].ask_all(*asked)
+
+    async def silent_burst(self, size: int) -> Counter[str]:
+        """... while the endpoint counts as silent: all are stood in for at the same moment."""
+        await self.wait_for(200)
+        return Counter(await self.burst(size, t99="delegated_timeout"))
+
+    async def wait_for(self, timeout_ms: int) -> None:
+        """How long the endpoint has from now on."""
+        await self.caller.patch(f"/v1/programs/{self.id}", {"decision_timeout_ms": timeout_ms})
+
+    async def finished(self) -> int:
+        """How many outages of the programme are told to have finished."""
+        page = await self.caller.get("/v1/events?types=authorization.stip_outage.finished&limit=100")
+        data = [event["data"] for event in page["data"]]
+        assert all(each.keys() == {"programme_id", "ended_at"} for each in data)
+        return sum(each["programme_id"] == self.id for each in data)
+
+    async def recover(self, finished: int) -> None:
+        """Spend until so many outages are told to have finished: hosts hear of them in their own time."""
+        await self.wait_for(AMPLE_MS)
+        deadline = time.monotonic() + PATIENCE_SECONDS
+        while await self.finished() < finished:
+            assert time.monotonic() < deadline, "the outage does not end"
+            assert await self.burst(4) == ["00"] * 4
+        assert await self.finished() == finished
+
+    async def outages(self) -> list[Any]:
+        """The budgets that were begun, oldest first: id, period, currency, used, and whether it has ended."""
+        rows = await self.installation.services.pool.fetch(
+            "SELECT id::text, period, currency, used_minor, ended_at IS NOT NULL AS ended"
+            " FROM outages WHERE programme_id = $1 ORDER BY started_at, period",
+            self.id,
+        )
+        return [tuple(row) for row in rows]
+
+    async def report(self) -> list[Any]:
+        """The newest 100 stand-ins."""
+        return await activity(self.caller, self.id, "&limit=100")
+
+    async def exposure_minor(self) -> dict[str, int]:
+        """The sum of what was approved in each outage."""
+        rows = await self.installation.services.pool.fetch(
+            "SELECT outage_id::text, sum(exposure_minor)::bigint FROM stand_ins WHERE programme_id = $1"
+            " AND outage_id IS NOT NULL GROUP BY 1",
+            self.id,
+        )
+        return {row[0]: row[1] for row in rows}
+
+
+@pytest.fixture
+def programme(running: Installation, acme: Caller, network: Network) -> Programme:
+    return Programme(running, acme, network)
+
+
+def counts(installation: Installation) -> Counts:
+    return installation.peers.host.endpoint.counts
+
+
+async def until(condition: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not condition():
+        assert time.monotonic() < deadline, "the condition did not come true"
+        await asyncio.sleep(0.005)
+
+
+# --- the call and its answers -----------------------------------------------------------------------------
+
+
+async def test_the_programme_is_asked_once_in_signed_bytes(
+    programme: Programme, endpoint: DecisionEndpoint
+) -> None:
+    desk = await programme.issue(endpoint.url, policy())
+    assert await desk.authorize("12.50", "asked", t05="MIT", t07="1") == "00"
+    transaction = await desk.transaction("asked")
+    [request], [question] = endpoint.requests, endpoint.questions
+    assert question == {
+        "authorization_id": transaction["authorization_id"],
+        "operation": "authorization",
+        "card_id": desk.card["id"],
+        "amount": "12.50",
+        "currency": "EUR",
+        "partial_allowed": True,
+        "mcc": "5411",
+        "merchant": {"name": "Corner shop", "country": "IE"},
+        "channel": "pos",
+        "entry_mode": "chip",
+        "mit": True,
+        "deadline_at": question["deadline_at"],
+    }
+    assert (request.method, request.path) == ("POST", "/decide")
+    # Stripe's own verifier reads this form of header.
+    header, secret = request.headers["x-platform-signature"], programme.decision_secret
+    assert WebhookSignature.verify_header(request.body.decode(), header, secret, tolerance=30)
+    assert transaction["decided_by"] == "programme"
+    assert transaction["trace"][-1] == {
+        "rule": "programme_decision",
+        "outcome": "pass",
+        "observed": "approved",
+        "limit": "approved",
+    }
+    assert await programme.report() == []
+
+
+async def test_what_the_platform_refuses_is_not_asked(
+    programme: Programme, endpoint: DecisionEndpoint
+) -> None:
+    desk = await programme.issue(endpoint.url, policy())
+    controls = [{"kind": "mcc_deny", "values": ["7995"]}]
+    await desk.caller.patch(f"/v1/cards/{desk.card['id']}", {"controls": controls})
+    assert await desk.authorize("1.00", de18="7995") == "57"
+    assert await desk.authorize("10000.01") == "51"
+    assert await desk.authorize("0.00") == "85"
+    assert endpoint.requests == []
+
+
+@pytest.mark.parametrize(
+    ("behave", "partial", "expected"),
+    [
+        (approve, None, ("00", "40.00", None)),
+        (approve_up_to("40.00"), None, ("00", "40.00", None)),
+        (approve_up_to(money("40.00")), None, ("00", "40.00", None)),
+        (decline, None, ("05", "0.00", "programme_declined")),
+        (approve_up_to("25.00"), "1", ("10", "25.00", None)),
+        (approve_up_to("25.00"), None, ("05", "0.00", "programme_declined")),
+    ],
+)
+async def test_usable_answers_decide(
+    programme: Programme,
+    endpoint: DecisionEndpoint,
+    behave: Behaviour,
+    partial: str | None,
+    expected: tuple[str, str, str | None],
+) -> None:
+    desk = await programme.issue(endpoint.url, policy())
+    endpoint.behave = behave
+    code = await desk.authorize("40.00", "usable", t07=partial)
+    transaction = await desk.transaction("usable")
+    assert (code, transaction["held_amount"], transaction["decline_reason"]) == expected
+    assert transaction["decided_by"] == "programme"
+    assert await programme.report() == []
+    assert await programme.outages() == []
+
+
+@pytest.mark.parametrize(
+    ("behave", "trigger"),
+    [
+        (silent, "timeout"),
+        (late(0.4), "timeout"),
+        (hang_up, "connection_error"),
+        (answer(200, b"yes"), "invalid_response"),
+        (answer(200, b'{"decision": "approved"}'), "invalid_response"),
+        (answer(200, b"\xff"), "invalid_response"),
+        (answer(200, b"[" * 50_000), "invalid_response"),
+        (answer(204), "invalid_response"),
+        (answer(500, b"{}"), "invalid_response"),
+        (other_status, "invalid_response"),
+        (wrong_id, "invalid_response"),
+        (oversize, "invalid_response"),
+        (approve_up_to("40.01"), "invalid_response"),
+        (approve_up_to("0.00"), "invalid_response"),
+        (approve_up_to("4e1"), "invalid_response"),
+        (approve_up_to(40), "invalid_response"),
+        (approve_up_to(money("40.00", "USD")), "invalid_response"),
+    ],
+)
+async def test_unusable_answers_are_stood_in_for(
+    programme: Programme, endpoint: DecisionEndpoint, behave: Behaviour, trigger: str
+) -> None:
+    timeout_ms = 200 if trigger == "timeout" else AMPLE_MS
+    desk = await programme.issue(endpoint.url, policy(), timeout_ms=timeout_ms)
+    endpoint.behave = behave
+    assert await desk.authorize("40.00", "unusable") == "00"
+    [entry] = await programme.report()
+    assert (entry["trigger"], entry["rule"], entry["exposure_minor"]) == (trigger, "within_ceilings", "4000")
+    assert len(endpoint.requests) == 1
+    assert (await desk.transaction("unusable"))["decided_by"] == "stand_in"
+    assert await programme.finished() == 0
+
+
+async def test_a_redirect_is_not_followed(
+    programme: Programme, endpoint: DecisionEndpoint, module_settings: Settings
+) -> None:
+    desk = await programme.issue(endpoint.url, policy())
+    async with decision_endpoint(module_settings.var_dir) as target:
+        for status in (301, 302, 307, 308):
+            endpoint.behave = answer(status, Location=target.url)
+            assert await desk.authorize("1.00") == "00"
+        assert target.requests == []
+    assert [entry["trigger"] for entry in await programme.report()] == ["invalid_response"] * 4
+
+
+async def test_no_connection_is_stood_in_for(programme: Programme, module_settings: Settings) -> None:
+    async with refusing() as nowhere, decision_endpoint(module_settings.var_dir, "other.example") as stranger:
+        desk = await programme.issue(nowhere, policy())
+        assert await desk.authorize("1.00") == "00"
+        # A certificate for another name is no connection either: nothing is said to it.
+        await desk.caller.patch(f"/v1/programs/{programme.id}", {"decision_url": stranger.url})
+        assert await desk.authorize("1.00") == "00"
+        assert stranger.requests == []
+    assert [entry["trigger"] for entry in await programme.report()] == ["connection_error"] * 2
+
+
+async def test_each_failure_can_be_left_to_decline(programme: Programme, endpoint: DecisionEndpoint) -> None:
+    desk = await programme.issue(endpoint.url, policy())
+    for behave, trigger in (
+        (hang_up, "connection_error"),
+        (answer(500), "invalid_response"),
+        (silent, "timeout"),
+    ):
+        endpoint.behave = behave
+        await programme.wait_for(200 if behave is silent else AMPLE_MS)
+        await put_policy(desk.caller, programme.id, policy(triggers={trigger: False}))
+        assert await desk.authorize("1.00", trigger) == "05"
+        refused = await desk.transaction(trigger)
+        assert (refused["decline_reason"], refused["decided_by"]) == ("programme_declined", "platform")
+    assert await programme.report() == []
+
+
+async def test_an_increment_is_asked_and_stood_in_for(
+    programme: Programme, endpoint: DecisionEndpoint
+) -> None:
+    desk = await programme.issue(endpoint.url, policy(max_amount="12.50"))
+    assert await desk.authorize("10.00", "raised") == "00"
+    assert await desk.increment("5.00", "raised") == "00"
+    endpoint.behave = hang_up
+    assert await desk.increment("12.50", "raised") == "00"
+    assert await desk.increment("12.51", "raised") == "61"
+    assert [question["operation"] for question in endpoint.questions] == ["authorization", *["increment"] * 3]
+    sale = await desk.transaction("raised")
+    assert {question["authorization_id"] for question in endpoint.questions} == {sale["authorization_id"]}
+    entries = await programme.report()
+    assert [entry["exposure_minor"] for entry in entries] == ["0", "1250"]
+    assert {entry["authorization_id"] for entry in entries} == {sale["authorization_id"]}
+    assert await desk.balance() == (FUNDS, "27.50", "9972.50")
+
+
+async def test_a_partial_cap_is_what_a_stand_in_exposes(
+    programme: Programme, endpoint: DecisionEndpoint
+) -> None:
+    desk = await programme.issue(endpoint.url, policy())
+    endpoint.behave = hang_up
+    assert await desk.authorize("80.00", "partly", t07="1000000002500") == "10"
+    [entry] = await programme.report()
+    assert (entry["amount"], entry["exposure_minor"]) == ("80.00", "2500")
+    assert (await desk.transaction("partly"))["held_amount"] == "25.00"
+
+
+async def test_what_the_network_decides_is_not_in_the_report(
+    programme: Programme, endpoint: DecisionEndpoint
+) -> None:
+    desk = await programme.issue(endpoint.url, policy())
+    record = await desk.caller.spend(desk.card, "10.00", scenario="force_stip_timeout")
+    assert record["decision"] == "approved"
+    assert await programme.report() == []
+
+
+# --- the table of WIRE.md ---------------------------------------------------------------------------------
+
+
+async def test_case_34_the_endpoint_recovers_while_stand_ins_are_in_flight(
+    programme: Programme, endpoint: DecisionEndpoint
+) -> None:
+    await programme.issue(endpoint.url, policy(max_total_exposure=money("6.00")), cards=4)
+    rounds = 5
+    for number in range(1, rounds + 1):
+        asked = count()
+
+        async def failing_then_not(question: dict[str, Any], asked: Iterator[int] = asked) -> Any:
+            # Answers come while the stand-ins for the first questions reserve and commit.
+            if next(asked) % 3:
+                return None
+            await asyncio.sleep(0.02)
+            return said(question)
+
+        endpoint.behave = failing_then_not
+        codes = Counter(await programme.burst(24))
+        assert set(codes) <= {"00", "61"}
+        endpoint.behave = approve
+        if any(not ended for *_, ended in await programme.outages()):
+            await programme.recover(len(await programme.outages()))
+        outages = await programme.outages()
+        assert len(outages) >= number
+        assert await programme.finished() == len(outages)
+    exposed = await programme.exposure_minor()
+    for outage_id, _period, _currency, used_minor, ended in await programme.outages():
+        # What was reserved under an outage counts to it, however late its decision was made.
+        assert ended
+        assert exposed.get(outage_id, 0) == used_minor <= 600
+
+
+async def test_case_35_many_stand_ins_at_the_ceiling(
+    programme: Programme, endpoint: DecisionEndpoint
+) -> None:
+    """Guarantee 6, in 20 rounds: never one above the budget, and one finished event for each outage."""
+    fits = 13
+    budget = policy(max_total_exposure=money(f"{fits}.99"), max_amount="1.00")
+    await programme.issue(endpoint.url, budget, cards=8)
+    for number in range(1, 21):
+        assert await programme.silent_burst(64) == {"00": fits, "61": 64 - fits}
+        outages = await programme.outages()
+        assert [used_minor for *_, used_minor, _ended in outages] == [fits * 100] * number
+        await programme.recover(number)
+    assert set((await programme.exposure_minor()).values()) == {fits * 100}
+
+
+async def test_case_35_owners_that_are_replaced_grant_no_more(
+    programme: Programme, endpoint: DecisionEndpoint
+) -> None:
+    fits = 13
+    budget = policy(max_total_exposure=money(f"{fits}.99"), max_amount="1.00")
+    await programme.issue(endpoint.url, budget, cards=8)
+    # While the programme is asked, when its owner is, and when the cards' decisions are being committed.
+    for number, after_seconds in enumerate((0.05, 0.2, 0.22), start=1):
+        asked = asyncio.create_task(programme.silent_burst(64))
+        await asyncio.sleep(after_seconds)
+        await programme.installation.replace_host()
+        codes = await asked
+        assert codes["00"] <= fits
+        assert set(codes) <= {"00", "61", "91", "05"}
+        exposed, [*_, (outage_id, _period, _currency, used_minor, _ended)] = (
+            await programme.exposure_minor(),
+            await programme.outages(),
+        )
+        assert codes["00"] * 100 <= exposed[outage_id] <= used_minor <= fits * 100
+        await programme.recover(number)
+
+
+async def test_case_35_the_declared_balance_is_a_ceiling_too(
+    programme: Programme, endpoint: DecisionEndpoint
+) -> None:
+    desk = await programme.issue(endpoint.url, policy(), declared="13.99")
+    assert await programme.silent_burst(64) == {"00": 13, "51": 51}
+    declared = await desk.caller.get(f"/v1/cards/{desk.card['id']}/declared-balance")
+    assert (declared["consumed"], declared["remaining"]) == (money("13.00"), money("0.99"))
+    await declare(desk.caller, desk.card, "2.00")
+    assert await programme.silent_burst(8) == {"00": 2, "51": 6}
+
+
+async def test_case_36_a_flapping_endpoint(programme: Programme, endpoint: DecisionEndpoint) -> None:
+    desk = await programme.issue(endpoint.url, policy(max_total_exposure=money("50.00")))
+    before = stood_in_minor(programme.installation)
+    for number in range(1, 6):
+        endpoint.behave = hang_up
+        assert await desk.authorize("50.00") == "00"
+        assert await desk.authorize("0.01") == "61"
+        endpoint.behave = approve
+        await programme.recover(number)
+    # Five budgets in one day: the sum is there to be watched.
+    assert stood_in_minor(programme.installation) - before == 5 * 5_000
+
+
+def stood_in_minor(installation: Installation) -> float:
+    figure = installation.peers.host.figures()["stanchion_stand_in_exposure_minor"]
+    assert isinstance(figure, dict)
+    exposed = figure.get(("EUR",), 0.0)
+    assert isinstance(exposed, int | float)
+    return exposed
+
+
+async def test_case_36_an_outage_that_only_declined_ends_too(
+    programme: Programme, endpoint: DecisionEndpoint
+) -> None:
+    desk = await programme.issue(endpoint.url, policy(mode="decline_all"))
+    endpoint.behave = hang_up
+    assert await desk.authorize("1.00") == "05"
+    assert [outage[3:] for outage in await programme.outages()] == [(0, False)]
+    endpoint.behave = decline
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while not await programme.finished():
+        assert await desk.authorize("1.00") == "05"
+        assert time.monotonic() < deadline
+    endpoint.behave = approve
+    assert await programme.burst(16) == ["00"] * 16
+    assert await programme.finished() == 1
+
+
+async def test_case_37_the_policys_currency_changes_in_an_outage(
+    programme: Programme, endpoint: DecisionEndpoint
+) -> None:
+    desk = await programme.issue(endpoint.url, policy(max_total_exposure=money("60.00")))
+    endpoint.behave = hang_up
+    assert [await desk.authorize("50.00"), await desk.authorize("50.00")] == ["00", "61"]
+    dollars = policy(max_total_exposure=money("60.00", "USD"))
+    await put_policy(desk.caller, programme.id, dollars)
+    assert await desk.authorize("1.00") == "05"
+    # Another amount in the same currency is the same budget.
+    await put_policy(desk.caller, programme.id, policy(max_total_exposure=money("30.00")))
+    assert [await desk.authorize("20.00"), await desk.authorize("20.00")] == ["00", "61"]
+    await put_policy(desk.caller, programme.id, policy(max_total_exposure=money("60.00")))
+    assert await desk.authorize("40.00") == "00"
+    rules = [entry["rule"] for entry in reversed(await programme.report())]
+    assert rules == [
+        "within_ceilings",
+        "max_total_exposure_exceeded",
+        "currency_mismatch",
+        "within_ceilings",
+        "max_total_exposure_exceeded",
+        "within_ceilings",
+    ]
+    endpoint.behave = approve
+    await programme.recover(1)
+    outages = await programme.outages()
+    assert len({outage[0] for outage in outages}) == 1
+    assert [outage[1:] for outage in outages] == [
+        (1, "EUR", 5_000, True),
+        (2, "USD", 0, True),
+        (3, "EUR", 6_000, True),
+    ]
+
+
+async def test_case_38_the_programme_approves_after_the_stand_in(
+    programme: Programme, endpoint: DecisionEndpoint
+) -> None:
+    desk = await programme.issue(endpoint.url, policy(), timeout_ms=200)
+    before = counts(programme.installation).late
+    endpoint.behave = late(0.3)
+    assert await desk.authorize("40.00", "late") == "00"
+    await until(lambda: counts(programme.installation).late == before + 1)
+    assert (await desk.transaction("late"))["decided_by"] == "stand_in"
+    assert await desk.balance() == (FUNDS, "40.00", "9960.00")
+    assert await desk.events() == Counter(
+        ["ledger.entry.posted", "authorization.decided", "ledger.hold.created"]
+    )
+    assert [outage[3:] for outage in await programme.outages()] == [(4_000, False)]
+    endpoint.behave = approve
+    await programme.recover(1)

@@ -1,0 +1,122 @@
+"""A card whose programme keeps its own ledger, in memory: what networks say to it, and what the programme is
+told to post.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import msgspec
+
+from engine.authorization import names, relayed_minor, status
+from engine.card import Card
+from engine.commands import CardCommand, reference_of_message
+from engine.delegation import Consulted
+from engine.effects import AccountEffect, AuthorizationOpened
+from engine.events import Event
+from engine.execute import Executed, Surroundings, execute
+from engine.programme import ProgrammeConfig
+from tests.api.events import faults
+from tests.engine.build import card, programme
+from tests.engine.test_lifecycle import SALE, Desk
+
+ISSUED: Final = "authorization.posting_instruction.issued"
+REVERSED: Final = "authorization.posting_instruction.reversed"
+CREATED: Final = "clearing.posting_instruction.created"
+_SHORT: Final = {
+    (ISSUED, "authorization"): "A",
+    (ISSUED, "increment"): "I",
+    (ISSUED, "refund"): "R",
+    (REVERSED, "credit"): "G",
+    (REVERSED, "debit"): "T",
+    (CREATED, "debit"): "D",
+    (CREATED, "credit"): "C",
+}
+
+
+@dataclass
+class Relay(Desk):
+    """A card of a programme in gateway mode; it has no account, and the programme's endpoint says
+    ``consulted``."""
+
+    card: Card = field(default_factory=lambda: card(account_id=None))
+    programme: ProgrammeConfig = field(default_factory=lambda: programme(mode="gateway"))
+    consulted: Consulted | None = None
+    told: list[Event] = field(default_factory=list)
+
+    def do(self, command: CardCommand) -> Executed:
+        references = getattr(command, "references", ())
+        original = next((self.known[name] for name in references if name in self.known), None)
+        met = Surroundings(self.card, None, self.programme, original, self.consulted)
+        executed = execute(command, met, self.now_ms)
+        for effect in executed.effects:
+            assert not isinstance(effect, AccountEffect)
+            if isinstance(effect, AuthorizationOpened):
+                self.known |= dict.fromkeys(names(effect.authorization), effect.authorization)
+        if original is not None and executed.authorization_id == original.id:
+            self.known[reference_of_message(command.command_key)] = original
+        self.told += executed.events
+        self.done.append(executed)
+        return executed
+
+    def status(self, sale: str = SALE) -> str:
+        return status(self.sale(sale), held=False)
+
+    def figures(self, sale: str = SALE) -> tuple[int, int, int, int]:
+        """Approved, still to come, cleared and given back."""
+        known = self.sale(sale)
+        return known.approved_minor, relayed_minor(known), known.cleared_minor, known.reversed_minor
+
+    @property
+    def counters(self) -> tuple[int, int]:
+        return self.card.day_count, self.card.day_amount_minor
+
+    def refund(self, amount_minor: int, sale: str = SALE) -> str:
+        return self.authorize(amount_minor, sale, kind="refund")
+
+    def part(self, amount_minor: int, sale: str = SALE) -> str:
+        """A presentment after which more may come."""
+        return self.present(amount_minor, sale, final=False)
+
+    def give(self, amount_minor: int, sale: str = SALE) -> str:
+        """The presentment of a refund."""
+        return self.present(amount_minor, sale, kind="refund")
+
+    def give_part(self, amount_minor: int, sale: str = SALE) -> str:
+        return self.present(amount_minor, sale, kind="refund", final=False)
+
+    def lower(self, left_minor: int, sale: str = SALE) -> str:
+        """A partial reversal."""
+        return self.reverse(sale, remaining_minor=left_minor)
+
+    def less(self, increment_minor: int, sale: str = SALE) -> str:
+        """The reversal of one increment."""
+        return self.reverse(sale, increment_minor=increment_minor)
+
+    def advise_no(self, amount_minor: int, sale: str = SALE) -> str:
+        """The advice of a decline."""
+        return self.advise(amount_minor, sale, approved=False)
+
+    def instructions(self) -> str:
+        """All that was to be posted: A, I and R are issued (authorization, increment, refund), G and T
+        reversed (given back, taken back), D and C cleared (debit, credit)."""
+        shown = []
+        for event in self.told:
+            data = msgspec.json.decode(event.data)
+            for kind in ("type", "direction"):
+                letter = _SHORT.get((event.type, data.get(kind, "")))
+                shown += [f"{letter}{int(data['amount'].replace('.', ''))}"] if letter else []
+        return " ".join(shown)
+
+    def last(self, type_: str) -> dict[str, Any]:
+        """The data of the last event of a type."""
+        *_, newest = (event.data for event in self.told if event.type == type_)
+        return msgspec.json.decode(newest, type=dict[str, Any])
+
+
+def valid(desk: Relay) -> None:
+    """Every event is what the catalogue says, and has an id of its own."""
+    for event in desk.told:
+        assert not faults(event.type, msgspec.json.decode(event.data))
+    assert len({event.id for event in desk.told}) == len(desk.told)

@@ -1,0 +1,60 @@
+"""``stanchion listen`` and ``stanchion events resend`` beside a running installation."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.api.driver import Caller
+from tests.integration.stack import Stack
+
+ROOT = Path(__file__).parents[2]
+
+
+def start(*arguments: str) -> subprocess.Popen[str]:
+    """A ``stanchion`` command whose output one can read while it runs."""
+    return subprocess.Popen(
+        [sys.executable, "-m", "ops", *arguments],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+
+
+def read_until(process: subprocess.Popen[str], wanted: str) -> str:
+    """What it prints, up to the line that holds ``wanted``."""
+    assert process.stdout is not None
+    lines = []
+    for line in process.stdout:
+        lines.append(line)
+        if wanted in line:
+            return "".join(lines)
+    raise AssertionError(f"{wanted!r} was never printed: {lines}")
+
+
+async def test_a_receiver_on_the_same_machine(stack: Stack, demo: Caller) -> None:
+    var_dir = str(stack.installation.var_dir)
+    wanted = ("--type", "card.updated", "--type", "card.created")
+    with start("listen", *wanted, "--fail", "1", "--var", var_dir) as listening:
+        try:
+            endpoint_id = read_until(listening, "Listening").partition("endpoint ")[2].partition(".")[0]
+            card = await demo.funded_card()
+            told = read_until(listening, "created_at")
+            assert "card.created  signature verified, answered 500" in told
+            assert f"id: {card['id']}" in told
+
+            window = ("--endpoint", endpoint_id, "--since", "5m", "--type", "card.created")
+            with start("events", "resend", *window, "--var", var_dir) as resending:
+                read_until(resending, "to be delivered again")
+            assert resending.returncode == 0
+            told = read_until(listening, "(delivery 2 of this event)")
+            assert "card.created  signature verified, answered 200" in told
+            deliveries = (await demo.get(f"/v1/webhook-endpoints/{endpoint_id}/deliveries"))["data"]
+            assert {delivery["redelivery"] for delivery in deliveries} == {True, False}
+        finally:
+            listening.send_signal(signal.SIGINT)
+    assert listening.returncode == 0
+    assert (await demo.send("GET", f"/v1/webhook-endpoints/{endpoint_id}")).status_code == 404

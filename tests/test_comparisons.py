@@ -1,0 +1,70 @@
+"""How long a comparison takes must not tell how much of a secret was right.
+
+By construction, not by measurement: what is compared with ``==`` or looked up in a container is never called
+a secret, a signature or a code; those go through ``hmac.compare_digest``, or are found by their keyed hash.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+SOURCES = [
+    path for room in ("engine", "actors", "api", "ops") for path in sorted((ROOT / room).rglob("*.py"))
+]
+SECRET = re.compile(r"(secret|signature|cvv2?|token|password|mac)$")
+HARMLESS = {
+    ("engine/decide.py", "cvv2"),  # the outcome of the check, not the value
+}
+
+
+def compared(source: str) -> Iterator[str]:
+    """Names of what is compared with another value for equality or membership."""
+    for node in ast.walk(ast.parse(source)):
+        if not isinstance(node, ast.Compare):
+            continue
+        if not any(isinstance(op, ast.Eq | ast.NotEq | ast.In | ast.NotIn) for op in node.ops):
+            continue
+        sides = [node.left, *node.comparators]
+        if any(isinstance(side, ast.Constant) and side.value is None for side in sides):
+            continue
+        for side in sides:
+            if isinstance(side, ast.Name):
+                yield side.id
+            elif isinstance(side, ast.Attribute):
+                yield side.attr
+
+
+@pytest.mark.parametrize(
+    ("source", "found"),
+    [
+        ("secret == given", True),
+        ("given != client.secret", True),
+        ("signature in signatures", True),
+        ("hmac.compare_digest(secret, given)", False),
+        ("state == 'active'", False),
+    ],
+)
+def test_the_search_finds_what_it_looks_for(source: str, found: bool) -> None:
+    assert any(SECRET.search(name) for name in compared(source)) == found
+
+
+def test_no_secret_is_compared_in_time_that_tells() -> None:
+    found = {
+        (str(path.relative_to(ROOT)), name)
+        for path in SOURCES
+        for name in compared(path.read_text())
+        if SECRET.search(name)
+    }
+    assert found <= HARMLESS
+
+
+def test_somebody_compares_in_constant_time() -> None:
+    """The other half of it: where secrets come in, the right function is called."""
+    users = {str(path.relative_to(ROOT)) for path in SOURCES if "compare_digest" in path.read_text()}
+    assert {"api/oauth.py", "actors/network/custody.py"} <= users
