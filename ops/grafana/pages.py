@@ -126,6 +126,46 @@ def stand_in() -> Dashboard:
         "Stanchion: stand-in",
         "Decisions in place of programmes whose own endpoint gives no usable answer.",
         {
+            "Now": [
+                number(
+                    "Outages",
+                    "sum(stanchion_outages_open)",
+                    what="Programmes whose decision endpoint gives no usable answer.",
+                ),
+                number(
+                    "Stand-in decisions each second",
+                    f"sum(rate(stanchion_stand_ins_total[{RATE}]))",
+                    "ops",
+                    what="Approvals and declines.",
+                ),
+                number(
+                    "Unusable answers",
+                    f'sum(rate(stanchion_programme_answers_total{{answer="unusable"}}[{RATE}]))'
+                    f' / sum(rate(stanchion_programme_answers_total{{answer!="late"}}[{RATE}]))',
+                    "percentunit",
+                    what="Share of the questions to decision endpoints.",
+                ),
+                number(
+                    "Outages ended today",
+                    "sum(increase(stanchion_outages_ended_total[1d]))",
+                    what="Each has zeroed its budget, so a flapping endpoint costs more than one.",
+                ),
+            ],
+            "Exposure": [
+                lines(
+                    "Of outages under way",
+                    {"{{currency}}": "sum by (currency) (stanchion_outage_exposure_minor) / 100"},
+                    what="What of their budgets is used, in the currency's main unit.",
+                ),
+                lines(
+                    "Created in a day",
+                    {
+                        "{{currency}}": "sum by (currency) "
+                        "(increase(stanchion_stand_in_exposure_minor_total[1d])) / 100"
+                    },
+                    what="Approved in stand-in, over all outages; in the currency's main unit.",
+                ),
+            ],
             "Who decides": [
                 lines(
                     "Decisions by decider",
@@ -135,13 +175,21 @@ def stand_in() -> Dashboard:
                     stacked=True,
                 ),
                 lines(
-                    "Stand-in decisions",
+                    "Stand-in decisions by rule",
                     {
-                        "{{outcome}} {{reason}}": "sum by (outcome, reason) "
-                        f'(rate(stanchion_decisions_total{{decided_by="stand_in"}}[{RATE}]))'
+                        "{{rule}}, {{trigger}}": "sum by (rule, trigger) "
+                        f"(rate(stanchion_stand_ins_total[{RATE}]))"
                     },
                     "ops",
-                    what="Approvals are a risk that the programme bears; declines are lost sales.",
+                    what="within_ceilings approves, at the programme's risk; everything else is a lost sale.",
+                    stacked=True,
+                ),
+                lines(
+                    "Answers of decision endpoints",
+                    {"{{answer}}": f"sum by (answer) (rate(stanchion_programme_answers_total[{RATE}]))"},
+                    "ops",
+                    what="What is unusable triggers stand-in; what came late was unusable before.",
+                    stacked=True,
                 ),
             ],
         },
@@ -197,6 +245,16 @@ def webhooks() -> Dashboard:
                     },
                     "ops",
                     what="Committed events become one delivery for each endpoint that wants them.",
+                ),
+                lines(
+                    "Troubles",
+                    {
+                        "wake-ups dropped": f"sum(rate(stanchion_relay_wake_ups_dropped_total[{RATE}]))",
+                        "endings not written": f"sum(rate(stanchion_webhook_unrecorded_total[{RATE}]))",
+                        "failed claims": f"sum(rate(stanchion_webhook_claim_failures_total[{RATE}]))",
+                    },
+                    "ops",
+                    what="Each heals by itself: the sweep finds what no wake-up told of.",
                 ),
                 lines(
                     "Dispatchers",
@@ -342,6 +400,12 @@ def platform() -> Dashboard:
                     {"rows": f"sum(rate(stanchion_journal_rows_total[{RATE}]))"},
                     "ops",
                     what="One for each command that changed something.",
+                ),
+                lines(
+                    "Rows deleted after their time",
+                    {"rows": f"sum(rate(stanchion_rows_expired_total[{RATE}]))"},
+                    "ops",
+                    what="Events, deliveries, stored answers and tokens.",
                 ),
                 lines(
                     "Simulated network",
