@@ -28,6 +28,7 @@ from api.auth import Tokens
 from api.boundary import Boundary
 from api.cards import cvv2, declared_balance
 from api.cards import routes as cards
+from api.console.routes import Console
 from api.docs.openapi import TOKEN_PATH
 from api.docs.pages import add_docs, new_application
 from api.kyc import capture
@@ -55,6 +56,7 @@ def create_app(services: Services) -> FastAPI:
         endpoint = Endpoint(operation, services, tokens, limits)
         app.add_route(operation.path, endpoint.run, methods=[operation.method])
     app.add_route(TOKEN_PATH, oauth.TokenEndpoint(services, limits).run, methods=["POST"])
+    Console(services, tokens, limits).add_to(app)
     app.add_route("/problems", problem_list)
     app.add_route("/problems/{slug}", problem_page)
     app.add_route("/healthz", healthz)

@@ -58,7 +58,11 @@ class Tokens:
         match = _BEARER.fullmatch(request.headers.get("authorization", ""))
         if match is None:
             raise _unauthorized("Bearer")
-        digest = self._services.vault.digest(TOKEN_PURPOSE, match[1].encode())
+        return await self.bearer(match[1])
+
+    async def bearer(self, token: str) -> Caller:
+        """The client that holds ``token``. Raises ``Refusal`` 401."""
+        digest = self._services.vault.digest(TOKEN_PURPOSE, token.encode())
         clock = self._services.clock
         caller, until = self._known.get(digest, (None, 0.0))
         if caller is None or clock.monotonic() >= until:

@@ -107,19 +107,14 @@ class TokenEndpoint:
     async def _grant(self, request: Request) -> Response:
         parameters = await _parameters(request)
         client_id, secret = _credentials(request, parameters)
-        await self._limits.admit_token_request(client_id)
-        client, granted = await self._authenticate(client_id, secret)
+        client, granted = await self.authenticate(client_id, secret)
         grant_type = parameters.get("grant_type")
         if grant_type is None:
             raise Refusal("invalid-request", "The parameter grant_type is missing.")
         if grant_type != "client_credentials":
             raise Refusal("unsupported-grant-type")
         scopes = _scopes(parameters.get("scope"), granted)
-        token = secrets.token_urlsafe(32)
-        digest = self._services.vault.digest(TOKEN_PURPOSE, token.encode())
-        async with transaction(self._services.pool) as connection:
-            await connection.execute(_GRANT, digest, client, scopes)
-            await connection.execute(_SWEEP)
+        token = await self.issue(client, scopes)
         body = {
             "access_token": token,
             "token_type": "Bearer",
@@ -128,8 +123,18 @@ class TokenEndpoint:
         }
         return json_response(200, body)
 
-    async def _authenticate(self, client_id: str, secret: str) -> tuple[str, Sequence[str]]:
-        """The client's row id and its scopes. Raises ``Refusal`` 401."""
+    async def issue(self, client: str, scopes: Sequence[str]) -> str:
+        """A new token of ``client``, a row id."""
+        token = secrets.token_urlsafe(32)
+        digest = self._services.vault.digest(TOKEN_PURPOSE, token.encode())
+        async with transaction(self._services.pool) as connection:
+            await connection.execute(_GRANT, digest, client, list(scopes))
+            await connection.execute(_SWEEP)
+        return token
+
+    async def authenticate(self, client_id: str, secret: str) -> tuple[str, Sequence[str]]:
+        """The client's row id and its scopes. Raises ``Refusal`` 401, or 429 for too many tries."""
+        await self._limits.admit_token_request(client_id)
         row = await fetch_row(self._services.pool, _CLIENT, client_id)
         digest = self._services.vault.digest(CLIENT_SECRET_PURPOSE, secret.encode())
         # An unknown client is compared too, with a digest that no secret has.

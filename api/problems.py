@@ -163,7 +163,7 @@ _KINDS: Final = (
         "invalid-image",
         400,
         "The body is not a picture",
-        "What was sent is not the beginning of a JPEG, PNG or WebP image, or not of the kind it is said to be.",
+        "What was sent does not begin like a JPEG, PNG or WebP image, or not like the kind that it claims.",
         "Send the image file unchanged, with its own Content-Type.",
     ),
     Kind(

@@ -33,6 +33,7 @@ WARM_SECONDS = 0.5
 IDLE_SECONDS = 3.0
 PRIMING_SECONDS = 1.5
 DRAIN_SECONDS_MAX = 15.0
+STAND_IN_CARDS = 300
 
 _EPILOG = """
 workloads:
@@ -110,6 +111,7 @@ async def run(options: argparse.Namespace, workloads: list[Workload], folder: Pa
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, measuring.cancel)
     plan = Plan(
         cards=options.cards,
+        stand_in_cards=STAND_IN_CARDS if any(each.stands_in for each in workloads) else 0,
         rival_processes=options.rival_processes,
         rival_connections=options.rival_connections,
     )
@@ -143,7 +145,7 @@ async def _held(stage: Stage, approved: int) -> int:
     """How many approvals have left their hold; the last simulated spends may still be on their way."""
     deadline = time.monotonic() + DRAIN_SECONDS_MAX
     while True:
-        held = await held_minor(stage.api, stage.card_ids) // AMOUNT_MINOR
+        held = await held_minor(stage.api, stage.every_id) // AMOUNT_MINOR
         if held >= approved or time.monotonic() > deadline:
             return held
 

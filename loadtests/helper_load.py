@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import msgspec
 
@@ -15,18 +16,25 @@ from loadtests.workload import SALE
 class HelperLoad:
     """``in_flight`` spends, shared out among ``helpers``. See ``workload.Load``."""
 
-    def __init__(self, helpers: Sequence[Helper], card_ids: Sequence[str], in_flight: int) -> None:
+    def __init__(
+        self,
+        helpers: Sequence[Helper],
+        card_ids: Sequence[str],
+        in_flight: int,
+        sale: Mapping[str, Any] = SALE,
+    ) -> None:
         # One spend at a time needs one helper only.
         self._helpers = helpers[:in_flight]
         self._card_ids = card_ids
         self._share = in_flight // len(self._helpers)
+        self._sale = dict(sale)
 
     @property
     def pids(self) -> tuple[int, ...]:
         return tuple(helper.pid for helper in self._helpers)
 
     async def start(self) -> None:
-        asked = {"cards": list(self._card_ids), "sale": SALE, "in_flight": self._share}
+        asked = {"cards": list(self._card_ids), "sale": self._sale, "in_flight": self._share}
         await asyncio.gather(*(helper.ask("start", **asked) for helper in self._helpers))
 
     async def stop(self) -> Samples:

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import msgspec
 
+from engine.limits import DECISION_TIMEOUT_MS_MIN
 from engine.money import parse_amount
 from loadtests.figures import Samples
 from loadtests.http import Api, Connection
@@ -26,14 +27,44 @@ DECISION_SECONDS_MAX: Final = 15.0
 ACCEPTED: Final = 202
 
 
+DELEGATED: Final = {
+    "decisioning": "delegated",
+    # Never called: the spends of a benchmark say themselves that it is silent.
+    "decision_url": "https://127.0.0.1:65000/decide",
+    "decision_timeout_ms": DECISION_TIMEOUT_MS_MIN,
+}
+"""A programme that decides by itself."""
+
+
 async def issue_cards(api: Api, count: int) -> list[str]:
     """A programme, a product, a cardholder and ``count`` funded cards; returns the cards' ids."""
-    programme = await api.call("POST", "/v1/programs", {"name": "Benchmark", "currency": "EUR"}, status=201)
+    made = await api.call("POST", "/v1/programs", {"name": "Benchmark", "currency": "EUR"}, status=201)
+    return await _issue_cards(api, count, made["id"])
+
+
+async def issue_delegated_cards(api: Api, count: int, budget: str) -> list[str]:
+    """The same in a programme that decides by itself and is stood in for up to ``budget`` in euro."""
+    about = {"name": "Stand-in", "currency": "EUR"} | DELEGATED
+    made = await api.call("POST", "/v1/programs", about, status=201)
+    policy = {
+        "mode": "approve_within_limits",
+        "max_amount": FUNDS,
+        "max_total_exposure": {"amount": budget, "currency": "EUR"},
+    }
+    await api.call("PUT", f"/v1/programs/{made['id']}/stip-policy", policy, status=200)
+    card_ids = await _issue_cards(api, count, made["id"])
+    declared = {"balance": {"amount": FUNDS, "currency": "EUR"}}
+    paths = [f"/v1/cards/{id_}/declared-balance" for id_ in card_ids]
+    await asyncio.gather(*(api.call("PUT", path, declared, status=200) for path in paths))
+    return card_ids
+
+
+async def _issue_cards(api: Api, count: int, programme_id: str) -> list[str]:
     product = await api.call(
         "POST",
         "/v1/card-products",
         {
-            "programme_id": programme["id"],
+            "programme_id": programme_id,
             "name": "Benchmark",
             "network": "visa",
             "currency": "EUR",
@@ -43,9 +74,7 @@ async def issue_cards(api: Api, count: int) -> list[str]:
         status=201,
     )
     person = {"given_name": "Ada", "family_name": "Byron", "email": "ada@example.com"}
-    holder = await api.call(
-        "POST", "/v1/cardholders", {"programme_id": programme["id"], **person}, status=201
-    )
+    holder = await api.call("POST", "/v1/cardholders", {"programme_id": programme_id, **person}, status=201)
     wanted = {"card_product_id": product["id"], "cardholder_id": holder["id"]}
     return list(await asyncio.gather(*(_issue(api, wanted) for _ in range(count))))
 

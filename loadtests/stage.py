@@ -13,12 +13,14 @@ from loadtests.children import ChildError, Helper, Installation
 from loadtests.http import Api
 from loadtests.metrics import scrape
 from loadtests.processes import command_line, tree
-from loadtests.rest import issue_cards
+from loadtests.rest import issue_cards, issue_delegated_cards
 from loadtests.slices import OURS, RIVAL, System
 from loadtests.wire import Address
-from loadtests.workload import Card
+from loadtests.workload import FUNDS, Card
 
 SETUP_CONNECTIONS = 16
+TIGHT_BUDGET = "1000.00"
+"""Used up by a thousand spends: then every stand-in is refused at the ceiling."""
 _GCS_ADDRESS = "--gcs-address="
 
 
@@ -26,6 +28,9 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """How large everything is."""
 
     cards: int = 1000
+    stand_in_cards: int = 0
+    """Further cards in each of two programmes that decide by themselves: one with an ample budget, one with
+    ``TIGHT_BUDGET``."""
     rival_processes: int = 2
     """None at all for a benchmark without a rival."""
     rival_connections: int = 16
@@ -50,6 +55,8 @@ class Stage:
         self.rivals: list[Helper] = []
         self.rival_addresses: list[Address] = []
         self.cards: list[Card] = []
+        self.ample_ids: list[str] = []
+        self.tight_ids: list[str] = []
         self.ours: System
         self.rival: System
 
@@ -61,6 +68,11 @@ class Stage:
     @property
     def card_ids(self) -> list[str]:
         return [card.card_id for card in self.cards]
+
+    @property
+    def every_id(self) -> list[str]:
+        """The cards of all programmes."""
+        return [*self.card_ids, *self.ample_ids, *self.tight_ids]
 
     async def __aenter__(self) -> Self:
         try:
@@ -80,6 +92,9 @@ class Stage:
         var = str(self._folder / "var")
         await self._sign_in()
         card_ids = await issue_cards(self.api, self._plan.cards)
+        if self._plan.stand_in_cards:
+            self.ample_ids = await issue_delegated_cards(self.api, self._plan.stand_in_cards, FUNDS)
+            self.tight_ids = await issue_delegated_cards(self.api, self._plan.stand_in_cards, TIGHT_BUDGET)
         self.inside = await self.helper(errors, "ops.bench.inside", var, ray_address(self.installation.pid))
         self.cards = msgspec.convert(await self.inside.ask("cards", card_ids=card_ids), list[Card])
         if self._plan.rival_processes:

@@ -22,6 +22,8 @@ SALE: Final[dict[str, Any]] = {
     "channel": "pos",
 }
 """The fields that all spends share, by the names of ``engine.commands.Authorize``."""
+SILENT_SALE: Final[dict[str, Any]] = SALE | {"endpoint_silent": True}
+"""The same where the programme's own endpoint says nothing: every spend stands in."""
 AMOUNT: Final = "1.00"
 """The same amount on the API."""
 FUNDS: Final = "1000000000.00"

@@ -11,9 +11,11 @@ from loadtests.rest import SpendLoad
 from loadtests.slices import OURS, RIVAL
 from loadtests.stage import Stage
 from loadtests.wire import WireLoad
-from loadtests.workload import Load
+from loadtests.workload import SILENT_SALE, Load
 
 IN_FLIGHT = 256
+STAND_IN_FLIGHT = 2_048
+"""Each waits for the programme's deadline before anybody stands in for it."""
 WIRE_CONNECTIONS = 4
 WIRE_PER_SECOND = 500.0
 REST_CONNECTIONS = 32
@@ -26,6 +28,8 @@ class Workload(msgspec.Struct, frozen=True):
     name: str
     title: str
     loads: Mapping[str, Callable[[Stage], Load]]
+    stands_in: bool = False
+    """Whether it needs the programmes that decide by themselves."""
     primes: bool = False
     """Whether it runs once before anything is measured: cards become active, statements are prepared."""
 
@@ -34,6 +38,13 @@ def _inside(in_flight: int, cards: int | None = None) -> dict[str, Callable[[Sta
     return {
         OURS: lambda stage: HelperLoad([stage.inside], stage.card_ids[:cards], in_flight),
         RIVAL: lambda stage: HelperLoad(stage.rivals, stage.card_ids[:cards], in_flight),
+    }
+
+
+def _stand_in(draw: Callable[[Stage], list[str]]) -> dict[str, Callable[[Stage], Load]]:
+    return {
+        OURS: lambda stage: HelperLoad([stage.inside], draw(stage), STAND_IN_FLIGHT, SILENT_SALE),
+        RIVAL: lambda stage: HelperLoad(stage.rivals, draw(stage), STAND_IN_FLIGHT, SILENT_SALE),
     }
 
 
@@ -59,6 +70,20 @@ WORKLOADS = (
     Workload("router", f"router → host → PostgreSQL, {IN_FLIGHT} in flight", _inside(IN_FLIGHT), primes=True),
     Workload("router-1", "router → host → PostgreSQL, one at a time", _inside(1)),
     Workload("router-hot", "router → host → PostgreSQL, all on one card", _inside(IN_FLIGHT, 1)),
+    Workload(
+        "stand-in",
+        "router → host → PostgreSQL, every spend stands in on one programme",
+        _stand_in(lambda stage: stage.ample_ids),
+        stands_in=True,
+        primes=True,
+    ),
+    Workload(
+        "stand-in-tight",
+        "router → host → PostgreSQL, every spend stands in, the budget all but used up",
+        _stand_in(lambda stage: stage.tight_ids),
+        stands_in=True,
+        primes=True,
+    ),
     Workload("wire", f"ISO 8583 over TCP, {IN_FLIGHT} in flight", _wire(in_flight=IN_FLIGHT), primes=True),
     Workload("wire-hot", "ISO 8583 over TCP, all on one card", _wire(1, in_flight=IN_FLIGHT)),
     Workload(

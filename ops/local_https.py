@@ -7,8 +7,9 @@ never leaves ``keys``, and only an installation whose API listens on loopback tr
 
 from __future__ import annotations
 
+import asyncio
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from ipaddress import ip_address, ip_network
@@ -119,7 +120,12 @@ async def serving(tls: ssl.SSLContext, handler: Handler, port: int = 0) -> Async
     Raises LocalHttpsError when the port cannot be had.
     """
 
+    connections: set[asyncio.BaseTransport] = set()
+
     async def answer(given: web.BaseRequest) -> web.StreamResponse:
+        if given.transport is not None:
+            connections.difference_update([each for each in connections if each.is_closing()])
+            connections.add(given.transport)
         headers = {name.lower(): value for name, value in given.headers.items()}
         answered = await handler(Request(given.method, given.path_qs, headers, await given.read()))
         if answered is None:
@@ -141,6 +147,17 @@ async def serving(tls: ssl.SSLContext, handler: Handler, port: int = 0) -> Async
         yield f"https://{HOST}:{runner.addresses[0][1]}"
     finally:
         await runner.cleanup()
+        await _cut(connections)
+
+
+async def _cut(connections: Iterable[asyncio.BaseTransport]) -> None:
+    """End connections without the farewell of TLS, which the loop might not live to see."""
+    for connection in connections:
+        if isinstance(connection, asyncio.Transport):
+            connection.abort()
+    for _ in range(3):
+        # Aborted now, closed in the loop's next turns.
+        await asyncio.sleep(0)
 
 
 def _on_loopback(host: str) -> bool:

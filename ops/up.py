@@ -259,6 +259,7 @@ def greeting(addresses: Addresses, clients: list[ClientCredentials], var_dir: Pa
     return f"""
 Stanchion is up.
   API          {base_url}   (description: {base_url}/docs/openapi.json)
+  console      {base_url}/console
   vision host  {addresses.vision_url}
   ISO 8583     {addresses.iso8583_host}:{addresses.iso8583_port}
   metrics      {addresses.metrics_url}

@@ -34,7 +34,7 @@ class RayHosts:
         """A new host that serves and owns nothing; returns its incarnation."""
         incarnation = f"{PREFIX}{uuid.uuid4().hex[:12]}"
         await asyncio.to_thread(launch, FACTORY, self._settings, incarnation)
-        await self._peers.ask(incarnation, "ping")
+        await self._peers.ping(incarnation)
         return incarnation
 
     async def living(self) -> set[str]:
@@ -49,7 +49,7 @@ class RayHosts:
 
     async def ping(self, incarnation: str) -> None:
         """Returns when the host answers; PeerGoneError when it is dead."""
-        await self._peers.ask(incarnation, "ping")
+        await self._peers.ping(incarnation)
         if incarnation not in self._whereabouts:
             self._whereabouts[incarnation] = await self._peers.ask(incarnation, "whereabouts")
 

@@ -1,20 +1,25 @@
 """``actors.peers.Peers`` over Ray: handles are looked up once and kept, errors of Ray become
-``PeerGoneError``."""
+``PeerGoneError``. Ray is asked once for each life of a process where its door is; calls then go through the
+door, if it can be reached from here (``lines``), and through Ray if not."""
 
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 import ray
 from ray.exceptions import RayActorError, RayTaskError
 
+from actors.cluster.lines import Line, dial
 from actors.cluster.session import namespace
 from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
 from actors.settings import Settings
 
 COORDINATOR: Final = "coordinator"
+PING: Final = "ping"
+"""The one method that every process answers by itself."""
 
 _decode_table = msgspec.msgpack.Decoder(RoutingTable).decode
 _encode = msgspec.msgpack.encode
@@ -26,6 +31,9 @@ class RayPeers:
     def __init__(self, settings: Settings) -> None:
         self._namespace = namespace(settings)
         self._handles: dict[str, Any] = {}
+        self._lines: dict[str, Line | None] = {}
+        """``None``: the door cannot be reached from here."""
+        self._dialling: dict[str, asyncio.Task[Line | None]] = {}
 
     async def execute(self, incarnation: str, parcel: bytes) -> bytes:
         return await self.call(incarnation, "execute", parcel)
@@ -40,11 +48,19 @@ class RayPeers:
         await self.call(COORDINATOR, "publish_programme", programme)
 
     async def call(self, role: str, method: str, payload: bytes) -> bytes:
-        answer: bytes = await self._remote(role, "call", method, payload)
-        return answer
+        line = self._lines[role] if role in self._lines else await self._line(role)
+        if line is None:
+            answer: bytes = await self._remote(role, "call", method, payload)
+            return answer
+        return await line.call(method, payload)
+
+    async def ping(self, role: str) -> None:
+        """Returns when the process serves; its role is started if need be."""
+        await self.call(role, PING, b"")
 
     async def ask(self, role: str, method: str) -> Any:
-        """Call a method of the process itself (``ping``, ``park``, ``stop``) instead of its role."""
+        """Call a method of the process itself (``park``, ``figures``, ``stop``) instead of its role, through
+        Ray."""
         return await self._remote(role, method)
 
     async def _remote(self, role: str, method: str, *arguments: Any) -> Any:
@@ -53,6 +69,7 @@ class RayPeers:
             return await getattr(handle, method).remote(*arguments)
         except RayActorError:
             self._handles.pop(role, None)
+            self._lines.pop(role, None)
             raise PeerGoneError(role) from None
         except RayTaskError as failure:
             # Its text is a traceback with whatever values stood in it.
@@ -60,9 +77,34 @@ class RayPeers:
 
     def kill(self, role: str) -> None:
         """End a process at once; it is not restarted. Unknown ones are dead already."""
-        handle = self._handles.pop(role, None)
+        line, handle = self._lines.pop(role, None), self._handles.pop(role, None)
         if handle is not None:
             ray.kill(handle, no_restart=True)
+        if line is not None:
+            line.close()
+
+    async def _line(self, role: str) -> Line | None:
+        """The line to ``role``; whoever asks meanwhile waits for the same one."""
+        dialling = self._dialling.get(role)
+        if dialling is None:
+            dialling = self._dialling[role] = asyncio.create_task(self._dial(role))
+            dialling.add_done_callback(partial(self._dialled, role))
+        return await asyncio.shield(dialling)
+
+    async def _dial(self, role: str) -> Line | None:
+        """The process tells its door once its role serves, so this is also what makes it start."""
+        door = await self._remote(role, "door")
+        line = self._lines[role] = await dial(role, door, partial(self._hung_up, role))
+        return line
+
+    def _dialled(self, role: str, dialling: asyncio.Task[Line | None]) -> None:
+        del self._dialling[role]
+        if not dialling.cancelled():
+            dialling.exception()  # whoever asked may wait no longer
+
+    def _hung_up(self, role: str, line: Line) -> None:
+        if self._lines.get(role) is line:
+            del self._lines[role]
 
     async def _find(self, role: str) -> Any:
         """Looking a name up blocks, so it happens beside the loop."""

@@ -14,8 +14,9 @@ from typing import Any, Final
 import ray
 import structlog
 
+from actors.cluster.lines import Door
 from actors.cluster.loop_lag import LoopLag
-from actors.cluster.peers import RayPeers
+from actors.cluster.peers import PING, RayPeers
 from actors.cluster.standstill import whereabouts
 from actors.log import configure
 from actors.metrics import Figures, process_figures
@@ -41,11 +42,17 @@ class Process:
         self._role: Role | None = None
         self._starting = asyncio.Lock()
         self._lag = LoopLag()
+        self._door = Door(self.call)
 
     async def ping(self) -> int:
         """The process id, once the role serves."""
         await self._started()
         return os.getpid()
+
+    async def door(self) -> str:
+        """Where processes of the same machine call this one, once the role serves; empty for nowhere."""
+        await self._started()
+        return self._door.name
 
     async def whereabouts(self) -> str:
         """What its own machine finds the process by."""
@@ -58,6 +65,8 @@ class Process:
     async def call(self, method: str, payload: bytes) -> bytes:
         """Have the role answer."""
         role = self._role or await self._started()
+        if method == PING:
+            return b""
         return await role.call(method, payload)
 
     async def figures(self) -> Figures:
@@ -70,6 +79,7 @@ class Process:
         """Let the role finish."""
         if self._role is not None:
             await self._role.stop()
+        await self._door.close()
 
     async def _started(self) -> Role:
         async with self._starting:
@@ -85,6 +95,7 @@ class Process:
                     raise
                 self._role = role
                 self._lag.start()
+                await self._door.open()
             return self._role
 
 

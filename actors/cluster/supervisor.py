@@ -72,7 +72,7 @@ class Supervisor:
             launch(spec.factory, self._settings, spec.name, restarts=FOREVER)
             self._started.append(spec.name)
         for spec in self._processes:
-            await self._peers.ask(spec.name, "ping")
+            await self._peers.ping(spec.name)
         await self._exporter.start(self._settings.metrics_host, self._settings.metrics_port)
         self._watchers = [asyncio.create_task(self._watch(spec.name)) for spec in self._processes]
         return _addresses(self._settings)
@@ -103,7 +103,7 @@ class Supervisor:
         """Ray starts a dead process again; being asked, it starts its role again."""
         while True:
             try:
-                await self._peers.ask(name, "ping")
+                await self._peers.ping(name)
             except (PeerGoneError, PeerFailedError):
                 _log.warning("process_lost", name=name)
             await asyncio.sleep(PING_SECONDS)

@@ -170,8 +170,10 @@ class Dispatcher:
         self._want()
         return more
 
+    # The client of Redis can swallow a cancellation, so these loops look for themselves.
+
     async def _hear_on(self) -> None:
-        while True:
+        while not self._stopping:
             try:
                 if self.lanes.free:
                     self.hear(await self._stream.read(min(self.lanes.free, WAKE_UPS_AT_ONCE_MAX)))
@@ -183,7 +185,7 @@ class Dispatcher:
 
     async def _sweep_on(self) -> None:
         sweeps = 0
-        while True:
+        while not self._stopping:
             more = False
             try:
                 more = await self.sweep()

@@ -12,7 +12,7 @@ from ops.installation import database
 from ops.migrate import migrate
 
 RIVAL_DATABASE = "bench_rival"
-_COPIED = ("tenants", "programmes", "accounts", "cards", "card_usage", "pans")
+_COPIED = ("tenants", "programmes", "accounts", "cards", "card_usage", "declared_balances", "pans")
 
 
 def settings_of(var_dir: Path) -> Settings:

@@ -1,7 +1,8 @@
 """The rival: the same decisions as ordinary row-locking transactions, as most card platforms make them.
 
 One transaction for each spend: lock the card's counters and its account with ``SELECT … FOR UPDATE``, decide
-with the same engine, write the same rows, commit. It is tuned as its friends would: prepared statements, one
+with the same engine, write the same rows, commit. A spend that stands in also locks its programme's row,
+where the budget is. It is tuned as its friends would: prepared statements, one
 statement for all writes, programmes from memory, connections without the pool's reset round trip. It is
 spared what it would have to do beyond this: looking for lapsed holds and for reversals that came before,
 answering repeats, and noticing that a programme has changed.
@@ -22,12 +23,14 @@ from actors.cards.activation import CardActor
 from actors.cards.rows import write_command
 from actors.journal.contract import Rows
 from engine.account import Account
-from engine.card import Card
+from engine.card import Card, DeclaredBalance, declared_remaining
 from engine.commands import Authorize, Command
 from engine.controls import Control
+from engine.delegation import Consulted
 from engine.execute import Surroundings, execute
 from engine.programme import ProgrammeConfig
 from engine.replies import NotExecuted, Reply
+from engine.standin import Ask, Outage, grant
 
 _LOCK: Final = """
     SELECT c.tenant_id::text, c.live, c.programme_id::text, c.card_product_id::text, c.cardholder_id::text,
@@ -39,6 +42,12 @@ _LOCK: Final = """
     WHERE c.id = $1 FOR UPDATE OF u, a
 """
 _USAGE_COLUMNS: Final = ("seq", "day", "day_count", "day_amount_minor", "cvv2_failures")
+_LOCK_BUDGET: Final = """
+    SELECT p.outage, d.balance_minor, d.consumed_minor
+    FROM programmes p, declared_balances d WHERE p.id = $1 AND d.card_id = $2 FOR UPDATE OF p
+"""
+_DRAW: Final = "UPDATE programmes SET outage = $2 WHERE id = $1"
+_DECLARED_COLUMNS: Final = ("balance_minor", "consumed_minor")
 _BALANCE_COLUMNS: Final = ("posted_minor", "held_minor", "version")
 _SESSION: Final = {
     "jit": "off",
@@ -49,6 +58,7 @@ _POSTGRES_EPOCH_MS: Final = 946_684_800_000
 
 _controls = msgspec.json.Decoder(tuple[Control, ...]).decode
 _config = msgspec.json.Decoder(ProgrammeConfig).decode
+_outage = msgspec.json.Decoder(Outage).decode
 
 
 class RowLocks:
@@ -100,11 +110,42 @@ class RowLocks:
             return NotExecuted("not_owner")
         card, account = _card(command.card_id, row), _account(row)
         now_ms = time.time_ns() // 1_000_000
-        executed = execute(command, Surroundings(card, account, self._programmes[card.programme_id]), now_ms)
-        rows = Rows()
+        rows, programme = Rows(), self._programmes[card.programme_id]
+        consulted = None
+        if programme.decisioning == "delegated":
+            consulted = await self._stand_in(connection, command, card, programme, now_ms)
+        met = Surroundings(card, account, programme, None, consulted)
+        executed = execute(command, met, now_ms)
         write_command(rows, command, CardActor(card, account), executed, None, 0, now_ms)
         await self._write(connection, card, account, rows)
         return executed.reply
+
+    async def _stand_in(
+        self,
+        connection: asyncpg.Connection[Any],
+        command: Authorize,
+        card: Card,
+        programme: ProgrammeConfig,
+        now_ms: int,
+    ) -> Consulted:
+        """Take the budget's row and what the spend needs of it."""
+        locked = await connection.fetchrow(_LOCK_BUDGET, programme.id, card.id)
+        assert locked is not None, "the programme was there at the start"
+        card.declared = DeclaredBalance(locked["balance_minor"], locked["consumed_minor"], 0)
+        outage = None if locked["outage"] is None else _outage(locked["outage"])
+        ask = Ask(
+            command.id,
+            card.id,
+            command.amount_minor,
+            command.currency,
+            command.mcc,
+            "timeout",
+            declared_remaining(card),
+        )
+        after, (granted,) = grant(programme.stand_in, outage, (ask,), programme.id, now_ms)
+        if after != outage:
+            await connection.execute(_DRAW, programme.id, msgspec.json.encode(after).decode())
+        return Consulted(trigger="timeout", grant=granted)
 
     async def _write(
         self, connection: asyncpg.Connection[Any], card: Card, account: Account, rows: Rows
@@ -114,25 +155,32 @@ class RowLocks:
             "holds": rows.holds,
             "transactions": rows.transactions,
             "ledger_entries": rows.entries,
+            "stand_ins": rows.stand_ins,
             # The last column is the transaction's own id, the database's to give.
             "events": [event[:-1] for event in rows.events],
         }
         changed = [(account.id, account.posted_minor, account.held_minor, account.version)] * bool(
             rows.accounts
         )
-        shape = (*map(len, tables.values()), len(changed))
+        declared = [row[:3] for row in rows.declared.values()]
+        shape = (*map(len, tables.values()), len(changed), len(declared))
         statement = self._statements.get(shape)
         if statement is None:
-            statement = self._statements[shape] = _statement(tables, bool(changed))
+            statement = self._statements[shape] = _statement(tables, bool(changed), bool(declared))
         written = [value for table in tables.values() for row in table for value in row]
         await connection.fetch(
-            statement, *written, *rows.usage[card.id], *(value for row in changed for value in row)
+            statement,
+            *written,
+            *rows.usage[card.id],
+            *(value for row in (*changed, *declared) for value in row),
         )
 
 
-def _statement(tables: dict[str, list[tuple[Any, ...]]], balance_changes: bool) -> str:
-    """One statement that writes everything: an ``INSERT`` for each row, an ``UPDATE`` of the counters and of
-    the balance."""
+def _statement(
+    tables: dict[str, list[tuple[Any, ...]]], balance_changes: bool, consumes_declared: bool
+) -> str:
+    """One statement that writes everything: an ``INSERT`` for each row, an ``UPDATE`` of the counters, of the
+    balance, and of what is declared."""
     number = itertools.count(1)
     parts = [
         f"INSERT INTO {table} VALUES ({', '.join(f'${next(number)}' for _ in row)})"
@@ -142,6 +190,8 @@ def _statement(tables: dict[str, list[tuple[Any, ...]]], balance_changes: bool) 
     parts.append(_update("card_usage", "card_id", _USAGE_COLUMNS, number))
     if balance_changes:
         parts.append(_update("accounts", "id", _BALANCE_COLUMNS, number))
+    if consumes_declared:
+        parts.append(_update("declared_balances", "card_id", _DECLARED_COLUMNS, number))
     head = ", ".join(f"part_{place} AS ({part})" for place, part in enumerate(parts[:-1]))
     return f"WITH {head} {parts[-1]}"
 

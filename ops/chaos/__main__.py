@@ -3,7 +3,8 @@
     python -m ops.chaos [--minutes 20] [--cards 24] [--seed N] [--only WORD] [--folder DIR]
 
 Faults come in rounds, in the same order, until the time is over; then the whole history is compared with the
-journal and the books are audited. The exit status is 0 only if every row of the table passes.
+journal and the books are audited, and the tests that need no installation run with more seeds. The exit
+status is 0 only if every row of the table passes.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from ops.chaos.crowds import TOO_MANY
 from ops.chaos.faults import FAULTS, Fault
 from ops.chaos.report import Report
 from ops.chaos.stage import NotInjectedError, Stage
+from ops.chaos.suites import SUITES, Suite
+from ops.chaos.suites import run as run_suite
 from ops.histories.check import check
 from ops.histories.operations import History
 
@@ -55,6 +58,16 @@ async def run(folder: Path, options: argparse.Namespace) -> Report:
     """One run; its report."""
     faults = [fault for fault in (*FAULTS, *TOO_MANY) if options.only in f"{fault.promise} {fault.name}"]
     report = Report(options.seed)
+    if faults:
+        await _inject(faults, folder, options, report)
+    for suite in SUITES:
+        if options.only in f"{suite.promise} {suite.name}":
+            await _suite(suite, options.minutes, report)
+    return report
+
+
+async def _inject(faults: list[Fault], folder: Path, options: argparse.Namespace, report: Report) -> None:
+    """All rounds on one installation, and what its history and its books say in the end."""
     async with Stage(folder, options.cards, options.seed) as stage:
         await stage.crowd.begin()
         await asyncio.sleep(2.0)
@@ -71,13 +84,26 @@ async def run(folder: Path, options: argparse.Namespace) -> Report:
         stage.crowd.history.save(folder / "history.jsonl")
         for finding in await _findings(stage.postgres.url, stage.crowd.history):
             report.found(finding)
-    return report
+
+
+async def _suite(suite: Suite, minutes: float, report: Report) -> None:
+    """One suite of tests, in its long form."""
+    print(f"{time.strftime('%H:%M:%S')} {suite.promise:4} {suite.name}", end=" ", flush=True)
+    try:
+        outcome = await run_suite(suite, minutes)
+    except NotInjectedError as reason:
+        report.not_injected(suite.fault, str(reason))
+        print(f"not run: {reason}", flush=True)
+    else:
+        report.injected(suite.fault, outcome)
+        print(f"{outcome.figure:.0f} passed", *outcome.broken, flush=True)
 
 
 async def _round(stage: Stage, fault: Fault, report: Report) -> None:
     """One fault; whatever comes of it, the installation must be whole again before the next one."""
     print(f"{time.strftime('%H:%M:%S')} {fault.promise:4} {fault.name}", end=" ", flush=True)
     try:
+        assert fault.inject is not None, "suites are run elsewhere"
         outcome = await fault.inject(stage)
         await stage.back()
         report.injected(fault, outcome)

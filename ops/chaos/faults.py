@@ -49,13 +49,14 @@ Inject = Callable[[Stage], Awaitable[Outcome]]
 
 @dataclass(frozen=True)
 class Fault:
-    """``limit`` is what the figure may be at most."""
+    """One row of the table; ``limit`` is what its figure may be at most."""
 
     promise: str
     name: str
     unit: str
     limit: float | None
-    inject: Inject
+    inject: Inject | None = None
+    """Absent where nothing is done to an installation."""
 
 
 # --- shard hosts --------------------------------------------------------------------------------------------

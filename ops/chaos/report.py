@@ -60,7 +60,7 @@ class Report:
     def passed(self) -> bool:
         """Whether everything held, and everything was tried."""
         rows = all(row.verdict == "held" for row in self._rows.values())
-        return rows and bool(self._findings) and not any(finding.broken for finding in self._findings)
+        return rows and bool(self._rows) and not any(finding.broken for finding in self._findings)
 
     def show(self) -> None:
         """Print it."""

@@ -18,6 +18,7 @@ from actors.settings import Settings
 from ops.audit import audit
 from ops.demo.checks import DemoError, Json
 from ops.demo.fault import kill_the_owner
+from ops.demo.outage import Outage
 from ops.demo.story import Story
 from ops.installation import database
 from ops.running import RunningInstallation
@@ -44,6 +45,7 @@ def demo(var_dir: Path | None = None) -> None:
             _serving(console, record)
             _tell(record, story.first_day)
             _fault(console, record, story)
+            _tell(record, Outage(console, state).tell)
         console.print("\n[bold]Stopping everything, and starting it again on the same data[/bold] ...")
         with installation as record:
             _serving(console, record)

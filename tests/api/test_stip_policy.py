@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
+import re
+import typing
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from actors.ids import new_id
 from engine.limits import MCC_LIST_MAX, STAND_IN_COUNT_MAX
+from engine.standin import APPROVING, Rule, response_code
 from tests.api.delegation import money, policy, put_policy
 from tests.api.driver import Caller
 from tests.api.stack import Installation
@@ -152,3 +157,19 @@ async def test_policies_of_others_do_not_exist(running: Installation, acme: Call
         await put_policy(caller, id_, {"mode": "x"}, 400)
     user = await running.caller(tenant, role="user")
     assert (await put_policy(user, programme["id"], WHOLE))["version"] == 2
+
+
+PAGE = (Path(__file__).parents[2] / "ops" / "docs" / "STAND_IN.md").read_text()
+
+
+async def test_the_policy_of_the_page_is_one(acme: Caller) -> None:
+    [shown] = [block for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL) if '"mcc_list"' in block]
+    policy_ = json.loads(shown)
+    kept = await put_policy(acme, (await acme.programme())["id"], policy_)
+    assert {name: kept[name] for name in policy_} == policy_
+
+
+def test_the_page_names_every_rule_in_its_order() -> None:
+    rows = re.findall(r"^\| `(\w+)` \| (approved|[0-9]{2}) \|$", PAGE, re.MULTILINE)
+    rules = [rule for rule in typing.get_args(Rule) if rule != "not_triggered"]
+    assert rows == [(rule, "approved" if rule == APPROVING else response_code(rule)) for rule in rules]

@@ -20,6 +20,7 @@ from ops.embedded.ports import free_port
 from ops.local_https import with_local_egress
 from tests.api.delegation import declare, delegated_card, money, policy, put_policy
 from tests.api.driver import Caller
+from tests.api.kyc.applicants import begin, passed_check
 from tests.api.stack import Installation, installation
 from tests.conformance.decision_endpoint import approve, decision_endpoint, hang_up
 from tests.conformance.peer import Document
@@ -175,6 +176,14 @@ DAMAGES = [
         "UPDATE declared_balances SET consumed_minor = 0",
         "what is consumed of a declared balance is the exposure since",
     ),
+    ("DELETE FROM kyc_values WHERE field = 'nationality'", "a case has custody of what its tokens name"),
+    ("UPDATE kyc_checks SET tokens = '{}'", "a case has custody of what its tokens name"),
+    (
+        "UPDATE kyc_data_keys SET wrapped = NULL, destroyed_at = now()",
+        "a case has custody of what its tokens name",
+    ),
+    ("UPDATE cardholders SET kyc_state = 'failed'", "a cardholder shows what their checks say"),
+    ("UPDATE cardholders SET kyc_state = 'pending'", "a cardholder shows what their checks say"),
     (
         "ALTER TABLE shards DROP CONSTRAINT shards_shard_check; INSERT INTO shards (shard) VALUES (256)",
         "the id space has 256 shards",
@@ -204,6 +213,8 @@ async def books(
         await caller.spend(card, "5.00", kind="refund")
         await caller.spend(card, "0.00")
         await caller.patch(f"/v1/programs/{card['programme_id']}", {"name": "Renamed"})
+        await passed_check(caller, {"id": card["cardholder_id"]})
+        await begin(caller, "basic", {"id": card["cardholder_id"]})
         await live(running, await caller.funded_card("1000.00"))
         await live(running, await gateway_card(running, caller))
         await outages(running, caller)

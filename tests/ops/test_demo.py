@@ -18,14 +18,17 @@ from actors.vault import Vault
 from api.vision.app import create_app as create_vision_app
 from ops.demo.checks import DemoError
 from ops.demo.fault import kill_the_owner
+from ops.demo.outage import Outage
 from ops.demo.story import Story
+from ops.local_https import with_local_egress
 from stanchion import Client
 from tests.api.stack import installation, served
 
 
 @pytest.fixture
 async def api(settings: Settings, vault: Vault) -> AsyncIterator[Client]:
-    async with installation(settings, vault) as running, served(running.app) as address:
+    local = with_local_egress(settings)
+    async with installation(local, vault) as running, served(running.app) as address:
         owner = (await running.caller()).credentials
         async with served(create_vision_app(running.services), settings.vision_port):
             with Client(address, owner.client_id, owner.client_secret) as client:
@@ -53,6 +56,24 @@ async def test_one_wrong_answer_ends_it(api: Client, monkeypatch: pytest.MonkeyP
     story = Story(Console(file=io.StringIO()))
     with pytest.raises(DemoError, match=r"^balance: .*'42\.51'.* was promised$"):
         await asyncio.to_thread(story.first_day, api)
+
+
+async def test_the_outage_is_true_and_one_wrong_answer_ends_it(
+    api: Client, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told = io.StringIO()
+    await asyncio.to_thread(Outage(Console(file=told, width=200), settings.var_dir).tell, api)
+    for sentence in (
+        "25.00 on the first card: approved, by programme",
+        "declined, declared_balance_exceeded (response 51), by stand_in",
+        "authorization.stip_outage.finished: ended at",
+        "10000 / 10000",
+    ):
+        assert sentence in told.getvalue()
+    truth = api.transactions.get
+    monkeypatch.setattr(api.transactions, "get", lambda id_: truth(id_) | {"decided_by": "platform"})
+    with pytest.raises(DemoError, match=r"^who decided: 'platform' where 'programme' was promised$"):
+        await asyncio.to_thread(Outage(Console(file=io.StringIO()), settings.var_dir).tell, api)
 
 
 async def test_no_host_to_kill_is_an_error(settings: Settings) -> None:

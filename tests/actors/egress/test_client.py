@@ -217,6 +217,22 @@ async def test_nobody_listening_is_told_from_no_such_name(
 
 
 @pytest.mark.parametrize(
+    "name", ["xn--a", "xn--lcalhost-54a.example", "xn--zz-.example", "a" * 63 + ".example"]
+)
+async def test_a_name_that_libraries_cannot_read_is_a_failure_like_any_other(
+    egress: Egress, names: Names, trusted: Authority, name: str
+) -> None:
+    names.answers[name] = ("127.0.0.1",)
+    async with receiving(trusted.server(NAME), saying(OK)) as receiver:
+        assert await reason_of(egress, f"https://{name}:{receiver.port}/") in {
+            "tls",
+            "protocol",
+            "target_refused",
+        }
+    assert receiver.heads == []
+
+
+@pytest.mark.parametrize(
     "answer",
     [
         silence,

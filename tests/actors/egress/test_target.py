@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from urllib.parse import urlsplit
 
 import pytest
@@ -48,11 +49,11 @@ def test_what_is_let_through_has_one_reading(url: str) -> None:
         target = read_target(url)
     except TargetRefusedError:
         return
-    for host, port in (
-        (urlsplit(url).hostname, urlsplit(url).port or 443),
-        (URL(url, encoded=True).host, URL(url, encoded=True).port),
-    ):
-        assert (host, port) == (target.host, target.port)
+    parsed = urlsplit(url)
+    assert (parsed.hostname, parsed.port or 443) == (target.host, target.port)
+    # Refusing is no other reading: this one will not have names that only begin like internationalized ones.
+    with contextlib.suppress(UnicodeError):
+        assert (URL(url, encoded=True).host, URL(url, encoded=True).port) == (target.host, target.port)
     assert url.endswith(target.rest) or target.rest.startswith("/?") or target.rest == "/"
 
 

@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
+from actors.cards.answers import RecentAnswers
 from actors.journal.contract import Rows
 from actors.journal.memory_store import MemoryStore, Table
 from actors.shards.decider import Decider
 from actors.shards.host import ShardHost
 from actors.shards.pending import Pending
 from actors.shards.recovery import Recovery
+from engine import govern
+from engine.commands import Authorize, ChangeProgramme
+from engine.decide import Decision, Inputs, authorize
+from engine.programme import Programme
+from engine.replies import Answer, Reply
 from tests.actors.shards.test_simulation import CHECKS, lived
 
 SEEDS = 600
@@ -104,9 +112,58 @@ def holds_are_doubled(patch: Patch) -> None:
     patch.setattr(MemoryStore, "apply", eager)
 
 
+def decisions_look_at_more(patch: Patch) -> None:
+    """A decision depends on something that is not stored with it."""
+    numbers = itertools.count()
+
+    def moody(command: Authorize, inputs: Inputs) -> Decision:
+        decided = authorize(command, inputs)
+        return msgspec.structs.replace(decided, risk_score=decided.risk_score + next(numbers) % 2)
+
+    patch.setattr("engine.execute.authorize", moody)
+
+
+def a_leg_is_missing(patch: Patch) -> None:
+    """Some transfers have a debit and no credit."""
+    put = Table.put
+
+    def lame(self: Table, values: Any, changes: tuple[str, ...] = ()) -> None:
+        rows = list(values)
+        put(self, rows[:-1] if self.name == "ledger_entries" and len(rows) > 2 else rows, changes)
+
+    patch.setattr(Table, "put", lame)
+
+
+def versions_are_skipped(patch: Patch) -> None:
+    """A programme's version rises by two."""
+    change = govern.change
+
+    def hasty(command: ChangeProgramme, programme: Programme, now_ms: int) -> govern.Governed:
+        config = msgspec.structs.replace(programme.config, version=programme.config.version + 1)
+        return change(command, msgspec.structs.replace(programme, config=config), now_ms)
+
+    patch.setattr(govern, "change", hasty)
+
+
+def repeats_are_answered_anew(patch: Patch) -> None:
+    """What is remembered of a reply is not the reply."""
+    remember = RecentAnswers.remember
+
+    def wrong(self: RecentAnswers, command_key: bytes, fingerprint: bytes | None, reply: Reply) -> None:
+        if isinstance(reply, Answer):
+            reply = msgspec.structs.replace(reply, approved_minor=reply.approved_minor + 1)
+        remember(self, command_key, fingerprint, reply)
+
+    patch.setattr(RecentAnswers, "remember", wrong)
+
+
 @pytest.mark.parametrize(
     "fault",
     [
+        decisions_look_at_more,
+        a_leg_is_missing,
+        versions_are_skipped,
+        repeats_are_answered_anew,
         no_fence,
         answers_before_commits,
         epochs_are_not_renewed,

@@ -1,0 +1,172 @@
+"""What the console shows, read from PostgreSQL for one tenant and mode.
+
+It is asked every two seconds, so each reading is bounded: by time through ids, which begin with theirs, and
+by a number of rows.
+"""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+from typing import Any, Final
+
+import msgspec
+
+from api.auth import Caller
+from api.database import Connection
+from api.transaction_views import SELECT, show
+from engine.instant import to_ms, to_text
+from engine.money import format_minor
+from engine.programme import ProgrammeConfig
+
+WINDOW_SECONDS: Final = 300
+SLOT_SECONDS: Final = 5
+NOW_SLOTS: Final = 2
+"""Whole slots whose mean is the rate of now."""
+DECISIONS_MAX: Final = 10_000
+SIMULATIONS_MAX: Final = 1_000
+PROGRAMMES_MAX: Final = 50
+DELIVERIES_MAX: Final = 1_000
+TRANSACTIONS_MAX: Final = 20
+
+_decode_config = msgspec.json.Decoder(ProgrammeConfig).decode
+
+_DECISIONS: Final = f"""
+    SELECT floor(extract(epoch FROM created_at) / {SLOT_SECONDS})::bigint AS slot, decline_reason, count(*)
+    FROM (SELECT created_at, decline_reason FROM transactions
+          WHERE tenant_id = $1 AND live = $2 AND id >= $3::uuid AND kind <> 'force_post'
+          ORDER BY id DESC LIMIT {DECISIONS_MAX}) AS newest
+    GROUP BY slot, decline_reason
+"""
+_LATENCIES: Final = f"""
+    SELECT extract(epoch FROM decided_at - sent_at) * 1000 AS ms
+    FROM (SELECT tenant_id, decided_at, sent_at FROM simulations
+          WHERE id >= $2::uuid ORDER BY id DESC LIMIT {SIMULATIONS_MAX}) AS newest
+    WHERE tenant_id = $1 AND decided_at IS NOT NULL AND sent_at IS NOT NULL
+"""
+_PROGRAMMES: Final = f"""
+    SELECT p.config, o.started_at, o.used_minor, o.currency
+    FROM programmes p LEFT JOIN outages o ON o.programme_id = p.id AND o.ended_at IS NULL
+    WHERE p.tenant_id = $1 AND p.live = $2
+    ORDER BY (o.id IS NULL), p.id DESC LIMIT {PROGRAMMES_MAX}
+"""
+_ENDPOINTS: Final = f"""
+    SELECT w.id::text, w.url, w.status, d.*
+    FROM webhook_endpoints w CROSS JOIN LATERAL (
+        SELECT count(*) FILTER (WHERE state = 'delivered') AS delivered,
+               count(*) FILTER (WHERE state = 'failed') AS failed,
+               count(*) FILTER (WHERE state = 'pending' AND attempts = 0) AS fresh,
+               count(*) FILTER (WHERE state = 'pending' AND attempts > 0) AS retried
+        FROM (SELECT state, attempts FROM deliveries WHERE endpoint_id = w.id
+              ORDER BY id DESC LIMIT {DELIVERIES_MAX}) AS newest) AS d
+    WHERE w.tenant_id = $1 AND w.live = $2 ORDER BY w.id DESC
+"""
+_CARD: Final = """
+    SELECT id::text, last4, iin, state, currency, network FROM cards
+    WHERE id = $3::uuid AND tenant_id = $1 AND live = $2
+"""
+_LAST: Final = f"ORDER BY r.id DESC LIMIT {TRANSACTIONS_MAX}"
+_OF_ALL: Final = f"{SELECT} WHERE r.tenant_id = $1 AND r.live = $2 {_LAST}"
+_OF_CARD: Final = f"{SELECT} WHERE r.tenant_id = $1 AND r.live = $2 AND r.card_id = $3::uuid {_LAST}"
+
+
+class Decisions(msgspec.Struct, frozen=True):
+    """The last five minutes. The lists go together: the end of a slot (Unix seconds) and what was decided in
+    it, for each second."""
+
+    at: list[int]
+    approved: list[float]
+    declined: list[float]
+    reasons: list[tuple[str, int]]
+    """Why was declined, most often first."""
+
+    @property
+    def approved_now(self) -> float:
+        return statistics.fmean(self.approved[-NOW_SLOTS:])
+
+    @property
+    def declined_now(self) -> float:
+        return statistics.fmean(self.declined[-NOW_SLOTS:])
+
+    @property
+    def declined_share(self) -> float | None:
+        """Of all decisions of the window; ``None`` when there were none."""
+        declined, all_ = sum(self.declined), sum(self.declined) + sum(self.approved)
+        return declined / all_ if all_ else None
+
+
+async def decisions(connection: Connection, caller: Caller, now_ms: int) -> Decisions:
+    """Decisions of the last five minutes, the slot under way left out; of very many the newest ones."""
+    rows = await connection.fetch(_DECISIONS, caller.tenant_id, caller.live, _since(now_ms))
+    last = now_ms // 1000 // SLOT_SECONDS
+    slots = range(last - WINDOW_SECONDS // SLOT_SECONDS, last)
+    approved, declined, reasons = Counter[int](), Counter[int](), Counter[str]()
+    for row in rows:
+        (declined if row["decline_reason"] else approved)[row["slot"]] += row["count"]
+        if row["decline_reason"]:
+            reasons[row["decline_reason"]] += row["count"]
+    return Decisions(
+        [(slot + 1) * SLOT_SECONDS for slot in slots],
+        [approved[slot] / SLOT_SECONDS for slot in slots],
+        [declined[slot] / SLOT_SECONDS for slot in slots],
+        reasons.most_common(8),
+    )
+
+
+async def latencies(connection: Connection, caller: Caller, now_ms: int) -> dict[str, float] | None:
+    """How long answers on the wire have taken, in milliseconds; only test mode's network tells."""
+    if caller.live:
+        return None
+    rows = await connection.fetch(_LATENCIES, caller.tenant_id, _since(now_ms))
+    taken = sorted(float(row["ms"]) for row in rows)
+    if not taken:
+        return None
+    return {"p50": taken[len(taken) // 2], "p99": taken[int(len(taken) * 0.99)], "count": len(taken)}
+
+
+async def programmes(connection: Connection, caller: Caller) -> list[dict[str, Any]]:
+    """Programmes, those in an outage first, with what stand-in has cost so far."""
+    return [_programme(row) for row in await connection.fetch(_PROGRAMMES, caller.tenant_id, caller.live)]
+
+
+def _programme(row: Any) -> dict[str, Any]:
+    config = _decode_config(row["config"])
+    limit_minor = config.stand_in.max_total_exposure_minor
+    return {
+        "id": config.id,
+        "name": config.name,
+        "status": config.status,
+        "decisioning": config.decisioning,
+        "policy": config.stand_in.mode,
+        "since": to_text(to_ms(row["started_at"])) if row["started_at"] else None,
+        "used": format_minor(row["used_minor"] or 0),
+        "limit": None if limit_minor is None else format_minor(limit_minor),
+        "share": min(1.0, (row["used_minor"] or 0) / limit_minor) if limit_minor else 0.0,
+        "currency": row["currency"] or config.stand_in.budget_currency or config.currency,
+    }
+
+
+async def endpoints(connection: Connection, caller: Caller) -> Sequence[Any]:
+    """Webhook endpoints with the states of their newest deliveries."""
+    return await connection.fetch(_ENDPOINTS, caller.tenant_id, caller.live)
+
+
+async def transactions(
+    connection: Connection, caller: Caller, card_id: str | None = None
+) -> list[dict[str, Any]]:
+    """The newest transactions, of one card or of all, as the API shows them."""
+    arguments = (caller.tenant_id, caller.live, *([card_id] if card_id else []))
+    rows = await connection.fetch(_OF_CARD if card_id else _OF_ALL, *arguments)
+    return [show(row) for row in rows]
+
+
+async def card(connection: Connection, caller: Caller, card_id: str) -> Any | None:
+    """What is printed on a card, and its state; ``None`` when there is no such card for this caller."""
+    return await connection.fetchrow(_CARD, caller.tenant_id, caller.live, card_id)
+
+
+def _since(now_ms: int) -> str:
+    """The least id of the window."""
+    text = f"{now_ms - WINDOW_SECONDS * 1000:012x}".ljust(32, "0")
+    return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

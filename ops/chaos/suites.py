@@ -1,0 +1,71 @@
+"""The long forms of tests that need no installation: random lives, conversations, requests by the thousand.
+
+They are the same tests as in ``make test``, with more seeds where they take any: as many as fit on a small
+machine into the minutes that the faults got.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import re
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from ops.chaos.faults import Fault, Outcome
+from ops.chaos.stage import NotInjectedError
+
+ROOT: Final = Path(__file__).parents[2]
+_PASSED = re.compile(r"(\d+) passed")
+
+
+@dataclass(frozen=True)
+class Suite:
+    """Tests under ``path``; ``seeds_per_minute`` is what a small machine gets through."""
+
+    promise: str
+    name: str
+    path: str
+    seeds_per_minute: int
+
+    @property
+    def fault(self) -> Fault:
+        """Its row in the table."""
+        return Fault(self.promise, self.name, "tests passed", None)
+
+
+SUITES: Final = (
+    Suite("G10", "conversations and an independent book", "tests/conformance/test_conversations.py", 1_000),
+    Suite("G10", "crashes of the simulated network", "tests/actors/network/test_crashes.py", 0),
+    Suite("G19", "bad days by seed", "tests/actors/shards/test_simulation.py", 600),
+    Suite("G20", "faults put in on purpose: ownership", "tests/actors/shards/test_checkers.py", 0),
+    Suite("G20", "faults put in on purpose: the wire", "tests/conformance/test_checkers.py", 0),
+    Suite("G12", "damaged messages", "tests/conformance/test_fuzz.py", 0),
+    Suite("G12", "requests that the description allows and forbids", "tests/api/test_description.py", 0),
+    Suite("G12", "broken requests on the socket", "tests/api/test_adversity.py", 0),
+    Suite("G17", "foreign and random ids", "tests/api/test_isolation.py", 0),
+)
+
+
+async def run(suite: Suite, minutes: float) -> Outcome:
+    """Run one suite. Raises NotInjectedError when there is nothing to run."""
+    if not (ROOT / suite.path).exists():
+        raise NotInjectedError(f"{suite.path} is not here")
+    seeds = max(1, int(suite.seeds_per_minute * minutes))
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "pytest", "-q", "-x", "--timeout=0", "-p", "no:cacheprovider", suite.path,
+        cwd=ROOT,
+        env=os.environ | ({"STANCHION_TEST_SEEDS": str(seeds)} if suite.seeds_per_minute else {}),
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+    )  # fmt: skip
+    began = time.monotonic()
+    output, _ = await process.communicate()
+    words = output.decode("utf-8", "replace").strip().splitlines() or ["nothing was said"]
+    passed = _PASSED.search(words[-1])
+    outcome = Outcome(float(passed[1]) if passed else 0.0)
+    outcome.expect(process.returncode == 0, f"{words[-1]} (after {time.monotonic() - began:.0f} s)")
+    return outcome

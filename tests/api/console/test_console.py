@@ -1,0 +1,258 @@
+"""The console as requests see it: who gets in, what is shown to whom, and what is never let in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from http.cookies import SimpleCookie
+
+import httpx2
+import pytest
+
+from api.app import create_app
+from api.console.sessions import COOKIE
+from engine.limits import TOKEN_SECONDS
+from tests.api.driver import Caller
+from tests.api.stack import Installation
+
+HERE = {"Sec-Fetch-Site": "same-origin"}
+PAGES = ("/console", "/console/panels", "/console/figures", "/console/cards?id=x")
+
+
+@asynccontextmanager
+async def visitor(running: Installation) -> AsyncIterator[httpx2.AsyncClient]:
+    """Somebody with a browser of their own: cookies are kept."""
+    transport = httpx2.ASGITransport(app=running.app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://console.test") as http:
+        yield http
+
+
+def form(caller: Caller) -> dict[str, str]:
+    credentials = caller.credentials
+    return {"client_id": credentials.client_id, "client_secret": credentials.client_secret}
+
+
+async def sign_in(http: httpx2.AsyncClient, caller: Caller) -> None:
+    answer = await http.post("/console/sign-in", data=form(caller), headers=HERE)
+    assert (answer.status_code, answer.headers["location"]) == (303, "/console"), answer.text
+
+
+async def test_nobody_sees_anything_without_a_session(running: Installation) -> None:
+    async with visitor(running) as http:
+        assert "Sign in" in (await http.get("/console")).text
+        for page in PAGES[1:]:
+            answer = await http.get(page)
+            assert (answer.status_code, answer.content) == (401, b"")
+            assert answer.headers["hx-redirect"] == "/console"
+
+
+async def test_the_cookie_is_short_lived_and_nobody_elses(running: Installation, acme: Caller) -> None:
+    async with visitor(running) as http:
+        answer = await http.post("/console/sign-in", data=form(acme), headers=HERE)
+        cookie = SimpleCookie(answer.headers["set-cookie"])[COOKIE]
+        assert cookie["httponly"] is True
+        assert cookie["samesite"].lower() == "strict"
+        assert cookie["path"] == "/console"
+        assert int(cookie["max-age"]) == TOKEN_SECONDS
+        assert not cookie["secure"]
+        # It opens the console and nothing else.
+        assert (
+            await http.get("/v1/cards", headers={"Cookie": f"{COOKIE}={cookie.value}"})
+        ).status_code == 401
+    transport = httpx2.ASGITransport(app=running.app)
+    async with httpx2.AsyncClient(transport=transport, base_url="https://console.test") as https:
+        answer = await https.post("/console/sign-in", data=form(acme), headers=HERE)
+        assert SimpleCookie(answer.headers["set-cookie"])[COOKIE]["secure"] is True
+
+
+@pytest.mark.parametrize(
+    ("headers", "accepted"),
+    [
+        ({"Sec-Fetch-Site": "same-origin"}, True),
+        ({"Sec-Fetch-Site": "same-site"}, False),
+        ({"Sec-Fetch-Site": "cross-site"}, False),
+        ({"Sec-Fetch-Site": "none"}, False),
+        ({"Origin": "http://console.test"}, True),
+        ({"Origin": "http://evil.test"}, False),
+        ({"Origin": "null"}, False),
+        ({}, False),
+        ({"Sec-Fetch-Site": "cross-site", "Origin": "http://console.test"}, False),
+    ],
+)
+async def test_forms_of_other_sites_are_refused(
+    running: Installation, acme: Caller, headers: dict[str, str], accepted: bool
+) -> None:
+    async with visitor(running) as http:
+        answer = await http.post("/console/sign-in", data=form(acme), headers=headers)
+        assert (answer.status_code == 303) is accepted
+        assert ("set-cookie" in answer.headers) is accepted
+        assert accepted or answer.status_code == 403
+    async with visitor(running) as http:
+        await sign_in(http, acme)
+        answer = await http.post("/console/sign-out", headers=headers)
+        assert (await http.get("/console/panels")).status_code == (401 if accepted else 200)
+
+
+async def test_wrong_credentials_say_so_and_no_more(running: Installation, acme: Caller) -> None:
+    async with visitor(running) as http:
+        wrong = form(acme) | {"client_secret": "not-the-secret"}
+        for data in (wrong, {"client_id": "nobody", "client_secret": "x"}, {}):
+            answer = await http.post("/console/sign-in", data=data, headers=HERE)
+            assert answer.status_code == 401
+            assert "not accepted" in answer.text
+            assert "not-the-secret" not in answer.text
+            assert "set-cookie" not in answer.headers
+        answer = await http.post("/console/sign-in", content=b"\xff\xfe=1", headers=HERE)
+        assert answer.status_code == 401
+
+
+async def test_tries_are_counted(running: Installation, acme: Caller) -> None:
+    variant = create_app(running.services)
+    async with httpx2.AsyncClient(
+        transport=httpx2.ASGITransport(app=variant), base_url="http://console.test"
+    ) as http:
+        limit = running.services.settings.rate_token_per_minute
+        statuses = [
+            (
+                await http.post("/console/sign-in", data=form(acme) | {"client_secret": "x"}, headers=HERE)
+            ).status_code
+            for _ in range(limit + 1)
+        ]
+    assert statuses[-1] == 429
+
+
+async def test_signing_out_ends_the_session_everywhere(running: Installation, acme: Caller) -> None:
+    async with visitor(running) as http, visitor(running) as thief:
+        await sign_in(http, acme)
+        token = http.cookies[COOKIE]
+        thief.cookies.set(COOKIE, token, domain="console.test", path="/console")
+        assert (await http.post("/console/sign-out", headers=HERE)).status_code == 303
+        assert COOKIE not in http.cookies
+        row = await running.services.pool.fetchval(
+            "SELECT count(*) FROM access_tokens t JOIN clients c ON c.id = t.client"
+            " WHERE c.client_id = $1 AND t.revoked_at IS NOT NULL",
+            acme.credentials.client_id,
+        )
+        assert row == 1
+
+
+async def test_what_happens_is_shown(running: Installation, acme: Caller) -> None:
+    card = await acme.funded_card()
+    await acme.spend(card, "1.00", merchant_name="<script>a()</script>")
+    await acme.spend(card, "999.00")
+    async with visitor(running) as http:
+        await sign_in(http, acme)
+        assert 'hx-get="/console/panels"' in (await http.get("/console")).text
+        panels = (await http.get("/console/panels")).text
+        assert "insufficient_funds" in panels
+        assert "&lt;script&gt;a()&lt;/script&gt;" in panels
+        assert "<script" not in panels
+        assert "decides here" in panels
+        assert "No endpoints." in panels
+        assert re.search(r'id="latency">\d+ / \d+ ms<', panels)
+        figures = (await http.get("/console/figures")).json()
+        assert figures.keys() == {"at", "approved", "declined", "reasons"}
+        assert len(figures["at"]) == len(figures["approved"]) == len(figures["declined"]) == 60
+        page = (await http.get(f"/console/cards?id={card['id']}")).text
+        assert card["last4"] in page
+        assert page.count("<details") == 2
+        assert "funds" in page
+
+
+async def test_decisions_are_counted_in_their_slots(running: Installation, acme: Caller) -> None:
+    card = await acme.funded_card()
+    for amount in ("1.00", "1.00", "999.00"):
+        await acme.spend(card, amount)
+    # Six seconds later their slot is over.
+    earlier = "UPDATE transactions SET created_at = created_at - interval '6 seconds' WHERE card_id = $1"
+    await running.services.pool.execute(earlier, card["id"])
+    async with visitor(running) as http:
+        await sign_in(http, acme)
+        figures = (await http.get("/console/figures")).json()
+        assert sum(figures["approved"]) * 5 == pytest.approx(2)
+        assert sum(figures["declined"]) * 5 == pytest.approx(1)
+        assert figures["reasons"] == [["insufficient_funds", 1]]
+        assert '<strong id="declined-share">33 %</strong>' in (await http.get("/console/panels")).text
+
+
+async def test_an_outage_and_its_cost_are_shown(running: Installation, acme: Caller) -> None:
+    programme = await acme.programme(name="Standing")
+    await running.services.pool.execute(
+        "INSERT INTO outages (id, period, tenant_id, live, programme_id, currency, used_minor, started_at)"
+        " SELECT gen_random_uuid(), 1, tenant_id, live, id, 'EUR', 12345, now()"
+        " FROM programmes WHERE id = $1",
+        programme["id"],
+    )
+    async with visitor(running) as http:
+        await sign_in(http, acme)
+        panels = (await http.get("/console/panels")).text
+        assert "standing in since" in panels
+        assert "123.45" in panels
+
+
+async def test_a_client_sees_what_it_may_read(running: Installation, acme: Caller) -> None:
+    card = await acme.funded_card()
+    await acme.spend(card, "1.00")
+    narrow = await running.caller(acme.credentials.name, scopes=("webhooks:read",))
+    async with visitor(running) as http:
+        await sign_in(http, narrow)
+        panels = (await http.get("/console/panels")).text
+        assert "has not the scope transactions:read" in panels
+        assert "has not the scope programs:read and stip:read" in panels
+        assert "No endpoints." in panels
+        assert "Corner Shop" not in panels
+        assert (await http.get("/console/figures")).status_code == 403
+        assert (await http.get(f"/console/cards?id={card['id']}")).status_code == 404
+
+
+async def test_tenants_and_modes_never_meet(running: Installation, acme: Caller, tenant: str) -> None:
+    card = await acme.funded_card()
+    await acme.spend(card, "1.00", merchant_name="Only Acme")
+    others = [await running.caller(f"{tenant}-other"), await running.caller(tenant, mode="live")]
+    for other in others:
+        async with visitor(running) as http:
+            await sign_in(http, other)
+            assert (await http.get(f"/console/cards?id={card['id']}")).status_code == 404
+            panels = (await http.get("/console/panels")).text
+            assert "Only Acme" not in panels
+            assert sum((await http.get("/console/figures")).json()["approved"]) == 0
+    for nonsense in ("", "x", "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e", "' OR 1=1"):
+        async with visitor(running) as http:
+            await sign_in(http, acme)
+            answer = await http.get("/console/cards", params={"id": nonsense})
+            assert (answer.status_code, "No such card" in answer.text) == (404, True)
+
+
+async def test_nothing_may_be_fetched_from_elsewhere(running: Installation, acme: Caller) -> None:
+    async with visitor(running) as http:
+        pages = [await http.get("/console")]
+        await sign_in(http, acme)
+        pages += [await http.get(page) for page in PAGES]
+        for page in pages:
+            policy = page.headers["content-security-policy"]
+            assert "default-src 'none'" in policy
+            assert "script-src 'self';" in policy
+            assert "unsafe" not in policy
+            assert page.headers["x-frame-options"] == "DENY"
+            assert page.headers["cache-control"] == "no-store"
+            assert not re.search(r"(src|href)=\"(https?:)?//|<script>|style=\"| on\w+=", page.text)
+        for asset in re.findall(r'(?:src|href)="(/console/static/[^"]+)"', pages[0].text):
+            answer = await http.get(asset)
+            assert (answer.status_code, answer.headers["x-content-type-options"]) == (200, "nosniff")
+        assert (await http.get("/console/static/VENDORED.md")).status_code == 404
+
+
+async def test_a_database_that_is_away_is_said(
+    running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with visitor(running) as http:
+        await sign_in(http, acme)
+
+        async def away(*_arguments: object) -> None:
+            raise ConnectionRefusedError
+
+        monkeypatch.setattr("api.console.figures.decisions", away)
+        answer = await http.get("/console/panels")
+        assert answer.status_code == 503
+        assert "does not answer" in answer.text
