@@ -22,6 +22,8 @@ AUTHORIZATION_DEADLINE_MS: Final = 4_000
 """From the last byte of a request to the answer; networks give up after about five seconds."""
 REST_DEADLINE_MS: Final = 8_000
 """The same for a REST command; long enough to outlive a takeover."""
+HOST_STOP_SECONDS: Final = 10.0
+"""How long a host that stops waits for its last commits; what is not durable by then was not answered."""
 COMMIT_TIMEOUT_MS: Final = 2_500
 """A commit that has not answered by then is unknown: its connection is cut and fresh epochs are taken."""
 

@@ -120,12 +120,13 @@ class Bench:
         seconds, parts = time.monotonic() - begin, meter.end()
         busy, outside = machine_cpu_seconds() - busy, cpu_seconds(self._receivers.pids) - outside
         arrivals = await self._receivers.take()
-        return _phase(title, arrivals, seconds, parts, outside, busy)
+        return phase_of(title, arrivals, seconds, parts, outside, busy)
 
 
-def _phase(
+def phase_of(
     title: str, arrivals: Arrivals, seconds: float, parts: dict[str, float], outside: float, busy: float
 ) -> Phase:
+    """A phase of so many ``seconds``; CPU seconds of the system by part, of the receivers, and of all."""
     delivered = len(arrivals.arrived)
     each = 1e6 / delivered if delivered else 0.0
     return Phase(

@@ -128,7 +128,7 @@ async def _erase_one(connection: Connection, check_id: str) -> int:
     await custody.destroy(connection, check_id, now_ms)
     await connection.execute(_END_SESSIONS, check_id)
     gone = msgspec.structs.replace(check, case=erased(check.case, now_ms))
-    await save(connection, gone, row["version"])
+    await save(connection, gone, row["version"], now_ms)
     await connection.execute(_MARK, check_id)
     return 1
 

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import asyncpg
 import msgspec
+import structlog
 
 from actors.journal.contract import (
     Activated,
@@ -42,6 +43,7 @@ POOLED: Final = 2
 """Connections beside the one that commits: a slow read must not hold up a commit."""
 CONNECT_SECONDS: Final = 2.0
 
+_log = structlog.get_logger(__name__)
 _SQL: Final = {path.stem: path.read_text() for path in (Path(__file__).parent / "sql").glob("*.sql")}
 _SESSION: Final = {
     "jit": "off",
@@ -194,6 +196,11 @@ class PostgresJournal:
             if isinstance(error, UnknownOutcomeError):
                 await self.reset()
             raise error from None
+        except Exception as fault:  # noqa: BLE001 - the committer must outlive it, and nobody knows what happened
+            # Its text may hold row values.
+            _log.error("commit_fault", error=type(fault).__name__)
+            await self.reset()
+            raise UnknownOutcomeError(f"{statement}: {type(fault).__name__}") from None
 
     async def _read(self, statement: str, *arguments: Any) -> list[Any]:
         try:

@@ -50,7 +50,7 @@ from engine.commands import (
 )
 from engine.decline import RESPONSE_CODES
 from engine.ids import shard_of
-from engine.limits import ACTIVE_CARDS_MAX, BACKLOG_REFUSE, COLLECT_SECONDS
+from engine.limits import ACTIVE_CARDS_MAX, BACKLOG_REFUSE, COLLECT_SECONDS, HOST_STOP_SECONDS
 from engine.programme import Programme
 from engine.replies import Answer, Done, Granted, NotExecuted, Problem, Reply
 
@@ -112,11 +112,16 @@ class ShardHost:
         """Finish what is under way and stop; callers of anything later hear that it was not executed."""
         self._leaving.update(self.epochs)
         await self.consulting.stop()
-        await self.committer.drained()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(HOST_STOP_SECONDS):
+                await self.committer.drained()
         await self.committer.stop()
         await self.activation.stop()
         for pending in list(chain.from_iterable(self._cold.values())):
             self.resolve(pending, NotExecuted("not_owner"))
+        for pending in list(self._in_flight.values()):
+            # The journal is away: whether these happened is for the next owner to find out.
+            self.resolve(pending, NotExecuted("unavailable"))
         await asyncio.gather(*self._announcements)
         await self._journal.close()
 

@@ -8,7 +8,7 @@ is not overwritten; whoever asked is told to repeat the request (spec 4.1).
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import date
 from typing import Any, Final
@@ -27,7 +27,7 @@ from engine.instant import to_datetime
 from engine.kyc.case import Case, postpone, receive, settle
 from engine.kyc.evaluation import document_expiry
 from engine.kyc.facts import REASONS, Facts, Holder, Verdict
-from engine.kyc.flows import EVIDENCE, INPUTS, PURPOSE_OF, PURPOSES
+from engine.kyc.flows import EVIDENCE, INPUTS, PURPOSE_OF, PURPOSES, Purpose
 from engine.kyc.triggers import decide_by_name
 from engine.limits import KYC_EVALUATION_SECONDS
 
@@ -80,7 +80,7 @@ async def evaluated(services: Services, check: Check, case: Case, fresh: Mapping
     """The complete ``case`` after its evaluation. A provider that fails or is slow leaves it in review, to be
     evaluated again (``api.kyc.sweeper``).
     """
-    given = await data_of(services, case, EVALUATION, fresh)
+    given = await data_of(services, case, EVALUATION, fresh=fresh)
     facts = await _facts(services, check, case, given)
     try:
         async with asyncio.timeout(KYC_EVALUATION_SECONDS):
@@ -100,16 +100,17 @@ async def data_of(
     services: Services,
     case: Case,
     reader: str,
+    purposes: Collection[Purpose] = PURPOSES,
     fresh: Mapping[str, bytes] | None = None,
 ) -> dict[str, str]:
-    """All data of ``case`` but its pictures: those in custody, each read for its own purpose and on record,
-    and the ``fresh`` ones, which are not there yet.
+    """The data of ``case`` for ``purposes``, without its pictures: those in custody, each read for its own
+    purpose and on record, and the ``fresh`` ones, which are not there yet.
     """
     fresh = {} if fresh is None else fresh
     stored = [name for name in case.tokens if name not in fresh and name not in EVIDENCE]
     data: dict[str, bytes] = {}
     async with connected(services.pool) as connection:
-        for purpose in PURPOSES:
+        for purpose in purposes:
             fields = [name for name in stored if PURPOSE_OF[name] == purpose]
             if fields:
                 now_ms = services.clock.now_ms()
@@ -122,10 +123,7 @@ async def data_of(
                     reader=reader,
                     now_ms=now_ms,
                 )
-    shown = {
-        **data,
-        **{name: value for name, value in fresh.items() if name not in EVIDENCE},
-    }
+    shown = data | {name: value for name, value in fresh.items() if name not in EVIDENCE}
     return {name: value.decode() for name, value in shown.items()}
 
 
@@ -133,21 +131,14 @@ async def write(connection: Connection, services: Services, step: Step) -> Check
     """Write ``step``: the case, its cardholder's state, and the values. Raises ``Refusal``
     ``kyc-check-changed``.
     """
-    check, before = step.check, step.before.case
-    await save(connection, check, before.version)
+    check, before, now_ms = step.check, step.before.case, services.clock.now_ms()
+    await save(connection, check, before.version, now_ms)
     gone = set(before.tokens) - set(check.case.tokens)
     if gone:
         await custody.forget(connection, check.id, gone)
     # An evaluation may ask again for what has just been given.
     kept = {name: value for name, value in step.values.items() if name in check.case.tokens}
-    await custody.keep(
-        connection,
-        services.vault,
-        check.id,
-        kept,
-        check.case.tokens,
-        services.clock.now_ms(),
-    )
+    await custody.keep(connection, services.vault, check.id, kept, check.case.tokens, now_ms)
     return check
 
 

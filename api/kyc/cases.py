@@ -107,8 +107,9 @@ async def insert(connection: Connection, check: Check) -> None:
     await follow(connection, check, case.created_ms)
 
 
-async def save(connection: Connection, check: Check, version: int) -> None:
-    """Write a check that was changed from ``version``, and its cardholder's new state with the event.
+async def save(connection: Connection, check: Check, version: int, now_ms: int) -> None:
+    """Write a check that was changed from ``version``, and its cardholder's new state with the event, which
+    happens now: a check that has run out did so before.
 
     Raises ``Refusal`` ``kyc-check-changed`` when somebody else has changed it since.
     """
@@ -132,7 +133,7 @@ async def save(connection: Connection, check: Check, version: int) -> None:
     )
     if not saved:
         raise Refusal("kyc-check-changed")
-    await follow(connection, check, case.updated_ms)
+    await follow(connection, check, now_ms)
 
 
 async def follow(connection: Connection, check: Check, now_ms: int) -> None:

@@ -150,7 +150,8 @@ async def review_kyc_check(call: Call[Review]) -> Response:
         raise Refusal("kyc-not-in-review", f"The check is {check.case.state}.")
     last = None
     if given.outcome == "passed":
-        data = await data_of(services, check.case, f"client {call.caller.client}")
+        reader = f"client {call.caller.client}"
+        data = await data_of(services, check.case, reader, ["document_verification"])
         last = document_expiry(data, today_of(services))
     now_ms = services.clock.now_ms()
     case = review(check.case, given.outcome, given.reason_codes, given.awaiting, last, now_ms)

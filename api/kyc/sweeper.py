@@ -90,7 +90,7 @@ async def _expire(services: Services) -> int:
             found: Any = await connection.fetchrow(_LOCK, row["id"])
             check = None if found is None else check_of(found, now_ms)
             if check is not None and check.case.version != found["version"]:
-                await save(connection, check, found["version"])
+                await save(connection, check, found["version"], now_ms)
     return len(overdue)
 
 

@@ -27,7 +27,9 @@ ROOT: Final = Path(__file__).parents[2]
 PROMETHEUS: Final = shutil.which("prometheus")
 SECONDS_MAX: Final = 30.0
 # What only happens on a bad day has no series on a good one.
-BAD_DAYS: Final = re.compile(r"stand_in|\"declined\"|stanchion_refusals|webhook|late_approvals")
+BAD_DAYS: Final = re.compile(
+    r"stand_in|outage|programme_answers|\"declined\"|stanchion_refusals|webhook|late_approvals"
+)
 
 
 def queries() -> dict[str, str]:

@@ -257,3 +257,30 @@ def assert_says_nothing(failure: BaseException) -> None:
     for value in (CANARY, "77777", "77_777", FIRST.id, "Corner Shop", "9223372036854"):
         assert value not in told
     assert failure.__suppress_context__
+
+
+class BrokenDriver:
+    """A connection whose own code fails."""
+
+    def is_closed(self) -> bool:
+        return False
+
+    async def fetch(self, *_arguments: object) -> None:
+        raise RuntimeError("4111111111111111")
+
+
+async def test_a_fault_in_mid_commit_is_an_unknown_outcome(
+    postgres: PostgresBackend, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Whatever it was, the committer lives on and finds out what happened."""
+    journal = await postgres.open("a")
+    owner = await with_card(journal)
+    broken: Any = BrokenDriver()
+    journal._writer = broken
+    with pytest.raises(UnknownOutcomeError) as raised:
+        await journal.commit(owner.decide(spend(1)))
+    assert "4111" not in str(raised.value) + capsys.readouterr().out
+    journal._writer = None
+    owner.epochs = await journal.renew(range(256))
+    owner.activate(await journal.load_cards([FIRST.id]))
+    await journal.commit(owner.decide(spend(1)))

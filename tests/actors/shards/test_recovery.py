@@ -16,6 +16,7 @@ from actors.journal.contract import (
     StaleEpochError,
     UnknownOutcomeError,
 )
+from actors.shards import host as host_module
 from engine.commands import Authorize, Command
 from engine.replies import Answer, Claim, Done, NotExecuted
 from tests.actors.shards.support import (
@@ -312,3 +313,14 @@ async def test_a_failed_commit_disturbs_no_other_card(host: TestHost) -> None:
     await host.ask(spend())
     assert SECOND.id in host.host.activation.cards
     assert host.faults.calls["load_cards"] == reads + 1
+
+
+async def test_a_host_that_stops_does_not_wait_for_ever_for_a_journal_that_is_away(
+    host: TestHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(host_module, "HOST_STOP_SECONDS", 0.05)
+    host.faults.away = True
+    asking = host.asking(spend(1))
+    await turns(lambda: host.host.committer.backlog)
+    await host.host.stop()
+    assert await asking == [NotExecuted("unavailable")]

@@ -34,9 +34,9 @@ async def test_passed(running: Installation, acme: Caller) -> None:
     assert (check["state"], check["reason_codes"]) == ("passed", [])
     assert (await acme.get(f"/v1/cardholders/{holder['id']}"))["kyc_state"] == "passed"
     # How long it stands is read from the document, and whoever read it is on record.
-    readers = "SELECT DISTINCT reader FROM kyc_accesses WHERE check_id = $1"
-    rows = await running.services.pool.fetch(readers, check["id"])
-    assert [row["reader"].partition(" ")[0] for row in rows] == ["client"]
+    readers = "SELECT DISTINCT reader, purpose FROM kyc_accesses WHERE check_id = $1"
+    (row,) = await running.services.pool.fetch(readers, check["id"])
+    assert (row["reader"].partition(" ")[0], row["purpose"]) == ("client", "document_verification")
     assert (await review(acme, check, 409, outcome="passed"))["type"] == "/problems/kyc-not-in-review"
 
 
