@@ -26,8 +26,8 @@ ANSWER_SECONDS_MAX: Final = AUTHORIZATION_DEADLINE_MS / 1000 + 1
 """The deadline of an authorization and one second."""
 NORMAL_SECONDS_MAX: Final = 15.0
 RESTART_SECONDS_MAX: Final = 60.0
-"""A process of Python and Ray takes seconds to start, many of them on a machine that is busy; nothing waits for
-it but its own work."""
+"""A process of Python and Ray takes seconds to start, many of them on a machine that is busy; nothing waits
+for it but its own work."""
 IN_FLIGHT_SECONDS: Final = 0.15
 """What was committed when the fault began may still be told for so long."""
 
