@@ -4,7 +4,9 @@ any life add up to what became of it.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -186,6 +188,40 @@ def test_the_instructions_of_any_life_add_up(
         assert left == relayed_minor(known) if relayed_minor(known) else left <= 0
     every_decision_can_be_made_again(desk)
     valid(desk)
+
+
+PAGE = (Path(__file__).parents[2] / "ops/docs/GATEWAY.md").read_text("utf-8")
+
+
+def ledger_of_the_page() -> Any:
+    """A ledger of the class that the page shows, made from its very text."""
+    (shown,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(shown, "GATEWAY.md", "exec"), names)
+    return names["Ledger"]()
+
+
+@settings(max_examples=150, deadline=None)
+@given(AMOUNTS, AMOUNTS, st.lists(MOVES, min_size=3, max_size=20), st.data())
+def test_the_ledger_of_the_page_agrees_in_any_order(
+    sale_minor: int, refund_minor: int, moves: list[tuple[Any, ...]], data: st.DataObject
+) -> None:
+    desk = Relay()
+    desk.authorize(sale_minor, "a")
+    desk.refund(refund_minor, "b")
+    used = {"a", "b"}
+    for verb, *arguments in moves:
+        move(desk, used, verb, *arguments)
+    events = [
+        {"id": told.id, "type": told.type, "data": msgspec.json.decode(told.data)} for told in desk.told
+    ]
+    ledger = ledger_of_the_page()
+    for event in data.draw(st.permutations(events + events[::2])):
+        ledger.take(event)
+    known = {id(each): each for each in desk.known.values()}.values()
+    signs = {"purchase": 1, "force_post": 1, "refund": -1, "verification": 0}
+    assert ledger.spent == sum(signs[each.kind] * each.cleared_minor for each in known)
+    assert ledger.reserved == sum(relayed_minor(each) for each in known if each.kind == "purchase")
 
 
 def adds_up(known: Authorization, issued: int, reversed_: int, cleared: int) -> None:
