@@ -29,6 +29,7 @@ from api.simulated_spends.routes import AcceptanceView
 from api.stand_in.activity import StandInView
 from api.stand_in.policy import PolicyInput, PolicyView, TriggersView
 from api.transaction_views import TransactionView
+from api.validation import Input
 from api.webhook_endpoints.deliveries import RedeliveryView
 from api.webhook_endpoints.views import (
     AttemptView,
@@ -49,6 +50,7 @@ from stanchion import (
     inputs,
     money,
     records,
+    stand_in,
 )
 from tests.api.delegation import delegated_card
 from tests.api.driver import Caller
@@ -91,6 +93,9 @@ SAME: list[tuple[type[Any], type[BaseModel]]] = [
     (inputs.ForcePostFields, ForcePostInput),
     (inputs.WebhookEndpointFields, WebhookEndpointInput),
     (inputs.WebhookEndpointChange, WebhookEndpointChange),
+    (stand_in.Policy, PolicyView),
+    (stand_in.PolicyFields, PolicyInput),
+    (stand_in.StandInDecision, StandInView),
 ]
 
 
@@ -98,7 +103,7 @@ SAME: list[tuple[type[Any], type[BaseModel]]] = [
 def test_the_clients_types_are_the_apis(ours: type[Any], theirs: type[BaseModel]) -> None:
     members = typing.get_type_hints(ours)
     assert members.keys() == {field.alias or name for name, field in theirs.model_fields.items()}
-    if ours.__module__ == inputs.__name__:
+    if issubclass(theirs, Input):
         needed = {name for name, field in theirs.model_fields.items() if field.is_required()}
         assert ours.__required_keys__ == needed
 
@@ -242,6 +247,21 @@ async def test_pages_are_walked_to_the_end_and_only_as_far_as_wanted(
         assert client.cards.batch([made[0]]) == []
 
     await with_client(running, acme, walk)
+
+
+async def test_stand_in(running: Installation, acme: Caller) -> None:
+    programme = await acme.programme()
+
+    def use(client: Client) -> None:
+        assert client.stand_in.policy(programme["id"])["mode"] == "disabled"
+        policy = client.stand_in.set_policy(
+            programme["id"], mode="approve_within_limits", max_total_exposure=money("50.00", "EUR")
+        )
+        assert client.stand_in.policy(programme["id"]) == policy
+        window = ("2026-11-01T00:00:00.000Z", "2026-12-01T00:00:00.000Z")
+        assert list(client.stand_in.activity(programme["id"], *window)) == []
+
+    await with_client(running, acme, use)
 
 
 async def test_problems_are_exceptions(running: Installation, acme: Caller) -> None:

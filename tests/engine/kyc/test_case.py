@@ -138,16 +138,22 @@ def test_erasing_ends_what_cannot_be_completed(verdict: Verdict | None, state: s
     assert gone.version == case.version + 1
 
 
-def test_final_is_final() -> None:
-    for case in (settle(complete_case(), FAIL, None, NOW_MS), as_of(open_case("c", "basic", 0), NOW_MS)):
-        with pytest.raises(ValueError, match="does not become"):
+def test_changes_belong_to_their_state() -> None:
+    collecting = complete_case()
+    reviewed = settle(collecting, REVIEW, None, NOW_MS)
+    passed, failed = (settle(collecting, verdict, None, NOW_MS) for verdict in (PASS, FAIL))
+    expired = as_of(open_case("c", "basic", 0), NOW_MS)
+    for case in (reviewed, passed, failed, expired):
+        with pytest.raises(ValueError, match="takes no inputs"):
             receive(case, {}, None, NOW_MS)
+    for case in (collecting, passed, failed, expired):
+        with pytest.raises(ValueError, match="waits for no decision"):
+            review(case, "passed", (), (), None, NOW_MS)
+    for case in (passed, failed, expired):
         with pytest.raises(ValueError, match="does not become"):
             settle(case, PASS, None, NOW_MS)
         with pytest.raises(ValueError, match="does not become"):
             postpone(case, NOW_MS)
-        with pytest.raises(ValueError, match="does not become"):
-            review(case, "passed", (), (), None, NOW_MS)
 
 
 CHANGES = st.sampled_from(["receive", "settle", "postpone", "review", "erase", "wait"])
