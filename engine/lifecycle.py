@@ -54,6 +54,8 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     """The increment that a reversal was about, by the name of its message."""
     increment_left_minor: int | None = None
     """What is left of that increment."""
+    released_minor: int = 0
+    """What a last presentment for less has given up, in gateway mode; a hold tells that by itself."""
 
 
 class FollowUp(msgspec.Struct, frozen=True):

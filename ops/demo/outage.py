@@ -34,8 +34,8 @@ class Outage:
     def tell(self, api: Client) -> None:
         """From the programme's own answers through an outage to the report."""
         decider = Decider(Console(quiet=True), "approve")
-        with answering(self._var_dir, decider) as url:
-            self._found(api, url, decider)
+        with answering(self._var_dir, decider.handle) as url:
+            self._found(api, f"{url}/decide", decider)
             self._decides_itself(api, decider)
             decider.manner = "down"
             self._is_stood_in_for(api)
