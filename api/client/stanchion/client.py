@@ -12,7 +12,6 @@ import httpx2
 from stanchion import resources
 from stanchion.errors import StanchionError
 from stanchion.retries import RetryPolicy
-from stanchion.stand_in import StandIn
 from stanchion.transport import Credentials, Transport
 
 TIMEOUT_SECONDS = 30.0
@@ -51,7 +50,6 @@ class Client:
         self.transactions = resources.Transactions(self._transport)
         self.simulations = resources.Simulations(self._transport)
         self.events = resources.Events(self._transport)
-        self.stand_in = StandIn(self._transport)
         self.webhook_endpoints = resources.WebhookEndpoints(self._transport)
 
     @classmethod

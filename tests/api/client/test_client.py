@@ -50,7 +50,6 @@ from stanchion import (
     inputs,
     money,
     records,
-    stand_in,
 )
 from tests.api.delegation import delegated_card
 from tests.api.driver import Caller
@@ -93,9 +92,6 @@ SAME: list[tuple[type[Any], type[BaseModel]]] = [
     (inputs.ForcePostFields, ForcePostInput),
     (inputs.WebhookEndpointFields, WebhookEndpointInput),
     (inputs.WebhookEndpointChange, WebhookEndpointChange),
-    (stand_in.Policy, PolicyView),
-    (stand_in.PolicyFields, PolicyInput),
-    (stand_in.StandInDecision, StandInView),
 ]
 
 
@@ -247,21 +243,6 @@ async def test_pages_are_walked_to_the_end_and_only_as_far_as_wanted(
         assert client.cards.batch([made[0]]) == []
 
     await with_client(running, acme, walk)
-
-
-async def test_stand_in(running: Installation, acme: Caller) -> None:
-    programme = await acme.programme()
-
-    def use(client: Client) -> None:
-        assert client.stand_in.policy(programme["id"])["mode"] == "disabled"
-        policy = client.stand_in.set_policy(
-            programme["id"], mode="approve_within_limits", max_total_exposure=money("50.00", "EUR")
-        )
-        assert client.stand_in.policy(programme["id"]) == policy
-        window = ("2026-11-01T00:00:00.000Z", "2026-12-01T00:00:00.000Z")
-        assert list(client.stand_in.activity(programme["id"], *window)) == []
-
-    await with_client(running, acme, use)
 
 
 async def test_problems_are_exceptions(running: Installation, acme: Caller) -> None:

@@ -6,7 +6,7 @@ from datetime import date
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.instant import DAY_MS
@@ -159,6 +159,7 @@ def test_changes_belong_to_their_state() -> None:
 CHANGES = st.sampled_from(["receive", "settle", "postpone", "review", "erase", "wait"])
 
 
+@settings(deadline=None)
 @given(st.sampled_from(FLOWS), st.lists(st.tuples(CHANGES, st.integers(0, 3)), max_size=12))
 def test_any_history_keeps_to_the_table(flow: Flow, history: list[tuple[str, int]]) -> None:
     case, now_ms = open_case("case-1", flow, NOW_MS), NOW_MS
