@@ -41,7 +41,7 @@ async def resources(demo: Caller) -> dict[str, str]:
         "cards": card["id"],
         "transactions": spend["transaction_id"],
         "simulated-spends": spend["simulation_id"],
-        "webhook-endpoints": (await demo.endpoint(url="https://127.0.0.1:9/nobody"))["id"],
+        "webhook-endpoints": (await demo.endpoint(url="https://127.0.0.1:1025/nobody"))["id"],
         "kyc": (await demo.post("/v1/kyc/checks", checked))["id"],
         "events": (await demo.get("/v1/events?limit=1"))["data"][0]["id"],
     }
