@@ -16,6 +16,7 @@ CHANGES = {
     "/v1/cards/{id}": {"state": "suspended"},
     "/v1/programs/{id}": {"name": "Taken over"},
     "/v1/cardholders/{id}": {"given_name": "Eve"},
+    "/v1/webhook-endpoints/{id}": {"description": "Taken over"},
 }
 LISTS = [
     "/v1/programs",
