@@ -8,7 +8,8 @@ from typing import Final
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from api.problems import PROBLEMS, Kind, not_found
+from api.problem_kinds.kind import Kind
+from api.problems import PROBLEMS, not_found
 
 _PAGE: Final = """<!doctype html>
 <html lang="en">

@@ -73,6 +73,9 @@ class ProgrammeInput(Input):
     name: Name
     currency: Currency
     mode: Literal["managed", "gateway"] = "managed"
+    """`gateway`: the programme keeps its own ledger and is told what to post; its cards have no account here.
+    For life, and only where the installation enables it.
+    """
     decisioning: Literal["platform", "delegated"] = "platform"
     decision_url: HttpsAddress | None = None
     decision_timeout_ms: TimeoutMs = DECISION_TIMEOUT_MS_DEFAULT

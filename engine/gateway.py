@@ -113,7 +113,8 @@ def present(command: Present, card: Card, original: Authorization | None, day: s
     if original is None or original.kind != command.kind or original.decline_reason is not None:
         return _present_unasked(command, card, day)
     open_minor = relayed_minor(original)
-    left_minor = 0 if command.final else max(0, open_minor - command.amount_minor)
+    rest_minor = max(0, open_minor - command.amount_minor)
+    left_minor = 0 if command.final else rest_minor
     move = moved(
         original,
         cleared_minor=command.amount_minor,
@@ -121,10 +122,13 @@ def present(command: Present, card: Card, original: Authorization | None, day: s
         remainder_minor=left_minor,
         closed=original.closed or (None if left_minor else "captured"),
     )
-    remark: Remark | None = None if open_minor else "late"
-    if command.kind == "refund":
-        return FollowUp(OK, (move,), Record("refund", command.amount_minor, 0, remark))
-    return FollowUp(OK, (move,), Record("capture", command.amount_minor, 0, remark))
+    record = Record(
+        "capture" if command.kind == "purchase" else "refund",
+        command.amount_minor,
+        remark=None if open_minor else "late",
+        released_minor=rest_minor - left_minor,
+    )
+    return FollowUp(OK, (move,), record)
 
 
 def _present_unasked(command: Present, card: Card, day: str) -> FollowUp:

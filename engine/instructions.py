@@ -1,9 +1,10 @@
 """Posting instructions: what a programme that keeps its own ledger is told to post (spec 6.3, 6.4; contract,
 section 9).
 
-An approval *issues* an instruction, a reversal *reverses* it in whole or in part, and each presentment
-*creates* a clearing instruction. Deliveries come in any order, so every amount is what this one event adds or
-takes away.
+An approval *issues* an instruction, each presentment *creates* a clearing instruction, and what will not be
+presented any more is *released*: by a reversal, or by a last presentment for less. Deliveries come in any
+order, so every amount is what this one event adds or takes away; issued less cleared less released is what is
+still to come.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ def of_decision(
     original: Authorization | None,
     now_ms: int,
 ) -> tuple[Event, ...]:
-    """One instruction for an approval of anything, and its reversal where that has come first."""
+    """One instruction for an approval of anything, and its release where the reversal has come first."""
     if not decision.approved_minor:
         return ()
     opened = _opened(effects)
@@ -44,7 +45,7 @@ def of_decision(
     issued = _issued(command, about, type_, decision.approved_minor, decision.approval_code, now_ms)
     if not given_back_minor:
         return (issued,)
-    return (issued, _reversed(command, about, given_back_minor, now_ms))
+    return (issued, _released(command, about, given_back_minor, now_ms))
 
 
 def of_follow_up(
@@ -56,11 +57,13 @@ def of_follow_up(
     if outcome.record is None or about is None:
         return ()
     if isinstance(command, Present):
-        return (_created(command, about, now_ms),)
+        created = _created(command, about, now_ms)
+        rest_minor = outcome.record.released_minor
+        return (created, _released(command, about, rest_minor, now_ms)) if rest_minor else (created,)
     if isinstance(command, Advise):
         return _of_advice(command, outcome, about, now_ms)
     given_back_minor = outcome.record.amount_minor
-    return (_reversed(command, about, given_back_minor, now_ms),) if given_back_minor else ()
+    return (_released(command, about, given_back_minor, now_ms),) if given_back_minor else ()
 
 
 def _of_advice(command: Advise, outcome: FollowUp, about: Authorization, now_ms: int) -> tuple[Event, ...]:
@@ -72,12 +75,12 @@ def _of_advice(command: Advise, outcome: FollowUp, about: Authorization, now_ms:
         issued = _issued(command, about, "authorization", opened.approved_minor, None, now_ms)
         if not opened.reversed_minor:
             return (issued,)
-        return (issued, _reversed(command, about, opened.reversed_minor, now_ms))
+        return (issued, _released(command, about, opened.reversed_minor, now_ms))
     counted = next((effect for effect in outcome.effects if isinstance(effect, Counted)), None)
     if counted is None:
         return ()
     if counted.amount_minor < 0:
-        return (_reversed(command, about, -counted.amount_minor, now_ms),)
+        return (_released(command, about, -counted.amount_minor, now_ms),)
     # It counts as one more where it had been declined here.
     type_: InstructionType = "authorization" if counted.count else "increment"
     return (_issued(command, about, type_, counted.amount_minor, None, now_ms),)
@@ -111,8 +114,8 @@ def _issued(
     return event(derive(command.id, Derived.EVENT_SECOND), "authorization.posting_instruction.issued", data)
 
 
-def _reversed(
-    command: Authorize | Reverse | Advise, about: Authorization, amount_minor: int, now_ms: int
+def _released(
+    command: Authorize | Reverse | Present | Advise, about: Authorization, amount_minor: int, now_ms: int
 ) -> Event:
     """``direction`` is against that of the instruction; ``remaining_amount`` is what is still to come after
     it."""
@@ -126,7 +129,7 @@ def _reversed(
         "network_ref": _network_ref(command, about),
         "occurred_at": to_text(now_ms),
     }
-    return event(derive(command.id, Derived.EVENT_FOURTH), "authorization.posting_instruction.reversed", data)
+    return event(derive(command.id, Derived.EVENT_FOURTH), "authorization.posting_instruction.released", data)
 
 
 def _created(command: Present, about: Authorization, now_ms: int) -> Event:

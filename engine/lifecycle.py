@@ -54,6 +54,8 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     """The increment that a reversal was about, by the name of its message."""
     increment_left_minor: int | None = None
     """What is left of that increment."""
+    released_minor: int = 0
+    """What a last presentment for less has given up, in gateway mode; a hold tells that by itself."""
 
 
 class FollowUp(msgspec.Struct, frozen=True):
@@ -148,6 +150,18 @@ def raise_hold(
     )
     move = moved(original, approved_minor=delta_minor, held_minor=total_minor, hold_id=again.id)
     return counted, HoldPlaced(again), move
+
+
+def given_up(decision: Decision, original: Authorization, seen: OriginalView) -> AuthorizationMoved:
+    """An approved increment that the network had reversed before it came: approved and given back in one
+    step, as a first message is; what is held stays as it was."""
+    return moved(
+        original,
+        approved_minor=decision.approved_minor,
+        reversed_minor=decision.approved_minor,
+        held_minor=seen.held_minor,
+        remainder_minor=original.remainder_minor,
+    )
 
 
 # --- presentments

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 import msgspec
 
 from loadtests.helper_load import HelperLoad
+from loadtests.lives import LifeLoad
 from loadtests.rest import SpendLoad
 from loadtests.slices import OURS, RIVAL
 from loadtests.stage import Stage
@@ -14,6 +15,7 @@ from loadtests.wire import WireLoad
 from loadtests.workload import SILENT_SALE, Load
 
 IN_FLIGHT = 256
+LIVES = 128
 STAND_IN_FLIGHT = 2_048
 """Each waits for the programme's deadline before anybody stands in for it."""
 WIRE_CONNECTIONS = 4
@@ -90,6 +92,16 @@ WORKLOADS = (
         "wire-open",
         f"ISO 8583 over TCP, open loop at {WIRE_PER_SECOND:.0f}/s",
         _wire(per_second=WIRE_PER_SECOND),
+    ),
+    Workload(
+        "life",
+        f"ISO 8583: spend, increment, reversal, clearing, refund, {LIVES} lives at a time",
+        {
+            OURS: lambda stage: LifeLoad(
+                [stage.edge], stage.cards, connections=WIRE_CONNECTIONS, in_flight=LIVES
+            )
+        },
+        primes=True,
     ),
     Workload(
         "rest",

@@ -168,18 +168,21 @@ PROMISES: Final[dict[str, str]] = {
         , told AS (
             SELECT id,
                 coalesce(sum(minor) FILTER (WHERE type LIKE '%.issued'), 0) AS issued_minor,
-                coalesce(sum(minor) FILTER (WHERE type LIKE '%.reversed'), 0) AS reversed_minor,
+                coalesce(sum(minor) FILTER (WHERE type LIKE '%.released'), 0) AS released_minor,
                 coalesce(sum(minor) FILTER (WHERE type LIKE '%.created'), 0) AS cleared_minor
             FROM instructions GROUP BY id)
         , became AS (
-            SELECT t.*, CASE j.kind WHEN 'present' THEN 0 ELSE t.approved_minor END AS issued_minor
+            SELECT t.*, CASE j.kind WHEN 'present' THEN 0 ELSE t.approved_minor END AS issued_minor,
+                t.reversed_minor + (
+                    SELECT coalesce(sum((f.decision::jsonb ->> 'released_minor')::bigint), 0)
+                    FROM journal f WHERE f.authorization_id = t.id AND f.kind = 'present') AS released_minor
             FROM transactions t JOIN programmes p ON p.id = t.programme_id
             LEFT JOIN journal j ON j.actor_id = t.card_id AND j.seq = t.seq
             WHERE p.config::jsonb ->> 'mode' = 'gateway')
         SELECT coalesce(became.id::text, told.id), became.id IS NOT NULL AND (
             became.created_at < now() - interval '{EVENT_RETENTION_DAYS} days' OR
-            (became.issued_minor, became.reversed_minor, became.cleared_minor) = (
-                coalesce(told.issued_minor, 0), coalesce(told.reversed_minor, 0),
+            (became.issued_minor, became.released_minor, became.cleared_minor) = (
+                coalesce(told.issued_minor, 0), coalesce(told.released_minor, 0),
                 coalesce(told.cleared_minor, 0)))
         FROM became FULL JOIN told ON told.id = became.id::text""",
     "counters of a card that was only spent on are the approvals of its day": _DECIDED

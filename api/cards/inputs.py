@@ -24,7 +24,7 @@ class CardInput(Input):
     """Left out: the product's `control_defaults`, copied."""
     funding_account_id: Id | None = None
     """Left out: a new account in the programme's currency. An account's id: the card shares it. `null`:
-    unfunded.
+    unfunded. Cards of programmes in gateway mode have none.
     """
     activate: bool | None = None
     """Left out: virtual cards start `active`, physical ones `unactivated`."""

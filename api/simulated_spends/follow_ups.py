@@ -102,7 +102,8 @@ async def reverse_simulated_spend(call: Call[ReverseInput]) -> Response:
     """Give back what a simulated spend holds: one reversal over the wire.
 
     Test mode only. Without `lower_by_amount` all that is still held is given back, which emits
-    `ledger.hold.released`; a partial reversal emits nothing. The card may be in any state.
+    `ledger.hold.released`; a partial reversal emits nothing. The card may be in any state. In gateway mode
+    what is still to come is given back, and either emits `authorization.posting_instruction.released`.
     """
     lower_by = call.given.lower_by_amount
 
@@ -165,7 +166,8 @@ async def clear_simulated_spend(call: Call[ClearInput]) -> Response:
 async def expire_simulated_spend(call: Call[Empty]) -> Response:
     """Let the hold of a simulated spend lapse now, as if its time had passed.
 
-    Test mode only. No event tells of a lapse; `available` rises. The sale can still be cleared.
+    Test mode only. No event tells of a lapse; `available` rises. The sale can still be cleared. In gateway
+    mode nothing is held here, so nothing lapses.
     """
     simulation_id, caller = call.path_id(), call.caller
     async with connected(call.services.pool) as connection:

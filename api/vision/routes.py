@@ -11,6 +11,7 @@ from pydantic import StringConstraints
 from starlette.requests import Request
 from starlette.responses import Response
 
+from api.counts import OPERATION
 from api.json_body import media_type, read_body, read_json
 from api.operations import json_response
 from api.problems import Refusal
@@ -50,6 +51,7 @@ class CaptureRoutes:
 
     async def set_document_type(self, request: Request) -> Response:
         """Bind a document class to a hosted full-flow capture session (spec 4.7)."""
+        request.scope[OPERATION] = "set_document_type"
         await self._throttle.admit_bind(request)
         given = validated(DocumentTypeInput, await read_json(request))
         answer = await self._verification.set_document_type(given.capture_session_token, given.document_type)
@@ -57,12 +59,14 @@ class CaptureRoutes:
 
     async def describe(self, request: Request) -> Response:
         """What the page has to ask for."""
+        request.scope[OPERATION] = "describe_capture_session"
         await self._throttle.admit_request(request)
         given = validated(TokenInput, await read_json(request))
         return _mapped(await self._verification.describe(given.capture_session_token))
 
     async def attach(self, request: Request) -> Response:
         """Take a picture. The session is verified before the picture is received."""
+        request.scope[OPERATION] = "attach_evidence"
         await self._throttle.admit_request(request)
         name, token = request.path_params["name"], request.headers.get(TOKEN_HEADER, "")
         if name not in EVIDENCE:

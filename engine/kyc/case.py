@@ -81,7 +81,11 @@ def as_of(case: Case, now_ms: int) -> Case:
 
 
 def receive(case: Case, tokens: Mapping[str, str], document_type: str | None, now_ms: int) -> Case:
-    """The collecting case with more inputs; a later value replaces an earlier one."""
+    """The collecting case with more inputs; a later value replaces an earlier one. Raises ``ValueError`` for
+    any other case.
+    """
+    if not case.collecting:
+        raise ValueError(f"{case.state} takes no inputs")
     given = {*tokens, *((DOCUMENT_TYPE,) if document_type else ())}
     return _moved(
         case,
@@ -124,7 +128,11 @@ def review(
     document_expiry: date | None,
     now_ms: int,
 ) -> Case:
-    """The case after a person's decision; a failure without reasons keeps those that led to the review."""
+    """The case in review after a person's decision; a failure without reasons keeps those that led to the
+    review. Raises ``ValueError`` for any other case.
+    """
+    if case.state != "in_review":
+        raise ValueError(f"{case.state} waits for no decision")
     if outcome == "passed":
         return _passed(case, document_expiry, now_ms)
     codes = tuple(reason_codes) or case.reason_codes

@@ -181,11 +181,11 @@ _INSTRUCTION: Final = {
 _POSTING_ISSUED: Final = record(
     {"type": choice("authorization", "increment", "refund"), "approval_code": or_null(TEXT)} | _INSTRUCTION
 )
-_POSTING_REVERSED: Final = record(
+_POSTING_RELEASED: Final = record(
     {
         "authorization_id": ID,
         "card_id": ID,
-        "amount": about(AMOUNT, "What is given back by this one reversal."),
+        "amount": about(AMOUNT, "What this event alone gives up."),
         "remaining_amount": about(AMOUNT, "What is still to come of the authorization, as of this event."),
         "currency": CURRENCY,
         "direction": about(choice("debit", "credit"), "Against that of the instruction."),
@@ -238,10 +238,11 @@ _TYPES: Final = (
         _POSTING_ISSUED,
     ),
     EventType(
-        "authorization.posting_instruction.reversed",
+        "authorization.posting_instruction.released",
         "live",
-        "Gateway mode: an instruction is taken back, in whole or in part, because the network reversed it.",
-        _POSTING_REVERSED,
+        "Gateway mode: of what was issued, so much will not be presented any more: it was reversed, or the"
+        " last presentment was for less.",
+        _POSTING_RELEASED,
     ),
     EventType(
         "authorization.stip_outage.finished",

@@ -29,7 +29,6 @@ from ops.chaos.stage import NotInjectedError, Stage
 from ops.chaos.suites import SUITES, Suite
 from ops.chaos.suites import run as run_suite
 from ops.histories.check import check
-from ops.histories.operations import History
 
 
 def main() -> None:
@@ -82,7 +81,7 @@ async def _inject(faults: list[Fault], folder: Path, options: argparse.Namespace
         await stage.crowd.end()
         report.operations = len(stage.crowd.history.operations)
         stage.crowd.history.save(folder / "history.jsonl")
-        for finding in await _findings(stage.postgres.url, stage.crowd.history):
+        for finding in await _findings(stage):
             report.found(finding)
 
 
@@ -118,10 +117,14 @@ async def _round(stage: Stage, fault: Fault, report: Report) -> None:
     await asyncio.sleep(stage.dice.uniform(0.5, 1.5))
 
 
-async def _findings(dsn: str, history: History) -> list[Finding]:
-    connection = await asyncpg.connect(dsn)
+async def _findings(stage: Stage) -> list[Finding]:
+    connection = await asyncpg.connect(stage.postgres.url)
     try:
-        return [*await check(connection, history), *await audit(dsn)]
+        return [
+            *await check(connection, stage.crowd.history),
+            *await stage.receiver.findings(connection),
+            *await audit(stage.postgres.url),
+        ]
     finally:
         await connection.close(timeout=10)
 

@@ -25,7 +25,9 @@ OLD_OWNER_SECONDS_MAX: Final = 2.0
 ANSWER_SECONDS_MAX: Final = AUTHORIZATION_DEADLINE_MS / 1000 + 1
 """The deadline of an authorization and one second."""
 NORMAL_SECONDS_MAX: Final = 15.0
-RESTART_SECONDS_MAX: Final = 20.0
+RESTART_SECONDS_MAX: Final = 60.0
+"""A process of Python and Ray takes seconds to start, many of them on a machine that is busy; nothing waits
+for it but its own work."""
 IN_FLIGHT_SECONDS: Final = 0.15
 """What was committed when the fault began may still be told for so long."""
 
@@ -351,6 +353,14 @@ FAULTS: Final = (
         "normal again, s",
         NORMAL_SECONDS_MAX,
         freeze_role("edge", 2.0, noticed=True),
+    ),
+    Fault("G7", "kill -9 of the relay", "back, s", RESTART_SECONDS_MAX, kill_role("relay", noticed=False)),
+    Fault(
+        "G7",
+        "kill -9 of a dispatcher",
+        "back, s",
+        RESTART_SECONDS_MAX,
+        kill_role("dispatcher-0", noticed=False),
     ),
     Fault(
         "G3", "kill -9 of the API server", "back, s", RESTART_SECONDS_MAX, kill_role("api-0", noticed=False)

@@ -20,6 +20,7 @@ from actors.vault import Vault
 from engine.ids import shard_of
 from ops.chaos.processes import descendants, gone, named
 from ops.chaos.proxy import Proxy
+from ops.chaos.receiver import Receiver
 from ops.chaos.shoppers import Crowd, Plastic, Till
 from ops.embedded.postgres import EmbeddedPostgres
 from ops.embedded.redis import EmbeddedRedis
@@ -29,7 +30,7 @@ from stanchion import Client
 
 BACK_SECONDS_MAX: Final = 30.0
 LOADED_MINOR: Final = "5000000.00"
-ROLES: Final = frozenset({"coordinator", "edge", "network", "api-0"})
+ROLES: Final = frozenset({"coordinator", "edge", "network", "relay", "dispatcher-0", "api-0"})
 HOSTS: Final = 2
 
 
@@ -53,7 +54,7 @@ class Stage:
         self.installation: RunningInstallation
         self.record: dict[str, Any] = {}
         self.crowd: Crowd
-        self.programme_id = ""
+        self.receiver = Receiver()
 
     async def __aenter__(self) -> Self:
         try:
@@ -81,6 +82,8 @@ class Stage:
         self.installation = RunningInstallation(self._folder / "var", settings)
         self._stack.push_async_callback(asyncio.to_thread, self.installation.stop)
         self.record = await asyncio.to_thread(self.installation.start)
+        self._stack.push_async_callback(self.receiver.close)
+        await self.receiver.open(self._folder / "var", self.client())
         card_ids = await asyncio.to_thread(self._issue)
         address = (self.record["iso8583"]["host"], self.record["iso8583"]["port"])
         self.crowd = Crowd(address, await self._plastics(card_ids), self._seed)
@@ -188,7 +191,6 @@ class Stage:
     def _issue(self) -> list[str]:
         with self.client() as api:
             programme = api.programs.create(name="Chaos", currency="EUR")
-            self.programme_id = programme["id"]
             product = api.card_products.create(
                 programme_id=programme["id"],
                 name="Chaos",

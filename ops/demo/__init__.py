@@ -20,6 +20,7 @@ from ops.demo.checks import DemoError, Json
 from ops.demo.fault import kill_the_owner
 from ops.demo.outage import Outage
 from ops.demo.story import Story
+from ops.demo.webhook import Webhook
 from ops.installation import database
 from ops.running import RunningInstallation
 from stanchion import Client, StanchionError
@@ -46,6 +47,7 @@ def demo(var_dir: Path | None = None) -> None:
             _tell(record, story.first_day)
             _fault(console, record, story)
             _tell(record, Outage(console, state).tell)
+            _tell(record, Webhook(console, state).tell)
         console.print("\n[bold]Stopping everything, and starting it again on the same data[/bold] ...")
         with installation as record:
             _serving(console, record)

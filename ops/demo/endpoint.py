@@ -1,4 +1,4 @@
-"""A decision endpoint beside the story, which is told in one thread and waits for answers."""
+"""An HTTPS server beside the story, which is told in one thread and waits for answers."""
 
 from __future__ import annotations
 
@@ -10,20 +10,19 @@ from pathlib import Path
 from threading import Thread
 from typing import Final
 
-from ops.decide import Decider
-from ops.local_https import server_side, serving
+from ops.local_https import Handler, server_side, serving
 
 _START_SECONDS_MAX: Final = 10.0
 
 
 @contextmanager
-def answering(var_dir: Path, decider: Decider) -> Iterator[str]:
-    """The address at which ``decider`` answers, under the authority of ``var_dir``."""
+def answering(var_dir: Path, handler: Handler) -> Iterator[str]:
+    """Where ``handler`` answers, in a thread of its own, under the authority of ``var_dir``."""
     started: Future[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def serve() -> None:
         try:
-            async with serving(server_side(var_dir), decider.handle) as url:
+            async with serving(server_side(var_dir), handler) as url:
                 stop = asyncio.Event()
                 started.set_result((url, asyncio.get_running_loop(), stop))
                 await stop.wait()
@@ -32,11 +31,11 @@ def answering(var_dir: Path, decider: Decider) -> Iterator[str]:
                 raise
             started.set_exception(failure)
 
-    thread = Thread(target=asyncio.run, args=(serve(),), name="decision-endpoint", daemon=True)
+    thread = Thread(target=asyncio.run, args=(serve(),), name="https", daemon=True)
     thread.start()
     url, loop, stop = started.result(_START_SECONDS_MAX)
     try:
-        yield f"{url}/decide"
+        yield url
     finally:
         loop.call_soon_threadsafe(stop.set)
         thread.join()

@@ -34,8 +34,8 @@ class Outage:
     def tell(self, api: Client) -> None:
         """From the programme's own answers through an outage to the report."""
         decider = Decider(Console(quiet=True), "approve")
-        with answering(self._var_dir, decider) as url:
-            self._found(api, url, decider)
+        with answering(self._var_dir, decider.handle) as url:
+            self._found(api, f"{url}/decide", decider)
             self._decides_itself(api, decider)
             decider.manner = "down"
             self._is_stood_in_for(api)
@@ -134,10 +134,10 @@ class Outage:
             ],
         )
         expect("exposure", sum(int(entry["exposure_minor"]) for entry in report), 10_000)
-        table = Table("decided at", "amount", "decision", "rule", "exposure", "of the budget", box=None)
+        table = Table("at", "amount", "decision", "rule", "exposure", "budget", box=None)
         for entry in report:
-            used = f"{entry['budget_used_minor']} / {entry['budget_limit_minor']}"
-            told = (entry["decided_at"], entry["amount"], entry["decision"], entry["rule"])
+            used = f"{entry['budget_used_minor']}/{entry['budget_limit_minor']}"
+            told = (entry["decided_at"][11:19], entry["amount"], entry["decision"], entry["rule"])
             table.add_row(*told, entry["exposure_minor"], used)
         self._console.print(table)
 

@@ -27,6 +27,8 @@ Panel = stat.Panel | timeseries.Panel
 SOURCE: Final = DataSourceRef(type_val="prometheus", uid="${source}")
 WIDTH: Final = 24
 QUANTILES: Final = (0.5, 0.9, 0.99)
+RATE: Final = "$__rate_interval"
+"""The window of rates: Grafana's choice, from the scrape interval and the width of the screen."""
 
 
 def number(title: str, query: str, unit: Unit = "short", *, what: str) -> stat.Panel:

@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from actors.ids import new_id
+from actors.log import TRACE
 from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
 from actors.router import Router
 from actors.submission import Submission, decode_parcel, encode_collected, encode_replies
@@ -101,6 +102,21 @@ async def test_each_caller_gets_its_own_reply(router: Router) -> None:
     replies = await asyncio.gather(*(router.submit(each) for each in commands))
     assert [reply.body["card_id"] for reply in replies] == [each.card_id for each in commands]  # type: ignore[union-attr]
     assert router.open == 0
+
+
+async def test_a_request_keeps_its_name(router: Router, peers: FakePeers) -> None:
+    names: list[str | None] = []
+
+    async def noting(batch: list[Submission]) -> list[Reply]:
+        names.extend(each.trace for each in batch)
+        return await answering(batch)
+
+    peers.hosts["a"] = noting
+    token = TRACE.set("request-1")
+    await asyncio.gather(router.submit(command()), router.submit(command(), trace="rrn-1"))
+    TRACE.reset(token)
+    await router.submit(command())
+    assert names == ["request-1", "rrn-1", None]
 
 
 async def test_commands_of_one_turn_travel_together(router: Router, peers: FakePeers) -> None:

@@ -16,7 +16,7 @@ from tests.api.stack import Installation
 # No journey of a programme whose ledger and decisions are the platform's gives these.
 ELSEWHERE = {
     "authorization.posting_instruction.issued",
-    "authorization.posting_instruction.reversed",
+    "authorization.posting_instruction.released",
     "authorization.stip_outage.finished",
     "clearing.posting_instruction.created",
 }

@@ -14,7 +14,7 @@ from tests.api.events import faults
 from tests.api.stack import Installation
 from tests.api.test_follow_ups import balance, follow, money, refused
 
-INSTRUCTIONS = "authorization.posting_instruction.issued,authorization.posting_instruction.reversed,"
+INSTRUCTIONS = "authorization.posting_instruction.issued,authorization.posting_instruction.released,"
 INSTRUCTIONS += "clearing.posting_instruction.created"
 
 
@@ -125,7 +125,7 @@ async def test_a_whole_life(acme: Caller, card: Any) -> None:
     assert await instructed(acme) == [
         ("issued", "authorization", "40.00"),
         ("issued", "increment", "25.00"),
-        ("reversed", "credit", "15.00"),
+        ("released", "credit", "15.00"),
         ("created", "debit", "20.00"),
         ("created", "debit", "30.00"),
         ("issued", "refund", "12.00"),
@@ -176,9 +176,9 @@ async def test_a_new_owner_knows_what_is_still_to_come(
     await running.replace_host()
     await follow(acme, spend, "reverse")
     assert (await instructed(acme))[3:] == [
-        ("reversed", "credit", "20.00"),
+        ("released", "credit", "20.00"),
         ("issued", "increment", "1.00"),
-        ("reversed", "credit", "16.00"),
+        ("released", "credit", "16.00"),
     ]
     assert figures(await transaction(acme, spend)) == ("cleared", "46.00", "0.00", "10.00", "36.00")
 

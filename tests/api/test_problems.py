@@ -9,6 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
+from structlog.testing import capture_logs
 
 from api.app import create_app
 from api.problems import PROBLEMS
@@ -174,11 +175,15 @@ async def test_a_network_that_fails(
         "merchant_name": "M",
         "channel": "pos",
     }
-    async with broken(running, network=Failing(failure)) as http:
-        acme.http = http
-        response = await acme.send("POST", "/v1/simulated-spends", body, key=None)
+    with capture_logs() as lines:
+        async with broken(running, network=Failing(failure)) as http:
+            acme.http = http
+            response = await acme.send("POST", "/v1/simulated-spends", body, key=None)
     is_problem(response, 500, slug)
     assert "secret" not in response.text
+    # The caller and the log have one name for it.
+    assert [line["trace"] for line in lines if line.get("fault")] == [response.headers["x-request-id"]]
+    assert "secret" not in str(lines)
 
 
 async def test_the_limit_of_live_mode(running: Installation, tenant: str) -> None:

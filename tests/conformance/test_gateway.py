@@ -42,8 +42,8 @@ _LETTERS = {
     ("issued", "authorization"): "A",
     ("issued", "increment"): "I",
     ("issued", "refund"): "R",
-    ("reversed", "credit"): "G",
-    ("reversed", "debit"): "T",
+    ("released", "credit"): "G",
+    ("released", "debit"): "T",
     ("created", "debit"): "D",
     ("created", "credit"): "C",
 }
@@ -123,7 +123,7 @@ async def delegated(
 
 
 async def instructed(desk: Desk) -> str:
-    """All that the programme was told to post: A, I, R issued; G, T reversed; D, C cleared (debit, credit).
+    """All that the programme was told to post: A, I, R issued; G, T released; D, C cleared (debit, credit).
     Events of one message have no order among them."""
     page = await desk.caller.get("/v1/events?limit=100")
     shown = []
@@ -164,7 +164,7 @@ async def test_cases_5_and_6_a_reversal_before_its_original(desk: Desk) -> None:
     assert await status(desk) == "reversed"
 
 
-async def test_cases_12_13_and_15_captures(desk: Desk) -> None:
+async def test_cases_13_15_and_17_captures(desk: Desk) -> None:
     await desk.authorize("10.00", SALE)
     assert await desk.present("4.00", SALE, 1, final=False) == "00"
     assert await status(desk) == "partially_cleared"
@@ -173,6 +173,14 @@ async def test_cases_12_13_and_15_captures(desk: Desk) -> None:
     assert await desk.present("1.00", SALE, 3) == "00"
     assert await instructed(desk) == "A10.00 D4.00 D9.00 D1.00"
     assert (await desk.transaction(SALE))["events"][-1]["remark"] == "late"
+
+
+async def test_case_12_the_rest_of_a_final_capture_is_given_up(desk: Desk) -> None:
+    await desk.authorize("10.00", SALE)
+    assert await desk.present("4.00", SALE) == "00"
+    assert sorted((await instructed(desk)).split()) == ["A10.00", "D4.00", "G6.00"]
+    shown = await desk.transaction(SALE)
+    assert (shown["status"], shown["reversed_amount"]) == ("cleared", "0.00")
 
 
 async def test_cases_16_and_39_advices(desk: Desk) -> None:
@@ -191,6 +199,21 @@ async def test_cases_20_and_21_increments(desk: Desk) -> None:
     assert await desk.increment("2.00", SALE) == "00"
     assert await instructed(desk) == "A10.00 D4.00 I1.00 G7.00 A2.00"
     assert [each["status"] for each in await desk.transactions()] == ["cleared", "pending"]
+
+
+async def test_an_increment_that_was_given_up_before_it_came(desk: Desk) -> None:
+    await desk.authorize("10.00", SALE)
+    raised = desk.say("0100", "5.00", SALE, t06="INC")
+    named = f"0100{raised['11']}{raised['7']}{raised['32'].zfill(11)}{'0' * 11}"
+    assert await desk.ask(desk.say("0400", "5.00", de90=named)) == "00"
+    assert await desk.ask(raised) == "00"
+    assert sorted((await instructed(desk)).split()) == ["A10.00", "G5.00", "I5.00"]
+    shown = await desk.transaction(SALE)
+    assert (shown["status"], shown["approved_amount"], shown["reversed_amount"]) == (
+        "pending",
+        "15.00",
+        "5.00",
+    )
 
 
 async def test_cases_25_and_26_refunds(desk: Desk) -> None:

@@ -22,14 +22,14 @@ from tests.engine.build import card, programme
 from tests.engine.test_lifecycle import SALE, Desk
 
 ISSUED: Final = "authorization.posting_instruction.issued"
-REVERSED: Final = "authorization.posting_instruction.reversed"
+RELEASED: Final = "authorization.posting_instruction.released"
 CREATED: Final = "clearing.posting_instruction.created"
 _SHORT: Final = {
     (ISSUED, "authorization"): "A",
     (ISSUED, "increment"): "I",
     (ISSUED, "refund"): "R",
-    (REVERSED, "credit"): "G",
-    (REVERSED, "debit"): "T",
+    (RELEASED, "credit"): "G",
+    (RELEASED, "debit"): "T",
     (CREATED, "debit"): "D",
     (CREATED, "credit"): "C",
 }

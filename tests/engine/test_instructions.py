@@ -4,7 +4,9 @@ any life add up to what became of it.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import msgspec
@@ -19,9 +21,10 @@ from engine.decide import authorize as decide
 from engine.events import Event
 from engine.ids import Derived, approval_code, derive
 from engine.instant import DAY_MS
+from engine.lifecycle import Record
 from engine.replies import Answer
 from tests.engine.build import CARD, an_id, authorize, card, key, wire
-from tests.engine.relay import CREATED, ISSUED, REVERSED, Relay, valid
+from tests.engine.relay import CREATED, ISSUED, RELEASED, Relay, valid
 from tests.engine.test_lifecycle import SALE
 
 NOW = "2026-11-21T10:00:00.000Z"
@@ -65,7 +68,7 @@ def test_a_reversal_says_what_is_left() -> None:
     desk = Relay()
     desk.authorize(1_000)
     desk.reverse(remaining_minor=400)
-    assert desk.last(REVERSED) == {
+    assert desk.last(RELEASED) == {
         "authorization_id": desk.sale().id,
         "card_id": CARD,
         "direction": "credit",
@@ -103,7 +106,7 @@ def test_a_follow_up_that_says_no_life_is_told_with_that_of_its_original() -> No
     named = (reference_of_message(desk.sale().command_key),)
     reversal = desk._named(Reverse, SALE, references=named)
     desk.do(msgspec.structs.replace(reversal, wire=wire(77)))
-    assert desk.last(REVERSED)["network_ref"] == SALE
+    assert desk.last(RELEASED)["network_ref"] == SALE
 
 
 def test_the_networks_own_approval_has_no_code_of_ours() -> None:
@@ -158,10 +161,14 @@ def move(desk: Relay, used: set[str], verb: str, *arguments: Any) -> None:
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(MOVES, min_size=1, max_size=30))
-def test_the_instructions_of_any_life_add_up(moves: list[tuple[Any, ...]]) -> None:
+@given(AMOUNTS, AMOUNTS, st.lists(MOVES, min_size=3, max_size=30))
+def test_the_instructions_of_any_life_add_up(
+    sale_minor: int, refund_minor: int, moves: list[tuple[Any, ...]]
+) -> None:
     desk = Relay(card=card(account_id=None, controls=(PerTxnCap(5_000),)))
-    used: set[str] = set()
+    desk.authorize(sale_minor, "a")
+    desk.refund(refund_minor, "b")
+    used = {"a", "b"}
     for verb, *arguments in moves:
         move(desk, used, verb, *arguments)
         assert min(desk.counters) >= 0
@@ -170,10 +177,51 @@ def test_the_instructions_of_any_life_add_up(moves: list[tuple[Any, ...]]) -> No
         data = msgspec.json.decode(event.data)
         if "posting_instruction" in event.type:
             sums[event.type, data["authorization_id"]] += int(data["amount"].replace(".", ""))
+    given_up: Counter[str | None] = Counter()
+    for executed in desk.done:
+        if isinstance(executed.outcome, Record):
+            given_up[executed.authorization_id] += executed.outcome.released_minor
     for known in {id(each): each for each in desk.known.values()}.values():
-        adds_up(known, *(sums[type_, known.id] for type_ in (ISSUED, REVERSED, CREATED)))
+        issued, released, cleared = (sums[type_, known.id] for type_ in (ISSUED, RELEASED, CREATED))
+        adds_up(known, issued, released - given_up[known.id], cleared)
+        left = issued - released - cleared
+        assert left == relayed_minor(known) if relayed_minor(known) else left <= 0
     every_decision_can_be_made_again(desk)
     valid(desk)
+
+
+PAGE = (Path(__file__).parents[2] / "ops/docs/GATEWAY.md").read_text("utf-8")
+
+
+def ledger_of_the_page() -> Any:
+    """A ledger of the class that the page shows, made from its very text."""
+    (shown,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
+    names: dict[str, Any] = {}
+    exec(compile(shown, "GATEWAY.md", "exec"), names)
+    return names["Ledger"]()
+
+
+@settings(max_examples=150, deadline=None)
+@given(AMOUNTS, AMOUNTS, st.lists(MOVES, min_size=3, max_size=20), st.data())
+def test_the_ledger_of_the_page_agrees_in_any_order(
+    sale_minor: int, refund_minor: int, moves: list[tuple[Any, ...]], data: st.DataObject
+) -> None:
+    desk = Relay()
+    desk.authorize(sale_minor, "a")
+    desk.refund(refund_minor, "b")
+    used = {"a", "b"}
+    for verb, *arguments in moves:
+        move(desk, used, verb, *arguments)
+    events = [
+        {"id": told.id, "type": told.type, "data": msgspec.json.decode(told.data)} for told in desk.told
+    ]
+    ledger = ledger_of_the_page()
+    for event in data.draw(st.permutations(events + events[::2])):
+        ledger.take(event)
+    known = {id(each): each for each in desk.known.values()}.values()
+    signs = {"purchase": 1, "force_post": 1, "refund": -1, "verification": 0}
+    assert ledger.spent == sum(signs[each.kind] * each.cleared_minor for each in known)
+    assert ledger.reserved == sum(relayed_minor(each) for each in known if each.kind == "purchase")
 
 
 def adds_up(known: Authorization, issued: int, reversed_: int, cleared: int) -> None:
@@ -181,9 +229,8 @@ def adds_up(known: Authorization, issued: int, reversed_: int, cleared: int) -> 
     assert issued == (0 if unasked else known.approved_minor)
     assert (reversed_, cleared) == (known.reversed_minor, known.cleared_minor)
     open_minor = relayed_minor(known)
-    assert open_minor >= 0
+    assert open_minor == known.remainder_minor >= 0
     if open_minor:
-        assert open_minor <= known.approved_minor - known.reversed_minor
         assert known.closed is None
         assert status(known, held=False) == ("partially_cleared" if known.cleared_minor else "pending")
     else:

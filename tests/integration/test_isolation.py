@@ -16,6 +16,7 @@ CHANGES = {
     "/v1/cards/{id}": {"state": "suspended"},
     "/v1/programs/{id}": {"name": "Taken over"},
     "/v1/cardholders/{id}": {"given_name": "Eve"},
+    "/v1/webhook-endpoints/{id}": {"description": "Taken over"},
 }
 LISTS = [
     "/v1/programs",
@@ -23,6 +24,7 @@ LISTS = [
     "/v1/cardholders",
     "/v1/cards",
     "/v1/kyc/checks",
+    "/v1/webhook-endpoints",
     "/v1/transactions",
     "/v1/events",
 ]
@@ -40,6 +42,7 @@ async def resources(demo: Caller) -> dict[str, str]:
         "cards": card["id"],
         "transactions": spend["transaction_id"],
         "simulated-spends": spend["simulation_id"],
+        "webhook-endpoints": (await demo.endpoint(url="https://127.0.0.1:1025/nobody"))["id"],
         "kyc": (await demo.post("/v1/kyc/checks", checked))["id"],
         "events": (await demo.get("/v1/events?limit=1"))["data"][0]["id"],
     }

@@ -44,7 +44,7 @@ async def locust(folder: Path, *options: str) -> tuple[int, str]:
             "--html",
             str(folder / "load.html"),
         ),
-        *("--seconds", "3", "--most-users", "4", "--p95-ms", "20000", *options),
+        *("--seconds", "2", "--most-users", "4", "--p95-ms", "20000", *options),
         env={**os.environ, "PYTHONPATH": path},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

@@ -20,6 +20,7 @@ from ops.demo.checks import DemoError
 from ops.demo.fault import kill_the_owner
 from ops.demo.outage import Outage
 from ops.demo.story import Story
+from ops.demo.webhook import Webhook
 from ops.local_https import with_local_egress
 from stanchion import Client
 from tests.api.stack import installation, served
@@ -28,7 +29,7 @@ from tests.api.stack import installation, served
 @pytest.fixture
 async def api(settings: Settings, vault: Vault) -> AsyncIterator[Client]:
     local = with_local_egress(settings)
-    async with installation(local, vault) as running, served(running.app) as address:
+    async with installation(local, vault, webhooks=True) as running, served(running.app) as address:
         owner = (await running.caller()).credentials
         async with served(create_vision_app(running.services), settings.vision_port):
             with Client(address, owner.client_id, owner.client_secret) as client:
@@ -67,13 +68,29 @@ async def test_the_outage_is_true_and_one_wrong_answer_ends_it(
         "25.00 on the first card: approved, by programme",
         "declined, declared_balance_exceeded (response 51), by stand_in",
         "authorization.stip_outage.finished: ended at",
-        "10000 / 10000",
+        "10000/10000",
     ):
         assert sentence in told.getvalue()
     truth = api.transactions.get
     monkeypatch.setattr(api.transactions, "get", lambda id_: truth(id_) | {"decided_by": "platform"})
     with pytest.raises(DemoError, match=r"^who decided: 'platform' where 'programme' was promised$"):
         await asyncio.to_thread(Outage(Console(file=io.StringIO()), settings.var_dir).tell, api)
+
+
+async def test_the_webhook_arrives(settings: Settings, api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    told = io.StringIO()
+    await asyncio.to_thread(Webhook(Console(file=told, width=200), settings.var_dir).tell, api)
+    for sentence in (
+        "signature verified",
+        "with decision approved over 12.00 EUR",
+        "the receiver answers 500",
+        "the same to the byte",
+    ):
+        assert sentence in told.getvalue()
+    truth = api.events.get
+    monkeypatch.setattr(api.events, "get", lambda id_: truth(id_) | {"id": "another"})
+    with pytest.raises(DemoError, match=r"^the event in the log: "):
+        await asyncio.to_thread(Webhook(Console(file=io.StringIO()), settings.var_dir).tell, api)
 
 
 async def test_no_host_to_kill_is_an_error(settings: Settings) -> None:

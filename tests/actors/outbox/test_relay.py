@@ -68,6 +68,17 @@ async def test_each_endpoint_gets_what_it_asked_for(world: World, relay: Relay, 
     assert {(row["state"], row["attempts"]) for row in rows} == {("pending", 0)}
 
 
+async def test_where_nobody_listens_events_are_passed_over(world: World, relay: Relay) -> None:
+    tenant = await world.tenant()
+    endpoint = await world.endpoint(tenant, status="disabled")
+    await world.events(tenant, 10)
+    assert await relay.relay_batch() == 0
+    await world.connection.execute("UPDATE webhook_endpoints SET status = 'enabled'")
+    heard = await world.event(tenant)
+    assert await drained(relay) == 1
+    assert await world.deliveries() == [(heard, endpoint)]
+
+
 async def test_every_batch_goes_on_where_the_last_one_ended(world: World, relay: Relay) -> None:
     tenant = await world.tenant()
     await world.endpoint(tenant)

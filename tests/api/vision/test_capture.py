@@ -83,6 +83,21 @@ async def test_a_full_case_from_both_sides(running: Installation, acme: Caller) 
     assert (check["state"], check["awaiting"], check["document_type"]) == ("passed", [], "passport")
 
 
+async def test_what_applicants_do_is_counted(running: Installation, acme: Caller) -> None:
+    session = await open_session(acme)
+    async with vision_host(running) as http:
+        await bind(http, session)
+        await send_picture(http, session, "selfie")
+        await http.post(SESSION, json={"capture_session_token": "unknown"})
+    counted: Any = running.services.counts.figures()["stanchion_rest_requests"]
+    for operation, status in (
+        ("set_document_type", "200"),
+        ("attach_evidence", "200"),
+        ("describe_capture_session", "404"),
+    ):
+        assert counted[operation, status] >= 1
+
+
 async def test_a_type_can_be_changed_until_the_document_is_attached(
     running: Installation, acme: Caller
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from ipaddress import ip_network
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from api.vision.source_address import source_of
@@ -41,6 +41,7 @@ def test_sources(peer: str | None, forwarded: list[str], source: str) -> None:
     assert source_of(peer, forwarded, PROXIES) == source
 
 
+@settings(deadline=None)
 @given(st.lists(st.text(max_size=40), max_size=3))
 def test_nobody_but_a_proxy_is_believed(forwarded: list[str]) -> None:
     assert source_of("203.0.113.9", forwarded, PROXIES) == "203.0.113.9"

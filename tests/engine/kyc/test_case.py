@@ -6,7 +6,7 @@ from datetime import date
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.instant import DAY_MS
@@ -138,21 +138,28 @@ def test_erasing_ends_what_cannot_be_completed(verdict: Verdict | None, state: s
     assert gone.version == case.version + 1
 
 
-def test_final_is_final() -> None:
-    for case in (settle(complete_case(), FAIL, None, NOW_MS), as_of(open_case("c", "basic", 0), NOW_MS)):
-        with pytest.raises(ValueError, match="does not become"):
+def test_changes_belong_to_their_state() -> None:
+    collecting = complete_case()
+    reviewed = settle(collecting, REVIEW, None, NOW_MS)
+    passed, failed = (settle(collecting, verdict, None, NOW_MS) for verdict in (PASS, FAIL))
+    expired = as_of(open_case("c", "basic", 0), NOW_MS)
+    for case in (reviewed, passed, failed, expired):
+        with pytest.raises(ValueError, match="takes no inputs"):
             receive(case, {}, None, NOW_MS)
+    for case in (collecting, passed, failed, expired):
+        with pytest.raises(ValueError, match="waits for no decision"):
+            review(case, "passed", (), (), None, NOW_MS)
+    for case in (passed, failed, expired):
         with pytest.raises(ValueError, match="does not become"):
             settle(case, PASS, None, NOW_MS)
         with pytest.raises(ValueError, match="does not become"):
             postpone(case, NOW_MS)
-        with pytest.raises(ValueError, match="does not become"):
-            review(case, "passed", (), (), None, NOW_MS)
 
 
 CHANGES = st.sampled_from(["receive", "settle", "postpone", "review", "erase", "wait"])
 
 
+@settings(deadline=None)
 @given(st.sampled_from(FLOWS), st.lists(st.tuples(CHANGES, st.integers(0, 3)), max_size=12))
 def test_any_history_keeps_to_the_table(flow: Flow, history: list[tuple[str, int]]) -> None:
     case, now_ms = open_case("case-1", flow, NOW_MS), NOW_MS

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.kyc.flows import (
@@ -48,6 +48,7 @@ def test_a_stronger_flow_suffices(flow: Flow, demanded: str | None) -> None:
     assert suffices(flow, demanded) == (flow in enough[demanded])
 
 
+@settings(deadline=None)
 @given(st.sets(st.sampled_from([*INPUTS, "document_mrz"])))
 def test_what_is_left(given_: set[str]) -> None:
     left = still_awaited(INPUTS, given_)

@@ -1,0 +1,193 @@
+"""Ten thousand things that fall due at once: `python -m loadtests.due`.
+
+Holds past their expiry are swept, and sales whose time has come are presented, in bounded steps beside live
+traffic. An installation of its own is given that many of each, all of them are made due in one statement, and
+decisions at a fixed rate are timed before it and while the backlog drains. Nothing of it is a test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import sys
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import asyncpg
+import msgspec
+
+from loadtests.bench import count
+from loadtests.children import ChildError
+from loadtests.figures import percentile
+from loadtests.http import HttpError
+from loadtests.machine import machine
+from loadtests.metrics import scrape
+from loadtests.rest import SpendLoad
+from loadtests.stage import Plan, Stage
+from loadtests.wire import WireLoad
+
+CARDS: Final = 500
+DECISIONS_PER_SECOND: Final = 50.0
+QUIET_SECONDS: Final = 5.0
+DRAIN_SECONDS_MAX: Final = 600.0
+POLL_SECONDS: Final = 0.2
+IN_FLIGHT: Final = 256
+CONNECTIONS: Final = 4
+REST_CONNECTIONS: Final = 32
+
+_HOLDS: Final = "SELECT count(*) FROM holds WHERE state = 'held'"
+_HOLDS_DUE: Final = "SELECT count(*) FROM holds WHERE state = 'held' AND expires_at <= now()"
+_SALES: Final = "SELECT count(*) FROM clearing_schedule WHERE due_at IS NOT NULL"
+_HOLDS_NOW: Final = "UPDATE holds SET expires_at = now() WHERE state = 'held'"
+_SALES_NOW: Final = "UPDATE clearing_schedule SET due_at = now() WHERE due_at IS NOT NULL"
+
+
+class Drained(msgspec.Struct, frozen=True):
+    """What one backlog showed; latencies are of decisions beside it."""
+
+    title: str
+    count: int
+    seconds: float
+    quiet_p50_ms: float
+    quiet_p99_ms: float
+    beside_p50_ms: float
+    beside_p99_ms: float
+
+
+class Bench:
+    """Both backlogs on one stage."""
+
+    def __init__(self, stage: Stage, database: asyncpg.Connection[asyncpg.Record], wanted: int) -> None:
+        self._stage = stage
+        self._database = database
+        self._wanted = wanted
+
+    async def holds(self) -> Drained:
+        """Holds that have expired while nobody looked. Their owners know of other expiries, so they end with
+        the rows' change, and others read the cards again."""
+        load = WireLoad([self._stage.edge], self._stage.cards, connections=CONNECTIONS, in_flight=IN_FLIGHT)
+        await self._fill(load.start, load.stop, _HOLDS)
+
+        async def fall_due() -> None:
+            await self._database.execute(_HOLDS_NOW)
+            page = await scrape(self._stage.run["metrics_url"])
+            names = [name for name in page.processes if name.startswith("host-")]
+            pids: dict[str, int] = await self._stage.inside.ask("pids", names=names)
+            for pid in pids.values():
+                os.kill(pid, signal.SIGKILL)
+
+        return await self._drain("holds past their expiry", _HOLDS_DUE, fall_due)
+
+    async def sales(self) -> Drained:
+        """Approved sales whose presentment is due."""
+        load = SpendLoad(self._stage.api, self._stage.card_ids, REST_CONNECTIONS)
+        await self._fill(load.start, load.stop, _SALES)
+
+        async def fall_due() -> None:
+            await self._database.execute(_SALES_NOW)
+
+        return await self._drain("sales to be presented", _SALES, fall_due)
+
+    async def _fill(
+        self, start: Callable[[], Awaitable[None]], stop: Callable[[], Awaitable[object]], sql: str
+    ) -> None:
+        await start()
+        while True:
+            await asyncio.sleep(POLL_SECONDS)
+            if await self._database.fetchval(sql) >= self._wanted:
+                break
+        await stop()
+
+    async def _drain(self, title: str, sql: str, fall_due: Callable[[], Awaitable[None]]) -> Drained:
+        quiet = await self._timed(asyncio.sleep(QUIET_SECONDS))
+        began = time.monotonic()
+        due: list[int] = []
+
+        async def drained() -> None:
+            await fall_due()
+            due.append(await self._database.fetchval(sql))
+            while left := await self._database.fetchval(sql):
+                if time.monotonic() - began > DRAIN_SECONDS_MAX:
+                    raise ChildError(f"{left} {title} are left")
+                await asyncio.sleep(POLL_SECONDS)
+
+        beside = await self._timed(drained())
+        return Drained(title, due[0], time.monotonic() - began, *quiet, *beside)
+
+    async def _timed(self, meanwhile: Awaitable[None]) -> tuple[float, float]:
+        """p50 and p99 of decisions at the fixed rate while something goes on."""
+        load = WireLoad(
+            [self._stage.edge], self._stage.cards, connections=CONNECTIONS, per_second=DECISIONS_PER_SECOND
+        )
+        await load.start()
+        try:
+            await meanwhile
+        finally:
+            samples = await load.stop()
+        waits = [1000 * (done - begun) for begun, done in zip(samples.started, samples.done, strict=True)]
+        return percentile(waits, 0.5), percentile(waits, 0.99)
+
+
+async def run(options: argparse.Namespace, folder: Path) -> list[Drained]:
+    """Both, one after the other."""
+    _say("Starting an installation and its cards ...")
+    plan = Plan(cards=options.cards, rival_processes=0)
+    # Late enough to come by command alone.
+    async with Stage(folder, plan, {"STANCHION_AUTO_CLEAR_SECONDS": "86400"}) as stage:
+        servers = msgspec.json.decode((folder / "var" / "servers.json").read_bytes())
+        database = await asyncpg.connect(servers["database_url"])
+        try:
+            bench = Bench(stage, database, options.count)
+            found = []
+            for work in (bench.sales, bench.holds):
+                found.append(await work())
+                _say(f"  {found[-1].count:,} {found[-1].title}: {found[-1].seconds:.1f} s")
+            return found
+        finally:
+            database.terminate()
+
+
+def text(found: list[Drained]) -> str:
+    """The report, as Markdown."""
+    head = [
+        "| due at once | count | drained in s | each second | decisions before, p50, p99 ms | beside it |",
+        "|---|---|---|---|---|---|",
+    ]
+    rows = [
+        f"| {each.title} | {each.count:,} | {each.seconds:.1f} | {each.count / each.seconds:,.0f}"
+        f" | {each.quiet_p50_ms:.1f}, {each.quiet_p99_ms:.1f}"
+        f" | {each.beside_p50_ms:.1f}, {each.beside_p99_ms:.1f} |"
+        for each in found
+    ]
+    return "\n".join((*head, *rows))
+
+
+def main() -> None:
+    """Entry point of the command."""
+    parser = argparse.ArgumentParser(prog="python -m loadtests.due", description=__doc__)
+    parser.add_argument("--count", type=count, default=10_000, help="of each [%(default)s]")
+    parser.add_argument("--cards", type=count, default=CARDS, help="over which they are spread [%(default)s]")
+    options = parser.parse_args()
+    about = machine()
+    with TemporaryDirectory(prefix="stanchion-bench-") as folder:
+        try:
+            found = asyncio.run(run(options, Path(folder)))
+        except (ChildError, HttpError) as failure:
+            raise SystemExit(f"due: {failure}") from None
+        except KeyboardInterrupt:
+            raise SystemExit("due: interrupted; everything it had started is stopped") from None
+    print("\n".join(f"- {name}: {value}" for name, value in about.items()) + "\n")
+    print(text(found))
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,93 @@
+"""Who decides, when programmes decide for themselves."""
+
+from __future__ import annotations
+
+from grafana_foundation_sdk.builders.dashboard import Dashboard
+
+from ops.grafana.panels import RATE, Panel, lines, number, page
+
+
+def stand_in() -> Dashboard:
+    """Who decides, when programmes decide for themselves."""
+    return page(
+        "stand-in",
+        "Stanchion: stand-in",
+        "Decisions in place of programmes whose own endpoint gives no usable answer.",
+        {
+            "Now": _now(),
+            "Exposure": _exposure(),
+            "Who decides": _who_decides(),
+        },
+    )
+
+
+def _now() -> list[Panel]:
+    return [
+        number(
+            "Outages",
+            "sum(stanchion_outages_open)",
+            what="Programmes whose decision endpoint gives no usable answer.",
+        ),
+        number(
+            "Stand-in decisions each second",
+            f"sum(rate(stanchion_stand_ins_total[{RATE}]))",
+            "ops",
+            what="Approvals and declines.",
+        ),
+        number(
+            "Unusable answers",
+            f'sum(rate(stanchion_programme_answers_total{{answer="unusable"}}[{RATE}]))'
+            f' / sum(rate(stanchion_programme_answers_total{{answer!="late"}}[{RATE}]))',
+            "percentunit",
+            what="Share of the questions to decision endpoints.",
+        ),
+        number(
+            "Outages ended today",
+            "sum(increase(stanchion_outages_ended_total[1d]))",
+            what="Each has zeroed its budget, so a flapping endpoint costs more than one.",
+        ),
+    ]
+
+
+def _exposure() -> list[Panel]:
+    return [
+        lines(
+            "Of outages under way",
+            {"{{currency}}": "sum by (currency) (stanchion_outage_exposure_minor) / 100"},
+            what="What of their budgets is used, in the currency's main unit.",
+        ),
+        lines(
+            "Created in a day",
+            {
+                "{{currency}}": "sum by (currency) "
+                "(increase(stanchion_stand_in_exposure_minor_total[1d])) / 100"
+            },
+            what="Approved in stand-in, over all outages; in the currency's main unit.",
+        ),
+    ]
+
+
+def _who_decides() -> list[Panel]:
+    return [
+        lines(
+            "Decisions by decider",
+            {"{{decided_by}}": f"sum by (decided_by) (rate(stanchion_decisions_total[{RATE}]))"},
+            "ops",
+            what="platform: the rules here; programme: its endpoint; stand_in: we, in its place.",
+            stacked=True,
+        ),
+        lines(
+            "Stand-in decisions by rule",
+            {"{{rule}}, {{trigger}}": f"sum by (rule, trigger) (rate(stanchion_stand_ins_total[{RATE}]))"},
+            "ops",
+            what="within_ceilings approves, at the programme's risk; everything else is a lost sale.",
+            stacked=True,
+        ),
+        lines(
+            "Answers of decision endpoints",
+            {"{{answer}}": f"sum by (answer) (rate(stanchion_programme_answers_total[{RATE}]))"},
+            "ops",
+            what="What is unusable triggers stand-in; what came late was unusable before.",
+            stacked=True,
+        ),
+    ]
