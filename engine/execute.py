@@ -58,7 +58,7 @@ from engine.evolve import evolve
 from engine.hold import Hold
 from engine.ids import Derived, derive
 from engine.instant import day_label
-from engine.lifecycle import FollowUp, Record, advise, present, raise_hold, settlement_of, transfer
+from engine.lifecycle import FollowUp, Record, advise, given_up, present, raise_hold, settlement_of, transfer
 from engine.limits import AMOUNT_MINOR_MAX
 from engine.money import format_minor
 from engine.programme import ProgrammeConfig
@@ -297,8 +297,7 @@ def _raised(command: Authorize, decision: Decision, inputs: Inputs, met: Surroun
     if met.programme.mode == "gateway":
         return gateway.raised(command, decision, met.original, name in met.card.tombstones)
     if name in met.card.tombstones:
-        # The network has given this increment up before it came: its original stays as it was.
-        return (IncrementSet(name, 0),)
+        return (given_up(decision, met.original, inputs.original), IncrementSet(name, 0))
     raised = raise_hold(command, decision, met.original, met.account, inputs.original)
     return (*raised, IncrementSet(name, decision.approved_minor))
 

@@ -152,6 +152,18 @@ def raise_hold(
     return counted, HoldPlaced(again), move
 
 
+def given_up(decision: Decision, original: Authorization, seen: OriginalView) -> AuthorizationMoved:
+    """An approved increment that the network had reversed before it came: approved and given back in one
+    step, as a first message is; what is held stays as it was."""
+    return moved(
+        original,
+        approved_minor=decision.approved_minor,
+        reversed_minor=decision.approved_minor,
+        held_minor=seen.held_minor,
+        remainder_minor=original.remainder_minor,
+    )
+
+
 # --- presentments
 # --------------------------------------------------------------------------------------------
 

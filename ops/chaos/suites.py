@@ -38,9 +38,9 @@ class Suite:
 
 
 SUITES: Final = (
-    Suite("G10", "conversations and an independent book", "tests/conformance/test_conversations.py", 1_000),
+    Suite("G10", "conversations and an independent book", "tests/conformance/test_conversations.py", 200),
     Suite("G10", "crashes of the simulated network", "tests/actors/network/test_crashes.py", 0),
-    Suite("G19", "bad days by seed", "tests/actors/shards/test_simulation.py", 600),
+    Suite("G19", "bad days by seed", "tests/actors/shards/test_simulation.py", 120),
     Suite("G20", "faults put in on purpose: ownership", "tests/actors/shards/test_checkers.py", 0),
     Suite("G20", "faults put in on purpose: the wire", "tests/conformance/test_checkers.py", 0),
     Suite("G12", "damaged messages", "tests/conformance/test_fuzz.py", 0),

@@ -178,7 +178,11 @@ class Book:
         self._named[own] = sale
         sale.raised[own] = 0
         said = self._judge(document, delta, sale.kept if sale.lapsed else 0)
-        if not said.amount or own in self._buried:
+        if not said.amount:
+            return said
+        if own in self._buried:
+            sale.approved += delta
+            sale.reversed += delta
             return said
         if sale.lapsed:
             self._hold(sale, sale.kept + delta, at_ms)

@@ -294,6 +294,17 @@ async def test_case_22_an_increment_is_taken_back_by_itself(desk: Desk) -> None:
     assert await desk.balance() == ("100.00", "0.00", "100.00")
 
 
+async def test_case_5_an_increment_that_was_given_up_before_it_came(desk: Desk) -> None:
+    await desk.authorize("10.00", "S1")
+    raised = desk.say("0100", "5.00", "S1", t06="INC")
+    named = f"0100{raised['11']}{raised['7']}{raised['32'].zfill(11)}{'0' * 11}"
+    assert await desk.ask(desk.say("0400", "5.00", de90=named)) == "00"
+    assert await desk.ask(raised) == "00"
+    shown = await desk.transaction("S1")
+    figures = [shown[f"{name}_amount"] for name in ("approved", "held", "reversed")]
+    assert (shown["status"], figures) == ("pending", ["15.00", "10.00", "5.00"])
+
+
 async def test_case_24_a_partial_approval(desk: Desk) -> None:
     controls = [{"kind": "per_day_amount_cap", "amount": "250.00"}]
     await desk.caller.patch(f"/v1/cards/{desk.card['id']}", {"controls": controls})

@@ -201,6 +201,21 @@ async def test_cases_20_and_21_increments(desk: Desk) -> None:
     assert [each["status"] for each in await desk.transactions()] == ["cleared", "pending"]
 
 
+async def test_an_increment_that_was_given_up_before_it_came(desk: Desk) -> None:
+    await desk.authorize("10.00", SALE)
+    raised = desk.say("0100", "5.00", SALE, t06="INC")
+    named = f"0100{raised['11']}{raised['7']}{raised['32'].zfill(11)}{'0' * 11}"
+    assert await desk.ask(desk.say("0400", "5.00", de90=named)) == "00"
+    assert await desk.ask(raised) == "00"
+    assert sorted((await instructed(desk)).split()) == ["A10.00", "G5.00", "I5.00"]
+    shown = await desk.transaction(SALE)
+    assert (shown["status"], shown["approved_amount"], shown["reversed_amount"]) == (
+        "pending",
+        "15.00",
+        "5.00",
+    )
+
+
 async def test_cases_25_and_26_refunds(desk: Desk) -> None:
     assert await desk.authorize("10.00", SALE, de3="200000") == "00"
     refund = desk.presentment("10.00", SALE, refund=True)

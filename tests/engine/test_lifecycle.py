@@ -286,6 +286,8 @@ def test_an_increment_that_was_given_up_raises_nothing() -> None:
     desk.reverse("unheard", references=(reference_of_message(key_of_increment),))
     assert desk.increment(500) == "00"
     assert desk.balance == (10_000, 1_000)
+    assert (desk.sale().approved_minor, desk.sale().reversed_minor) == (1_500, 500)
+    assert (desk.sale().remainder_minor, desk.status()) == (1_000, "pending")
 
 
 def test_several_captures_draw_on_one_hold() -> None:
