@@ -18,6 +18,8 @@ CHANGES = {
     "/v1/cardholders/{id}": {"given_name": "Eve"},
     "/v1/webhook-endpoints/{id}": {"description": "Taken over"},
 }
+# What the operation cannot be asked without.
+QUERIES = {"/v1/programs/{id}/stip-activity": "?from=2026-11-01T00:00:00Z&to=2026-11-02T00:00:00Z"}
 LISTS = [
     "/v1/programs",
     "/v1/card-products",
@@ -67,8 +69,9 @@ async def test_foreign_is_as_good_as_unknown(stack: Stack, demo: Caller, name: s
         for path, methods in named.items():
             resource = ids[path.split("/")[2]]
             for method in {"get", "patch"} & methods.keys():
-                foreign = await answer(other, method.upper(), path.format(id=resource))
-                unknown = await answer(other, method.upper(), path.format(id=new_id()))
+                asked = path + QUERIES.get(path, "")
+                foreign = await answer(other, method.upper(), asked.format(id=resource))
+                unknown = await answer(other, method.upper(), asked.format(id=new_id()))
                 assert foreign == unknown, path
                 simulated = mode == "live" and path.startswith("/v1/simulated-")
                 assert foreign[0] == (403 if simulated else 404), path
