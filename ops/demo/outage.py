@@ -17,7 +17,7 @@ from ops.demo.story import decided, transaction_of
 from stanchion import Client
 from stanchion.inputs import SpendFields
 
-DECISION_TIMEOUT_MS: Final = 1_000
+DECISION_TIMEOUT_MS: Final = 3_000
 """Long for an endpoint next door: here nothing is to be late by accident."""
 RECOVERY_SECONDS_MAX: Final = 15.0
 
