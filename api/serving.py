@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import socket
 from typing import Any, Final
 
@@ -70,8 +69,6 @@ class ApiRole:
         self._sweeper.start()
         await self._serve(create_app(services), settings.api_port)
         await self._serve(create_vision_app(services), settings.vision_port)
-        # What has been loaded by now stays for good: the collector need not look at it again.
-        gc.freeze()
 
     async def call(self, method: str, payload: bytes) -> bytes:
         raise ValueError(method, len(payload))

@@ -7,6 +7,7 @@ key.
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 from importlib import import_module
 from typing import Any, Final
@@ -96,6 +97,8 @@ class Process:
                 self._role = role
                 self._lag.start()
                 await self._door.open()
+                # What has been loaded by now stays for good: the collector need not look at it again.
+                gc.freeze()
             return self._role
 
 
