@@ -83,6 +83,7 @@ class Router:
         self._loop = asyncio.get_running_loop()
         self._name = uuid.uuid4().hex
         self._tickets = itertools.count(1)
+        self._busy = asyncio.Event()
         self.open = 0
         """Commands that have no reply yet."""
 
@@ -126,6 +127,7 @@ class Router:
             errand.done.set_result(NotExecuted("overloaded"))
             return errand.done
         self.open += 1
+        self._busy.set()
         self._dispatch(errand)
         return errand.done
 
@@ -292,12 +294,16 @@ class Router:
 
     async def _sweep(self) -> None:
         while True:
+            # An idle router sleeps, and does not wake the processor twenty times a second.
+            await self._busy.wait()
             await asyncio.sleep(SWEEP_SECONDS)
             now = self._loop.time()
             for errand in self._all():
                 if errand.give_up <= now:
                     self._finish(errand, NotExecuted("unavailable" if errand.sent else "deadline"))
             self._offer_unowned()
+            if not self.open:
+                self._busy.clear()
 
     def _all(self) -> list[Errand]:
         lanes: Iterable[Lane] = self._lanes.values()

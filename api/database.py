@@ -29,6 +29,13 @@ Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 
 
+async def nothing_to_reset(_connection: Any) -> None:
+    """For ``reset`` of the pool: no statement here leaves a setting, a cursor, a listener or a lock with its
+    session, and the pool itself rolls back what was left open. Asking the server for more would cost a round
+    trip after each statement.
+    """
+
+
 @asynccontextmanager
 async def connected(pool: Pool) -> AsyncIterator[Connection]:
     """A connection for one piece of work. Raises one of ``faults.CONNECTION_FAILURES`` when the database

@@ -19,7 +19,7 @@ from actors.roles import Context
 from actors.router import Router
 from actors.vault import Vault
 from api.app import create_app
-from api.database import POOL_WAIT
+from api.database import POOL_WAIT, nothing_to_reset
 from api.http_protocol import protocol_with
 from api.kyc.sweeper import Sweeper
 from api.services import NetworkUnavailableError, Services
@@ -55,6 +55,7 @@ class ApiRole:
             settings.database_dsn,
             min_size=1,
             max_size=POOL_MAX,
+            reset=nothing_to_reset,
             server_settings={"application_name": "stanchion-api", "jit": "off"},
         )
         services = self._services = Services(

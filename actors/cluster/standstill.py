@@ -8,6 +8,7 @@ another system than Linux), nothing is claimed.
 from __future__ import annotations
 
 import os
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -20,26 +21,33 @@ def whereabouts(proc: Path = PROC) -> str:
     """What finds this process again, from a process that sees the same processes: kernel, namespace, id and
     the tick of its start. Empty where there is no such thing."""
     try:
-        boot = (proc / "sys/kernel/random/boot_id").read_text().strip()
-        namespace = (proc / "self/ns/pid").readlink()
         started = _fields((proc / "self/stat").read_text())[19]
     except OSError:
         return ""
-    return f"{boot}/{namespace}/{os.getpid()}/{started}"
+    return f"{_place(proc)}/{os.getpid()}/{started}"
 
 
 def stands_still(where: str, proc: Path = PROC) -> bool:
     """Whether the process of that ``whereabouts`` is seen to be stopped."""
     place, _, started = where.rpartition("/")
     place, _, pid = place.rpartition("/")
-    mine = whereabouts(proc).rpartition("/")[0].rpartition("/")[0]
-    if not place or place != mine:
+    if not place or place != _place(proc):
         return False
     try:
         fields = _fields((proc / pid / "stat").read_text())
     except OSError:
         return False
     return (fields[0], fields[19]) == (STOPPED, started)
+
+
+@lru_cache(maxsize=1)
+def _place(proc: Path) -> str:
+    """Which processes are seen from here. It never changes, and hosts are looked at many times a second."""
+    try:
+        boot = (proc / "sys/kernel/random/boot_id").read_text().strip()
+        return f"{boot}/{(proc / 'self/ns/pid').readlink()}"
+    except OSError:
+        return ""
 
 
 def _fields(stat: str) -> list[str]:

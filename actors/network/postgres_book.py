@@ -2,7 +2,8 @@
 
 New rows are durable when their caller goes on. Moves are recorded behind the wire's back, in order and in
 batches; one that cannot be written for too long is given up and counted, which the specification allows
-for: a row that stays ``accepted`` means that the outcome is unknown.
+for: a row that stays ``accepted`` means that the outcome is unknown. That a message was sent is recorded
+together with its answer where that comes at once.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ import msgspec
 
 from actors.batcher import Batcher
 from actors.network.database import DatabaseUnavailableError, Lane, Run
+from actors.network.deadlines import Deadlines
 from actors.network.simulations import Draft, Failure, Move, Opened, Opening, merge
 from actors.network.stating import Stating
 from engine.instant import to_datetime
@@ -30,6 +32,8 @@ from engine.simulation import (
 
 RECORD_ATTEMPTS = 20
 """Tries to write a batch of moves, up to a second apart."""
+SENT_SECONDS = 0.02
+"""How long a row may still be ``accepted`` after its message has left."""
 _PAUSE_SECONDS_MIN = 0.05
 _PAUSE_SECONDS_MAX = 1.0
 
@@ -58,6 +62,8 @@ class PostgresBook:
         self._opens: Batcher[Opening] = Batcher(self._write_openings, SIMULATION_BATCH_MAX)
         self._follows: Batcher[_Asked] = Batcher(self._write_follow_ups, SIMULATION_BATCH_MAX)
         self._moves: Batcher[Move] = Batcher(self._write_moves, SIMULATION_BATCH_MAX)
+        self._sent: dict[str, Move] = {}
+        self._unanswered: Deadlines[str] = Deadlines(SENT_SECONDS, self._record_sent)
         self._block = range(0)
         self._taking = asyncio.Lock()
         self.lost_moves = 0
@@ -101,10 +107,22 @@ class PostgresBook:
         ]
 
     def move(self, move: Move) -> None:
-        self._moves.add((move,))
+        simulation_id = move.simulation_id
+        if move.state == "sent":
+            self._sent[simulation_id] = move
+            self._unanswered.add(simulation_id)
+            return
+        sent = self._sent.pop(simulation_id) if self._unanswered.done(simulation_id) is not None else None
+        self._moves.add((move,) if sent is None else (sent, move))
 
     async def drain(self) -> None:
+        self._unanswered.stop()
+        for simulation_id in list(self._sent):
+            self._record_sent(simulation_id)
         await self._moves.drain()
+
+    def _record_sent(self, simulation_id: str) -> None:
+        self._moves.add((self._sent.pop(simulation_id),))
 
     async def _write_openings(self, openings: list[Opening]) -> None:
         await self._opening.fetch("insert_simulations", *_rows(openings))

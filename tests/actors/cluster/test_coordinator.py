@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+import itertools
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
 
 import msgspec
@@ -220,8 +221,8 @@ async def test_a_freeze_that_is_seen_is_not_waited_for(
 async def test_one_look_proves_nothing(
     coordinator: Coordinator, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    looks = iter((True, False) * 20)
-    monkeypatch.setattr(hosts, "stands_still", lambda incarnation: next(looks))
+    looks: defaultdict[str, itertools.cycle[bool]] = defaultdict(lambda: itertools.cycle((True, False)))
+    monkeypatch.setattr(hosts, "stands_still", lambda incarnation: next(looks[incarnation]))
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.001)
     await asyncio.sleep(0.03)
     assert hosts.ended == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from unittest.mock import AsyncMock
 
 import asyncpg
 import msgspec
@@ -110,6 +111,45 @@ async def test_a_row_moves_to_decided_and_stays(book: PostgresBook, database_url
         NOW_MS + 2,
         NOW_MS + 3,
     ]
+
+
+async def test_an_answer_that_comes_at_once_takes_the_sending_along(
+    book: PostgresBook, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(book, "_record", AsyncMock(wraps=book._record))
+    opening = Opening(request=spend(), stan="000001", rrn="632510000001")
+    key = opening.request.simulation_id
+    await book.open([opening])
+    book.move(Move(simulation_id=key, state="sent", sent_ms=NOW_MS + 1))
+    book.move(Move(simulation_id=key, state="decided", decided_ms=NOW_MS + 2, response_code="05"))
+    await book.drain()
+    row = (await rows(database_url))[key]
+    assert (row["state"], to_ms(row["sent_at"]), to_ms(row["decided_at"])) == (
+        "decided",
+        NOW_MS + 1,
+        NOW_MS + 2,
+    )
+    assert book._record.call_count == 1  # type: ignore[attr-defined]
+
+
+async def test_an_answer_that_stays_away_holds_up_no_sending(
+    book: PostgresBook, database_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    opening = Opening(request=spend(), stan="000001", rrn="632510000001")
+    key = opening.request.simulation_id
+    await book.open([opening])
+    recorded = asyncio.Event()
+    record = book._record
+
+    async def note(moves: list[Move]) -> None:
+        await record(moves)
+        recorded.set()
+
+    monkeypatch.setattr(book, "_record", note)
+    book.move(Move(simulation_id=key, state="sent", sent_ms=NOW_MS + 1))
+    async with asyncio.timeout(30):
+        await recorded.wait()
+    assert (await rows(database_url))[key]["state"] == "sent"
 
 
 async def test_moves_survive_a_cut_connection(book: PostgresBook, database_url: str) -> None:
