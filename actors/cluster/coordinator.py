@@ -27,8 +27,8 @@ SILENCE_SECONDS: Final = 1.0
 money."""
 LOOK_SECONDS: Final = 0.05
 STILL_LOOKS: Final = 2
-"""A host on this machine that is seen to be stopped so many times in a row is taken for dead without waiting
-for a silence."""
+"""A host on this machine that is seen to be stopped or gone so many times in a row is taken for dead, without
+waiting for a silence or for Ray."""
 TABLE_WAIT_SECONDS: Final = 10.0
 RETRY_SECONDS: Final = 0.05
 

@@ -54,7 +54,7 @@ class RayHosts:
             self._whereabouts[incarnation] = await self._peers.ask(incarnation, "whereabouts")
 
     def stands_still(self, incarnation: str) -> bool:
-        """Whether the host is seen to be stopped; false where that cannot be seen."""
+        """Whether the host is seen to be stopped or dead; false where that cannot be seen."""
         return stands_still(self._whereabouts.get(incarnation, ""))
 
     async def death(self, incarnation: str) -> None:

@@ -1,8 +1,8 @@
 """Processes that stand still, seen from outside: what the kernel of the same machine says of them.
 
-A ping that is not answered may mean a busy process; a process that the kernel has stopped answers nothing,
-and that can be seen in microseconds instead of after a silence. Where nothing can be seen (another machine,
-another system than Linux), nothing is claimed.
+A ping that is not answered may mean a busy process; one that the kernel has stopped, or that has ended,
+answers nothing, and that can be seen in microseconds instead of after a silence, or after Ray has got round
+to saying so. Where nothing can be seen (another machine, another system than Linux), nothing is claimed.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Final
 
 PROC: Final = Path("/proc")
-STOPPED: Final = "T"
-"""The state of a process that was sent SIGSTOP (proc(5)). One that a debugger holds is ``t``."""
+STILL: Final = frozenset("TZX")
+"""States of a process (proc(5)) that was sent SIGSTOP, and of one that has ended. What a debugger holds is
+``t`` and not among them."""
 
 
 def whereabouts(proc: Path = PROC) -> str:
@@ -28,16 +29,19 @@ def whereabouts(proc: Path = PROC) -> str:
 
 
 def stands_still(where: str, proc: Path = PROC) -> bool:
-    """Whether the process of that ``whereabouts`` is seen to be stopped."""
+    """Whether the process of that ``whereabouts`` is seen to be stopped, or to be no more."""
     place, _, started = where.rpartition("/")
     place, _, pid = place.rpartition("/")
     if not place or place != _place(proc):
         return False
     try:
         fields = _fields((proc / pid / "stat").read_text())
+    except (FileNotFoundError, ProcessLookupError):
+        return True
     except OSError:
         return False
-    return (fields[0], fields[19]) == (STOPPED, started)
+    # Another start is another process: the number has been given away.
+    return fields[0] in STILL or fields[19] != started
 
 
 @lru_cache(maxsize=1)

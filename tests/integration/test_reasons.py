@@ -1,4 +1,7 @@
-"""Every reason to decline that can be brought about today, asked for over the wire and read over REST."""
+"""Every reason of the platform's own to decline, asked for over the wire and read over REST.
+
+Those of programmes that decide themselves, and of stand-in, are in ``tests/conformance/test_stand_in.py``.
+"""
 
 from __future__ import annotations
 

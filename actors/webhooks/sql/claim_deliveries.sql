@@ -56,8 +56,11 @@ WITH named AS MATERIALIZED (
         claimed_at = coalesce($5::timestamptz, now()),
         claimed_by = $4::text
     FROM due WHERE d.id = due.id AND due.failure IS NULL
-    RETURNING d.id, d.attempts
+    RETURNING d.id, due.endpoint_id, d.attempts AS number, due.url, due.secret_sealed, due.previous_secret_sealed,
+        due.event_id, due.type, due.created_at, due.data
 )
-SELECT due.id::text, due.endpoint_id::text, claimed.attempts AS number, coalesce($5::timestamptz, now()) AS started_at,
-    due.url, due.secret_sealed, due.previous_secret_sealed, due.event_id::text, due.type, due.created_at, due.data
-FROM due LEFT JOIN claimed ON claimed.id = due.id
+SELECT id::text, endpoint_id::text, number, coalesce($5::timestamptz, now()) AS started_at, url, secret_sealed,
+    previous_secret_sealed, event_id::text, type, created_at, data
+FROM claimed
+UNION ALL
+SELECT id::text, endpoint_id::text, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM due WHERE failure IS NOT NULL

@@ -1,24 +1,20 @@
--- Endpoints with pending deliveries, in the order of their ids, after $1 and at most $2 of them; whether one of theirs is due at $3,
--- or by the database's own clock. It goes from endpoint to endpoint, not from delivery to delivery: a million of them cost one step.
-WITH RECURSIVE waiting (endpoint_id, step) AS (
+-- Endpoints with pending deliveries, in the order of their ids, after $1 and at most $2 of them; whether the oldest of each is due at
+-- $3, or by the database's own clock. It goes from endpoint to endpoint, not from delivery to delivery: a million of them cost one
+-- step.
+WITH RECURSIVE waiting (endpoint_id, next_attempt_at, step) AS (
     (
-        SELECT endpoint_id, 1 FROM deliveries
+        SELECT endpoint_id, next_attempt_at, 1 FROM deliveries
         WHERE state = 'pending' AND endpoint_id > $1::uuid
         ORDER BY endpoint_id, next_attempt_at LIMIT 1
     )
     UNION ALL
-    SELECT further.endpoint_id, waiting.step + 1
+    SELECT further.endpoint_id, further.next_attempt_at, waiting.step + 1
     FROM waiting
     CROSS JOIN LATERAL (
-        SELECT d.endpoint_id FROM deliveries d
+        SELECT d.endpoint_id, d.next_attempt_at FROM deliveries d
         WHERE d.state = 'pending' AND d.endpoint_id > waiting.endpoint_id
         ORDER BY d.endpoint_id, d.next_attempt_at LIMIT 1
     ) further
     WHERE waiting.step < $2::int
 )
-SELECT waiting.endpoint_id::text, EXISTS (
-    SELECT FROM deliveries d
-    WHERE d.endpoint_id = waiting.endpoint_id AND d.state = 'pending'
-        AND d.next_attempt_at <= coalesce($3::timestamptz, now())
-) AS due
-FROM waiting
+SELECT endpoint_id::text, next_attempt_at <= coalesce($3::timestamptz, now()) AS due FROM waiting

@@ -49,16 +49,25 @@ def test_a_stopped_process_is_seen_until_it_goes_on(child: tuple[subprocess.Pope
     assert seen(where, False)
 
 
-def test_of_the_dead_and_of_strangers_nothing_is_claimed(child: tuple[subprocess.Popen[str], str]) -> None:
+def test_an_ended_process_is_seen_buried_or_not(child: tuple[subprocess.Popen[str], str]) -> None:
+    process, where = child
+    assert not stands_still(where)
+    process.kill()
+    assert seen(where, True)
+    process.wait()
+    assert stands_still(where)
+
+
+def test_a_number_that_was_given_away_is_not_the_process(child: tuple[subprocess.Popen[str], str]) -> None:
+    place, _, started = child[1].rpartition("/")
+    assert stands_still(f"{place}/{int(started) + 1}")
+
+
+def test_of_strangers_nothing_is_claimed(child: tuple[subprocess.Popen[str], str]) -> None:
     process, where = child
     process.send_signal(signal.SIGSTOP)
     assert seen(where, True)
-    place, _, started = where.rpartition("/")
-    assert not stands_still(f"{place}/{int(started) + 1}")
     assert not stands_still(f"another-kernel/{where.partition('/')[2]}")
-    process.kill()
-    process.wait()
-    assert not stands_still(where)
     assert not stands_still("")
 
 
