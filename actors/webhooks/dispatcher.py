@@ -262,7 +262,9 @@ class Dispatcher:
             if endpoint_id in rooms and claimed.found.get(endpoint_id, 0) >= rooms[endpoint_id]:
                 self.lanes.fall_behind(endpoint_id)
         begun = {claim.delivery_id for claim in claimed.claims}
-        done = [self._entries.pop(delivery_id) for delivery_id in named if delivery_id not in begun]
+        # A wake-up that came while its delivery was being found was acknowledged with that attempt's ending.
+        entries = [self._entries.pop(delivery_id, None) for delivery_id in named if delivery_id not in begun]
+        done = [entry_id for entry_id in entries if entry_id is not None]
         if done:
             self._acknowledgements.add(done)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from typing import Any
 
 import pytest
 from stripe import WebhookSignature
@@ -279,3 +280,26 @@ async def test_a_fault_in_one_attempt_stays_with_it(post: Post) -> None:
     post.clock.forward(60)
     await work(dispatcher)
     assert await post.attempts(odd) == [(1, None, "lost"), (2, 200, None)]
+
+
+async def test_a_wake_up_that_comes_while_its_delivery_is_being_found(
+    post: Post, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    endpoint = await post.endpoint()
+    (delivery,) = await post.deliveries(endpoint)
+    dispatcher = post.dispatcher()
+    await dispatcher.sweep()
+    claim = dispatcher._book.claim
+
+    async def overtaken(*asked: Any) -> Any:
+        post.stream.tell(delivery, endpoint)
+        dispatcher.hear(await post.stream.read(10))
+        return await claim(*asked)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(dispatcher._book, "claim", overtaken)
+        assert await dispatcher.claim_batch()
+    await eventually(lambda: post.stream.acknowledged)
+    assert await dispatcher.claim_batch()
+    assert len(post.receivers.requests) == 1
+    assert len(dispatcher.lanes) == 0, "every place has been given back"
