@@ -22,18 +22,13 @@ from typing import Any, Final
 import structlog
 from structlog.typing import EventDict, Processor
 
+from engine.limits import LOG_FRAMES_MAX, LOG_KINDS_MAX, LOG_REPEATS_MAX, LOG_REPEATS_SECONDS
 from engine.pan import luhn_valid
 
 TRACE: Final[ContextVar[str | None]] = ContextVar("trace", default=None)
 """What the request that is being worked on is called in every line, in whichever process."""
 
 LOG_FILE: Final = "log/stanchion.jsonl"
-REPEATS_MAX: Final = 5
-"""Equal lines that are written within ``REPEATS_SECONDS``; the rest are counted."""
-REPEATS_SECONDS: Final = 10.0
-KINDS_MAX: Final = 1_000
-"""Kinds of lines that are told apart."""
-FRAMES_MAX: Final = 8
 MASK: Final = "[card number]"
 
 # A UUID's groups end or begin with a hyphen, so none of them is taken for a number.
@@ -87,7 +82,7 @@ def without_exception_texts(_logger: Any, _method: str, line: EventDict) -> Even
     info = line.pop("exc_info", None)
     failure = sys.exc_info()[1] if info is True else info[1] if isinstance(info, tuple) else info
     if isinstance(failure, BaseException):
-        frames = traceback.extract_tb(failure.__traceback__)[-FRAMES_MAX:]
+        frames = traceback.extract_tb(failure.__traceback__)[-LOG_FRAMES_MAX:]
         line["error"] = type(failure).__name__
         line["places"] = [f"{frame.filename}:{frame.lineno} {frame.name}" for frame in frames]
     return line
@@ -129,14 +124,14 @@ class Unrepeated:
         now = self._clock()
         kind = (method, str(line.get("event")))
         began, count = self._kinds.get(kind, (now, 0))
-        if now - began >= REPEATS_SECONDS:
-            if count > REPEATS_MAX:
-                line["repeated"] = count - REPEATS_MAX
+        if now - began >= LOG_REPEATS_SECONDS:
+            if count > LOG_REPEATS_MAX:
+                line["repeated"] = count - LOG_REPEATS_MAX
             began, count = now, 0
-        if len(self._kinds) >= KINDS_MAX and kind not in self._kinds:
+        if len(self._kinds) >= LOG_KINDS_MAX and kind not in self._kinds:
             self._kinds.clear()
         self._kinds[kind] = (began, count + 1)
-        if count >= REPEATS_MAX:
+        if count >= LOG_REPEATS_MAX:
             raise structlog.DropEvent
         return line
 

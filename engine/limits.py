@@ -308,6 +308,27 @@ EVIDENCE_RECEIPT_SECONDS: Final = 60
 EVIDENCE_UPLOADS_MAX: Final = 16
 """Pictures that one server receives at a time: 64 MB."""
 
+# Logs
+LOG_REPEATS_MAX: Final = 5
+"""Equal lines that are written within ``LOG_REPEATS_SECONDS``; the rest are counted."""
+LOG_REPEATS_SECONDS: Final = 10.0
+LOG_KINDS_MAX: Final = 1_000
+"""Kinds of lines that are told apart."""
+LOG_FRAMES_MAX: Final = 8
+"""Places that an exception came through, the innermost ones."""
+
+# Console, whose panels are read every two seconds
+CONSOLE_WINDOW_SECONDS: Final = 300
+CONSOLE_SLOT_SECONDS: Final = 5
+"""One point of the chart."""
+CONSOLE_DECISIONS_MAX: Final = 10_000
+"""Of the window: of more than 33 a second it shows the newest."""
+CONSOLE_SIMULATIONS_MAX: Final = 1_000
+CONSOLE_PROGRAMMES_MAX: Final = 50
+CONSOLE_DELIVERIES_MAX: Final = 1_000
+"""Of each endpoint."""
+CONSOLE_TRANSACTIONS_MAX: Final = 20
+
 assert BACKLOG_RESUME < BACKLOG_WAIT < BACKLOG_REFUSE
 assert COMMIT_BATCH_MAX <= BACKLOG_RESUME
 assert COMMIT_TIMEOUT_MS < AUTHORIZATION_DEADLINE_MS < REST_DEADLINE_MS

@@ -17,39 +17,42 @@ from api.auth import Caller
 from api.database import Connection
 from api.transaction_views import SELECT, show
 from engine.instant import to_ms, to_text
+from engine.limits import (
+    CONSOLE_DECISIONS_MAX,
+    CONSOLE_DELIVERIES_MAX,
+    CONSOLE_PROGRAMMES_MAX,
+    CONSOLE_SIMULATIONS_MAX,
+    CONSOLE_SLOT_SECONDS,
+    CONSOLE_TRANSACTIONS_MAX,
+    CONSOLE_WINDOW_SECONDS,
+)
 from engine.money import format_minor
 from engine.programme import ProgrammeConfig
 
-WINDOW_SECONDS: Final = 300
-SLOT_SECONDS: Final = 5
 NOW_SLOTS: Final = 2
 """Whole slots whose mean is the rate of now."""
-DECISIONS_MAX: Final = 10_000
-SIMULATIONS_MAX: Final = 1_000
-PROGRAMMES_MAX: Final = 50
-DELIVERIES_MAX: Final = 1_000
-TRANSACTIONS_MAX: Final = 20
 
 _decode_config = msgspec.json.Decoder(ProgrammeConfig).decode
 
 _DECISIONS: Final = f"""
-    SELECT floor(extract(epoch FROM created_at) / {SLOT_SECONDS})::bigint AS slot, decline_reason, count(*)
+    SELECT floor(extract(epoch FROM created_at) / {CONSOLE_SLOT_SECONDS})::bigint AS slot,
+           decline_reason, count(*)
     FROM (SELECT created_at, decline_reason FROM transactions
           WHERE tenant_id = $1 AND live = $2 AND id >= $3::uuid AND kind <> 'force_post'
-          ORDER BY id DESC LIMIT {DECISIONS_MAX}) AS newest
+          ORDER BY id DESC LIMIT {CONSOLE_DECISIONS_MAX}) AS newest
     GROUP BY slot, decline_reason
 """
 _LATENCIES: Final = f"""
     SELECT extract(epoch FROM decided_at - sent_at) * 1000 AS ms
     FROM (SELECT tenant_id, decided_at, sent_at FROM simulations
-          WHERE id >= $2::uuid ORDER BY id DESC LIMIT {SIMULATIONS_MAX}) AS newest
+          WHERE id >= $2::uuid ORDER BY id DESC LIMIT {CONSOLE_SIMULATIONS_MAX}) AS newest
     WHERE tenant_id = $1 AND decided_at IS NOT NULL AND sent_at IS NOT NULL
 """
 _PROGRAMMES: Final = f"""
     SELECT p.config, o.started_at, o.used_minor, o.currency
     FROM programmes p LEFT JOIN outages o ON o.programme_id = p.id AND o.ended_at IS NULL
     WHERE p.tenant_id = $1 AND p.live = $2
-    ORDER BY (o.id IS NULL), p.id DESC LIMIT {PROGRAMMES_MAX}
+    ORDER BY (o.id IS NULL), p.id DESC LIMIT {CONSOLE_PROGRAMMES_MAX}
 """
 _ENDPOINTS: Final = f"""
     SELECT w.id::text, w.url, w.status, d.*
@@ -59,14 +62,14 @@ _ENDPOINTS: Final = f"""
                count(*) FILTER (WHERE state = 'pending' AND attempts = 0) AS fresh,
                count(*) FILTER (WHERE state = 'pending' AND attempts > 0) AS retried
         FROM (SELECT state, attempts FROM deliveries WHERE endpoint_id = w.id
-              ORDER BY id DESC LIMIT {DELIVERIES_MAX}) AS newest) AS d
+              ORDER BY id DESC LIMIT {CONSOLE_DELIVERIES_MAX}) AS newest) AS d
     WHERE w.tenant_id = $1 AND w.live = $2 ORDER BY w.id DESC
 """
 _CARD: Final = """
     SELECT id::text, last4, iin, state, currency, network FROM cards
     WHERE id = $3::uuid AND tenant_id = $1 AND live = $2
 """
-_LAST: Final = f"ORDER BY r.id DESC LIMIT {TRANSACTIONS_MAX}"
+_LAST: Final = f"ORDER BY r.id DESC LIMIT {CONSOLE_TRANSACTIONS_MAX}"
 _OF_ALL: Final = f"{SELECT} WHERE r.tenant_id = $1 AND r.live = $2 {_LAST}"
 _OF_CARD: Final = f"{SELECT} WHERE r.tenant_id = $1 AND r.live = $2 AND r.card_id = $3::uuid {_LAST}"
 
@@ -83,11 +86,11 @@ class Decisions(msgspec.Struct, frozen=True):
 
     @property
     def approved_now(self) -> float:
-        return statistics.fmean(self.approved[-NOW_SLOTS:])
+        return _mean(self.approved[-NOW_SLOTS:])
 
     @property
     def declined_now(self) -> float:
-        return statistics.fmean(self.declined[-NOW_SLOTS:])
+        return _mean(self.declined[-NOW_SLOTS:])
 
     @property
     def declined_share(self) -> float | None:
@@ -99,17 +102,21 @@ class Decisions(msgspec.Struct, frozen=True):
 async def decisions(connection: Connection, caller: Caller, now_ms: int) -> Decisions:
     """Decisions of the last five minutes, the slot under way left out; of very many the newest ones."""
     rows = await connection.fetch(_DECISIONS, caller.tenant_id, caller.live, _since(now_ms))
-    last = now_ms // 1000 // SLOT_SECONDS
-    slots = range(last - WINDOW_SECONDS // SLOT_SECONDS, last)
+    last = now_ms // 1000 // CONSOLE_SLOT_SECONDS
+    first = last - CONSOLE_WINDOW_SECONDS // CONSOLE_SLOT_SECONDS
+    if sum(row["count"] for row in rows) >= CONSOLE_DECISIONS_MAX:
+        # There were more: of what lies before these, and of the slot in which they begin, nothing is known.
+        first = max(first, min(row["slot"] for row in rows) + 1)
+    slots = range(first, last)
     approved, declined, reasons = Counter[int](), Counter[int](), Counter[str]()
     for row in rows:
         (declined if row["decline_reason"] else approved)[row["slot"]] += row["count"]
         if row["decline_reason"]:
             reasons[row["decline_reason"]] += row["count"]
     return Decisions(
-        [(slot + 1) * SLOT_SECONDS for slot in slots],
-        [approved[slot] / SLOT_SECONDS for slot in slots],
-        [declined[slot] / SLOT_SECONDS for slot in slots],
+        [(slot + 1) * CONSOLE_SLOT_SECONDS for slot in slots],
+        [approved[slot] / CONSOLE_SLOT_SECONDS for slot in slots],
+        [declined[slot] / CONSOLE_SLOT_SECONDS for slot in slots],
         reasons.most_common(8),
     )
 
@@ -166,7 +173,11 @@ async def card(connection: Connection, caller: Caller, card_id: str) -> Any | No
     return await connection.fetchrow(_CARD, caller.tenant_id, caller.live, card_id)
 
 
+def _mean(values: Sequence[float]) -> float:
+    return statistics.fmean(values) if values else 0.0
+
+
 def _since(now_ms: int) -> str:
     """The least id of the window."""
-    text = f"{now_ms - WINDOW_SECONDS * 1000:012x}".ljust(32, "0")
+    text = f"{now_ms - CONSOLE_WINDOW_SECONDS * 1000:012x}".ljust(32, "0")
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -14,17 +14,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.log import (
-    KINDS_MAX,
     LOG_FILE,
     MASK,
-    REPEATS_MAX,
-    REPEATS_SECONDS,
     TRACE,
     Unrepeated,
     configure,
     masked,
     without_exception_texts,
 )
+from engine.limits import LOG_KINDS_MAX, LOG_REPEATS_MAX, LOG_REPEATS_SECONDS
 from engine.pan import luhn_digit
 
 PAN = "4560000000000000"[:15] + luhn_digit("456000000000000")
@@ -176,14 +174,14 @@ def test_what_repeats_itself_is_counted() -> None:
         except structlog.DropEvent:
             return None
 
-    written = [write("down") for _ in range(REPEATS_MAX + 7)]
-    assert [line is not None for line in written] == [True] * REPEATS_MAX + [False] * 7
+    written = [write("down") for _ in range(LOG_REPEATS_MAX + 7)]
+    assert [line is not None for line in written] == [True] * LOG_REPEATS_MAX + [False] * 7
     assert write("up") is not None, "another kind"
     assert write("down", "error") is not None, "another level"
-    now += REPEATS_SECONDS
+    now += LOG_REPEATS_SECONDS
     assert write("down") == {"event": "down", "repeated": 7}
-    now += REPEATS_SECONDS
+    now += LOG_REPEATS_SECONDS
     assert write("down") == {"event": "down"}
-    for number in range(KINDS_MAX + 1):
+    for number in range(LOG_KINDS_MAX + 1):
         assert write(f"kind {number}") is not None
-    assert len(unrepeated._kinds) <= KINDS_MAX
+    assert len(unrepeated._kinds) <= LOG_KINDS_MAX

@@ -176,6 +176,25 @@ async def test_decisions_are_counted_in_their_slots(running: Installation, acme:
         assert '<strong id="declined-share">33 %</strong>' in (await http.get("/console/panels")).text
 
 
+async def test_of_too_many_decisions_only_whole_slots_are_shown(
+    running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    card = await acme.funded_card()
+    spends = [await acme.spend(card, "1.00") for _ in range(3)]
+    for number, spend in enumerate(spends):
+        await running.services.pool.execute(
+            "UPDATE transactions SET created_at = created_at - make_interval(secs => $2) WHERE id = $1",
+            spend["transaction_id"],
+            10 * (3 - number),
+        )
+    monkeypatch.setattr("api.console.figures.CONSOLE_DECISIONS_MAX", 3)
+    async with visitor(running) as http:
+        await sign_in(http, acme)
+        figures = (await http.get("/console/figures")).json()
+        assert len(figures["at"]) < 60
+        assert sum(figures["approved"]) * 5 == pytest.approx(2), "the oldest one's slot may be a part of more"
+
+
 async def test_an_outage_and_its_cost_are_shown(running: Installation, acme: Caller) -> None:
     programme = await acme.programme(name="Standing")
     await running.services.pool.execute(
