@@ -2,8 +2,8 @@
 
 Ray places processes, names, restarts and ends them, and tells where each one's *door* is. A call through Ray
 costs both sides together 1.5 ms of processor time or more, several times what it carries; through a door
-less than a tenth of that. Where there is no door to be reached (another machine, another system than Linux), calls
-go through Ray.
+less than a tenth of that. Where there is no door to be reached (another machine, another system than Linux),
+calls go through Ray.
 
 A door has a name that cannot be guessed, in the kernel's table of sockets and not in the file system, so that
 nothing of it outlives its process; on both sides only the same user is spoken to. That is also why a frame
