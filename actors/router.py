@@ -127,6 +127,7 @@ class Router:
             errand.done.set_result(NotExecuted("overloaded"))
             return errand.done
         self.open += 1
+        errand.done.add_done_callback(self._on_done)
         self._busy.set()
         self._dispatch(errand)
         return errand.done
@@ -214,8 +215,11 @@ class Router:
 
     def _finish(self, errand: Errand, reply: Reply) -> None:
         if not errand.done.done():
-            self.open -= 1
             errand.done.set_result(reply)
+
+    def _on_done(self, _done: asyncio.Future[Reply]) -> None:
+        """Also where a caller has given its future up."""
+        self.open -= 1
 
     # --- replies that come later ---------------------------------------------------------------------------
 

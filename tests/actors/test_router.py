@@ -369,3 +369,11 @@ async def test_a_deferred_command_that_is_not_owned_any_more_is_asked_again(
 async def test_a_deferred_reply_is_waited_for_until_the_deadline(router: Router, peers: FakePeers) -> None:
     peers.hosts["a"] = deferring
     assert await router.submit(command(), timeout_ms=50) == NotExecuted("unavailable")
+
+
+async def test_a_command_whose_caller_has_gone_is_not_open_for_ever(router: Router, peers: FakePeers) -> None:
+    peers.hosts["a"] = frozen
+    waiting = router.submit(command())
+    await turns(lambda: peers.batches)
+    waiting.cancel()
+    await turns(lambda: router.open == 0)
