@@ -119,10 +119,10 @@ class ShardHost:
         await self.activation.stop()
         for pending in list(chain.from_iterable(self._cold.values())):
             self.resolve(pending, NotExecuted("not_owner"))
+        await asyncio.gather(*self._announcements)
         for pending in list(self._in_flight.values()):
             # The journal is away: whether these happened is for the next owner to find out.
             self.resolve(pending, NotExecuted("unavailable"))
-        await asyncio.gather(*self._announcements)
         await self._journal.close()
 
     async def take(self, shards: Collection[int]) -> None:
