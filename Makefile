@@ -51,8 +51,9 @@ run: $(VENV)/.runtime ## start everything: API :8000, vision host :8001, ISO 858
 demo: $(VENV)/.runtime ## walk through the whole journey with a live commentary, on free ports
 	@exec $(BIN)/stanchion demo
 
+# Two workers, each with servers of its own; the tests of a file stay together because they share them.
 test: $(VENV)/.dev ## the whole test suite, import directions included
-	@$(BIN)/python -m pytest -q
+	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
 lint: $(VENV)/.dev ## style, types and import directions
 	@$(BIN)/ruff check .

@@ -151,7 +151,8 @@ class Stack:
         """Every promise that the rows of its database, or of ``database_url``, can prove holds."""
         with database(self.settings.replace(database_url=database_url)) as dsn:
             found = await audit(dsn)
-        assert not [str(finding) for finding in found if finding.broken]
+        broken = [str(finding) for finding in found if finding.broken]
+        assert not broken, "\n".join(broken)
 
     async def plastics(self, *cards: dict[str, Any]) -> dict[str, dict[str, str]]:
         """What is embossed on each of ``cards``, by card id: ``pan``, ``expiry`` (YYMM), ``cvv2``."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.api.driver import Caller
@@ -41,12 +42,13 @@ async def test_a_receiver_on_the_same_machine(stack: Stack, demo: Caller) -> Non
     with start("listen", *wanted, "--fail", "1", "--var", var_dir) as listening:
         try:
             endpoint_id = read_until(listening, "Listening").partition("endpoint ")[2].partition(".")[0]
+            began = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             card = await demo.funded_card()
             told = read_until(listening, "created_at")
             assert "card.created  signature verified, answered 500" in told
             assert f"id: {card['id']}" in told
 
-            window = ("--endpoint", endpoint_id, "--since", "5m", "--type", "card.created")
+            window = ("--endpoint", endpoint_id, "--since", began, "--type", "card.created")
             with start("events", "resend", *window, "--var", var_dir) as resending:
                 read_until(resending, "to be delivered again")
             assert resending.returncode == 0
