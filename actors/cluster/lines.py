@@ -19,6 +19,7 @@ import secrets
 import socket
 import struct
 import sys
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable
 from typing import Final, cast
 
@@ -39,7 +40,7 @@ _CREDENTIALS: Final = struct.Struct("3i")
 """Process, user and group of the other end (unix(7))."""
 
 
-class _Framed(asyncio.Protocol):
+class _Framed(asyncio.Protocol, ABC):
     """One end of a connection; subclasses say what a frame means."""
 
     def __init__(self) -> None:
@@ -61,9 +62,9 @@ class _Framed(asyncio.Protocol):
             self.frame_received(number, mark, data[start:at])
         self._held = data[at:]
 
+    @abstractmethod
     def frame_received(self, number: int, mark: int, body: bytes) -> None:
         """Called with each whole frame."""
-        raise NotImplementedError
 
     def send(self, number: int, mark: int, *parts: bytes) -> None:
         """Queue one frame; a closed connection swallows it."""

@@ -12,12 +12,10 @@ from typing import Any
 import pytest
 
 from actors.cluster import lines
-from actors.cluster.lines import AVAILABLE, Door, Line, dial
+from actors.cluster.lines import Door, Line, dial
 from actors.cluster.peers import RayPeers
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.settings import Settings
-
-pytestmark = pytest.mark.skipif(not AVAILABLE, reason="sockets without a file are Linux's")
 
 
 class Callee:
