@@ -38,6 +38,11 @@ TABLES = (
 UNSHOWN = {"txid"}
 """The database's own business."""
 
+HOST_SESSIONS = (
+    "SELECT pid FROM pg_stat_activity"
+    " WHERE application_name = 'stanchion-host' AND datname = current_database()"
+)
+
 
 class Backend(Protocol):
     """One store of rows, shared by all the journals that are opened on it."""
@@ -153,6 +158,8 @@ class PostgresBackend:
         """Leave the database as it was found."""
         for journal in self._journals:
             await journal.close()
+        # A commit that nobody waits for any more may still be under way, and would end in the next test.
+        await self.session.execute(f"SELECT pg_terminate_backend(pid, 10000) FROM ({HOST_SESSIONS}) AS hosts")
         # Ledger entries are append-only by a trigger, which a replica does not fire.
         await self.session.execute("SET session_replication_role = replica")
         for table in (*TABLES, "hosts", "tenants"):
