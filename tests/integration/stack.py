@@ -89,6 +89,29 @@ class Stack:
         """Process ids of the shard hosts that own shards."""
         return {name: pid for name, pid in self.processes().items() if name.startswith("host-")}
 
+    async def pid(self, role: str) -> int:
+        """The process id of a role, once the metrics page tells of it: on a busy machine a page may lack
+        one."""
+        found: dict[str, int] = {}
+
+        def told() -> bool:
+            found.update(self.processes())
+            return role in found
+
+        await until(told, f"{role} serves")
+        return found[role]
+
+    async def a_host(self) -> tuple[str, int]:
+        """Name and process id of a shard host that owns shards."""
+        found: dict[str, int] = {}
+
+        def told() -> bool:
+            found.update(self.hosts())
+            return bool(found)
+
+        await until(told, "a host owns shards")
+        return min(found.items())
+
     def whole(self) -> bool:
         """Whether every role answers and two hosts share all shards."""
         roles = {"coordinator", "edge", "network", "api-0"}

@@ -21,7 +21,7 @@ async def test_kill_9_of_shard_hosts_under_load(stack: Stack, demo: Caller, acqu
     async with load(stack, demo, acquirer) as running:
         for _ in range(2):
             await until(running.all_approved_again(), "every card is answered")
-            name, pid = min(stack.hosts().items())
+            name, pid = await stack.a_host()
             os.kill(pid, signal.SIGKILL)
             await until(running.all_approved_again(), "every card is answered after the death of a host")
             await until(stack.whole, "a fresh host has taken its share")
@@ -34,7 +34,7 @@ async def test_a_frozen_host_cannot_commit_when_it_wakes_up(
 ) -> None:
     async with load(stack, demo, acquirer) as running:
         await until(running.all_approved_again(), "every card is answered")
-        _name, pid = min(stack.hosts().items())
+        _name, pid = await stack.a_host()
         os.kill(pid, signal.SIGSTOP)
         await until(running.all_approved_again(), "every card is answered although a host is frozen")
         if not gone(pid):
@@ -50,11 +50,11 @@ async def test_kill_9_of_the_coordinator_is_not_noticed_by_spenders(
 ) -> None:
     async with load(stack, demo, acquirer) as running:
         await until(running.all_approved_again(), "every card is answered")
-        pid = stack.processes()["coordinator"]
+        pid = await stack.pid("coordinator")
         os.kill(pid, signal.SIGKILL)
         await until(lambda: stack.processes().get("coordinator", pid) != pid, "there is a new coordinator")
         await until(running.all_approved_again(), "every card is answered")
-        host = min(stack.hosts().values())
+        _name, host = await stack.a_host()
         os.kill(host, signal.SIGKILL)
         await until(running.all_approved_again(), "the new coordinator hears of deaths")
         await until(stack.whole, "a fresh host has taken its share")
@@ -66,7 +66,7 @@ async def test_kill_9_of_the_edge(stack: Stack, demo: Caller) -> None:
     request = purchase((await stack.plastics(card))[card["id"]], "10.00")
     async with Acquirer(stack.record["iso8583"]) as acquirer:
         first = await acquirer.exchange(request)
-        pid = stack.processes()["edge"]
+        pid = await stack.pid("edge")
         os.kill(pid, signal.SIGKILL)
         await until(lambda: stack.processes().get("edge", pid) != pid, "there is a new edge")
         with pytest.raises(ConnectionError):
@@ -79,7 +79,7 @@ async def test_kill_9_of_the_edge(stack: Stack, demo: Caller) -> None:
 
 async def test_kill_9_of_the_simulated_network(stack: Stack, demo: Caller) -> None:
     card = await demo.funded_card("100.00")
-    pid = stack.processes()["network"]
+    pid = await stack.pid("network")
     os.kill(pid, signal.SIGKILL)
     await until(lambda: stack.processes().get("network", pid) != pid, "there is a new simulated network")
     spends = [await demo.spend(card, "1.00") for _ in range(3)]
@@ -90,7 +90,7 @@ async def test_kill_9_of_the_simulated_network(stack: Stack, demo: Caller) -> No
 
 async def test_kill_9_of_the_api_server(stack: Stack, demo: Caller) -> None:
     card = await demo.funded_card("100.00")
-    pid = stack.processes()["api-0"]
+    pid = await stack.pid("api-0")
     os.kill(pid, signal.SIGKILL)
     await until(lambda: stack.processes().get("api-0", pid) != pid, "there is a new API server")
     async with asyncio.timeout(30):

@@ -39,7 +39,7 @@ async def test_events_arrive_though_their_senders_are_killed(stack: Stack, demo:
         await spend(3)
         await eventually(lambda: len(receiver.taken) >= 9)
         for name in ("dispatcher-0", "relay"):
-            pid = stack.processes()[name]
+            pid = await stack.pid(name)
             spending = asyncio.create_task(spend(8))
             os.kill(pid, signal.SIGKILL)
             await until(lambda name=name, pid=pid: stack.processes().get(name, pid) != pid, "it is back")  # type: ignore[misc]
