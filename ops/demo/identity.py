@@ -7,14 +7,16 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Final
 
 import httpx2
 
 from ops.demo.checks import expect
 from stanchion import Client, ConflictError
+from stanchion.inputs import SubmissionFields
+from stanchion.records import CaptureSession
 
-PERSON: Final = {
+PERSON: Final[SubmissionFields] = {
     "given_name": "Grace",
     "family_name": "Murray",
     "date_of_birth": "1990-05-17",
@@ -22,8 +24,9 @@ PERSON: Final = {
     "address_line1": "12 Harbour Street",
     "address_postcode": "D02 XY45",
     "address_country": "IE",
+    "document_mrz": "P<IRLMURRAY<<GRACE<BREWSTER<<<<<<<<<<<<<<<<<\n"
+    "PA12345673IRL9005178F3302288<<<<<<<<<<<<<<02",
 }
-ZONE: Final = "P<IRLMURRAY<<GRACE<BREWSTER<<<<<<<<<<<<<<<<<\nPA12345673IRL9005178F3302288<<<<<<<<<<<<<<02"
 
 
 def verify(api: Client, say: Callable[[str], None]) -> None:
@@ -48,28 +51,25 @@ def verify(api: Client, say: Callable[[str], None]) -> None:
     else:
         expect("a card without verification", "issued", "refused")
     say("a product with kyc_flow full: no card for Grace Murray before she is verified")
-    begun = {"cardholder_id": holder["id"], "flow_key": "full"}
-    check = api.request("POST", "/v1/kyc/checks", body=begun)
+    check = api.kyc.create(cardholder_id=holder["id"], flow_key="full")
     say(f"check {check['id']} awaits {len(check['awaiting'])} inputs")
-    path = f"/v1/kyc/checks/{check['id']}"
-    check = api.request("POST", f"{path}/submissions", body=PERSON | {"document_mrz": ZONE})
+    check = api.kyc.submit(check["id"], **PERSON)
     expect("still awaited", check["awaiting"], ["document_type", "document_evidence", "selfie"])
     say(
         "her data and the two lines of her passport go into custody, each under a key of its case and purpose"
     )
     say(f"still awaited: {', '.join(check['awaiting'])}")
-    session = api.request("POST", f"{path}/capture-sessions", body={"kind": "flow"})
-    _capture(session, say)
-    check = api.request("GET", path)
+    _capture(api.kyc.create_capture_session(check["id"], kind="flow"), say)
+    check = api.kyc.get(check["id"])
     expect("state of the check", (check["state"], check["awaiting"]), ("passed", []))
-    say(f"the check has passed and stands until {check['expires_at'][:10]}")
+    say(f"the check has passed and stands until {str(check['expires_at'])[:10]}")
     expect("kyc_state", api.cardholders.get(holder["id"])["kyc_state"], "passed")
     card = api.cards.create(card_product_id=product["id"], cardholder_id=holder["id"])
     expect("state of the card", card["state"], "active")
     say(f"card {card['id']}: issued")
 
 
-def _capture(session: dict[str, Any], say: Callable[[str], None]) -> None:
+def _capture(session: CaptureSession, say: Callable[[str], None]) -> None:
     """What the page does when the applicant taps it."""
     address, _, token = session["url"].partition("#")
     with httpx2.Client(base_url=address.removesuffix("/capture"), timeout=20) as page:

@@ -6,7 +6,7 @@
 ...     client.cards.load(card["id"], money("100.00", "EUR"))
 """
 
-from stanchion.client import Client
+from stanchion.client import AsyncClient, Client
 from stanchion.errors import (
     AuthenticationError,
     ConflictError,
@@ -28,6 +28,7 @@ from stanchion.signature import SIGNATURE_HEADER, verify_signature
 
 __all__ = [
     "SIGNATURE_HEADER",
+    "AsyncClient",
     "AuthenticationError",
     "Client",
     "ConflictError",

@@ -4,7 +4,7 @@ mean."""
 # No postponed annotations here: they would hide from Python which members are required.
 from typing import Literal, NotRequired, Required, TypedDict
 
-from stanchion.records import Address, Control, Currency, Money, Triggers
+from stanchion.records import Address, Control, Currency, DocumentType, Money, Triggers
 
 Channel = Literal["pos", "ecommerce", "atm", "moto"]
 EntryMode = Literal["contactless", "chip", "magstripe", "manual"]
@@ -162,3 +162,20 @@ class WebhookEndpointChange(TypedDict, total=False):
     event_types: list[str]
     description: str | None
     status: Literal["enabled", "disabled"]
+
+
+class SubmissionFields(TypedDict, total=False):
+    """Data of an applicant: at least one member; a later value replaces an earlier one."""
+
+    given_name: str
+    family_name: str
+    date_of_birth: str
+    nationality: str
+    document_type: DocumentType
+    document_number: str
+    document_expiry: str
+    document_issuing_state: str
+    document_mrz: str
+    address_line1: str
+    address_postcode: str
+    address_country: str

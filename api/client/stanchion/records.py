@@ -5,10 +5,13 @@ Amounts are decimal strings, instants ISO 8601 in UTC, ids UUIDs in text. New me
 
 from __future__ import annotations
 
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, NotRequired, TypedDict
 
 Currency = Literal["EUR", "GBP", "USD"]
 Decision = Literal["approved", "declined"]
+KycFlow = Literal["basic", "document", "full"]
+KycState = Literal["pending", "in_review", "passed", "failed", "expired"]
+DocumentType = Literal["passport", "national_id", "residence_permit", "driving_licence"]
 
 
 class Money(TypedDict):
@@ -205,6 +208,14 @@ class Child(TypedDict):
     stan: str | None
     rrn: str | None
     network_txn_id: str | None
+
+
+class Lapsed(TypedDict):
+    """A hold that has lapsed before its time."""
+
+    simulation_id: str
+    authorization_id: str
+    status: str
 
 
 class Merchant(TypedDict):
@@ -404,3 +415,29 @@ class Redelivery(TypedDict):
     event_id: str
     endpoint_id: str
     status: str
+
+
+class KycCheck(TypedDict):
+    """A check of a cardholder's identity; what was submitted is never shown."""
+
+    id: str
+    cardholder_id: str
+    flow_key: KycFlow
+    state: KycState
+    awaiting: list[str]
+    reason_codes: list[str]
+    document_type: NotRequired[DocumentType]
+    created_at: str
+    completed_at: str | None
+    expires_at: str | None
+
+
+class CaptureSession(TypedDict):
+    """An hour on the capture page; ``url``, which holds the token, is for the applicant alone."""
+
+    id: str
+    check_id: str
+    kind: Literal["flow", "single"]
+    capture_session_token: str
+    url: str
+    expires_at: str

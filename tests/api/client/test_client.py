@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 import typing
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeVar
 
+import httpx2
 import pytest
 from pydantic import BaseModel
 
@@ -19,10 +21,12 @@ from api.cards.inputs import CardChange, CardInput
 from api.cards.views import BalanceView, CardView
 from api.event_types import EventTypeView
 from api.events import EventView
+from api.kyc.inputs import Submission
+from api.kyc.views import CaptureSessionView, KycCheckView
 from api.programs import NewProgrammeView, ProgrammeChange, ProgrammeInput, ProgrammeView
 from api.simulated_clearings import ForcePostInput
 from api.simulated_loads import LoadView
-from api.simulated_spends.follow_ups import ChildView
+from api.simulated_spends.follow_ups import ChildView, LapsedView
 from api.simulated_spends.inputs import SpendInput
 from api.simulated_spends.record import SimulationView
 from api.simulated_spends.routes import AcceptanceView
@@ -40,10 +44,10 @@ from api.webhook_endpoints.views import (
     WebhookEndpointView,
 )
 from stanchion import (
+    AsyncClient,
     Client,
     ConflictError,
     InvalidRequestError,
-    NotDecidedError,
     NotFoundError,
     PermissionDeniedError,
     StanchionError,
@@ -51,6 +55,8 @@ from stanchion import (
     money,
     records,
 )
+from stanchion.conversation import TOKEN_PATH
+from stanchion.operations import Family, Operation, Rows
 from tests.api.delegation import delegated_card
 from tests.api.driver import Caller
 from tests.api.stack import Installation, served
@@ -69,6 +75,7 @@ SAME: list[tuple[type[Any], type[BaseModel]]] = [
     (records.Acceptance, AcceptanceView),
     (records.Simulation, SimulationView),
     (records.Child, ChildView),
+    (records.Lapsed, LapsedView),
     (records.Transaction, TransactionView),
     (records.Event, EventView),
     (records.EventType, EventTypeView),
@@ -80,6 +87,9 @@ SAME: list[tuple[type[Any], type[BaseModel]]] = [
     (records.StandInPolicy, PolicyView),
     (records.Triggers, TriggersView),
     (records.StandIn, StandInView),
+    (records.KycCheck, KycCheckView),
+    (records.CaptureSession, CaptureSessionView),
+    (inputs.SubmissionFields, Submission),
     (inputs.StandInPolicyFields, PolicyInput),
     (inputs.ProgrammeFields, ProgrammeInput),
     (inputs.ProgrammeChange, ProgrammeChange),
@@ -102,6 +112,41 @@ def test_the_clients_types_are_the_apis(ours: type[Any], theirs: type[BaseModel]
     if issubclass(theirs, Input):
         needed = {name for name, field in theirs.model_fields.items() if field.is_required()}
         assert ours.__required_keys__ == needed
+
+
+def methods() -> list[Operation[..., Any] | Rows[..., Any]]:
+    """Everything that the client declares."""
+    with Client("http://api.test", "id", "secret") as client:
+        families = {type(each) for each in vars(client).values() if isinstance(each, Family)}
+    declared = [member for family in families for member in vars(family).values()]
+    return [member for member in declared if isinstance(member, Operation | Rows)]
+
+
+async def test_every_operation_has_a_method_that_takes_what_it_takes(running: Installation) -> None:
+    described = {
+        (method.upper(), path): operation
+        for path, operations in running.app.openapi()["paths"].items()
+        for method, operation in operations.items()
+    }
+    del described["POST", TOKEN_PATH]
+    assert {(method.method, method.path) for method in methods()} == described.keys()
+    for method in methods():
+        parameters = described[method.method, method.path].get("parameters", [])
+        keyed = any(parameter["name"] == "Idempotency-Key" for parameter in parameters)
+        taken = taken_by(method.ask)
+        assert ("idempotency_key" in taken) is keyed, method.path
+        if isinstance(method, Rows):
+            query = {parameter["name"] for parameter in parameters if parameter["in"] == "query"}
+            assert taken - {"id"} == query - {"limit", "starting_after", "ids"} | {"page_size"}, method.path
+
+
+def taken_by(ask: Callable[..., Any]) -> set[str]:
+    """The names of all arguments, as the API has them."""
+    parameters = inspect.signature(ask).parameters.values()
+    names = {each.name.rstrip("_") for each in parameters if each.kind is not each.VAR_KEYWORD} - {"self"}
+    hints = typing.get_type_hints(ask)
+    spread = [typing.get_args(hints[each.name])[0] for each in parameters if each.kind is each.VAR_KEYWORD]
+    return names.union(*(typing.get_type_hints(each) for each in spread))
 
 
 async def with_client(running: Installation, caller: Caller, work: Callable[[Client], T]) -> T:
@@ -171,6 +216,77 @@ async def test_a_cards_life(running: Installation, acme: Caller) -> None:
         assert client.programs.get(programme["id"])["name"] == "Renamed"
 
     await with_client(running, acme, live)
+
+
+async def test_a_verified_cardholder(running: Installation, acme: Caller) -> None:
+    holder = await acme.cardholder(await acme.programme())
+
+    def live(client: Client) -> None:
+        check = client.kyc.create(cardholder_id=holder["id"], flow_key="full")
+        session = client.kyc.create_capture_session(check["id"], kind="single", document_type="passport")
+        assert session["check_id"] == check["id"]
+        assert client.kyc.get(check["id"])["document_type"] == "passport"
+        basic = client.kyc.create(cardholder_id=holder["id"], flow_key="basic")
+        person: inputs.SubmissionFields = {
+            "given_name": "Ada",
+            "family_name": "REVIEW",
+            "date_of_birth": "1990-05-17",
+            "nationality": "IE",
+        }
+        assert len(client.kyc.submit(basic["id"], **person)["awaiting"]) == 3
+        with pytest.raises(InvalidRequestError):
+            client.kyc.submit(basic["id"])
+        address = client.kyc.submit(
+            basic["id"],
+            address_line1="12 Harbour Street",
+            address_postcode="D02 XY45",
+            address_country="IE",
+        )
+        assert address["state"] == "in_review"
+        again = client.kyc.review(basic["id"], "more_input", awaiting=["family_name"])
+        assert (again["state"], again["awaiting"]) == ("pending", ["family_name"])
+        client.kyc.submit(basic["id"], family_name="REVIEW")
+        reviewed = client.kyc.review(basic["id"], "failed", reason_codes=["name_mismatch"])
+        assert (reviewed["state"], reviewed["reason_codes"]) == ("failed", ["name_mismatch"])
+        assert [each["id"] for each in client.kyc.list(cardholder_id=holder["id"])] == [
+            basic["id"],
+            check["id"],
+        ]
+        assert [each["id"] for each in client.kyc.list(state="failed")] == [basic["id"]]
+
+    await with_client(running, acme, live)
+
+
+async def test_the_same_awaited(running: Installation, acme: Caller) -> None:
+    card = await acme.funded_card()
+    http = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=running.app), base_url="http://api.test")
+    credentials = acme.credentials
+    async with AsyncClient("", credentials.client_id, credentials.client_secret, http=http) as client:
+        assert (await client.cards.batch([card["id"]]))[0] == await client.cards.get(card["id"])
+        spends = [
+            await client.simulations.spend(
+                card_id=card["id"],
+                amount=money(amount, "EUR"),
+                mcc="5411",
+                merchant_name="Grocer",
+                channel="pos",
+            )
+            for amount in ("10.00", "20.00", "30.00")
+        ]
+        decided = await asyncio.gather(*(client.simulations.wait(each["simulation_id"]) for each in spends))
+        assert [each["decision"] for each in decided] == ["approved"] * 3
+        lapsed = await client.simulations.expire(spends[2]["simulation_id"])
+        assert lapsed["authorization_id"] == decided[2]["authorization_id"]
+        assert (await client.cards.balance(card["id"]))["held"] == "30.00"
+        amounts = [each["approved_amount"] async for each in client.transactions.list(page_size=2)]
+        assert amounts == ["30.00", "20.00", "10.00"]
+        with pytest.raises(NotFoundError):
+            await client.programs.get(card["id"])
+        await client.card_products.retire(card["card_product_id"])
+        with pytest.raises(ConflictError):
+            await client.cards.create(
+                card_product_id=card["card_product_id"], cardholder_id=card["cardholder_id"]
+            )
 
 
 async def test_webhook_endpoints(running: Installation, acme: Caller) -> None:
@@ -268,15 +384,6 @@ async def test_problems_are_exceptions(running: Installation, acme: Caller) -> N
 
     await with_client(running, acme, stumble)
     await with_client(running, reader, overstep)
-
-
-async def test_waiting_ends(running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch) -> None:
-    def wait(client: Client) -> None:
-        monkeypatch.setattr(client.simulations, "get", lambda _id: {"state": "sent"})
-        with pytest.raises(NotDecidedError, match="is sent after 0 s"):
-            client.simulations.wait("x", seconds=0)
-
-    await with_client(running, acme, wait)
 
 
 async def test_the_readme_shows_it_as_it_is(

@@ -1,15 +1,19 @@
-"""The client's way of every request, against a server that does what it is told and a clock that is turned by
-hand."""
+"""The client's way of every request, blocking and awaiting, against a server that does what it is told and a
+clock that is turned by hand."""
 
 from __future__ import annotations
 
+import asyncio
 import json
 import pickle
+import threading
 from collections.abc import Callable
+from typing import Any
 
 import httpx2
 import pytest
 
+from stanchion.conversation import REFRESH_SECONDS, TOKEN_PATH, Credentials
 from stanchion.errors import (
     AuthenticationError,
     ConflictError,
@@ -22,10 +26,19 @@ from stanchion.errors import (
     problem_of,
 )
 from stanchion.retries import Failure, RetryPolicy
-from stanchion.transport import REFRESH_SECONDS, Credentials, Transport
+from stanchion.transport import AsyncTransport, Transport
 
 Answer = httpx2.Response | Exception
+Request = Callable[..., Any]
 LIFE_SECONDS = 3600
+CREDENTIALS = Credentials("id", "secret")
+
+
+@pytest.fixture(params=["blocking", "awaiting"])
+def way(request: pytest.FixtureRequest) -> str:
+    """Of both transports: they are to differ in nothing."""
+    way: str = request.param
+    return way
 
 
 class Server:
@@ -39,7 +52,7 @@ class Server:
         self.slept: list[float] = []
 
     def __call__(self, request: httpx2.Request) -> httpx2.Response:
-        if request.url.path == "/v1/oauth/token":
+        if request.url.path == TOKEN_PATH:
             self.token_requests += 1
             token = {"access_token": f"token-{self.token_requests}", "expires_in": LIFE_SECONDS}
             return httpx2.Response(200, json=token)
@@ -48,7 +61,8 @@ class Server:
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
-        return answer
+        # A client makes a response its own, so each gets a fresh one.
+        return httpx2.Response(answer.status_code, headers=answer.headers, content=answer.content)
 
     def sleep(self, seconds: float) -> None:
         self.slept.append(seconds)
@@ -57,11 +71,26 @@ class Server:
     def header(self, name: str) -> list[str | None]:
         return [request.headers.get(name) for request in self.requests]
 
-    def transport(self, handler: Callable[[httpx2.Request], httpx2.Response] | None = None) -> Transport:
-        http = httpx2.Client(base_url="http://api.test", transport=httpx2.MockTransport(handler or self))
-        return Transport(
-            http, Credentials("id", "secret"), RetryPolicy(), clock=lambda: self.now, sleep=self.sleep
+    async def async_sleep(self, seconds: float) -> None:
+        self.sleep(seconds)
+
+    def client(self, way: str, handler: Callable[[httpx2.Request], httpx2.Response] | None = None) -> Request:
+        """``Transport.request``, or what ``AsyncTransport.request`` comes to."""
+        mock = httpx2.MockTransport(handler or self)
+        address = "http://api.test"
+        if way == "blocking":
+            http = httpx2.Client(base_url=address, transport=mock)
+            return Transport(
+                http, CREDENTIALS, RetryPolicy(), clock=lambda: self.now, sleep=self.sleep
+            ).request
+        transport = AsyncTransport(
+            httpx2.AsyncClient(base_url=address, transport=mock),
+            CREDENTIALS,
+            RetryPolicy(),
+            clock=lambda: self.now,
+            sleep=self.async_sleep,
         )
+        return lambda *args, **kwargs: asyncio.run(transport.request(*args, **kwargs))
 
 
 def ok(body: object = None) -> httpx2.Response:
@@ -74,31 +103,72 @@ def problem(status: int, slug: str, **headers: str) -> httpx2.Response:
     return httpx2.Response(status, headers=media | headers, content=json.dumps(body))
 
 
-def test_one_token_serves_until_shortly_before_it_expires() -> None:
+def test_one_token_serves_until_shortly_before_it_expires(way: str) -> None:
     server = Server(ok())
-    transport = server.transport()
+    request = server.client(way)
     for _ in range(3):
-        transport.request("GET", "/v1/cards")
+        request("GET", "/v1/cards")
     server.now += LIFE_SECONDS - REFRESH_SECONDS - 1
-    transport.request("GET", "/v1/cards")
+    request("GET", "/v1/cards")
     assert server.token_requests == 1
     server.now += 1
-    transport.request("GET", "/v1/cards")
+    request("GET", "/v1/cards")
     assert server.token_requests == 2
     assert server.header("authorization")[-2:] == ["Bearer token-1", "Bearer token-2"]
 
 
-def test_a_token_that_is_no_longer_good_is_replaced_once() -> None:
+def test_a_token_that_is_no_longer_good_is_replaced_once(way: str) -> None:
     server = Server(problem(401, "unauthorized"), ok())
-    assert server.transport().request("GET", "/v1/cards") == {"ok": True}
+    assert server.client(way)("GET", "/v1/cards") == {"ok": True}
     assert server.header("authorization") == ["Bearer token-1", "Bearer token-2"]
     refusing = Server(problem(401, "unauthorized"))
     with pytest.raises(AuthenticationError):
-        refusing.transport().request("GET", "/v1/cards")
+        refusing.client(way)("GET", "/v1/cards")
     assert len(refusing.requests) == 2
 
 
-def test_refused_credentials_are_an_error_at_once() -> None:
+def test_many_threads_share_one_token() -> None:
+    server = Server(ok())
+    request = server.client("blocking")
+    together = threading.Barrier(8)
+
+    def ask() -> None:
+        together.wait()
+        request("GET", "/v1/cards")
+
+    threads = [threading.Thread(target=ask) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert (server.token_requests, len(server.requests)) == (1, 8)
+
+
+async def test_many_tasks_share_one_token_also_when_the_first_is_cancelled() -> None:
+    server = Server(ok())
+    asked, go_on = asyncio.Event(), asyncio.Event()
+
+    async def answer(request: httpx2.Request) -> httpx2.Response:
+        if request.url.path == TOKEN_PATH:
+            asked.set()
+            await go_on.wait()
+        return server(request)
+
+    http = httpx2.AsyncClient(base_url="http://api.test", transport=httpx2.MockTransport(answer))
+    transport = AsyncTransport(http, CREDENTIALS, RetryPolicy())
+    tasks = [asyncio.create_task(transport.request("GET", "/v1/cards")) for _ in range(8)]
+    await asked.wait()
+    tasks[0].cancel()
+    go_on.set()
+    outcomes = await asyncio.gather(*tasks, return_exceptions=True)
+    assert isinstance(outcomes[0], asyncio.CancelledError)
+    assert outcomes[1:] == [{"ok": True}] * 7
+    assert (server.token_requests, len(server.requests)) == (1, 7)
+    await transport.close()
+    await transport.close()
+
+
+def test_refused_credentials_are_an_error_at_once(way: str) -> None:
     asked: list[httpx2.Request] = []
 
     def refuse(request: httpx2.Request) -> httpx2.Response:
@@ -106,7 +176,7 @@ def test_refused_credentials_are_an_error_at_once() -> None:
         return problem(401, "invalid-client")
 
     with pytest.raises(AuthenticationError, match="invalid-client"):
-        Server().transport(refuse).request("GET", "/v1/cards")
+        Server().client(way, refuse)("GET", "/v1/cards")
     assert {request.url.path for request in asked} == {"/v1/oauth/token"}
     assert len(asked) <= 2
 
@@ -124,10 +194,10 @@ def test_refused_credentials_are_an_error_at_once() -> None:
     ],
 )
 def test_changes_carry_a_key_that_all_attempts_share(
-    method: str, path: str, given: str | None, keys: int
+    way: str, method: str, path: str, given: str | None, keys: int
 ) -> None:
     server = Server(problem(429, "rate-limited"), problem(429, "rate-limited"), ok())
-    server.transport().request(method, path, body={}, idempotency_key=given)
+    server.client(way)(method, path, body={}, idempotency_key=given)
     sent = server.header("idempotency-key")
     assert len(sent) == 3
     assert len(set(sent) - {None}) == keys
@@ -156,39 +226,39 @@ CONNECT = httpx2.ConnectError("refused")
     ],
 )
 def test_only_what_cannot_happen_twice_is_sent_again(
-    failure: Answer, keyed: str | type[StanchionError], unkeyed: str | type[StanchionError]
+    way: str, failure: Answer, keyed: str | type[StanchionError], unkeyed: str | type[StanchionError]
 ) -> None:
     for path, expected in (("/v1/cards", keyed), ("/v1/simulated-spends", unkeyed)):
         server = Server(failure, ok())
-        transport = server.transport()
+        request = server.client(way)
         if expected == "again":
-            assert transport.request("POST", path, body={}) == {"ok": True}
+            assert request("POST", path, body={}) == {"ok": True}
             assert len(server.slept) == 1
         else:
             assert isinstance(expected, type)
             with pytest.raises(expected):
-                transport.request("POST", path, body={})
+                request("POST", path, body={})
             assert len(server.requests) == 1
 
 
-def test_it_gives_up_and_says_under_which_key() -> None:
+def test_it_gives_up_and_says_under_which_key(way: str) -> None:
     server = Server(READ)
     with pytest.raises(NoAnswerError, match=r"^POST /v1/cards: ReadError$") as raised:
-        server.transport().request("POST", "/v1/cards", body={}, idempotency_key="k-1")
+        server.client(way)("POST", "/v1/cards", body={}, idempotency_key="k-1")
     assert raised.value.idempotency_key == "k-1"
     assert len(server.requests) == RetryPolicy().attempts
 
 
-def test_a_pause_that_was_asked_for_is_kept() -> None:
+def test_a_pause_that_was_asked_for_is_kept(way: str) -> None:
     server = Server(problem(429, "rate-limited", **{"retry-after": "3"}), ok())
-    server.transport().request("GET", "/v1/cards")
+    server.client(way)("GET", "/v1/cards")
     assert server.slept == [3.0]
 
 
-def test_a_pause_too_long_is_the_callers_business() -> None:
+def test_a_pause_too_long_is_the_callers_business(way: str) -> None:
     server = Server(problem(429, "rate-limited", **{"retry-after": "60"}))
     with pytest.raises(RateLimitedError) as raised:
-        server.transport().request("GET", "/v1/cards")
+        server.client(way)("GET", "/v1/cards")
     assert raised.value.retry_after == 60.0
     assert server.slept == []
 
