@@ -1,0 +1,240 @@
+"""The rival inside the database: PL/pgSQL that decides and writes, called for each spend or for a batch.
+
+``procedure.sql`` has the rules and the rows; what stands here is what its friends would put in front of it.
+A call is one round trip and one transaction. Batches are self-clocked: what arrives while one call is under
+way forms the next, as in the shard hosts, and a spend's card names the *lane* (connection) it takes, so that
+one process's own batches do not wait for each other's rows. Ids, the command's text and its risk score are
+made here: they depend on nothing that is stored.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from pathlib import Path
+from typing import Any, Final
+
+import asyncpg
+import msgspec
+
+from actors.batcher import Batcher
+from engine import risk
+from engine.commands import Authorize, Command
+from engine.controls import Control
+from engine.ids import Derived, approval_code, derive
+from engine.programme import ProgrammeConfig, hold_expiry_days
+from engine.replies import Answer, NotExecuted, Reply
+
+SCHEMA: Final = Path(__file__).with_suffix(".sql").read_text()
+BATCH_MAX: Final = 256
+"""As large as a shard host's."""
+_CALL: Final = "SELECT * FROM bench_authorize($1, $2)"
+_CALL_ALL: Final = "SELECT * FROM bench_authorize_all($1, $2)"
+_ALWAYS: Final = {"jit": "off", "application_name": "bench-rival"}
+_NESTED: Final = {
+    # Plans over primary keys, however small the tables were when they were first planned.
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "enable_seqscan": "off",
+    "plan_cache_mode": "force_generic_plan",
+}
+_SESSION: Final = _ALWAYS | _NESTED
+_RULES: Final = (
+    "mcc_allow",
+    "mcc_deny",
+    "country_allow",
+    "country_deny",
+    "channel_allow",
+    "channel_deny",
+    "per_txn_cap",
+    "per_day_cap",
+    "per_day_amount_cap",
+)
+
+_config = msgspec.json.Decoder(ProgrammeConfig).decode
+_controls = msgspec.json.Decoder(tuple[Control, ...]).decode
+_encode = msgspec.json.Encoder().encode
+
+
+async def install(dsn: str) -> None:
+    """Give a migrated database the functions, and its programmes and controls as columns."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(SCHEMA)
+        programmes = [
+            _programme(_config(row[0])) for row in await connection.fetch("SELECT config FROM programmes")
+        ]
+        await connection.copy_records_to_table("bench_programmes", records=programmes)
+        cards = await connection.fetch("SELECT id::text, controls FROM cards WHERE controls <> '[]'")
+        rules = [(row["id"], *_rules(_controls(row["controls"]))) for row in cards]
+        await connection.copy_records_to_table("bench_rules", records=rules)
+        await connection.execute("ANALYZE bench_programmes, bench_rules")
+    finally:
+        await connection.close(timeout=10)
+
+
+class Calls:
+    """One call for each decision. ``start`` and ``stop`` it once each."""
+
+    def __init__(self, dsn: str, connections: int) -> None:
+        self._dsn = dsn
+        self._count = connections
+        self._turn = asyncio.Semaphore(connections)
+        self._free: list[asyncpg.Connection[Any]] = []
+        self.round_trips = 0
+        """To the database since the start."""
+
+    async def start(self) -> None:
+        """Connect."""
+        self._free = [await _connect(self._dsn) for _ in range(self._count)]
+
+    async def stop(self) -> None:
+        """Disconnect; nothing is under way any more."""
+        while self._free:
+            await self._free.pop().close(timeout=10)
+
+    async def submit(self, command: Command) -> Reply:
+        """Decide one spend; its reply is durable."""
+        assert isinstance(command, Authorize), "the rival knows spends only"
+        spend = spend_of(command, 0)
+        async with self._turn:
+            connection = self._free.pop()
+            try:
+                self.round_trips += 1
+                row = await connection.fetchrow(_CALL, spend, _now_ms())
+            finally:
+                self._free.append(connection)
+        return _reply(command, row)
+
+
+class BatchedCalls:
+    """One call for each batch. ``start`` and ``stop`` it once each."""
+
+    def __init__(self, dsn: str, connections: int) -> None:
+        """``connections``: lanes, each with one batch under way."""
+        self._dsn = dsn
+        self._count = connections
+        self._lanes: list[_Lane] = []
+
+    @property
+    def round_trips(self) -> int:
+        """To the database since the start."""
+        return sum(lane.calls for lane in self._lanes)
+
+    async def start(self) -> None:
+        """Connect."""
+        self._lanes = [_Lane(await _connect(self._dsn)) for _ in range(self._count)]
+
+    async def stop(self) -> None:
+        """Disconnect; nothing is under way any more."""
+        for lane in self._lanes:
+            await lane.close()
+
+    async def submit(self, command: Command) -> Reply:
+        """Decide one spend; its reply is durable."""
+        assert isinstance(command, Authorize), "the rival knows spends only"
+        # The byte before the shard's, which is as random.
+        lane = self._lanes[int(command.card_id[-4:-2], 16) % self._count]
+        return await lane.submit(command)
+
+
+class _Lane:
+    """One connection and the batches that take turns on it."""
+
+    def __init__(self, connection: asyncpg.Connection[Any]) -> None:
+        self._connection = connection
+        self._batcher = Batcher(self._flush, BATCH_MAX)
+        self._replies: dict[bytes, Reply] = {}
+        self.calls = 0
+
+    async def submit(self, command: Authorize) -> Reply:
+        await self._batcher.add((command,))
+        return self._replies.pop(command.command_key)
+
+    async def _flush(self, commands: list[Authorize]) -> None:
+        self.calls += 1
+        spends = [spend_of(command, place) for place, command in enumerate(commands)]
+        rows = {row["place"]: row for row in await self._connection.fetch(_CALL_ALL, spends, _now_ms())}
+        for place, command in enumerate(commands):
+            self._replies[command.command_key] = _reply(command, rows.get(place))
+
+    async def close(self) -> None:
+        await self._connection.close(timeout=10)
+
+
+def spend_of(command: Authorize, place: int) -> tuple[Any, ...]:
+    """``command`` as a ``bench_spend``."""
+    assert command.kind == "purchase", "the rival knows purchases only"
+    assert command.amount_minor > 0, "the rival verifies no accounts"
+    assert not command.references, "the rival raises no holds"
+    assert not command.partial_allowed, "the rival approves all or nothing"
+    return (
+        place,
+        command.id,
+        command.card_id,
+        command.command_key,
+        _encode(command).decode(),
+        command.amount_minor,
+        command.currency,
+        command.mcc,
+        command.merchant_country,
+        command.channel,
+        risk.score(command, 0),
+        hold_expiry_days(0, command.mcc),
+        approval_code(command.id),
+        command.wire.network_txn_id,
+        command.wire.stan,
+        command.wire.rrn,
+        *(derive(command.id, kind) for kind in _DERIVED),
+    )
+
+
+_DERIVED: Final = (Derived.HOLD, Derived.EVENT_FIRST, Derived.EVENT_SECOND, Derived.STAND_IN, Derived.OUTAGE)
+
+
+def _reply(command: Authorize, row: asyncpg.Record | None) -> Reply:
+    if row is None or row["response_code"] is None:
+        return NotExecuted("not_owner")
+    approved_minor = row["approved_minor"]
+    code = approval_code(command.id) if approved_minor else None
+    return Answer(row["response_code"], command.id, code, approved_minor)
+
+
+def _programme(config: ProgrammeConfig) -> tuple[Any, ...]:
+    policy = config.stand_in
+    return (
+        config.id,
+        config.version,
+        config.status,
+        config.timezone,
+        config.hold_expiry_days,
+        config.decisioning == "delegated",
+        policy.mode,
+        policy.triggers.timeout,
+        policy.max_amount_minor,
+        policy.max_total_exposure_minor,
+        policy.budget_currency,
+        list(policy.mcc_list),
+        policy.mcc_list_mode == "allow",
+        None,
+        0,
+    )
+
+
+def _rules(controls: tuple[Control, ...]) -> tuple[Any, ...]:
+    """One column for each kind."""
+    found: dict[str, Any] = {}
+    for control in controls:
+        (value,) = msgspec.structs.astuple(control)
+        kind = str(control.__struct_config__.tag)
+        assert kind not in found, "the rival knows one control of each kind"
+        found[kind] = list(value) if isinstance(value, tuple) else value
+    return tuple(found.get(kind) for kind in _RULES)
+
+
+def _now_ms() -> int:
+    return time.time_ns() // 1_000_000
+
+
+async def _connect(dsn: str) -> asyncpg.Connection[Any]:
+    return await asyncpg.connect(dsn, server_settings=_SESSION)

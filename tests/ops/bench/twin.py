@@ -1,0 +1,244 @@
+"""A card in a real database and its twin in memory, which the engine decides on: rivals must do the same."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import asyncpg
+import msgspec
+
+from actors.cards.activation import CardActor
+from actors.cards.rows import write_command
+from actors.ids import new_id, new_id_beside
+from actors.journal.contract import Rows
+from engine.account import Account
+from engine.card import Card, DeclaredBalance, declared_remaining
+from engine.commands import Authorize
+from engine.controls import (
+    ChannelAllow,
+    ChannelDeny,
+    Control,
+    CountryAllow,
+    CountryDeny,
+    MccAllow,
+    MccDeny,
+    PerDayAmountCap,
+    PerDayCap,
+    PerTxnCap,
+)
+from engine.delegation import Consulted
+from engine.execute import Surroundings, execute, question
+from engine.ids import Derived, derive
+from engine.programme import ProgrammeConfig
+from engine.replies import Reply
+from engine.standin import Ask, Outage, StandInPolicy, Triggers, grant
+
+SALE: dict[str, Any] = {
+    "amount_minor": 100,
+    "currency": "EUR",
+    "mcc": "5411",
+    "merchant_name": "Corner Grocer",
+    "merchant_country": "IE",
+    "channel": "pos",
+}
+
+
+class Twin:
+    """One card, its account and its programme, as the engine has them."""
+
+    def __init__(self, card: Card, account: Account, programme: ProgrammeConfig) -> None:
+        self.card = card
+        self.account = account
+        self.programme = programme
+        self.outage: Outage | None = None
+        self.rows = Rows()
+
+    def decide(self, command: Authorize, now_ms: int) -> Reply:
+        """The engine's own reply to ``command`` at ``now_ms``; its rows are added to ``rows``."""
+        met = Surroundings(self.card, self.account, self.programme)
+        if question(command, met, now_ms) is not None:
+            met = Surroundings(self.card, self.account, self.programme, None, self._stand_in(command, now_ms))
+        executed = execute(command, met, now_ms)
+        write_command(self.rows, command, CardActor(self.card, self.account), executed, None, 0, now_ms)
+        return executed.reply
+
+    def _stand_in(self, command: Authorize, now_ms: int) -> Consulted:
+        about = (command.id, self.card.id, command.amount_minor, command.currency, command.mcc)
+        ask = Ask(*about, "timeout", declared_remaining(self.card))
+        new_outage_id = derive(command.id, Derived.OUTAGE)
+        self.outage, (granted,) = grant(self.programme.stand_in, self.outage, (ask,), new_outage_id, now_ms)
+        return Consulted(trigger="timeout", grant=granted)
+
+
+async def insert_twin(
+    database: asyncpg.Connection[Any],
+    *,
+    card: dict[str, Any] | None = None,
+    posted_minor: int = 1_000,
+    controls: tuple[Control, ...] = (),
+    programme: dict[str, Any] | None = None,
+    declared_minor: int | None = None,
+) -> Twin:
+    """A card in ``database`` and in memory."""
+    tenant_id, programme_id, card_id = (new_id() for _ in range(3))
+    config = ProgrammeConfig(
+        **{"id": programme_id, "tenant_id": tenant_id, "live": False, "name": "x", "currency": "EUR"}
+        | (programme or {})
+    )
+    plain: dict[str, Any] = {
+        "id": card_id,
+        "tenant_id": tenant_id,
+        "live": False,
+        "programme_id": programme_id,
+        "card_product_id": new_id(),
+        "cardholder_id": new_id(),
+        "account_id": new_id_beside(card_id),
+        "network": "visa",
+        "currency": "EUR",
+        "iin": "456000",
+        "last4": "1234",
+        "pan_ref": "ref",
+        "exp_month": 12,
+        "exp_year": 2099,
+        "cvk_generation": "1",
+        "state": "active",
+        "controls": controls,
+        "created_ms": 0,
+    }
+    made = Card(**plain | (card or {}))
+    account = Account(
+        id=plain["account_id"],
+        tenant_id=tenant_id,
+        live=False,
+        programme_id=programme_id,
+        currency=made.currency,
+        posted_minor=posted_minor,
+        version=1,
+    )
+    if declared_minor is not None:
+        made.declared = DeclaredBalance(declared_minor, 0, 0)
+    twin = Twin(made, account, config)
+    await _insert(database, twin)
+    return twin
+
+
+async def _insert(database: asyncpg.Connection[Any], twin: Twin) -> None:
+    card, account, config = twin.card, twin.account, twin.programme
+    await database.execute("INSERT INTO tenants VALUES ($1, $2)", card.tenant_id, card.tenant_id)
+    await database.execute(
+        "INSERT INTO programmes VALUES ($1, $2, false, 1, 1, $3, NULL)",
+        *(config.id, config.tenant_id, msgspec.json.encode(config).decode()),
+    )
+    await database.execute(
+        "INSERT INTO accounts VALUES ($1, $2, false, $3, 'card', $4, $5, 0, 1)",
+        *(account.id, account.tenant_id, account.programme_id, account.currency, account.posted_minor),
+    )
+    await database.execute(
+        "INSERT INTO cards VALUES ($1, $2, false, $3, $4, $5, $6, $7, $8, '456000', '1234', 'ref', $9, $10,"
+        " '1', $11, NULL, $12, $13, now())",
+        *(
+            card.id,
+            card.tenant_id,
+            card.programme_id,
+            card.card_product_id,
+            card.cardholder_id,
+            card.account_id,
+        ),
+        *(card.network, card.currency, card.exp_month, card.exp_year, card.state),
+        *(msgspec.json.encode(card.controls).decode(), card.cardholder_active),
+    )
+    usage = (card.id, card.seq, card.day, card.day_count, card.day_amount_minor, card.cvv2_failures)
+    await database.execute("INSERT INTO card_usage VALUES ($1, $2, $3, $4, $5, $6)", *usage)
+    if card.declared is not None:
+        declared = (card.id, card.declared.balance_minor)
+        await database.execute("INSERT INTO declared_balances VALUES ($1, $2, 0, now())", *declared)
+
+
+Case = tuple[dict[str, Any], list[dict[str, Any]]]
+"""What a card is (``insert_twin``), and what its spends say beyond ``SALE``."""
+
+_ONE: list[dict[str, Any]] = [{}]
+_EVERY_CONTROL = (
+    MccAllow(("5411", "7995")),
+    MccDeny(("6051",)),
+    CountryAllow(("IE", "FR")),
+    CountryDeny(("US",)),
+    ChannelAllow(("pos", "ecommerce")),
+    ChannelDeny(("atm",)),
+    PerTxnCap(300),
+    PerDayCap(4),
+    PerDayAmountCap(650),
+)
+_MET_IN_TURN: list[dict[str, Any]] = [
+    {"mcc": "5812"},
+    {"merchant_country": "DE"},
+    {"channel": "moto"},
+    {"amount_minor": 301},
+    {"amount_minor": 300},
+    {"amount_minor": 300},
+    {"amount_minor": 51},
+    *[{"amount_minor": 1}] * 3,
+]
+_RISKY = {"mcc": "7995", "channel": "moto", "merchant_country": "US", "amount_minor": 600_000}
+_YESTERDAY = {"day": "2020-01-01", "day_count": 9, "day_amount_minor": 900, "cvv2_failures": 1}
+_DENIALS = (MccDeny(("6051",)), CountryDeny(("US",)), ChannelDeny(("atm",)))
+
+CASES: dict[str, Case] = {
+    "approved": ({}, [{}, {"amount_minor": 200}, {"amount_minor": 5}]),
+    "the last cent": ({}, [{"amount_minor": 999}, {"amount_minor": 1}, {"amount_minor": 1}]),
+    "unactivated": ({"card": {"state": "unactivated"}}, _ONE),
+    "suspended": ({"card": {"state": "suspended"}}, _ONE),
+    "terminated": ({"card": {"state": "terminated"}}, _ONE),
+    "lost": ({"card": {"state": "lost"}}, _ONE),
+    "stolen": ({"card": {"state": "stolen"}}, _ONE),
+    "expired": ({"card": {"exp_year": 2020, "exp_month": 1}}, _ONE),
+    "cardholder blocked": ({"card": {"cardholder_active": False}}, _ONE),
+    "programme suspended": ({"programme": {"status": "suspended"}}, _ONE),
+    "another currency": ({}, [{"currency": "USD", "merchant_country": "US"}]),
+    "another network": ({"card": {"network": "mastercard"}}, _ONE),
+    "travel": ({}, [{"mcc": "7011"}]),
+    "far away": ({"programme": {"timezone": "Pacific/Kiritimati", "hold_expiry_days": 10}}, _ONE),
+    "risk": ({"posted_minor": 10**9}, [_RISKY]),
+    "review": ({}, [{"mcc": "7995", "channel": "moto"}]),
+    "yesterday's counters": ({"controls": (PerDayCap(1),), "card": _YESTERDAY}, [{}, {}]),
+    "every control": ({"controls": _EVERY_CONTROL}, _MET_IN_TURN),
+    "denied": (
+        {"controls": _DENIALS},
+        [{"mcc": "6051"}, {"merchant_country": "US"}, {"channel": "atm"}, {}],
+    ),
+}
+"""By name."""
+
+
+def _delegated(**policy: Any) -> dict[str, Any]:
+    limits = {"max_amount_minor": 300, "max_total_exposure_minor": 500, "budget_currency": "EUR"}
+    wanted = {"mode": "approve_within_limits"} | limits | policy
+    return {"decisioning": "delegated", "stand_in": StandInPolicy(**wanted)}
+
+
+_BUDGET = [{"amount_minor": 200}] * 3 + [{"amount_minor": 100}, {"amount_minor": 1}]
+_REFUSING: dict[str, dict[str, Any]] = {
+    "disabled": {"mode": "disabled"},
+    "declines all": {"mode": "decline_all"},
+    "no ceiling": {"max_amount_minor": None},
+    "no budget": {"max_total_exposure_minor": None, "budget_currency": None},
+    "budget in another currency": {"budget_currency": "USD"},
+    "category denied": {"mcc_list": ("5411",)},
+    "category not allowed": {"mcc_list": ("5812",), "mcc_list_mode": "allow"},
+    "not triggered": {"triggers": Triggers(timeout=False)},
+}
+STAND_IN_CASES: dict[str, Case] = {
+    "budget": ({"programme": _delegated(), "declared_minor": 10_000}, _BUDGET),
+    "no funds": ({"programme": _delegated(), "declared_minor": 10_000, "posted_minor": 0}, _ONE),
+    "declared": ({"programme": _delegated(), "declared_minor": 250}, _BUDGET),
+    "nothing declared": ({"programme": _delegated()}, _ONE),
+    "too much at once": ({"programme": _delegated(), "declared_minor": 999}, [{"amount_minor": 301}]),
+    "refused before": (
+        {"programme": _delegated(), "declared_minor": 999, "card": {"state": "suspended"}},
+        _ONE,
+    ),
+} | {
+    name: ({"programme": _delegated(**policy), "declared_minor": 999}, [{}, {}])
+    for name, policy in _REFUSING.items()
+}
+"""The same where the programme decides by itself and is silent."""
