@@ -220,6 +220,26 @@ PROMISES: Final[dict[str, str]] = {
             FROM journal j, jsonb_array_elements(j.command::jsonb -> 'asks') WITH ORDINALITY asks
             JOIN jsonb_array_elements(j.reply::jsonb -> 'grants') WITH ORDINALITY grants USING (ordinality)
             WHERE j.kind = 'grant_stand_ins' AND grants.value ? 'outage_id' GROUP BY 1) g ON g.id = o.id""",
+    # What is used goes on from the grant before, or begins again where the policy has changed in between.
+    "at every grant of an outage the budget was kept": """
+        WITH granted AS (
+            SELECT j.actor_id, j.seq, asks.ordinality, grants.value ->> 'outage_id' AS outage_id,
+                (asks.value ->> 'amount_minor')::bigint AS amount_minor,
+                (grants.value ->> 'used_minor')::bigint AS used_minor,
+                (grants.value ->> 'limit_minor')::bigint AS limit_minor
+            FROM journal j, jsonb_array_elements(j.command::jsonb -> 'asks') WITH ORDINALITY asks
+            JOIN jsonb_array_elements(j.reply::jsonb -> 'grants') WITH ORDINALITY grants USING (ordinality)
+            WHERE j.kind = 'grant_stand_ins' AND grants.value ->> 'rule' = 'within_ceilings')
+        , ordered AS (
+            SELECT *, lag(used_minor, 1, 0) OVER outage AS before_minor,
+                lag(seq, 1, seq) OVER outage AS before
+            FROM granted WINDOW outage AS (PARTITION BY actor_id, outage_id ORDER BY seq, ordinality))
+        SELECT g.actor_id::text || '/' || g.seq, g.used_minor <= g.limit_minor AND (
+            g.used_minor = g.before_minor + g.amount_minor
+            OR (g.used_minor = g.amount_minor AND EXISTS (
+                SELECT FROM journal p WHERE p.actor_id = g.actor_id AND p.kind = 'set_stand_in_policy'
+                    AND p.seq > g.before AND p.seq < g.seq)))
+        FROM ordered g""",
     "no more was approved in an outage than was used of its budgets": """
         SELECT coalesce(o.id, s.outage_id), coalesce(s.exposure_minor, 0) <= coalesce(o.used_minor, 0)
         FROM (SELECT id, currency, sum(used_minor) AS used_minor FROM outages GROUP BY id, currency) o

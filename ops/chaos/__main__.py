@@ -3,8 +3,9 @@
     python -m ops.chaos [--minutes 20] [--cards 24] [--seed N] [--only WORD] [--folder DIR]
 
 Faults come in rounds, in the same order, until the time is over; then the whole history is compared with the
-journal and the books are audited, and the tests that need no installation run with more seeds. The exit
-status is 0 only if every row of the table passes.
+journal, the books are audited and secrets looked for, and the tests that need no installation run with more
+seeds. The exit status is 0 only if all twenty promises (with ``--only``, those that were chosen) were tried
+and every row of the table held.
 """
 
 from __future__ import annotations
@@ -12,23 +13,41 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import os
 import random
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import Final
 
-import asyncpg
 import structlog
 
 from ops.audit import Finding, audit
+from ops.chaos.copies import KEY_FAULTS
 from ops.chaos.crowds import TOO_MANY
+from ops.chaos.errors import NotInjectedError
 from ops.chaos.faults import FAULTS, Fault
-from ops.chaos.report import Report
-from ops.chaos.stage import NotInjectedError, Stage
+from ops.chaos.machine import MACHINE_FAULTS
+from ops.chaos.report import PROMISES, Report
+from ops.chaos.servers import SERVER_FAULTS
+from ops.chaos.stage import Stage
+from ops.chaos.stand_ins import STAND_IN_FAULTS
 from ops.chaos.suites import SUITES, Suite
 from ops.chaos.suites import run as run_suite
 from ops.histories.check import check
+from ops.histories.operations import History
+
+ALL_FAULTS: Final = (
+    *FAULTS,
+    *SERVER_FAULTS,
+    *KEY_FAULTS,
+    *STAND_IN_FAULTS,
+    *MACHINE_FAULTS,
+    *TOO_MANY,
+)
+WHOLE_AGAIN_ATTEMPTS: Final = 4
+"""Each for half a minute; an installation that is not whole by then ends the run."""
 
 
 def main() -> None:
@@ -36,10 +55,11 @@ def main() -> None:
     options = _options()
     # Lost connections are what this is about.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    with tempfile.TemporaryDirectory(prefix="stanchion-chaos-") as temporary:
+    with tempfile.TemporaryDirectory(prefix="stanchion-chaos-", ignore_cleanup_errors=True) as temporary:
         folder = Path(options.folder or temporary)
         report = asyncio.run(run(folder, options))
     report.show()
+    print(f"\nFor ops/docs/GUARANTEES.md:\n\n{report.markdown()}", flush=True)
     sys.exit(0 if report.passed else 1)
 
 
@@ -53,22 +73,40 @@ def _options() -> argparse.Namespace:
     return parser.parse_args()
 
 
+def chosen(only: str) -> tuple[list[Fault], list[Suite], list[str]]:
+    """The faults and suites whose promise or name holds ``only``, and the promises that they are to show."""
+    faults = [fault for fault in ALL_FAULTS if _is_chosen(only, fault.promise, fault.name)]
+    suites = [suite for suite in SUITES if _is_chosen(only, suite.promise, suite.name)]
+    shown = {fault.promise for fault in faults} | {suite.promise for suite in suites}
+    return faults, suites, [promise for promise in PROMISES if not only or promise in shown]
+
+
+def _is_chosen(only: str, promise: str, name: str) -> bool:
+    """A promise is chosen as a whole: G1 is not G12."""
+    return only == promise or (only not in PROMISES and only in name)
+
+
 async def run(folder: Path, options: argparse.Namespace) -> Report:
     """One run; its report."""
-    faults = [fault for fault in (*FAULTS, *TOO_MANY) if options.only in f"{fault.promise} {fault.name}"]
-    report = Report(options.seed)
+    faults, suites, promises = chosen(options.only)
+    report = Report(options.seed, promises)
+    report.circumstances = _circumstances(options)
+    for fault in (*faults, *(suite.fault for suite in suites)):
+        report.wants(fault)
     if faults:
-        await _inject(faults, folder, options, report)
-    for suite in SUITES:
-        if options.only in f"{suite.promise} {suite.name}":
-            await _suite(suite, options.minutes, report)
+        try:
+            await _inject(faults, folder, options, report)
+        except Exception as failure:  # noqa: BLE001 - what was found until then is to be read all the same
+            report.ended_early(f"{type(failure).__name__}: {failure}")
+    for suite in suites:
+        await _suite(suite, options.minutes, report)
     return report
 
 
 async def _inject(faults: list[Fault], folder: Path, options: argparse.Namespace, report: Report) -> None:
     """All rounds on one installation, and what its history and its books say in the end."""
     async with Stage(folder, options.cards, options.seed) as stage:
-        await stage.crowd.begin()
+        await stage.begin()
         await asyncio.sleep(2.0)
         deadline = time.monotonic() + 60 * options.minutes
         rounds = 0
@@ -76,18 +114,21 @@ async def _inject(faults: list[Fault], folder: Path, options: argparse.Namespace
             for fault in faults:
                 if rounds and time.monotonic() > deadline:
                     break
-                await _round(stage, fault, report)
+                if not await _round(stage, fault, report):
+                    report.ended_early(f"the installation is not whole after {fault.name}")
+                    deadline = time.monotonic()
+                    break
             rounds += 1
-        await stage.crowd.end()
-        report.operations = len(stage.crowd.history.operations)
-        stage.crowd.history.save(folder / "history.jsonl")
+        await stage.end()
+        report.operations = len(stage.operations)
+        History(stage.operations).save(folder / "history.jsonl")
         for finding in await _findings(stage):
             report.found(finding)
 
 
 async def _suite(suite: Suite, minutes: float, report: Report) -> None:
     """One suite of tests, in its long form."""
-    print(f"{time.strftime('%H:%M:%S')} {suite.promise:4} {suite.name}", end=" ", flush=True)
+    _say(suite.promise, suite.name)
     try:
         outcome = await run_suite(suite, minutes)
     except NotInjectedError as reason:
@@ -98,9 +139,9 @@ async def _suite(suite: Suite, minutes: float, report: Report) -> None:
         print(f"{outcome.figure:.0f} passed", *outcome.broken, flush=True)
 
 
-async def _round(stage: Stage, fault: Fault, report: Report) -> None:
-    """One fault; whatever comes of it, the installation must be whole again before the next one."""
-    print(f"{time.strftime('%H:%M:%S')} {fault.promise:4} {fault.name}", end=" ", flush=True)
+async def _round(stage: Stage, fault: Fault, report: Report) -> bool:
+    """One fault; whether the installation was whole again afterwards."""
+    _say(fault.promise, fault.name)
     try:
         assert fault.inject is not None, "suites are run elsewhere"
         outcome = await fault.inject(stage)
@@ -110,23 +151,48 @@ async def _round(stage: Stage, fault: Fault, report: Report) -> None:
     except NotInjectedError as reason:
         report.not_injected(fault, str(reason))
         print(f"not injected: {reason}", flush=True)
-    except TimeoutError as reason:
-        report.failed(fault, str(reason))
-        print(f"FAILED: {reason}", flush=True)
-        await stage.back()
+    except Exception as failure:  # noqa: BLE001 - one fault that went wrong must not hide what the others show
+        report.failed(fault, f"{type(failure).__name__}: {failure}")
+        print(f"FAILED: {type(failure).__name__}: {failure}", flush=True)
     await asyncio.sleep(stage.dice.uniform(0.5, 1.5))
+    return await _whole_again(stage)
+
+
+async def _whole_again(stage: Stage) -> bool:
+    for _ in range(WHOLE_AGAIN_ATTEMPTS):
+        try:
+            await stage.back()
+        except Exception as failure:  # noqa: BLE001 - whatever it is, it is not whole yet
+            print(f"         not whole yet: {type(failure).__name__}: {failure}", flush=True)
+        else:
+            return True
+    return False
 
 
 async def _findings(stage: Stage) -> list[Finding]:
-    connection = await asyncpg.connect(stage.postgres.url)
-    try:
+    async with stage.connection() as connection:
         return [
-            *await check(connection, stage.crowd.history),
+            *await check(connection, stage.operations),
             *await stage.receiver.findings(connection),
+            *await stage.callers.findings(connection),
+            *await stage.canaries.findings(stage, connection),
             *await audit(stage.postgres.url),
         ]
-    finally:
-        await connection.close(timeout=10)
+
+
+def _circumstances(options: argparse.Namespace) -> str:
+    """The machine and the run, in a few words."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
+    load = os.getloadavg()[0]
+    return (
+        f"{os.cpu_count()} cores ({model or 'unknown'}) at a load of {load:.1f} before it began,"
+        f" {options.minutes:g} minutes of faults, {options.cards} shoppers"
+    )
+
+
+def _say(promise: str, name: str) -> None:
+    print(f"{time.strftime('%H:%M:%S')} {promise:4} {name}", end=" ", flush=True)
 
 
 if __name__ == "__main__":

@@ -13,9 +13,10 @@ from urllib.parse import urlsplit
 from engine.iso8583.acquirer import authorization_request
 from engine.iso8583.codec import decode, encode
 from engine.iso8583.framing import BadFrame, FrameCutter, frame
+from ops.chaos.errors import NotInjectedError
 from ops.chaos.faults import NORMAL_SECONDS_MAX, Fault, Outcome
 from ops.chaos.shoppers import Till
-from ops.chaos.stage import NotInjectedError, Stage
+from ops.chaos.stage import Stage
 
 SLOW_CLIENTS: Final = 500
 BYTE_SECONDS: Final = 5.0

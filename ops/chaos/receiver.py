@@ -33,7 +33,7 @@ class Receiver:
     def __init__(self) -> None:
         self._stack = AsyncExitStack()
         self._bodies: dict[str, set[bytes]] = defaultdict(set)
-        self._secret = ""
+        self.secret = ""
         self._unsigned: list[str] = []
         self.received = 0
 
@@ -42,7 +42,7 @@ class Receiver:
         url = await self._stack.enter_async_context(serving(server_side(var_dir), self._take))
         with client:
             endpoint = await asyncio.to_thread(client.webhook_endpoints.create, url=url, event_types=TYPES)
-        self._secret = endpoint["secret"]
+        self.secret = endpoint["secret"]
 
     async def close(self) -> None:
         await self._stack.aclose()
@@ -52,7 +52,7 @@ class Receiver:
         event_id = str(json.loads(request.body)["id"])
         self._bodies[event_id].add(request.body)
         signature = request.headers.get(HEADER.lower(), "")
-        if verify(signature, request.body, [self._secret], int(time.time())) != "valid":
+        if verify(signature, request.body, [self.secret], int(time.time())) != "valid":
             self._unsigned.append(event_id)
         return Answer()
 

@@ -26,6 +26,8 @@ ANSWER_SECONDS_MAX: Final = 7.0
 """After this nothing will come any more: the edge answers everything within its deadline."""
 REPEATS_MAX: Final = 12
 PAUSE_SECONDS: Final = 0.02
+PATIENCE_SECONDS: Final = 1.0
+"""How long a customer waits for a terminal that has no connection; then there is no sale."""
 UNKNOWN: Final = frozenset({"91", "96"})
 """Answers that do not say what has happened."""
 _SALE: Final = {"mcc": "5411", "merchant_name": "Corner shop", "merchant_country": "IE", "channel": "pos"}
@@ -73,7 +75,7 @@ class Till:
         """One thing a merchant does, until it has been answered."""
         dice = self._dice.random()
         if dice < 0.6 or not self._open:
-            await self.buy()
+            await self.buy(patience_seconds=PATIENCE_SECONDS)
         elif dice < 0.7:
             await self._raise(self._dice.choice(self._open))
         elif dice < 0.85:
@@ -83,11 +85,18 @@ class Till:
         if len(self._open) > 8:
             await self._settle(self._open.pop(0))
 
-    async def buy(self, *, repeats: int = REPEATS_MAX) -> Operation:
-        """A purchase; its last operation."""
-        sale, names = self.sale(), self.references()
+    async def buy(
+        self,
+        *,
+        repeats: int = REPEATS_MAX,
+        amount_minor: int | None = None,
+        patience_seconds: float = ANSWER_SECONDS_MAX,
+    ) -> Operation:
+        """A purchase; its last operation. ``patience_seconds``: how long it waits for a connection."""
+        sale, names = self.sale(amount_minor), self.references()
         message = authorization_request(sale, names)
-        operation = await self._until_heard("authorize", message, sale.amount_minor, repeats)
+        said = ("authorize", message, sale.amount_minor)
+        operation = await self._until_heard(*said, repeats, patience_seconds=patience_seconds)
         if operation.outcome == "ok" and approves(operation.response_code or ""):
             first = FirstMessage(ACQUIRER_ID, names.stan, message.fields[7])
             self._open.append(Bought(sale, first, names.network_txn_id or ""))
@@ -112,21 +121,36 @@ class Till:
         await self._until_heard("present", message, bought.sale.amount_minor)
 
     async def _until_heard(
-        self, kind: str, message: Message, amount_minor: int, repeats: int = REPEATS_MAX
+        self,
+        kind: str,
+        message: Message,
+        amount_minor: int,
+        repeats: int = REPEATS_MAX,
+        *,
+        patience_seconds: float = ANSWER_SECONDS_MAX,
     ) -> Operation:
-        """Say it, and say it again while nobody knows what has become of it; now and then once more."""
-        operation = await self._say(kind, message, amount_minor)
+        """Say it, and say it again while nobody knows what has become of it; now and then once more. What
+        could not even be said the first time is given up."""
+        operation = await self._say(kind, message, amount_minor, patience_seconds, first=True)
         for _ in range(repeats):
-            if operation.outcome == "ok":
+            if operation.outcome != "info":
                 break
             await asyncio.sleep(PAUSE_SECONDS)
-            message = message if operation.outcome == "fail" else as_repeat(message)
+            message = as_repeat(message)
             operation = await self._say(kind, message, amount_minor)
         if operation.outcome == "ok" and self._dice.random() < 0.1:
             await self._say(kind, as_repeat(message), amount_minor)
         return operation
 
-    async def _say(self, kind: str, message: Message, amount_minor: int) -> Operation:
+    async def _say(
+        self,
+        kind: str,
+        message: Message,
+        amount_minor: int,
+        patience_seconds: float = ANSWER_SECONDS_MAX,
+        *,
+        first: bool = False,
+    ) -> Operation:
         fields = message.fields
         operation = self._history.invoke(
             Operation(
@@ -140,12 +164,12 @@ class Till:
             )
         )
         try:
-            await self._session.connected(ANSWER_SECONDS_MAX)
+            await self._session.connected(patience_seconds)
             operation.began = time.monotonic()
             answer = self._session.send(message)
         except NotConnectedError:
-            # Nothing left: but an earlier copy of it may have.
-            self._history.end(operation, "info")
+            # Nothing left; but an earlier copy of it may have.
+            self._history.end(operation, "fail" if first else "info")
             return operation
         try:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
@@ -164,12 +188,12 @@ class Till:
         operation.approved_minor = int(answer.fields.get(4, "0"))
         self._history.end(operation, "info" if code in UNKNOWN else "ok")
 
-    def sale(self) -> Sale:
-        """Something to buy."""
+    def sale(self, amount_minor: int | None = None) -> Sale:
+        """Something to buy, at that price or at any."""
         return Sale(
             pan=self.plastic.pan,
             expiry=self.plastic.expiry,
-            amount_minor=self._dice.randint(1, 900),
+            amount_minor=amount_minor or self._dice.randint(1, 900),
             currency="EUR",
             **_SALE,  # type: ignore[arg-type]
         )
@@ -201,9 +225,9 @@ class Crowd:
         for session in self._sessions:
             await session.connected(30)
 
-    async def begin(self) -> None:
-        """Everybody shops."""
-        self._work = [asyncio.create_task(till.shop()) for till in self.tills]
+    async def begin(self, tills: Iterable[Till] | None = None) -> None:
+        """Everybody shops, or those at ``tills``."""
+        self._work = [asyncio.create_task(till.shop()) for till in tills or self.tills]
 
     async def end(self) -> None:
         """Everybody goes home; what is under way stays unknown."""

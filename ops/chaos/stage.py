@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import random
 import time
 import urllib.request
-from collections.abc import Callable, Iterable
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Any, Final, Self
-from urllib.parse import urlsplit, urlunsplit
+from urllib.parse import urlencode, urlsplit, urlunsplit
 
 import asyncpg
 
-from actors.network.custody import CardCustody
-from actors.settings import Settings
-from actors.vault import Vault
 from engine.ids import shard_of
+from ops.chaos.canaries import Canaries, master_key
+from ops.chaos.clocks import MovedClocks
+from ops.chaos.delegating import BUDGET, FLAPPING_BUDGET, FLAPPING_MAX, ONE, Delegating
+from ops.chaos.disk import Volume
+from ops.chaos.errors import NotInjectedError
+from ops.chaos.issuing import new_cards, new_product, plastics
+from ops.chaos.keys import Account, KeyedCallers
 from ops.chaos.processes import descendants, gone, named
 from ops.chaos.proxy import Proxy
 from ops.chaos.receiver import Receiver
-from ops.chaos.shoppers import Crowd, Plastic, Till
+from ops.chaos.shoppers import Crowd, Till
 from ops.embedded.postgres import EmbeddedPostgres
 from ops.embedded.redis import EmbeddedRedis
 from ops.histories.operations import Operation
@@ -29,24 +34,25 @@ from ops.running import RunningInstallation
 from stanchion import Client
 
 BACK_SECONDS_MAX: Final = 30.0
-LOADED_MINOR: Final = "5000000.00"
+LOADED: Final = "5000000.00"
+OTHERS: Final = 6
+"""Cards of each other programme: one whose endpoint flaps, one with a budget, one in gateway mode."""
 ROLES: Final = frozenset({"coordinator", "edge", "network", "relay", "dispatcher-0", "api-0"})
 HOSTS: Final = 2
-
-
-class NotInjectedError(Exception):
-    """The fault did not happen, so nothing has been shown."""
 
 
 class Stage:
     """An async context manager. ``postgres`` and ``redis`` are started in the thread that enters it."""
 
     def __init__(self, folder: Path, cards: int, seed: int) -> None:
-        self._folder = folder
+        self.folder = folder
+        self.var_dir = folder / "var"
         self._cards = cards
         self._seed = seed
         self.dice = random.Random(seed)
         self._stack = AsyncExitStack()
+        self.disk = Volume(folder / "servers")
+        self.clocks = MovedClocks(folder / "clocks")
         self.postgres = EmbeddedPostgres(folder / "servers")
         self.redis = EmbeddedRedis(folder / "servers")
         self.to_postgres: Proxy
@@ -54,7 +60,16 @@ class Stage:
         self.installation: RunningInstallation
         self.record: dict[str, Any] = {}
         self.crowd: Crowd
+        """Shoppers of a programme that leaves decisions to the platform: faults are measured by them."""
+        self.others: Crowd
+        """Shoppers of the other kinds of programmes."""
+        self.callers: KeyedCallers
+        self.flapping = Delegating("Flapping", FLAPPING_BUDGET, FLAPPING_MAX)
+        self.budgeted = Delegating("Budgeted", BUDGET, ONE)
+        self.budgeted_tills: list[Till] = []
         self.receiver = Receiver()
+        self.canaries = Canaries()
+        self._background: list[asyncio.Task[None]] = []
 
     async def __aenter__(self) -> Self:
         try:
@@ -68,6 +83,8 @@ class Stage:
         await self._stack.aclose()
 
     async def _set_up(self) -> None:
+        self.disk.mount()
+        self._stack.callback(self.disk.unmount)
         for server in (self.postgres, self.redis):
             server.start()
             self._stack.callback(server.stop)
@@ -78,26 +95,127 @@ class Stage:
             "STANCHION_REDIS_URL": _through(self.to_redis, self.redis.url),
             # Shoppers present their sales themselves.
             "STANCHION_AUTO_CLEAR_SECONDS": "0",
+            "STANCHION_ENABLE_GATEWAY": "1",
         }
-        self.installation = RunningInstallation(self._folder / "var", settings)
+        self.installation = RunningInstallation(self.var_dir, settings | self.clocks.environment())
         self._stack.push_async_callback(asyncio.to_thread, self.installation.stop)
         self.record = await asyncio.to_thread(self.installation.start)
-        self._stack.push_async_callback(self.receiver.close)
-        await self.receiver.open(self._folder / "var", self.client())
-        card_ids = await asyncio.to_thread(self._issue)
-        address = (self.record["iso8583"]["host"], self.record["iso8583"]["port"])
-        self.crowd = Crowd(address, await self._plastics(card_ids), self._seed)
-        self._stack.push_async_callback(self.crowd.close)
-        await self.crowd.open()
+        await self._people()
         await self.back()
+
+    async def _people(self) -> None:
+        """Everybody who uses the installation; nobody has begun yet."""
+        self._stack.push_async_callback(self.receiver.close)
+        await self.receiver.open(self.var_dir, self.client())
+        for programme in (self.flapping, self.budgeted):
+            self._stack.push_async_callback(programme.close)
+        flapping = await self.flapping.open(self.var_dir, self.client(), OTHERS)
+        budgeted = await self.budgeted.open(self.var_dir, self.client(), OTHERS)
+        managed, gateway, mine, theirs = await asyncio.to_thread(self._issue)
+        self.callers = KeyedCallers(self.record["base_url"], mine, theirs, self._seed)
+        self._stack.push_async_callback(self.callers.close)
+        await self.callers.open()
+        await self._release(mine, theirs)
+        address = (self.record["iso8583"]["host"], self.record["iso8583"]["port"])
+        async with self.connection() as connection:
+            drawn = await plastics(connection, self.var_dir, [*managed, *flapping, *gateway, *budgeted])
+        rest = drawn[len(managed) :]
+        self.crowd = Crowd(address, drawn[: len(managed)], self._seed)
+        self.others = Crowd(address, rest, self._seed + 1000)
+        self.budgeted_tills = self.others.tills[-OTHERS:]
+        for crowd in (self.crowd, self.others):
+            self._stack.push_async_callback(crowd.close)
+            await crowd.open()
+
+    async def _release(self, mine: Account, theirs: Account) -> None:
+        """Have the canaries ready, and tell them which secrets there are."""
+        self._stack.push_async_callback(self.canaries.close)
+        canary = await asyncio.to_thread(self._canary, mine.programme_id)
+        await self.canaries.open(self.record, mine.token, mine.programme_id, canary)
+        self.canaries.keep("the master key", master_key(self.var_dir))
+        self.canaries.keep("a webhook's secret", self.receiver.secret)
+        self.canaries.keep("the database's password", self.postgres.password)
+        self.canaries.keep("Redis's password", self.redis.password)
+        for number, account in enumerate((mine, theirs), start=1):
+            self.canaries.keep(f"access token {number}", account.token)
+        for number, programme in enumerate((self.flapping, self.budgeted), start=1):
+            self.canaries.keep(f"decision secret {number}", programme.secret)
+        for number, client in enumerate(self.record["tenants"], start=1):
+            self.canaries.keep(f"client secret {number}", client["client_secret"])
+
+    def _canary(self, programme_id: str) -> str:
+        with self.client() as api:
+            return new_cards(api, programme_id, 1, funds=LOADED)[0]
+
+    def _issue(self) -> tuple[list[str], list[str], Account, Account]:
+        """Cards of the platform's programme and of the one in gateway mode, and two tenants with keys."""
+        accounts = []
+        for number in range(2):
+            with self.client(number) as api:
+                programme = api.programs.create(name="Keys", currency="EUR")["id"]
+                card = new_cards(api, programme, 1)[0]
+                accounts.append(Account(self._token(number), programme, new_product(api, programme), card))
+        with self.client() as api:
+            managed = api.programs.create(name="Chaos", currency="EUR")["id"]
+            gateway = api.programs.create(name="Own ledger", currency="EUR", mode="gateway")["id"]
+            return (
+                new_cards(api, managed, self._cards, funds=LOADED),
+                new_cards(api, gateway, OTHERS),
+                accounts[0],
+                accounts[1],
+            )
+
+    def _token(self, tenant: int) -> str:
+        """An access token, good for the whole run."""
+        owner = self.tenants()[tenant]
+        form = {
+            "grant_type": "client_credentials",
+            "client_id": owner["client_id"],
+            "client_secret": owner["client_secret"],
+        }
+        address = f"{self.record['base_url']}/v1/oauth/token"
+        with urllib.request.urlopen(address, urlencode(form).encode(), timeout=30) as answer:
+            return str(json.loads(answer.read())["access_token"])
+
+    # --- the run ------------------------------------------------------------------------------------------
+
+    async def begin(self) -> None:
+        """Everybody does what they do, until ``end``."""
+        await self.crowd.begin()
+        await self.others.begin(self.others.tills[:-OTHERS])
+        await self.callers.begin()
+        await self.canaries.live()
+        work = (self.flapping.flap(random.Random(self._seed)), self.canaries.live_on())
+        self._background = [asyncio.create_task(each) for each in work]
+
+    async def end(self) -> None:
+        """Everybody goes home; what is under way stays unknown."""
+        for task in self._background:
+            task.cancel()
+        for failure in await asyncio.gather(*self._background, return_exceptions=True):
+            if isinstance(failure, Exception):
+                raise failure
+        for each in (self.callers, self.others, self.crowd):
+            await each.end()
+        # The books must also be right about an outage that has not ended.
+        self.flapping.behave("down")
+        for till in self.others.tills[:OTHERS]:
+            await till.buy()
+
+    @property
+    def operations(self) -> list[Operation]:
+        """What all shoppers have said and heard."""
+        return [*self.crowd.history.operations, *self.others.history.operations]
 
     # --- what runs ----------------------------------------------------------------------------------------
 
-    def client(self) -> Client:
+    def tenants(self) -> list[dict[str, Any]]:
+        """The administrators of test-mode tenants."""
+        return [each for each in self.record["tenants"] if (each["mode"], each["role"]) == ("test", "admin")]
+
+    def client(self, tenant: int = 0) -> Client:
         """The administrator of a test-mode tenant."""
-        owner = next(
-            each for each in self.record["tenants"] if (each["mode"], each["role"]) == ("test", "admin")
-        )
+        owner = self.tenants()[tenant]
         return Client(self.record["base_url"], owner["client_id"], owner["client_secret"])
 
     async def processes(self) -> dict[str, int]:
@@ -180,50 +298,17 @@ class Stage:
 
     async def fetch(self, sql: str, *arguments: Any) -> list[asyncpg.Record]:
         """Rows of the database, past the bad network."""
+        async with self.connection() as connection:
+            return await connection.fetch(sql, *arguments)
+
+    @asynccontextmanager
+    async def connection(self) -> AsyncIterator[asyncpg.Connection[asyncpg.Record]]:
+        """A connection to the database, past the bad network."""
         connection = await asyncpg.connect(self.postgres.url, timeout=10)
         try:
-            return await connection.fetch(sql, *arguments)
+            yield connection
         finally:
             await connection.close(timeout=10)
-
-    # --- cards --------------------------------------------------------------------------------------------
-
-    def _issue(self) -> list[str]:
-        with self.client() as api:
-            programme = api.programs.create(name="Chaos", currency="EUR")
-            product = api.card_products.create(
-                programme_id=programme["id"],
-                name="Chaos",
-                network="visa",
-                currency="EUR",
-                form_factor="virtual",
-                iin="45600000",
-            )
-            holder = api.cardholders.create(
-                programme_id=programme["id"], given_name="Ada", family_name="Byron", email="ada@example.com"
-            )
-            cards = []
-            for _ in range(self._cards):
-                card = api.cards.create(card_product_id=product["id"], cardholder_id=holder["id"])
-                api.cards.load(card["id"], {"amount": LOADED_MINOR, "currency": "EUR"})
-                cards.append(card["id"])
-            return cards
-
-    async def _plastics(self, card_ids: list[str]) -> list[Plastic]:
-        custody = CardCustody(Vault.from_settings(Settings.load(var_dir=self._folder / "var")))
-        rows = await self.fetch(
-            "SELECT p.card_id::text, p.sealed, c.exp_year, c.exp_month"
-            " FROM pans p JOIN cards c ON c.id = p.card_id WHERE p.card_id = ANY($1::text[]::uuid[])",
-            card_ids,
-        )
-        return [
-            Plastic(
-                row["card_id"],
-                "".join(custody.open(row["card_id"], row["sealed"])),
-                f"{row['exp_year'] % 100:02d}{row['exp_month']:02d}",
-            )
-            for row in rows
-        ]
 
 
 def _through(proxy: Proxy, url: str) -> str:

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+from ops.chaos.errors import NotInjectedError
 from ops.chaos.faults import Fault, Outcome
-from ops.chaos.stage import NotInjectedError
 
 ROOT: Final = Path(__file__).parents[2]
 _PASSED = re.compile(r"(\d+) passed")
@@ -38,6 +38,10 @@ class Suite:
 
 
 SUITES: Final = (
+    Suite("G5", "every keyed operation again and altered", "tests/api/test_idempotency.py", 0),
+    Suite("G6", "every rule of stand-in, and owners replaced", "tests/conformance/test_stand_in.py", 0),
+    Suite("G8", "the schedule of attempts, in virtual time", "tests/actors/webhooks/test_schedule.py", 0),
+    Suite("G9", "another's verifier, and secrets that rotate", "tests/actors/webhooks/test_way.py", 0),
     Suite("G10", "conversations and an independent book", "tests/conformance/test_conversations.py", 200),
     Suite("G10", "crashes of the simulated network", "tests/actors/network/test_crashes.py", 0),
     Suite("G19", "bad days by seed", "tests/actors/shards/test_simulation.py", 120),
@@ -46,6 +50,7 @@ SUITES: Final = (
     Suite("G12", "damaged messages", "tests/conformance/test_fuzz.py", 0),
     Suite("G12", "requests that the description allows and forbids", "tests/api/test_description.py", 0),
     Suite("G12", "broken requests on the socket", "tests/api/test_adversity.py", 0),
+    Suite("G18", "applicants' data, everywhere", "tests/api/kyc/test_canaries.py", 0),
     Suite("G17", "foreign and random ids", "tests/api/test_isolation.py", 0),
 )
 

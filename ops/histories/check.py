@@ -15,7 +15,7 @@ import msgspec
 
 from engine.limits import AUTHORIZATION_DEADLINE_MS
 from ops.audit import EXAMPLES_MAX, Finding
-from ops.histories.operations import History, Operation
+from ops.histories.operations import Operation
 
 LATE_SECONDS: Final = AUTHORIZATION_DEADLINE_MS / 1000 + 0.5
 """An answer later than this, as its client measured it, was given after the deadline: half a second is left
@@ -43,11 +43,11 @@ class Row(msgspec.Struct, frozen=True):
     authorization_id: str | None
 
 
-async def check(connection: asyncpg.Connection[asyncpg.Record], history: History) -> list[Finding]:
-    """Every check of ``history`` on the database of ``connection``."""
-    cards = sorted({operation.card_id for operation in history.operations})
+async def check(connection: asyncpg.Connection[asyncpg.Record], operations: list[Operation]) -> list[Finding]:
+    """Every check of a history on the database of ``connection``."""
+    cards = sorted({operation.card_id for operation in operations})
     rows = [_row(each) for each in await connection.fetch(_ROWS, cards)]
-    return judge(history.operations, rows)
+    return judge(operations, rows)
 
 
 def judge(operations: list[Operation], rows: list[Row]) -> list[Finding]:

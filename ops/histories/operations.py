@@ -43,8 +43,8 @@ class Operation(msgspec.Struct, kw_only=True):
 class History:
     """Everything that was asked, in the order in which it began."""
 
-    def __init__(self) -> None:
-        self.operations: list[Operation] = []
+    def __init__(self, operations: list[Operation] | None = None) -> None:
+        self.operations = operations or []
 
     def invoke(self, operation: Operation) -> Operation:
         """``operation`` begins now."""

@@ -130,6 +130,16 @@ DAMAGES = [
         "DELETE FROM journal WHERE kind = 'grant_stand_ins'",
         "what is used of an outage's budgets was granted",
     ),
+    (
+        "UPDATE journal SET reply = replace(reply, '\"used_minor\":2500', '\"used_minor\":500')"
+        " WHERE kind = 'grant_stand_ins'",
+        "at every grant of an outage the budget was kept",
+    ),
+    (
+        "UPDATE journal SET reply = replace(reply, '\"limit_minor\":10000', '\"limit_minor\":2000')"
+        " WHERE kind = 'grant_stand_ins'",
+        "at every grant of an outage the budget was kept",
+    ),
     ("UPDATE outages SET used_minor = 100 WHERE used_minor > 100", "no more was approved in an outage"),
     ("DELETE FROM outages", "no more was approved in an outage"),
     ("UPDATE stand_ins SET outage_id = NULL", "no more was approved in an outage"),

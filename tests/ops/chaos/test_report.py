@@ -5,28 +5,55 @@ from __future__ import annotations
 import pytest
 
 from ops.audit import Finding
-from ops.chaos.faults import FAULTS, Fault, Outcome
-from ops.chaos.report import Report
+from ops.chaos.__main__ import ALL_FAULTS, chosen
+from ops.chaos.checks import BOOKS, CHECKS, promise_of
+from ops.chaos.faults import Fault, Outcome
+from ops.chaos.report import BEGIN, END, PROMISES, Report
+from ops.chaos.suites import ROOT, SUITES
 
 FAULT = Fault("G3", "somebody dies", "ms", 500.0)
+GOODPUT = Fault("G14", "too many", "of the peak", 0.8, least=True)
 HELD = Finding("the books balance", 3, 0, ())
 BROKEN = Finding("the books balance", 3, 1, ("x",))
+NOTHING = Finding("an approval in stand-in was inside the budget in force", 0, 0, ())
 
 
-def report(*outcomes: Outcome, finding: Finding = HELD) -> Report:
-    made = Report(1)
+def report(*outcomes: Outcome, finding: Finding = HELD, fault: Fault = FAULT) -> Report:
+    made = Report(1, [fault.promise])
+    made.wants(fault)
     for outcome in outcomes:
-        made.injected(FAULT, outcome)
+        made.injected(fault, outcome)
     made.found(finding)
     return made
 
 
+def row_of(made: Report, name: str) -> tuple[int, float | None, str]:
+    row = next(each for each in made.rows() if each.name == name)
+    return row.rounds, row.worst, row.verdict
+
+
 def test_what_held_has_passed() -> None:
-    assert report(Outcome(100.0), Outcome(500.0)).passed
+    made = report(Outcome(100.0), Outcome(500.0))
+    assert made.passed
+    assert row_of(made, "somebody dies") == (2, 500.0, "held")
+    assert row_of(made, "the books balance") == (3, 0, "held")
 
 
 def test_nothing_tried_is_nothing_shown() -> None:
-    assert not report().passed
+    assert not Report(1).passed
+    made = report()
+    assert not made.passed
+    assert row_of(made, "somebody dies") == (0, None, "not shown: never tried")
+
+
+def test_a_promise_without_a_row_is_not_shown() -> None:
+    made = Report(1, ["G3", "G7"])
+    made.injected(FAULT, Outcome(1.0))
+    assert not made.passed
+    assert [(row.promise, row.verdict) for row in made.rows()] == [
+        ("G3", "held"),
+        ("G7", "not shown: never tried"),
+    ]
 
 
 @pytest.mark.parametrize("worse", [Outcome(501.0), Outcome(1.0, ["somebody was lost"])])
@@ -34,14 +61,49 @@ def test_one_bad_round_is_enough(worse: Outcome) -> None:
     assert not report(Outcome(100.0), worse, Outcome(100.0)).passed
 
 
+def test_the_worst_goodput_is_the_lowest() -> None:
+    enough = report(Outcome(0.95), Outcome(0.81), Outcome(2.0), fault=GOODPUT)
+    assert enough.passed
+    assert row_of(enough, "too many") == (3, 0.81, "held")
+    less = report(Outcome(0.95), Outcome(0.79), Outcome(2.0), fault=GOODPUT)
+    assert not less.passed
+    assert row_of(less, "too many") == (3, 0.79, "BROKEN 1×: 0.79 is less than 0.8")
+
+
 def test_broken_books_are_no_pass() -> None:
     assert not report(Outcome(1.0), finding=BROKEN).passed
 
 
-def test_a_fault_that_was_not_injected_is_no_pass() -> None:
-    made = report(Outcome(1.0))
+def test_a_check_without_subjects_shows_nothing() -> None:
+    made = Report(1, ["G3", "G6"])
+    made.injected(FAULT, Outcome(1.0))
+    made.found(NOTHING)
+    assert not made.passed
+    assert row_of(made, NOTHING.promise) == (0, None, "not shown: there was nothing to look at")
+
+
+def test_a_check_without_subjects_may_be_left_out_with_its_promise() -> None:
+    made = report(Outcome(1.0), finding=NOTHING)
+    assert made.passed
+    assert [row.name for row in made.rows()] == ["somebody dies"]
+
+
+def test_a_promise_that_was_left_out_must_hold_all_the_same() -> None:
+    assert not report(Outcome(1.0), finding=Finding(NOTHING.promise, 2, 1, ("x",))).passed
+
+
+def test_a_fault_that_was_never_injected_is_no_pass() -> None:
+    made = report()
     made.not_injected(FAULT, "there was nobody to signal")
     assert not made.passed
+    assert row_of(made, "somebody dies") == (0, None, "not shown: there was nobody to signal")
+
+
+def test_a_round_that_was_not_injected_is_no_round() -> None:
+    made = report(Outcome(1.0))
+    made.not_injected(FAULT, "there was nobody to signal")
+    assert made.passed
+    assert row_of(made, "somebody dies") == (1, 1.0, "held; 1 more not injected")
 
 
 def test_an_installation_that_does_not_recover_is_no_pass() -> None:
@@ -50,15 +112,53 @@ def test_an_installation_that_does_not_recover_is_no_pass() -> None:
     assert not made.passed
 
 
+def test_a_run_that_ended_early_is_no_pass() -> None:
+    made = report(Outcome(1.0))
+    made.ended_early("the installation is not whole")
+    assert not made.passed
+
+
 def test_the_table_names_what_broke(capsys: pytest.CaptureFixture[str]) -> None:
     report(Outcome(900.0), finding=BROKEN).show()
     shown = capsys.readouterr().out
     assert "somebody dies" in shown
     assert "900 is more than 500" in shown
-    assert "BROKEN: x" in shown
+    assert "BROKEN 1×: x" in shown
+    assert "NOT PASSED" in shown
+
+
+def test_the_text_for_the_page_is_a_table_between_its_markers() -> None:
+    lines = report(Outcome(100.0), finding=BROKEN).markdown().splitlines()
+    assert (lines[0], lines[-1]) == (BEGIN, END)
+    assert "| G3 | somebody dies | 1 | 100 ms | held |" in lines
+    assert "| G3 | the books balance | 3 | 1 broken | BROKEN 1×: x |" in lines
+
+
+def test_every_promise_is_tried() -> None:
+    tried = {each.promise for each in (*ALL_FAULTS, *SUITES)} | set(CHECKS.values())
+    assert tried == set(PROMISES)
 
 
 def test_every_fault_can_be_chosen_by_its_name() -> None:
-    names = [fault.name for fault in FAULTS]
+    names = [fault.name for fault in ALL_FAULTS]
     assert len(set(names)) == len(names)
-    assert all(fault.inject is not None for fault in FAULTS)
+    assert all(fault.inject is not None for fault in ALL_FAULTS)
+    for fault in ALL_FAULTS:
+        assert fault in chosen(fault.name)[0]
+
+
+def test_a_promise_is_chosen_as_a_whole() -> None:
+    faults, suites, promises = chosen("G1")
+    assert {fault.promise for fault in faults} == {"G1"}
+    assert not suites
+    assert promises == ["G1"]
+    assert chosen("")[2] == list(PROMISES)
+
+
+def test_every_check_with_a_line_of_its_own_is_there() -> None:
+    """A check that was renamed must not fall silently to the books."""
+    checkers = ("ops/audit.py", "ops/histories/check.py", "ops/chaos/receiver.py", "ops/chaos/keys.py")
+    source = "".join((ROOT / path).read_text() for path in checkers)
+    assert [check for check in CHECKS if f'"{check}"' not in source] == []
+    assert promise_of("no canary in the logs") == "G18"
+    assert promise_of("posted is the sum of the entries") == BOOKS

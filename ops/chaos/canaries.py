@@ -1,0 +1,307 @@
+"""Values that could have come from nowhere else, and a look for them everywhere (G18).
+
+An applicant and a card with such values go through everything that can be done with them, again and again
+while faults are injected. In the end logs, metrics, answers, the files of Ray, a dump of the database and
+what Redis keeps on disk are searched for them, and for every secret of the installation. (The terminal of
+``stanchion up`` is not among them: it shows the log, and a newcomer's first credentials on purpose.)
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import itertools
+import json
+import re
+import struct
+import zlib
+from collections.abc import AsyncIterator, Iterable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import aiohttp
+import asyncpg
+
+from engine.mrz.zone import Zone, write_zone
+from ops.audit import Finding
+from ops.chaos.processes import descendants
+from ops.chaos.search import Search
+
+if TYPE_CHECKING:
+    from ops.chaos.stage import Stage
+
+CONTROL: Final = "control-of-the-search-itself"
+MARK: Final = b"marked-picture-of-nobody-else"
+PICTURE_PIXELS: Final = 8
+LIFE_SECONDS: Final = 15.0
+"""From one life to the next: a client has sixty KYC writes a minute."""
+ATTEMPT_SECONDS_MAX: Final = 20.0
+ATTEMPTS_MAX: Final = 60
+RETRY_SECONDS: Final = 1.0
+PIECE_BYTES: Final = 4 * 1024 * 1024
+PERSON: Final = {
+    "given_name": "Zinfandelia",
+    "family_name": "Quetzalbirdsson",
+    "date_of_birth": "1911-03-29",
+    "nationality": "MN",
+    "address_line1": "77 Obsidian Mews",
+    "address_postcode": "QZ9 8XVK",
+    "address_country": "MN",
+    "document_type": "passport",
+    "document_number": "QZX918273",
+    "document_expiry": "2077-08-19",
+    "document_issuing_state": "MN",
+    "document_mrz": write_zone(
+        Zone(
+            size="TD3",
+            code="P",
+            issuer="MNG",
+            number="QZX918273",
+            nationality="MNG",
+            birth="110329",
+            sex="M",
+            expiry="770819",
+            surname=("QUETZALBIRDSSON",),
+            given=("ZINFANDELIA",),
+        )
+    ),
+}
+COMMON: Final = frozenset({"nationality", "address_country", "document_type", "document_issuing_state"})
+"""Too short, or too common, to be told from anything else."""
+_TEMP_DIR: Final = re.compile(r"--temp[_-]dir=(\S+)")
+_TABLES: Final = "SELECT tablename FROM pg_tables WHERE schemaname = current_schema() ORDER BY tablename"
+
+
+class Canaries:
+    """``open`` it when the installation serves; ``live_on`` until everything is over; then ``findings``."""
+
+    def __init__(self) -> None:
+        self._http: aiohttp.ClientSession
+        self._base_url = ""
+        self._vision_url = ""
+        self._card_id = ""
+        self._programme_id = ""
+        self._serials = itertools.count(1)
+        self._answers: list[bytes] = []
+        self._secrets: dict[str, bytes] = {}
+        self._cvv2s: set[str] = set()
+        self.lives = 0
+
+    async def open(self, record: dict[str, Any], token: str, programme_id: str, card_id: str) -> None:
+        """Connect as the client of ``token``."""
+        self._base_url, self._vision_url = record["base_url"], record["vision_url"]
+        self._programme_id, self._card_id = programme_id, card_id
+        self._http = aiohttp.ClientSession(
+            headers={"Authorization": f"Bearer {token}"},
+            timeout=aiohttp.ClientTimeout(total=ATTEMPT_SECONDS_MAX),
+        )
+
+    async def close(self) -> None:
+        """Disconnect."""
+        await self._http.close()
+
+    def keep(self, name: str, secret: str | bytes) -> None:
+        """A secret of the installation that is to be looked for, too."""
+        self._secrets[name] = secret.encode() if isinstance(secret, str) else secret
+
+    async def live_on(self) -> None:
+        """One life after the other, for ever."""
+        while True:
+            await self.live()
+            await asyncio.sleep(LIFE_SECONDS)
+
+    async def live(self) -> None:
+        """Everything that can happen to an applicant's data and to a card's number."""
+        person = {"programme_id": self._programme_id, "email": "ada@example.com", "external_ref": CONTROL}
+        name = {"given_name": "Ada", "family_name": "Byron"}
+        holder = await self._say("POST", "/v1/cardholders", person | name)
+        check = await self._say("POST", "/v1/kyc/checks", {"cardholder_id": holder["id"], "flow_key": "full"})
+        path = f"/v1/kyc/checks/{check['id']}"
+        await self._say("POST", f"{path}/submissions", PERSON | {"document_expiry": "never"})
+        await self._say(
+            "POST", f"{path}/submissions", PERSON | {"document_number": PERSON["family_name"] * 9}
+        )
+        await self._say("POST", f"{path}/submissions", PERSON)
+        await self._capture(path)
+        await self._say("GET", path)
+        await self._say("GET", f"/v1/cardholders/{holder['id']}")
+        await self._shop()
+        await self._say("GET", "/v1/events?limit=50")
+        self.lives += 1
+
+    async def _capture(self, path: str) -> None:
+        """Pictures, through the vision host."""
+        session = await self._say("POST", f"{path}/capture-sessions", {"kind": "flow"}, kept=False)
+        token = session["capture_session_token"]
+        self.keep("a capture session's token", token)
+        bound = {"capture_session_token": token, "document_type": "passport"}
+        await self._say("POST", f"{self._vision_url}/v1/vision/set-document-type", bound)
+        for evidence in ("document_evidence", "selfie"):
+            await self._say(
+                "POST", f"{self._vision_url}/v1/vision/evidence/{evidence}", picture(), token=token
+            )
+
+    async def _shop(self) -> None:
+        """A CVV2 on its way, right and wrong."""
+        told = await self._say("POST", f"/v1/cards/{self._card_id}/cvv2", {}, kept=False)
+        self._cvv2s.add(told["cvv2"])
+        spend = {
+            "card_id": self._card_id,
+            "amount": {"amount": "1.00", "currency": "EUR"},
+            "mcc": "5411",
+            "merchant_name": "Corner shop",
+            "channel": "ecommerce",
+            "scenario": "cvv2_presented",
+        }
+        simulation = await self._say("POST", "/v1/simulated-spends", spend | {"cvv2": told["cvv2"]})
+        await asyncio.sleep(0.5)
+        await self._say("GET", f"/v1/simulated-spends/{simulation['simulation_id']}")
+        await self._say("GET", f"/v1/transactions?card_id={self._card_id}&limit=5")
+        await self._say("GET", f"/v1/cards/{self._card_id}")
+
+    async def _say(
+        self,
+        method: str,
+        path: str,
+        body: dict[str, Any] | bytes | None = None,
+        *,
+        kept: bool = True,
+        token: str | None = None,
+    ) -> Any:
+        """The answer, as soon as somebody gives one; it is kept to be searched unless it has to tell a
+        secret."""
+        headers = {"Idempotency-Key": f"canary-{next(self._serials)}"} if token is None else {}
+        if token is not None:
+            headers |= {"Capture-Session-Token": token, "Content-Type": "image/png"}
+        address = path if path.startswith("http") else self._base_url + path
+        sent: Any = {"data": body} if isinstance(body, bytes) else {"json": body}
+        for _ in range(ATTEMPTS_MAX):
+            try:
+                async with self._http.request(method, address, headers=headers, **sent) as response:
+                    raw = await response.read()
+            except (aiohttp.ClientError, TimeoutError, OSError):
+                pass  # nobody there at the moment
+            else:
+                if kept:
+                    self._answers.append(raw + str(dict(response.headers)).encode())
+                if response.status < 500 and response.status not in (409, 429):
+                    return json.loads(raw) if raw else {}
+            await asyncio.sleep(RETRY_SECONDS)
+        raise TimeoutError(f"nobody answers {method} {path}")
+
+    # --- the search ---------------------------------------------------------------------------------------
+
+    async def findings(self, stage: Stage, connection: asyncpg.Connection[asyncpg.Record]) -> list[Finding]:
+        """One for each place. A place that does not hold what it must hold has not been searched."""
+        numbers = [till.plastic.pan for crowd in (stage.crowd, stage.others) for till in crowd.tills]
+        async with self._http.get(stage.record["metrics_url"]) as page:
+            metrics = await page.read()
+        answers = itertools.chain(self._answers, stage.callers.bodies())
+        logs = _files(stage.var_dir / "log", stage.postgres.log.parent)
+        places: list[tuple[str, bytes, Iterable[bytes]]] = [
+            ("the logs", b'"event"', logs),
+            ("the metrics", b"stanchion_decisions", [metrics]),
+            ("answers of the API", CONTROL.encode(), answers),
+            ("the files of Ray", b"raylet", _files(*_temporary_folders(stage))),
+            ("what Redis keeps", b"XADD", _files(stage.redis.data_dir)),
+        ]
+        searches = {name: self._search(numbers, control) for name, control, _ in places}
+        for name, _, pieces in places:
+            await asyncio.to_thread(_feed, searches[name], pieces)
+        searches["a dump of the database"] = self._search(numbers, CONTROL.encode())
+        async for piece in _dump(connection):
+            await asyncio.to_thread(searches["a dump of the database"].feed, piece)
+        return [self._finding(name, search) for name, search in searches.items()]
+
+    def _search(self, numbers: list[str], control: bytes) -> Search:
+        return Search(self._secrets | personal(), numbers, self._cvv2s, control=control)
+
+    def _finding(self, place: str, search: Search) -> Finding:
+        looked_for = len(self._secrets) + len(personal()) if search.meaningful and self.lives else 0
+        return Finding(f"no canary in {place}", looked_for, len(search.found), tuple(sorted(search.found)))
+
+
+def personal() -> dict[str, bytes]:
+    """What the applicant says and shows, by name."""
+    rows = PERSON["document_mrz"].split("\n")
+    values = {name: value.encode() for name, value in PERSON.items() if name not in COMMON}
+    return values | {"row 1": rows[0].encode(), "row 2": rows[1].encode(), "picture": MARK}
+
+
+def picture() -> bytes:
+    """A valid PNG in one colour, with a mark behind its end."""
+
+    def chunk(kind: bytes, data: bytes) -> bytes:
+        return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+    rows = (b"\0" + b"\x20\x60\xa0" * PICTURE_PIXELS) * PICTURE_PIXELS
+    header = struct.pack(">IIBBBBB", PICTURE_PIXELS, PICTURE_PIXELS, 8, 2, 0, 0, 0)
+    body = chunk(b"IHDR", header) + chunk(b"IDAT", zlib.compress(rows)) + chunk(b"IEND", b"")
+    return b"\x89PNG\r\n\x1a\n" + body + MARK
+
+
+def master_key(var_dir: Path) -> bytes:
+    """The key itself; the search knows how it looks in base64."""
+    text = (var_dir / "keys" / "master.key").read_text().strip()
+    return base64.b64decode(text.rpartition(":")[2])
+
+
+def _feed(search: Search, pieces: Iterable[bytes]) -> None:
+    for piece in pieces:
+        search.feed(piece)
+
+
+def _files(*roots: Path) -> Iterator[bytes]:
+    """The contents of every file there, in pieces."""
+    for root in roots:
+        for path in [root] if root.is_file() else sorted(root.rglob("*")):
+            if not path.is_file():
+                continue
+            try:
+                with path.open("rb") as file:
+                    while piece := file.read(PIECE_BYTES):
+                        yield piece
+            except OSError:
+                continue  # gone meanwhile
+
+
+def _temporary_folders(stage: Stage) -> list[Path]:
+    """Where Ray of this installation writes, as its own processes say."""
+    folders: set[Path] = set()
+    for pid in descendants(stage.installation.pid or 0):
+        try:
+            command = (
+                Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+            )
+        except OSError:
+            continue
+        folders |= {Path(found) for found in _TEMP_DIR.findall(command)}
+    return sorted(folders)
+
+
+async def _dump(connection: asyncpg.Connection[asyncpg.Record]) -> AsyncIterator[bytes]:
+    """Every table as text, as a dump of the database has it."""
+    for row in await connection.fetch(_TABLES):
+        pieces: asyncio.Queue[bytes | None] = asyncio.Queue(8)
+        copying = asyncio.create_task(_copy(connection, row["tablename"], pieces))
+        while (piece := await pieces.get()) is not None:
+            yield piece
+        await copying
+
+
+async def _copy(
+    connection: asyncpg.Connection[asyncpg.Record], table: str, pieces: asyncio.Queue[bytes | None]
+) -> None:
+    held = bytearray()
+
+    async def take(data: bytes) -> None:
+        held.extend(data)
+        if len(held) > PIECE_BYTES:
+            await pieces.put(bytes(held))
+            held.clear()
+
+    try:
+        await connection.copy_from_table(table, output=take)
+    finally:
+        await pieces.put(bytes(held))
+        await pieces.put(None)

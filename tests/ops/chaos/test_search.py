@@ -1,0 +1,72 @@
+"""The search for secrets finds each in every form, across pieces, and says whether it meant anything."""
+
+from __future__ import annotations
+
+import base64
+
+import pytest
+
+from ops.chaos.canaries import COMMON, PERSON, personal, picture
+from ops.chaos.search import PIECE_OVERLAP_BYTES, Search
+
+SECRET = b"a-secret-of-nobody-else"
+PAN = "4560000012345678"
+FORMS = [
+    SECRET,
+    SECRET.upper(),
+    SECRET.hex().encode(),
+    SECRET.hex().upper().encode(),
+    *(base64.b64encode(bytes(shift) + SECRET + b"!") for shift in range(3)),
+]
+
+
+def search() -> Search:
+    return Search({"the secret": SECRET}, [PAN], ["123"], control=b"control")
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_every_form_is_found(form: bytes) -> None:
+    looking = search()
+    looking.feed(b"before " + form + b" after")
+    assert looking.found == {"the secret"}
+    assert not looking.meaningful
+
+
+@pytest.mark.parametrize("at", range(0, len(SECRET), 4))
+def test_nothing_hides_between_two_pieces(at: int) -> None:
+    looking = search()
+    padding = b"." * 2 * PIECE_OVERLAP_BYTES
+    for piece in (padding + SECRET[:at], SECRET[at:] + padding, b"con", b"trol"):
+        looking.feed(piece)
+    assert looking.found == {"the secret"}
+    assert looking.meaningful
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        (f'"pan": "{PAN}"', {"a card number"}),
+        (f"9{PAN}", set()),
+        ("4560000012345670", set()),
+        ('"cvv2": "123"', {"a CVV2"}),
+        ("CVV2=123", {"a CVV2"}),
+        ('"cvv2": "124"', set()),
+        ("123", set()),
+        ("nothing at all", set()),
+    ],
+)
+def test_numbers_are_told_from_others(text: str, found: set[str]) -> None:
+    looking = search()
+    looking.feed(text.encode())
+    assert looking.found == found
+
+
+def test_what_an_applicant_says_is_looked_for() -> None:
+    assert PERSON.keys() - COMMON < personal().keys()
+    for name, value in personal().items():
+        looking = Search(personal(), control=b"control")
+        looking.feed(b"<" + value + b">")
+        assert name in looking.found
+    looking = Search(personal(), control=b"control")
+    looking.feed(picture())
+    assert looking.found == {"picture"}
