@@ -1,8 +1,31 @@
-"""Examples made from schemas, so that none can be forgotten or fall behind."""
+"""Examples: what was asked of a running installation and what it answered, as ``ops.reference`` recorded it.
+An operation that has none yet, because it is new, gets one that is made from its schemas.
+"""
 
 from __future__ import annotations
 
-from typing import Any
+import json
+from pathlib import Path
+from typing import Any, Final, TypedDict
+
+FILE: Final = Path(__file__).with_name("examples.json")
+
+
+class Example(TypedDict):
+    """One request and its answer; ``None`` for a body that is not there."""
+
+    id: str | None
+    """In the path."""
+    query: dict[str, str]
+    request: Any
+    status: int
+    response: Any
+
+
+def recorded() -> dict[str, Example]:
+    """By the operations' names."""
+    examples: dict[str, Example] = json.loads(FILE.read_bytes()) if FILE.exists() else {}
+    return examples
 
 
 def sample(schema: dict[str, Any], schemas: dict[str, Any], *, full: bool = False) -> Any:

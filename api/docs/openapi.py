@@ -13,7 +13,7 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, Field
 from pydantic.json_schema import models_json_schema
 
-from api.docs.examples import sample
+from api.docs.examples import Example, recorded, sample
 from api.docs.schemas import parameters_of, published
 from api.oauth import TokenInput, TokenView
 from api.operations import Empty, Operation
@@ -24,6 +24,7 @@ from engine.scopes import SCOPES
 
 API_VERSION: Final = "1.0.0"
 TOKEN_PATH: Final = "/v1/oauth/token"
+TOKEN_OPERATION: Final = "create_token"
 
 _ABOUT: Final = """
 Cards, controls, a ledger, and authorizations over ISO 8583.
@@ -98,10 +99,14 @@ class ProblemView(View):
 def describe(operations: Sequence[Operation]) -> dict[str, Any]:
     """The whole document."""
     schemas, names = _schemas(operations)
-    paths: dict[str, dict[str, Any]] = {TOKEN_PATH: {"post": _token_operation(schemas, names)}}
+    examples = recorded()
+    token = _token_operation(schemas, names, examples.get(TOKEN_OPERATION))
+    paths: dict[str, dict[str, Any]] = {TOKEN_PATH: {"post": token}}
     for operation in operations:
         methods = paths.setdefault(operation.path, {})
-        methods[operation.method.lower()] = _operation(operation, schemas, names)
+        methods[operation.method.lower()] = _operation(
+            operation, schemas, names, examples.get(operation.name)
+        )
     read = {names[operation.takes] for operation in operations if operation.method == "GET"} - {
         Empty.__name__
     }
@@ -133,7 +138,10 @@ def _schemas(operations: Iterable[Operation]) -> tuple[dict[str, Any], dict[type
 
 
 def _operation(
-    operation: Operation, schemas: dict[str, Any], names: dict[type[BaseModel], str]
+    operation: Operation,
+    schemas: dict[str, Any],
+    names: dict[type[BaseModel], str],
+    example: Example | None,
 ) -> dict[str, Any]:
     described: dict[str, Any] = {
         "operationId": operation.name,
@@ -141,14 +149,15 @@ def _operation(
         "summary": operation.summary,
         "description": _with_demands(operation),
         "security": [{"oauth2": [operation.permission.scope]}],
-        "parameters": _parameters(operation, schemas[names[operation.takes]]),
+        "parameters": _parameters(operation, schemas[names[operation.takes]], example),
         "responses": _responses(
-            operation.gives, _problems(operation), schemas, names, keyed=operation.keyed != "never"
+            operation.gives, _problems(operation), schemas, names, example, keyed=operation.keyed != "never"
         ),
     }
     if operation.method not in {"GET", "DELETE"}:
         name = names[operation.takes]
-        body = {"schema": _ref(name), "examples": {"example": {"value": sample(schemas[name], schemas)}}}
+        value = sample(schemas[name], schemas) if example is None else example["request"]
+        body = {"schema": _ref(name), "examples": {"example": {"value": value}}}
         described["requestBody"] = {
             "required": not operation.body_optional,
             "content": {"application/json": body},
@@ -164,13 +173,14 @@ def _with_demands(operation: Operation) -> str:
     return f"{operation.description}\n\n{demands}".strip()
 
 
-def _parameters(operation: Operation, query: dict[str, Any]) -> list[dict[str, Any]]:
+def _parameters(operation: Operation, query: dict[str, Any], example: Example | None) -> list[dict[str, Any]]:
     parameters: list[dict[str, Any]] = []
     if "{id}" in operation.path:
         id_ = {"type": "string", "format": "uuid"}
-        parameters.append({"name": "id", "in": "path", "required": True, "schema": id_})
+        shown = {} if example is None else {"example": example["id"]}
+        parameters.append({"name": "id", "in": "path", "required": True, "schema": id_, **shown})
     if operation.method == "GET":
-        parameters += parameters_of(query)
+        parameters += parameters_of(query, {} if example is None else example["query"])
     if operation.keyed != "never":
         parameters.append(
             {
@@ -210,6 +220,7 @@ def _responses(
     slugs: Iterable[str],
     schemas: dict[str, Any],
     names: dict[type[BaseModel], str],
+    example: Example | None,
     *,
     keyed: bool,
 ) -> dict[str, Any]:
@@ -220,11 +231,9 @@ def _responses(
             responses[str(status)] = _response("Done; there is no body.", headers)
             continue
         name = names[model]
-        content = {
-            "schema": _ref(name),
-            "examples": {"example": {"value": sample(schemas[name], schemas, full=True)}},
-        }
-        body = {"application/json": content}
+        known = example is not None and example["status"] == status
+        value = example["response"] if known and example else sample(schemas[name], schemas, full=True)
+        body = {"application/json": {"schema": _ref(name), "examples": {"example": {"value": value}}}}
         responses[str(status)] = _response(schemas[name]["description"], headers, body)
     by_status: dict[int, list[str]] = {}
     for slug in slugs:
@@ -265,13 +274,13 @@ def _problem(slug: str) -> dict[str, Any]:
     return body
 
 
-def _token_operation(schemas: dict[str, Any], names: dict[type[BaseModel], str]) -> dict[str, Any]:
-    body = {
-        "schema": _ref(names[TokenInput]),
-        "examples": {"example": {"value": sample(schemas[names[TokenInput]], schemas, full=True)}},
-    }
+def _token_operation(
+    schemas: dict[str, Any], names: dict[type[BaseModel], str], example: Example | None
+) -> dict[str, Any]:
+    given = sample(schemas[names[TokenInput]], schemas) if example is None else example["request"]
+    body = {"schema": _ref(names[TokenInput]), "examples": {"example": {"value": given}}}
     return {
-        "operationId": "create_token",
+        "operationId": TOKEN_OPERATION,
         "tags": ["Tokens"],
         "summary": "Get an access token",
         "description": "OAuth 2.0 client credentials (RFC 6749, section 4.4), in the body or by HTTP Basic. "
@@ -282,7 +291,7 @@ def _token_operation(schemas: dict[str, Any], names: dict[type[BaseModel], str])
             "required": True,
             "content": {"application/x-www-form-urlencoded": body, "application/json": body},
         },
-        "responses": _responses({200: TokenView}, _TOKEN, schemas, names, keyed=False),
+        "responses": _responses({200: TokenView}, _TOKEN, schemas, names, example, keyed=False),
     }
 
 

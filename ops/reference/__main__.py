@@ -1,0 +1,28 @@
+"""Record the examples on an installation of their own, and write them where the API reads them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from api.docs.examples import FILE
+from ops.reference.record import record
+from ops.running import RunningInstallation
+
+
+def main() -> None:
+    """Record and write."""
+    with TemporaryDirectory(prefix="stanchion-reference-") as folder:
+        var_dir = Path(folder) / "var"
+        with RunningInstallation(var_dir, {"STANCHION_AUTO_CLEAR_SECONDS": "0"}) as found:
+            owner = next(
+                each for each in found["tenants"] if (each["mode"], each["role"]) == ("test", "admin")
+            )
+            examples = record(found["base_url"], owner, var_dir, found["vision_url"])
+    FILE.write_text(json.dumps(examples, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    print(f"{len(examples)} examples in {FILE}")
+
+
+if __name__ == "__main__":
+    main()

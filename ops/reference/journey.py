@@ -1,0 +1,240 @@
+"""Every published operation of the API, used as a customer would, in an order that makes sense.
+
+The last use of an operation is the one that the reference shows, so side paths come first.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from datetime import datetime, timedelta
+from typing import Final, TypeVar
+
+from stanchion import Client, Money, StanchionError, money
+from stanchion.inputs import SpendFields, SubmissionFields
+from stanchion.records import Card, Cardholder, CardProduct, Delivery, Programme
+
+ARRIVAL_SECONDS_MAX: Final = 20.0
+POLL_SECONDS: Final = 0.05
+PAGE: Final = 2
+"""Rows of a page: enough to show what a list is like."""
+HOOK_PATH: Final = "/stanchion"
+DECISION_PATH: Final = "/authorize"
+PERSON: Final[SubmissionFields] = {
+    "given_name": "Ada",
+    "family_name": "Byron",
+    "date_of_birth": "1990-05-17",
+    "nationality": "IE",
+    "address_line1": "12 Harbour Street",
+    "address_postcode": "D02 XY45",
+    "address_country": "IE",
+}
+DOUBTFUL: Final[SubmissionFields] = {**PERSON, "family_name": "REVIEW"}
+
+T = TypeVar("T")
+
+
+def eur(amount: str) -> Money:
+    """A Money object in euros."""
+    return money(amount, "EUR")
+
+
+def walk(api: Client, receiver: str) -> None:
+    """Use every operation at least once. Raises StanchionError.
+
+    ``receiver``: an https address at which whatever arrives at HOOK_PATH is answered by 200.
+    """
+    _stand_in(api, receiver)
+    programme = _programme(api)
+    product = _product(api, programme)
+    holder = _cardholder(api, programme)
+    _identity(api, holder)
+    card = _card(api, product, holder)
+    endpoint_id = _endpoint(api, receiver)
+    _side_paths(api, card)
+    _sale(api, card)
+    _events(api, endpoint_id)
+    _endpoint_ends(api, endpoint_id)
+
+
+def _stand_in(api: Client, receiver: str) -> None:
+    """A programme whose decisions cannot be had."""
+    programme = api.programs.create(
+        name="Own decisions",
+        currency="EUR",
+        decisioning="delegated",
+        decision_url=receiver + DECISION_PATH,
+        decision_timeout_ms=200,
+    )
+    api.programs.set_stip_policy(
+        programme["id"],
+        mode="approve_within_limits",
+        max_amount="50.00",
+        max_total_exposure=eur("10000.00"),
+        mcc_list=["7995", "6051"],
+        mcc_list_mode="deny",
+    )
+    api.programs.stip_policy(programme["id"])
+    product = _product(api, programme)
+    card = api.cards.create(card_product_id=product["id"], cardholder_id=_cardholder(api, programme)["id"])
+    api.cards.load(card["id"], eur("100.00"))
+    declared = {"balance": eur("200.00")}
+    api.request("PUT", f"/v1/cards/{card['id']}/declared-balance", body=declared)
+    for amount in ("60.00", "20.00"):
+        spend = _spend(card, amount)
+        spend["scenario"] = "delegated_timeout"
+        api.simulations.wait(api.simulations.spend(**spend)["simulation_id"])
+    begin = programme["created_at"]
+    end = (datetime.fromisoformat(begin) + timedelta(hours=1)).isoformat(timespec="milliseconds")
+    window = begin, end.replace("+00:00", "Z")
+    _first(api.programs.stip_activity(programme["id"], *window, page_size=PAGE))
+    api.card_products.retire(product["id"])
+
+
+def _programme(api: Client) -> Programme:
+    programme = api.programs.create(name="Everyday cards", currency="EUR", timezone="Europe/Dublin")
+    _first(api.programs.list(page_size=PAGE))
+    api.programs.update(programme["id"], hold_expiry_days=10)
+    return api.programs.get(programme["id"])
+
+
+def _product(api: Client, programme: Programme) -> CardProduct:
+    product = api.card_products.create(
+        programme_id=programme["id"],
+        name="Everyday virtual",
+        network="visa",
+        currency="EUR",
+        form_factor="virtual",
+        iin="45600000",
+        control_defaults=[
+            {"kind": "mcc_deny", "values": ["7995"]},
+            {"kind": "per_txn_cap", "amount": "250.00"},
+        ],
+    )
+    _first(api.card_products.list(programme_id=programme["id"], page_size=PAGE))
+    return api.card_products.get(product["id"])
+
+
+def _cardholder(api: Client, programme: Programme) -> Cardholder:
+    holder = api.cardholders.create(
+        programme_id=programme["id"],
+        given_name="Ada",
+        family_name="Byron",
+        email="ada@example.com",
+        date_of_birth="1990-05-17",
+        address={
+            "line1": "12 Harbour Street",
+            "line2": None,
+            "city": "Dublin",
+            "postcode": "D02 XY45",
+            "country": "IE",
+        },
+        external_ref="customer-4711",
+    )
+    api.cardholders.update(holder["id"], phone="+353861234567")
+    _first(api.cardholders.list(programme_id=programme["id"], page_size=PAGE))
+    return api.cardholders.get(holder["id"])
+
+
+def _identity(api: Client, holder: Cardholder) -> None:
+    doubtful = api.kyc.create(cardholder_id=holder["id"], flow_key="basic")
+    api.kyc.submit(doubtful["id"], **DOUBTFUL)
+    api.kyc.review(doubtful["id"], "passed")
+    check = api.kyc.create(cardholder_id=holder["id"], flow_key="full")
+    api.kyc.submit(check["id"], **PERSON)
+    api.kyc.create_capture_session(check["id"], kind="flow")
+    _first(api.kyc.list(cardholder_id=holder["id"], page_size=PAGE))
+    api.kyc.get(check["id"])
+
+
+def _card(api: Client, product: CardProduct, holder: Cardholder) -> Card:
+    card = api.cards.create(card_product_id=product["id"], cardholder_id=holder["id"])
+    api.cards.load(card["id"], eur("100.00"))
+    api.cards.cvv2(card["id"])
+    api.cards.update(
+        card["id"], controls=[*product["control_defaults"], {"kind": "per_day_cap", "count": 10}]
+    )
+    _first(api.cards.list(cardholder_id=holder["id"], page_size=PAGE))
+    return api.cards.get(card["id"])
+
+
+def _endpoint(api: Client, receiver: str) -> str:
+    _first(api.events.types())
+    endpoint = api.webhook_endpoints.create(
+        url=receiver + HOOK_PATH,
+        event_types=["authorization.decided", "ledger.hold.captured"],
+        description="Ledger of the back office",
+    )
+    api.webhook_endpoints.get(endpoint["id"])
+    _first(api.webhook_endpoints.list(page_size=PAGE))
+    return endpoint["id"]
+
+
+def _side_paths(api: Client, card: Card) -> None:
+    """What can become of a sale, other than being cleared."""
+    lapsing = api.simulations.spend(**_spend(card, "5.00"))["simulation_id"]
+    api.simulations.wait(lapsing)
+    api.simulations.expire(lapsing)
+    forced = api.simulations.force_post(
+        card_id=card["id"], amount=eur("3.50"), mcc="4111", merchant_name="City Metro"
+    )
+    api.simulations.wait(forced["simulation_id"])
+
+
+def _sale(api: Client, card: Card) -> None:
+    sale = api.simulations.spend(**_spend(card, "42.50"))["simulation_id"]
+    api.simulations.wait(sale)
+    api.simulations.wait(api.simulations.increment(sale, eur("10.00"))["simulation_id"])
+    api.simulations.wait(api.simulations.reverse(sale, eur("2.50"))["simulation_id"])
+    api.cards.balance(card["id"])
+    api.simulations.wait(api.simulations.clear(sale, eur("50.00"))["simulation_id"])
+    transaction_id = api.simulations.get(sale)["transaction_id"]
+    if transaction_id is None:
+        raise StanchionError("a decided sale names no transaction")
+    _first(api.transactions.list(card_id=card["id"], page_size=PAGE))
+    api.transactions.replay(transaction_id)
+    api.transactions.get(transaction_id)
+
+
+def _spend(card: Card, amount: str) -> SpendFields:
+    return {
+        "card_id": card["id"],
+        "amount": eur(amount),
+        "mcc": "5462",
+        "merchant_name": "Corner Bakery",
+        "channel": "pos",
+        "entry_mode": "contactless",
+    }
+
+
+def _events(api: Client, endpoint_id: str) -> None:
+    captured = _first(api.events.list(types=["ledger.hold.captured"], page_size=1))
+    # Only a delivery that has ended shows what one is like.
+    _patiently(
+        lambda: api.webhook_endpoints.deliveries(endpoint_id, event_id=captured["id"], state="delivered")
+    )
+    _first(api.events.list(types=["authorization.decided"], page_size=PAGE))
+    api.events.get(captured["id"])
+    api.events.redeliver(captured["id"], endpoint_id=endpoint_id)
+
+
+def _endpoint_ends(api: Client, endpoint_id: str) -> None:
+    api.webhook_endpoints.update(endpoint_id, event_types=["*"])
+    api.webhook_endpoints.rotate_secret(endpoint_id)
+    api.webhook_endpoints.delete(endpoint_id)
+
+
+def _first(rows: Iterable[T]) -> T:
+    """The first row of a list; its page is what is shown."""
+    for row in rows:
+        return row
+    raise StanchionError("a list is empty that should not be")
+
+
+def _patiently(ask: Callable[[], Iterator[Delivery]]) -> None:
+    """Return once ``ask`` finds a delivery."""
+    deadline = time.monotonic() + ARRIVAL_SECONDS_MAX
+    while next(ask(), None) is None:
+        if time.monotonic() > deadline:
+            raise StanchionError("nothing has been delivered")
+        time.sleep(POLL_SECONDS)

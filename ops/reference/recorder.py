@@ -1,0 +1,109 @@
+"""What is remembered of each operation, and how it is made fit to be shown."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+import httpx2
+
+Json = dict[str, Any]
+
+_ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
+_INSTANT: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z")
+_BEGIN: Final = datetime(2026, 11, 21, 10, 15, 30, 123000, UTC)
+# Nobody shall take an example for a secret that leaked.
+_SECRETS: Final = {
+    "access_token": "tok_an-example-and-no-token",
+    "secret": "whsec_an-example-and-no-secret",
+    "decision_secret": "decsec_an-example-and-no-secret",
+    "capture_session_token": "cap_an-example-and-no-token",
+}
+# One of the types is enough to see what the catalogue is like.
+_CUT: Final = {"list_event_types": 1}
+
+
+class Recorder:
+    """Remembers the last answer of each operation of ``document``, the API's description."""
+
+    def __init__(self, document: Mapping[str, Any]) -> None:
+        self._templates = {
+            (method.upper(), path): operation["operationId"]
+            for path, operations in document["paths"].items()
+            for method, operation in operations.items()
+        }
+        self._heard: dict[str, Json] = {}
+
+    def __call__(self, response: httpx2.Response) -> None:
+        """A hook for responses of an httpx client."""
+        request = response.request
+        path = _ID.sub("{id}", request.url.path)
+        name = self._templates.get((request.method, path))
+        if name is None or response.status_code >= 400:
+            return
+        response.read()
+        self._heard[name] = {
+            "id": next(iter(_ID.findall(request.url.path)), None),
+            "query": dict(request.url.params),
+            "request": _body(request.headers.get("content-type", ""), request.content),
+            "status": response.status_code,
+            "response": _body(response.headers.get("content-type", ""), response.content),
+        }
+
+    def examples(self, replacements: Mapping[str, str]) -> dict[str, Json]:
+        """By the operations' names. ``replacements``: addresses of the moment by those to be shown."""
+        heard = {name: _cut(name, self._heard[name]) for name in sorted(self._heard)}
+        text = json.dumps(heard)
+        for secret, shown in (_secrets_of(heard) | dict(replacements)).items():
+            text = text.replace(json.dumps(secret)[1:-1], shown)
+        shown_: dict[str, Json] = json.loads(_with_other_instants(_with_other_ids(text)))
+        return shown_
+
+
+def _body(kind: str, content: bytes) -> Any:
+    if not content:
+        return None
+    return json.loads(content) if "json" in kind else dict(parse_qsl(content.decode()))
+
+
+def _cut(name: str, heard: Json) -> Json:
+    if name not in _CUT:
+        return heard
+    return heard | {"response": heard["response"] | {"data": heard["response"]["data"][: _CUT[name]]}}
+
+
+def _secrets_of(value: Any) -> dict[str, str]:
+    """Every secret in ``value``, by itself, with what is shown in its place."""
+    if isinstance(value, dict):
+        own = {value[name]: shown for name, shown in _SECRETS.items() if isinstance(value.get(name), str)}
+        members = list(value.values())
+    else:
+        own, members = {}, value if isinstance(value, list) else []
+    for member in members:
+        own |= _secrets_of(member)
+    return own
+
+
+def _with_other_ids(text: str) -> str:
+    """The same id everywhere for the same thing, and the same ids whenever examples are recorded."""
+    ids = list(dict.fromkeys(_ID.findall(text)))
+    if len(ids) > 256:
+        raise ValueError("more things than ids to show for them")
+    shown = {id_: f"019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a{number:02x}" for number, id_ in enumerate(ids)}
+    return _ID.sub(lambda found: shown[found[0]], text)
+
+
+def _with_other_instants(text: str) -> str:
+    """The same distances in time, from another beginning."""
+    instants = [datetime.fromisoformat(found) for found in _INSTANT.findall(text)]
+    moved: timedelta = _BEGIN - min(instants, default=_BEGIN)
+
+    def shown(found: re.Match[str]) -> str:
+        at = datetime.fromisoformat(found[0]) + moved
+        return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
+
+    return _INSTANT.sub(shown, text)

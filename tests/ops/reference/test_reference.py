@@ -1,0 +1,48 @@
+"""The examples of the reference are true: what they send is taken, and what they show is what is answered."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from actors.settings import Settings
+from actors.vault import Vault
+from api.docs.examples import recorded
+from ops.local_https import with_local_egress
+from ops.reference.record import record
+from tests.api.stack import installation, served
+
+
+@pytest.fixture
+async def today(settings: Settings, vault: Vault) -> AsyncIterator[dict[str, Any]]:
+    """The examples as they would be recorded now."""
+    local = with_local_egress(settings)
+    async with installation(local, vault, webhooks=True) as running, served(running.app) as address:
+        credentials = (await running.caller()).credentials
+        client = {"client_id": credentials.client_id, "client_secret": credentials.client_secret}
+        yield await asyncio.to_thread(record, address, client, local.var_dir, local.vision_address)
+
+
+def shape(value: Any) -> Any:
+    """Names and JSON types; of a list, those of its elements."""
+    if isinstance(value, dict):
+        return {name: shape(member) for name, member in value.items()}
+    if isinstance(value, list):
+        return sorted({json.dumps(shape(element)) for element in value})
+    return type(value).__name__
+
+
+async def test_the_examples_are_what_happens(today: dict[str, Any]) -> None:
+    stored = recorded()
+    assert today.keys() == stored.keys(), "python -m ops.reference records them again"
+    for name, example in stored.items():
+        made = today[name]
+        assert shape(made["request"]) == shape(example["request"]), name
+        assert made["query"].keys() == example["query"].keys(), name
+        assert (made["status"], shape(made["response"])) == (example["status"], shape(example["response"])), (
+            name
+        )
