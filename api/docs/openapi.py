@@ -27,7 +27,8 @@ TOKEN_PATH: Final = "/v1/oauth/token"
 TOKEN_OPERATION: Final = "create_token"
 
 _ABOUT: Final = """
-Cards, controls, a ledger, and authorizations over ISO 8583.
+Cards, controls, a ledger, and authorizations over ISO 8583. [The reference](/docs/reference) has all
+operations on one page to read; here they can be tried out: press *Authorize* and give a client id and secret.
 
 * Amounts are decimal strings; timestamps are ISO 8601 in UTC with milliseconds; ids are lower-case UUIDs.
 * Every `POST` and `PUT` takes an `Idempotency-Key`, but for tokens and simulated spends; on `PATCH` and
@@ -38,6 +39,21 @@ Cards, controls, a ledger, and authorizations over ISO 8583.
 * What belongs to another tenant, or to the other mode, is `404` exactly as what does not exist.
 * Unknown members and unknown query parameters are refused: a slip in a name is never silently ignored.
 """
+
+_TAGS: Final = {
+    "Tokens": "The first call of every client.",
+    "Programmes": "Who holds the ledger, who decides, in which currency and time zone.",
+    "Card products": "What cards are issued from.",
+    "Cardholders": "Who has cards.",
+    "KYC": "Who a cardholder really is.",
+    "Cards": "Cards, their state, their controls and their balance.",
+    "Simulation": "Test mode: money, and a network that plays the merchant's side over the real wire.",
+    "Transactions": "What happened on cards, and why.",
+    "Stand-in": "What is decided for a programme whose own decisions cannot be had.",
+    "Events": "What happened, in order, for 30 days.",
+    "Webhooks": "Where events are sent, and what has become of each delivery.",
+}
+"""In the order of a newcomer's questions."""
 
 _COMMON: Final = (
     "unauthorized",
@@ -113,7 +129,7 @@ def describe(operations: Sequence[Operation]) -> dict[str, Any]:
     return {
         "openapi": "3.1.0",
         "info": {"title": "Stanchion", "version": API_VERSION, "description": _ABOUT.strip()},
-        "tags": [{"name": tag} for tag in dict.fromkeys(["Tokens", *(o.tag for o in operations)])],
+        "tags": _tags(operations),
         "paths": paths,
         "components": {
             # Queries are published as parameters.
@@ -122,6 +138,11 @@ def describe(operations: Sequence[Operation]) -> dict[str, Any]:
             "headers": _HEADERS,
         },
     }
+
+
+def _tags(operations: Iterable[Operation]) -> list[dict[str, str]]:
+    used = {"Tokens", *(operation.tag for operation in operations)}
+    return [{"name": tag, "description": about} for tag, about in _TAGS.items() if tag in used]
 
 
 def _schemas(operations: Iterable[Operation]) -> tuple[dict[str, Any], dict[type[BaseModel], str]]:
