@@ -13,11 +13,11 @@ from typing import Final
 from actors.cluster.coordinator import Coordinator
 from actors.cluster.hosts import RayHosts
 from actors.cluster.peers import COORDINATOR, RayPeers
-from actors.cluster.supervisor import ProcessSpec
 from actors.journal.owners import read_owners
 from actors.network.roles import EdgeRole, NetworkRole
 from actors.outbox.role import RelayRole
 from actors.peers import NETWORK
+from actors.placement import ProcessSpec
 from actors.roles import Context, Role
 from actors.settings import Settings
 from actors.shards.role import HostRole
@@ -25,11 +25,11 @@ from actors.webhooks.role import DispatcherRole
 
 PROCESSES = (
     ProcessSpec(COORDINATOR, "actors.boot:coordinator"),
-    ProcessSpec("edge", "actors.boot:edge"),
+    ProcessSpec("edge", "actors.boot:edge", "each"),
     ProcessSpec(NETWORK, "actors.boot:network"),
     ProcessSpec("relay", "actors.boot:relay"),
 )
-"""The one process of each of these roles."""
+"""The one process of each of these roles; of edges, the one on each node."""
 
 
 DELIVERY_NICENESS: Final = 5
@@ -40,7 +40,7 @@ def processes(settings: Settings) -> list[ProcessSpec]:
     """All processes of an installation but two kinds: shard hosts are the coordinator's to create, and API
     servers are added by whoever starts the installation."""
     dispatchers = (
-        ProcessSpec(f"dispatcher-{number}", "actors.boot:dispatcher")
+        ProcessSpec(f"dispatcher-{number}", "actors.boot:dispatcher", "around")
         for number in range(settings.dispatchers)
     )
     return [*PROCESSES, *dispatchers]

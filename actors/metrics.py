@@ -82,6 +82,7 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
     "stanchion_active_cards": ("gauge", "Cards in the memory of the shard host."),
     "stanchion_shards": ("gauge", "Shards the host owns."),
     "stanchion_takeovers": ("counter", "Shard hosts that were lost and replaced as owners."),
+    "stanchion_nodes": ("gauge", "Nodes of the cluster that have shard hosts."),
     "stanchion_shards_unowned": ("gauge", "Shards that no living host owns."),
     "stanchion_wire_connections": ("gauge", "ISO 8583 connections that are open."),
     "stanchion_wire_requests": ("counter", "ISO 8583 requests received."),

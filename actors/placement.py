@@ -1,14 +1,74 @@
-"""Which host should own which shard: pure arithmetic, so that it can be tested as a table.
+"""What belongs where: processes on the nodes of a cluster, shards with hosts. Pure arithmetic, so that it can
+be tested as a table.
 
 Shards that have no living owner go to the hosts with the fewest; then hosts with too many give some to
-those with too few, and nothing else moves.
+those with too few, and nothing else moves. Nodes are named by Ray's ids: two nodes may share a machine.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final, Literal
 
 import msgspec
+
+NODES_SECONDS: Final = 2.0
+"""How often it is asked which nodes there are, where that may change. Deaths are noticed otherwise, and much
+sooner."""
+NODE_LETTERS: Final = 8
+"""So much of a node's id stands in the names of its processes."""
+
+
+class ProcessSpec(msgspec.Struct, frozen=True):
+    """A process of an installation: its name, the factory of its role (``module:function``), and how it is
+    spread over nodes: ``once`` in all, on the home node; one of several that go ``around`` the nodes; or one
+    on ``each`` node."""
+
+    name: str
+    factory: str
+    spread: Literal["once", "around", "each"] = "once"
+
+
+class Placed(msgspec.Struct, frozen=True):
+    """A process on its node. One that is ``pinned`` ends with the node; any other begins again elsewhere."""
+
+    name: str
+    spec: ProcessSpec
+    node: str
+    pinned: bool
+
+
+def place(specs: Sequence[ProcessSpec], nodes: Collection[str], home: str) -> list[Placed]:
+    """Where the processes of ``specs`` belong, in their order, while ``nodes`` are there. ``home`` is one of
+    them; on it names are those of the specs, elsewhere they carry the node's."""
+    others = sorted(set(nodes) - {home})
+    around = [home, *others]
+    placed: list[Placed] = []
+    turn = 0
+    for spec in specs:
+        if spec.spread == "each":
+            placed.append(Placed(spec.name, spec, home, pinned=True))
+            placed += (Placed(name_on(spec.name, node), spec, node, pinned=True) for node in others)
+        elif spec.spread == "around":
+            placed.append(Placed(spec.name, spec, around[turn % len(around)], pinned=False))
+            turn += 1
+        else:
+            placed.append(Placed(spec.name, spec, home, pinned=False))
+    return placed
+
+
+def name_on(name: str, node: str) -> str:
+    """The name of a process that exists on several nodes, on one of them."""
+    return f"{name}@{node[:NODE_LETTERS]}"
+
+
+def missing_hosts(nodes: Collection[str], hosts: Collection[str], wanted: int) -> list[str]:
+    """The nodes that have fewer than ``wanted`` hosts, each as often as it lacks one; ``hosts`` names the
+    node of each host there is. Nodes take turns, so that none waits for another's second host."""
+    present = Counter(hosts)
+    lacking = [(number, node) for node in sorted(nodes) for number in range(present[node], wanted)]
+    return [node for _, node in sorted(lacking)]
 
 
 class Move(msgspec.Struct, frozen=True):
@@ -42,3 +102,15 @@ def even_out(owners: Mapping[int, str | None], hosts: Collection[str]) -> list[M
         shard = load[giver].pop()
         load[taker].append(shard)
         moved.setdefault((giver, taker), []).append(shard)
+
+
+def hand_off(owners: Mapping[int, str | None], giver: str, takers: Collection[str]) -> list[Move]:
+    """Everything that ``giver`` owns goes to ``takers``, to those with the fewest first."""
+    load = Counter(dict.fromkeys(sorted(takers), 0))
+    load.update(owner for owner in owners.values() if owner is not None and owner in load)
+    given: dict[str, list[int]] = {taker: [] for taker in load}
+    for shard in sorted(shard for shard, owner in owners.items() if owner == giver):
+        taker = min(load, key=load.__getitem__)
+        load[taker] += 1
+        given[taker].append(shard)
+    return [Move(giver, taker, tuple(shards)) for taker, shards in given.items() if shards]

@@ -95,12 +95,12 @@ class Settings(BaseSettings):
 
     # --- processes ----------------------------------------------------------------------------------------
     hosts: Annotated[int, Field(ge=1, le=256)] = 2
-    """Shard hosts: processes that own cards. More than the machine has cores only helps against their
-    death."""
+    """Shard hosts on each node: processes that own cards. More than the machine has cores only helps against
+    their death."""
     api_servers: Annotated[int, Field(ge=1, le=256)] = 1
-    """API server processes."""
+    """API server processes on each node."""
     dispatchers: Annotated[int, Field(ge=1, le=64)] = 1
-    """Processes that send webhooks."""
+    """Processes that send webhooks, spread over the nodes."""
 
     # --- behaviour ----------------------------------------------------------------------------------------
     enable_gateway: bool = False

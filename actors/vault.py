@@ -38,6 +38,7 @@ _NONCE_BYTES: Final = 12
 _TAG_BYTES: Final = 16
 _HEADER_BYTES: Final = 1 + _KEY_ID_BYTES
 _SALT: Final = b"stanchion/1"
+_PROOF: Final = "same-keys"
 
 
 class VaultError(Exception):
@@ -63,12 +64,12 @@ class Vault:
         self._cvk_pairs: dict[str, bytes] = {}
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> Vault:
-        """The vault of this installation: its ``master_key``, or the key file of ``var_dir``, made on first
-        use."""
+    def from_settings(cls, settings: Settings, *, make: bool = True) -> Vault:
+        """The vault of this installation: its ``master_key``, or the key file of ``var_dir``, which is made
+        on first use, unless ``make`` forbids it: VaultError."""
         if settings.master_key is not None:
             return cls(parse_master_keys(settings.master_key.get_secret_value()))
-        return cls(_key_file(settings.var_dir / "keys" / "master.key"))
+        return cls(_key_file(settings.var_dir / "keys" / "master.key", make))
 
     def seal(self, purpose: str, plaintext: bytes, context: bytes = b"") -> bytes:
         """Encrypt ``plaintext`` under the current key of ``purpose``; only the same purpose and ``context``
@@ -117,6 +118,17 @@ class Vault:
                 self._oldest, b"digest:" + purpose.encode(), DIGEST_BYTES
             )
         return hmac.digest(key, value, "sha256")
+
+    def proof(self) -> bytes:
+        """What tells another vault whether it has the same keys (``agrees``), and nobody else anything."""
+        return self.seal(_PROOF, self.digest(_PROOF, b""))
+
+    def agrees(self, proof: bytes) -> bool:
+        """Whether the vault of ``proof`` digests as this one does and seals what this one can open."""
+        try:
+            return hmac.compare_digest(self.open(_PROOF, proof), self.digest(_PROOF, b""))
+        except VaultError:
+            return False
 
     def cvk_pair(self, generation: str) -> bytes:
         """The card verification keys A and B (8 bytes each, odd parity) of a card's ``cvk_generation``."""
@@ -189,9 +201,11 @@ def _odd_parity(byte: int) -> int:
     return byte if byte.bit_count() % 2 else byte ^ 1
 
 
-def _key_file(path: Path) -> tuple[bytes, ...]:
+def _key_file(path: Path, make: bool) -> tuple[bytes, ...]:
     """Keys from ``path``, in the form of the setting; made with one random key when there is no file yet."""
     if not path.exists():
+        if not make:
+            raise VaultError("this node has no master key: all of them take STANCHION_MASTER_KEY")
         _create_key_file(path)
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise VaultError(f"{path} must be readable by its owner alone (chmod 600)")

@@ -20,6 +20,7 @@ import typer
 
 from actors.cluster.environment import ClusterError, prepare
 from actors.peers import PeerFailedError, PeerGoneError
+from actors.placement import ProcessSpec
 from actors.settings import Settings, SettingsError, unknown_variables
 from actors.vault import Vault, VaultError
 from engine.kyc.flows import PURPOSES
@@ -27,6 +28,8 @@ from engine.scopes import SCOPES
 from ops.audit import AuditError
 from ops.audit import audit as audit_books
 from ops.clients import ClientCredentials, ClientError, create_client
+from ops.control import ControlError
+from ops.control import restart as restart_installation
 from ops.decide import MANNERS, DecideError
 from ops.decide import decide as decide_for_programme
 from ops.demo import DemoError
@@ -54,6 +57,7 @@ EXPECTED_FAILURES = (
     AuditError,
     ClientError,
     ClusterError,
+    ControlError,
     DecideError,
     DemoError,
     InstallationError,
@@ -127,11 +131,17 @@ def _ray_supervisor(settings: Settings) -> Supervisor:
     prepare(settings)
 
     from actors.boot import processes
-    from actors.cluster.supervisor import ProcessSpec
     from actors.cluster.supervisor import Supervisor as RaySupervisor
 
-    servers = [ProcessSpec(f"api-{number}", API_FACTORY) for number in range(settings.api_servers)]
+    servers = [ProcessSpec(f"api-{number}", API_FACTORY, "each") for number in range(settings.api_servers)]
     return RaySupervisor(settings, [*processes(settings), *servers])
+
+
+@app.command()
+def restart(var: Var = None) -> None:
+    """Put new processes in the place of those of the running installation, one by one, while it serves."""
+    asyncio.run(restart_installation(read_settings(var).var_dir, lambda line: print(line, flush=True)))
+    print("Everything is new but the supervisor.")
 
 
 @app.command()

@@ -22,10 +22,12 @@ from typing import Any, Final, Protocol, TypeVar
 from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError, RedisError
 
+from actors.cluster.environment import RestartError
 from actors.log import configure
 from actors.settings import PREFIX, Settings
 from actors.vault import Vault
 from ops.clients import ClientCredentials, ensure_demo_clients
+from ops.control import Control
 from ops.embedded.passwords import write_private
 from ops.embedded.ports import free_ports
 from ops.installation import Servers, locked
@@ -65,6 +67,7 @@ class Supervisor(Protocol):
     async def start(self) -> Addresses: ...
     async def stop(self) -> None: ...
     async def wait_failed(self) -> str: ...
+    async def restart(self, say: Callable[[str], None]) -> None: ...
 
 
 class UpError(Exception):
@@ -130,7 +133,9 @@ def _with_ports(settings: Settings) -> Settings:
     chosen = dict(zip(ports, free_ports(len(ports)), strict=True))
     for name, host in ports.items():
         port = getattr(settings, name)
-        if port and not _can_listen(host, port):
+        # In a cluster they are taken on its nodes, by servers that an earlier supervisor may have left there.
+        ours = settings.ray_address is None or name == "metrics_port"
+        if ours and port and not _can_listen(host, port):
             raise UpError(f"port {port} is taken; set {PREFIX}{name.upper()}, or use --ports auto")
     return settings.replace(**{name: port for name, port in chosen.items() if getattr(settings, name) == 0})
 
@@ -156,6 +161,7 @@ async def _serve(
     if clients is None:
         return
     supervisor = make_supervisor(settings)
+    control = Control(settings.var_dir, supervisor.restart, RestartError)
     run_file = settings.var_dir / RUN_FILE
     try:
         _say("Starting the actors ...")
@@ -163,6 +169,7 @@ async def _serve(
         # Ray sets handlers of its own while it starts.
         _stop_on_signals(stop)
         if addresses is not None:
+            await control.open()
             write_private(run_file, json.dumps(run_record(settings, addresses, clients), indent=2) + "\n")
             _say(greeting(addresses, clients, settings.var_dir))
             reason = await _unless(stop, _first_failure(supervisor, servers))
@@ -171,6 +178,7 @@ async def _serve(
     finally:
         run_file.unlink(missing_ok=True)
         _say("Stopping ...")
+        await control.close()
         await _stop_in_time(supervisor)
 
 

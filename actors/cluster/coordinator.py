@@ -1,25 +1,26 @@
-"""The coordinator: keeps every shard with a living host, and everyone informed of which.
+"""The coordinator: keeps every shard with a living host, every node with its hosts, and everyone informed.
 
 A host that dies, or does not answer pings, loses its shards to the survivors at once; a fresh host is then
-created and gets its share. The truth about ownership is in the journal (epochs): if the coordinator is
-wrong, or there were two, commits fail and money is safe.
+created and gets its share. So is one on a node that has joined. Hosts that end in peace, to be replaced or
+because their node shall leave, give their shards away first. If the coordinator is wrong about anything, or
+there were two, commits fail and money is safe.
 """
 
 from __future__ import annotations
 
 import asyncio
-import time
+from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
-from typing import Any, Final, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 import structlog
 
+from actors.cluster.ownership import Ownership
 from actors.metrics import Figures
-from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
-from actors.placement import Move, adopt_orphans, even_out
-from engine.limits import SHARD_COUNT
+from actors.peers import PeerFailedError, PeerGoneError
+from actors.placement import NODES_SECONDS, missing_hosts
 
 PING_SECONDS: Final = 0.25
 SILENCE_SECONDS: Final = 1.0
@@ -29,8 +30,11 @@ LOOK_SECONDS: Final = 0.05
 STILL_LOOKS: Final = 2
 """A host on this machine that is seen to be stopped or gone so many times in a row is taken for dead, without
 waiting for a silence or for Ray."""
-TABLE_WAIT_SECONDS: Final = 10.0
 RETRY_SECONDS: Final = 0.05
+RETRY_SECONDS_MAX: Final = 5.0
+"""Pauses before a node on which no host would start is tried again: twice as long each time."""
+END_SECONDS: Final = 10.0
+"""What a host that owns nothing any more gets to finish."""
 
 _log = structlog.get_logger(__name__)
 _encode = msgspec.msgpack.encode
@@ -39,9 +43,13 @@ _decode_int = msgspec.msgpack.Decoder(int).decode
 
 class Hosts(Protocol):
     """Shard hosts as the coordinator needs them; every call but ``end`` raises PeerGoneError for a dead
-    one."""
+    one. Nodes are told by whatever ``nodes`` calls them."""
 
-    async def create(self) -> str: ...
+    @property
+    def nodes_may_change(self) -> bool: ...
+    async def nodes(self) -> list[str]: ...
+    def node_of(self, incarnation: str) -> str: ...
+    async def create(self, node: str) -> str: ...
     async def living(self) -> set[str]: ...
     async def ping(self, incarnation: str) -> None: ...
     def stands_still(self, incarnation: str) -> bool: ...
@@ -54,19 +62,26 @@ class Hosts(Protocol):
 ReadOwners = Callable[[], Awaitable[dict[int, str | None]]]
 
 
+class Watched(NamedTuple):
+    """A host that lives, as far as is known."""
+
+    node: str
+    guard: asyncio.Task[None]
+
+
 class Coordinator:
-    """See the module; a ``Role``."""
+    """See the module; a ``Role``. ``wanted``: hosts for each node."""
 
     def __init__(self, hosts: Hosts, read_owners: ReadOwners, wanted: int) -> None:
         self._hosts = hosts
         self._read_owners = read_owners
         self._wanted = wanted
-        self._watched: set[str] = set()
-        self._owners: dict[int, str | None] = dict.fromkeys(range(SHARD_COUNT))
-        # Greater than that of any earlier coordinator, so that routers adopt its tables.
-        self._version = time.time_ns() // 1_000_000
-        self._changed = asyncio.Condition()
-        self._moving = asyncio.Lock()
+        self._watched: dict[str, Watched] = {}
+        self._ownership = Ownership(hosts.call)
+        self._creating: Counter[str] = Counter()
+        self._failures: Counter[str] = Counter()
+        self._leaving: set[str] = set()
+        """Nodes that get no host any more."""
         self._tasks: set[asyncio.Task[None]] = set()
         self.takeovers = 0
 
@@ -74,60 +89,52 @@ class Coordinator:
 
     async def start(self) -> None:
         """Find the hosts that live, create those that are missing, and give every shard an owner."""
-        self._owners |= await self._read_owners()
-        owners = {host for host in self._owners.values() if host is not None}
+        self._ownership.learn(await self._read_owners())
+        owners = self._ownership.owners()
         for incarnation in await self._hosts.living():
             if incarnation in owners and await self._answers(incarnation):
                 self._watch(incarnation)
             else:
                 self._hosts.end(incarnation)
-        missing = self._wanted - len(self._watched)
-        for incarnation in await asyncio.gather(*(self._hosts.create() for _ in range(missing))):
-            self._watch(incarnation)
-        async with self._moving:
-            await self._adopt_orphans()
-            await self._even_out()
+        await self._create_missing()
+        async with self._ownership.moving:
+            await self._share_out()
+        if self._hosts.nodes_may_change:
+            self._spawn(self._look_for_nodes())
 
     async def call(self, method: str, payload: bytes) -> bytes:
         if method == "table":
-            return await self._table_after(_decode_int(payload))
+            return _encode(await self._ownership.table_after(_decode_int(payload)))
         if method == "publish_programme":
             await self._publish_programme(payload)
             return b""
+        if method == "hosts":
+            return _encode(sorted(self._watched))
+        if method == "replace":
+            return (await self._replace(payload.decode())).encode()
+        if method == "drain":
+            return _encode(await self._drain(payload.decode()))
         raise ValueError(method)
 
     def figures(self) -> Figures:
         return {
             "stanchion_takeovers": self.takeovers,
-            "stanchion_shards_unowned": sum(owner is None for owner in self._owners.values()),
+            "stanchion_shards_unowned": self._ownership.unowned,
+            "stanchion_nodes": len({watched.node for watched in self._watched.values()}),
         }
 
     async def stop(self) -> None:
         """Let every host finish what it has decided, and end it; nothing is taken over any more."""
-        for task in tuple(self._tasks):
+        guards = [watched.guard for watched in self._watched.values()]
+        for task in (*self._tasks, *guards):
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*self._tasks, *guards, return_exceptions=True)
         hosts = tuple(self._watched)
         self._watched.clear()
         await asyncio.gather(*(self._hosts.stop(host) for host in hosts), return_exceptions=True)
         # A cluster that is not ours would keep them.
         for host in hosts:
             self._hosts.end(host)
-
-    # --- routing table ------------------------------------------------------------------------------------
-
-    async def _table_after(self, version: int) -> bytes:
-        with suppress(TimeoutError):
-            async with asyncio.timeout(TABLE_WAIT_SECONDS), self._changed:
-                await self._changed.wait_for(lambda: self._version > version)
-        return _encode(
-            RoutingTable(self._version, tuple(self._owners[shard] for shard in range(SHARD_COUNT)))
-        )
-
-    async def _publish(self) -> None:
-        async with self._changed:
-            self._version += 1
-            self._changed.notify_all()
 
     async def _publish_programme(self, config: bytes) -> None:
         """All living hosts learn it; one that dies meanwhile has no cards to decide on."""
@@ -149,12 +156,16 @@ class Coordinator:
         return True
 
     def _watch(self, incarnation: str) -> None:
-        self._watched.add(incarnation)
-        self._spawn(self._guard(incarnation))
+        guard = asyncio.create_task(self._guard(incarnation))
+        self._watched[incarnation] = Watched(self._hosts.node_of(incarnation), guard)
+
+    def _unwatch(self, incarnation: str) -> None:
+        """What happens to the host from now on is nobody's loss."""
+        self._watched.pop(incarnation).guard.cancel()
 
     async def _guard(self, incarnation: str) -> None:
-        """Returns after the host has been replaced as owner: a death is heard at once, a freeze is seen soon
-        on this machine, and noticed after a silence everywhere."""
+        """Returns when the host is lost: a death is heard at once, a freeze is seen soon on this machine, and
+        noticed after a silence everywhere."""
         signs = [
             asyncio.ensure_future(self._hosts.death(incarnation)),
             asyncio.create_task(self._silence(incarnation)),
@@ -166,7 +177,7 @@ class Coordinator:
             for sign in signs:
                 sign.cancel()
             await asyncio.gather(*signs, return_exceptions=True)
-        await self._lost(incarnation)
+        self._spawn(self._lost(incarnation))
 
     async def _silence(self, incarnation: str) -> None:
         while True:
@@ -181,62 +192,118 @@ class Coordinator:
             looks = looks + 1 if self._hosts.stands_still(incarnation) else 0
 
     async def _lost(self, incarnation: str) -> None:
+        if self._watched.pop(incarnation, None) is None:
+            return
         _log.warning("host_lost", incarnation=incarnation)
-        self._watched.discard(incarnation)
         self._hosts.end(incarnation)
         self.takeovers += 1
-        async with self._moving:
-            if self._watched:
-                await self._adopt_orphans()
-        self._spawn(self._refill())
+        async with self._ownership.moving:
+            await self._ownership.adopt_orphans(self._watched.keys())
+        await self._refill()
+
+    # --- as many hosts as there should be -----------------------------------------------------------------
+
+    async def _look_for_nodes(self) -> None:
+        while True:
+            await asyncio.sleep(NODES_SECONDS)
+            await self._refill()
+
+    async def _missing(self) -> list[str]:
+        nodes = await self._hosts.nodes()
+        self._leaving.intersection_update(nodes)
+        present = [watched.node for watched in self._watched.values()]
+        wanted = [node for node in nodes if node not in self._leaving]
+        return missing_hosts(wanted, [*present, *self._creating.elements()], self._wanted)
+
+    async def _create_missing(self) -> None:
+        """At the start: wait for all that can be had, and fail where none can."""
+        created = await asyncio.gather(
+            *(self._hosts.create(node) for node in await self._missing()), return_exceptions=True
+        )
+        for each in created:
+            if isinstance(each, str):
+                self._watch(each)
+        for each in created:
+            if isinstance(each, BaseException) and not self._watched:
+                raise each
 
     async def _refill(self) -> None:
-        """Create a successor and give it its share."""
+        """Begin to create what is missing; no node waits for another."""
+        for node in await self._missing():
+            self._creating[node] += 1
+            self._spawn(self._add(node))
+
+    async def _add(self, node: str) -> None:
+        """Create a host on ``node`` and give it its share."""
         try:
-            incarnation = await self._hosts.create()
-        except (PeerGoneError, PeerFailedError):
-            await asyncio.sleep(RETRY_SECONDS)
+            self._watch(await self._hosts.create(node))
+        except (PeerGoneError, PeerFailedError) as failure:
+            self._failures[node] += 1
+            pause = min(RETRY_SECONDS * 2 ** self._failures[node], RETRY_SECONDS_MAX)
+            _log.warning("host_cannot_start", node=node, error=type(failure).__name__)
+            await asyncio.sleep(pause)
+            self._creating[node] -= 1
             self._spawn(self._refill())
             return
-        self._watch(incarnation)
-        async with self._moving:
-            await self._adopt_orphans()
-            await self._even_out()
+        self._creating[node] -= 1
+        del self._failures[node]
+        async with self._ownership.moving:
+            await self._share_out()
 
-    # --- moving shards ------------------------------------------------------------------------------------
+    async def _share_out(self) -> None:
+        await self._ownership.adopt_orphans(self._watched.keys())
+        await self._ownership.even_out(self._watched.keys())
 
-    async def _adopt_orphans(self) -> None:
-        """Repeats until every shard is with a living host: takers can die, and the journal can be away."""
-        while self._watched and (moves := adopt_orphans(self._owners, self._watched)):
-            if not all(await asyncio.gather(*(self._take(move) for move in moves))):
-                await asyncio.sleep(RETRY_SECONDS)
-            await self._publish()
+    # --- ends in peace ------------------------------------------------------------------------------------
 
-    async def _even_out(self) -> None:
-        for move in even_out(self._owners, self._watched) if self._watched else ():
-            await self._hand_over(move)
-        await self._adopt_orphans()
+    async def _replace(self, old: str) -> str:
+        """A successor on the same node takes over everything that ``old`` owns, then ``old`` ends; returns
+        the successor. ``old`` is returned when it had to stay, and "" when there is no such host (any
+        more)."""
+        watched = self._watched.get(old)
+        if watched is None:
+            return ""
+        new = await self._hosts.create(watched.node)
+        async with self._ownership.moving:
+            if old not in self._watched:
+                # It was lost meanwhile, and is being replaced as such.
+                self._hosts.end(new)
+                return ""
+            self._watch(new)
+            await self._ownership.hand_off(old, [new])
+            await self._ownership.adopt_orphans(self._watched.keys())
+            if old not in self._watched:
+                return ""
+            if old in self._ownership.owners():
+                return old
+            self._unwatch(old)
+        await self._end(old)
+        return new
 
-    async def _hand_over(self, move: Move) -> None:
-        """The giver finishes what it has decided before the taker reads; meanwhile routers hold the
-        commands back."""
-        try:
-            await self._hosts.call(move.giver or "", "release", _encode(move.shards))
-        except (PeerGoneError, PeerFailedError):
-            return
-        await self._take(move)
-        await self._publish()
+    async def _drain(self, node: str) -> bool:
+        """Have ``node`` keep nothing: its hosts give their shards away and end. False where no other node has
+        hosts."""
+        going = [host for host, watched in self._watched.items() if watched.node == node]
+        staying = [host for host, watched in self._watched.items() if watched.node != node]
+        if not staying:
+            return False
+        self._leaving.add(node)
+        async with self._ownership.moving:
+            for host in going:
+                if host in self._watched:
+                    await self._ownership.hand_off(host, staying)
+                    self._unwatch(host)
+            # What a host could not give away is taken from it.
+            await self._ownership.adopt_orphans(self._watched.keys())
+        await asyncio.gather(*(self._end(host) for host in going))
+        return True
 
-    async def _take(self, move: Move) -> bool:
-        """Whether the taker owns the shards now; a failure leaves them unowned, to be tried again."""
-        taken = False
-        try:
-            taken = await self._hosts.call(move.taker, "take", _encode(move.shards)) == b"taken"
-        except (PeerGoneError, PeerFailedError):
-            _log.warning("taker_lost", incarnation=move.taker)
-        for shard in move.shards:
-            self._owners[shard] = move.taker if taken else None
-        return taken
+    async def _end(self, incarnation: str) -> None:
+        """Let a host that owns nothing finish, and end it."""
+        with suppress(PeerGoneError, PeerFailedError, TimeoutError):
+            async with asyncio.timeout(END_SECONDS):
+                await self._hosts.stop(incarnation)
+        self._hosts.end(incarnation)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.create_task(work)

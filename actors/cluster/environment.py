@@ -29,6 +29,10 @@ class ClusterError(Exception):
     """The Ray cluster of the settings cannot be joined. The message is one line."""
 
 
+class RestartError(Exception):
+    """A process could not be put in the place of another. The message is one line."""
+
+
 def prepare(settings: Settings) -> None:
     """Call it before the first import of ``ray``. A cluster that is joined has its own variables."""
     if not settings.ray_address:

@@ -4,7 +4,7 @@ shard has an owner)."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Final
 
 from aiohttp import web
@@ -19,9 +19,10 @@ ANSWER_SECONDS: Final = 1.0
 
 
 class Exporter:
-    """Asks every process for its figures at each scrape. ``stop`` twice is harmless."""
+    """Asks every process for its figures at each scrape; ``processes`` names those of that moment. ``stop``
+    twice is harmless."""
 
-    def __init__(self, peers: RayPeers, processes: Sequence[str], dsn: str) -> None:
+    def __init__(self, peers: RayPeers, processes: Callable[[], list[str]], dsn: str) -> None:
         self._peers = peers
         self._dsn = dsn
         self._processes = processes
@@ -44,7 +45,7 @@ class Exporter:
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         owners = await self._owners()
-        names = [*self._processes, *sorted(owner for owner in owners if owner is not None)]
+        names = [*self._processes(), *sorted(owner for owner in owners if owner is not None)]
         sizes = asyncio.create_task(read_sizes(self._dsn, ANSWER_SECONDS))
         answers = await asyncio.gather(*(self._figures(name) for name in names))
         figures = {"database": await sizes}

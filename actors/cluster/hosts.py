@@ -10,12 +10,13 @@ import asyncio
 import uuid
 from typing import Final
 
-import ray
-
+from actors.cluster.nodes import Nodes, on
 from actors.cluster.peers import RayPeers
 from actors.cluster.process import launch
-from actors.cluster.session import namespace
+from actors.cluster.session import named
 from actors.cluster.standstill import stands_still
+from actors.peers import PeerGoneError
+from actors.placement import NODE_LETTERS
 from actors.settings import Settings
 
 FACTORY: Final = "actors.boot:host"
@@ -23,29 +24,45 @@ PREFIX: Final = "host-"
 
 
 class RayHosts:
-    """See ``actors.cluster.coordinator.Hosts``."""
+    """See ``actors.cluster.coordinator.Hosts``. A node is called by the first letters of its id, which also
+    stand in the names of its hosts."""
 
     def __init__(self, settings: Settings, peers: RayPeers) -> None:
         self._settings = settings
         self._peers = peers
+        self._nodes = Nodes(settings)
+        self._ids: dict[str, str] = {}
         self._whereabouts: dict[str, str] = {}
 
-    async def create(self) -> str:
-        """A new host that serves and owns nothing; returns its incarnation."""
-        incarnation = f"{PREFIX}{uuid.uuid4().hex[:12]}"
-        await asyncio.to_thread(launch, FACTORY, self._settings, incarnation)
+    @property
+    def nodes_may_change(self) -> bool:
+        """Whether it is worth asking for nodes again."""
+        return self._nodes.may_change
+
+    async def nodes(self) -> list[str]:
+        """The nodes that take hosts."""
+        self._ids = {node[:NODE_LETTERS]: node for node in await self._nodes.living()}
+        return list(self._ids)
+
+    def node_of(self, incarnation: str) -> str:
+        """Where a host runs, or ran."""
+        return incarnation.removeprefix(PREFIX).partition("-")[0]
+
+    async def create(self, node: str) -> str:
+        """A new host on ``node`` that serves and owns nothing; returns its incarnation. Raises PeerGoneError
+        when the node is no more."""
+        incarnation = f"{PREFIX}{node}-{uuid.uuid4().hex[:8]}"
+        if node not in self._ids:
+            raise PeerGoneError(incarnation)
+        await asyncio.to_thread(
+            launch, FACTORY, self._settings, incarnation, on(self._ids[node], pinned=True)
+        )
         await self._peers.ping(incarnation)
         return incarnation
 
     async def living(self) -> set[str]:
         """The incarnations that Ray knows, frozen ones among them."""
-        named = await asyncio.to_thread(ray.util.list_named_actors, all_namespaces=True)
-        mine = namespace(self._settings)
-        return {
-            actor["name"]
-            for actor in named
-            if actor["namespace"] == mine and actor["name"].startswith(PREFIX)
-        }
+        return {name for name in await asyncio.to_thread(named, self._settings) if name.startswith(PREFIX)}
 
     async def ping(self, incarnation: str) -> None:
         """Returns when the host answers; PeerGoneError when it is dead."""

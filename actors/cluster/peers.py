@@ -1,6 +1,6 @@
 """``actors.peers.Peers`` over Ray: handles are looked up once and kept, errors of Ray become
 ``PeerGoneError``. Ray is asked once for each life of a process where its door is; calls then go through the
-door, if it can be reached from here (``lines``), and through Ray if not."""
+door, if the process is on this node (``lines``), and through Ray if not."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from typing import Any, Final
 
 import msgspec
 import ray
-from ray.exceptions import RayActorError, RayTaskError
+from ray.exceptions import ActorUnschedulableError, RayActorError, RayTaskError
 
 from actors.cluster.lines import Line, dial
+from actors.cluster.nodes import here
 from actors.cluster.session import namespace
 from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
 from actors.settings import Settings
@@ -67,7 +68,7 @@ class RayPeers:
         handle = self._handles.get(role) or await self._find(role)
         try:
             return await getattr(handle, method).remote(*arguments)
-        except RayActorError:
+        except (RayActorError, ActorUnschedulableError):
             self._handles.pop(role, None)
             self._lines.pop(role, None)
             raise PeerGoneError(role) from None
@@ -75,11 +76,11 @@ class RayPeers:
             # Its text is a traceback with whatever values stood in it.
             raise PeerFailedError(f"{role}: {type(failure.cause).__name__}") from None
 
-    def kill(self, role: str) -> None:
-        """End a process at once; it is not restarted. Unknown ones are dead already."""
+    def kill(self, role: str, *, again: bool = False) -> None:
+        """End a process at once; Ray starts it anew only if ``again``. Unknown ones are dead already."""
         line, handle = self._lines.pop(role, None), self._handles.pop(role, None)
         if handle is not None:
-            ray.kill(handle, no_restart=True)
+            ray.kill(handle, no_restart=not again)
         if line is not None:
             line.close()
 
@@ -93,7 +94,7 @@ class RayPeers:
 
     async def _dial(self, role: str) -> Line | None:
         """The process tells its door once its role serves, so this is also what makes it start."""
-        door = await self._remote(role, "door")
+        door = await self._remote(role, "door", here())
         line = self._lines[role] = await dial(role, door, partial(self._hung_up, role))
         return line
 

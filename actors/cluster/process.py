@@ -17,12 +17,14 @@ import structlog
 
 from actors.cluster.lines import Door
 from actors.cluster.loop_lag import LoopLag
+from actors.cluster.nodes import Options, here
 from actors.cluster.peers import PING, RayPeers
 from actors.cluster.standstill import whereabouts
 from actors.log import configure
 from actors.metrics import Figures, process_figures
 from actors.roles import Context, Role
 from actors.settings import Settings
+from actors.vault import Vault, VaultError
 
 CALLS_AT_ONCE: Final = 10_000
 """Calls under way in one process; our own limits refuse long before."""
@@ -35,8 +37,9 @@ class Process:
     """A role in a process. It starts with the first call, so a process that Ray has restarted comes back by
     being asked anything."""
 
-    def __init__(self, factory: str, settings: bytes, name: str) -> None:
+    def __init__(self, factory: str, settings: bytes, name: str, proof: bytes) -> None:
         self._settings = Settings.from_json(settings)
+        self._proof = proof
         configure(self._settings.var_dir, self._settings.log_level, name)
         self._factory = factory
         self._name = name
@@ -50,10 +53,11 @@ class Process:
         await self._started()
         return os.getpid()
 
-    async def door(self) -> str:
-        """Where processes of the same machine call this one, once the role serves; empty for nowhere."""
+    async def door(self, node: str) -> str:
+        """Where processes of the same node call this one, once the role serves; empty for those of other
+        nodes, and for all where there are no doors."""
         await self._started()
-        return self._door.name
+        return self._door.name if node == here() else ""
 
     async def whereabouts(self) -> str:
         """What its own machine finds the process by."""
@@ -85,10 +89,8 @@ class Process:
     async def _started(self) -> Role:
         async with self._starting:
             if self._role is None:
-                module, _, attribute = self._factory.partition(":")
-                build = getattr(import_module(module), attribute)
-                role: Role = build(Context(self._settings, self._name, RayPeers(self._settings)))
                 try:
+                    role = self._build()
                     await role.start()
                 except Exception:
                     # Whoever asked gets one line; here is the only place that still has the traceback.
@@ -101,8 +103,24 @@ class Process:
                 gc.freeze()
             return self._role
 
+    def _build(self) -> Role:
+        """The role. On a node with other keys it would write what nobody else can read: VaultError."""
+        if not Vault.from_settings(self._settings, make=False).agrees(self._proof):
+            raise VaultError("this node has other master keys: all of them take STANCHION_MASTER_KEY")
+        module, _, attribute = self._factory.partition(":")
+        build = getattr(import_module(module), attribute)
+        role: Role = build(Context(self._settings, self._name, RayPeers(self._settings)))
+        return role
 
-def launch(factory: str, settings: Settings, name: str, *, restarts: int = 0) -> Any:
+
+def launch(
+    factory: str,
+    settings: Settings,
+    name: str,
+    where: Options,
+    *,
+    restarts: int = 0,
+) -> Any:
     """Create the process ``name``; it outlives its creator. ``restarts``: how often Ray starts it again, or
     ``FOREVER``."""
     remote = ray.remote(Process).options(
@@ -112,5 +130,6 @@ def launch(factory: str, settings: Settings, name: str, *, restarts: int = 0) ->
         max_restarts=restarts,
         max_task_retries=0,
         max_concurrency=CALLS_AT_ONCE,
+        **where,
     )
-    return remote.remote(factory, settings.to_json(), name)
+    return remote.remote(factory, settings.to_json(), name, Vault.from_settings(settings).proof())

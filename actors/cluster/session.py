@@ -54,6 +54,13 @@ def _join_cluster(address: str, namespace: str) -> None:
         ) from None
 
 
+def named(settings: Settings) -> set[str]:
+    """The names of this installation's processes that Ray knows. Blocks."""
+    mine = namespace(settings)
+    actors = ray.util.list_named_actors(all_namespaces=True)
+    return {actor["name"] for actor in actors if actor["namespace"] == mine}
+
+
 def _probe(address: str) -> None:
     """Ray itself tries for most of a minute before it says that nobody is there."""
     host, separator, port = address.rpartition(":")

@@ -1,40 +1,40 @@
 """The supervisor: one process at the terminal that starts all others, in order, and ends them in reverse.
 
 Ray restarts what dies (hosts excepted: the coordinator replaces them); the supervisor asks every process
-now and then, which is also what makes a restarted one serve again.
+now and then, which is also what makes a restarted one serve again. In a cluster it looks which nodes there
+are, and gives each that joins the processes that every node has.
 """
 
 from __future__ import annotations
 
 import asyncio
 import signal
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
+import msgspec
 import structlog
 
+from actors.cluster.environment import RestartError
 from actors.cluster.exporter import Exporter
-from actors.cluster.peers import RayPeers
-from actors.cluster.process import FOREVER, launch
+from actors.cluster.kept import Kept
+from actors.cluster.left_over import end_left_over
+from actors.cluster.nodes import Nodes, here
+from actors.cluster.peers import COORDINATOR, RayPeers
 from actors.cluster.session import join, leave
 from actors.peers import PeerFailedError, PeerGoneError
+from actors.placement import NODES_SECONDS, Placed, ProcessSpec, place
 from actors.settings import Settings
 
-PING_SECONDS: Final = 1.0
-STOP_SECONDS: Final = 15.0
-"""What one process gets to finish before it is killed."""
+NODE_START_SECONDS: Final = 60.0
+"""What the processes of a node get to serve at first; the installation does not wait longer for them."""
 
 _log = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True)
-class ProcessSpec:
-    """A process to start: its name in the installation and the factory of its role (``module:function``)."""
-
-    name: str
-    factory: str
+_decode_names = msgspec.msgpack.Decoder(list[str]).decode
 
 
 @dataclass(frozen=True)
@@ -52,42 +52,61 @@ class Supervisor:
     """All processes of an installation. ``stop`` twice, or after a ``start`` that was cut short, is
     harmless."""
 
-    def __init__(self, settings: Settings, processes: Sequence[ProcessSpec]) -> None:
+    def __init__(self, settings: Settings, specs: Sequence[ProcessSpec]) -> None:
         self._settings = settings
-        self._processes = processes
+        self._specs = specs
         self._peers = RayPeers(settings)
-        self._started: list[str] = []
-        self._watchers: list[asyncio.Task[None]] = []
+        self._nodes = Nodes(settings)
+        self._home = ""
+        self._kept: dict[str, Kept] = {}
+        self._looking: asyncio.Task[None] | None = None
+        self._failed: asyncio.Future[str] | None = None
         self._joining: asyncio.Future[None] | None = None
-        self._exporter = Exporter(self._peers, [spec.name for spec in processes], settings.database_dsn)
+        self._restarting = asyncio.Lock()
+        self._exporter = Exporter(self._peers, self._names, settings.database_dsn)
 
     async def start(self) -> Addresses:
-        """Start Ray and every process; returns when all of them serve."""
+        """Start Ray and every process; returns when all of them serve. What a node other than the home node
+        cannot start is tried again later."""
         # In a thread: on the main one Ray would install signal handlers that end this process at once, and
         # the loop could not hear that it should stop.
         self._joining = asyncio.ensure_future(asyncio.to_thread(join, self._settings))
         await asyncio.shield(self._joining)
         _take_signals_back()
-        for spec in self._processes:
-            launch(spec.factory, self._settings, spec.name, restarts=FOREVER)
-            self._started.append(spec.name)
-        for spec in self._processes:
-            await self._peers.ping(spec.name)
+        self._failed = asyncio.get_running_loop().create_future()
+        nodes = await self._nodes.living()
+        self._home = here() if here() in nodes else nodes[0]
+        if self._nodes.may_change:
+            await end_left_over(self._settings, self._peers)
+        placed = place(self._specs, nodes, self._home)
+        for each in placed:
+            self._keep(each)
+        await asyncio.gather(
+            *(self._kept[each.name].serves() for each in placed if not self._elsewhere(each))
+        )
+        with suppress(TimeoutError):
+            async with asyncio.timeout(NODE_START_SECONDS):
+                others = [self._kept[each.name].serves() for each in placed if self._elsewhere(each)]
+                await asyncio.gather(*others, return_exceptions=True)
         await self._exporter.start(self._settings.metrics_host, self._settings.metrics_port)
-        self._watchers = [asyncio.create_task(self._watch(spec.name)) for spec in self._processes]
+        for kept in self._kept.values():
+            kept.watch(self._on_failure)
+        if self._nodes.may_change:
+            self._looking = asyncio.create_task(self._look_for_nodes())
         return _addresses(self._settings)
 
     async def stop(self) -> None:
         """End the processes in reverse order, each after what it has under way, then Ray."""
-        for watcher in self._watchers:
-            watcher.cancel()
+        if self._looking is not None:
+            self._looking.cancel()
+            await asyncio.gather(self._looking, return_exceptions=True)
+        for kept in self._kept.values():
+            kept.unwatch()
         await self._exporter.stop()
-        for name in reversed(self._started):
-            with suppress(PeerGoneError, PeerFailedError, TimeoutError):
-                async with asyncio.timeout(STOP_SECONDS):
-                    await self._peers.ask(name, "stop")
-            self._peers.kill(name)
-        self._started.clear()
+        in_reverse = reversed(tuple(self._kept.values()))
+        for _, alike in groupby(in_reverse, key=lambda kept: kept.placed.spec.name):
+            await asyncio.gather(*(kept.end() for kept in alike))
+        self._kept.clear()
         joining, self._joining = self._joining, None
         if joining is not None:
             await asyncio.wait((joining,))
@@ -95,18 +114,70 @@ class Supervisor:
 
     async def wait_failed(self) -> str:
         """Why the installation cannot go on: it returns only if that happens."""
-        done, _ = await asyncio.wait(self._watchers, return_when=asyncio.FIRST_COMPLETED)
-        failure = next(iter(done)).exception()
-        return f"a process cannot be kept alive: {type(failure).__name__}"
+        assert self._failed is not None, "started"
+        return await asyncio.shield(self._failed)
 
-    async def _watch(self, name: str) -> None:
-        """Ray starts a dead process again; being asked, it starts its role again."""
+    async def restart(self, say: Callable[[str], None]) -> None:
+        """Put a new process of the code of now in the place of every one, one after the other, while the
+        installation serves; ``say`` hears of each. The first that does not begin ends it: RestartError, and
+        whatever was not reached yet goes on as it is."""
+        async with self._restarting:
+            for host in _decode_names(await self._peers.call(COORDINATOR, "hosts", b"")):
+                await self._replace_host(host, say)
+            for name, kept in tuple(self._kept.items()):
+                began = time.monotonic()
+                try:
+                    await kept.renew()
+                except (PeerGoneError, PeerFailedError, TimeoutError) as failure:
+                    raise RestartError(f"{name} does not begin: {failure!s}".rstrip(": ")) from None
+                say(f"{name} is new ({time.monotonic() - began:.1f} s)")
+
+    async def _replace_host(self, old: str, say: Callable[[str], None]) -> None:
+        began = time.monotonic()
+        try:
+            new = (await self._peers.call(COORDINATOR, "replace", old.encode())).decode()
+        except (PeerGoneError, PeerFailedError) as failure:
+            raise RestartError(f"{old} could not be replaced: {failure}") from None
+        if new == old:
+            raise RestartError(f"{old} could not give its shards away")
+        say(f"{old} is {new or 'gone'} ({time.monotonic() - began:.1f} s)")
+
+    def _names(self) -> list[str]:
+        return [kept.name for kept in self._kept.values()]
+
+    # --- nodes that come and go ---------------------------------------------------------------------------
+
+    async def _look_for_nodes(self) -> None:
         while True:
-            try:
-                await self._peers.ping(name)
-            except (PeerGoneError, PeerFailedError):
-                _log.warning("process_lost", name=name)
-            await asyncio.sleep(PING_SECONDS)
+            await asyncio.sleep(NODES_SECONDS)
+            self._follow(await self._nodes.living())
+
+    def _follow(self, nodes: Sequence[str]) -> None:
+        """Have on ``nodes``, and on no others, what every node has."""
+        if self._home not in nodes:
+            # Names and the rest stay as they are; Ray has begun elsewhere what may be anywhere.
+            nodes = [self._home, *nodes]
+        wanted = {each.name: each for each in place(self._specs, nodes, self._home)}
+        for name in [name for name, kept in self._kept.items() if kept.placed.pinned and name not in wanted]:
+            _log.warning("node_left", node=self._kept[name].placed.node, name=name)
+            self._kept.pop(name).abandon()
+        for name, each in wanted.items():
+            if name not in self._kept and each.pinned:
+                _log.info("node_joined", node=each.node, name=name)
+                self._keep(each)
+                self._kept[name].watch(self._on_failure)
+
+    def _keep(self, each: Placed) -> None:
+        kept = Kept(each, self._settings, self._peers)
+        kept.launch()
+        self._kept[each.name] = kept
+
+    def _elsewhere(self, each: Placed) -> bool:
+        return each.pinned and each.node != self._home
+
+    def _on_failure(self, failure: BaseException) -> None:
+        if self._failed is not None and not self._failed.done():
+            self._failed.set_result(f"a process cannot be kept alive: {type(failure).__name__}")
 
 
 def _take_signals_back() -> None:

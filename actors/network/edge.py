@@ -62,9 +62,12 @@ class Edge:
         return len(self._peers)
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listens; returns the address, whose port has been picked when ``port`` is 0."""
+        """Listens; returns the address, whose port has been picked when ``port`` is 0. Edges of one machine
+        share a port."""
         loop = asyncio.get_running_loop()
-        self._server = await loop.create_server(lambda: Peer(self), host, port, backlog=_BACKLOG)
+        self._server = await loop.create_server(
+            lambda: Peer(self), host, port, backlog=_BACKLOG, reuse_port=True
+        )
         self._sweeper = asyncio.create_task(self._sweep())
         address = self._server.sockets[0].getsockname()
         return address[0], address[1]

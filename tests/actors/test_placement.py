@@ -8,7 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.placement import Move, adopt_orphans, even_out
+from actors.placement import (
+    Move,
+    ProcessSpec,
+    adopt_orphans,
+    even_out,
+    hand_off,
+    missing_hosts,
+    name_on,
+    place,
+)
 
 Owners = dict[int, str | None]
 
@@ -62,3 +71,82 @@ def test_everything_is_owned_and_even_afterwards(listed: list[str | None], hosts
     surplus = sum(max(0, load - -(-len(owned) // len(hosts))) for load in Counter(owned.values()).values())
     assert moved >= surplus
     assert moved <= surplus + len(hosts)
+
+
+@pytest.mark.parametrize(
+    ("owners", "takers", "loads"),
+    [
+        ({0: "a", 1: "a", 2: "b"}, ["b", "c"], {"b": 2, "c": 1}),
+        ({0: "a", 1: "a", 2: "b", 3: None}, ["c"], {"b": 1, "c": 2, None: 1}),
+        ({0: "b"}, ["c"], {"b": 1}),
+        ({0: "a", 1: "a", 2: "a", 3: "a"}, ["b", "c"], {"b": 2, "c": 2}),
+    ],
+)
+def test_a_giver_hands_everything_off(owners: Owners, takers: list[str], loads: dict[str, int]) -> None:
+    moves = hand_off(owners, "a", takers)
+    assert Counter(after(owners, moves).values()) == loads
+    assert all(move.giver == "a" for move in moves)
+
+
+@pytest.mark.parametrize(
+    ("nodes", "hosts", "missing"),
+    [
+        (["n1"], [], ["n1", "n1"]),
+        (["n1"], ["n1", "n1"], []),
+        (["n2", "n1"], [], ["n1", "n2", "n1", "n2"]),
+        (["n1", "n2"], ["n1", "n1", "n2"], ["n2"]),
+        (["n1"], ["n1", "n2", "n2"], ["n1"]),  # a node that has left counts for nothing
+        (["n1"], ["n1", "n1", "n1"], []),
+        ([], ["n1"], []),
+    ],
+)
+def test_every_node_gets_the_hosts_it_lacks(nodes: list[str], hosts: list[str], missing: list[str]) -> None:
+    assert missing_hosts(nodes, hosts, 2) == missing
+
+
+SPECS = [
+    ProcessSpec("coordinator", "m:c"),
+    ProcessSpec("edge", "m:e", "each"),
+    ProcessSpec("dispatcher-0", "m:d", "around"),
+    ProcessSpec("dispatcher-1", "m:d", "around"),
+    ProcessSpec("dispatcher-2", "m:d", "around"),
+]
+OTHER, THIRD = "b" * 56, "c" * 56
+HOME = "f" * 56
+
+
+@pytest.mark.parametrize(
+    ("nodes", "expected"),
+    [
+        (
+            [HOME],
+            {"coordinator": HOME, "edge": HOME, "dispatcher-0": HOME, "dispatcher-1": HOME}
+            | {"dispatcher-2": HOME},
+        ),
+        (
+            [OTHER, HOME],
+            {"coordinator": HOME, "edge": HOME, name_on("edge", OTHER): OTHER, "dispatcher-0": HOME}
+            | {"dispatcher-1": OTHER, "dispatcher-2": HOME},
+        ),
+        (
+            [THIRD, OTHER, HOME],
+            {"coordinator": HOME, "edge": HOME, name_on("edge", OTHER): OTHER, name_on("edge", THIRD): THIRD}
+            | {"dispatcher-0": HOME, "dispatcher-1": OTHER, "dispatcher-2": THIRD},
+        ),
+    ],
+)
+def test_processes_are_spread_as_they_say(nodes: list[str], expected: dict[str, str]) -> None:
+    placed = place(SPECS, nodes, HOME)
+    assert {each.name: each.node for each in placed} == expected
+    assert {each.spec.name for each in placed if each.pinned} == {"edge"}
+    order = [spec.name for spec in SPECS]
+    ranks = [order.index(each.spec.name) for each in placed]
+    assert ranks == sorted(ranks), "they start in the order of their specs"
+
+
+@given(st.sets(st.sampled_from([OTHER, THIRD, "d" * 56]), max_size=3))
+def test_names_stay_when_other_nodes_come_and_go(others: set[str]) -> None:
+    alone = {each.name: each.node for each in place(SPECS, [HOME], HOME) if each.pinned}
+    spread = {each.name: each.node for each in place(SPECS, [HOME, *others], HOME) if each.pinned}
+    assert alone.items() <= spread.items()
+    assert set(spread.values()) == {HOME, *others}

@@ -182,3 +182,20 @@ def test_the_setting_wins_over_the_file_and_labels_may_change(tmp_path: Path) ->
     assert not (tmp_path / "keys").exists()
     listed = f"2027:{base64.b64encode(NEW).decode()}, 2026:{key}"
     assert Vault.from_settings(settings(tmp_path, listed)).open("pan", sealed) == PLAIN
+
+
+def test_vaults_agree_when_each_can_read_the_other(tmp_path: Path) -> None:
+    old, new, stranger = (bytes([number]) * 32 for number in range(3))
+    before, rotated = Vault((old,)), Vault((new, old))
+    assert before.agrees(before.proof())
+    assert rotated.agrees(before.proof())
+    assert not before.agrees(rotated.proof()), "it could not open what is sealed under the new key"
+    assert not Vault((old, new)).agrees(rotated.proof()), "it would look up by other digests"
+    assert not Vault((stranger,)).agrees(before.proof())
+    assert not before.agrees(b"")
+
+
+def test_a_key_file_that_must_not_be_made_is_not(tmp_path: Path) -> None:
+    with pytest.raises(VaultError, match="STANCHION_MASTER_KEY"):
+        Vault.from_settings(settings(tmp_path), make=False)
+    assert list(tmp_path.iterdir()) == []

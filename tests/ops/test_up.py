@@ -15,6 +15,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from ops.control import DOOR_FILE, restart
 from tests.ops.waiting import gone, wait_until
 
 ROOT = Path(__file__).parents[2]
@@ -24,6 +25,7 @@ ROOT = Path(__file__).parents[2]
 PROGRAM = """
 import asyncio, sys
 from dataclasses import dataclass
+from actors.cluster.environment import RestartError
 from actors.settings import Settings
 from ops.cli import EXPECTED_FAILURES, PORT_SETTINGS
 from ops.up import up
@@ -51,6 +53,13 @@ class Actors:
 
     async def stop(self):
         print("actors stopped", flush=True)
+
+    async def restart(self, say):
+        say("host-1 is host-2")
+        await asyncio.sleep(0)
+        if behaviour == "fail":
+            raise RestartError("edge does not begin")
+        say("edge is new")
 
     async def wait_failed(self):
         if behaviour == "fail":
@@ -129,6 +138,11 @@ async def test_it_serves_stops_cleanly_and_keeps_its_data(
     assert (installation.var_dir / "run.json").stat().st_mode & 0o077 == 0
     servers = installation.server_pids()
     assert len(servers) == 2
+    for _ in range(2):
+        said: list[str] = []
+        await restart(installation.var_dir, said.append)
+        assert said == ["host-1 is host-2", "edge is new"]
+    assert (installation.var_dir / DOOR_FILE).stat().st_mode & 0o077 == 0
 
     process.send_signal(number)
     output, errors = process.communicate(timeout=60)
@@ -137,6 +151,7 @@ async def test_it_serves_stops_cleanly_and_keeps_its_data(
     assert record["base_url"].encode() in output
     assert all(gone(pid) for pid in servers)
     assert not (installation.var_dir / "run.json").exists()
+    assert not (installation.var_dir / DOOR_FILE).exists()
 
     await installation.started()
     again = installation.run_record()

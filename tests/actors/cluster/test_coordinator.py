@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from actors.cluster import coordinator as module
+from actors.cluster import ownership
 from actors.cluster.coordinator import Coordinator
 from actors.peers import PeerGoneError, RoutingTable
 from engine.limits import SHARD_COUNT
@@ -22,7 +23,12 @@ _table = msgspec.msgpack.Decoder(RoutingTable).decode
 class FakeHosts:
     """Hosts in memory. ``owned`` is what each believes it owns."""
 
-    def __init__(self) -> None:
+    def __init__(self, *nodes: str) -> None:
+        self.there = list(nodes) or ["n1"]
+        self.nodes_may_change = bool(nodes)
+        self.placed: dict[str, str] = {}
+        self.barren: set[str] = set()
+        """Nodes on which nothing starts."""
         self.owned: dict[str, set[int]] = {}
         self.dead: dict[str, asyncio.Event] = {}
         self.frozen: set[str] = set()
@@ -33,9 +39,18 @@ class FakeHosts:
         self.stopped: list[str] = []
         self._count = 0
 
-    async def create(self) -> str:
+    async def nodes(self) -> list[str]:
+        return list(self.there)
+
+    def node_of(self, incarnation: str) -> str:
+        return self.placed[incarnation]
+
+    async def create(self, node: str) -> str:
+        if node in self.barren:
+            raise PeerGoneError(node)
         self._count += 1
         name = f"host-{self._count}"
+        self.placed[name] = node
         self.owned[name] = set()
         self.dead[name] = asyncio.Event()
         return name
@@ -89,6 +104,8 @@ def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SILENCE_SECONDS", 0.05)
     monkeypatch.setattr(module, "PING_SECONDS", 0.01)
     monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
+    monkeypatch.setattr(module, "NODES_SECONDS", 0.01)
+    monkeypatch.setattr(ownership, "RETRY_SECONDS", 0.01)
 
 
 @pytest.fixture
@@ -176,7 +193,7 @@ async def test_a_new_coordinator_finds_the_hosts_that_live(
     async def owners() -> dict[int, str | None]:
         return dict(enumerate(current.owners))
 
-    spare = await hosts.create()
+    spare = await hosts.create("n1")
     second = Coordinator(hosts, owners, wanted=2)
     await second.start()
     found = await table(second)
@@ -226,3 +243,140 @@ async def test_one_look_proves_nothing(
     monkeypatch.setattr(module, "LOOK_SECONDS", 0.001)
     await asyncio.sleep(0.03)
     assert hosts.ended == []
+
+
+# --- nodes ------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def spread() -> AsyncIterator[tuple[Coordinator, FakeHosts]]:
+    """Two nodes with two hosts each."""
+    hosts = FakeHosts("n1", "n2")
+    coordinator = Coordinator(hosts, nobody, wanted=2)
+    await coordinator.start()
+    yield coordinator, hosts
+    await coordinator.stop()
+
+
+def per_node(hosts: FakeHosts, current: RoutingTable) -> Counter[str]:
+    return Counter(hosts.placed[owner] for owner in current.owners if owner is not None)
+
+
+async def test_every_node_has_its_hosts_and_its_share(spread: tuple[Coordinator, FakeHosts]) -> None:
+    coordinator, hosts = spread
+    current = await table(coordinator)
+    assert Counter(hosts.placed.values()) == {"n1": 2, "n2": 2}
+    assert per_node(hosts, current) == {"n1": 128, "n2": 128}
+    assert coordinator.figures()["stanchion_nodes"] == 2
+
+
+async def test_a_node_that_joins_gets_hosts_and_shards(spread: tuple[Coordinator, FakeHosts]) -> None:
+    coordinator, hosts = spread
+    hosts.there.append("n3")
+    current = await settled(coordinator, lambda each: max(loads(each)) == 43)
+    assert loads(current) == [42, 42, 43, 43, 43, 43]
+    assert Counter(hosts.placed.values()) == {"n1": 2, "n2": 2, "n3": 2}
+    assert coordinator.figures()["stanchion_takeovers"] == 0
+    assert all(shard in hosts.owned[owner or ""] for shard, owner in enumerate(current.owners))
+    assert sum(map(len, hosts.owned.values())) == SHARD_COUNT, "nobody keeps what was moved"
+
+
+async def test_a_node_that_leaves_is_taken_over_and_not_refilled(
+    spread: tuple[Coordinator, FakeHosts],
+) -> None:
+    coordinator, hosts = spread
+    hosts.there.remove("n2")
+    for name, node in hosts.placed.items():
+        if node == "n2":
+            hosts.dead[name].set()
+    current = await settled(coordinator, lambda each: loads(each) == [128, 128])
+    assert per_node(hosts, current) == {"n1": 256}
+    assert len(hosts.placed) == 4
+
+
+async def test_a_node_on_which_nothing_starts_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "RETRY_SECONDS_MAX", 0.02)
+    hosts = FakeHosts("n1", "n2")
+    hosts.barren.add("n2")
+    coordinator = Coordinator(hosts, nobody, wanted=2)
+    await coordinator.start()
+    assert per_node(hosts, await table(coordinator)) == {"n1": 256}
+    hosts.barren.clear()
+    current = await settled(coordinator, lambda each: loads(each) == [64, 64, 64, 64])
+    assert per_node(hosts, current) == {"n1": 128, "n2": 128}
+    await coordinator.stop()
+
+
+async def test_where_no_node_can_start_a_host_the_coordinator_cannot_either() -> None:
+    hosts = FakeHosts()
+    hosts.barren.add("n1")
+    with pytest.raises(PeerGoneError):
+        await Coordinator(hosts, nobody, wanted=2).start()
+
+
+async def test_a_drained_node_gives_everything_away_and_gets_nothing(
+    spread: tuple[Coordinator, FakeHosts],
+) -> None:
+    coordinator, hosts = spread
+    leaving = {name for name, node in hosts.placed.items() if node == "n2"}
+    assert msgspec.msgpack.decode(await coordinator.call("drain", b"n2")) is True
+    current = await table(coordinator)
+    assert per_node(hosts, current) == {"n1": 256}
+    assert leaving == set(hosts.stopped) == set(hosts.ended)
+    assert coordinator.figures()["stanchion_takeovers"] == 0
+    hosts.dead["host-1"].set()
+    current = await settled(coordinator, lambda each: loads(each) == [128, 128])
+    assert per_node(hosts, current) == {"n1": 256}
+
+
+async def test_the_last_node_is_not_drained(coordinator: Coordinator, hosts: FakeHosts) -> None:
+    assert msgspec.msgpack.decode(await coordinator.call("drain", b"n1")) is False
+    assert loads(await table(coordinator)) == [128, 128]
+    assert hosts.stopped == []
+
+
+# --- replacing hosts in peace -----------------------------------------------------------------------------
+
+
+async def test_a_host_is_replaced_without_a_takeover(coordinator: Coordinator, hosts: FakeHosts) -> None:
+    before = await table(coordinator)
+    assert await coordinator.call("replace", b"host-1") == b"host-3"
+    current = await table(coordinator)
+    assert [{"host-1": "host-3"}.get(owner or "", owner) for owner in before.owners] == list(current.owners)
+    assert hosts.stopped == hosts.ended == ["host-1"]
+    assert hosts.owned["host-1"] == set()
+    assert coordinator.figures()["stanchion_takeovers"] == 0
+    assert msgspec.msgpack.decode(await coordinator.call("hosts", b"")) == ["host-2", "host-3"]
+
+
+async def test_what_is_not_there_cannot_be_replaced(coordinator: Coordinator, hosts: FakeHosts) -> None:
+    assert await coordinator.call("replace", b"host-9") == b""
+    assert hosts.placed.keys() == {"host-1", "host-2"}
+
+
+async def test_a_host_that_dies_while_it_is_replaced_is_taken_over(
+    coordinator: Coordinator, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    create = hosts.create
+
+    async def slowly(node: str) -> str:
+        hosts.dead["host-1"].set()
+        await asyncio.sleep(0.05)
+        return await create(node)
+
+    monkeypatch.setattr(hosts, "create", slowly)
+    assert await coordinator.call("replace", b"host-1") == b""
+    current = await settled(coordinator, lambda each: loads(each) == [128, 128])
+    assert "host-1" not in current.owners
+    assert coordinator.figures()["stanchion_takeovers"] == 1
+
+
+async def test_a_successor_that_cannot_take_leaves_everything_owned(
+    coordinator: Coordinator, hosts: FakeHosts
+) -> None:
+    hosts.refusals = 1
+    await coordinator.call("replace", b"host-1")
+    current = await table(coordinator)
+    assert None not in current.owners
+    assert set(current.owners) <= hosts.owned.keys()
+    assert all(shard in hosts.owned[owner or ""] for shard, owner in enumerate(current.owners))

@@ -1,0 +1,108 @@
+"""Which host owns which shard, and every way in which that changes.
+
+Whoever moves shards holds ``moving`` meanwhile. The truth about ownership is in the journal (epochs): if this
+table is wrong, commits fail and money is safe.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from contextlib import suppress
+from typing import Final
+
+import msgspec
+import structlog
+
+from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
+from actors.placement import Move, adopt_orphans, even_out, hand_off
+from engine.limits import SHARD_COUNT
+
+TABLE_WAIT_SECONDS: Final = 10.0
+RETRY_SECONDS: Final = 0.05
+
+CallHost = Callable[[str, str, bytes], Awaitable[bytes]]
+"""Incarnation, method and payload in; raises PeerGoneError and PeerFailedError."""
+
+_log = structlog.get_logger(__name__)
+_encode = msgspec.msgpack.encode
+
+
+class Ownership:
+    """See the module. Every change is published as a newer routing table."""
+
+    def __init__(self, call_host: CallHost) -> None:
+        self._call_host = call_host
+        self._owners: dict[int, str | None] = dict.fromkeys(range(SHARD_COUNT))
+        # Greater than that of any earlier coordinator, so that routers adopt its tables.
+        self._version = time.time_ns() // 1_000_000
+        self._changed = asyncio.Condition()
+        self.moving = asyncio.Lock()
+
+    def learn(self, owners: Mapping[int, str | None]) -> None:
+        """What the journal says."""
+        self._owners |= owners
+
+    def owners(self) -> set[str]:
+        """Every host that owns something."""
+        return {owner for owner in self._owners.values() if owner is not None}
+
+    @property
+    def unowned(self) -> int:
+        """How many shards have no owner."""
+        return sum(owner is None for owner in self._owners.values())
+
+    async def table_after(self, version: int) -> RoutingTable:
+        """The table as soon as it is newer than ``version``, or the one of now after a while."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(TABLE_WAIT_SECONDS), self._changed:
+                await self._changed.wait_for(lambda: self._version > version)
+        return RoutingTable(self._version, tuple(self._owners[shard] for shard in range(SHARD_COUNT)))
+
+    # --- moving shards ------------------------------------------------------------------------------------
+
+    async def adopt_orphans(self, hosts: Collection[str]) -> None:
+        """Repeats until every shard is with one of ``hosts``, which may change meanwhile: takers can die, and
+        the journal can be away."""
+        while hosts and (moves := adopt_orphans(self._owners, hosts)):
+            if not all(await asyncio.gather(*(self._take(move) for move in moves))):
+                await asyncio.sleep(RETRY_SECONDS)
+            await self._publish()
+
+    async def even_out(self, hosts: Collection[str]) -> None:
+        """Move the fewest shards after which all of ``hosts`` have as many."""
+        for move in even_out(self._owners, hosts) if hosts else ():
+            await self._hand_over(move)
+        await self.adopt_orphans(hosts)
+
+    async def hand_off(self, giver: str, takers: Collection[str]) -> None:
+        """Move everything that ``giver`` owns to ``takers``; what cannot be moved in peace stays."""
+        for move in hand_off(self._owners, giver, takers):
+            await self._hand_over(move)
+
+    async def _hand_over(self, move: Move) -> None:
+        """The giver finishes what it has decided before the taker reads; meanwhile routers hold the
+        commands back."""
+        try:
+            await self._call_host(move.giver or "", "release", _encode(move.shards))
+        except (PeerGoneError, PeerFailedError):
+            return
+        await self._take(move)
+        await self._publish()
+
+    async def _take(self, move: Move) -> bool:
+        """Whether the taker owns the shards now; a failure leaves them unowned, to be tried again."""
+        taken = False
+        try:
+            taken = await self._call_host(move.taker, "take", _encode(move.shards)) == b"taken"
+        except (PeerGoneError, PeerFailedError):
+            _log.warning("taker_lost", incarnation=move.taker)
+        for shard in move.shards:
+            self._owners[shard] = move.taker if taken else None
+        return taken
+
+    async def _publish(self) -> None:
+        async with self._changed:
+            self._version += 1
+            self._changed.notify_all()
