@@ -60,6 +60,11 @@ ACTIVATION_ANSWERS: Final = 8
 REFRESH_SECONDS: Final = 1.0
 """How often a host reads its programme snapshots again, beside being told of every change."""
 
+# Time
+CLOCK_SECONDS: Final = 10.0
+"""How often a host asks the database for the time; clocks of machines drift by less than a millisecond
+meanwhile."""
+
 # Lapses
 SWEEP_SECONDS: Final = 1.0
 """How often a host looks for holds past their expiry. They have stopped counting anyway."""

@@ -89,6 +89,11 @@ class PostgresJournal:
     async def register(self, host: str) -> None:
         await self._ask("register_host", host)
 
+    async def now_ms(self) -> int:
+        """What the database's clock says, in milliseconds since the epoch."""
+        [row] = await self._read("now")
+        return int(row["now_ms"])
+
     async def take(self, shards: Collection[int]) -> dict[int, int]:
         rows = await self._ask("take_shards", self._incarnation, sorted(shards))
         return {row[0]: row[1] for row in rows}

@@ -8,7 +8,7 @@ from collections.abc import Awaitable
 import msgspec
 import structlog
 
-from actors.clock import SystemClock
+from actors.clock import DatabaseClock
 from actors.egress.client import Egress
 from actors.journal.contract import JournalError
 from actors.journal.postgres import PostgresJournal
@@ -24,7 +24,12 @@ from actors.shards.sweeper import Sweeper
 from actors.submission import decode_parcel, encode_collected, encode_replies
 from actors.vault import Vault
 from engine.commands import Command
-from engine.limits import DECISION_CALLS_PER_TARGET_MAX, REFRESH_SECONDS, SWEEP_SECONDS
+from engine.limits import (
+    CLOCK_SECONDS,
+    DECISION_CALLS_PER_TARGET_MAX,
+    REFRESH_SECONDS,
+    SWEEP_SECONDS,
+)
 from engine.programme import Programme
 from engine.replies import Reply
 
@@ -42,7 +47,8 @@ class HostRole:
     def __init__(self, context: Context) -> None:
         self._context = context
         self._journal = PostgresJournal(context.settings.database_dsn, context.name)
-        settings, clock = context.settings, SystemClock()
+        settings, clock = context.settings, DatabaseClock()
+        self._clock = clock
         vault = Vault.from_settings(settings)
         self._router = Router(context.peers)
         self._egress = Egress(
@@ -55,10 +61,15 @@ class HostRole:
         world = OutsideWorld(self.endpoint, self._exposure)
         self.host = ShardHost(self._journal, vault, clock, self._publish, self._fenced, world)
         sweeper = Sweeper(self._journal, self.host.execute, self.host.epochs.keys)
-        self._background = [Repeating(sweeper.step, SWEEP_SECONDS), Repeating(self._refresh, REFRESH_SECONDS)]
+        self._background = [
+            Repeating(sweeper.step, SWEEP_SECONDS),
+            Repeating(self._refresh, REFRESH_SECONDS),
+            Repeating(self._look_at_clock, CLOCK_SECONDS),
+        ]
 
     async def start(self) -> None:
         await self._journal.register(self._context.name)
+        await self._look_at_clock()
         self._router.start()
         self.host.start()
         for repeating in self._background:
@@ -114,6 +125,11 @@ class HostRole:
     async def _refresh(self) -> float:
         await self.host.activation.refresh_programmes()
         return REFRESH_SECONDS
+
+    async def _look_at_clock(self) -> float:
+        asked = self._clock.monotonic()
+        self._clock.set(await self._journal.now_ms(), asked, self._clock.monotonic())
+        return CLOCK_SECONDS
 
     async def _publish(self, programme: Programme) -> None:
         await self._context.peers.publish_programme(msgspec.msgpack.encode(programme))

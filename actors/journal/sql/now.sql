@@ -1,0 +1,2 @@
+-- The one clock for all hosts.
+SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms
