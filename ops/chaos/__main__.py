@@ -24,6 +24,7 @@ from typing import Final
 import structlog
 
 from ops.audit import Finding, audit
+from ops.chaos.checks import CHECKS, promise_of
 from ops.chaos.copies import KEY_FAULTS
 from ops.chaos.crowds import TOO_MANY
 from ops.chaos.errors import NotInjectedError
@@ -74,16 +75,21 @@ def _options() -> argparse.Namespace:
 
 
 def chosen(only: str) -> tuple[list[Fault], list[Suite], list[str]]:
-    """The faults and suites whose promise or name holds ``only``, and the promises that they are to show."""
+    """The faults and suites whose promise or name holds ``only``, and the promises that must be shown as a
+    whole: all of them, or the one that was named."""
     faults = [fault for fault in ALL_FAULTS if _is_chosen(only, fault.promise, fault.name)]
     suites = [suite for suite in SUITES if _is_chosen(only, suite.promise, suite.name)]
-    shown = {fault.promise for fault in faults} | {suite.promise for suite in suites}
-    return faults, suites, [promise for promise in PROMISES if not only or promise in shown]
+    return faults, suites, [promise for promise in PROMISES if only in ("", promise)]
 
 
 def _is_chosen(only: str, promise: str, name: str) -> bool:
     """A promise is chosen as a whole: G1 is not G12."""
     return only == promise or (only not in PROMISES and only in name)
+
+
+def only_checked(promises: list[str]) -> bool:
+    """Whether a history under no fault at all has something to say of ``promises``."""
+    return not {promise_of(check) for check in CHECKS}.isdisjoint(promises)
 
 
 async def run(folder: Path, options: argparse.Namespace) -> Report:
@@ -93,7 +99,7 @@ async def run(folder: Path, options: argparse.Namespace) -> Report:
     report.circumstances = _circumstances(options)
     for fault in (*faults, *(suite.fault for suite in suites)):
         report.wants(fault)
-    if faults:
+    if faults or only_checked(promises):
         try:
             await _inject(faults, folder, options, report)
         except Exception as failure:  # noqa: BLE001 - what was found until then is to be read all the same
@@ -111,6 +117,8 @@ async def _inject(faults: list[Fault], folder: Path, options: argparse.Namespace
         deadline = time.monotonic() + 60 * options.minutes
         rounds = 0
         while time.monotonic() < deadline or not rounds:
+            if not faults:
+                await asyncio.sleep(60 * options.minutes)
             for fault in faults:
                 if rounds and time.monotonic() > deadline:
                     break

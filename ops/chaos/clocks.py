@@ -15,7 +15,8 @@ CODE: Final = Path(__file__).parent / "moved_clock"
 
 
 class MovedClocks:
-    """``folder`` holds one file for each process whose clock is wrong."""
+    """``folder`` holds a file for each process whose clock is wrong, and a sign of each that has such a
+    clock."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -26,14 +27,11 @@ class MovedClocks:
         paths = [str(CODE), os.environ.get("PYTHONPATH", "")]
         return {VARIABLE: str(self._folder), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
-    def move(self, pid: int, seconds: int) -> None:
-        """Have a process's clock wrong by so much from now on; 0 puts it right."""
-        self._seen(pid).unlink(missing_ok=True)
-        (self._folder / str(pid)).write_text(str(seconds))
-
-    def seen(self, pid: int) -> bool:
-        """Whether the process has looked at its clock since it was moved."""
-        return self._seen(pid).exists()
-
-    def _seen(self, pid: int) -> Path:
-        return self._folder / f"{pid}.seen"
+    def move(self, pid: int, seconds: int) -> bool:
+        """Have a process's clock wrong by so much from now on; 0 puts it right. Whether it has such a
+        clock."""
+        written = self._folder / f"{pid}.new"
+        written.write_text(str(seconds))
+        # A process that looks meanwhile finds the one or the other.
+        written.replace(self._folder / str(pid))
+        return (self._folder / f"{pid}.here").exists()

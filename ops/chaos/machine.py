@@ -16,7 +16,8 @@ FULL_SECONDS_MAX: Final = 20.0
 FULL_SECONDS: Final = 3.0
 """How long it then stays full."""
 NO_SPACE: Final = "No space left on device"
-JUMPS: Final = (("8 days ahead", 8 * 86_400), ("a day back", -86_400))
+JUMPS: Final = (8 * 86_400, -86_400)
+"""Ahead, beyond what holds last, and back beyond a day."""
 JUMP_SECONDS: Final = 2.5
 
 _LAPSED: Final = "SELECT count(*) FROM holds WHERE state = 'lapsed'"
@@ -53,12 +54,11 @@ async def jump_clock(stage: Stage) -> Outcome:
         raise NotInjectedError("there are no hosts")
     began, outcome = time.monotonic(), Outcome(0.0)
     pid = hosts[stage.dice.choice(sorted(hosts))]
-    for name, seconds in JUMPS:
-        stage.clocks.move(pid, seconds)
+    for seconds in JUMPS:
+        if not stage.clocks.move(pid, seconds):
+            raise NotInjectedError("the host's clock cannot be moved")
         try:
             await asyncio.sleep(JUMP_SECONDS)
-            if not stage.clocks.seen(pid):
-                raise NotInjectedError(f"the host has not seen its clock {name}")
         finally:
             stage.clocks.move(pid, 0)
     await asyncio.sleep(0.5)

@@ -7,6 +7,7 @@ import re
 import signal
 import urllib.request
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -28,10 +29,10 @@ def descendants(root: int) -> list[int]:
     found = [root]
     # Grows while it is walked.
     for pid in found:
-        try:
-            found += map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())
-        except OSError:
-            continue
+        # A child belongs to the thread that made it.
+        with suppress(OSError):
+            for thread in Path(f"/proc/{pid}/task").iterdir():
+                found += map(int, (thread / "children").read_text().split())
     return found
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from pathlib import Path
 
 LOOK_SECONDS = 0.02
@@ -20,8 +21,8 @@ _time_ns = time.time_ns
 class _Clock:
     """The real clock and how far it has been moved, in nanoseconds."""
 
-    def __init__(self, folder: str) -> None:
-        self._folder = Path(folder)
+    def __init__(self, folder: Path) -> None:
+        self._mine = folder / str(os.getpid())
         self._looked = 0.0
         self._moved = 0
 
@@ -29,24 +30,23 @@ class _Clock:
         now = time.monotonic()
         if now - self._looked > LOOK_SECONDS:
             self._looked = now
-            self._look()
+            try:
+                self._moved = int(self._mine.read_text()) * NANOSECONDS
+            except (OSError, ValueError):
+                self._moved = 0
         return _time_ns() + self._moved
 
     def now(self) -> float:
         return self.now_ns() / NANOSECONDS
 
-    def _look(self) -> None:
-        mine = self._folder / str(os.getpid())
-        try:
-            moved = int(mine.read_text() or "0") * NANOSECONDS
-        except (OSError, ValueError):
-            moved = 0
-        if moved != self._moved:
-            self._moved = moved
-            mine.with_suffix(".seen").touch()
+
+def _install(folder: Path) -> None:
+    clock = _Clock(folder)
+    time.time_ns = clock.now_ns
+    time.time = clock.now
+    with suppress(OSError):
+        (folder / f"{os.getpid()}.here").touch()
 
 
 if _folder:
-    _clock = _Clock(_folder)
-    time.time_ns = _clock.now_ns
-    time.time = _clock.now
+    _install(Path(_folder))

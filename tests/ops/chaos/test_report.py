@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from ops.audit import Finding
-from ops.chaos.__main__ import ALL_FAULTS, chosen
+from ops.chaos.__main__ import ALL_FAULTS, chosen, only_checked
 from ops.chaos.checks import BOOKS, CHECKS, promise_of
 from ops.chaos.faults import Fault, Outcome
 from ops.chaos.report import BEGIN, END, PROMISES, Report
@@ -153,6 +153,9 @@ def test_a_promise_is_chosen_as_a_whole() -> None:
     assert not suites
     assert promises == ["G1"]
     assert chosen("")[2] == list(PROMISES)
+    assert chosen("shard host")[2] == []
+    assert only_checked(["G18"])
+    assert not only_checked(["G12"])
 
 
 def test_every_check_with_a_line_of_its_own_is_there() -> None:
