@@ -22,7 +22,7 @@ NODE_LETTERS: Final = 8
 
 class ProcessSpec(msgspec.Struct, frozen=True):
     """A process of an installation: its name, the factory of its role (``module:function``), and how it is
-    spread over nodes: ``once`` in all, on the home node; one of several that go ``around`` the nodes; or one
+    spread over nodes: ``once`` in all, on the first node; one of several that go ``around`` the nodes; or one
     on ``each`` node."""
 
     name: str
@@ -39,22 +39,25 @@ class Placed(msgspec.Struct, frozen=True):
     pinned: bool
 
 
-def place(specs: Sequence[ProcessSpec], nodes: Collection[str], home: str) -> list[Placed]:
-    """Where the processes of ``specs`` belong, in their order, while ``nodes`` are there. ``home`` is one of
-    them; on it names are those of the specs, elsewhere they carry the node's."""
+def place(specs: Sequence[ProcessSpec], nodes: Collection[str], home: str | None) -> list[Placed]:
+    """Where the processes of ``specs`` belong, in their order, while ``nodes`` are there, which are some.
+
+    On the ``home`` node, the supervisor's own, names are those of the specs; on any other they carry the
+    node's. ``home`` is ``None`` where that one takes no processes.
+    """
     others = sorted(set(nodes) - {home})
-    around = [home, *others]
+    around = [*([home] if home is not None else []), *others]
     placed: list[Placed] = []
     turn = 0
     for spec in specs:
         if spec.spread == "each":
-            placed.append(Placed(spec.name, spec, home, pinned=True))
+            if home is not None:
+                placed.append(Placed(spec.name, spec, home, pinned=True))
             placed += (Placed(name_on(spec.name, node), spec, node, pinned=True) for node in others)
-        elif spec.spread == "around":
-            placed.append(Placed(spec.name, spec, around[turn % len(around)], pinned=False))
-            turn += 1
         else:
-            placed.append(Placed(spec.name, spec, home, pinned=False))
+            around_turn = turn % len(around) if spec.spread == "around" else 0
+            placed.append(Placed(spec.name, spec, around[around_turn], pinned=False))
+            turn += spec.spread == "around"
     return placed
 
 

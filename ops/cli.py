@@ -145,6 +145,24 @@ def restart(var: Var = None) -> None:
 
 
 @app.command()
+def drain(
+    node: Annotated[
+        str | None, typer.Argument(metavar="NODE", help="Its id, or the first letters; none = this node.")
+    ] = None,
+    var: Var = None,
+    address: Annotated[str | None, typer.Option(metavar="RAY", help="The cluster's address.")] = None,
+) -> None:
+    """Take a node of a cluster out of service: its shards move, its servers finish what they have begun."""
+    settings = read_settings(var, **({"ray_address": address} if address is not None else {}))
+    prepare(settings)
+
+    # As above: Ray is slow to load.
+    from actors.cluster.drain import drain as drain_node
+
+    print(f"Node {asyncio.run(drain_node(settings, node))} is drained.")
+
+
+@app.command()
 def migrate(var: Var = None) -> None:
     """Bring the database to this version of the code."""
     with database(read_settings(var)) as dsn:

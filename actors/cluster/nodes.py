@@ -58,7 +58,5 @@ class Nodes:
 
 
 def taking(table: list[dict[str, Any]]) -> list[str]:
-    """The ids of the living nodes of Ray's table that have processors; of all living ones if none has."""
-    alive = [row for row in table if row["Alive"]]
-    able = [row for row in alive if row["Resources"].get("CPU", 0) > 0]
-    return sorted(row["NodeID"] for row in able or alive)
+    """The ids of the living nodes of Ray's table that have processors."""
+    return sorted(row["NodeID"] for row in table if row["Alive"] and row["Resources"].get("CPU", 0) > 0)

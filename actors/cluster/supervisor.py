@@ -19,7 +19,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from actors.cluster.environment import RestartError
+from actors.cluster.environment import ClusterError, RestartError
 from actors.cluster.exporter import Exporter
 from actors.cluster.kept import Kept
 from actors.cluster.left_over import end_left_over
@@ -30,6 +30,8 @@ from actors.peers import PeerFailedError, PeerGoneError
 from actors.placement import NODES_SECONDS, Placed, ProcessSpec, place
 from actors.settings import Settings
 
+FIRST_NODE_LOOKS: Final = 60
+"""How often a cluster is looked at that has no node yet which takes processes."""
 NODE_START_SECONDS: Final = 60.0
 """What the processes of a node get to serve at first; the installation does not wait longer for them."""
 
@@ -57,7 +59,7 @@ class Supervisor:
         self._specs = specs
         self._peers = RayPeers(settings)
         self._nodes = Nodes(settings)
-        self._home = ""
+        self._home: str | None = None
         self._kept: dict[str, Kept] = {}
         self._looking: asyncio.Task[None] | None = None
         self._failed: asyncio.Future[str] | None = None
@@ -74,8 +76,8 @@ class Supervisor:
         await asyncio.shield(self._joining)
         _take_signals_back()
         self._failed = asyncio.get_running_loop().create_future()
-        nodes = await self._nodes.living()
-        self._home = here() if here() in nodes else nodes[0]
+        nodes = await self._first_nodes()
+        self._home = here() if here() in nodes else None
         if self._nodes.may_change:
             await end_left_over(self._settings, self._peers)
         placed = place(self._specs, nodes, self._home)
@@ -154,9 +156,8 @@ class Supervisor:
 
     def _follow(self, nodes: Sequence[str]) -> None:
         """Have on ``nodes``, and on no others, what every node has."""
-        if self._home not in nodes:
-            # Names and the rest stay as they are; Ray has begun elsewhere what may be anywhere.
-            nodes = [self._home, *nodes]
+        if not nodes:
+            return
         wanted = {each.name: each for each in place(self._specs, nodes, self._home)}
         for name in [name for name, kept in self._kept.items() if kept.placed.pinned and name not in wanted]:
             _log.warning("node_left", node=self._kept[name].placed.node, name=name)
@@ -166,6 +167,14 @@ class Supervisor:
                 _log.info("node_joined", node=each.node, name=name)
                 self._keep(each)
                 self._kept[name].watch(self._on_failure)
+
+    async def _first_nodes(self) -> list[str]:
+        """Nodes may come up later than the supervisor. Raises ClusterError when none does."""
+        for _ in range(FIRST_NODE_LOOKS):
+            if nodes := await self._nodes.living():
+                return nodes
+            await asyncio.sleep(NODES_SECONDS)
+        raise ClusterError("STANCHION_RAY_ADDRESS: no node of the cluster has processors to give")
 
     def _keep(self, each: Placed) -> None:
         kept = Kept(each, self._settings, self._peers)

@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -20,6 +21,8 @@ from typing import Final, Self
 from ops.chaos.processes import descendants, gone, send
 
 START_SECONDS_MAX: Final = 60.0
+START_ATTEMPTS: Final = 3
+"""Ray gives a node up that has not begun after 30 s, which happens on a machine that is busy."""
 END_SECONDS_MAX: Final = 20.0
 POLL_SECONDS: Final = 0.05
 PROCESSORS: Final = 2
@@ -103,8 +106,18 @@ class RayCluster:
     ) -> None:
         self._end()
 
+    def joining(self, **settings: str) -> dict[str, str]:
+        """This process's variables, those that let a process join, and ``settings``."""
+        return os.environ | self.environment | settings
+
     def join(self) -> RayNode:
         """One more node; returns when it is part of the cluster. Raises NodeError."""
+        for _ in range(START_ATTEMPTS - 1):
+            with suppress(NodeError):
+                return self._join()
+        return self._join()
+
+    def _join(self) -> RayNode:
         return self._start(f"node-{len(self._nodes)}", (f"--address={self.address}",))
 
     def _start(self, name: str, arguments: tuple[str, ...]) -> RayNode:

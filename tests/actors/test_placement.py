@@ -150,3 +150,15 @@ def test_names_stay_when_other_nodes_come_and_go(others: set[str]) -> None:
     spread = {each.name: each.node for each in place(SPECS, [HOME, *others], HOME) if each.pinned}
     assert alone.items() <= spread.items()
     assert set(spread.values()) == {HOME, *others}
+
+
+def test_where_the_supervisor_has_no_place_every_name_carries_a_node() -> None:
+    placed = place(SPECS, [THIRD, OTHER], None)
+    assert {each.name: each.node for each in placed} == {
+        "coordinator": OTHER,
+        name_on("edge", OTHER): OTHER,
+        name_on("edge", THIRD): THIRD,
+        "dispatcher-0": OTHER,
+        "dispatcher-1": THIRD,
+        "dispatcher-2": OTHER,
+    }

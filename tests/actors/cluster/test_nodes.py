@@ -22,7 +22,7 @@ def row(node: str, *, alive: bool = True, **resources: float) -> dict[str, Any]:
         ([row(B, CPU=2), row(A, CPU=0.5)], [A, B]),
         ([row(A, CPU=2), row(B, alive=False, CPU=2)], [A]),
         ([row(A, CPU=0), row(B, CPU=2), row(C, memory=1)], [B]),
-        ([row(A), row(B, CPU=0)], [A, B]),
+        ([row(A), row(B, CPU=0)], []),
         ([row(A, alive=False, CPU=2)], []),
     ],
 )

@@ -1,0 +1,283 @@
+"""A cluster under load: a node joins, one is drained, one dies, everything is renewed; nothing is refused or
+lost.
+
+    python -m ops.chaos.cluster [--folder DIR] [--cards 24]
+
+Nodes are those of ``ops.chaos.nodes``, so this is one machine; what it cannot show is a network between
+nodes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import random
+import sys
+import tempfile
+import time
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+import asyncpg
+import structlog
+
+from actors.settings import Settings
+from engine.ids import shard_of
+from ops.audit import Finding, audit
+from ops.chaos.errors import NotInjectedError
+from ops.chaos.faults import ANSWER_SECONDS_MAX, Fault, Outcome
+from ops.chaos.issuing import new_cards, plastics
+from ops.chaos.nodes import RayCluster, RayNode
+from ops.chaos.processes import named
+from ops.chaos.report import Report
+from ops.chaos.shoppers import Crowd
+from ops.control import restart
+from ops.histories.check import check
+from ops.histories.operations import Operation
+from ops.installation import database
+from ops.running import RunningInstallation
+from stanchion import Client
+
+BALANCE_SECONDS_MAX: Final = 60.0
+SETTLE_SECONDS: Final = 2.0
+FIRST_GOOD_MS_MAX: Final = 2500.0
+"""A node that dies is known by pings alone: a silence of 1 s, then a takeover."""
+FUNDS: Final = "5000000.00"
+UNKNOWN: Final = frozenset({"91", "96", "silence"})
+
+
+@dataclass
+class Cluster:
+    """An installation on nodes, and who uses it. ``spare`` nodes have joined, newest last."""
+
+    ray: RayCluster
+    folder: Path
+    installation: RunningInstallation
+    record: dict[str, Any]
+    crowd: Crowd
+    spare: list[RayNode] = field(default_factory=list)
+
+    async def hosts(self) -> dict[str, str]:
+        """Node by host, of the hosts that own shards."""
+        rows = await self._rows("SELECT DISTINCT host FROM shards WHERE host IS NOT NULL")
+        return {row["host"]: row["host"].split("-")[1] for row in rows}
+
+    async def loads(self) -> dict[str, int]:
+        """Shards by node."""
+        rows = await self._rows("SELECT split_part(host, '-', 2) AS node, count(*) FROM shards GROUP BY 1")
+        return {row["node"]: row["count"] for row in rows}
+
+    async def balanced(self, nodes: int) -> float:
+        """Wait until ``nodes`` own everything evenly; how long that took. Raises TimeoutError."""
+        began = time.monotonic()
+        async with asyncio.timeout(BALANCE_SECONDS_MAX):
+            while True:
+                loads = await self.loads()
+                if len(loads) == nodes and max(loads.values()) - min(loads.values()) <= nodes:
+                    return time.monotonic() - began
+                await asyncio.sleep(0.1)
+
+    async def findings(self) -> list[Finding]:
+        """What the history and the books say in the end."""
+        with database(self._settings) as dsn:
+            connection = await asyncpg.connect(dsn)
+            try:
+                return [*await check(connection, self.crowd.history.operations), *await audit(dsn)]
+            finally:
+                await connection.close(timeout=10)
+
+    def since(self, began: float) -> list[Operation]:
+        """Operations that have been begun since and have ended."""
+        return [each for each in self.crowd.history.operations if each.began >= began and each.ended]
+
+    @property
+    def _settings(self) -> Settings:
+        return Settings.load(var_dir=self.installation.var_dir)
+
+    async def _rows(self, sql: str) -> list[asyncpg.Record]:
+        with database(self._settings) as dsn:
+            connection = await asyncpg.connect(dsn)
+            try:
+                return await connection.fetch(sql)
+            finally:
+                await connection.close(timeout=10)
+
+
+Drill = Callable[[Cluster], Awaitable[Outcome]]
+
+
+async def join(cluster: Cluster) -> Outcome:
+    """A node joins: hosts begin there, and shards move to them while they are in use."""
+    began = time.monotonic()
+    cluster.spare.append(await asyncio.to_thread(cluster.ray.join))
+    joined = time.monotonic()
+    await cluster.balanced(len(cluster.spare) + 1)
+    outcome = Outcome(time.monotonic() - joined)
+    _expect_none_refused(cluster, began, outcome)
+    return outcome
+
+
+async def drain(cluster: Cluster) -> Outcome:
+    """The newest node gives everything away and is stopped."""
+    before = await cluster.loads()
+    node = await _node_of(cluster, cluster.spare[-1])
+    began = time.monotonic()
+    process = await asyncio.create_subprocess_exec(
+        sys.executable, "-m", "ops", "drain", node, "--var", str(cluster.installation.var_dir),
+        env=cluster.ray.joining(STANCHION_RAY_ADDRESS=cluster.ray.address),
+    )  # fmt: skip
+    status = await process.wait()
+    outcome = Outcome(time.monotonic() - began)
+    outcome.expect(status == 0, "the command failed")
+    outcome.expect(node in before and node not in await cluster.loads(), "the node still owns something")
+    _expect_none_refused(cluster, began, outcome)
+    await asyncio.to_thread(cluster.spare.pop().leave)
+    await cluster.balanced(len(cluster.spare) + 1)
+    return outcome
+
+
+async def kill(cluster: Cluster) -> Outcome:
+    """Everything on the newest node dies at once: how soon its cards are answered."""
+    node = await _node_of(cluster, cluster.spare[-1])
+    owned = {host for host, where in (await cluster.hosts()).items() if where == node}
+    rows = await cluster._rows("SELECT shard, host FROM shards")
+    shards = {row["shard"] for row in rows if row["host"] in owned}
+    tills = [till for till in cluster.crowd.tills if shard_of(till.plastic.card_id) in shards]
+    if not tills:
+        raise NotInjectedError("the node had no cards")
+    killing = asyncio.create_task(asyncio.to_thread(cluster.spare.pop().kill))
+    await asyncio.sleep(0.05)
+    began = time.monotonic()
+    operations = await asyncio.gather(*(till.buy() for till in tills))
+    waits = sorted(1000 * ((each.ended or 0.0) - began) for each in operations if each.outcome == "ok")
+    outcome = Outcome(waits[-1] if waits else 1000 * ANSWER_SECONDS_MAX)
+    outcome.expect(len(waits) == len(tills), "a card got no answer")
+    await killing
+    await cluster.balanced(len(cluster.spare) + 1)
+    return outcome
+
+
+async def renew(cluster: Cluster) -> Outcome:
+    """``stanchion restart``: everything is new afterwards, and nobody was told that nobody knows."""
+    before, began = await _pids(cluster), time.monotonic()
+    await restart(cluster.installation.var_dir, lambda line: print(f"         {line}", flush=True))
+    outcome = Outcome(time.monotonic() - began)
+    after = await _pids(cluster)
+    outcome.expect(not set(before.values()) & set(after.values()), "a process is the one of before")
+    outcome.expect(len(after) == len(before), f"{len(before)} processes are {len(after)} now")
+    _expect_none_refused(cluster, began, outcome)
+    return outcome
+
+
+DRILLS: Final[tuple[tuple[Fault, Drill], ...]] = (
+    (Fault("G3", "a node joins under load", "balanced, s", None), join),
+    (Fault("G3", "everything is restarted, one by one", "all new, s", None), renew),
+    (Fault("G3", "a node is drained under load", "empty, s", None), drain),
+    (Fault("G3", "a node is killed under load", "last card, ms", FIRST_GOOD_MS_MAX), kill),
+)
+"""In an order in which each finds the nodes that it needs."""
+
+
+async def run(folder: Path, cards: int, seed: int, report: Report) -> None:
+    """All drills once on a cluster of two nodes, then the history and the books. Raises what the start
+    raises."""
+    with RayCluster(folder / "nodes") as ray:
+        first = await asyncio.to_thread(ray.join)
+        settings = {"STANCHION_RAY_ADDRESS": ray.address, "STANCHION_AUTO_CLEAR_SECONDS": "0"}
+        installation = RunningInstallation(folder / "cluster", settings | ray.environment)
+        try:
+            record = await asyncio.to_thread(installation.start)
+            crowd = await _crowd(record, installation, cards, seed)
+            cluster = Cluster(ray, folder, installation, record, crowd, [first])
+            try:
+                await _drill(cluster, report)
+            finally:
+                await crowd.close()
+            report.operations += len(crowd.history.operations)
+            for finding in await cluster.findings():
+                report.found(finding)
+        finally:
+            await asyncio.to_thread(installation.stop)
+
+
+async def _drill(cluster: Cluster, report: Report) -> None:
+    await cluster.balanced(2)
+    await cluster.crowd.begin()
+    await asyncio.sleep(SETTLE_SECONDS)
+    for fault, drill in DRILLS:
+        print(f"{time.strftime('%H:%M:%S')} {fault.promise:4} {fault.name}", flush=True)
+        try:
+            outcome = await drill(cluster)
+        except NotInjectedError as reason:
+            report.not_injected(fault, str(reason))
+        except TimeoutError:
+            report.failed(fault, "the shards were not balanced in time")
+        else:
+            print(f"         {outcome.figure:.2f} ({fault.unit})", *outcome.broken, flush=True)
+            report.injected(fault, outcome)
+        await asyncio.sleep(SETTLE_SECONDS)
+    await cluster.crowd.end()
+
+
+async def _crowd(record: dict[str, Any], installation: RunningInstallation, cards: int, seed: int) -> Crowd:
+    owner = next(each for each in record["tenants"] if (each["mode"], each["role"]) == ("test", "admin"))
+
+    def issue() -> list[str]:
+        with Client(record["base_url"], owner["client_id"], owner["client_secret"]) as api:
+            programme = api.programs.create(name="Cluster", currency="EUR")["id"]
+            return new_cards(api, programme, cards, funds=FUNDS)
+
+    issued = await asyncio.to_thread(issue)
+    with database(Settings.load(var_dir=installation.var_dir)) as dsn:
+        connection = await asyncpg.connect(dsn)
+        try:
+            drawn = await plastics(connection, installation.var_dir, issued)
+        finally:
+            await connection.close(timeout=10)
+    crowd = Crowd((record["iso8583"]["host"], record["iso8583"]["port"]), drawn, seed)
+    await crowd.open()
+    return crowd
+
+
+async def _pids(cluster: Cluster) -> dict[str, int]:
+    return await asyncio.to_thread(named, cluster.record["metrics_url"])
+
+
+async def _node_of(cluster: Cluster, node: RayNode) -> str:
+    """What the installation calls a node: by the processes that it has."""
+    pids = set(node.pids)
+    for name, pid in (await _pids(cluster)).items():
+        if name.startswith("host-") and pid in pids:
+            return name.split("-")[1]
+    raise NotInjectedError("the node has no hosts")
+
+
+def _expect_none_refused(cluster: Cluster, began: float, outcome: Outcome) -> None:
+    """Between ``began`` and now, nobody heard that the outcome is unknown, and many heard something."""
+    operations = cluster.since(began)
+    if not operations:
+        raise NotInjectedError("nobody asked anything meanwhile")
+    refused = [each for each in operations if (each.response_code or "") in UNKNOWN]
+    outcome.expect(not refused, f"{len(refused)} of {len(operations)} were refused")
+
+
+def main() -> None:
+    """Run it, print the table, and say by the exit status whether everything held."""
+    parser = argparse.ArgumentParser(prog="python -m ops.chaos.cluster", description="Nodes under load.")
+    parser.add_argument("--cards", type=int, default=24)
+    parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
+    parser.add_argument("--folder", default="", help="kept afterwards: logs and the database")
+    options = parser.parse_args()
+    structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
+    report = Report(options.seed)
+    with tempfile.TemporaryDirectory(prefix="stanchion-cluster-") as temporary:
+        asyncio.run(run(Path(options.folder or temporary), options.cards, options.seed, report))
+    report.show()
+    sys.exit(0 if report.passed else 1)
+
+
+if __name__ == "__main__":
+    main()
