@@ -87,7 +87,8 @@ def make_authority(var_dir: Path) -> Path:
 def require_trust(var_dir: Path, trusted: str | None) -> None:
     """Raise LocalHttpsError unless ``trusted``, the ``egress_ca_file`` of the running installation, is the
     authority of ``var_dir``."""
-    if trusted != str(var_dir / AUTHORITY_FILE):
+    # The folder may be known by several names: a link to it is the same one.
+    if trusted is None or Path(trusted).resolve() != (var_dir / AUTHORITY_FILE).resolve():
         raise LocalHttpsError(
             "this installation does not trust local receivers: it has another authority "
             "(STANCHION_EGRESS_CA_FILE), or its API does not listen on loopback"
