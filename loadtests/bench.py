@@ -1,8 +1,8 @@
 """The benchmark: `make bench`, or `python -m loadtests.bench --help`.
 
-It starts an installation of its own, loads it and the rival in short slices in turn (A B A B …), prints a
-report, and stops everything it has started. Nothing of it is a test: figures depend on the machine and on who
-else uses it, which is why the report says how busy strangers were.
+It starts an installation of its own, loads it and its rivals in short slices in turn (A B C A B C …), prints
+a report, and stops everything it has started. Nothing of it is a test: figures depend on the machine and on
+who else uses it, which is why the report says how busy strangers were.
 """
 
 from __future__ import annotations
@@ -13,27 +13,33 @@ import selectors
 import signal
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
+from tempfile import TemporaryDirectory, mkdtemp
 
 import msgspec
 
 from loadtests.children import ChildError
 from loadtests.figures import Slice
 from loadtests.http import HttpError
-from loadtests.machine import fsync_ms, machine
-from loadtests.report import Report
+from loadtests.machine import fsync_ms, machine, niceness
+from loadtests.page import page
+from loadtests.report import Proof, Report
 from loadtests.rest import held_minor
-from loadtests.slices import OURS, idle_cpu, measure
+from loadtests.slices import idle_cpu, measure
 from loadtests.stage import Plan, Stage
+from loadtests.systems import OURS, RIVALS
 from loadtests.workload import AMOUNT_MINOR
-from loadtests.workloads import WORKLOADS, Workload
+from loadtests.workloads import FAR_MS, WORKLOADS, Workload
 
-WARM_SECONDS = 0.5
+WARM_SECONDS = 0.4
 IDLE_SECONDS = 3.0
-PRIMING_SECONDS = 1.5
+PRIMING_SECONDS = 1.0
 DRAIN_SECONDS_MAX = 15.0
 STAND_IN_CARDS = 300
+CAPPED_CARDS = 20
+CAPPED_SALES = 10_000
+FAR_CARDS = 300
 
 _EPILOG = """
 workloads:
@@ -42,40 +48,44 @@ workloads:
 how it measures:
   Latencies of open loops count from the instant at which a request was due. Server CPU is all processes of
   the system (actors, Ray, PostgreSQL, Redis, supervisor) from /proc; the generator is counted beside it. In
-  the router's workloads the router runs inside the generator. Simulated spends are counted by the hosts and
-  timed by the records of a sample. The rival ("row locks") decides with the same engine and writes the same
-  rows to the same PostgreSQL, one SELECT ... FOR UPDATE transaction for each decision, behind the same edge.
+  the workloads inside the system ("router ...") callers are part of every system: ours have the router in
+  them, the rivals' are the processes that decide. Simulated spends are counted by the hosts and timed by the
+  records of a sample. What each rival is, ops/docs/PERFORMANCE.md says.
 """
 
 
-def arguments() -> argparse.Namespace:
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     """The command line."""
-    epilog = _EPILOG.format(workloads="\n".join(f"  {each.name:<11} {each.title}" for each in WORKLOADS))
+    epilog = _EPILOG.format(workloads="\n".join(f"  {each.name:<14} {each.title}" for each in WORKLOADS))
     parser = argparse.ArgumentParser(
         prog="python -m loadtests.bench",
-        description="Measure decisions per second, latency and CPU, ours and a row-locking rival's in turn.",
+        description="Measure decisions per second, latency and CPU, ours and the rivals' in turn.",
         epilog=epilog,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--seconds", type=positive, default=3.0, help="measured length of a slice [%(default)s]"
+        "--seconds", type=positive, default=1.5, help="measured length of a slice [%(default)s]"
     )
     parser.add_argument(
         "--rounds", type=count, default=3, help="slices of each workload and system [%(default)s]"
     )
     parser.add_argument("--only", default="", metavar="NAME,…", help="these workloads alone")
+    parser.add_argument(
+        "--rivals", default=",".join(RIVALS), metavar="NAME,…", help="these rivals alone [%(default)s]"
+    )
     parser.add_argument("--cards", type=count, default=Plan().cards, help="cards to draw from [%(default)s]")
     parser.add_argument(
-        "--rival-processes", type=count, default=Plan().rival_processes, help="its processes [%(default)s]"
+        "--rival-processes", type=count, default=Plan().rival_processes, help="of each rival [%(default)s]"
     )
     parser.add_argument(
         "--rival-connections",
         type=count,
         default=Plan().rival_connections,
-        help="its database connections, over all processes [%(default)s]",
+        help="a rival's database connections, over all its processes [%(default)s]",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write everything, single slices too, here")
-    return parser.parse_args()
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with plots here")
+    return parser.parse_args(given)
 
 
 def positive(text: str) -> float:
@@ -103,42 +113,96 @@ def chosen(names: str) -> list[Workload]:
     return [known[name] for name in wanted] or list(WORKLOADS)
 
 
+def chosen_rivals(names: str) -> tuple[str, ...]:
+    """The rivals in ``names`` (comma-separated; none when it is empty). Raises ValueError."""
+    wanted = [name for name in names.split(",") if name]
+    unknown = [name for name in wanted if name not in RIVALS]
+    if unknown:
+        raise ValueError(f"no such rival: {', '.join(unknown)}; known are {', '.join(RIVALS)}")
+    return tuple(wanted)
+
+
+def plan_of(options: argparse.Namespace, workloads: list[Workload], rivals: tuple[str, ...]) -> Plan:
+    """What ``workloads``, all near or all far, need."""
+    needed = {name for each in workloads for name in each.rivals}
+    far = any(each.far for each in workloads)
+    capped = any(each.capped for each in workloads)
+    return Plan(
+        cards=min(options.cards, FAR_CARDS) if far else options.cards,
+        stand_in_cards=STAND_IN_CARDS if any(each.stands_in for each in workloads) else 0,
+        capped_cards=CAPPED_CARDS if capped else 0,
+        capped_sales=CAPPED_SALES if capped else 0,
+        rivals=tuple(name for name in rivals if name in needed),
+        rival_processes=options.rival_processes,
+        rival_connections=options.rival_connections,
+        far_ms=FAR_MS if far else 0.0,
+    )
+
+
 async def run(options: argparse.Namespace, workloads: list[Workload], folder: Path) -> Report:
-    """Measure everything that was asked for."""
+    """Measure everything that was asked for, near and then far."""
     measuring = asyncio.current_task()
     assert measuring is not None, "called as a task"
     # Whoever ends us, everything we have started is to be stopped; Ctrl-C does the same by itself.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, measuring.cancel)
-    plan = Plan(
-        cards=options.cards,
-        stand_in_cards=STAND_IN_CARDS if any(each.stands_in for each in workloads) else 0,
-        rival_processes=options.rival_processes,
-        rival_connections=options.rival_connections,
+    report = Report(
+        machine=machine(),
+        database={},
+        fsync_ms=fsync_ms(folder),
+        plan={"seconds": options.seconds, "rounds": options.rounds},
+        idle_cpu={},
+        titles={each.name: each.title for each in workloads},
+        uniform={each.name: each.uniform for each in workloads if each.uniform},
+        slices=[],
     )
-    about, cost = machine(), fsync_ms(folder)
-    _say(f"Starting an installation, {plan.cards} cards and the rival ...")
-    async with Stage(folder, plan) as stage:
-        report = Report(
-            machine=about,
-            database=await stage.inside.ask("database"),
-            fsync_ms=cost,
-            plan={"seconds": options.seconds, "rounds": options.rounds, **msgspec.to_builtins(plan)},
-            idle_cpu=await idle_cpu(stage.ours, IDLE_SECONDS),
-            titles={each.name: each.title for each in workloads},
-            slices=[],
-        )
-        priming: list[Slice] = []
-        for workload in workloads:
-            if workload.primes:
-                priming += await _round(stage, workload, PRIMING_SECONDS)
-        for number in range(options.rounds):
-            _say(f"Round {number + 1} of {options.rounds}")
-            for workload in workloads:
-                report.slices += await _round(stage, workload, options.seconds)
-        report.approved = sum(each.approved for each in (*priming, *report.slices) if each.system == OURS)
-        report.held = await _held(stage, report.approved)
+    began = time.monotonic()
+    rivals = chosen_rivals(options.rivals)
+    for far in (False, True):
+        chosen_here = [each for each in workloads if each.far is far]
+        if chosen_here:
+            plan = plan_of(options, chosen_here, rivals)
+            where = Path(mkdtemp(dir=folder))
+            await _on_one_stage(options, chosen_here, plan, where, report)
+    report.machine["minutes"] = f"{(time.monotonic() - began) / 60:.1f}"
     report.summarise()
     return report
+
+
+async def _on_one_stage(
+    options: argparse.Namespace, workloads: list[Workload], plan: Plan, folder: Path, report: Report
+) -> None:
+    beside = ", ".join(plan.rivals) or "no rival"
+    _say(f"Starting an installation, {plan.cards} cards, and {beside} ...")
+    async with Stage(folder, plan) as stage:
+        if not plan.far_ms:
+            report.plan |= msgspec.to_builtins(plan)
+            report.idle_cpu = await idle_cpu(stage.ours, IDLE_SECONDS)
+            report.machine["niceness"] = niceness(stage.ours.labels)
+        report.database = report.database or await stage.inside.ask("database")
+        slices: list[Slice] = []
+        for workload in workloads:
+            if workload.primes:
+                slices += await _round(stage, workload, PRIMING_SECONDS, 0)
+        for number in range(options.rounds):
+            _say(f"Round {number + 1} of {options.rounds}{' (far)' if plan.far_ms else ''}")
+            for workload in workloads:
+                found = await _round(stage, workload, options.seconds, number)
+                slices += found
+                report.slices += found
+        report.proofs += await _proofs(stage, slices)
+
+
+async def _proofs(stage: Stage, slices: list[Slice]) -> list[Proof]:
+    """Whether all that callers were told is in the books, of every system on the stage."""
+    near = "" if not stage.plan.far_ms else ", far"
+    proofs = []
+    told = sum(each.approved for each in slices if each.system == OURS)
+    proofs.append(Proof(f"{OURS}{near}", told, await _held(stage, told)))
+    for rival in stage.rivals.values():
+        names = {system.name for system in rival.systems}
+        told = sum(each.approved for each in slices if each.system in names)
+        proofs.append(Proof(f"{rival.name}{near}", told, await rival.held_minor() // AMOUNT_MINOR))
+    return proofs
 
 
 async def _held(stage: Stage, approved: int) -> int:
@@ -150,17 +214,17 @@ async def _held(stage: Stage, approved: int) -> int:
             return held
 
 
-async def _round(stage: Stage, workload: Workload, seconds: float) -> list[Slice]:
-    """One slice of each system."""
+async def _round(stage: Stage, workload: Workload, seconds: float, number: int) -> list[Slice]:
+    """One slice of each system; every other round goes the other way, so that nobody is always last."""
     slices = []
-    for system in (stage.ours, stage.rival):
+    for system in stage.systems if number % 2 == 0 else reversed(stage.systems):
         if system.name in workload.loads:
             load = workload.loads[system.name](stage)
             found = await measure(
                 workload.name, system, load, stage.inside, warm_seconds=WARM_SECONDS, seconds=seconds
             )
             _say(
-                f"  {workload.name:<11} {system.name:<10} {found.decisions_per_second:8,.0f}/s"
+                f"  {workload.name:<14} {system.name:<18} {found.decisions_per_second:8,.0f}/s"
                 f"  p50 {found.p50_ms:7.1f} ms  p99 {found.p99_ms:7.1f} ms"
                 f"  {found.server_cpu_us:6.0f} µs server CPU each"
             )
@@ -173,6 +237,7 @@ def main() -> None:
     options = arguments()
     try:
         workloads = chosen(options.only)
+        chosen_rivals(options.rivals)
     except ValueError as wrong:
         raise SystemExit(f"bench: {wrong}") from None
     with TemporaryDirectory(prefix="stanchion-bench-") as folder:
@@ -188,7 +253,9 @@ def main() -> None:
     print(f"\n{report.text()}")
     if options.json is not None:
         options.json.write_bytes(report.json() + b"\n")
-    if report.held < report.approved:
+    if options.html is not None:
+        options.html.write_text(page(report), "utf-8")
+    if any(proof.held < proof.approved for proof in report.proofs):
         raise SystemExit("bench: approvals are missing from the balances")
 
 

@@ -31,6 +31,10 @@ class Samples(msgspec.Struct):
     """Whether ``started`` and ``done`` hold a sample of the requests only."""
     lateness: list[float] = []
     """Seconds by which an open loop sent later than it should have."""
+    round_trips: int = 0
+    """To the database, where the caller has made them itself."""
+    calls: int = 0
+    """Between processes, where the caller has made them itself."""
 
     def extend(self, other: Samples) -> None:
         """Add what another generator of the same slice saw."""
@@ -39,6 +43,8 @@ class Samples(msgspec.Struct):
         self.approved += other.approved
         self.refused += other.refused
         self.lost += other.lost
+        self.round_trips += other.round_trips
+        self.calls += other.calls
 
 
 class Window(msgspec.Struct, frozen=True):
@@ -67,9 +73,15 @@ class Slice(msgspec.Struct, kw_only=True):
     """Share of all cores that was not idle, whoever used it."""
     strangers_busy: float
     """Share of all cores that went to neither the measured processes nor the generator."""
+    inside: bool = False
+    """Whether the generator is one of the servers' own processes, or counted as if it were."""
     decisions_per_commit: float | None = None
+    sql_round_trips: float | None = None
+    """To the database for each decision."""
+    process_calls: float | None = None
+    """Between processes for each decision, on its way in."""
     wal_bytes: float | None = None
-    """Write-ahead log for each decision."""
+    """Write-ahead log (of Redis: its file) for each decision."""
     approved: int = 0
     """Approvals of the whole slice, warm-up included."""
     refused: int = 0
@@ -113,7 +125,7 @@ def median_slice(slices: Sequence[Slice]) -> Slice:
         values = [value for each in slices if (value := getattr(each, name)) is not None]
         if values and isinstance(values[0], float):
             figures[name] = statistics.median(values)
-        elif values and isinstance(values[0], int):
+        elif values and isinstance(values[0], int) and not isinstance(values[0], bool):
             figures[name] = sum(values)
     parts = {part for each in slices for part in each.server_parts_us}
     figures["server_parts_us"] = {

@@ -1,4 +1,4 @@
-"""A closed loop that runs inside helper processes."""
+"""Loops that run inside helper processes: what they do is the system's own work, but for the drawing."""
 
 from __future__ import annotations
 
@@ -14,28 +14,38 @@ from loadtests.workload import SALE
 
 
 class HelperLoad:
-    """``in_flight`` spends, shared out among ``helpers``. See ``workload.Load``."""
+    """Spends shared out among ``helpers``; see ``workload.Load``. Either ``in_flight`` at all times, or
+    ``per_second`` at fixed instants."""
 
     def __init__(
         self,
         helpers: Sequence[Helper],
         card_ids: Sequence[str],
-        in_flight: int,
+        in_flight: int = 0,
+        *,
+        per_second: float = 0.0,
+        weights: Sequence[float] | None = None,
         sale: Mapping[str, Any] = SALE,
+        further: Mapping[str, str] | None = None,
     ) -> None:
+        """``further``: what these helpers want to be told beside."""
         # One spend at a time needs one helper only.
-        self._helpers = helpers[:in_flight]
-        self._card_ids = card_ids
-        self._share = in_flight // len(self._helpers)
-        self._sale = dict(sale)
+        self._helpers = helpers if per_second else helpers[:in_flight]
+        count = len(self._helpers)
+        self._asked: dict[str, Any] = {"cards": list(card_ids), "sale": dict(sale), **(further or {})}
+        self._asked["weights"] = None if weights is None else list(weights)
+        self._asked |= {"per_second": per_second / count} if per_second else {"in_flight": in_flight // count}
 
     @property
     def pids(self) -> tuple[int, ...]:
         return tuple(helper.pid for helper in self._helpers)
 
+    @property
+    def inside(self) -> bool:
+        return True
+
     async def start(self) -> None:
-        asked = {"cards": list(self._card_ids), "sale": self._sale, "in_flight": self._share}
-        await asyncio.gather(*(helper.ask("start", **asked) for helper in self._helpers))
+        await asyncio.gather(*(helper.ask("start", **self._asked) for helper in self._helpers))
 
     async def stop(self) -> Samples:
         samples = Samples()

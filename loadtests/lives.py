@@ -55,6 +55,10 @@ class LifeLoad:
     def pids(self) -> tuple[int, ...]:
         return (os.getpid(),)
 
+    @property
+    def inside(self) -> bool:
+        return False
+
     async def start(self) -> None:
         loop = asyncio.get_running_loop()
         for number in range(self._count):

@@ -6,6 +6,7 @@ import os
 import platform
 import statistics
 import time
+from collections.abc import Mapping
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryFile
@@ -23,10 +24,17 @@ def machine() -> dict[str, Any]:
         "cpu": f"{_cpu_model()}, {os.cpu_count()} cores, {memory_gb:.0f} GB",
         "kernel": platform.release(),
         "load average before": f"{os.getloadavg()[0]:.2f}",
-        "niceness": os.nice(0),
         "python": platform.python_version(),
         **{name: version(name) for name in ("stanchion", "ray", "asyncpg")},
     }
+
+
+def niceness(processes: Mapping[int, str]) -> str:
+    """How nice whoever measures is, and those of ``processes`` (names by id) that differ from it."""
+    mine = os.nice(0)
+    found = {name: os.getpriority(os.PRIO_PROCESS, pid) for pid, name in processes.items()}
+    others = [f"{name} {nice}" for name, nice in sorted(found.items()) if nice != mine]
+    return ", ".join((str(mine), *others))
 
 
 def fsync_ms(folder: Path) -> dict[str, float]:

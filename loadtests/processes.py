@@ -8,7 +8,7 @@ interrupts) belongs to nobody and is not in any figure but ``machine_cpu_seconds
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -70,11 +70,16 @@ class CpuMeter:
     """CPU time of some processes, in parts. ``begin``, then ``end``."""
 
     def __init__(
-        self, roots: Iterable[int], labels: Mapping[int, str] | None = None, proc: Path = PROC
+        self,
+        roots: Iterable[int],
+        labels: Mapping[int, str] | None = None,
+        proc: Path = PROC,
+        without: Collection[int] = (),
     ) -> None:
         """``roots``: whole trees to count; ``labels``: names of processes whose command line does not say
-        what they are."""
+        what they are; ``without``: processes of those trees that do not count."""
         self._roots = tuple(roots)
+        self._without = without
         self._proc = proc
         self._labels = dict(labels or {})
         self._before: dict[int, float] = {}
@@ -93,7 +98,19 @@ class CpuMeter:
         return parts
 
     def _members(self) -> list[Process]:
-        return [process for root in self._roots for process in tree(root, self._proc)]
+        found = [process for root in self._roots for process in tree(root, self._proc)]
+        return [process for process in found if process.pid not in self._without]
+
+
+def resident_bytes(pids: Iterable[int], proc: Path = PROC) -> int:
+    """Memory that these very processes have in use now; shared pages count for each of them."""
+    pages = 0
+    for pid in pids:
+        try:
+            pages += int((proc / str(pid) / "statm").read_text("ascii").split()[1])
+        except OSError:
+            continue
+    return pages * os.sysconf("SC_PAGE_SIZE")
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:

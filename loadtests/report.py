@@ -9,50 +9,58 @@ from typing import Any, Final
 import msgspec
 
 from loadtests.figures import Ratio, Slice, median_slice, ratio
-from loadtests.slices import OURS, RIVAL
+from loadtests.systems import BATCHES, OURS, ROW_LOCKS
+from loadtests.targets import Target
+from loadtests.text import table
 
 PARTS_SHOWN: Final = 9
 STRANGERS_MAX: Final = 0.15
 """Share of the machine above which somebody else was measured, too."""
-
-
-class Target(msgspec.Struct, frozen=True):
-    """What the design has set out to reach. ``figure`` of ``workload``, ours, or ours over the rival's."""
-
-    title: str
-    workload: str
-    figure: str
-    value: float
-    at_least: bool = False
-    relative: bool = False
-
-    def found(self, report: Report) -> float | None:
-        """The figure, if the run has measured it."""
-        if self.relative:
-            ratios = report.ratios.get(self.workload)
-            return ratios[self.figure].median if ratios else None
-        systems = report.summary.get(self.workload)
-        return float(getattr(systems[OURS], self.figure)) if systems else None
-
-    def reached(self, found: float) -> bool:
-        """Whether ``found`` is as good as the target."""
-        return found >= self.value if self.at_least else found <= self.value
-
-    def factor(self, found: float) -> float:
-        """How many times better it would have to be."""
-        return self.value / found if self.at_least else found / self.value
-
+COMPARED: Final = ("decisions_per_second", "server_cpu_us", "p99_ms")
 
 TARGETS: Final = (
     Target("server CPU for each decision over ISO 8583, µs", "wire", "server_cpu_us", 250),
     Target("server CPU for each simulated spend over REST, µs", "rest", "server_cpu_us", 700),
     Target("decisions/s over ISO 8583", "wire", "decisions_per_second", 8_000, at_least=True),
+    Target("the same ÷ row locks", "wire", "decisions_per_second", 3, at_least=True, over=ROW_LOCKS),
     Target(
-        "the same ÷ row locks, uniform cards", "wire", "decisions_per_second", 3, at_least=True, relative=True
+        "decisions/s in stand-in on one programme ÷ row locks",
+        "stand-in",
+        "decisions_per_second",
+        10,
+        at_least=True,
+        over=ROW_LOCKS,
+    ),
+    Target(
+        "decisions/s ÷ PL/pgSQL batches", "router", "decisions_per_second", 1, at_least=True, over=BATCHES
+    ),
+    Target(
+        "decisions/s in stand-in on one programme ÷ PL/pgSQL batches",
+        "stand-in",
+        "decisions_per_second",
+        3,
+        at_least=True,
+        over=BATCHES,
+    ),
+    Target(
+        "stand-in on one programme ÷ uniform cards",
+        "stand-in",
+        "decisions_per_second",
+        0.8,
+        at_least=True,
+        shape=True,
     ),
     Target("p50 over ISO 8583 at 500/s, ms", "wire-open", "p50_ms", 4),
     Target("p99 over ISO 8583 at 500/s, ms", "wire-open", "p99_ms", 25),
 )
+
+
+class Proof(msgspec.Struct, frozen=True):
+    """Of one system: approvals that callers were told of, and approvals that its balances hold at the end."""
+
+    system: str
+    approved: int
+    held: int
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -66,31 +74,35 @@ class Report(msgspec.Struct, kw_only=True):
     """Share of one core by part, before any load."""
     titles: dict[str, str]
     """What each workload is, by name."""
+    uniform: dict[str, str] = {}
+    """By name, the workload that is the same on uniform cards."""
     slices: list[Slice]
-    approved: int = 0
-    """Approvals that callers were told of, over the whole run."""
-    held: int = 0
-    """Approvals that the balances hold at the end."""
+    proofs: list[Proof] = []
     summary: dict[str, dict[str, Slice]] = {}
     """The medians, by workload and system."""
-    ratios: dict[str, dict[str, Ratio]] = {}
-    """Ours over the rival's, by workload and figure."""
+    ratios: dict[str, dict[str, dict[str, Ratio]]] = {}
+    """Ours over the rival's, by workload, rival and figure."""
+    shapes: dict[str, dict[str, Ratio]] = {}
+    """Decisions a second over those on uniform cards, by workload and system."""
 
     def summarise(self) -> None:
-        """Fill in ``summary`` and ``ratios``."""
-        for workload in self.titles:
-            of = {
-                system: [each for each in self.slices if (each.workload, each.system) == (workload, system)]
-                for system in (OURS, RIVAL)
+        """Fill in ``summary``, ``ratios`` and ``shapes``."""
+        of: dict[str, dict[str, list[Slice]]] = {}
+        for each in self.slices:
+            of.setdefault(each.workload, {}).setdefault(each.system, []).append(each)
+        for workload in filter(of.__contains__, self.titles):
+            systems = {OURS: of[workload].pop(OURS, [])} | of[workload]
+            self.summary[workload] = {name: median_slice(found) for name, found in systems.items() if found}
+            ours = systems.pop(OURS)
+            if ours and systems:
+                self.ratios[workload] = {name: _compared(ours, theirs) for name, theirs in systems.items()}
+            of[workload] = {OURS: ours} | systems
+        for workload, plain in self.uniform.items():
+            self.shapes[workload] = {
+                name: ratio(_rates(found), _rates(of[plain][name]))
+                for name, found in of.get(workload, {}).items()
+                if found and of.get(plain, {}).get(name)
             }
-            found = {system: median_slice(slices) for system, slices in of.items() if slices}
-            if found:
-                self.summary[workload] = found
-            if of[OURS] and of[RIVAL]:
-                self.ratios[workload] = {
-                    name: ratio(*([getattr(each, name) for each in of[system]] for system in (OURS, RIVAL)))
-                    for name in ("decisions_per_second", "server_cpu_us", "p99_ms")
-                }
 
     def json(self) -> bytes:
         """Everything, slices included."""
@@ -98,17 +110,27 @@ class Report(msgspec.Struct, kw_only=True):
 
     def text(self) -> str:
         """Everything but the single slices."""
-        parts = (self._header(), self._figures(), self._ratios(), self._targets(), self._parts())
-        return "\n\n".join((*parts, ""))
+        parts = (
+            self.header(),
+            self._figures(),
+            self._ratios(),
+            self._shapes(),
+            self._targets(),
+            self._parts(),
+        )
+        return "\n\n".join((*filter(None, parts), ""))
 
-    def _header(self) -> str:
+    def header(self) -> str:
+        """What the figures depend on."""
         idle = sum(self.idle_cpu.values())
         facts = {
             **self.machine,
             "8 KiB write + fdatasync": f"p50 {self.fsync_ms['p50']} ms, p99 {self.fsync_ms['p99']} ms",
             "PostgreSQL": ", ".join(f"{name} {value}" for name, value in self.database.items()),
-            "plan": ", ".join(f"{name} {value}" for name, value in self.plan.items()),
-            "proof": f"{self.approved:,} approvals answered, {self.held:,} held in the cards' balances",
+            "plan": ", ".join(f"{name} {_plain(value)}" for name, value in self.plan.items()),
+            "proof, approvals answered and held": "; ".join(
+                f"{each.system} {each.approved:,} and {each.held:,}" for each in self.proofs
+            ),
             "strangers": self._strangers(),
             "idle installation": f"{idle:.1%} of one core ({_shares(self.idle_cpu)})",
         }
@@ -128,30 +150,52 @@ class Report(msgspec.Struct, kw_only=True):
         return table(_FIGURES, rows)
 
     def _ratios(self) -> str:
+        rows = []
+        for workload, rivals in self.ratios.items():
+            for rival, found in rivals.items():
+                title = workload if rival == next(iter(rivals)) else ""
+                rows.append((title, rival, *(shown(found[name]) for name in COMPARED)))
+        head = (f"{OURS} ÷", "rival: median (lowest–highest)", "decisions/s", "server CPU each", "p99")
+        return table(head, rows) if rows else ""
+
+    def _shapes(self) -> str:
+        """How much of its uniform figure each system keeps when the load is not uniform."""
+        systems = list(dict.fromkeys(name for found in self.shapes.values() for name in found))
         rows = [
-            (self.titles[workload], *(_ratio(found[name]) for name in found))
-            for workload, found in self.ratios.items()
+            (workload, *(shown(found[name]) if name in found else "" for name in systems))
+            for workload, found in self.shapes.items()
+            if found
         ]
-        head = (f"{OURS} ÷ {RIVAL}: median (lowest–highest)", "decisions/s", "server CPU each", "p99")
-        return table(head, rows)
+        return table(("decisions/s ÷ uniform cards", *systems), rows) if rows else ""
 
     def _targets(self) -> str:
         rows = []
         for target in TARGETS:
-            found = target.found(self)
+            found = self._found(target)
             if found is not None:
                 verdict = "reached" if target.reached(found) else f"×{target.factor(found):.2f} away"
                 sign = "≥" if target.at_least else "≤"
                 rows.append((target.title, f"{sign} {target.value:g}", f"{found:.4g}", verdict))
-        return table(("target on two cores", "", "found", ""), rows)
+        return table(("target on two cores", "", "found", ""), rows) if rows else ""
+
+    def _found(self, target: Target) -> float | None:
+        """The figure that ``target`` is about, if the run has measured it."""
+        if target.shape:
+            kept = self.shapes.get(target.workload, {}).get(OURS)
+            return None if kept is None else kept.median
+        if target.over is not None:
+            ratios = self.ratios.get(target.workload, {}).get(target.over)
+            return None if ratios is None else ratios[target.figure].median
+        ours = self.summary.get(target.workload, {}).get(OURS)
+        return None if ours is None else float(getattr(ours, target.figure))
 
     def _parts(self) -> str:
         rows = []
         for workload, systems in self.summary.items():
             for system, found in systems.items():
                 largest = sorted(found.server_parts_us.items(), key=lambda part: -part[1])
-                shown = ", ".join(f"{part} {used:.0f}" for part, used in largest[:PARTS_SHOWN] if used >= 0.5)
-                rows.append((f"{workload}, {system}", f"{found.server_cpu_us:.0f}", shown))
+                parts = ", ".join(f"{part} {used:.0f}" for part, used in largest[:PARTS_SHOWN] if used >= 0.5)
+                rows.append((f"{workload}, {system}", f"{found.server_cpu_us:.0f}", parts))
         return table(("server CPU for each decision", "µs", "of which, in µs"), rows)
 
 
@@ -163,7 +207,8 @@ _FIGURES: Final = (
     "p99 ms",
     "server CPU µs",
     "generator CPU µs",
-    "decisions/commit",
+    "SQL round trips",
+    "calls between processes",
     "WAL bytes",
     "machine busy (strangers)",
     "refused, lost",
@@ -177,29 +222,39 @@ def _figures_of(found: Slice) -> tuple[str, ...]:
         f"{found.p50_ms:.1f}",
         f"{found.p99_ms:.1f}{late}",
         f"{found.server_cpu_us:.0f}",
-        f"{found.generator_cpu_us:.0f}",
-        "1" if found.decisions_per_commit is None else f"{found.decisions_per_commit:.1f}",
+        "in it" if found.inside else f"{found.generator_cpu_us:.0f}",
+        _few(found.sql_round_trips),
+        _few(found.process_calls),
         "" if found.wal_bytes is None else f"{found.wal_bytes:,.0f}",
         f"{found.machine_busy:.0%} ({found.strangers_busy:.0%})",
         f"{found.refused}, {found.lost}",
     )
 
 
-def _ratio(found: Ratio) -> str:
+def _compared(ours: Sequence[Slice], theirs: Sequence[Slice]) -> dict[str, Ratio]:
+    return {
+        name: ratio(*([getattr(each, name) for each in slices] for slices in (ours, theirs)))
+        for name in COMPARED
+    }
+
+
+def _rates(slices: Iterable[Slice]) -> list[float]:
+    return [each.decisions_per_second for each in slices]
+
+
+def _few(value: float | None) -> str:
+    return "" if value is None else f"{value:.2g}" if value < 10 else f"{value:.0f}"
+
+
+def shown(found: Ratio) -> str:
+    """A ratio with its range."""
     return f"{found.median:.2f} ({found.low:.2f}–{found.high:.2f})"
+
+
+def _plain(value: Any) -> str:
+    return ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value)
 
 
 def _shares(parts: Mapping[str, float]) -> str:
     largest = sorted(parts.items(), key=lambda part: -part[1])
     return ", ".join(f"{part} {share:.1%}" for part, share in largest if share >= 0.001)
-
-
-def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    """A Markdown table whose columns are aligned."""
-    lines = [tuple(head), *map(tuple, rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
-    drawn = [
-        " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines
-    ]
-    rule = "|".join("-" * (width + 2) for width in widths)
-    return "\n".join((f"| {drawn[0]} |", f"|{rule}|", *(f"| {line} |" for line in drawn[1:])))

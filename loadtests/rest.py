@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -36,10 +36,10 @@ DELEGATED: Final = {
 """A programme that decides by itself."""
 
 
-async def issue_cards(api: Api, count: int) -> list[str]:
+async def issue_cards(api: Api, count: int, controls: Sequence[Mapping[str, Any]] = ()) -> list[str]:
     """A programme, a product, a cardholder and ``count`` funded cards; returns the cards' ids."""
     made = await api.call("POST", "/v1/programs", {"name": "Benchmark", "currency": "EUR"}, status=201)
-    return await _issue_cards(api, count, made["id"])
+    return await _issue_cards(api, count, made["id"], controls)
 
 
 async def issue_delegated_cards(api: Api, count: int, budget: str) -> list[str]:
@@ -59,7 +59,9 @@ async def issue_delegated_cards(api: Api, count: int, budget: str) -> list[str]:
     return card_ids
 
 
-async def _issue_cards(api: Api, count: int, programme_id: str) -> list[str]:
+async def _issue_cards(
+    api: Api, count: int, programme_id: str, controls: Sequence[Mapping[str, Any]] = ()
+) -> list[str]:
     product = await api.call(
         "POST",
         "/v1/card-products",
@@ -70,6 +72,7 @@ async def _issue_cards(api: Api, count: int, programme_id: str) -> list[str]:
             "currency": "EUR",
             "form_factor": "virtual",
             "iin": "45600000",
+            "control_defaults": list(controls),
         },
         status=201,
     )
@@ -113,6 +116,10 @@ class SpendLoad:
     @property
     def pids(self) -> tuple[int, ...]:
         return (os.getpid(),)
+
+    @property
+    def inside(self) -> bool:
+        return False
 
     async def start(self) -> None:
         self._connections = [await self._api.connect() for _ in range(self._count)]

@@ -5,28 +5,17 @@ from __future__ import annotations
 import asyncio
 import os
 import time
-from collections.abc import Mapping
 from typing import NamedTuple
-
-import msgspec
 
 from loadtests.children import Helper
 from loadtests.figures import Samples, Slice, Window, latencies_ms, percentile, rate
 from loadtests.metrics import COMMITTED, DECIDED, Scrape, scrape
 from loadtests.processes import CpuMeter, cpu_seconds, machine_cpu_seconds
+from loadtests.systems import System
 from loadtests.workload import Load
 
-OURS = "stanchion"
-RIVAL = "row locks"
-
-
-class System(msgspec.Struct, frozen=True):
-    """A system under load: the process trees that are its servers, and its metrics page if it has one."""
-
-    name: str
-    roots: tuple[int, ...]
-    labels: Mapping[int, str]
-    metrics_url: str | None = None
+CALLER = "caller"
+"""The part of a system's processor time that is its callers', where they do work of its own: the router."""
 
 
 class Readings(NamedTuple):
@@ -35,7 +24,7 @@ class Readings(NamedTuple):
     at: float
     generator: float
     machine: float
-    wal: tuple[float, int]
+    log: tuple[float, int]
     page: Scrape | None
 
 
@@ -46,22 +35,23 @@ class Meters:
         self._system = system
         self._load = load
         self._inside = inside
-        self._cpu = CpuMeter(system.roots, system.labels)
+        self._cpu = CpuMeter(system.roots, system.labels, without=system.without)
 
     async def begin(self) -> Readings:
         """The window begins when this returns."""
-        page, wal = await self._page(), await self._wal()
+        page, log = await self._page(), await self._log()
         self._cpu.begin()
-        return Readings(time.monotonic(), cpu_seconds(self._load.pids), machine_cpu_seconds(), wal, page)
+        return Readings(time.monotonic(), cpu_seconds(self._load.pids), machine_cpu_seconds(), log, page)
 
     async def end(self) -> tuple[Readings, dict[str, float]]:
         """The window ends when this is called; also the servers' CPU seconds by part."""
         at, generator, machine = time.monotonic(), cpu_seconds(self._load.pids), machine_cpu_seconds()
         parts = self._cpu.end()
-        return Readings(at, generator, machine, await self._wal(), await self._page()), parts
+        return Readings(at, generator, machine, await self._log(), await self._page()), parts
 
-    async def _wal(self) -> tuple[float, int]:
-        written = await self._inside.ask("wal_bytes")
+    async def _log(self) -> tuple[float, int]:
+        about = self._system.log
+        written = await (self._inside.ask("wal_bytes") if about is None else about.ask("log_bytes"))
         return time.monotonic(), written
 
     async def _page(self) -> Scrape | None:
@@ -80,12 +70,18 @@ async def measure(
     await asyncio.sleep(seconds)
     after, parts = await meters.end()
     samples = await load.stop()
-    return _slice(workload, system, samples, before, after, parts)
+    generator = after.generator - before.generator
+    if load.inside:
+        # A rival's callers are among its servers; ours are a process beside them, with the router in it.
+        if not set(load.pids) & set(system.roots):
+            parts[CALLER] = parts.get(CALLER, 0.0) + generator
+        generator = 0.0
+    return _slice(workload, system, samples, (before, after), parts, generator, load.inside)
 
 
 async def idle_cpu(system: System, seconds: float) -> dict[str, float]:
     """Share of one core that each part of ``system`` uses while nobody asks anything."""
-    meter = CpuMeter(system.roots, system.labels)
+    meter = CpuMeter(system.roots, system.labels, without=system.without)
     meter.begin()
     begin = time.monotonic()
     await asyncio.sleep(seconds)
@@ -97,23 +93,27 @@ def _slice(
     workload: str,
     system: System,
     samples: Samples,
-    before: Readings,
-    after: Readings,
+    readings: tuple[Readings, Readings],
     parts: dict[str, float],
+    generator: float,
+    inside: bool,
 ) -> Slice:
+    before, after = readings
     window = Window(before.at, after.at)
     decisions = rate(samples, window)
-    commits: float | None = None
+    commits, round_trips, calls = None, _each(samples.round_trips, samples), _each(samples.calls, samples)
     if before.page is not None and after.page is not None:
         decided = _growth(before.page, after.page, DECIDED)
         if samples.partial:
             decisions = decided / (after.page.at - before.page.at)
         commits = decided / max(1.0, _growth(before.page, after.page, COMMITTED))
+        # One statement is one commit.
+        round_trips = 1 / max(commits, 1e-9)
     us_per_decision = 1e6 / window.seconds / max(decisions, 1e-9)
-    server, generator = sum(parts.values()), after.generator - before.generator
+    server = sum(parts.values())
     machine = after.machine - before.machine
     cores = (os.cpu_count() or 1) * window.seconds
-    wal_rate = (after.wal[1] - before.wal[1]) / (after.wal[0] - before.wal[0])
+    log_rate = (after.log[1] - before.log[1]) / (after.log[0] - before.log[0])
     latencies = latencies_ms(samples, window)
     return Slice(
         workload=workload,
@@ -126,13 +126,21 @@ def _slice(
         generator_cpu_us=generator * us_per_decision,
         machine_busy=machine / cores,
         strangers_busy=max(0.0, machine - server - generator) / cores,
+        inside=inside,
         decisions_per_commit=commits,
-        wal_bytes=wal_rate / max(decisions, 1e-9),
+        sql_round_trips=round_trips,
+        process_calls=(calls or 0.0) if inside else None,
+        wal_bytes=log_rate / max(decisions, 1e-9),
         approved=samples.approved,
         refused=samples.refused,
         lost=samples.lost,
         lateness_p99_ms=percentile(samples.lateness, 0.99) * 1000 if samples.lateness else None,
     )
+
+
+def _each(count: int, samples: Samples) -> float | None:
+    """``count`` for each request of the whole slice, where anything was counted."""
+    return count / len(samples.done) if count and samples.done else None
 
 
 def _growth(before: Scrape, after: Scrape, name: str) -> float:

@@ -1,4 +1,4 @@
-"""Everything a benchmark needs on one machine: an installation with cards, a client inside it, the rival."""
+"""Everything a benchmark needs on one machine: an installation with cards, a client inside it, the rivals."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from loadtests.http import Api
 from loadtests.metrics import scrape
 from loadtests.processes import command_line, tree
 from loadtests.rest import issue_cards, issue_delegated_cards
-from loadtests.slices import OURS, RIVAL, System
+from loadtests.rivals import Rival, start_rivals
+from loadtests.systems import OURS, System
 from loadtests.wire import Address
-from loadtests.workload import FUNDS, Card
+from loadtests.workload import CONTROLS, FUNDS, SALE, Card
 
 SETUP_CONNECTIONS = 16
 TIGHT_BUDGET = "1000.00"
@@ -31,10 +32,19 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     stand_in_cards: int = 0
     """Further cards in each of two programmes that decide by themselves: one with an ample budget, one with
     ``TIGHT_BUDGET``."""
+    capped_cards: int = 0
+    """Further cards with velocity caps ..."""
+    capped_sales: int = 0
+    """... and how many sales they have behind them, all together."""
+    rivals: tuple[str, ...] = ()
+    """Of ``loadtests.systems.RIVALS``."""
     rival_processes: int = 2
-    """None at all for a benchmark without a rival."""
+    """Of each of them."""
     rival_connections: int = 16
-    """Database connections of the rival, over all its processes."""
+    """Database connections of one rival, over all its processes; where calls are batched or pipelined, a few
+    do (``loadtests.rivals``)."""
+    far_ms: float = 0.0
+    """What every round trip to the database takes longer; 0 is the embedded server beside everything else."""
 
 
 class Stage:
@@ -43,22 +53,28 @@ class Stage:
     def __init__(self, folder: Path, plan: Plan, environment: dict[str, str] | None = None) -> None:
         """``environment``: further variables of the installation."""
         self._folder = folder
-        self._plan = plan
+        self.plan = plan
         self._stack = AsyncExitStack()
         # Ray lets nobody in without its token. A token of our own making is known to the installation and to
         # our client inside it, and to nobody else.
         self._ray = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-        self.installation = Installation(folder / "var", self._ray | (environment or {}))
+        self._settings = dict(environment or {})
+        self.installation = Installation(folder / "var", self._ray | self._settings)
         self.run: dict[str, Any] = {}
         self.api: Api
         self.inside: Helper
-        self.rivals: list[Helper] = []
-        self.rival_addresses: list[Address] = []
+        self.rivals: dict[str, Rival] = {}
         self.cards: list[Card] = []
+        self.capped_ids: list[str] = []
         self.ample_ids: list[str] = []
         self.tight_ids: list[str] = []
         self.ours: System
-        self.rival: System
+        self._database_root: int | None = None
+
+    @property
+    def var_dir(self) -> Path:
+        """The folder of the installation."""
+        return self._folder / "var"
 
     @property
     def edge(self) -> Address:
@@ -72,7 +88,12 @@ class Stage:
     @property
     def every_id(self) -> list[str]:
         """The cards of all programmes."""
-        return [*self.card_ids, *self.ample_ids, *self.tight_ids]
+        return [*self.card_ids, *self.capped_ids, *self.ample_ids, *self.tight_ids]
+
+    @property
+    def systems(self) -> list[System]:
+        """All of them, ours first."""
+        return [self.ours, *(system for rival in self.rivals.values() for system in rival.systems)]
 
     async def __aenter__(self) -> Self:
         try:
@@ -86,29 +107,32 @@ class Stage:
         await self._stack.aclose()
 
     async def _set_up(self) -> None:
+        errors = self._stack.enter_context((self._folder / "helpers.log").open("ab"))
+        if self.plan.far_ms:
+            await self._set_database_apart(errors)
         self._stack.push_async_callback(self.installation.stop)
         self.run = await self.installation.start()
-        errors = self._stack.enter_context((self._folder / "helpers.log").open("ab"))
-        var = str(self._folder / "var")
         await self._sign_in()
-        card_ids = await issue_cards(self.api, self._plan.cards)
-        if self._plan.stand_in_cards:
-            self.ample_ids = await issue_delegated_cards(self.api, self._plan.stand_in_cards, FUNDS)
-            self.tight_ids = await issue_delegated_cards(self.api, self._plan.stand_in_cards, TIGHT_BUDGET)
-        self.inside = await self.helper(errors, "ops.bench.inside", var, ray_address(self.installation.pid))
+        card_ids = await issue_cards(self.api, self.plan.cards)
+        if self.plan.stand_in_cards:
+            self.ample_ids = await issue_delegated_cards(self.api, self.plan.stand_in_cards, FUNDS)
+            self.tight_ids = await issue_delegated_cards(self.api, self.plan.stand_in_cards, TIGHT_BUDGET)
+        where = (str(self.var_dir), ray_address(self.installation.pid))
+        self.inside = await self.helper(errors, "ops.bench.inside", *where)
         self.cards = msgspec.convert(await self.inside.ask("cards", card_ids=card_ids), list[Card])
-        if self._plan.rival_processes:
-            await self._start_rival(errors, var)
-        await self._describe_systems()
+        if self.plan.capped_cards:
+            self.capped_ids = await issue_cards(self.api, self.plan.capped_cards, CONTROLS)
+            past = {"cards": self.capped_ids, "sale": SALE, "sales": self.plan.capped_sales}
+            await self.inside.ask("live_through", **past)
+        self.rivals = await start_rivals(self, errors)
+        await self._describe()
 
-    async def _start_rival(self, errors: IO[bytes], var: str) -> None:
-        await self.inside.ask("make_rival_database")
-        share = str(max(1, self._plan.rival_connections // self._plan.rival_processes))
-        for _ in range(self._plan.rival_processes):
-            rival = await self.helper(errors, "ops.bench.rival", var, share)
-            self.rivals.append(rival)
-            host, port = await rival.ask("open")
-            self.rival_addresses.append((host, port))
+    async def _set_database_apart(self, errors: IO[bytes]) -> None:
+        """A server of our own behind a slow line; everybody goes through it."""
+        far = await self.helper(errors, "ops.bench.far", str(self._folder), str(self.plan.far_ms))
+        self._settings["STANCHION_DATABASE_URL"] = await far.ask("open")
+        self.installation = Installation(self.var_dir, self._ray | self._settings)
+        self._database_root = far.pid
 
     async def _sign_in(self) -> None:
         client = next(
@@ -118,26 +142,32 @@ class Stage:
         await self.api.open(client)
         self._stack.push_async_callback(self.api.close)
 
-    async def helper(self, errors: IO[bytes], module: str, *arguments: str) -> Helper:
+    async def helper(
+        self, errors: IO[bytes], module: str, *arguments: str, environment: dict[str, str] | None = None
+    ) -> Helper:
         """Start a helper process that ends with the stage; its complaints go to ``errors``."""
-        helper = Helper(self._ray, module, *arguments)
+        helper = Helper(self._ray | self._settings | (environment or {}), module, *arguments)
         self._stack.push_async_callback(helper.stop)
         await helper.start(errors)
         return helper
 
-    async def _describe_systems(self) -> None:
+    async def _describe(self) -> None:
+        """What ours is, and what is ours of the processes that another system shares with it."""
         url = self.run["metrics_url"]
         names = [name for name in (await scrape(url)).processes if name]
         pids: dict[str, int] = await self.inside.ask("pids", names=names)
         labels = {pid: "hosts" if name.startswith("host-") else name for name, pid in pids.items()}
         labels[self.installation.pid] = "supervisor"
-        self.ours = System(OURS, (self.installation.pid,), labels, url)
-        rivals = {helper.pid: "rival" for helper in self.rivals}
-        self.rival = System(RIVAL, (*rivals, self._postmaster()), rivals)
+        theirs = frozenset(pid for rival in self.rivals.values() for pid in rival.actors)
+        roots = {self.installation.pid, *([self.postmaster] if self.plan.far_ms else [])}
+        self.ours = System(OURS, tuple(roots), labels, theirs, url)
+        for rival in self.rivals.values():
+            rival.leave_out(frozenset(labels))
 
-    def _postmaster(self) -> int:
+    @property
+    def postmaster(self) -> int:
         """The one server process of PostgreSQL whose children are its backends."""
-        members = tree(self.installation.pid)
+        members = tree(self._database_root or self.installation.pid)
         backends = {each.parent for each in members if command_line(each.pid).startswith("postgres: ")}
         return backends.pop()
 

@@ -93,9 +93,10 @@ class WireLoad:
         connections: int,
         in_flight: int = 0,
         per_second: float = 0.0,
+        weights: Sequence[float] | None = None,
     ) -> None:
         self._addresses = addresses
-        self._templates = drawn([template(card) for card in cards])
+        self._templates = drawn([template(card) for card in cards], weights)
         self._count = connections
         self._in_flight = in_flight
         self._per_second = per_second
@@ -111,6 +112,10 @@ class WireLoad:
     @property
     def pids(self) -> tuple[int, ...]:
         return (os.getpid(),)
+
+    @property
+    def inside(self) -> bool:
+        return False
 
     async def start(self) -> None:
         loop = asyncio.get_running_loop()

@@ -22,6 +22,14 @@ SALE: Final[dict[str, Any]] = {
     "channel": "pos",
 }
 """The fields that all spends share, by the names of ``engine.commands.Authorize``."""
+CONTROLS: Final[tuple[dict[str, Any], ...]] = (
+    {"kind": "mcc_allow", "values": ["5411", "5812", "5912"]},
+    {"kind": "country_deny", "values": ["KP", "IR"]},
+    {"kind": "per_txn_cap", "amount": "500.00"},
+    {"kind": "per_day_cap", "count": 2_000_000_000},
+    {"kind": "per_day_amount_cap", "amount": "900000000.00"},
+)
+"""Controls as a user sets them, with caps that no benchmark reaches: they are counted all the same."""
 SILENT_SALE: Final[dict[str, Any]] = SALE | {"endpoint_silent": True}
 """The same where the programme's own endpoint says nothing: every spend stands in."""
 AMOUNT: Final = "1.00"
@@ -49,6 +57,10 @@ class Load(Protocol):
     def pids(self) -> tuple[int, ...]:
         """The processes that generate it."""
 
+    @property
+    def inside(self) -> bool:
+        """Whether those processes do work of the system itself, and count as its servers."""
+
     async def start(self) -> None:
         """Begin."""
 
@@ -56,10 +68,10 @@ class Load(Protocol):
         """Send nothing more, wait for what is under way, and tell what happened."""
 
 
-def drawn(things: Sequence[T]) -> Iterator[T]:
-    """Endlessly one of ``things``, each as likely as the others; drawn beforehand, because a generator that
-    shares the machine must be cheap."""
-    numbers = random.Random(len(things)).choices(range(len(things)), k=_DRAWN)
+def drawn(things: Sequence[T], weights: Sequence[float] | None = None) -> Iterator[T]:
+    """Endlessly one of ``things``, each as likely as its weight says, or as the others; drawn beforehand,
+    because a generator that shares the machine must be cheap."""
+    numbers = random.Random(len(things)).choices(range(len(things)), weights, k=_DRAWN)
     while True:
         for number in numbers:
             yield things[number]

@@ -2,26 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any
 
 import msgspec
 
+from loadtests.draws import DRAWS
 from loadtests.helper_load import HelperLoad
 from loadtests.lives import LifeLoad
 from loadtests.rest import SpendLoad
-from loadtests.slices import OURS, RIVAL
 from loadtests.stage import Stage
+from loadtests.systems import ACTORS, BATCHES, CALLS, OURS, RIVALS, ROW_LOCKS, WEB
+from loadtests.web import WebLoad
 from loadtests.wire import WireLoad
-from loadtests.workload import SILENT_SALE, Load
+from loadtests.workload import SALE, SILENT_SALE, Load
 
 IN_FLIGHT = 256
 LIVES = 128
 STAND_IN_FLIGHT = 2_048
-"""Each waits for the programme's deadline before anybody stands in for it."""
+"""Ours: each waits for the programme's deadline before anybody stands in for it. The rivals' do not wait."""
 WIRE_CONNECTIONS = 4
-WIRE_PER_SECOND = 500.0
+OPEN_PER_SECOND = 500.0
 REST_CONNECTIONS = 32
 REST_PER_SECOND = 100.0
+FAR_MS = 1.0
+
+Make = Callable[[Stage], Load]
+IN_PROCESS = (OURS, *RIVALS)
+ON_POSTGRES = (OURS, ROW_LOCKS, CALLS, BATCHES)
+BEHIND_THE_EDGE = (OURS, ROW_LOCKS, BATCHES)
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -29,69 +39,139 @@ class Workload(msgspec.Struct, frozen=True):
 
     name: str
     title: str
-    loads: Mapping[str, Callable[[Stage], Load]]
+    loads: Mapping[str, Make]
     stands_in: bool = False
     """Whether it needs the programmes that decide by themselves."""
+    capped: bool = False
+    """Whether it needs the cards with velocity caps and a past."""
+    far: bool = False
+    """Whether the database stands behind a slow line."""
     primes: bool = False
     """Whether it runs once before anything is measured: cards become active, statements are prepared."""
+    uniform: str | None = None
+    """The workload with the same load on uniform cards, to be compared with."""
+
+    @property
+    def rivals(self) -> set[str]:
+        """The rivals that have to be there."""
+        return {ROW_LOCKS if name == WEB else name for name in self.loads} - {OURS}
 
 
-def _inside(in_flight: int, cards: int | None = None) -> dict[str, Callable[[Stage], Load]]:
-    return {
-        OURS: lambda stage: HelperLoad([stage.inside], stage.card_ids[:cards], in_flight),
-        RIVAL: lambda stage: HelperLoad(stage.rivals, stage.card_ids[:cards], in_flight),
-    }
+def _inside(
+    systems: Sequence[str],
+    cards: Callable[[Stage], list[str]] = lambda stage: stage.card_ids,
+    draw: str = "uniform",
+    sale: Mapping[str, Any] = SALE,
+    in_flight: int = IN_FLIGHT,
+    per_second: float = 0.0,
+) -> dict[str, Make]:
+    """Loops beside the router, or in the rivals' own processes."""
+
+    def load(stage: Stage, system: str) -> Load:
+        ids = cards(stage)
+        helpers, through = [stage.inside], "router"
+        if system == ACTORS:
+            through = "actors"
+        elif system != OURS:
+            helpers = stage.rivals[system].helpers
+        return HelperLoad(
+            helpers,
+            ids,
+            0 if per_second else in_flight,
+            per_second=per_second,
+            weights=DRAWS[draw](len(ids)),
+            sale=sale,
+            further={"through": through} if helpers == [stage.inside] else None,
+        )
+
+    return {system: partial(load, system=system) for system in systems}
 
 
-def _stand_in(draw: Callable[[Stage], list[str]]) -> dict[str, Callable[[Stage], Load]]:
-    return {
-        OURS: lambda stage: HelperLoad([stage.inside], draw(stage), STAND_IN_FLIGHT, SILENT_SALE),
-        RIVAL: lambda stage: HelperLoad(stage.rivals, draw(stage), STAND_IN_FLIGHT, SILENT_SALE),
-    }
+def _stand_in(cards: Callable[[Stage], list[str]]) -> dict[str, Make]:
+    """Of the systems that know how to."""
+    ours = _inside((OURS,), cards, sale=SILENT_SALE, in_flight=STAND_IN_FLIGHT)
+    return ours | _inside(ON_POSTGRES[1:], cards, sale=SILENT_SALE)
 
 
 def _wire(
-    cards: int | None = None, *, in_flight: int = 0, per_second: float = 0.0
-) -> dict[str, Callable[[Stage], Load]]:
-    def load(stage: Stage, addresses: list[tuple[str, int]]) -> Load:
+    systems: Sequence[str], draw: str = "uniform", *, in_flight: int = 0, per_second: float = 0.0
+) -> dict[str, Make]:
+    def load(stage: Stage, system: str) -> Load:
+        cards = stage.cards[:1] if draw == "hot" else stage.cards
         return WireLoad(
-            addresses,
-            stage.cards[:cards],
+            [stage.edge] if system == OURS else stage.rivals[system].edges,
+            cards,
             connections=WIRE_CONNECTIONS,
             in_flight=in_flight,
             per_second=per_second,
+            weights=None if draw == "hot" else DRAWS[draw](len(cards)),
         )
 
-    return {
-        OURS: lambda stage: load(stage, [stage.edge]),
-        RIVAL: lambda stage: load(stage, stage.rival_addresses),
-    }
+    return {system: partial(load, system=system) for system in systems}
 
+
+def _first(stage: Stage) -> list[str]:
+    return stage.card_ids[:1]
+
+
+_ROUTER = "router → host → PostgreSQL"
 
 WORKLOADS = (
-    Workload("router", f"router → host → PostgreSQL, {IN_FLIGHT} in flight", _inside(IN_FLIGHT), primes=True),
-    Workload("router-1", "router → host → PostgreSQL, one at a time", _inside(1)),
-    Workload("router-hot", "router → host → PostgreSQL, all on one card", _inside(IN_FLIGHT, 1)),
+    Workload("router", f"{_ROUTER}, {IN_FLIGHT} in flight", _inside(IN_PROCESS), primes=True),
+    Workload("router-1", f"{_ROUTER}, one at a time", _inside(IN_PROCESS, in_flight=1)),
+    Workload(
+        "router-open",
+        f"{_ROUTER}, open loop at {OPEN_PER_SECOND:.0f}/s",
+        _inside(IN_PROCESS, per_second=OPEN_PER_SECOND),
+    ),
+    Workload("router-zipf", f"{_ROUTER}, Zipf 1.1", _inside(IN_PROCESS, draw="zipf"), uniform="router"),
+    Workload(
+        "router-half",
+        f"{_ROUTER}, one card takes half",
+        _inside(IN_PROCESS, draw="half"),
+        uniform="router",
+    ),
+    Workload("router-hot", f"{_ROUTER}, all on one card", _inside(IN_PROCESS, _first), uniform="router"),
+    Workload(
+        "router-caps",
+        f"{_ROUTER}, five controls with velocity caps, cards with long histories",
+        _inside(IN_PROCESS, lambda stage: stage.capped_ids),
+        capped=True,
+        primes=True,
+        uniform="router",
+    ),
     Workload(
         "stand-in",
-        "router → host → PostgreSQL, every spend stands in on one programme",
+        f"{_ROUTER}, every spend stands in on one programme",
         _stand_in(lambda stage: stage.ample_ids),
         stands_in=True,
         primes=True,
+        uniform="router",
     ),
     Workload(
         "stand-in-tight",
-        "router → host → PostgreSQL, every spend stands in, the budget all but used up",
+        f"{_ROUTER}, every spend stands in, the budget all but used up",
         _stand_in(lambda stage: stage.tight_ids),
         stands_in=True,
         primes=True,
+        uniform="router",
     ),
-    Workload("wire", f"ISO 8583 over TCP, {IN_FLIGHT} in flight", _wire(in_flight=IN_FLIGHT), primes=True),
-    Workload("wire-hot", "ISO 8583 over TCP, all on one card", _wire(1, in_flight=IN_FLIGHT)),
+    Workload(
+        "wire",
+        f"ISO 8583 over TCP, {IN_FLIGHT} in flight",
+        _wire(BEHIND_THE_EDGE, in_flight=IN_FLIGHT),
+        primes=True,
+    ),
+    Workload(
+        "wire-hot",
+        "ISO 8583 over TCP, all on one card",
+        _wire(BEHIND_THE_EDGE, "hot", in_flight=IN_FLIGHT),
+        uniform="wire",
+    ),
     Workload(
         "wire-open",
-        f"ISO 8583 over TCP, open loop at {WIRE_PER_SECOND:.0f}/s",
-        _wire(per_second=WIRE_PER_SECOND),
+        f"ISO 8583 over TCP, open loop at {OPEN_PER_SECOND:.0f}/s",
+        _wire(BEHIND_THE_EDGE, per_second=OPEN_PER_SECOND),
     ),
     Workload(
         "life",
@@ -105,8 +185,11 @@ WORKLOADS = (
     ),
     Workload(
         "rest",
-        f"simulated spends over REST, {REST_CONNECTIONS} in flight",
-        {OURS: lambda stage: SpendLoad(stage.api, stage.card_ids, REST_CONNECTIONS)},
+        f"REST, {REST_CONNECTIONS} in flight: whole simulated spends; the rival's single decisions",
+        {
+            OURS: lambda stage: SpendLoad(stage.api, stage.card_ids, REST_CONNECTIONS),
+            WEB: lambda stage: WebLoad(stage.rivals[ROW_LOCKS].webs, stage.card_ids, REST_CONNECTIONS),
+        },
         primes=True,
     ),
     Workload(
@@ -117,5 +200,22 @@ WORKLOADS = (
                 stage.api, stage.card_ids, REST_CONNECTIONS, per_second=REST_PER_SECOND
             )
         },
+    ),
+    Workload(
+        "far",
+        f"{_ROUTER} {FAR_MS:g} ms away, {IN_FLIGHT} in flight",
+        _inside(ON_POSTGRES),
+        far=True,
+        primes=True,
+    ),
+    Workload(
+        "far-hot",
+        f"{_ROUTER} {FAR_MS:g} ms away, all on one card",
+        _inside(ON_POSTGRES, _first),
+        far=True,
+        uniform="far",
+    ),
+    Workload(
+        "far-1", f"{_ROUTER} {FAR_MS:g} ms away, one at a time", _inside(ON_POSTGRES, in_flight=1), far=True
     ),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable
-from typing import Any
+from typing import Any, Final
 
 import asyncpg
 
@@ -20,11 +20,14 @@ from actors.network.database import Lane
 from actors.router import Router
 from actors.settings import Settings
 from actors.vault import Vault
-from engine.commands import Authorize
+from engine.commands import Command
 from engine.limits import AUTHORIZATION_DEADLINE_MS, REST_DEADLINE_MS
 from engine.replies import Reply
-from ops.bench.installation import make_rival_database
-from ops.bench.load import ClosedLoop
+from ops.bench.actor_calls import ActorCalls
+from ops.bench.filling import fill_cards
+from ops.bench.history import live_through
+from ops.bench.installation import make_rival_database, rival_dsn
+from ops.bench.load import Loop, Submit, loop_of
 from ops.bench.pipe import serve
 
 _DATABASE_SETTINGS = (
@@ -39,6 +42,21 @@ _DATABASE_SETTINGS = (
     "max_wal_size",
 )
 
+ACTORS: Final = "actors"
+"""What the rival made of actors is called, and its database after it."""
+_COUNTED: Final = ("execute", "collect")
+
+
+class CountingPeers(RayPeers):
+    """Counts what the router asks of hosts."""
+
+    calls = 0
+
+    async def call(self, role: str, method: str, payload: bytes) -> bytes:
+        if method in _COUNTED:
+            self.calls += 1
+        return await super().call(role, method, payload)
+
 
 class Client:
     """One installation, seen by one of its own."""
@@ -46,10 +64,12 @@ class Client:
     def __init__(self, settings: Settings, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         self._settings = settings
         self._connection = connection
-        self._peers = RayPeers(settings)
+        self._peers = CountingPeers(settings)
         self._router = Router(self._peers)
         self._router.start()
-        self._loop: ClosedLoop | None = None
+        self._actors: ActorCalls | None = None
+        self._loop: Loop | None = None
+        self._calls = self._commits = 0
 
     async def cards(self, card_ids: list[str]) -> list[dict[str, str]]:
         """Numbers and expiries (YYMM) of cards, as a terminal would read them."""
@@ -82,25 +102,62 @@ class Client:
         position = await self._connection.fetchval("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
         return int(position)
 
-    async def make_rival_database(self) -> None:
+    async def make_rival_database(self, kind: str) -> None:
         """See ``ops.bench.installation``."""
-        await make_rival_database(self._settings)
+        await make_rival_database(self._settings, kind)
 
-    async def start(self, cards: list[str], sale: dict[str, Any], in_flight: int) -> None:
-        """Begin a closed loop through the router."""
-        self._loop = ClosedLoop(self._submit, cards, sale, in_flight)
+    async def open_actors(self, owners: int, connections: int) -> list[int]:
+        """Create the rival made of actors alone, on its own database; returns its process ids."""
+        settings = self._settings.replace(database_url=rival_dsn(self._settings, ACTORS))
+        self._actors = ActorCalls(settings, owners, connections)
+        return await self._actors.start()
+
+    async def held_by_actors(self) -> int:
+        """All that is held on the cards of that rival."""
+        connection = await asyncpg.connect(rival_dsn(self._settings, ACTORS))
+        try:
+            return int(await connection.fetchval("SELECT coalesce(sum(held_minor), 0)::bigint FROM accounts"))
+        finally:
+            await connection.close(timeout=10)
+
+    async def start(
+        self, cards: list[str], sale: dict[str, Any], through: str = "router", **load: Any
+    ) -> None:
+        """Begin a loop of spends through the router, or through the actors; ``load`` is that of
+        ``ops.bench.load.loop_of``."""
+        submit: Submit = self._submit
+        if through == ACTORS:
+            assert self._actors is not None, "opened before"
+            submit = self._actors.submit
+        self._calls = self._calls_so_far()
+        self._commits = 0 if self._actors is None else self._actors.calls
+        self._loop = loop_of(submit, cards, sale, **load)
 
     async def stop(self) -> dict[str, Any]:
-        """End it; see ``ClosedLoop.stop``."""
+        """End it; see ``Loop.stop``. ``calls``: between processes, of the caller's."""
         assert self._loop is not None, "started before"
-        return await self._loop.stop()
+        outcome = await self._loop.stop()
+        # A call of the actors is a commit.
+        round_trips = 0 if self._actors is None else self._actors.calls - self._commits
+        return outcome | {"calls": self._calls_so_far() - self._calls, "round_trips": round_trips}
+
+    def _calls_so_far(self) -> int:
+        return self._peers.calls + (0 if self._actors is None else self._actors.calls)
+
+    async def live_through(self, cards: list[str], sale: dict[str, Any], sales: int) -> int:
+        """See ``ops.bench.history``."""
+        return await live_through(self._submit, cards, sale, sales)
+
+    async def fill_cards(self, like: str, count: int, funds_minor: int) -> list[str]:
+        """See ``ops.bench.filling``."""
+        return await fill_cards(self._settings.database_dsn, like, count, funds_minor)
 
     async def close(self) -> None:
         """Leave the session."""
         await self._router.stop()
         await self._connection.close(timeout=10)
 
-    def _submit(self, command: Authorize) -> Awaitable[Reply]:
+    def _submit(self, command: Command) -> Awaitable[Reply]:
         return self._router.submit(
             command, timeout_ms=AUTHORIZATION_DEADLINE_MS, patience_ms=REST_DEADLINE_MS
         )
@@ -111,7 +168,18 @@ async def run(settings: Settings) -> None:
     join(settings)
     try:
         client = Client(settings, await asyncpg.connect(settings.database_dsn))
-        names = ("cards", "pids", "database", "wal_bytes", "make_rival_database", "start", "stop")
+        names = (
+            *(
+                "cards",
+                "pids",
+                "database",
+                "wal_bytes",
+                "make_rival_database",
+                "open_actors",
+                "held_by_actors",
+            ),
+            *("start", "stop", "live_through", "fill_cards"),
+        )
         await serve({name: getattr(client, name) for name in names})
         await client.close()
     finally:

@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import Final
 from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 
 from actors.settings import Settings
+from ops.bench import procedure
 from ops.installation import database
 from ops.migrate import migrate
 
-RIVAL_DATABASE = "bench_rival"
-_COPIED = ("tenants", "programmes", "accounts", "cards", "card_usage", "declared_balances", "pans")
+IN_PROCEDURES: Final = ("calls", "batched_calls")
+_COPIED: Final = (
+    "tenants",
+    "programmes",
+    "accounts",
+    "cards",
+    "card_usage",
+    "declared_balances",
+    "pans",
+    "journal",
+    "transactions",
+    "holds",
+    "ledger_entries",
+    "events",
+)
 
 
 def settings_of(var_dir: Path) -> Settings:
@@ -22,18 +38,24 @@ def settings_of(var_dir: Path) -> Settings:
         return settings.replace(database_url=dsn)
 
 
-def rival_dsn(settings: Settings) -> str:
+def rival_dsn(settings: Settings, kind: str) -> str:
     """The rival's database: another one on the same server."""
-    return urlunsplit(urlsplit(settings.database_dsn)._replace(path=f"/{RIVAL_DATABASE}"))
+    return urlunsplit(urlsplit(settings.database_dsn)._replace(path=f"/{_database(kind)}"))
 
 
-async def make_rival_database(settings: Settings) -> None:
-    """Give the rival the same tables and indexes, and the cards that exist now."""
+def _database(kind: str) -> str:
+    return f"bench_{kind}"
+
+
+async def make_rival_database(settings: Settings, kind: str) -> None:
+    """Give the rival the same tables and indexes, and the cards that exist now with all that has happened to
+    them."""
     source = await asyncpg.connect(settings.database_dsn)
     try:
-        await source.execute(f"CREATE DATABASE {RIVAL_DATABASE} TEMPLATE template0 ENCODING 'UTF8'")
-        await migrate(rival_dsn(settings))
-        target = await asyncpg.connect(rival_dsn(settings))
+        await source.execute(f"CREATE DATABASE {_database(kind)} TEMPLATE template0 ENCODING 'UTF8'")
+        dsn = rival_dsn(settings, kind)
+        await migrate(dsn)
+        target = await asyncpg.connect(dsn)
         try:
             for table in _COPIED:
                 await _copy(source, target, table)
@@ -42,6 +64,8 @@ async def make_rival_database(settings: Settings) -> None:
             await target.close(timeout=10)
     finally:
         await source.close(timeout=10)
+    if kind in IN_PROCEDURES:
+        await procedure.install(dsn)
 
 
 async def _copy(
@@ -50,11 +74,14 @@ async def _copy(
     columns = [
         row["column_name"]
         for row in await source.fetch(
-            "SELECT column_name FROM information_schema.columns"
-            " WHERE table_schema = 'public' AND table_name = $1 ORDER BY ordinal_position",
+            # A transaction's id means nothing in another database.
+            "SELECT column_name FROM information_schema.columns WHERE table_schema = 'public'"
+            " AND table_name = $1 AND data_type <> 'xid8' ORDER BY ordinal_position",
             table,
         )
     ]
-    # Tables of a benchmark's installation are small, so one list of rows will do.
-    rows = await source.fetch(f"SELECT {', '.join(columns)} FROM {table}")
-    await target.copy_records_to_table(table, records=[tuple(row) for row in rows], columns=columns)
+    # The server's own format both ways: nothing is decoded in between.
+    with TemporaryFile() as rows:
+        await source.copy_from_table(table, columns=columns, output=rows, format="binary")
+        rows.seek(0)
+        await target.copy_to_table(table, columns=columns, source=rows, format="binary")

@@ -1,4 +1,4 @@
-"""Spends handed to an in-process decider in a closed loop: a fixed number is always under way."""
+"""Spends handed to an in-process decider: a fixed number always under way, or so many a second."""
 
 from __future__ import annotations
 
@@ -11,58 +11,133 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, Final
 
 from actors.ids import new_id_beside
-from engine.commands import Authorize, WireIdentity
+from engine.commands import Authorize, CardCommand, WireIdentity
 from engine.iso8583.elements import retrieval_reference, transmission_time
 from engine.iso8583.identity import AUTHORIZATION, command_key
 from engine.replies import Answer, Reply
 
-Submit = Callable[[Authorize], Awaitable[Reply]]
+Submit = Callable[[CardCommand], Awaitable[Reply]]
 APPROVED: Final = "00"
 _STANS: Final = 1_000_000
+_DRAWN: Final = 10_007
 
 
-class ClosedLoop:
-    """``start``, then ``stop``, once each."""
+class Loop:
+    """``start`` makes one of the two kinds; then ``stop``, once."""
 
-    def __init__(self, submit: Submit, cards: Sequence[str], sale: dict[str, Any], in_flight: int) -> None:
-        """``cards``: ids to draw from; ``sale``: the fields that all spends share."""
+    def __init__(
+        self, submit: Submit, cards: Sequence[str], sale: dict[str, Any], weights: Sequence[float] | None
+    ) -> None:
+        """``cards``: ids to draw from, each as likely as its weight says; ``sale``: the fields that all
+        spends share."""
         self._submit = submit
-        self._commands = spends(cards, sale)
+        self._commands = spends(cards, sale, weights)
         self._started: list[float] = []
         self._done: list[float] = []
+        self._lateness: list[float] = []
         self._approved = 0
         self._running = True
-        self._tasks = [asyncio.create_task(self._work()) for _ in range(in_flight)]
+        self._tasks: set[asyncio.Task[None]] = set()
 
     async def stop(self) -> dict[str, Any]:
         """Let what is under way end; the instants (monotonic seconds) of every spend, and how many were
         approved and not."""
         self._running = False
-        await asyncio.gather(*self._tasks)
+        while self._tasks:
+            await asyncio.gather(*self._tasks)
         refused = len(self._done) - self._approved
         return {
             "started": self._started,
             "done": self._done,
+            "lateness": self._lateness,
             "approved": self._approved,
             "refused": refused,
         }
 
+    def _spawn(self, work: Any) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def _spend(self, started: float) -> None:
+        reply = await self._submit(next(self._commands))
+        self._started.append(started)
+        self._done.append(time.monotonic())
+        self._approved += isinstance(reply, Answer) and reply.response_code == APPROVED
+
+
+class ClosedLoop(Loop):
+    """``in_flight`` spends at all times."""
+
+    def __init__(
+        self,
+        submit: Submit,
+        cards: Sequence[str],
+        sale: dict[str, Any],
+        in_flight: int,
+        weights: Sequence[float] | None = None,
+    ) -> None:
+        super().__init__(submit, cards, sale, weights)
+        for _ in range(in_flight):
+            self._spawn(self._work())
+
     async def _work(self) -> None:
         while self._running:
-            command = next(self._commands)
-            started = time.monotonic()
-            reply = await self._submit(command)
-            self._started.append(started)
-            self._done.append(time.monotonic())
-            self._approved += isinstance(reply, Answer) and reply.response_code == APPROVED
+            await self._spend(time.monotonic())
 
 
-def spends(cards: Sequence[str], sale: dict[str, Any]) -> Iterator[Authorize]:
-    """Endless spends on cards drawn uniformly; every wire identity is new on this machine."""
-    draw = random.Random(len(cards))
+class OpenLoop(Loop):
+    """``per_second`` spends at fixed instants, from which their latencies count, however late they are
+    sent."""
+
+    def __init__(
+        self,
+        submit: Submit,
+        cards: Sequence[str],
+        sale: dict[str, Any],
+        per_second: float,
+        weights: Sequence[float] | None = None,
+    ) -> None:
+        super().__init__(submit, cards, sale, weights)
+        self._interval = 1 / per_second
+        self._spawn(self._pace())
+
+    async def _pace(self) -> None:
+        due = time.monotonic()
+        while self._running:
+            await asyncio.sleep(due - time.monotonic())
+            now = time.monotonic()
+            while due <= now:
+                self._lateness.append(now - due)
+                self._spawn(self._spend(due))
+                due += self._interval
+
+
+def loop_of(
+    submit: Submit,
+    cards: Sequence[str],
+    sale: dict[str, Any],
+    *,
+    in_flight: int = 0,
+    per_second: float = 0.0,
+    weights: Sequence[float] | None = None,
+) -> Loop:
+    """The kind of loop that is asked for: an open one where ``per_second`` is given."""
+    if per_second:
+        return OpenLoop(submit, cards, sale, per_second, weights)
+    return ClosedLoop(submit, cards, sale, in_flight, weights)
+
+
+def spends(
+    cards: Sequence[str], sale: dict[str, Any], weights: Sequence[float] | None = None
+) -> Iterator[Authorize]:
+    """Endless spends on cards drawn by their weights, or uniformly; every wire identity is new on this
+    machine."""
+    # Drawn beforehand: whoever shares the processor with what is measured must be cheap.
+    drawn = itertools.cycle(random.Random(len(cards)).choices(cards, weights, k=_DRAWN))
     acquirer_id = str(900_000_000 + os.getpid())
     for number in itertools.count(random.randrange(_STANS)):
-        card_id = cards[draw.randrange(len(cards))]
+        card_id = next(drawn)
         stan, at_ms = f"{number % _STANS:06d}", time.time_ns() // 1_000_000
         wire = WireIdentity(acquirer_id, stan, transmission_time(at_ms), retrieval_reference(at_ms, stan))
         key = command_key(wire, AUTHORIZATION)

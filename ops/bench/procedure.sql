@@ -114,8 +114,53 @@ CREATE TYPE bench_verdict AS (
 
 CREATE TYPE bench_answer AS (place integer, response_code text, approved_minor bigint);
 
--- One spend of a batch with everything that is written of it.
-CREATE TYPE bench_outcome AS (s bench_spend, c bench_card, v bench_verdict, budget_minor bigint, last_of_card boolean);
+-- One spend of a batch with everything that is written of it, flat: fields of rows within rows are dear to read.
+CREATE TYPE bench_outcome AS (
+    place           integer,
+    id              uuid,
+    card_id         uuid,
+    command_key     bytea,
+    command         text,
+    amount_minor    bigint,
+    currency        text,
+    mcc             text,
+    network_txn_id  text,
+    stan            text,
+    rrn             text,
+    hold_id         uuid,
+    decided_id      uuid,
+    placed_id       uuid,
+    stand_in_id     uuid,
+    tenant_id       uuid,
+    live            boolean,
+    programme_id    uuid,
+    cardholder_id   uuid,
+    account_id      uuid,
+    seq             bigint,
+    usage_day       text,
+    day_count       bigint,
+    day_amount_minor bigint,
+    cvv2_failures   integer,
+    account_held_minor bigint,
+    version         bigint,
+    consumed_minor  bigint,
+    reason          text,
+    response_code   text,
+    approved_minor  bigint,
+    day             text,
+    at              timestamptz,
+    expires_at      timestamptz,
+    rule            text,
+    outage_id       uuid,
+    used_minor      bigint,
+    inputs          text,
+    decision        text,
+    reply           text,
+    decided         text,
+    placed          text,
+    budget_minor    bigint,
+    last_of_card    boolean
+);
 
 CREATE FUNCTION bench_money(minor bigint) RETURNS text LANGUAGE sql IMMUTABLE AS $$
     SELECT CASE WHEN minor < 0 THEN '-' ELSE '' END || (abs(minor) / 100)::text || '.' || lpad((abs(minor) % 100)::text, 2, '0')
@@ -462,24 +507,25 @@ LANGUAGE plpgsql AS $$
 -- Each spend against the state that those before it have left; whoever calls has locked it all.
 DECLARE
     found record;
+    s bench_spend;
     c bench_card;
     p bench_programmes;
     v bench_verdict;
     made bench_outcome;
 BEGIN
     FOR found IN
-        SELECT s, (k.id, k.tenant_id, k.live, k.programme_id, k.cardholder_id, k.account_id, k.network, k.currency, k.exp_year,
+        SELECT w AS s, (k.id, k.tenant_id, k.live, k.programme_id, k.cardholder_id, k.account_id, k.network, k.currency, k.exp_year,
                 k.exp_month, k.state, k.controls, k.cardholder_active, u.seq, u.day, u.day_count, u.day_amount_minor,
                 u.cvv2_failures, a.posted_minor, a.held_minor, a.version, d.balance_minor, d.consumed_minor, r.mcc_allow,
                 r.mcc_deny, r.country_allow, r.country_deny, r.channel_allow, r.channel_deny, r.per_txn_cap, r.per_day_cap,
                 r.per_day_amount_cap)::bench_card AS c,
             row_number() OVER of_card = 1 AS first,
-            lead(s.place) OVER of_card IS NULL AS last
-        FROM unnest(spends) s JOIN cards k ON k.id = s.card_id JOIN card_usage u ON u.card_id = k.id
+            lead(w.place) OVER of_card IS NULL AS last
+        FROM unnest(spends) w JOIN cards k ON k.id = w.card_id JOIN card_usage u ON u.card_id = k.id
         JOIN accounts a ON a.id = k.account_id LEFT JOIN bench_rules r ON r.card_id = k.id
         LEFT JOIN declared_balances d ON d.card_id = k.id
-        WINDOW of_card AS (PARTITION BY k.programme_id, s.card_id ORDER BY s.place)
-        ORDER BY k.programme_id, s.card_id, s.place
+        WINDOW of_card AS (PARTITION BY k.programme_id, w.card_id ORDER BY w.place)
+        ORDER BY k.programme_id, w.card_id, w.place
     LOOP
         IF found.first THEN
             c := found.c;
@@ -490,15 +536,16 @@ BEGIN
                 SELECT * INTO p FROM bench_programmes WHERE id = c.programme_id;
             END IF;
         END IF;
-        v := bench_judge(found.s, c, p, now_ms);
-        made.s := found.s;
-        made.v := v;
-        made.budget_minor := p.budget_minor;
-        made.last_of_card := found.last;
+        s := found.s;
+        v := bench_judge(s, c, p, now_ms);
         c := bench_after(c, v);
-        made.c := c;
         p.outage_id := v.outage_id;
         p.used_minor := v.used_minor;
+        made := (s.place, s.id, s.card_id, s.command_key, s.command, s.amount_minor, s.currency, s.mcc, s.network_txn_id, s.stan,
+            s.rrn, s.hold_id, s.decided_id, s.placed_id, s.stand_in_id, c.tenant_id, c.live, c.programme_id, c.cardholder_id,
+            c.account_id, c.seq, c.day, c.day_count, c.day_amount_minor, c.cvv2_failures, c.held_minor, c.version,
+            c.consumed_minor, v.reason, v.response_code, v.approved_minor, v.day, v.at, v.expires_at, v.rule, v.outage_id,
+            v.used_minor, v.inputs, v.decision, v.reply, v.decided, v.placed, p.budget_minor, found.last);
         RETURN NEXT made;
     END LOOP;
     IF p.delegated THEN
@@ -508,11 +555,11 @@ END $$;
 
 CREATE FUNCTION bench_authorize_all(spends bench_spend[], now_ms bigint) RETURNS SETOF bench_answer
 LANGUAGE plpgsql AS $$
--- A batch in one call. Rows are locked in one order by everybody, so that batches wait for each other and never for ever.
+-- A batch in one call. Accounts, and with them their cards, are locked in one order by everybody, so that batches wait for each
+-- other and never for ever.
 DECLARE
     ids uuid[] := ARRAY(SELECT DISTINCT s.card_id FROM unnest(spends) s);
 BEGIN
-    PERFORM 1 FROM card_usage u WHERE u.card_id = ANY (ids) ORDER BY u.card_id FOR UPDATE;
     PERFORM 1 FROM accounts a WHERE a.id IN (SELECT account_id FROM cards WHERE id = ANY (ids)) ORDER BY a.id FOR UPDATE;
     PERFORM 1 FROM bench_programmes p WHERE p.delegated AND p.id IN (SELECT programme_id FROM cards WHERE id = ANY (ids))
         ORDER BY p.id FOR UPDATE;
@@ -520,36 +567,36 @@ BEGIN
     RETURN QUERY
     WITH made AS MATERIALIZED (SELECT * FROM bench_fold(spends, now_ms)),
     journaled AS (
-        INSERT INTO journal SELECT (m.s).card_id, (m.c).seq, 0, (m.s).command_key, (m.s).command_key, 'authorize', (m.s).command,
-            (m.v).inputs, (m.v).decision, (m.v).reply, (m.v).at, (m.s).id FROM made m),
+        INSERT INTO journal SELECT m.card_id, m.seq, 0, m.command_key, m.command_key, 'authorize', m.command,
+            m.inputs, m.decision, m.reply, m.at, m.id FROM made m),
     opened AS (
-        INSERT INTO transactions SELECT (m.s).id, (m.c).tenant_id, (m.c).live, (m.c).id, (m.c).cardholder_id, (m.c).programme_id,
-            (m.c).seq, 'purchase', CASE WHEN (m.v).reason IS NULL THEN 'pending' ELSE 'declined' END,
-            CASE WHEN (m.v).reason IS NULL THEN (m.s).hold_id END, (m.s).currency, (m.s).amount_minor, (m.v).approved_minor,
-            (m.v).approved_minor, 0, 0, (m.v).reason, (m.v).at, (m.v).at, (m.s).network_txn_id, (m.v).day, (m.v).approved_minor, NULL
+        INSERT INTO transactions SELECT m.id, m.tenant_id, m.live, m.card_id, m.cardholder_id, m.programme_id,
+            m.seq, 'purchase', CASE WHEN m.reason IS NULL THEN 'pending' ELSE 'declined' END,
+            CASE WHEN m.reason IS NULL THEN m.hold_id END, m.currency, m.amount_minor, m.approved_minor,
+            m.approved_minor, 0, 0, m.reason, m.at, m.at, m.network_txn_id, m.day, m.approved_minor, NULL
         FROM made m),
     held AS (
-        INSERT INTO holds SELECT (m.s).hold_id, (m.c).account_id, (m.c).id, (m.s).id, (m.v).approved_minor, 'held', (m.v).expires_at
-        FROM made m WHERE (m.v).reason IS NULL),
+        INSERT INTO holds SELECT m.hold_id, m.account_id, m.card_id, m.id, m.approved_minor, 'held', m.expires_at
+        FROM made m WHERE m.reason IS NULL),
     told AS (
         INSERT INTO events (id, tenant_id, live, type, created_at, data)
-        SELECT e.id, (m.c).tenant_id, (m.c).live, e.type, (m.v).at, e.data FROM made m CROSS JOIN LATERAL (VALUES
-            ((m.s).decided_id, 'authorization.decided', (m.v).decided),
-            ((m.s).placed_id, 'ledger.hold.created', (m.v).placed)) e (id, type, data) WHERE e.data IS NOT NULL),
+        SELECT e.id, m.tenant_id, m.live, e.type, m.at, e.data FROM made m CROSS JOIN LATERAL (VALUES
+            (m.decided_id, 'authorization.decided', m.decided),
+            (m.placed_id, 'ledger.hold.created', m.placed)) e (id, type, data) WHERE e.data IS NOT NULL),
     stood_in AS (
-        INSERT INTO stand_ins SELECT (m.s).stand_in_id, (m.c).tenant_id, (m.c).live, (m.c).programme_id, (m.c).id, (m.s).id,
-            (m.v).outage_id, (m.v).at, CASE WHEN (m.v).reason IS NULL THEN 'approved' ELSE 'declined' END, (m.v).rule, 'timeout',
-            (m.s).amount_minor, (m.s).currency, (m.s).mcc, (m.v).approved_minor, (m.v).used_minor, m.budget_minor,
-            (m.v).response_code, (m.s).stan, (m.s).rrn FROM made m WHERE (m.v).rule IS NOT NULL),
+        INSERT INTO stand_ins SELECT m.stand_in_id, m.tenant_id, m.live, m.programme_id, m.card_id, m.id,
+            m.outage_id, m.at, CASE WHEN m.reason IS NULL THEN 'approved' ELSE 'declined' END, m.rule, 'timeout',
+            m.amount_minor, m.currency, m.mcc, m.approved_minor, m.used_minor, m.budget_minor,
+            m.response_code, m.stan, m.rrn FROM made m WHERE m.rule IS NOT NULL),
     counted AS (
-        UPDATE card_usage u SET seq = (m.c).seq, day = (m.c).day, day_count = (m.c).day_count,
-            day_amount_minor = (m.c).day_amount_minor, cvv2_failures = (m.c).cvv2_failures
-        FROM made m WHERE u.card_id = (m.c).id AND m.last_of_card),
+        UPDATE card_usage u SET seq = m.seq, day = m.usage_day, day_count = m.day_count,
+            day_amount_minor = m.day_amount_minor, cvv2_failures = m.cvv2_failures
+        FROM made m WHERE u.card_id = m.card_id AND m.last_of_card),
     balanced AS (
-        UPDATE accounts a SET held_minor = (m.c).held_minor, version = (m.c).version
-        FROM made m WHERE a.id = (m.c).account_id AND m.last_of_card AND a.version <> (m.c).version),
+        UPDATE accounts a SET held_minor = m.account_held_minor, version = m.version
+        FROM made m WHERE a.id = m.account_id AND m.last_of_card AND a.version <> m.version),
     consumed AS (
-        UPDATE declared_balances d SET consumed_minor = (m.c).consumed_minor
-        FROM made m WHERE d.card_id = (m.c).id AND m.last_of_card AND d.consumed_minor <> (m.c).consumed_minor)
-    SELECT (m.s).place, (m.v).response_code, (m.v).approved_minor FROM made m;
+        UPDATE declared_balances d SET consumed_minor = m.consumed_minor
+        FROM made m WHERE d.card_id = m.card_id AND m.last_of_card AND d.consumed_minor <> m.consumed_minor)
+    SELECT m.place, m.response_code, m.approved_minor FROM made m;
 END $$;

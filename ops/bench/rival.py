@@ -1,14 +1,20 @@
-"""One process of the rival: row-locking decisions, called in-process or behind the very same network edge.
+"""One process of a rival that keeps its state in a database: called in-process, over HTTP, or behind the very
+same network edge.
 
-python -m ops.bench.rival VAR CONNECTIONS
+    python -m ops.bench.rival VAR KIND CONNECTIONS
+
+Of Redis, the address stands in ``STANCHION_BENCH_REDIS_URL``.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Protocol
 
+import asyncpg
 import uvloop
 
 from actors.network.cards import cards_by_digest
@@ -18,48 +24,102 @@ from actors.network.edge import Edge
 from actors.network.respondent import Respondent
 from actors.settings import Settings
 from actors.vault import Vault
+from engine.commands import Command
+from engine.replies import Reply
 from ops.bench.installation import rival_dsn, settings_of
-from ops.bench.load import ClosedLoop
+from ops.bench.load import Loop, loop_of
 from ops.bench.pipe import serve
+from ops.bench.procedure import BatchedCalls, Calls
 from ops.bench.row_locks import RowLocks
+from ops.bench.script import Script
+from ops.bench.web import Web
+
+REDIS_URL: Final = "STANCHION_BENCH_REDIS_URL"
+_HELD: Final = "SELECT coalesce(sum(held_minor), 0)::bigint FROM accounts"
+
+
+class Decider(Protocol):
+    """What every rival is to its process."""
+
+    @property
+    def round_trips(self) -> int: ...
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+    async def submit(self, command: Command) -> Reply: ...
+
+
+KINDS: Final[dict[str, Callable[[str, int], Decider]]] = {
+    "row_locks": RowLocks,
+    "calls": Calls,
+    "batched_calls": BatchedCalls,
+    "redis": Script,
+}
 
 
 class Rival:
     """``open`` before anything else, ``close`` at the end."""
 
-    def __init__(self, settings: Settings, connections: int) -> None:
-        self._decider = RowLocks(rival_dsn(settings), connections)
-        self._lane = Lane(rival_dsn(settings), "bench-rival")
+    def __init__(self, settings: Settings, kind: str, connections: int) -> None:
+        dsn = rival_dsn(settings, kind)
+        self._decider = KINDS[kind](os.environ[REDIS_URL] if kind == "redis" else dsn, connections)
+        # Card numbers are found in PostgreSQL by whichever rival: their table is the same everywhere.
+        numbers = settings.database_dsn if kind == "redis" else dsn
+        self._dsn = None if kind == "redis" else dsn
+        self._lane = Lane(numbers, "bench-rival")
         custody = CardCustody(Vault.from_settings(settings))
         self._edge = Edge(Respondent(self._decider.submit, cards_by_digest(self._lane), custody))
-        self._loop: ClosedLoop | None = None
+        self._web = Web(self._decider.submit)
+        self._loop: Loop | None = None
+        self._round_trips = 0
 
-    async def open(self) -> tuple[str, int]:
-        """Connect to the database and listen; returns the ISO 8583 address."""
+    async def open(self) -> dict[str, Any]:
+        """Connect to the database and listen; returns the ISO 8583 address and that of the web."""
         await self._decider.start()
-        return await self._edge.start("127.0.0.1", 0)
+        return {"edge": await self._edge.start("127.0.0.1", 0), "web": await self._web.start()}
 
-    async def start(self, cards: list[str], sale: dict[str, Any], in_flight: int) -> None:
-        """Begin a closed loop of in-process calls."""
-        self._loop = ClosedLoop(self._decider.submit, cards, sale, in_flight)
+    async def start(self, cards: list[str], sale: dict[str, Any], **load: Any) -> None:
+        """Begin a loop of in-process calls; ``load`` is that of ``ops.bench.load.loop_of``."""
+        self._round_trips = self._decider.round_trips
+        self._loop = loop_of(self._decider.submit, cards, sale, **load)
 
     async def stop(self) -> dict[str, Any]:
-        """End it; see ``ClosedLoop.stop``."""
+        """End it; see ``Loop.stop``."""
         assert self._loop is not None, "started before"
-        return await self._loop.stop()
+        outcome = await self._loop.stop()
+        return outcome | {"round_trips": self._decider.round_trips - self._round_trips, "calls": 0}
+
+    async def held_minor(self) -> int:
+        """All that is held on the cards of this rival."""
+        if isinstance(self._decider, Script):
+            return await self._decider.held_minor()
+        connection = await asyncpg.connect(self._dsn)
+        try:
+            return int(await connection.fetchval(_HELD))
+        finally:
+            await connection.close(timeout=10)
+
+    async def log_bytes(self) -> int:
+        """What Redis has written to its file."""
+        assert isinstance(self._decider, Script), "PostgreSQL's log is everybody's"
+        return await self._decider.log_bytes()
 
     async def close(self) -> None:
         """Stop listening and disconnect."""
+        await self._web.stop()
         await self._edge.stop()
         self._lane.close()
         await self._decider.stop()
 
 
-async def _main(var_dir: Path, connections: int) -> None:
-    rival = Rival(settings_of(var_dir), connections)
-    await serve({name: getattr(rival, name) for name in ("open", "start", "stop")})
+async def _main(var_dir: Path, kind: str, connections: int) -> None:
+    rival = Rival(settings_of(var_dir), kind, connections)
+    names = ("open", "start", "stop", "held_minor", "log_bytes")
+    await serve({name: getattr(rival, name) for name in names})
     await rival.close()
 
 
 if __name__ == "__main__":
-    uvloop.run(_main(Path(sys.argv[1]), int(sys.argv[2])))
+    uvloop.run(_main(Path(sys.argv[1]), sys.argv[2], int(sys.argv[3])))

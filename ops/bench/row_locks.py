@@ -72,6 +72,8 @@ class RowLocks:
         self._free: list[asyncpg.Connection[Any]] = []
         self._programmes: dict[str, ProgrammeConfig] = {}
         self._statements: dict[tuple[int, ...], str] = {}
+        self.round_trips = 0
+        """To the database since the start."""
 
     async def start(self) -> None:
         """Connect, and read the programmes once."""
@@ -95,6 +97,8 @@ class RowLocks:
                 self._free.append(connection)
 
     async def _transaction(self, connection: asyncpg.Connection[Any], command: Authorize) -> Reply:
+        # BEGIN, what locks, what writes, COMMIT.
+        self.round_trips += 4
         await connection.execute("BEGIN")
         try:
             reply = await self._decide(connection, command)
@@ -129,6 +133,7 @@ class RowLocks:
         now_ms: int,
     ) -> Consulted:
         """Take the budget's row and what the spend needs of it."""
+        self.round_trips += 1
         locked = await connection.fetchrow(_LOCK_BUDGET, programme.id, card.id)
         assert locked is not None, "the programme was there at the start"
         card.declared = DeclaredBalance(locked["balance_minor"], locked["consumed_minor"], 0)
@@ -144,6 +149,7 @@ class RowLocks:
         )
         after, (granted,) = grant(programme.stand_in, outage, (ask,), programme.id, now_ms)
         if after != outage:
+            self.round_trips += 1
             await connection.execute(_DRAW, programme.id, msgspec.json.encode(after).decode())
         return Consulted(trigger="timeout", grant=granted)
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from loadtests.bench import chosen, count, positive
-from loadtests.slices import OURS
-from loadtests.workloads import WORKLOADS
+from loadtests.bench import arguments, chosen, chosen_rivals, count, plan_of, positive
+from loadtests.systems import BATCHES, OURS, RIVALS, ROW_LOCKS
+from loadtests.workloads import FAR_MS, WORKLOADS
 
 
 def test_nothing_chosen_is_everything() -> None:
@@ -25,6 +25,35 @@ def test_an_unknown_workload_is_refused_by_name() -> None:
 def test_names_are_unique_and_every_workload_is_ours() -> None:
     assert len({each.name for each in WORKLOADS}) == len(WORKLOADS)
     assert all(OURS in each.loads for each in WORKLOADS)
+
+
+def test_a_shape_is_compared_with_a_workload_of_the_same_systems() -> None:
+    known = {each.name: each for each in WORKLOADS}
+    for each in WORKLOADS:
+        if each.uniform is not None:
+            assert set(each.loads) <= set(known[each.uniform].loads)
+
+
+def test_a_plan_has_what_its_workloads_need_and_nothing_else() -> None:
+    options = arguments([])
+    wanted = chosen("stand-in,wire")
+    plan = plan_of(options, wanted, RIVALS)
+    assert set(plan.rivals) == {name for each in wanted for name in each.loads} - {OURS}
+    assert (plan.stand_in_cards > 0, plan.capped_cards, plan.far_ms) == (True, 0, 0.0)
+    assert plan_of(options, chosen("router-caps"), ()).capped_sales > 0
+    far = plan_of(options, chosen("far"), (BATCHES,))
+    assert (far.rivals, far.far_ms) == ((BATCHES,), FAR_MS)
+
+
+def test_the_web_of_a_rival_needs_that_rival() -> None:
+    assert plan_of(arguments([]), chosen("rest"), RIVALS).rivals == (ROW_LOCKS,)
+
+
+def test_rivals_are_chosen_by_name() -> None:
+    assert chosen_rivals("PL/pgSQL batches,row locks") == (BATCHES, ROW_LOCKS)
+    assert chosen_rivals("") == ()
+    with pytest.raises(ValueError, match="no such rival: nobody; known are row locks, "):
+        chosen_rivals("row locks,nobody")
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "x", "", "1.5"])

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import msgspec
 
-from loadtests.report import Report, table
+from loadtests.report import Proof, Report
+from loadtests.text import table
 from tests.loadtests.test_figures import slice_of
 
 
@@ -23,8 +24,7 @@ def report(**changes: object) -> Report:
         idle_cpu={"hosts": 0.03, "edge": 0.02, "redis": 0.0},
         titles={"wire": "over the wire", "rest": "not measured"},
         slices=[ours[0], theirs[0], ours[1], theirs[1]],
-        approved=12345,
-        held=12345,
+        proofs=[Proof("stanchion", 12345, 12345), Proof("row locks", 99, 98)],
     )
     made = msgspec.structs.replace(made, **changes)
     made.summarise()
@@ -35,14 +35,14 @@ def test_a_summary_has_what_was_measured_and_nothing_else() -> None:
     made = report()
     assert list(made.summary) == ["wire"]
     assert made.summary["wire"]["stanchion"].decisions_per_second == 8750.0
-    found = made.ratios["wire"]["decisions_per_second"]
+    found = made.ratios["wire"]["row locks"]["decisions_per_second"]
     assert (found.median, found.low, found.high) == (2.5, 2.0, 3.0)
 
 
 def test_the_text_shows_medians_ratios_and_the_proof() -> None:
     text = report().text()
     assert "- PostgreSQL: server_version 18.6, fsync on" in text
-    assert "- proof: 12,345 approvals answered, 12,345 held" in text
+    assert "proof, approvals answered and held: stanchion 12,345 and 12,345; row locks 99 and 98\n" in text
     assert "- idle installation: 5.0% of one core (hosts 3.0%, edge 2.0%)" in text
     assert "| over the wire | stanchion | 8,750 " in text
     assert "2.50 (2.00–3.00)" in text
@@ -55,7 +55,7 @@ def test_targets_are_judged_and_unmeasured_ones_left_out() -> None:
     assert verdicts == {
         "server CPU for each decision over ISO 8583, µs": "reached",
         "decisions/s over ISO 8583": "reached",
-        "the same ÷ row locks, uniform cards": "×1.20 away",
+        "the same ÷ row locks": "×1.20 away",
     }
 
 
@@ -63,6 +63,23 @@ def test_a_system_without_a_rival_is_shown_alone() -> None:
     alone = report(slices=[slice_of(100.0, workload="rest", lateness_p99_ms=0.4)])
     assert alone.ratios == {}
     assert "(sent ≤ 0.4 late)" in alone.text()
+
+
+def test_a_shape_is_what_is_kept_of_the_uniform_figure() -> None:
+    slices = [slice_of(1000.0), slice_of(2000.0), slice_of(900.0, workload="hot")]
+    slices += [slice_of(1000.0, workload="hot")]
+    slices += [slice_of(500.0, system="row locks", workload="hot")] * 2
+    made = report(slices=slices, titles={"wire": "over the wire", "hot": "one card"}, uniform={"hot": "wire"})
+    assert list(made.shapes["hot"]) == ["stanchion"], "row locks were not measured on uniform cards"
+    found = made.shapes["hot"]["stanchion"]
+    assert (found.median, found.low, found.high) == (0.7, 0.5, 0.9)
+    assert "| decisions/s ÷ uniform cards | stanchion        |" in made.text()
+
+
+def test_what_callers_do_inside_a_system_is_part_of_it() -> None:
+    inside = report(slices=[slice_of(inside=True, process_calls=0.031, sql_round_trips=0.02)])
+    row = next(line for line in inside.text().splitlines() if line.startswith("| over the wire"))
+    assert [cell.strip() for cell in row.split("|")][7:10] == ["in it", "0.02", "0.031"]
 
 
 def test_a_machine_that_others_used_is_named_as_such() -> None:

@@ -29,6 +29,7 @@ from engine.controls import (
 from engine.delegation import Consulted
 from engine.execute import Surroundings, execute, question
 from engine.ids import Derived, derive
+from engine.instant import to_ms
 from engine.programme import ProgrammeConfig
 from engine.replies import Reply
 from engine.standin import Ask, Outage, StandInPolicy, Triggers, grant
@@ -81,10 +82,14 @@ async def insert_twin(
 ) -> Twin:
     """A card in ``database`` and in memory."""
     tenant_id, programme_id, card_id = (new_id() for _ in range(3))
-    config = ProgrammeConfig(
-        **{"id": programme_id, "tenant_id": tenant_id, "live": False, "name": "x", "currency": "EUR"}
-        | (programme or {})
-    )
+    plain_programme: dict[str, Any] = {
+        "id": programme_id,
+        "tenant_id": tenant_id,
+        "live": False,
+        "name": "x",
+        "currency": "EUR",
+    }
+    config = ProgrammeConfig(**plain_programme | (programme or {}))
     plain: dict[str, Any] = {
         "id": card_id,
         "tenant_id": tenant_id,
@@ -154,6 +159,61 @@ async def _insert(database: asyncpg.Connection[Any], twin: Twin) -> None:
         await database.execute("INSERT INTO declared_balances VALUES ($1, $2, 0, now())", *declared)
 
 
+_JOURNAL = """
+    SELECT seq, command_key, kind, command, inputs, decision, reply, authorization_id::text, recorded_at
+    FROM journal WHERE actor_id = $1 ORDER BY seq
+"""
+_TRANSACTIONS = """
+    SELECT id::text, card_id::text, programme_id::text, cardholder_id::text, seq, kind, status, hold_id::text,
+        currency, requested_minor, approved_minor, held_minor, cleared_minor, reversed_minor, decline_reason,
+        day, remainder_minor
+    FROM transactions WHERE card_id = $1 ORDER BY seq
+"""
+_TRANSACTION_COLUMNS = (0, 3, 5, 4, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 20, 21)
+_STAND_INS = """
+    SELECT s.id::text, outage_id::text, s.decision, rule, trigger, amount_minor, exposure_minor,
+        budget_used_minor, budget_limit_minor, response_code, stan, rrn
+    FROM stand_ins s JOIN journal j USING (authorization_id) WHERE card_id = $1 ORDER BY seq
+"""
+_STAND_IN_COLUMNS = (0, 6, 8, 9, 10, 11, 14, 15, 16, 17, 18, 19)
+
+
+async def _written(database: asyncpg.Connection[Any], query: str, card_id: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in await database.fetch(query, card_id)]
+
+
+async def compare(database: asyncpg.Connection[Any], twin: Twin) -> None:
+    """The twin decides what the rival has decided, at the same instants; every row is compared."""
+    card_id, account = twin.card.id, twin.account
+    journal = await database.fetch(_JOURNAL, card_id)
+    for row in journal:
+        command = msgspec.json.decode(row["command"], type=Authorize)
+        twin.decide(command, to_ms(row["recorded_at"]))
+    for row, mine in zip(journal, twin.rows.journal, strict=True):
+        for found, expected in zip(tuple(row)[:-1], (mine[1], mine[3], *mine[5:10], mine[11]), strict=True):
+            assert found == expected
+    transactions = [tuple(row[at] for at in _TRANSACTION_COLUMNS) for row in twin.rows.transactions]
+    assert await _written(database, _TRANSACTIONS, card_id) == transactions
+    holds = "SELECT id::text, account_id::text, amount_minor, state, expires_at FROM holds WHERE card_id = $1"
+    found = [(*row[:4], to_ms(row[4])) for row in await _written(database, holds, card_id)]
+    assert sorted(found) == sorted((row[0], row[1], *row[4:7]) for row in twin.rows.holds)
+    events = "SELECT id::text, type, data FROM events WHERE tenant_id = $1"
+    told = await _written(database, events, twin.card.tenant_id)
+    assert sorted(told) == sorted((row[0], row[3], row[5]) for row in twin.rows.events)
+    stood_in = [tuple(row[at] for at in _STAND_IN_COLUMNS) for row in twin.rows.stand_ins]
+    assert await _written(database, _STAND_INS, card_id) == stood_in
+    usage = "SELECT seq, day, day_count, day_amount_minor, cvv2_failures FROM card_usage WHERE card_id = $1"
+    assert await _written(database, usage, card_id) == [twin.rows.usage[card_id][1:]]
+    balance = "SELECT posted_minor, held_minor, version FROM accounts WHERE id = $1"
+    expected = [(account.posted_minor, account.held_minor, account.version)]
+    assert await _written(database, balance, account.id) == expected
+    declared = "SELECT balance_minor, consumed_minor FROM declared_balances WHERE card_id = $1"
+    mine_declared = [] if twin.card.declared is None else [
+        (twin.card.declared.balance_minor, twin.card.declared.consumed_minor)
+    ]  # fmt: skip
+    assert await _written(database, declared, card_id) == mine_declared
+
+
 Case = tuple[dict[str, Any], list[dict[str, Any]]]
 """What a card is (``insert_twin``), and what its spends say beyond ``SALE``."""
 
@@ -212,7 +272,7 @@ CASES: dict[str, Case] = {
 
 def _delegated(**policy: Any) -> dict[str, Any]:
     limits = {"max_amount_minor": 300, "max_total_exposure_minor": 500, "budget_currency": "EUR"}
-    wanted = {"mode": "approve_within_limits"} | limits | policy
+    wanted: dict[str, Any] = {"mode": "approve_within_limits"} | limits | policy
     return {"decisioning": "delegated", "stand_in": StandInPolicy(**wanted)}
 
 
@@ -227,7 +287,7 @@ _REFUSING: dict[str, dict[str, Any]] = {
     "category not allowed": {"mcc_list": ("5812",), "mcc_list_mode": "allow"},
     "not triggered": {"triggers": Triggers(timeout=False)},
 }
-STAND_IN_CASES: dict[str, Case] = {
+_ACCEPTING: dict[str, Case] = {
     "budget": ({"programme": _delegated(), "declared_minor": 10_000}, _BUDGET),
     "no funds": ({"programme": _delegated(), "declared_minor": 10_000, "posted_minor": 0}, _ONE),
     "declared": ({"programme": _delegated(), "declared_minor": 250}, _BUDGET),
@@ -237,7 +297,8 @@ STAND_IN_CASES: dict[str, Case] = {
         {"programme": _delegated(), "declared_minor": 999, "card": {"state": "suspended"}},
         _ONE,
     ),
-} | {
+}
+STAND_IN_CASES = _ACCEPTING | {
     name: ({"programme": _delegated(**policy), "declared_minor": 999}, [{}, {}])
     for name, policy in _REFUSING.items()
 }

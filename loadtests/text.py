@@ -1,0 +1,16 @@
+"""Tables that read well in a terminal and on a page."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A Markdown table whose columns are aligned."""
+    lines = [tuple(head), *map(tuple, rows)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head))]
+    drawn = [
+        " | ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines
+    ]
+    rule = "|".join("-" * (width + 2) for width in widths)
+    return "\n".join((f"| {drawn[0]} |", f"|{rule}|", *(f"| {line} |" for line in drawn[1:])))

@@ -1,0 +1,98 @@
+"""Cards in bulk: made by the engine and the row code of their owners, brought in by COPY.
+
+What is left out is the way there: the API, the router and the commit's fence. Owners read such cards as they
+read any other when they are first used. Their money is there from the beginning, with no entry in the books,
+so these books do not balance and nobody audits them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from typing import Any, Final
+
+import asyncpg
+
+from actors.cards.activation import CardActor
+from actors.cards.rows import write_command
+from actors.ids import new_id, new_id_beside
+from actors.journal.contract import Rows
+from engine import execute
+from engine.account import Account
+from engine.commands import CreateCard
+from engine.ids import key_of
+
+PART: Final = 5_000
+"""Cards in one COPY."""
+_MODEL: Final = """
+    SELECT tenant_id::text, live, programme_id::text, card_product_id::text, cardholder_id::text, network,
+           currency, iin, cvk_generation
+    FROM cards WHERE id = $1
+"""
+_EPOCH_MS: Final = 946_684_800_000
+
+
+async def fill_cards(dsn: str, like: str, count: int, funds_minor: int) -> list[str]:
+    """``count`` active cards of the programme, product and cardholder of card ``like``, each with an account
+    of its own; returns their ids."""
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.set_type_codec(
+            "timestamptz",
+            schema="pg_catalog",
+            format="tuple",
+            encoder=lambda at_ms: ((at_ms - _EPOCH_MS) * 1000,),
+            decoder=lambda micros: micros[0] // 1000 + _EPOCH_MS,
+        )
+        model = dict(await connection.fetchrow(_MODEL, like) or {})
+        made: list[str] = []
+        while len(made) < count:
+            rows = _part(model, min(PART, count - len(made)), funds_minor)
+            await _copy(connection, rows)
+            made += rows.cards
+        return made
+    finally:
+        await connection.close(timeout=10)
+
+
+def _part(model: Mapping[str, Any], count: int, funds_minor: int) -> Rows:
+    """The rows of ``count`` cards."""
+    rows, now_ms = Rows(), time.time_ns() // 1_000_000
+    for _ in range(count):
+        id_ = new_id()
+        account_id = new_id_beside(id_)
+        command = CreateCard(
+            id=id_,
+            command_key=key_of(id_),
+            account_id=account_id,
+            opens_account=True,
+            last4="0000",
+            pan_ref=id_,
+            exp_month=12,
+            exp_year=2099,
+            state="active",
+            controls=(),
+            **model,
+        )
+        owned = {name: model[name] for name in ("tenant_id", "live", "programme_id", "currency")}
+        account = Account(id=account_id, posted_minor=funds_minor, **owned)
+        card = execute.card_of(command, now_ms)
+        executed = execute.issue(command, card, account)
+        write_command(rows, command, CardActor(card, account), executed, None, 0, now_ms)
+    return rows
+
+
+async def _copy(connection: asyncpg.Connection[asyncpg.Record], rows: Rows) -> None:
+    tables: dict[str, list[tuple[Any, ...]]] = {
+        "journal": rows.journal,
+        "accounts": list(rows.accounts.values()),
+        "cards": list(rows.cards.values()),
+        "card_usage": list(rows.usage.values()),
+    }
+    async with connection.transaction():
+        for table, records in tables.items():
+            await connection.copy_records_to_table(table, records=records)
+        # The last column is the transaction's own id, the database's to give.
+        columns = ["id", "tenant_id", "live", "type", "created_at", "data"]
+        records = [event[:-1] for event in rows.events]
+        await connection.copy_records_to_table("events", columns=columns, records=records)

@@ -1,0 +1,54 @@
+"""A past for cards: sales that were approved and presented, through the router like any other."""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+from collections.abc import Sequence
+from typing import Any, Final
+
+from actors.ids import new_id_beside
+from engine.commands import Authorize, Present, reference_of_id
+from engine.ids import key_of
+from engine.replies import Answer
+from ops.bench.load import APPROVED, Submit, spends
+
+IN_FLIGHT: Final = 256
+
+
+async def live_through(submit: Submit, cards: Sequence[str], sale: dict[str, Any], sales: int) -> int:
+    """``sales`` of them in turn over ``cards``, each cleared whole; returns how many were approved."""
+    commands = (next(spends([card_id], sale)) for card_id in itertools.islice(itertools.cycle(cards), sales))
+    approved = 0
+
+    async def work() -> None:
+        nonlocal approved
+        for command in commands:
+            reply = await submit(command)
+            if isinstance(reply, Answer) and reply.response_code == APPROVED:
+                approved += 1
+                await submit(presentment(command))
+
+    await asyncio.gather(*(work() for _ in range(min(IN_FLIGHT, sales))))
+    return approved
+
+
+def presentment(sale: Authorize) -> Present:
+    """The one and final presentment of ``sale``."""
+    id_ = new_id_beside(sale.card_id)
+    return Present(
+        id=id_,
+        command_key=key_of(id_),
+        card_id=sale.card_id,
+        fingerprint=key_of(id_),
+        wire=sale.wire,
+        references=(reference_of_id(sale.id),),
+        kind="purchase",
+        amount_minor=sale.amount_minor,
+        currency=sale.currency,
+        mcc=sale.mcc,
+        merchant_name=sale.merchant_name,
+        merchant_country=sale.merchant_country,
+        arn=None,
+        sequence=1,
+    )
