@@ -25,7 +25,6 @@ class Batcher(Generic[Item]):
     def add(self, items: Sequence[Item]) -> asyncio.Future[None]:
         """Queues ``items``; the future is done when their batch is, and holds its error."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        future.add_done_callback(_retrieve)
         self._waiting.append((items, future))
         if self._worker is None:
             self._worker = asyncio.create_task(self._work())
@@ -46,6 +45,8 @@ class Batcher(Generic[Item]):
                     for future in futures:
                         if not future.done():
                             future.set_exception(failure)
+                            # Seen: not everyone who adds something waits for it.
+                            future.exception()
                 else:
                     for future in futures:
                         if not future.done():
@@ -64,9 +65,3 @@ class Batcher(Generic[Item]):
                 return items, futures
         self._waiting.clear()
         return items, futures
-
-
-def _retrieve(future: asyncio.Future[None]) -> None:
-    """Marks an error as seen: not everyone who adds something waits for it."""
-    if not future.cancelled():
-        future.exception()

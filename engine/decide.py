@@ -92,7 +92,7 @@ def authorize(command: Authorize, inputs: Inputs) -> Decision:
 
     Rules and reasons: contract section 7; response codes: ISO 8583 DE39.
     """
-    day = max(inputs.day, day_label(inputs.now_ms, inputs.timezone))
+    day = _day(inputs)
     points = risk.score(command, _cvv2_failures(inputs, day))
     trace: list[Step] = []
     stood_in: StandIn | None = None
@@ -123,6 +123,11 @@ def authorize(command: Authorize, inputs: Inputs) -> Decision:
     )
 
 
+def _day(inputs: Inputs) -> str:
+    """The day label that a decision counts to."""
+    return max(inputs.day, day_label(inputs.now_ms, inputs.timezone))
+
+
 def delegates(command: Authorize, inputs: Inputs) -> bool:
     """Whether the last word is the programme's: not on refunds and account verifications."""
     return inputs.decisioning == "delegated" and command.kind == "purchase" and command.amount_minor > 0
@@ -132,8 +137,9 @@ def wants_answer(command: Authorize, inputs: Inputs) -> bool:
     """Whether everything of the platform's own passes, so that the programme is to be asked now."""
     if inputs.consulted is not None or not delegates(command, inputs):
         return False
-    last = authorize(command, inputs).trace[-1]
-    return last.rule == "programme_decision" and last.observed == UNASKED
+    day = _day(inputs)
+    points = risk.score(command, _cvv2_failures(inputs, day))
+    return _purchase_rules(command, inputs, day, points, []) is None
 
 
 def _stands_in(inputs: Inputs) -> bool:

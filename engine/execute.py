@@ -205,9 +205,10 @@ def question(command: Authorize, met: Surroundings, now_ms: int) -> Question | N
     if met.programme.decisioning != "delegated" or met.consulted is not None:
         return None
     inputs = observe(met, now_ms, ())
-    if met.account is not None:
-        expired_minor = sum(hold.amount_minor for hold in met.account.expired_holds(now_ms))
-        inputs = msgspec.structs.replace(inputs, held_minor=inputs.held_minor - expired_minor)
+    expired = met.account.expired_holds(now_ms) if met.account is not None else ()
+    if expired:
+        held_minor = inputs.held_minor - sum(hold.amount_minor for hold in expired)
+        inputs = msgspec.structs.replace(inputs, held_minor=held_minor)
     if not wants_answer(command, inputs):
         return None
     increment = inputs.original is not None and met.original is not None

@@ -123,15 +123,18 @@ def grant(
 ) -> tuple[Outage | None, tuple[Grant, ...]]:
     """Answer ``asks`` in their order; returns the outage after them, which they may have begun."""
     grants = []
+    used_minor = outage.used_minor if outage else 0
     for ask in asks:
         if not getattr(policy.triggers, ask.trigger):
             grants.append(Grant("not_triggered"))
             continue
         outage = outage or Outage(new_outage_id, now_ms, policy.budget_currency)
-        rule = _rule(policy, ask, outage.used_minor)
+        rule = _rule(policy, ask, used_minor)
         if rule == APPROVING:
-            outage = msgspec.structs.replace(outage, used_minor=outage.used_minor + ask.amount_minor)
-        grants.append(Grant(rule, outage.id, outage.used_minor, policy.max_total_exposure_minor))
+            used_minor += ask.amount_minor
+        grants.append(Grant(rule, outage.id, used_minor, policy.max_total_exposure_minor))
+    if outage is not None and used_minor != outage.used_minor:
+        outage = msgspec.structs.replace(outage, used_minor=used_minor)
     return outage, tuple(grants)
 
 

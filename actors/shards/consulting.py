@@ -8,10 +8,9 @@ decided on the card as it is then.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
-import msgspec
 import structlog
 
 from actors.cards.activation import Activation
@@ -25,7 +24,7 @@ from engine.delegation import Consulted, Question
 from engine.limits import CONSULTATIONS_MAX, STAND_IN_MARGIN_MS
 from engine.programme import Programme
 from engine.replies import NotExecuted
-from engine.standin import Ask, Grant
+from engine.standin import Ask, Grant, Trigger
 
 _log = structlog.get_logger(__name__)
 
@@ -33,10 +32,10 @@ _log = structlog.get_logger(__name__)
 class Delegates(Protocol):
     """The outside world of a delegated decision. Neither question raises; both keep to their time."""
 
-    async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Consulted:
+    def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Awaitable[Consulted]:
         """Ask the programme's endpoint, once."""
 
-    async def grant(self, programme_id: str, ask: Ask) -> Grant | None:
+    def grant(self, programme_id: str, ask: Ask) -> Awaitable[Grant | None]:
         """Ask the programme's owner for exposure; ``None`` when it could not be asked in time."""
 
     def answered(self, programme: Programme) -> None:
@@ -59,7 +58,7 @@ class Consulting:
         self._clock = clock
         self._resume = resume
         self._refuse = refuse
-        self._under_way: dict[asyncio.Task[None], Pending] = {}
+        self._under_way: dict[Pending, asyncio.Task[None]] = {}
 
     @property
     def open(self) -> int:
@@ -88,17 +87,17 @@ class Consulting:
             self._refuse(pending, NotExecuted("overloaded"))
             return
         pending.defer()
-        task = asyncio.get_running_loop().create_task(self._consult(pending, programme, question))
-        self._under_way[task] = pending
-        task.add_done_callback(self._under_way.pop)
+        consultation = self._consult(pending, programme, question)
+        self._under_way[pending] = asyncio.get_running_loop().create_task(consultation)
 
     async def stop(self) -> None:
         """Ask nothing any more; the commands were not executed."""
         under_way = dict(self._under_way)
-        for task in under_way:
+        for task in under_way.values():
             task.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
-        for pending in under_way.values():
+        await asyncio.gather(*under_way.values(), return_exceptions=True)
+        self._under_way.clear()
+        for pending in under_way:
             self._refuse(pending, NotExecuted("not_owner"))
 
     async def _consult(self, pending: Pending, programme: Programme, question: Question) -> None:
@@ -107,6 +106,7 @@ class Consulting:
         except Exception as fault:  # noqa: BLE001 - a fault of ours is no approval: the card's owner declines
             _log.error("consultation_fault", error=type(fault).__name__)
             pending.consulted = Consulted(trigger="connection_error")
+        self._under_way.pop(pending, None)
         self._resume(pending)
 
     async def _answer(self, pending: Pending, programme: Programme, question: Question) -> Consulted:
@@ -124,12 +124,14 @@ class Consulting:
         if consulted.decision is not None:
             self._delegates.answered(self._activation.snapshots.get(programme.config.id, programme))
             return consulted
-        return msgspec.structs.replace(consulted, grant=await self._grant(command, programme, consulted))
+        return Consulted(
+            trigger=consulted.trigger, grant=await self._grant(command, programme, consulted.trigger)
+        )
 
-    async def _grant(self, command: Authorize, programme: Programme, consulted: Consulted) -> Grant | None:
+    async def _grant(self, command: Authorize, programme: Programme, trigger: Trigger | None) -> Grant | None:
         """Reserve exposure. Meanwhile the card's declared balance is pledged, so that stand-ins of one card
         do not all count on the same money."""
-        assert consulted.trigger is not None, "asked in vain"
+        assert trigger is not None, "asked in vain"
         actor = self._activation.cards.get(command.card_id)
         amount_minor = stand_in_minor(command)
         declared_minor = None if actor is None else declared_remaining(actor.card)
@@ -140,7 +142,7 @@ class Consulting:
             amount_minor,
             command.currency,
             command.mcc,
-            consulted.trigger,
+            trigger,
             None if declared_minor is None else max(0, declared_minor - pledged_minor),
         )
         if actor is None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Awaitable
+
 from actors.shards.endpoint import DecisionEndpoint
 from actors.shards.exposure import Exposure
 from engine.delegation import Consulted, Question
@@ -16,11 +18,11 @@ class OutsideWorld:
         self._endpoint = endpoint
         self._exposure = exposure
 
-    async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Consulted:
-        return await self._endpoint.ask(programme, question, timeout_ms)
+    def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Awaitable[Consulted]:
+        return self._endpoint.ask(programme, question, timeout_ms)
 
-    async def grant(self, programme_id: str, ask: Ask) -> Grant | None:
-        return await self._exposure.grant(programme_id, ask)
+    def grant(self, programme_id: str, ask: Ask) -> Awaitable[Grant | None]:
+        return self._exposure.grant(programme_id, ask)
 
     def answered(self, programme: Programme) -> None:
         self._exposure.answered(programme)

@@ -27,12 +27,13 @@ Submit = Callable[[Command, int], Awaitable[Reply]]
 
 
 class _Asked:
-    """An ask and, once its batch is back, its grant."""
+    """An ask, when it was made (the loop's time) and, once its batch is back, its grant."""
 
-    __slots__ = ("ask", "grant")
+    __slots__ = ("ask", "at", "grant")
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: Ask, at: float) -> None:
         self.ask = ask
+        self.at = at
         self.grant: Grant | None = None
 
 
@@ -49,13 +50,8 @@ class Exposure:
 
     async def grant(self, programme_id: str, ask: Ask) -> Grant | None:
         """What the owner says to ``ask``; ``None`` when it cannot be asked in time."""
-        asked = _Asked(ask)
-        try:
-            async with asyncio.timeout(STAND_IN_TIMEOUT_MS / 1000):
-                await asyncio.shield(self._lane(programme_id).add([asked]))
-        except TimeoutError:
-            _log.warning("stand_in_owner_unreachable", programme_id=programme_id)
-            return None
+        asked = _Asked(ask, asyncio.get_running_loop().time())
+        await self._lane(programme_id).add((asked,))
         return asked.grant
 
     def answered(self, programme: Programme) -> None:
@@ -84,17 +80,22 @@ class Exposure:
         return lane
 
     async def _grant(self, programme_id: str, batch: list[_Asked]) -> None:
-        id_ = self._fresh_id(programme_id)
-        command = GrantStandIns(
-            id=id_,
-            command_key=key_of(id_),
-            programme_id=programme_id,
-            asks=tuple(asked.ask for asked in batch),
-        )
-        reply = await self._submit(command, STAND_IN_TIMEOUT_MS)
+        """Ask for the whole batch, in the time that its oldest ask has left: nobody's wait is longer."""
+        give_up = batch[0].at + STAND_IN_TIMEOUT_MS / 1000
+        try:
+            async with asyncio.timeout_at(give_up):
+                reply = await self._submit(self._command(programme_id, batch), STAND_IN_TIMEOUT_MS)
+        except TimeoutError:
+            _log.warning("stand_in_owner_unreachable", programme_id=programme_id, asks=len(batch))
+            return
         if isinstance(reply, Granted):
             for asked, grant in zip(batch, reply.grants, strict=True):
                 asked.grant = grant
+
+    def _command(self, programme_id: str, batch: list[_Asked]) -> GrantStandIns:
+        id_ = self._fresh_id(programme_id)
+        asks = tuple(asked.ask for asked in batch)
+        return GrantStandIns(id=id_, command_key=key_of(id_), programme_id=programme_id, asks=asks)
 
     async def _end(self, programme_id: str, outage_id: str) -> None:
         """One attempt; the next usable answer makes another while the outage is still known."""

@@ -77,10 +77,21 @@ def test_whatever_happens(slice_: int) -> None:
 
 
 def test_the_days_are_bad_enough() -> None:
-    """Of what the simulation is for, everything happens."""
+    """Of what the simulation is for, everything happens; some of it is rare."""
+    rare = {
+        "hold held",
+        "hold captured",
+        "hold released",
+        "stand-in within_ceilings",
+        "stand-in max_total_exposure_exceeded",
+        "stand-in declared_balance_exceeded",
+        "stand-in budget_unreachable",
+    }
     seen: Counter[str] = Counter()
-    for seed in range(40):
-        installation = lived(seed)
+    seeds = 0
+    while seeds < 40 or (seeds < 200 and not rare <= set(seen)):
+        installation = lived(seeds)
+        seeds += 1
         seen["lives"] += installation.lives - 2
         seen["takeovers"] += sum(installation.store.epochs)
         for heard in installation.heard:
@@ -97,9 +108,7 @@ def test_the_days_are_bad_enough() -> None:
             row["ended_at"] is not None for row in installation.store.outages.rows.values()
         )
     assert {name: count for name, count in seen.items() if not count} == {}
-    assert {"hold held", "hold captured", "hold released"} <= set(seen)
-    assert {"stand-in within_ceilings", "stand-in max_total_exposure_exceeded"} <= set(seen)
-    assert {"stand-in declared_balance_exceeded", "stand-in budget_unreachable"} <= set(seen)
+    assert rare <= set(seen)
     assert seen["lives"] > 40
     assert seen["unsure"] > 100
     assert seen["takeovers"] > 300
