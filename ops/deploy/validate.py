@@ -1,0 +1,90 @@
+"""The deployment files before the validators of their formats (ops/docs/CLUSTER.md says how to run it).
+
+hadolint reads the Dockerfile; the schema of the Compose specification is held against compose.yaml; Helm
+lints and renders the chart, and each manifest is held strictly against the schemas of every listed version of
+Kubernetes. It runs in an environment of its own. Nothing here builds or deploys anything.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+from helm_python.chart import Chart, lint
+
+FOLDER: Final = Path(__file__).parent
+COMPOSE: Final = str(FOLDER / "compose.yaml")
+CHART: Final = FOLDER / "helm" / "stanchion"
+KUBERNETES: Final = ("1.28.0", "1.32.0", "1.37.0")
+WARNING: Final = 2
+VARIANTS: Final[dict[str, dict[str, Any]]] = {
+    "as it is": {},
+    "with choices": {
+        "iso8583From": ["10.20.0.0/16"],
+        "service": {"iso8583": {"type": "LoadBalancer"}},
+        "head": {"storage": {"className": "fast"}},
+        "image": {"tag": "0.1.0-1"},
+    },
+}
+
+
+def main() -> int:
+    """Run every validator; the exit status is 0 only if all are content."""
+    held = [
+        _run("hadolint", "Dockerfile", str(FOLDER / "Dockerfile")),
+        _run("check-jsonschema", "compose.yaml", "--builtin-schema", "vendor.compose-spec", COMPOSE),
+        _lint(),
+        *(_render(name, values) for name, values in VARIANTS.items()),
+    ]
+    return 0 if all(held) else 1
+
+
+def _run(tool: str, subject: str, *arguments: str) -> bool:
+    command = [str(Path(sys.executable).with_name(tool)), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    return _say(f"{subject}, {tool}", done.returncode == 0, done.stdout + done.stderr)
+
+
+def _lint() -> bool:
+    report = lint(CHART, strict=True)
+    grave = [each for each in report["messages"] if each["severity"] >= WARNING]
+    return _say("the chart, helm lint", not grave and not report["errors"], f"{grave} {report['errors']}")
+
+
+def _render(name: str, values: dict[str, Any]) -> bool:
+    with Chart.load(CHART) as chart:
+        rendered = chart.render(values=values, name="demo")
+    documents = [each for text in rendered.values() for each in yaml.safe_load_all(text) if each]
+    with tempfile.TemporaryDirectory() as folder:
+        files = []
+        for number, document in enumerate(documents):
+            path = Path(folder) / f"{number}-{document['kind']}.yaml"
+            path.write_text(yaml.safe_dump(document))
+            files.append(str(path))
+        held = [
+            _run(
+                "kubernetes-validate",
+                f"{len(files)} manifests {name}, Kubernetes {version}",
+                "--strict",
+                "--kubernetes-version",
+                version,
+                *files,
+            )
+            for version in KUBERNETES
+        ]
+    return bool(documents) and all(held)
+
+
+def _say(what: str, held: bool, output: str) -> bool:
+    print(f"{'ok  ' if held else 'BAD '} {what}")
+    if not held:
+        print(output)
+    return held
+
+
+if __name__ == "__main__":
+    sys.exit(main())
