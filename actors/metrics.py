@@ -87,6 +87,7 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
     "stanchion_wire_connections": ("gauge", "ISO 8583 connections that are open."),
     "stanchion_wire_requests": ("counter", "ISO 8583 requests received."),
     "stanchion_wire_malformed": ("counter", "Frames that could not be decoded."),
+    "stanchion_wire_shed": ("counter", "Authorizations refused at once, because too many were waiting."),
     "stanchion_wire_answered": ("counter", "Authorizations answered by an owner in time."),
     "stanchion_wire_seconds": (
         "histogram",

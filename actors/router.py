@@ -20,13 +20,14 @@ import msgspec
 from actors.log import TRACE
 from actors.peers import UNKNOWN_TABLE, PeerFailedError, PeerGoneError, Peers, RoutingTable
 from actors.submission import Parcel, Submission, decode_collected, decode_replies, encode_parcel
-from engine.commands import Command, target_of
+from engine.commands import Authorize, Command, target_of
 from engine.ids import shard_of
 from engine.limits import (
     REST_DEADLINE_MS,
     ROUTER_BACKLOG_MAX,
     ROUTER_BATCH_MAX,
     ROUTER_BATCHES_IN_FLIGHT,
+    ROUTER_WAIT_SECONDS_MAX,
 )
 from engine.replies import Claim, Deferred, NotExecuted, Reply
 
@@ -36,12 +37,13 @@ RETRY_SECONDS: Final = 0.05
 
 
 class Errand(msgspec.Struct, eq=False):
-    """A command on its way: ``deadline`` is in the loop's time; ``sent`` tells whether a host may have
-    acted on it."""
+    """A command on its way: ``entered`` and ``deadline`` are in the loop's time; ``sent`` tells whether a
+    host may have acted on it."""
 
     command: Command
     claim: Claim | None
     presentation: dict[str, Any] | None
+    entered: float
     deadline: float
     give_up: float
     done: asyncio.Future[Reply]
@@ -122,8 +124,8 @@ class Router:
         give_up = deadline if patience_ms is None else now + patience_ms / 1000
         done = self._loop.create_future()
         ticket, known_as = next(self._tickets), trace or TRACE.get()
-        errand = Errand(command, claim, presentation, deadline, give_up, done, ticket, known_as)
-        if self.open >= ROUTER_BACKLOG_MAX:
+        errand = Errand(command, claim, presentation, now, deadline, give_up, done, ticket, known_as)
+        if self.open >= ROUTER_BACKLOG_MAX or (isinstance(command, Authorize) and self._sheds(command)):
             errand.done.set_result(NotExecuted("overloaded"))
             return errand.done
         self.open += 1
@@ -131,6 +133,21 @@ class Router:
         self._busy.set()
         self._dispatch(errand)
         return errand.done
+
+    def congested(self) -> bool:
+        """Whether every host's queue is so long that a new authorization would be refused."""
+        return bool(self._lanes) and all(map(self._too_long, self._lanes.values()))
+
+    def _sheds(self, command: Authorize) -> bool:
+        """Whether an authorization would wait longer for its owner than it is worth: other commands wait,
+        networks and callers say them again anyhow."""
+        lane = self._lanes.get(self._table.owners[shard_of(target_of(command))] or "")
+        return lane is not None and self._too_long(lane)
+
+    def _too_long(self, lane: Lane) -> bool:
+        """The queue is served in its order: who comes now waits at least as long as its first one has."""
+        waiting = lane.waiting
+        return bool(waiting) and self._loop.time() - waiting[0].entered > ROUTER_WAIT_SECONDS_MAX
 
     def _dispatch(self, errand: Errand) -> None:
         owner = self._table.owners[shard_of(target_of(errand.command))]

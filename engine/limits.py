@@ -45,6 +45,10 @@ ROUTER_BATCHES_IN_FLIGHT: Final = 2
 ROUTER_BACKLOG_MAX: Final = 20_000
 """Commands waiting in one router beyond which it refuses."""
 
+ROUTER_WAIT_SECONDS_MAX: Final = 1.5
+"""How long the first command of a queue may have waited before new authorizations for that host are refused:
+longer than a takeover takes, and short enough to be answered in time."""
+
 # Host memory
 ACTIVE_CARDS_MAX: Final = 50_000
 """Active cards in one host before the least recently used ones are passivated."""
@@ -143,6 +147,9 @@ FRAME_RECEIPT_SECONDS: Final = 10
 EDGE_CONNECTIONS_MAX: Final = 1_024
 EDGE_IN_FLIGHT_MAX: Final = 4_096
 """Requests of one connection being decided; beyond it reading pauses."""
+EDGE_OPEN_MAX: Final = 3_072
+"""Requests of all connections being decided, beyond which new authorizations are refused at once. Reading on
+and refusing costs little; a network that is not read from waits for answers that come too late."""
 EDGE_WRITE_BUFFER_BYTES: Final = 256 * 1024
 """Answers waiting for a peer to read them; beyond it nothing more is read from that peer, and one that
 stays deaf is cut."""
@@ -340,6 +347,8 @@ assert COMMIT_TIMEOUT_MS < AUTHORIZATION_DEADLINE_MS < REST_DEADLINE_MS
 assert DECISION_TIMEOUT_MS_MAX + STAND_IN_MARGIN_MS < AUTHORIZATION_DEADLINE_MS
 assert STAND_IN_TIMEOUT_MS < STAND_IN_MARGIN_MS
 assert AUTHORIZATION_DEADLINE_MS < NETWORK_TIMEOUT_MS < NETWORK_LATE_SECONDS * 1000
+assert EDGE_OPEN_MAX < EDGE_IN_FLIGHT_MAX < ROUTER_BACKLOG_MAX
+assert 2 * ROUTER_WAIT_SECONDS_MAX * 1000 < AUTHORIZATION_DEADLINE_MS
 assert NETWORK_TIMEOUT_MS < CLEARING_LEASE_SECONDS * 1000
 assert WIRE_AMOUNT_MINOR_MAX < AMOUNT_MINOR_MAX < 2**63
 assert EGRESS_CONNECTIONS_PER_TARGET_MAX * 8 <= EGRESS_CONNECTIONS_MAX

@@ -7,6 +7,7 @@ with the same bytes. A peer that is slow, silent, deaf or malformed is cut witho
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 import msgspec
 import structlog
@@ -15,11 +16,18 @@ from actors.network.peer import Peer
 from actors.network.respondent import Respondent
 from engine.iso8583.content import FUNCTIONS
 from engine.iso8583.message import Message
-from engine.iso8583.respond import NOT_SUPPORTED, SYSTEM_ERROR, network_management, refusal
-from engine.limits import EDGE_CONNECTIONS_MAX, FRAME_RECEIPT_SECONDS
+from engine.iso8583.respond import (
+    DEADLINE_EXCEEDED,
+    NOT_SUPPORTED,
+    SYSTEM_ERROR,
+    network_management,
+    refusal,
+)
+from engine.limits import EDGE_CONNECTIONS_MAX, EDGE_OPEN_MAX, FRAME_RECEIPT_SECONDS
 
 _log = structlog.get_logger(__name__)
 _BACKLOG = 512
+_AUTHORIZATION = "0100"
 
 
 class EdgeCounts(msgspec.Struct):
@@ -35,20 +43,27 @@ class EdgeCounts(msgspec.Struct):
     unsupported: int = 0
     faults: int = 0
     """Requests that made the edge itself fail."""
+    shed: int = 0
+    """Authorizations refused at once, because their answers would come too late."""
 
 
 class Edge:
-    """``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
+    """``start`` and ``stop`` it once each; a second ``stop`` is harmless. ``congested``: whether the way to
+    the owners is so long that new authorizations had better be refused."""
 
     def __init__(
         self,
         respondent: Respondent,
         *,
+        congested: Callable[[], bool] = lambda: False,
+        open_max: int = EDGE_OPEN_MAX,
         connections_max: int = EDGE_CONNECTIONS_MAX,
         receipt_seconds: float = FRAME_RECEIPT_SECONDS,
     ) -> None:
         self.counts = EdgeCounts()
         self._respondent = respondent
+        self._congested = congested
+        self._open_max = open_max
         self._connections_max = connections_max
         self._receipt_seconds = receipt_seconds
         self._handlers = dict.fromkeys(FUNCTIONS, respondent.respond) | {"080": self._manage}
@@ -113,6 +128,12 @@ class Edge:
     def requested(self, peer: Peer, request: Message) -> None:
         """Hands a request to whoever answers its class and function."""
         self.counts.requests += 1
+        if request.mti == _AUTHORIZATION and self._overloaded():
+            # Before anything is spent on it: what waits longer than its network does is worth nothing. A
+            # repeat is not refused: its original may have been approved.
+            self.counts.shed += 1
+            peer.answer(refusal(request, DEADLINE_EXCEEDED))
+            return
         handler = self._handlers.get(request.mti[:3])
         if handler is None:
             self.counts.unsupported += 1
@@ -124,6 +145,9 @@ class Edge:
             self.counts.faults += 1
             _log.error("edge_fault", mti=request.mti, error=type(failure).__name__)
             peer.answer(refusal(request, SYSTEM_ERROR))
+
+    def _overloaded(self) -> bool:
+        return self._respondent.open >= self._open_max or self._congested()
 
     def _manage(self, peer: Peer, request: Message) -> None:
         peer.answer(network_management(request))

@@ -147,6 +147,11 @@ class Respondent:
         else:
             self._keep(asyncio.create_task(self._find_card(exchange, digest)))
 
+    @property
+    def open(self) -> int:
+        """Requests that have no answer yet."""
+        return len(self._open)
+
     async def drain(self) -> None:
         """Waits until every open exchange has its answer, at the latest at its deadline, and a little for
         what is still to be undone."""

@@ -43,7 +43,7 @@ class EdgeRole:
         self._lane = Lane(self._settings.database_dsn, "stanchion-edge")
         custody = CardCustody(Vault.from_settings(self._settings))
         self.respondent = Respondent(self._submit, cards_by_digest(self._lane), custody)
-        self.edge = Edge(self.respondent)
+        self.edge = Edge(self.respondent, congested=self._router.congested)
 
     async def start(self) -> None:
         self._router.start()
@@ -58,6 +58,7 @@ class EdgeRole:
             "stanchion_wire_connections": self.edge.connected,
             "stanchion_wire_requests": wire.requests,
             "stanchion_wire_malformed": wire.malformed,
+            "stanchion_wire_shed": wire.shed,
             "stanchion_wire_answered": requests.answered,
             "stanchion_wire_seconds": self.respondent.seconds.figure(),
             "stanchion_wire_expired": requests.expired,

@@ -14,11 +14,12 @@ from actors.log import TRACE
 from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
 from actors.router import Router
 from actors.submission import Submission, decode_parcel, encode_collected, encode_replies
-from engine.commands import ReadBalance
+from engine.commands import Authorize, ReadBalance
 from engine.ids import shard_of
 from engine.limits import ROUTER_BACKLOG_MAX, ROUTER_BATCH_MAX, SHARD_COUNT
 from engine.replies import Deferred, Done, NotExecuted, Reply
 from tests.actors.shards.support import turns
+from tests.engine.build import authorize
 
 Behaviour = Callable[[list[Submission]], Awaitable[list[Reply]]]
 
@@ -275,6 +276,43 @@ async def test_a_full_router_refuses(router: Router, peers: FakePeers) -> None:
     for _ in range(ROUTER_BACKLOG_MAX):
         router.submit(sent)
     assert await router.submit(command()) == NotExecuted("overloaded")
+
+
+def authorization(shard: int) -> Authorize:
+    card_id = new_id(shard)
+    return authorize(id=new_id(shard), card_id=card_id, command_key=card_id.encode()[:16])
+
+
+async def test_authorizations_that_would_wait_too_long_are_refused(
+    router: Router, peers: FakePeers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """... for the host that is behind, and nothing else is."""
+    monkeypatch.setattr("actors.router.ROUTER_WAIT_SECONDS_MAX", 0.05)
+    gate = asyncio.Event()
+
+    async def behind(batch: list[Submission]) -> list[Reply]:
+        await gate.wait()
+        return await answering(batch)
+
+    peers.hosts["b"] = answering
+    peers.own("a", "b")
+    while ("b", 1) not in peers.batches:
+        await router.submit(command(1))
+    peers.hosts["a"] = behind
+    waiting = []
+    while not router.congested():
+        # Two calls are under way; what comes after them waits.
+        waiting.append(router.submit(authorization(0)))
+        await asyncio.sleep(0.01)
+    assert not any(each.done() for each in waiting[:3])
+    assert await router.submit(authorization(0)) == NotExecuted("overloaded")
+    other = router.submit(command(0))
+    assert isinstance(await router.submit(authorization(1)), Done)
+    assert not router.congested()
+    gate.set()
+    assert isinstance(await other, Done)
+    assert isinstance(await router.submit(authorization(0)), Done)
+    assert not router.congested()
 
 
 async def test_stopping_answers_everybody(peers: FakePeers) -> None:

@@ -134,11 +134,15 @@ async def _shout(loop: asyncio.AbstractEventLoop, deaf: socket.socket, stream: b
         await loop.sock_sendall(deaf, stream)
 
 
-async def test_too_many_open_requests_pause_reading_not_the_others(harness: Harness) -> None:
-    harness.owners.gate.clear()
+async def test_too_many_open_requests_pause_reading_not_the_others(custody: CardCustody) -> None:
     extra = EDGE_IN_FLIGHT_MAX // 2
     total = EDGE_IN_FLIGHT_MAX + extra
-    async with harness.peer() as greedy, harness.peer() as other:
+    async with (
+        running_edge(custody, open_max=10 * total) as harness,
+        harness.peer() as greedy,
+        harness.peer() as other,
+    ):
+        harness.owners.gate.clear()
         for start in range(0, total, 500):
             greedy.say(*(request(stan) for stan in range(start, min(start + 500, total))))
         await until(lambda: len(harness.owners.submitted) >= EDGE_IN_FLIGHT_MAX)
@@ -149,6 +153,35 @@ async def test_too_many_open_requests_pause_reading_not_the_others(harness: Harn
         assert (await other.hear()).fields[39] == "00"
         answers = [await greedy.hear() for _ in range(total)]
         assert len({answer.fields[11] for answer in answers}) == total
+
+
+async def test_beyond_what_can_be_answered_in_time_authorizations_are_refused(custody: CardCustody) -> None:
+    """... at once, whoever sends them; repeats are not, nor is anything else."""
+    async with running_edge(custody, open_max=3) as harness, harness.peer() as peer:
+        harness.owners.gate.clear()
+        peer.say(*(request(stan) for stan in range(3)))
+        await until(lambda: len(harness.owners.submitted) == 3)
+        async with harness.peer() as other:
+            assert (await other.ask(request(7))).fields[39] == "91"
+        assert (await peer.ask(request(8))).fields[39] == "91"
+        assert (await peer.ask(network_request("301", "000001", 0))).fields[39] == "00"
+        peer.say(request(2, "0101"))
+        await until(lambda: len(harness.owners.submitted) == 4)
+        assert (harness.edge.counts.shed, harness.respondent.open) == (2, 4)
+        harness.owners.gate.set()
+        assert [(await peer.hear()).fields[39] for _ in range(4)] == ["00"] * 4
+        assert (await peer.ask(request(8))).fields[39] == "00"
+        assert {command.wire.stan for command in harness.owners.submitted} == {
+            "000000", "000001", "000002", "000008",
+        }  # fmt: skip
+
+
+async def test_congestion_on_the_way_to_owners_refuses_too(custody: CardCustody) -> None:
+    congested = [True, False]
+    async with running_edge(custody, congested=lambda: congested.pop(0)) as harness, harness.peer() as peer:
+        assert (await peer.ask(request(1))).fields[39] == "91"
+        assert (await peer.ask(request(1))).fields[39] == "00"
+        assert harness.edge.counts.shed == 1
 
 
 async def test_at_the_limit_silent_connections_make_room(custody: CardCustody) -> None:
