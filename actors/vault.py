@@ -71,6 +71,11 @@ class Vault:
             return cls(parse_master_keys(settings.master_key.get_secret_value()))
         return cls(_key_file(settings.var_dir / "keys" / "master.key", make))
 
+    @property
+    def key_ids(self) -> tuple[bytes, ...]:
+        """What sealed values name their master key by, in the order of the list."""
+        return tuple(self._masters)
+
     def seal(self, purpose: str, plaintext: bytes, context: bytes = b"") -> bytes:
         """Encrypt ``plaintext`` under the current key of ``purpose``; only the same purpose and ``context``
         open it again."""

@@ -37,6 +37,9 @@ from ops.demo import demo as run_demo
 from ops.embedded.process import ServerError
 from ops.installation import InstallationError, database
 from ops.key_check import KeyCheckError, check_master_key
+from ops.keys import KeysError
+from ops.keys import reseal as reseal_secrets
+from ops.keys import status as status_of_keys
 from ops.kyc import KycError, write_pictures
 from ops.kyc import erase as erase_checks
 from ops.kyc import read as read_custody
@@ -62,6 +65,7 @@ EXPECTED_FAILURES = (
     DemoError,
     InstallationError,
     KeyCheckError,
+    KeysError,
     KycError,
     LocalHttpsError,
     MigrationError,
@@ -90,6 +94,8 @@ kyc = typer.Typer(
     help="What applicants gave: erasing it, reading it on record, its keys.", no_args_is_help=True
 )
 app.add_typer(kyc, name="kyc")
+keys = typer.Typer(help="Master keys and what rests under them.", no_args_is_help=True)
+app.add_typer(keys, name="keys")
 events = typer.Typer(help="Past events.", no_args_is_help=True)
 app.add_typer(events, name="events")
 
@@ -342,6 +348,27 @@ def rewrap(var: Var = None) -> None:
     with database(settings) as dsn:
         moved = asyncio.run(rewrap_keys(dsn, Vault.from_settings(settings)))
     print(f"resealed {moved}")
+
+
+@keys.command()
+def status(var: Var = None) -> None:
+    """Say how many stored secrets rest under which master key, the current one being 1."""
+    settings = read_settings(var)
+    with database(settings) as dsn:
+        found = asyncio.run(status_of_keys(dsn, Vault.from_settings(settings)))
+    for what, counts in found:
+        places = {key: "an unknown key" if key is None else f"key {key + 1}" for key in counts}
+        told = ", ".join(f"{count} under {places[key]}" for key, count in counts.items())
+        print(f"{what}: {told or 'none'}")
+
+
+@keys.command()
+def reseal(var: Var = None) -> None:
+    """Seal stored secrets under the current master key, after a rotation, running or not."""
+    settings = read_settings(var)
+    with database(settings) as dsn:
+        moved = asyncio.run(reseal_secrets(dsn, Vault.from_settings(settings)))
+    print("\n".join(f"{what}: {count} resealed" for what, count in moved))
 
 
 @app.command()

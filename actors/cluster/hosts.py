@@ -57,7 +57,12 @@ class RayHosts:
         await asyncio.to_thread(
             launch, FACTORY, self._settings, incarnation, on(self._ids[node], pinned=True)
         )
-        await self._peers.ping(incarnation)
+        try:
+            await self._peers.ping(incarnation)
+        except BaseException:
+            # One that lives and cannot serve is nobody's host.
+            self._peers.kill(incarnation)
+            raise
         return incarnation
 
     async def living(self) -> set[str]:

@@ -12,14 +12,15 @@ def password_file(path: Path) -> str:
     """The password kept in ``path``, made at random on first use. Callers hold the installation's lock."""
     if path.exists():
         return path.read_text("ascii").strip()
-    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     password = secrets.token_urlsafe(32)
     write_private(path, password + "\n")
     return password
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write ``text`` to ``path`` atomically, readable and writable by its owner alone."""
+    """Write ``text`` to ``path`` atomically, readable and writable by its owner alone; its folder is made if
+    need be."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as file:
