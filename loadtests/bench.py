@@ -24,6 +24,7 @@ from loadtests.figures import Slice
 from loadtests.http import HttpError
 from loadtests.machine import fsync_ms, machine, niceness
 from loadtests.page import page
+from loadtests.publish import FOLDER, insert, write
 from loadtests.report import Proof, Report
 from loadtests.rest import held_minor
 from loadtests.slices import idle_cpu, measure
@@ -83,8 +84,16 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         default=Plan().rival_connections,
         help="a rival's database connections, over all its processes [%(default)s]",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write everything, single slices too, here")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page with plots here")
+    parser.add_argument(
+        "--report",
+        type=Path,
+        default=FOLDER,
+        metavar="FOLDER",
+        help="for bench.md, bench.json (single slices too) and bench.html (plots) [var/bench]",
+    )
+    parser.add_argument(
+        "--into", type=Path, metavar="FILE", help="put the text between the marks of this document, too"
+    )
     return parser.parse_args(given)
 
 
@@ -251,10 +260,10 @@ def main() -> None:
         except (KeyboardInterrupt, asyncio.CancelledError):
             raise SystemExit("bench: interrupted; everything it had started is stopped") from None
     print(f"\n{report.text()}")
-    if options.json is not None:
-        options.json.write_bytes(report.json() + b"\n")
-    if options.html is not None:
-        options.html.write_text(page(report), "utf-8")
+    files = write(options.report, "bench", report.text(), report.json(), page(report))
+    _say(f"Written: {', '.join(map(str, files))}")
+    if options.into is not None:
+        insert(options.into, "report", report.text())
     if any(proof.held < proof.approved for proof in report.proofs):
         raise SystemExit("bench: approvals are missing from the balances")
 

@@ -26,7 +26,7 @@ class HelperLoad:
         per_second: float = 0.0,
         weights: Sequence[float] | None = None,
         sale: Mapping[str, Any] = SALE,
-        further: Mapping[str, str] | None = None,
+        further: Mapping[str, Any] | None = None,
     ) -> None:
         """``further``: what these helpers want to be told beside."""
         # One spend at a time needs one helper only.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import time
 from contextlib import AsyncExitStack
 from pathlib import Path
 from typing import IO, Any, Self
@@ -69,6 +70,8 @@ class Stage:
         self.ample_ids: list[str] = []
         self.tight_ids: list[str] = []
         self.ours: System
+        self.start_seconds = 0.0
+        """What the installation took from nothing to serving."""
         self._database_root: int | None = None
 
     @property
@@ -111,7 +114,9 @@ class Stage:
         if self.plan.far_ms:
             await self._set_database_apart(errors)
         self._stack.push_async_callback(self.installation.stop)
+        began = time.monotonic()
         self.run = await self.installation.start()
+        self.start_seconds = time.monotonic() - began
         await self._sign_in()
         card_ids = await issue_cards(self.api, self.plan.cards)
         if self.plan.stand_in_cards:

@@ -114,7 +114,7 @@ def _first(stage: Stage) -> list[str]:
     return stage.card_ids[:1]
 
 
-_ROUTER = "router → host → PostgreSQL"
+_ROUTER = "in-process"
 
 WORKLOADS = (
     Workload("router", f"{_ROUTER}, {IN_FLIGHT} in flight", _inside(IN_PROCESS), primes=True),
@@ -203,19 +203,22 @@ WORKLOADS = (
     ),
     Workload(
         "far",
-        f"{_ROUTER} {FAR_MS:g} ms away, {IN_FLIGHT} in flight",
+        f"{_ROUTER}, database {FAR_MS:g} ms away, {IN_FLIGHT} in flight",
         _inside(ON_POSTGRES),
         far=True,
         primes=True,
     ),
     Workload(
         "far-hot",
-        f"{_ROUTER} {FAR_MS:g} ms away, all on one card",
+        f"{_ROUTER}, database {FAR_MS:g} ms away, all on one card",
         _inside(ON_POSTGRES, _first),
         far=True,
         uniform="far",
     ),
     Workload(
-        "far-1", f"{_ROUTER} {FAR_MS:g} ms away, one at a time", _inside(ON_POSTGRES, in_flight=1), far=True
+        "far-1",
+        f"{_ROUTER}, database {FAR_MS:g} ms away, one at a time",
+        _inside(ON_POSTGRES, in_flight=1),
+        far=True,
     ),
 )

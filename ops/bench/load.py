@@ -25,13 +25,11 @@ _DRAWN: Final = 10_007
 class Loop:
     """``start`` makes one of the two kinds; then ``stop``, once."""
 
-    def __init__(
-        self, submit: Submit, cards: Sequence[str], sale: dict[str, Any], weights: Sequence[float] | None
-    ) -> None:
-        """``cards``: ids to draw from, each as likely as its weight says; ``sale``: the fields that all
-        spends share."""
+    def __init__(self, submit: Submit, cards: Sequence[str], sale: dict[str, Any], *draw: Any) -> None:
+        """``cards``: ids to draw from; ``sale``: the fields that all spends share; ``draw``: how, as for
+        ``spends``."""
         self._submit = submit
-        self._commands = spends(cards, sale, weights)
+        self._commands = spends(cards, sale, *draw)
         self._started: list[float] = []
         self._done: list[float] = []
         self._lateness: list[float] = []
@@ -75,9 +73,9 @@ class ClosedLoop(Loop):
         cards: Sequence[str],
         sale: dict[str, Any],
         in_flight: int,
-        weights: Sequence[float] | None = None,
+        *draw: Any,
     ) -> None:
-        super().__init__(submit, cards, sale, weights)
+        super().__init__(submit, cards, sale, *draw)
         for _ in range(in_flight):
             self._spawn(self._work())
 
@@ -96,9 +94,9 @@ class OpenLoop(Loop):
         cards: Sequence[str],
         sale: dict[str, Any],
         per_second: float,
-        weights: Sequence[float] | None = None,
+        *draw: Any,
     ) -> None:
-        super().__init__(submit, cards, sale, weights)
+        super().__init__(submit, cards, sale, *draw)
         self._interval = 1 / per_second
         self._spawn(self._pace())
 
@@ -121,20 +119,25 @@ def loop_of(
     in_flight: int = 0,
     per_second: float = 0.0,
     weights: Sequence[float] | None = None,
+    in_turn: bool = False,
 ) -> Loop:
     """The kind of loop that is asked for: an open one where ``per_second`` is given."""
     if per_second:
-        return OpenLoop(submit, cards, sale, per_second, weights)
-    return ClosedLoop(submit, cards, sale, in_flight, weights)
+        return OpenLoop(submit, cards, sale, per_second, weights, in_turn)
+    return ClosedLoop(submit, cards, sale, in_flight, weights, in_turn)
 
 
 def spends(
-    cards: Sequence[str], sale: dict[str, Any], weights: Sequence[float] | None = None
+    cards: Sequence[str],
+    sale: dict[str, Any],
+    weights: Sequence[float] | None = None,
+    in_turn: bool = False,
 ) -> Iterator[Authorize]:
-    """Endless spends on cards drawn by their weights, or uniformly; every wire identity is new on this
-    machine."""
+    """Endless spends on cards drawn by their weights, or uniformly, or each ``in_turn``; every wire identity
+    is new on this machine."""
     # Drawn beforehand: whoever shares the processor with what is measured must be cheap.
-    drawn = itertools.cycle(random.Random(len(cards)).choices(cards, weights, k=_DRAWN))
+    order = cards if in_turn else random.Random(len(cards)).choices(cards, weights, k=_DRAWN)
+    drawn = itertools.cycle(order)
     acquirer_id = str(900_000_000 + os.getpid())
     for number in itertools.count(random.randrange(_STANS)):
         card_id = next(drawn)

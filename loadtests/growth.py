@@ -1,0 +1,288 @@
+"""How cost grows: `python -m loadtests.growth`.
+
+The same decisions are measured while one thing at a time becomes larger: cards, one card's history, shard
+hosts, events that are not delivered. Cards are brought in by COPY (``ops.bench.filling``), histories are
+lived through, and each number of hosts is an installation of its own, whose start is timed. Nothing of it is
+a test.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import random
+import signal
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
+from typing import Any, Final
+
+from loadtests.bench import count, positive
+from loadtests.children import ChildError, Helper
+from loadtests.figures import Slice
+from loadtests.grown import Grown, Point, Series
+from loadtests.helper_load import HelperLoad
+from loadtests.http import HttpError
+from loadtests.machine import fsync_ms, machine
+from loadtests.metrics import scrape
+from loadtests.processes import resident_bytes
+from loadtests.publish import FOLDER, insert, write
+from loadtests.slices import idle_cpu, measure
+from loadtests.stage import Plan, Stage
+from loadtests.wire import WireLoad
+from loadtests.workload import SALE
+
+CARDS: Final = (1_000, 10_000, 100_000, 1_000_000)
+HISTORY: Final = (0, 1_000, 10_000, 100_000)
+HOSTS: Final = (1, 2, 4, 8)
+EVENTS: Final = (0, 10_000, 100_000, 1_000_000)
+WORKING_SET: Final = 1_000
+COLD_SET: Final = 20_000
+"""Cards of one cold slice, each used once: more than any machine here decides in its time."""
+FUNDS_MINOR: Final = 100_000_000_000
+IN_FLIGHT: Final = 256
+FILLED_AT_ONCE: Final = 25_000
+LIVED_AT_ONCE: Final = 5_000
+PUBLISHED_AT_ONCE: Final = 100_000
+"""So many that a helper answers in good time, also on a busy machine."""
+WARM_SECONDS: Final = 0.5
+IDLE_SECONDS: Final = 2.0
+HOST_CARDS: Final = 200
+PER_SECOND: Final = 200.0
+ACTIVE: Final = "stanchion_active_cards"
+PUBLISHED: Final = "card_product.created"
+SERIES: Final = ("cards", "history", "hosts", "events")
+
+
+def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
+    """The command line."""
+    parser = argparse.ArgumentParser(prog="python -m loadtests.growth", description=__doc__)
+    parser.add_argument("--seconds", type=positive, default=2.5, help="of each point [%(default)s]")
+    parser.add_argument("--only", default=",".join(SERIES), metavar="NAME,…", help="[%(default)s]")
+    parser.add_argument("--cards", type=counts, default=CARDS, metavar="N,…", help="how many cards there are")
+    parser.add_argument("--history", type=counts, default=HISTORY, metavar="N,…", help="commands of one card")
+    parser.add_argument("--hosts", type=counts, default=HOSTS, metavar="N,…", help="shard hosts")
+    parser.add_argument("--events", type=counts, default=EVENTS, metavar="N,…", help="events not delivered")
+    parser.add_argument(
+        "--report",
+        type=Path,
+        default=FOLDER,
+        metavar="FOLDER",
+        help="for growth.md, .json, .html [var/bench]",
+    )
+    parser.add_argument(
+        "--into", type=Path, metavar="FILE", help="put the text between the marks of this document, too"
+    )
+    return parser.parse_args(given)
+
+
+def counts(text: str) -> tuple[int, ...]:
+    """Whole numbers from zero on, rising, separated by commas. Raises ValueError."""
+    numbers = tuple(0 if part == "0" else count(part) for part in text.split(","))
+    if list(numbers) != sorted(set(numbers)):
+        raise ValueError(text)
+    return numbers
+
+
+class Growing:
+    """Points on one stage."""
+
+    def __init__(self, stage: Stage, seconds: float, stack: ExitStack) -> None:
+        self._stage = stage
+        self._seconds = seconds
+        self._errors = stack.enter_context((stage.var_dir.parent / "growth.log").open("ab"))
+        self._stack = stack
+
+    async def cards(self, sizes: Sequence[int]) -> tuple[Series, Series, dict[str, float]]:
+        """Decisions on a thousand cards that are in memory, and on cards that have never been used, while
+        there are more and more of them; also the bytes of memory that an active card takes."""
+        warm, cold = [], []
+        memory: dict[str, float] = {}
+        unused: list[str] = []
+        filled = WORKING_SET
+        for size in sizes:
+            unused += await self._fill(size - filled)
+            filled = max(filled, size)
+            warm.append(Point.of(size, await self.slice("cards", self._stage.card_ids)))
+            _say(f"  {size:,} cards: {warm[-1].shown()}")
+            if len(unused) < COLD_SET:
+                continue
+            random.shuffle(unused)
+            drawn, unused = unused[:COLD_SET], unused[COLD_SET:]
+            before = await self._memory()
+            cold.append(Point.of(size, await self.slice("cold", drawn, in_turn=True)))
+            after = await self._memory()
+            if after[1] > before[1]:
+                memory[f"{size}"] = (after[0] - before[0]) / (after[1] - before[1])
+            _say(f"  {size:,} cards, all of them new: {cold[-1].shown()}")
+        used = Series("cards", "cards there are, a thousand in use", warm)
+        unused_before = Series("cold", "cards there are, each used for the first time", cold)
+        return used, unused_before, memory
+
+    async def history(self, lengths: Sequence[int]) -> Series:
+        """Decisions on one card, all of them, with more and more behind it."""
+        card, lived, points = self._stage.card_ids[-1:], 0, []
+        for length in lengths:
+            # A sale and its presentment are two commands.
+            sales = (length - lived) // 2
+            if sales > 0:
+                await self._live(card, sales)
+            lived = length
+            found = await self.slice("history", card)
+            points.append(Point.of(length, found))
+            lived += round(found.approved)
+            _say(f"  {length:,} commands of one card: {points[-1].shown()}")
+        return Series("history", "commands that one card has behind it, all spends on it", points)
+
+    async def events(self, backlogs: Sequence[int]) -> Series:
+        """Decisions at a fixed rate over ISO 8583 beside events that have to be delivered and are refused."""
+        # Bound and deaf: connections are refused as long as nobody listens, and nobody else can.
+        refusing = self._stack.enter_context(socket.socket())
+        refusing.bind(("127.0.0.1", 0))
+        url = f"https://127.0.0.1:{refusing.getsockname()[1]}/nobody"
+        endpoint = {"url": url, "event_types": [PUBLISHED]}
+        await self._stage.api.call("POST", "/v1/webhook-endpoints", endpoint, status=201)
+        publisher = await self._stage.helper(self._errors, "ops.bench.publisher", str(self._stage.var_dir))
+        published, points = 0, []
+        for backlog in backlogs:
+            while published < backlog:
+                part = min(PUBLISHED_AT_ONCE, backlog - published)
+                await publisher.ask("publish", count=part)
+                published += part
+            load = WireLoad([self._stage.edge], self._stage.cards, connections=4, per_second=PER_SECOND)
+            found = await self._measure("events", load)
+            points.append(Point.of(backlog, found))
+            _say(f"  {backlog:,} events published, {await _left(publisher):,} left: {points[-1].shown()}")
+        return Series(
+            "events", f"events published at once, {PER_SECOND:.0f} decisions a second beside", points
+        )
+
+    async def _fill(self, missing: int) -> list[str]:
+        made: list[str] = []
+        while len(made) < missing:
+            part = min(FILLED_AT_ONCE, missing - len(made))
+            asked = {"like": self._stage.card_ids[0], "count": part, "funds_minor": FUNDS_MINOR}
+            made += await self._stage.inside.ask("fill_cards", **asked)
+        return made
+
+    async def _live(self, card: list[str], sales: int) -> None:
+        for begin in range(0, sales, LIVED_AT_ONCE):
+            part = min(LIVED_AT_ONCE, sales - begin)
+            await self._stage.inside.ask("live_through", cards=card, sale=SALE, sales=part)
+
+    async def slice(self, name: str, card_ids: list[str], in_turn: bool = False) -> Slice:
+        """Spends on ``card_ids``, drawn or each in turn."""
+        load = HelperLoad(
+            [self._stage.inside], card_ids, IN_FLIGHT, further={"in_turn": True} if in_turn else None
+        )
+        return await self._measure(name, load)
+
+    async def _measure(self, name: str, load: Any) -> Slice:
+        return await measure(
+            name,
+            self._stage.ours,
+            load,
+            self._stage.inside,
+            warm_seconds=WARM_SECONDS,
+            seconds=self._seconds,
+        )
+
+    async def _memory(self) -> tuple[int, float]:
+        """Of all shard hosts: the memory that they use, and the cards that are active in them."""
+        pids = [pid for pid, label in self._stage.ours.labels.items() if label == "hosts"]
+        page = await scrape(self._stage.run["metrics_url"])
+        return resident_bytes(pids), page.totals.get(ACTIVE, 0.0)
+
+
+async def _left(publisher: Helper) -> int:
+    left: int = await publisher.ask("left")
+    return left
+
+
+async def run(options: argparse.Namespace, folder: Path) -> Grown:
+    """Everything that was asked for."""
+    growing = asyncio.current_task()
+    assert growing is not None, "called as a task"
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, growing.cancel)
+    wanted = [name for name in options.only.split(",") if name]
+    grown = Grown(machine=machine(), fsync_ms=fsync_ms(folder), seconds=options.seconds)
+    began = time.monotonic()
+    if "hosts" in wanted:
+        await _hosts(grown, options, folder)
+    if {"cards", "history", "events"} & set(wanted):
+        await _on_one_stage(grown, options, wanted, folder)
+    grown.machine["minutes"] = f"{(time.monotonic() - began) / 60:.1f}"
+    return grown
+
+
+async def _hosts(grown: Grown, options: argparse.Namespace, folder: Path) -> None:
+    """An installation for each number of hosts."""
+    points, starts, idle, resident = [], [], [], []
+    for hosts in options.hosts:
+        where = Path(mkdtemp(dir=folder))
+        plan = Plan(cards=HOST_CARDS, rival_processes=0)
+        async with Stage(where, plan, {"STANCHION_HOSTS": str(hosts)}) as stage:
+            starts.append(Point(hosts, stage.start_seconds))
+            shares = await idle_cpu(stage.ours, IDLE_SECONDS)
+            idle.append(Point(hosts, sum(shares.values()) * 100))
+            with ExitStack() as stack:
+                here = Growing(stage, options.seconds, stack)
+                points.append(Point.of(hosts, await here.slice("hosts", stage.card_ids)))
+            resident.append(Point(hosts, resident_bytes(stage.ours.labels) / 2**20))
+            _say(f"  {hosts} hosts: {points[-1].shown()}, started in {starts[-1].value:.1f} s")
+    grown.series += [
+        Series("hosts", "shard hosts", points),
+        Series("start", "shard hosts", starts, "seconds from nothing to serving"),
+        Series("idle", "shard hosts", idle, "% of one core while nobody asks"),
+        Series("memory", "shard hosts", resident, "MB resident, all our own processes"),
+    ]
+
+
+async def _on_one_stage(grown: Grown, options: argparse.Namespace, wanted: list[str], folder: Path) -> None:
+    where = Path(mkdtemp(dir=folder))
+    plan = Plan(cards=WORKING_SET, rival_processes=0)
+    async with Stage(where, plan, {"STANCHION_EGRESS_ALLOW": "127.0.0.1/32"}) as stage:
+        with ExitStack() as stack:
+            here = Growing(stage, options.seconds, stack)
+            if "history" in wanted:
+                grown.series.append(await here.history(options.history))
+            if "cards" in wanted:
+                warm, cold, memory = await here.cards(options.cards)
+                grown.series += [warm, cold]
+                grown.bytes_per_active_card = memory
+            if "events" in wanted:
+                grown.series.append(await here.events(options.events))
+
+
+def main() -> None:
+    """Entry point of the command."""
+    options = arguments()
+    unknown = set(filter(None, options.only.split(","))) - set(SERIES)
+    if unknown:
+        raise SystemExit(
+            f"growth: no such series: {', '.join(sorted(unknown))}; known are {', '.join(SERIES)}"
+        )
+    with TemporaryDirectory(prefix="stanchion-bench-") as folder:
+        try:
+            grown = asyncio.run(run(options, Path(folder)))
+        except (ChildError, HttpError) as failure:
+            raise SystemExit(f"growth: {failure}") from None
+        except (KeyboardInterrupt, asyncio.CancelledError):
+            raise SystemExit("growth: interrupted; everything it had started is stopped") from None
+    print(f"\n{grown.text()}")
+    files = write(options.report, "growth", grown.text(), grown.json(), grown.page())
+    _say(f"Written: {', '.join(map(str, files))}")
+    if options.into is not None:
+        insert(options.into, "growth", grown.text())
+
+
+def _say(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()
