@@ -2,6 +2,9 @@
 without a look-up.
 
 Memory is only the fast path: the journal's unique command key is what makes a second execution impossible.
+
+One stored answer stops being true: an approval that its edge has undone, because the network was told 91 in
+the meantime. Whoever asks again is told 91 again, from whichever edge.
 """
 
 from __future__ import annotations
@@ -13,6 +16,8 @@ import msgspec
 from actors.journal.contract import Stored
 from engine.commands import Advise, Authorize, Command, Present, Reverse
 from engine.decline import DUPLICATE_CONFLICT
+from engine.iso8583.identity import undo_key
+from engine.iso8583.respond import DEADLINE_EXCEEDED, approves
 from engine.limits import RECENT_ANSWERS_MAX
 from engine.replies import Answer, Done, NotExecuted, Reply
 
@@ -31,19 +36,32 @@ class RecentAnswers:
 
     def remember(self, command_key: bytes, fingerprint: bytes | None, reply: Reply) -> None:
         """Keep a durable reply."""
+        # Anew at the end: what undoes a command has to be forgotten after it.
+        self._known.pop(command_key, None)
         self._known[command_key] = (fingerprint, reply)
         if len(self._known) > self._size:
             del self._known[next(iter(self._known))]
 
     def remember_stored(self, answers: Mapping[bytes, Stored]) -> None:
-        """Keep replies read back from the journal."""
-        for command_key, stored in answers.items():
+        """Keep replies read back from the journal, which gives the newest first."""
+        for command_key, stored in reversed(list(answers.items())):
             self.remember(command_key, stored.fingerprint, _decode(stored.reply))
 
     def repeat(self, command: Command) -> Reply | None:
         """The reply for a command that has been executed before, if it is remembered."""
         known = self._known.get(command.command_key)
-        return None if known is None else reply_again(command, *known)
+        return None if known is None else self.still_true(command, reply_again(command, *known))
+
+    def still_true(self, command: Command, reply: Reply) -> Reply:
+        """``reply`` to ``command``, or 91 when it approves what its edge has undone since."""
+        if (
+            isinstance(command, Authorize)
+            and isinstance(reply, Answer)
+            and approves(reply.response_code)
+            and undo_key(command.command_key) in self._known
+        ):
+            return Answer(DEADLINE_EXCEEDED, reply.authorization_id, replayed=reply.replayed)
+        return reply
 
 
 def fingerprint_of(command: Command) -> bytes | None:

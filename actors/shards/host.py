@@ -300,9 +300,16 @@ class ShardHost:
                 self.activation.forget_old(pending.actor)
         if isinstance(reply, _REMEMBERED):
             self.answers.remember(pending.command.command_key, fingerprint_of(pending.command), reply)
+            reply = self._told(pending, reply)
         if pending.programme is not None:
             self.activation.learn(pending.programme)
         self._resolve_told(pending, present(reply, pending.submission))
+
+    def _told(self, pending: Pending, reply: Reply) -> Reply:
+        """An approval whose edge has undone it before it came is none: nothing is held for it."""
+        if pending.actor is None or not pending.actor.card.tombstones:
+            return reply
+        return self.answers.still_true(pending.command, reply)
 
     def answer_executed(self, pending: Pending, reply: Reply) -> None:
         """The command was executed before: the same answer again, under the same conditions."""

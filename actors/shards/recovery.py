@@ -27,6 +27,7 @@ from actors.journal.contract import (
 )
 from actors.shards.pending import Pending
 from engine.commands import target_of
+from engine.iso8583.identity import undo_key
 from engine.replies import NotExecuted, Reply
 
 T = TypeVar("T")
@@ -124,7 +125,10 @@ class Recovery:
         """Answer from the journal whoever was executed; returns the others, in their order."""
         keys = [pending.command.command_key for pending in pendings]
         digests = [claim.key_digest for pending in pendings if (claim := pending.submission.claim)]
-        stored = await self._until_reached(lambda: self._journal.find(keys))
+        # An undoing is younger than what it undoes.
+        wanted = [undo_key(key) for key in keys] + keys
+        found = await self._until_reached(lambda: self._journal.find(wanted))
+        stored = {key: found[key] for key in wanted if key in found}
         # Who repeats an old message once may well do so again, and each time would cost a refused commit.
         self._host.answers.remember_stored(stored)
         responses = (
@@ -136,7 +140,8 @@ class Recovery:
             claim = pending.submission.claim
             response = responses.get(claim.key_digest) if claim else None
             if executed is not None:
-                self._host.answer_executed(pending, reply_from_journal(pending.command, executed))
+                reply = reply_from_journal(pending.command, executed)
+                self._host.answer_executed(pending, self._host.answers.still_true(pending.command, reply))
             elif response is not None:
                 self._host.answer_claimed(pending, response)
             else:

@@ -6,6 +6,7 @@ import msgspec
 
 from actors.cards.answers import RecentAnswers, fingerprint_of, reply_again, reply_from_journal
 from actors.journal.contract import Stored
+from engine.iso8583.identity import undo_key
 from engine.replies import Answer, Done, Problem, Reply
 from tests.engine.build import an_id, authorize, key, load, read_balance
 
@@ -63,3 +64,19 @@ def test_stored_replies_come_back_in_full() -> None:
         expected = msgspec.structs.replace(reply, replayed=True)
         assert answers.repeat(command) == expected
         assert reply_from_journal(command, stored[key(number)]) == expected
+
+
+def test_what_undoes_a_command_is_forgotten_after_it() -> None:
+    """... however often the command itself is remembered again."""
+    command, undoing = authorize(1), undo_key(authorize(1).command_key)
+    answers = RecentAnswers(size=3)
+    newest_first = {
+        undoing: Stored(None, msgspec.json.encode(Answer("00", command.id))),
+        command.command_key: Stored(command.fingerprint, msgspec.json.encode(ANSWER)),
+    }
+    for number in range(6):
+        if number % 2:
+            answers.remember_stored(newest_first)
+        answers.remember(key(100 + number), None, DONE)
+        repeated = answers.repeat(command)
+        assert repeated is None or repeated == Answer("91", ANSWER.authorization_id, replayed=True)
