@@ -147,7 +147,7 @@ FRAME_RECEIPT_SECONDS: Final = 10
 EDGE_CONNECTIONS_MAX: Final = 1_024
 EDGE_IN_FLIGHT_MAX: Final = 4_096
 """Requests of one connection being decided; beyond it reading pauses."""
-EDGE_OPEN_MAX: Final = 3_072
+EDGE_OPEN_MAX: Final = 2_048
 """Requests of all connections being decided, beyond which new authorizations are refused at once. Reading on
 and refusing costs little; a network that is not read from waits for answers that come too late."""
 EDGE_WRITE_BUFFER_BYTES: Final = 256 * 1024

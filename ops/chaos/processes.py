@@ -36,6 +36,22 @@ def descendants(root: int) -> list[int]:
     return found
 
 
+def cpu_seconds(pids: Iterable[int]) -> float:
+    """Processor time that processes have used, with that of their children who have ended."""
+    ticks = 0
+    for pid in pids:
+        with suppress(OSError):
+            fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+            ticks += sum(map(int, fields[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def idle_seconds() -> float:
+    """Processor time that nobody has used since the machine started."""
+    fields = Path("/proc/stat").read_text().split(maxsplit=6)
+    return (int(fields[4]) + int(fields[5])) / os.sysconf("SC_CLK_TCK")
+
+
 def gone(pid: int) -> bool:
     """Whether a process has ended; one that nobody has buried yet has."""
     try:

@@ -61,11 +61,12 @@ class Receiver:
         deadline = time.monotonic() + EMPTY_SECONDS_MAX
         rows = await connection.fetch(_EVENTS, TYPES)
         told = [row["id"] for row in rows]
-        while not self._bodies.keys() >= set(told):
-            if time.monotonic() > deadline:
+        while True:
+            pending = await connection.fetchval(_PENDING)
+            done = not pending and self._bodies.keys() >= set(told)
+            if done or time.monotonic() > deadline:
                 break
             await asyncio.sleep(0.5)
-        pending = await connection.fetchval(_PENDING)
         missing = [each for each in told if each not in self._bodies]
         changed = [each for each, bodies in self._bodies.items() if len(bodies) > 1]
         return [

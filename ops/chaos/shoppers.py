@@ -26,6 +26,8 @@ ANSWER_SECONDS_MAX: Final = 7.0
 """After this nothing will come any more: the edge answers everything within its deadline."""
 REPEATS_MAX: Final = 12
 PAUSE_SECONDS: Final = 0.02
+PAUSE_SECONDS_MAX: Final = 1.0
+"""Between repeats, doubling from the one to the other."""
 PATIENCE_SECONDS: Final = 1.0
 """How long a customer waits for a terminal that has no connection; then there is no sale."""
 UNKNOWN: Final = frozenset({"91", "96"})
@@ -132,10 +134,10 @@ class Till:
         """Say it, and say it again while nobody knows what has become of it; now and then once more. What
         could not even be said the first time is given up."""
         operation = await self._say(kind, message, amount_minor, patience_seconds, first=True)
-        for _ in range(repeats):
+        for number in range(repeats):
             if operation.outcome != "info":
                 break
-            await asyncio.sleep(PAUSE_SECONDS)
+            await asyncio.sleep(min(PAUSE_SECONDS * 2**number, PAUSE_SECONDS_MAX))
             message = as_repeat(message)
             operation = await self._say(kind, message, amount_minor)
         if operation.outcome == "ok" and self._dice.random() < 0.1:
@@ -187,6 +189,10 @@ class Till:
         operation.authorization_id = quoted_authorization_id(answer)
         operation.approved_minor = int(answer.fields.get(4, "0"))
         self._history.end(operation, "info" if code in UNKNOWN else "ok")
+
+    def request(self) -> Message:
+        """An authorization that nobody says."""
+        return authorization_request(self.sale(), self.references())
 
     def sale(self, amount_minor: int | None = None) -> Sale:
         """Something to buy, at that price or at any."""

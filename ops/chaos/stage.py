@@ -243,6 +243,11 @@ class Stage:
             raise NotInjectedError("the server does not run")
         return descendants(server.pid)
 
+    def everybody(self) -> list[int]:
+        """Every process of the installation and of its servers."""
+        roots = [self.installation.pid, self.postgres.pid, self.redis.pid]
+        return [pid for root in roots if root is not None for pid in descendants(root)]
+
     async def whole(self) -> bool:
         """Whether every role serves and all hosts are there."""
         ready = self.record["metrics_url"].replace("/metrics", "/readyz")
