@@ -386,32 +386,6 @@ async def test_problems_are_exceptions(running: Installation, acme: Caller) -> N
     await with_client(running, reader, overstep)
 
 
-async def test_the_readme_shows_it_as_it_is(
-    running: Installation, acme: Caller, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The lines of the README, run in a folder where an installation serves."""
-    snippet = (ROOT / "README.md").read_text("utf-8").partition("```python\n")[2].partition("```")[0]
-    assert "from stanchion import" in snippet
-    card = await acme.funded_card()
-
-    def run(client: Client) -> dict[str, Any]:
-        meant = {"card_id": card["id"]}
-        exec(snippet, meant)
-        assert client.cards.balance(card["id"])["held"] == "42.50"
-        return meant
-
-    async with served(running.app) as address:
-        credentials = acme.credentials
-        tenant = {"mode": "test", "role": "admin"} | {
-            name: getattr(credentials, name) for name in ("client_id", "client_secret")
-        }
-        (tmp_path / "var").mkdir()
-        (tmp_path / "var/run.json").write_text(json.dumps({"base_url": address, "tenants": [tenant]}))
-        monkeypatch.chdir(tmp_path)
-        with Client.of_installation() as client:
-            await asyncio.to_thread(run, client)
-
-
 def test_an_installation_that_does_not_run_is_named(tmp_path: Path) -> None:
     with pytest.raises(StanchionError, match="nothing runs in that folder"):
         Client.of_installation(tmp_path / "run.json")

@@ -1,0 +1,70 @@
+"""Pages of documentation, pasted into one shell as a newcomer does, and what they say that comes of it."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+MARK = "=== end of snippet"
+SECONDS_MAX = 400
+_FENCE = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_RUN = {"bash": "{}", "python": ".venv/bin/python - <<'END OF PYTHON'\n{}END OF PYTHON\n"}
+_SHOWN = {"json", "text"}
+
+
+@dataclass(frozen=True)
+class Snippet:
+    """What is to be pasted, and lines of what it prints; ``…`` stands for anything."""
+
+    page: str
+    command: str
+    shown: tuple[str, ...]
+
+    def missing_in(self, printed: str) -> list[str]:
+        """The lines that are shown and have not been printed, in this order."""
+        lines = (line.strip() for line in printed.splitlines())
+        return [shown for shown in self.shown if not any(_fits(shown, line) for line in lines)]
+
+
+def _fits(shown: str, line: str) -> bool:
+    return re.fullmatch(".*".join(map(re.escape, shown.strip().split("…"))), line) is not None
+
+
+def snippets(page: str, markdown: str) -> Iterator[Snippet]:
+    """All that is to be run; what follows a snippet as ``json`` or ``text`` is what it prints."""
+    fences = _FENCE.findall(markdown)
+    assert {language for language, _ in fences} <= _RUN.keys() | _SHOWN, page
+    for (language, text), (follower, shown) in pairwise([*fences, ("", "")]):
+        if language in _RUN:
+            lines = shown.splitlines() if follower in _SHOWN else []
+            yield Snippet(page, _RUN[language].format(text), tuple(lines))
+
+
+def paste(told: Iterable[Snippet], var_dir: Path, folder: Path) -> list[tuple[Snippet, str]]:
+    """Each snippet with what it printed, all in one shell in ``folder``, where an installation of ``var_dir``
+    serves."""
+    told = list(told)
+    (folder / "var").symlink_to(var_dir)
+    (folder / ".venv").symlink_to(sys.prefix)
+    script = "set -euo pipefail\n" + f"\necho '{MARK}'\n".join(each.command for each in told)
+    with (folder / "script").open("w+") as file, (folder / "printed").open("w+") as printed:
+        file.write(script)
+        file.flush()
+        done = subprocess.run(
+            ["timeout", "--kill-after=5", str(SECONDS_MAX), "bash", file.name],
+            cwd=folder,
+            env={"PATH": os.environ["PATH"], "HOME": str(folder)},
+            stdout=printed,
+            stderr=subprocess.STDOUT,
+            check=False,
+        )
+        outputs = (folder / "printed").read_text().split(f"{MARK}\n")
+    reached = told[min(len(outputs), len(told)) - 1]
+    assert done.returncode == 0, f"{reached.page}\n{reached.command}\n{outputs[-1]}"
+    return list(zip(told, outputs, strict=True))
