@@ -65,7 +65,7 @@ format: $(VENV)/.dev ## rewrite the sources in the project's style
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format .
 
-bench: $(VENV)/.runtime ## measure decisions per second, CPU for each, and the row-locking rival on the same database
+bench: $(VENV)/.runtime ## measure decisions per second and CPU for each, beside five other ways to do the same (about ten minutes)
 	@exec $(BIN)/python -m loadtests.bench
 
 $(VENV_LOAD)/.load: requirements-load.lock

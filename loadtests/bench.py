@@ -183,10 +183,11 @@ async def _on_one_stage(
     beside = ", ".join(plan.rivals) or "no rival"
     _say(f"Starting an installation, {plan.cards} cards, and {beside} ...")
     async with Stage(folder, plan) as stage:
-        if not plan.far_ms:
+        if not report.database:
             report.plan |= msgspec.to_builtins(plan)
-            report.idle_cpu = await idle_cpu(stage.ours, IDLE_SECONDS)
             report.machine["niceness"] = niceness(stage.ours.labels)
+        if not plan.far_ms:
+            report.idle_cpu = await idle_cpu(stage.ours, IDLE_SECONDS)
         report.database = report.database or await stage.inside.ask("database")
         slices: list[Slice] = []
         for workload in workloads:

@@ -132,8 +132,9 @@ class Report(msgspec.Struct, kw_only=True):
                 f"{each.system} {each.approved:,} and {each.held:,}" for each in self.proofs
             ),
             "strangers": self._strangers(),
-            "idle installation": f"{idle:.1%} of one core ({_shares(self.idle_cpu)})",
         }
+        if self.idle_cpu:
+            facts["idle installation"] = f"{idle:.1%} of one core ({_shares(self.idle_cpu)})"
         return "\n".join(f"- {name}: {value}" for name, value in facts.items())
 
     def _strangers(self) -> str:

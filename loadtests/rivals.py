@@ -57,7 +57,8 @@ async def _start(stage: Stage, errors: IO[bytes], name: str) -> Rival:
     rival = await _processes(stage, errors, name, count, max(1, share))
     labels = {helper.pid: "rival" for helper in rival.helpers}
     roots = (*labels, stage.postmaster)
-    rival.systems = [System(each, roots, labels) for each in ((name, WEB) if name == ROW_LOCKS else (name,))]
+    names = (name, WEB) if name == ROW_LOCKS else (name,)
+    rival.systems = [System(each, roots, labels, beside=stage.beside) for each in names]
     return rival
 
 
@@ -84,7 +85,7 @@ async def _start_actors(stage: Stage, _errors: IO[bytes], name: str) -> Rival:
     if not stage.plan.far_ms:
         # The installation's tree has the server in it.
         roots.discard(stage.postmaster)
-    rival.systems = [System(name, tuple(roots), labels)]
+    rival.systems = [System(name, tuple(roots), labels, beside=stage.beside)]
     return rival
 
 

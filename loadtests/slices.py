@@ -23,6 +23,7 @@ class Readings(NamedTuple):
 
     at: float
     generator: float
+    beside: float
     machine: float
     log: tuple[float, int]
     page: Scrape | None
@@ -41,13 +42,16 @@ class Meters:
         """The window begins when this returns."""
         page, log = await self._page(), await self._log()
         self._cpu.begin()
-        return Readings(time.monotonic(), cpu_seconds(self._load.pids), machine_cpu_seconds(), log, page)
+        return Readings(time.monotonic(), *self._outside(), machine_cpu_seconds(), log, page)
 
     async def end(self) -> tuple[Readings, dict[str, float]]:
         """The window ends when this is called; also the servers' CPU seconds by part."""
-        at, generator, machine = time.monotonic(), cpu_seconds(self._load.pids), machine_cpu_seconds()
+        at, outside, machine = time.monotonic(), self._outside(), machine_cpu_seconds()
         parts = self._cpu.end()
-        return Readings(at, generator, machine, await self._log(), await self._page()), parts
+        return Readings(at, *outside, machine, await self._log(), await self._page()), parts
+
+    def _outside(self) -> tuple[float, float]:
+        return cpu_seconds(self._load.pids), cpu_seconds(self._system.beside)
 
     async def _log(self) -> tuple[float, int]:
         about = self._system.log
@@ -125,7 +129,7 @@ def _slice(
         server_parts_us={part: used * us_per_decision for part, used in parts.items()},
         generator_cpu_us=generator * us_per_decision,
         machine_busy=machine / cores,
-        strangers_busy=max(0.0, machine - server - generator) / cores,
+        strangers_busy=max(0.0, machine - server - generator - (after.beside - before.beside)) / cores,
         inside=inside,
         decisions_per_commit=commits,
         sql_round_trips=round_trips,

@@ -165,9 +165,14 @@ class Stage:
         labels[self.installation.pid] = "supervisor"
         theirs = frozenset(pid for rival in self.rivals.values() for pid in rival.actors)
         roots = {self.installation.pid, *([self.postmaster] if self.plan.far_ms else [])}
-        self.ours = System(OURS, tuple(roots), labels, theirs, url)
+        self.ours = System(OURS, tuple(roots), labels, theirs, self.beside, url)
         for rival in self.rivals.values():
             rival.leave_out(frozenset(labels))
+
+    @property
+    def beside(self) -> tuple[int, ...]:
+        """The slow line, where there is one."""
+        return () if self._database_root is None else (self._database_root,)
 
     @property
     def postmaster(self) -> int:

@@ -37,6 +37,8 @@ class System(msgspec.Struct, frozen=True):
     labels: Mapping[int, str]
     without: frozenset[int] = frozenset()
     """Processes in those trees that are another system's."""
+    beside: tuple[int, ...] = ()
+    """Processes that only make the measurement possible, and are neither a server nor a stranger."""
     metrics_url: str | None = None
     log: Helper | None = None
     """Who knows how much its server has written to its log; ``None`` for PostgreSQL's, which the client
