@@ -46,7 +46,7 @@ from ops.kyc import read as read_custody
 from ops.kyc import rewrap as rewrap_keys
 from ops.listen import listen as listen_for_events
 from ops.local_https import LocalHttpsError
-from ops.migrate import MigrationError
+from ops.migrate import MigrationError, waiting
 from ops.migrate import migrate as bring_up_to_date
 from ops.resend import ResendError, instant_of
 from ops.resend import resend as resend_events
@@ -165,15 +165,24 @@ def drain(
     # As above: Ray is slow to load.
     from actors.cluster.drain import drain as drain_node
 
-    print(f"Node {asyncio.run(drain_node(settings, node))} is drained.")
+    name, hosts = asyncio.run(drain_node(settings, node))
+    print(f"Node {name} is drained: it had {hosts} shard hosts.")
 
 
 @app.command()
-def migrate(var: Var = None) -> None:
+def migrate(
+    before: Annotated[
+        bool, typer.Option("--before", help="Only what processes of the version before do not mind.")
+    ] = False,
+    var: Var = None,
+) -> None:
     """Bring the database to this version of the code."""
     with database(read_settings(var)) as dsn:
-        applied = asyncio.run(bring_up_to_date(dsn))
+        applied = asyncio.run(bring_up_to_date(dsn, before_only=before))
+        left = asyncio.run(waiting(dsn))
     print("\n".join(f"applied {name}" for name in applied) or "nothing to apply")
+    for name in left:
+        print(f"{name} waits until every process runs this version: stanchion migrate")
 
 
 @app.command()

@@ -49,7 +49,7 @@ _encode = msgspec.msgpack.encode
 class Control:
     """The supervisor's side. ``expected``: failures whose text may be shown."""
 
-    def __init__(self, var_dir: Path, restart: Restart, expected: type[Exception]) -> None:
+    def __init__(self, var_dir: Path, restart: Restart, expected: tuple[type[Exception], ...]) -> None:
         self._file = var_dir / DOOR_FILE
         self._restart = restart
         self._expected = expected

@@ -3,6 +3,10 @@
 Every file runs in one transaction under one advisory lock that the transaction itself holds, so several
 starting installations can run this at once and a crash leaves no lock behind. An applied file never changes:
 its checksum is kept, and a database that is newer than the code is refused rather than guessed at.
+
+While a new version takes the place of an old one, process by process, both use the database. So a file may
+only add what the old version does not mind, unless its name ends in ``.after.sql``: such a file takes away
+what the old version still needed, and waits until every process runs the new one.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ RETRY_SECONDS: Final = 0.2
 
 # "stanchion" in ASCII, cut to 63 bits: the same lock for every runner on one database.
 _LOCK: Final = int.from_bytes(b"stanchio", "big") >> 1
-_NAME: Final = re.compile(r"(\d{4})_([a-z0-9_]+)\.sql")
+_NAME: Final = re.compile(r"(\d{4})_([a-z0-9_]+)(\.after)?\.sql")
 _BOOKKEEPING: Final = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
     version    integer PRIMARY KEY,
@@ -41,33 +45,38 @@ class MigrationError(Exception):
 
 @dataclass(frozen=True)
 class Migration:
-    """One file. ``checksum`` is SHA-256 of its bytes, in hexadecimal."""
+    """One file. ``checksum`` is SHA-256 of its bytes, in hexadecimal; ``after`` says that no process of the
+    version before may be left."""
 
     version: int
     name: str
     sql: str
     checksum: str
+    after: bool = False
 
 
 def load_migrations(folder: Path = FOLDER) -> list[Migration]:
-    """The files ``NNNN_name.sql`` of ``folder``, numbered 1, 2, 3 … without gaps. Raises MigrationError."""
+    """The files ``NNNN_name.sql`` and ``NNNN_name.after.sql`` of ``folder``, numbered 1, 2, 3 … without gaps.
+    Raises MigrationError."""
     migrations: list[Migration] = []
     for path in sorted(folder.glob("*.sql")):
         match = _NAME.fullmatch(path.name)
         if match is None or int(match[1]) != len(migrations) + 1:
             raise MigrationError(f"{path.name}: files are named NNNN_name.sql and numbered without gaps")
         raw = path.read_bytes()
-        migrations.append(
-            Migration(int(match[1]), match[2], raw.decode("utf-8"), hashlib.sha256(raw).hexdigest())
-        )
+        checksum, after = hashlib.sha256(raw).hexdigest(), match[3] is not None
+        migrations.append(Migration(int(match[1]), match[2], raw.decode("utf-8"), checksum, after))
     return migrations
 
 
-async def migrate(dsn: str, folder: Path = FOLDER, *, patience_seconds: float = 0.0) -> list[str]:
+async def migrate(
+    dsn: str, folder: Path = FOLDER, *, patience_seconds: float = 0.0, before_only: bool = False
+) -> list[str]:
     """Bring the database at ``dsn`` to this version; returns the names applied by this call.
 
-    A server that does not answer yet is asked again for ``patience_seconds``: machines often start all at
-    once.
+    ``before_only``: as far as processes of the version before may still run; ``waiting`` then says what is
+    left. A server that does not answer yet is asked again for ``patience_seconds``: machines often start all
+    at once.
 
     Raises MigrationError when the server is unsafe or too old, an applied file has changed, or a file fails.
     """
@@ -76,9 +85,34 @@ async def migrate(dsn: str, folder: Path = FOLDER, *, patience_seconds: float = 
     try:
         await check_server(connection)
         await _check_newer(connection, migrations)
+        if before_only:
+            migrations = _before(migrations, await _applied(connection))
         return [migration.name for migration in migrations if await _apply(connection, migration)]
     finally:
         await connection.close(timeout=10)
+
+
+async def waiting(dsn: str, folder: Path = FOLDER) -> list[str]:
+    """The names of the files that have not been applied. Raises MigrationError."""
+    connection = await _connect(dsn, 0.0)
+    try:
+        applied = await _applied(connection)
+    finally:
+        await connection.close(timeout=10)
+    return [migration.name for migration in load_migrations(folder) if migration.version not in applied]
+
+
+def _before(migrations: list[Migration], applied: set[int]) -> list[Migration]:
+    """Everything up to the first one that has to wait: order is kept."""
+    waits = (each.version for each in migrations if each.after and each.version not in applied)
+    first = next(waits, len(migrations) + 1)
+    return [each for each in migrations if each.version < first]
+
+
+async def _applied(connection: asyncpg.Connection[asyncpg.Record]) -> set[int]:
+    if await connection.fetchval("SELECT to_regclass('schema_migrations') IS NULL"):
+        return set()
+    return {row["version"] for row in await connection.fetch("SELECT version FROM schema_migrations")}
 
 
 async def _connect(dsn: str, patience_seconds: float) -> asyncpg.Connection[asyncpg.Record]:
@@ -115,9 +149,7 @@ async def check_server(connection: asyncpg.Connection[asyncpg.Record]) -> None:
 
 
 async def _check_newer(connection: asyncpg.Connection[asyncpg.Record], migrations: list[Migration]) -> None:
-    if await connection.fetchval("SELECT to_regclass('schema_migrations') IS NULL"):
-        return
-    newest = await connection.fetchval("SELECT coalesce(max(version), 0) FROM schema_migrations")
+    newest = max(await _applied(connection), default=0)
     if newest > len(migrations):
         raise MigrationError(
             f"the database is at version {newest}, this code knows {len(migrations)}: use newer code"

@@ -16,6 +16,7 @@ import time
 from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
@@ -31,7 +32,7 @@ from ops.control import Control
 from ops.embedded.passwords import write_private
 from ops.embedded.ports import free_ports
 from ops.installation import Servers, locked
-from ops.key_check import check_master_key
+from ops.key_check import KeyCheckError, check_master_key
 from ops.local_https import with_local_egress
 from ops.log_view import LogView
 from ops.migrate import migrate
@@ -161,7 +162,9 @@ async def _serve(
     if clients is None:
         return
     supervisor = make_supervisor(settings)
-    control = Control(settings.var_dir, supervisor.restart, RestartError)
+    control = Control(
+        settings.var_dir, partial(_restart, settings, supervisor), (RestartError, KeyCheckError)
+    )
     run_file = settings.var_dir / RUN_FILE
     try:
         _say("Starting the actors ...")
@@ -182,9 +185,18 @@ async def _serve(
         await _stop_in_time(supervisor)
 
 
+async def _restart(settings: Settings, supervisor: Supervisor, say: Callable[[str], None]) -> None:
+    """New processes read the keys anew: they must not find others than those of the database."""
+    await check_master_key(settings.database_dsn, Vault.from_settings(settings))
+    await supervisor.restart(say)
+
+
 async def _prepare(settings: Settings, vault: Vault) -> list[ClientCredentials]:
     """Wait for the dependencies, bring the database up to date, and see that keys and clients fit it."""
-    applied = await migrate(settings.database_dsn, patience_seconds=DEPENDENCY_SECONDS_MAX)
+    # In a cluster, processes of the version before may run on.
+    shared = settings.ray_address is not None
+    dsn = settings.database_dsn
+    applied = await migrate(dsn, patience_seconds=DEPENDENCY_SECONDS_MAX, before_only=shared)
     if applied:
         _say(f"Applied {len(applied)} migration{'s' if len(applied) > 1 else ''}.")
     await check_master_key(settings.database_dsn, vault)

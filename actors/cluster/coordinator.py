@@ -280,13 +280,13 @@ class Coordinator:
         await self._end(old)
         return new
 
-    async def _drain(self, node: str) -> bool:
-        """Have ``node`` keep nothing: its hosts give their shards away and end. False where no other node has
-        hosts."""
+    async def _drain(self, node: str) -> int | None:
+        """Have ``node`` keep nothing: its hosts give their shards away and end; how many there were. ``None``
+        where no other node has hosts."""
         going = [host for host, watched in self._watched.items() if watched.node == node]
         staying = [host for host, watched in self._watched.items() if watched.node != node]
         if not staying:
-            return False
+            return None
         self._leaving.add(node)
         async with self._ownership.moving:
             for host in going:
@@ -296,7 +296,7 @@ class Coordinator:
             # What a host could not give away is taken from it.
             await self._ownership.adopt_orphans(self._watched.keys())
         await asyncio.gather(*(self._end(host) for host in going))
-        return True
+        return len(going)
 
     async def _end(self, incarnation: str) -> None:
         """Let a host that owns nothing finish, and end it."""

@@ -18,13 +18,13 @@ from actors.settings import Settings
 
 STOP_SECONDS: Final = 15.0
 
-_decode = msgspec.msgpack.Decoder(bool).decode
+_drained: msgspec.msgpack.Decoder[int | None] = msgspec.msgpack.Decoder(int | None)
 
 
-async def drain(settings: Settings, node: str | None) -> str:
+async def drain(settings: Settings, node: str | None) -> tuple[str, int]:
     """Have the shard hosts of ``node`` (the first letters of its id; none = the one this runs on) give
-    everything away and end, and its edge and API servers finish and listen no more; returns the node. It gets
-    no hosts again. Raises ClusterError.
+    everything away and end, and its edge and API servers finish and listen no more; returns the node
+    and how many hosts it had. It gets none again. Raises ClusterError.
 
     The processes that exist once begin elsewhere by themselves when the node is stopped.
     """
@@ -39,12 +39,13 @@ async def drain(settings: Settings, node: str | None) -> str:
         leave(settings)
 
 
-async def _drain(settings: Settings, peers: RayPeers, node: str) -> str:
-    if not _decode(await peers.call(COORDINATOR, "drain", node.encode())):
+async def _drain(settings: Settings, peers: RayPeers, node: str) -> tuple[str, int]:
+    hosts = _drained.decode(await peers.call(COORDINATOR, "drain", node.encode()))
+    if hosts is None:
         raise ClusterError("no other node has shard hosts: this one cannot be drained")
     names = [name for name in await asyncio.to_thread(named, settings) if name_on("", node) in name]
     await asyncio.gather(*(_stop(peers, name) for name in names))
-    return node
+    return node, hosts
 
 
 async def _stop(peers: RayPeers, name: str) -> None:

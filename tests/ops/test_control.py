@@ -41,7 +41,7 @@ def supervised() -> Supervised:
 
 @pytest.fixture
 async def control(supervised: Supervised, tmp_path: Path) -> AsyncIterator[Control]:
-    control = Control(tmp_path, supervised.restart, RefusedError)
+    control = Control(tmp_path, supervised.restart, (RefusedError,))
     await control.open()
     yield control
     await control.close()

@@ -9,7 +9,7 @@ import asyncpg
 import pytest
 
 from ops.embedded.postgres import SETTINGS, EmbeddedPostgres
-from ops.migrate import MigrationError, load_migrations, migrate
+from ops.migrate import MigrationError, load_migrations, migrate, waiting
 
 
 @pytest.fixture
@@ -43,6 +43,19 @@ async def test_two_runners_at_once_apply_each_file_once(empty_url: str, folder: 
     assert await connection.fetchval("SELECT count(*) FROM thing") == 1
     assert await connection.fetchval("SELECT count(*) FROM schema_migrations") == 2
     await connection.close()
+
+
+async def test_what_takes_away_waits_for_the_last_process_of_before(empty_url: str, folder: Path) -> None:
+    (folder / "0003_third.after.sql").write_text("ALTER TABLE thing RENAME COLUMN id TO number;")
+    (folder / "0004_fourth.sql").write_text("CREATE TABLE other (id integer);")
+    assert await waiting(empty_url, folder) == ["first", "second", "third", "fourth"]
+    assert await migrate(empty_url, folder, before_only=True) == ["first", "second"]
+    assert await migrate(empty_url, folder, before_only=True) == []
+    assert await waiting(empty_url, folder) == ["third", "fourth"], "order is kept"
+    assert await migrate(empty_url, folder) == ["third", "fourth"]
+    assert await waiting(empty_url, folder) == []
+    (folder / "0005_fifth.sql").write_text("CREATE TABLE another (id integer);")
+    assert await migrate(empty_url, folder, before_only=True) == ["fifth"]
 
 
 async def test_a_changed_file_is_refused(empty_url: str, folder: Path) -> None:
