@@ -9,6 +9,7 @@ from typing import Final
 from loadtests.figures import Slice
 from loadtests.plots import bars
 from loadtests.report import Report
+from loadtests.systems import OURS, RIVALS, WEB
 
 _STYLE: Final = """
     body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 60rem; margin: 2rem auto }
@@ -17,6 +18,7 @@ _STYLE: Final = """
     th, td { text-align: left; padding: 2px 10px; border-bottom: 1px solid #ddd; white-space: nowrap }
     svg { max-width: 100%; height: auto } svg text { font: 11px system-ui, sans-serif; fill: #333 }
 """
+_SYSTEMS: Final = (OURS, *RIVALS, WEB)
 _SECTIONS: Final = {
     "Uniform and not": ("router", "router-zipf", "router-half", "router-hot", "router-caps"),
     "Stand-in on one programme": ("stand-in", "stand-in-tight"),
@@ -78,4 +80,4 @@ def _section(
         for workload, systems in found.items()
     }
     head = [f"<h2>{escape(title)}</h2>"] if title else []
-    return [*head, f"<p>{escape(about)}</p>", bars(groups, unit)]
+    return [*head, f"<p>{escape(about)}</p>", bars(groups, unit, _SYSTEMS)]

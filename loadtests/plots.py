@@ -23,11 +23,13 @@ _TICKS: Final = 4
 Point = tuple[float, float]
 
 
-def bars(groups: Mapping[str, Mapping[str, float]], unit: str) -> str:
-    """Horizontal bars: one group for each key, one bar in it for each series. Values are not negative."""
+def bars(groups: Mapping[str, Mapping[str, float]], unit: str, known: Sequence[str] = ()) -> str:
+    """Horizontal bars: one group for each key, one bar in it for each series. Values are not negative. Series
+    that are ``known`` have the same colour in every plot."""
     names = list(dict.fromkeys(name for values in groups.values() for name in values))
+    order = [*known, *(name for name in names if name not in known)]
     most = max((value for values in groups.values() for value in values.values()), default=0.0) or 1.0
-    drawn, at = [_legend(names)], _LEGEND + 4.0
+    drawn, at = [_legend(names, order)], _LEGEND + 4.0
     for label, values in groups.items():
         middle = at + len(values) * _BAR / 2 + 4
         drawn.append(_text(_LEFT - 8, middle, label, "end"))
@@ -36,7 +38,7 @@ def bars(groups: Mapping[str, Mapping[str, float]], unit: str) -> str:
             about = f"{label}, {name}: {_short(value)} {unit}"
             drawn.append(
                 f'<rect x="{_LEFT}" y="{at:.1f}" width="{length:.1f}" height="{_BAR - 2}"'
-                f' fill="{_colour(names, name)}"><title>{escape(about)}</title></rect>'
+                f' fill="{_colour(order, name)}"><title>{escape(about)}</title></rect>'
             )
             drawn.append(_text(_LEFT + length + 4, at + _BAR - 3, _short(value), "start"))
             at += _BAR
@@ -58,7 +60,7 @@ def lines(series: Mapping[str, Sequence[Point]], x_title: str, y_title: str) -> 
         share = (_position(point[0]) - least) / (widest - least) if widest > least else 0.5
         return 80 + share * (right - 90), bottom - point[1] / top * (_HEIGHT - 20)
 
-    drawn = [_legend(list(series))]
+    drawn = [_legend(list(series), list(series))]
     for tick in range(_TICKS + 1):
         value = top * tick / _TICKS
         y = place((points[0][0], value))[1]
@@ -95,19 +97,19 @@ def _nice(most: float) -> float:
     return next(step * power for step in (1, 2, 4, 5, 8, 10) if step * power >= most)
 
 
-def _legend(names: Sequence[str]) -> str:
+def _legend(names: Sequence[str], order: Sequence[str]) -> str:
     if len(names) < 2:
         return ""
     drawn, x = [], 80.0
     for name in names:
-        drawn.append(f'<rect x="{x:.0f}" y="2" width="11" height="11" fill="{_colour(names, name)}"/>')
+        drawn.append(f'<rect x="{x:.0f}" y="2" width="11" height="11" fill="{_colour(order, name)}"/>')
         drawn.append(_text(x + 15, 12, name, "start"))
         x += 32 + 6.6 * len(name)
     return "".join(drawn)
 
 
-def _colour(names: Sequence[str], name: str) -> str:
-    return COLOURS[names.index(name) % len(COLOURS)]
+def _colour(order: Sequence[str], name: str) -> str:
+    return COLOURS[order.index(name) % len(COLOURS)]
 
 
 def _text(x: float, y: float, words: str, anchor: str) -> str:

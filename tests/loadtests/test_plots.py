@@ -24,6 +24,15 @@ def test_bars_are_as_long_as_their_values() -> None:
     assert titles == ["uniform, ours: 200 /s", "uniform, theirs: 50 /s", "hot <one>, ours: 100 /s"]
 
 
+def test_known_series_keep_their_colours() -> None:
+    known = ("ours", "theirs", "others")
+    colours = [
+        [each.get("fill") for each in elements(bars({"a": values}, "/s", known), "rect") if len(each)]
+        for values in ({"ours": 1.0, "theirs": 1.0, "others": 1.0}, {"ours": 1.0, "others": 1.0})
+    ]
+    assert colours[1] == [colours[0][0], colours[0][2]]
+
+
 def test_bars_of_nothing_have_no_length() -> None:
     (bar,) = (each for each in elements(bars({"idle": {"ours": 0.0}}, "/s"), "rect") if len(each))
     assert float(bar.get("width") or 1) == 0
