@@ -144,6 +144,6 @@ class Ratio(msgspec.Struct, frozen=True):
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
     """Slices are paired in the order in which they ran, so that a slow minute of the machine hits both
-    sides of a pair."""
-    ratios = [mine / yours for mine, yours in zip(ours, theirs, strict=True)]
+    sides of a pair. Over nothing at all, anything is infinitely more."""
+    ratios = [mine / yours if yours else math.inf for mine, yours in zip(ours, theirs, strict=True)]
     return Ratio(statistics.median(ratios), min(ratios), max(ratios))

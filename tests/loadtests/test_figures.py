@@ -98,3 +98,8 @@ def test_ratios_compare_neighbouring_slices() -> None:
 def test_ratios_need_both_sides_of_each_pair() -> None:
     with pytest.raises(ValueError, match="shorter"):
         ratio([1.0, 2.0], [1.0])
+
+
+def test_a_side_that_did_nothing_spoils_no_report() -> None:
+    found = ratio([10.0, 40.0], [5.0, 0.0])
+    assert (found.low, found.high) == (2.0, math.inf)
