@@ -3,6 +3,9 @@
 ``database_url`` is a copy of a migrated template, which costs some ten milliseconds. Tests of the journal and
 of the migrations run once more on the machine's own PostgreSQL where there is one;
 ``STANCHION_TEST_DATABASE_URL`` (a superuser's address) makes the suite use that server alone.
+
+Properties are tried on the same examples each time, so that a run says something about the code and not about
+luck; ``STANCHION_TEST_EXAMPLES=searching`` tries others each time, as `make chaos` does.
 """
 
 from __future__ import annotations
@@ -19,6 +22,7 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
+from hypothesis import HealthCheck, settings
 from redis import Redis
 
 from actors.settings import Settings
@@ -39,6 +43,11 @@ EVERY_SERVER = ("tests/actors/journal/", "tests/ops/test_migrate", "tests/integr
 for _name in [name for name in os.environ if name.startswith("STANCHION_")]:
     if not _name.startswith(("STANCHION_TEST_", "STANCHION_CHAOS")):
         del os.environ[_name]
+
+# How long an example takes is the machine's business.
+settings.register_profile("searching", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile("settled", settings.get_profile("searching"), derandomize=True)
+settings.load_profile(os.environ.get("STANCHION_TEST_EXAMPLES", "settled"))
 
 
 @dataclass(frozen=True)

@@ -63,7 +63,9 @@ async def run(suite: Suite, minutes: float) -> Outcome:
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "pytest", "-q", "-x", "--timeout=0", "-p", "no:cacheprovider", suite.path,
         cwd=ROOT,
-        env=os.environ | ({"STANCHION_TEST_SEEDS": str(seeds)} if suite.seeds_per_minute else {}),
+        env=os.environ
+        | {"STANCHION_TEST_EXAMPLES": "searching"}
+        | ({"STANCHION_TEST_SEEDS": str(seeds)} if suite.seeds_per_minute else {}),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
