@@ -3,9 +3,9 @@
     python -m ops.chaos [--minutes 20] [--cards 24] [--seed N] [--only WORD] [--folder DIR]
 
 Faults come in rounds, in the same order, until the time is over; then the whole history is compared with the
-journal, the books are audited and secrets looked for, and the tests that need no installation run with more
-seeds. The exit status is 0 only if all twenty promises (with ``--only``, those that were chosen) were tried
-and every row of the table held.
+journal, the books are audited and secrets looked for. Nodes come and go on a cluster of several (once), and
+the tests that need no installation run with more seeds. The exit status is 0 only if all twenty
+promises (with ``--only``, those that were chosen) were tried and every row of the table held.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ import structlog
 
 from ops.audit import Finding, audit
 from ops.chaos.checks import CHECKS, promise_of
+from ops.chaos.cluster import DRILLS
+from ops.chaos.cluster import run as run_cluster
 from ops.chaos.copies import KEY_FAULTS
 from ops.chaos.crowds import TOO_MANY
 from ops.chaos.errors import NotInjectedError
@@ -97,13 +99,19 @@ async def run(folder: Path, options: argparse.Namespace) -> Report:
     faults, suites, promises = chosen(options.only)
     report = Report(options.seed, promises)
     report.circumstances = _circumstances(options)
-    for fault in (*faults, *(suite.fault for suite in suites)):
+    drills = [fault for fault, _ in DRILLS if _is_chosen(options.only, fault.promise, fault.name)]
+    for fault in (*faults, *drills, *(suite.fault for suite in suites)):
         report.wants(fault)
     if faults or only_checked(promises):
         try:
             await _inject(faults, folder, options, report)
         except Exception as failure:  # noqa: BLE001 - what was found until then is to be read all the same
             report.ended_early(f"{type(failure).__name__}: {failure}")
+    if drills:
+        try:
+            await run_cluster(folder, options.cards, options.seed, report)
+        except Exception as failure:  # noqa: BLE001 - as above
+            report.ended_early(f"on a cluster: {type(failure).__name__}: {failure}")
     for suite in suites:
         await _suite(suite, options.minutes, report)
     return report

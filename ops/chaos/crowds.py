@@ -185,12 +185,12 @@ async def overload(stage: Stage) -> Outcome:
 async def _measured(stage: Stage, flooding: Flooding, phase: Phase) -> Measured:
     """``phase``, with the processor time of the servers and what nobody used. Time for preparations and for
     late answers counts on both sides."""
-    pids = stage.everybody()
-    before, idle = cpu_seconds(pids), idle_seconds()
+    before, idle = cpu_seconds(stage.everybody()), idle_seconds()
     began = time.monotonic()
     heard = await flooding.run(phase)
     share = min(1.0, phase.seconds / (time.monotonic() - began))
-    servers, unused = cpu_seconds(pids) - before, idle_seconds() - idle
+    after, unused = cpu_seconds(stage.everybody()), idle_seconds() - idle
+    servers = sum(seconds - before.get(pid, 0.0) for pid, seconds in after.items())
     return Measured(heard, servers + share * unused)
 
 

@@ -45,14 +45,19 @@ class Volume:
         self._image.unlink(missing_ok=True)
 
     def fill(self) -> None:
-        """Leave not a block for anybody else."""
+        """Leave not a block for anybody else; only ever on a file system of our own."""
+        if not self.mounted:
+            raise RuntimeError("this would fill the machine's own disk")
         with self._filler.open("ab") as file:
-            size = os.statvfs(self.folder).f_bavail * os.statvfs(self.folder).f_frsize
-            while size >= SMALLEST_BYTES:
+            free = os.statvfs(self.folder)
+            size = max(free.f_bavail * free.f_frsize, SMALLEST_BYTES)
+            while True:
                 try:
                     os.posix_fallocate(file.fileno(), file.seek(0, os.SEEK_END), size)
                 except OSError:
-                    size //= 2
+                    if size == SMALLEST_BYTES:
+                        return
+                    size = max(size // 2, SMALLEST_BYTES)
 
     def free(self) -> None:
         """Give everything back."""

@@ -38,6 +38,8 @@ class Phase(msgspec.Struct, kw_only=True):
     per_second: float = 0.0
     prepare: int = 0
     """Messages to write before it begins."""
+    late_seconds: float = 1.0
+    """How long answers are waited for afterwards."""
 
 
 class Plan(msgspec.Struct):
@@ -49,7 +51,7 @@ class Plan(msgspec.Struct):
 
 
 class Heard(msgspec.Struct, kw_only=True):
-    """What came of a phase, within its time and a second."""
+    """What came of a phase. Only what was approved while it lasted counts as such."""
 
     seconds: float
     offered: int
@@ -112,12 +114,20 @@ class Flood:
                     due = phase.in_flight - (len(self._sent) - connection.frames)
                 self._send(connection, due)
                 await asyncio.sleep(TICK_SECONDS if phase.per_second else 0.001)
+            # A generator that stood still has not offered less.
+            self._send(connection, int(phase.per_second * phase.seconds) - len(self._sent))
             ended = time.monotonic()
-            await asyncio.sleep(1.0)
+            await self._all_answered(connection, ended + phase.late_seconds)
         finally:
             if connection.transport is not None:
                 connection.transport.abort()
         return self._heard(connection.arrived, began, ended)
+
+    async def _all_answered(self, connection: Connection, until: float) -> None:
+        while True:
+            if connection.frames >= len(self._sent) or time.monotonic() > until:
+                return
+            await asyncio.sleep(TICK_SECONDS)
 
     def _send(self, connection: Connection, count: int) -> None:
         if count <= 0 or connection.transport is None:

@@ -36,14 +36,14 @@ def descendants(root: int) -> list[int]:
     return found
 
 
-def cpu_seconds(pids: Iterable[int]) -> float:
-    """Processor time that processes have used, with that of their children who have ended."""
-    ticks = 0
+def cpu_seconds(pids: Iterable[int]) -> dict[int, float]:
+    """Processor time that each process has used, of those that are there."""
+    used = {}
     for pid in pids:
         with suppress(OSError):
             fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-            ticks += sum(map(int, fields[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
+            used[pid] = (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    return used
 
 
 def idle_seconds() -> float:

@@ -21,6 +21,8 @@ from ops.chaos.faults import Fault, Outcome
 PROMISES: Final = tuple(f"G{number}" for number in range(1, 21))
 """Those of GUARANTEES.md."""
 HELD: Final = "held"
+CHECKED: Final = "broken"
+"""The unit of checks, whose rounds are what they looked at."""
 BEGIN: Final = "<!-- chaos: begin -->"
 END: Final = "<!-- chaos: end -->"
 
@@ -53,7 +55,9 @@ class Row:
             return f"BROKEN {len(self.broken)}×: {self.broken[0]}"
         if not self.rounds:
             return f"not shown: {self.missed[0] if self.missed else 'never tried'}"
-        return f"{HELD}; {len(self.missed)} more not injected" if self.missed else HELD
+        if self.missed and self.unit != CHECKED:
+            return f"{HELD}; {len(self.missed)} more not injected"
+        return HELD
 
     @property
     def held(self) -> bool:
@@ -104,18 +108,18 @@ class Report:
         row.broken.append(reason)
 
     def found(self, finding: Finding) -> None:
-        """A check over the whole run. One without subjects is left out where its promise was."""
+        """A check over the whole history of an installation; of a second one, it adds up. One without
+        subjects is left out where its promise was."""
         promise = promise_of(finding.promise)
         if not finding.subjects and not finding.broken and promise not in self._expected:
             return
-        row = Row(promise, finding.promise, "broken", rounds=finding.subjects)
+        row = self._rows.setdefault((promise, finding.promise), Row(promise, finding.promise, CHECKED))
+        row.rounds += finding.subjects
         if finding.subjects:
-            row.figures.append(finding.broken)
+            row.figures = [sum(row.figures) + finding.broken]
         else:
             row.missed.append("there was nothing to look at")
-        if finding.broken:
-            row.broken = [f"{', '.join(finding.examples) or 'see the log'}"] * finding.broken
-        self._rows[promise, finding.promise] = row
+        row.broken += [", ".join(finding.examples) or "see the log"] * finding.broken
 
     def ended_early(self, reason: str) -> None:
         """The run could not go on."""

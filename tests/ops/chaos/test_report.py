@@ -82,6 +82,14 @@ def test_a_check_without_subjects_shows_nothing() -> None:
     assert row_of(made, NOTHING.promise) == (0, None, "not shown: there was nothing to look at")
 
 
+def test_checks_of_two_installations_add_up() -> None:
+    made = report(Outcome(1.0))
+    made.found(HELD)
+    assert row_of(made, HELD.promise) == (6, 0, "held")
+    made.found(BROKEN)
+    assert row_of(made, HELD.promise) == (9, 1, "BROKEN 1×: x")
+
+
 def test_a_check_without_subjects_may_be_left_out_with_its_promise() -> None:
     made = report(Outcome(1.0), finding=NOTHING)
     assert made.passed
