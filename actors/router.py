@@ -134,6 +134,11 @@ class Router:
         self._dispatch(errand)
         return errand.done
 
+    @property
+    def deferred(self) -> int:
+        """Commands that wait for the outside world, and not for a host's time."""
+        return sum(len(lane.deferred) for lane in self._lanes.values())
+
     def congested(self) -> bool:
         """Whether every host's queue is so long that a new authorization would be refused."""
         return bool(self._lanes) and all(map(self._too_long, self._lanes.values()))

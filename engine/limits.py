@@ -148,8 +148,9 @@ EDGE_CONNECTIONS_MAX: Final = 1_024
 EDGE_IN_FLIGHT_MAX: Final = 4_096
 """Requests of one connection being decided; beyond it reading pauses."""
 EDGE_OPEN_MAX: Final = 2_048
-"""Requests of all connections being decided, beyond which new authorizations are refused at once. Reading on
-and refusing costs little; a network that is not read from waits for answers that come too late."""
+"""Requests of all connections being decided (those that wait for a programme's own decision are not), beyond
+which new authorizations are refused at once. Reading on and refusing costs little; a network that is not read
+from waits for answers that come too late."""
 EDGE_WRITE_BUFFER_BYTES: Final = 256 * 1024
 """Answers waiting for a peer to read them; beyond it nothing more is read from that peer, and one that
 stays deaf is cut."""

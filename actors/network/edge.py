@@ -49,13 +49,15 @@ class EdgeCounts(msgspec.Struct):
 
 class Edge:
     """``start`` and ``stop`` it once each; a second ``stop`` is harmless. ``congested``: whether the way to
-    the owners is so long that new authorizations had better be refused."""
+    the owners is so long that new authorizations had better be refused; ``deferred``: how many of the open
+    requests wait for somebody outside, which must not cost other programmes theirs."""
 
     def __init__(
         self,
         respondent: Respondent,
         *,
         congested: Callable[[], bool] = lambda: False,
+        deferred: Callable[[], int] = lambda: 0,
         open_max: int = EDGE_OPEN_MAX,
         connections_max: int = EDGE_CONNECTIONS_MAX,
         receipt_seconds: float = FRAME_RECEIPT_SECONDS,
@@ -63,6 +65,7 @@ class Edge:
         self.counts = EdgeCounts()
         self._respondent = respondent
         self._congested = congested
+        self._deferred = deferred
         self._open_max = open_max
         self._connections_max = connections_max
         self._receipt_seconds = receipt_seconds
@@ -147,7 +150,10 @@ class Edge:
             peer.answer(refusal(request, SYSTEM_ERROR))
 
     def _overloaded(self) -> bool:
-        return self._respondent.open >= self._open_max or self._congested()
+        waiting = self._respondent.open
+        return (
+            waiting >= self._open_max and waiting - self._deferred() >= self._open_max
+        ) or self._congested()
 
     def _manage(self, peer: Peer, request: Message) -> None:
         peer.answer(network_management(request))

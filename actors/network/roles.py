@@ -43,7 +43,8 @@ class EdgeRole:
         self._lane = Lane(self._settings.database_dsn, "stanchion-edge")
         custody = CardCustody(Vault.from_settings(self._settings))
         self.respondent = Respondent(self._submit, cards_by_digest(self._lane), custody)
-        self.edge = Edge(self.respondent, congested=self._router.congested)
+        router = self._router
+        self.edge = Edge(self.respondent, congested=router.congested, deferred=lambda: router.deferred)
 
     async def start(self) -> None:
         self._router.start()

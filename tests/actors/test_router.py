@@ -341,11 +341,11 @@ async def test_a_deferred_reply_is_collected_by_its_ticket(router: Router, peers
 
     peers.hosts["a"] = defer
     first, second = router.submit(command()), router.submit(command())
-    await turns(lambda: len(tickets) == 2)
+    await turns(lambda: router.deferred == 2)
     for ticket, status in zip(reversed(tickets), (202, 201), strict=True):
         peers.late["a"].put_nowait((ticket, Done(status, {})))
     assert (await first, await second) == (Done(201, {}), Done(202, {}))
-    assert router.open == 0
+    assert (router.open, router.deferred) == (0, 0)
 
 
 async def test_a_reply_collected_before_its_batch_is_back_is_kept(router: Router, peers: FakePeers) -> None:

@@ -176,6 +176,22 @@ async def test_beyond_what_can_be_answered_in_time_authorizations_are_refused(cu
         }  # fmt: skip
 
 
+async def test_what_waits_outside_costs_others_nothing(custody: CardCustody) -> None:
+    """A programme that takes its time over many authorizations is no reason to refuse those of another."""
+    outside = [3]
+    async with running_edge(custody, open_max=3, deferred=lambda: outside[0]) as harness:
+        async with harness.peer() as peer:
+            harness.owners.gate.clear()
+            peer.say(*(request(stan) for stan in range(6)))
+            await until(lambda: len(harness.owners.submitted) == 6)
+            assert (await peer.ask(request(7))).fields[39] == "91"
+            outside[0] = 4
+            peer.say(request(8))
+            await until(lambda: len(harness.owners.submitted) == 7)
+            harness.owners.gate.set()
+            assert [(await peer.hear()).fields[39] for _ in range(7)] == ["00"] * 7
+
+
 async def test_congestion_on_the_way_to_owners_refuses_too(custody: CardCustody) -> None:
     congested = [True, False]
     async with running_edge(custody, congested=lambda: congested.pop(0)) as harness, harness.peer() as peer:
