@@ -105,6 +105,7 @@ def _the_wire() -> list[Panel]:
                 "received": f"sum(rate(stanchion_wire_requests_total[{RATE}]))",
                 "answered by owners": f"sum(rate(stanchion_wire_answered_total[{RATE}]))",
                 "answered with 91": f"sum(rate(stanchion_wire_expired_total[{RATE}]))",
+                "refused at once": f"sum(rate(stanchion_wire_shed_total[{RATE}]))",
                 "malformed": f"sum(rate(stanchion_wire_malformed_total[{RATE}]))",
             },
             "ops",
