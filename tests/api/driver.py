@@ -12,7 +12,7 @@ import httpx2
 
 from ops.clients import ClientCredentials
 
-SECONDS_MAX = 15.0
+SECONDS_MAX = 60.0
 FRESH = "a fresh key"
 
 

@@ -8,7 +8,7 @@ from typing import Self
 import iso8583
 from iso8583.specs import default_ascii
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 Document = dict[str, str]
 
 

@@ -37,7 +37,7 @@ from tests.conftest import PostgresServer, execute
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 _tenants = count(1)
 SALE = "SN1"
-PATIENCE_SECONDS = 10.0
+PATIENCE_SECONDS = 60.0
 _LETTERS = {
     ("issued", "authorization"): "A",
     ("issued", "increment"): "I",

@@ -26,7 +26,7 @@ from ops.running import RunningInstallation
 from tests.api.driver import Caller
 from tests.ops.waiting import gone
 
-SECONDS_MAX = 30.0
+SECONDS_MAX = 60.0
 LISTENING = "0A"
 """Of /proc/net/tcp."""
 _SERVING = re.compile(r'^stanchion_process_serving\{process="([^"]+)"\} 1\.0$', re.MULTILINE)

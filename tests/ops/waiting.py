@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-SECONDS_MAX = 20.0
+SECONDS_MAX = 60.0
 
 
 async def wait_until(condition: Callable[[], bool]) -> None:

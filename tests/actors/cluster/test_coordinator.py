@@ -132,7 +132,7 @@ async def table(coordinator: Coordinator, after: int = 0) -> RoutingTable:
 async def settled(coordinator: Coordinator, wanted: Callable[[RoutingTable], bool]) -> RoutingTable:
     """The first table that satisfies ``wanted``."""
     current = await table(coordinator)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         while not wanted(current):
             current = await table(coordinator, current.version)
     return current

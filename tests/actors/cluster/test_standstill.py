@@ -13,7 +13,7 @@ import pytest
 
 from actors.cluster.standstill import stands_still, whereabouts
 
-SECONDS_MAX = 10.0
+SECONDS_MAX = 60.0
 _TELL = """
 import sys
 from actors.cluster.standstill import whereabouts

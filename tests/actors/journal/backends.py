@@ -20,7 +20,7 @@ from actors.journal.memory_store import MemoryStore, Table
 from actors.journal.postgres import PostgresJournal
 from tests.engine.build import TENANT
 
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 TABLES = (
     "journal",
     "programmes",

@@ -104,7 +104,7 @@ async def test_room_is_made_at_half_the_line(desk: Desk) -> None:
     desk.journal.gate.clear()
     for number in range(BACKLOG_WAIT - 1):
         desk.committer.add(str(number))
-    await asyncio.wait_for(desk.committer.room(), 1)
+    await asyncio.wait_for(desk.committer.room(), 60)
     desk.committer.add("the last that fits")
     waiting = asyncio.create_task(desk.committer.room())
     await asyncio.sleep(0)
@@ -197,10 +197,10 @@ async def test_a_spoiled_batch_is_never_committed(desk: Desk) -> None:
 
 
 async def test_nothing_undurable_is_nothing_to_wait_for(desk: Desk) -> None:
-    await asyncio.wait_for(desk.committer.drained(), 1)
+    await asyncio.wait_for(desk.committer.drained(), 60)
     desk.committer.add("first")
     await desk.settled()
-    await asyncio.wait_for(desk.committer.drained(), 1)
+    await asyncio.wait_for(desk.committer.drained(), 60)
 
 
 async def test_stopping_twice_is_harmless(desk: Desk) -> None:
@@ -217,7 +217,7 @@ async def test_an_exception_of_the_failure_handler_ends_the_committer(desk: Desk
     desk.committer._on_failure = fenced
     desk.journal.failures.append(RejectedError())
     desk.committer.add("first")
-    await asyncio.wait_for(desk.settled(), 1)
+    await asyncio.wait_for(desk.settled(), 60)
     desk.committer.add("second")
     for _ in range(10):
         await asyncio.sleep(0)

@@ -26,7 +26,7 @@ from tests.engine.iso8583.messages import EXAMPLE
 PAN = EXAMPLE["2"]
 CARD_ID = "01900000-0000-7000-8000-0000000000a7"
 CARD = CardOnFile(CARD_ID, 2029, 11, "1")
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 FIELDS = {int(number): value for number, value in EXAMPLE.items() if number != "t"}
 
 

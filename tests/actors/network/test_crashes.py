@@ -202,7 +202,7 @@ async def live(
     book = PostgresBook(ACQUIRER, *lanes)
     network = SimulatedNetwork(MortalWire(session, death), MortalBook(book, death), cards)
     accepting = asyncio.create_task(network.accept(requests))
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         await death.came.wait()
     connection = session._connection
     assert connection is not None

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-SECONDS_MAX = 45.0
+SECONDS_MAX = 60.0
 
 
 async def eventually(condition: Callable[[], Any], seconds: float = SECONDS_MAX) -> Any:

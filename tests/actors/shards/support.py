@@ -27,7 +27,7 @@ from tests.engine.build import NOW_MS, create_card, create_programme, grant_stan
 ALL_SHARDS = range(256)
 PATIENCE_MS = 3_000
 VAULT = Vault((bytes(range(32)),))
-WAIT_SECONDS = 10.0
+WAIT_SECONDS = 60.0
 
 ADMIN = create_programme()
 FIRST = create_card(1, programme_id=ADMIN.id)

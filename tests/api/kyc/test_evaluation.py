@@ -254,7 +254,7 @@ async def test_the_sweeper_sweeps_until_it_is_stopped(
     sweeper = Sweeper(running.services)
     sweeper.start()
     for _ in range(5):
-        await asyncio.wait_for(swept.acquire(), 10)
+        await asyncio.wait_for(swept.acquire(), 60)
     await sweeper.stop()
     await sweeper.stop()
     assert not answers
