@@ -82,20 +82,33 @@ class CpuMeter:
         self._without = without
         self._proc = proc
         self._labels = dict(labels or {})
-        self._before: dict[int, float] = {}
+        self._before: dict[int, Process] = {}
 
     def begin(self) -> None:
         """Remember what has been used so far."""
-        self._before = {process.pid: process.cpu_seconds for process in self._members()}
+        self._before = {process.pid: process for process in self._members()}
 
     def end(self) -> dict[str, float]:
         """CPU seconds since ``begin`` by part."""
         parts: dict[str, float] = {}
-        for process in self._members():
-            used = process.cpu_seconds - self._before.get(process.pid, 0.0)
+        members = self._members()
+        used_before = self._used_before({process.pid for process in members})
+        for process in members:
+            used = process.cpu_seconds - used_before.get(process.pid, 0.0)
             label = self._labels.get(process.pid) or part_of(command_line(process.pid, self._proc))
             parts[label] = parts.get(label, 0.0) + used
         return parts
+
+    def _used_before(self, living: Collection[int]) -> dict[int, float]:
+        """What living processes had used at ``begin``. What those that have ended since had used by then is
+        in their parents' figures now."""
+        used: dict[int, float] = {}
+        for process in self._before.values():
+            heir = process
+            while heir.pid not in living and heir.parent in self._before:
+                heir = self._before[heir.parent]
+            used[heir.pid] = used.get(heir.pid, 0.0) + process.cpu_seconds
+        return used
 
     def _members(self) -> list[Process]:
         found = [process for root in self._roots for process in tree(root, self._proc)]

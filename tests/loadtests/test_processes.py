@@ -58,13 +58,13 @@ def test_a_meter_counts_parts_new_processes_and_those_that_end(tmp_path: Path) -
     meter.begin()
     put(tmp_path, 11, 10, ticks=(60, 65, 0, 0), command="ray::Process.call")
     put(tmp_path, 13, 10, ticks=(5, 0, 0, 0), command="valkey-server 127.0.0.1:1")
-    # Process 12 has ended: its parent has reaped what it used before and since.
+    # Process 12 has ended: its parent has reaped what it used before (40) and since (7).
     for name in ("stat", "cmdline"):
         (tmp_path / "12" / name).unlink()
     put(tmp_path, 10, 1, ticks=(101, 0, 47, 0), command="python -m ops up")
     parts = meter.end()
     ticks = {part: round(used * TICKS_PER_SECOND) for part, used in parts.items()}
-    assert ticks == {"supervisor": 48, "edge": 25, "redis": 5}
+    assert ticks == {"supervisor": 8, "edge": 25, "redis": 5}
 
 
 def test_processes_of_somebody_else_in_a_tree_do_not_count(tmp_path: Path) -> None:
