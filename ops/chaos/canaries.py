@@ -83,7 +83,8 @@ class Canaries:
         self._programme_id = ""
         self._serials = itertools.count(1)
         self._answers: list[bytes] = []
-        self._secrets: dict[str, bytes] = {}
+        self._keys: dict[str, bytes] = {}
+        self._tokens: dict[str, bytes] = {}
         self._cvv2s: set[str] = set()
         self.lives = 0
 
@@ -101,8 +102,11 @@ class Canaries:
         await self._http.close()
 
     def keep(self, name: str, secret: str | bytes) -> None:
-        """A secret of the installation that is to be looked for, too."""
-        self._secrets[name] = secret.encode() if isinstance(secret, str) else secret
+        """A secret of the installation that is to be looked for, too: a key is bytes."""
+        if isinstance(secret, bytes):
+            self._keys[name] = secret
+        else:
+            self._tokens[name] = secret.encode()
 
     async def live_on(self) -> None:
         """One life after the other, for ever."""
@@ -214,10 +218,11 @@ class Canaries:
         return [self._finding(name, search) for name, search in searches.items()]
 
     def _search(self, numbers: list[str], control: bytes) -> Search:
-        return Search(self._secrets | personal(), numbers, self._cvv2s, control=control)
+        return Search(self._keys | personal(), self._tokens, numbers, self._cvv2s, control=control)
 
     def _finding(self, place: str, search: Search) -> Finding:
-        looked_for = len(self._secrets) + len(personal()) if search.meaningful and self.lives else 0
+        count = len(self._keys) + len(self._tokens) + len(personal())
+        looked_for = count if search.meaningful and self.lives else 0
         return Finding(f"no canary in {place}", looked_for, len(search.found), tuple(sorted(search.found)))
 
 

@@ -10,7 +10,9 @@ from ops.chaos.canaries import COMMON, PERSON, personal, picture
 from ops.chaos.search import PIECE_OVERLAP_BYTES, Search
 
 SECRET = b"a-secret-of-nobody-else"
+TOKEN = b"whsec_of-nobody-else"
 PAN = "4560000012345678"
+OTHER_PAN = "4560000087654321"
 FORMS = [
     SECRET,
     SECRET.upper(),
@@ -21,7 +23,7 @@ FORMS = [
 
 
 def search() -> Search:
-    return Search({"the secret": SECRET}, [PAN], ["123"], control=b"control")
+    return Search({"the secret": SECRET}, {"a token": TOKEN}, [PAN, OTHER_PAN], ["123"], control=b"control")
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -46,7 +48,12 @@ def test_nothing_hides_between_two_pieces(at: int) -> None:
     ("text", "found"),
     [
         (f'"pan": "{PAN}"', {"a card number"}),
+        (PAN, {"a card number"}),
+        (f"{OTHER_PAN[:9]} {OTHER_PAN}", {"a card number"}),
         (f"9{PAN}", set()),
+        (f"{PAN}9", set()),
+        (f"token={TOKEN.decode()}", {"a token"}),
+        (TOKEN.hex().upper(), {"a token"}),
         ("4560000012345670", set()),
         ('"cvv2": "123"', {"a CVV2"}),
         ("CVV2=123", {"a CVV2"}),
@@ -64,9 +71,9 @@ def test_numbers_are_told_from_others(text: str, found: set[str]) -> None:
 def test_what_an_applicant_says_is_looked_for() -> None:
     assert PERSON.keys() - COMMON < personal().keys()
     for name, value in personal().items():
-        looking = Search(personal(), control=b"control")
+        looking = Search(personal(), {}, control=b"control")
         looking.feed(b"<" + value + b">")
         assert name in looking.found
-    looking = Search(personal(), control=b"control")
+    looking = Search(personal(), {}, control=b"control")
     looking.feed(picture())
     assert looking.found == {"picture"}
