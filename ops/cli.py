@@ -27,7 +27,7 @@ from engine.kyc.flows import PURPOSES
 from engine.scopes import SCOPES
 from ops.audit import AuditError
 from ops.audit import audit as audit_books
-from ops.clients import ClientCredentials, ClientError, create_client
+from ops.clients import ClientCredentials, ClientError, create_client, revoke_client
 from ops.control import ControlError
 from ops.control import restart as restart_installation
 from ops.decide import MANNERS, DecideError
@@ -224,6 +224,17 @@ def create(
                 await connection.close(timeout=10)
 
         print(json.dumps(asdict(asyncio.run(make())), indent=2))
+
+
+@clients.command()
+def revoke(
+    client_id: Annotated[str, typer.Argument(metavar="CLIENT_ID", help="As `create` printed it.")],
+    var: Var = None,
+) -> None:
+    """Take an API client out of use for ever, with every token it has."""
+    with database(read_settings(var)) as dsn:
+        asyncio.run(revoke_client(dsn, client_id))
+    print("revoked")
 
 
 @app.command()

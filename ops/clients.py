@@ -99,6 +99,22 @@ def _check(tenant: str, mode: str, role: str, scopes: tuple[str, ...]) -> None:
         raise ClientError(f"no such scope: {', '.join(unknown)}; known are {' '.join(SCOPES)}")
 
 
+async def revoke_client(dsn: str, client_id: str) -> None:
+    """Take a client out of use for ever: it gets no tokens, and within a second those it has are worth
+    nothing. Raises ClientError when there is none, or none any more."""
+    connection = await asyncpg.connect(dsn, timeout=10)
+    try:
+        revoked = await connection.fetchval(
+            "UPDATE clients SET revoked_at = now() WHERE client_id = $1 AND revoked_at IS NULL"
+            " RETURNING true",
+            client_id,
+        )
+    finally:
+        await connection.close(timeout=10)
+    if not revoked:
+        raise ClientError("there is no such client in use")
+
+
 async def ensure_demo_clients(dsn: str, vault: Vault, path: Path) -> list[ClientCredentials]:
     """The demo clients of an installation: made on its first start, remembered in ``path`` with their
     secrets.

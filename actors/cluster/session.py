@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Final
 
 import ray
+import structlog
 
 from actors.cluster.environment import ClusterError, prepare
 from actors.settings import Settings
@@ -18,6 +19,10 @@ from actors.settings import Settings
 OBJECT_STORE_BYTES: Final = 128 * 1024 * 1024
 """Everything that travels is small and inline; the store is only what Ray insists on."""
 PROBE_SECONDS: Final = 5.0
+START_ATTEMPTS: Final = 2
+"""Ray gives itself up when its parts have not begun after 30 s, which happens on a machine that is busy."""
+
+_log = structlog.get_logger(__name__)
 
 
 def namespace(settings: Settings) -> str:
@@ -31,6 +36,19 @@ def join(settings: Settings) -> None:
         _join_cluster(settings.ray_address, namespace(settings))
         return
     prepare(settings)
+    for attempt in range(1, START_ATTEMPTS + 1):
+        try:
+            _start_local(settings)
+        except Exception as failure:  # noqa: BLE001 - Ray raises plain ones when its parts take too long
+            ray.shutdown()
+            _log.warning("ray_did_not_start", error=type(failure).__name__, attempt=attempt)
+            reason = str(failure).strip().splitlines()[0] if str(failure).strip() else type(failure).__name__
+        else:
+            return
+    raise ClusterError(f"Ray does not start: {reason}")
+
+
+def _start_local(settings: Settings) -> None:
     ray.init(
         address="local",
         namespace=namespace(settings),
