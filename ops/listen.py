@@ -70,8 +70,10 @@ class Listener:
             return Answer(400)
         event = json.loads(request.body)
         self._times[event["id"]] += 1
+        # Another delivery of it may come while this one is passed on.
+        number = self._times[event["id"]]
         answer = await self._answer(request)
-        self._tell(event, request.body, answer)
+        self._tell(event, request.body, answer, number)
         return answer
 
     async def _answer(self, request: Request) -> Answer:
@@ -91,16 +93,15 @@ class Listener:
             return Answer(UNREACHABLE_STATUS)
         return Answer(answered.status_code)
 
-    def _tell(self, event: dict[str, Any], body: bytes, answer: Answer) -> None:
+    def _tell(self, event: dict[str, Any], body: bytes, answer: Answer, number: int) -> None:
         if self._raw:
             self._console.out(body.decode(), highlight=False)
             return
-        times = self._times[event["id"]]
         line = Text(f"{time.strftime('%H:%M:%S')}  ", style="dim")
         line.append(event["type"], style="bold")
         line.append(f"  signature verified, answered {answer.status}", style="none")
-        if times > 1:
-            line.append(f"  (delivery {times} of this event)", style="yellow")
+        if number > 1:
+            line.append(f"  (delivery {number} of this event)", style="yellow")
         self._console.print(line)
         for name, value in event["data"].items():
             # As JSON, because what a terminal printed that merchants send would not stay text.

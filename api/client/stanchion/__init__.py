@@ -4,6 +4,9 @@
 >>> with Client.of_installation() as client:  # doctest: +SKIP
 ...     card = next(client.cards.list())
 ...     client.cards.load(card["id"], money("100.00", "EUR"))
+
+``AsyncClient`` has the same methods for asyncio: what ``Client`` returns is awaited, what it walks through is
+walked by ``async for``.
 """
 
 from stanchion.client import AsyncClient, Client
