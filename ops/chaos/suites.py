@@ -1,7 +1,7 @@
 """The long forms of tests that need no installation: random lives, conversations, requests by the thousand.
 
 They are the same tests as in ``make test``, with more seeds where they take any: as many as fit on a small
-machine into the minutes that the faults got.
+machine into a quarter of the minutes that the faults got.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from ops.chaos.errors import NotInjectedError
 from ops.chaos.faults import Fault, Outcome
 
 ROOT: Final = Path(__file__).parents[2]
+SHARE: Final = 0.25
 _PASSED = re.compile(r"(\d+) passed")
 
 
@@ -59,7 +60,7 @@ async def run(suite: Suite, minutes: float) -> Outcome:
     """Run one suite. Raises NotInjectedError when there is nothing to run."""
     if not (ROOT / suite.path).exists():
         raise NotInjectedError(f"{suite.path} is not here")
-    seeds = max(1, int(suite.seeds_per_minute * minutes))
+    seeds = max(1, int(suite.seeds_per_minute * minutes * SHARE))
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "pytest", "-q", "-x", "--timeout=0", "-p", "no:cacheprovider", suite.path,
         cwd=ROOT,
