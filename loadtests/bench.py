@@ -171,7 +171,11 @@ async def run(options: argparse.Namespace, workloads: list[Workload], folder: Pa
         if chosen_here:
             plan = plan_of(options, chosen_here, rivals)
             where = Path(mkdtemp(dir=folder))
-            await _on_one_stage(options, chosen_here, plan, where, report)
+            try:
+                await _on_one_stage(options, chosen_here, plan, where, report)
+            except (ChildError, HttpError) as failure:
+                # What has been measured by now is worth its report.
+                report.failures.append(str(failure))
     report.machine["minutes"] = f"{(time.monotonic() - began) / 60:.1f}"
     report.summarise()
     return report
@@ -256,8 +260,6 @@ def main() -> None:
         try:
             with asyncio.Runner(loop_factory=loop_factory) as runner:
                 report = runner.run(run(options, workloads, Path(folder)))
-        except (ChildError, HttpError) as failure:
-            raise SystemExit(f"bench: {failure}") from None
         except (KeyboardInterrupt, asyncio.CancelledError):
             raise SystemExit("bench: interrupted; everything it had started is stopped") from None
     print(f"\n{report.text()}")
@@ -265,6 +267,8 @@ def main() -> None:
     _say(f"Written: {', '.join(map(str, files))}")
     if options.into is not None:
         insert(options.into, "report", report.text())
+    if report.failures:
+        raise SystemExit(f"bench: {'; '.join(report.failures)}")
     if any(proof.held < proof.approved for proof in report.proofs):
         raise SystemExit("bench: approvals are missing from the balances")
 

@@ -72,6 +72,8 @@ class Grown(msgspec.Struct, kw_only=True):
     series: list[Series] = []
     bytes_per_active_card: dict[str, float] = {}
     """By the number of cards there were."""
+    failures: list[str] = []
+    """What has gone wrong, a line each; everything else was measured before it."""
 
     def json(self) -> bytes:
         """Everything."""
@@ -102,6 +104,8 @@ class Grown(msgspec.Struct, kw_only=True):
             "8 KiB write + fdatasync": f"p50 {self.fsync_ms['p50']} ms, p99 {self.fsync_ms['p99']} ms",
             "seconds of each point": self.seconds,
         }
+        if self.failures:
+            facts["FAILED"] = "; ".join(self.failures)
         return "\n".join(f"- {name}: {value}" for name, value in facts.items())
 
     def _verdicts(self) -> str:

@@ -15,8 +15,9 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any, Final
@@ -211,35 +212,44 @@ async def run(options: argparse.Namespace, folder: Path) -> Grown:
     wanted = [name for name in options.only.split(",") if name]
     grown = Grown(machine=machine(), fsync_ms=fsync_ms(folder), seconds=options.seconds)
     began = time.monotonic()
+    jobs: list[Callable[[], Awaitable[None]]] = []
     if "hosts" in wanted:
-        await _hosts(grown, options, folder)
+        jobs.append(partial(_hosts, grown, options, folder))
     if {"cards", "history", "events"} & set(wanted):
-        await _on_one_stage(grown, options, wanted, folder)
+        jobs.append(partial(_on_one_stage, grown, options, wanted, folder))
+    for job in jobs:
+        try:
+            await job()
+        except (ChildError, HttpError) as failure:
+            # What has been measured by now is worth its report.
+            grown.failures.append(str(failure))
     grown.machine["minutes"] = f"{(time.monotonic() - began) / 60:.1f}"
     return grown
 
 
 async def _hosts(grown: Grown, options: argparse.Namespace, folder: Path) -> None:
     """An installation for each number of hosts."""
-    points, starts, idle, resident = [], [], [], []
+    series = [
+        Series("hosts", "shard hosts", []),
+        Series("start", "shard hosts", [], "seconds from nothing to serving"),
+        Series("idle", "shard hosts", [], "% of one core while nobody asks"),
+        Series("memory", "shard hosts", [], "MB resident, all our own processes"),
+    ]
+    grown.series += series
     for hosts in options.hosts:
         where = Path(mkdtemp(dir=folder))
         plan = Plan(cards=HOST_CARDS, rival_processes=0)
         async with Stage(where, plan, {"STANCHION_HOSTS": str(hosts)}) as stage:
-            starts.append(Point(hosts, stage.start_seconds))
             shares = await idle_cpu(stage.ours, IDLE_SECONDS)
-            idle.append(Point(hosts, sum(shares.values()) * 100))
             with ExitStack() as stack:
                 here = Growing(stage, options.seconds, stack)
-                points.append(Point.of(hosts, await here.slice("hosts", stage.card_ids)))
-            resident.append(Point(hosts, resident_bytes(stage.ours.labels) / 2**20))
-            _say(f"  {hosts} hosts: {points[-1].shown()}, started in {starts[-1].value:.1f} s")
-    grown.series += [
-        Series("hosts", "shard hosts", points),
-        Series("start", "shard hosts", starts, "seconds from nothing to serving"),
-        Series("idle", "shard hosts", idle, "% of one core while nobody asks"),
-        Series("memory", "shard hosts", resident, "MB resident, all our own processes"),
-    ]
+                found = Point.of(hosts, await here.slice("hosts", stage.card_ids))
+            resident = resident_bytes(stage.ours.labels) / 2**20
+            values = (stage.start_seconds, sum(shares.values()) * 100, resident)
+            points = [found, *(Point(hosts, value) for value in values)]
+            for each, point in zip(series, points, strict=True):
+                each.points.append(point)
+            _say(f"  {hosts} hosts: {found.shown()}, started in {stage.start_seconds:.1f} s")
 
 
 async def _on_one_stage(grown: Grown, options: argparse.Namespace, wanted: list[str], folder: Path) -> None:
@@ -269,8 +279,6 @@ def main() -> None:
     with TemporaryDirectory(prefix="stanchion-bench-") as folder:
         try:
             grown = asyncio.run(run(options, Path(folder)))
-        except (ChildError, HttpError) as failure:
-            raise SystemExit(f"growth: {failure}") from None
         except (KeyboardInterrupt, asyncio.CancelledError):
             raise SystemExit("growth: interrupted; everything it had started is stopped") from None
     print(f"\n{grown.text()}")
@@ -278,6 +286,8 @@ def main() -> None:
     _say(f"Written: {', '.join(map(str, files))}")
     if options.into is not None:
         insert(options.into, "growth", grown.text())
+    if grown.failures:
+        raise SystemExit(f"growth: {'; '.join(grown.failures)}")
 
 
 def _say(words: str) -> None:

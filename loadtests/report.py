@@ -78,6 +78,8 @@ class Report(msgspec.Struct, kw_only=True):
     """By name, the workload that is the same on uniform cards."""
     slices: list[Slice]
     proofs: list[Proof] = []
+    failures: list[str] = []
+    """What has gone wrong, a line each; everything else was measured before it."""
     summary: dict[str, dict[str, Slice]] = {}
     """The medians, by workload and system."""
     ratios: dict[str, dict[str, dict[str, Ratio]]] = {}
@@ -99,7 +101,7 @@ class Report(msgspec.Struct, kw_only=True):
             of[workload] = {OURS: ours} | systems
         for workload, plain in self.uniform.items():
             self.shapes[workload] = {
-                name: ratio(_rates(found), _rates(of[plain][name]))
+                name: _kept(found, of[plain][name])
                 for name, found in of.get(workload, {}).items()
                 if found and of.get(plain, {}).get(name)
             }
@@ -133,6 +135,8 @@ class Report(msgspec.Struct, kw_only=True):
             ),
             "strangers": self._strangers(),
         }
+        if self.failures:
+            facts["FAILED"] = "; ".join(self.failures)
         if self.idle_cpu:
             facts["idle installation"] = f"{idle:.1%} of one core ({_shares(self.idle_cpu)})"
         return "\n".join(f"- {name}: {value}" for name, value in facts.items())
@@ -237,6 +241,12 @@ def _compared(ours: Sequence[Slice], theirs: Sequence[Slice]) -> dict[str, Ratio
         name: ratio(*([getattr(each, name) for each in slices] for slices in (ours, theirs)))
         for name in COMPARED
     }
+
+
+def _kept(shaped: Sequence[Slice], plain: Sequence[Slice]) -> Ratio:
+    # A run that was cut short has measured one of them once more.
+    rounds = min(len(shaped), len(plain))
+    return ratio(_rates(shaped[:rounds]), _rates(plain[:rounds]))
 
 
 def _rates(slices: Iterable[Slice]) -> list[float]:

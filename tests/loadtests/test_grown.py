@@ -74,6 +74,11 @@ def test_the_page_has_a_plot_for_each_series() -> None:
     assert "<h2>history</h2>" in page
 
 
+def test_what_went_wrong_stands_above_everything_else() -> None:
+    assert "- FAILED: one; two\n" in msgspec.structs.replace(grown(), failures=["one", "two"]).text()
+    assert "FAILED" not in grown().text()
+
+
 def test_json_holds_everything() -> None:
     made = grown()
     assert msgspec.json.decode(made.json(), type=Grown) == made

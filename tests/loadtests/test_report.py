@@ -76,6 +76,15 @@ def test_a_shape_is_what_is_kept_of_the_uniform_figure() -> None:
     assert "| decisions/s ÷ uniform cards | stanchion        |" in made.text()
 
 
+def test_a_run_that_was_cut_short_has_its_report() -> None:
+    slices = [slice_of(1000.0), slice_of(2000.0), slice_of(500.0, workload="hot")]
+    titles = {"wire": "over the wire", "hot": "one card"}
+    made = report(slices=slices, titles=titles, uniform={"hot": "wire"}, failures=["it did not end"])
+    assert made.shapes["hot"]["stanchion"].median == 0.5
+    assert "- FAILED: it did not end\n" in made.text()
+    assert "FAILED" not in report().text()
+
+
 def test_what_callers_do_inside_a_system_is_part_of_it() -> None:
     inside = report(slices=[slice_of(inside=True, process_calls=0.031, sql_round_trips=0.02)])
     row = next(line for line in inside.text().splitlines() if line.startswith("| over the wire"))
