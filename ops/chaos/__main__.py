@@ -72,7 +72,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--cards", type=int, default=24)
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     parser.add_argument("--only", default="", help="faults whose promise or name holds this")
-    parser.add_argument("--folder", default="", help="kept afterwards: logs, the database, the history")
+    parser.add_argument(
+        "--folder", default="", help="kept afterwards: logs, the history, the database in servers.img"
+    )
     return parser.parse_args()
 
 

@@ -38,11 +38,10 @@ class Volume:
             self._image.unlink()
 
     def unmount(self) -> None:
-        """What was written is gone."""
+        """What was written stays in the image."""
         if self.mounted:
             self.free()
             self.mounted = not _ran("umount", "--lazy", str(self.folder))
-        self._image.unlink(missing_ok=True)
 
     def fill(self) -> None:
         """Leave not a block for anybody else; only ever on a file system of our own."""
