@@ -114,7 +114,7 @@ def status(authorization: Authorization, held: bool) -> str:
     if authorization.kind == "refund" and authorization.closed == "captured":
         return "cleared"
     if authorization.kind != "purchase" or authorization.approved_minor == 0:
-        return "reversed" if authorization.reversed_minor else "posted"
+        return "reversed" if 0 < authorization.approved_minor <= authorization.reversed_minor else "posted"
     if held:
         return "partially_cleared" if authorization.cleared_minor else "pending"
     if authorization.cleared_minor:

@@ -239,15 +239,32 @@ def _present_refund(
     """A refund that was authorized has been posted then; one that was not is posted now (wire cases 25,
     26)."""
     if original is not None and original.kind == "refund" and original.decline_reason is None:
-        if original.cleared_minor == 0:
-            move = moved(original, cleared_minor=command.amount_minor, held_minor=0)
-            return FollowUp(OK, (move,), Record("refund", 0, 0, "matched"))
-        return FollowUp(OK, (), Record("refund", 0, 0, "matched"))
+        return _settle_refund(command, original, programme)
     effects = (
         AuthorizationOpened(presented(command, card, "refund", day), 0),
         transfer(command.id, settlement_of(programme), "credit", command.amount_minor, command.id),
     )
     return FollowUp(OK, effects, Record("refund", command.amount_minor))
+
+
+def _settle_refund(command: Present, original: Authorization, programme: ProgrammeConfig) -> FollowUp:
+    """The money of an authorized refund moves. What of it is not with the cardholder, because it was taken
+    back before, or because it is more than was authorized, is credited now."""
+    if original.cleared_minor:
+        return FollowUp(OK, (), Record("refund", 0, 0, "matched"))
+    missing_minor = max(0, command.amount_minor - (original.approved_minor - original.reversed_minor))
+    regained_minor = min(missing_minor, original.reversed_minor)
+    move = moved(
+        original,
+        approved_minor=missing_minor - regained_minor,
+        cleared_minor=command.amount_minor,
+        reversed_minor=-regained_minor,
+        held_minor=0,
+    )
+    if not missing_minor:
+        return FollowUp(OK, (move,), Record("refund", 0, 0, "matched"))
+    posting = transfer(command.id, settlement_of(programme), "credit", missing_minor, original.id)
+    return FollowUp(OK, (posting, move), Record("refund", missing_minor, 0, "late"))
 
 
 def presented(command: Present, card: Card, kind: Literal["force_post", "refund"], day: str) -> Authorization:

@@ -303,6 +303,12 @@ class Book:
             self._open(document, Sale("refund", day, amount, cleared=amount))
         elif not sale.cleared:
             sale.cleared = amount
+            credited = sale.approved - sale.reversed
+            if amount > credited:
+                # Taken back before, or more than was asked for: the money comes all the same.
+                self._post(amount - credited)
+                sale.reversed = max(0, sale.reversed - (amount - credited))
+                sale.approved = amount + sale.reversed
         return Said("00")
 
     # --- 0120

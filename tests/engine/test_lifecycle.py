@@ -318,6 +318,34 @@ def test_a_refund_is_posted_once_and_can_be_taken_back() -> None:
     assert desk.balance == (10_000, 0)
 
 
+@pytest.mark.parametrize(
+    ("taken_back", "presented_minor", "credited_minor", "shown"),
+    [
+        (False, 700, 700, (700, 0)),
+        (False, 600, 700, (700, 0)),
+        (False, 900, 900, (900, 0)),
+        (True, 700, 700, (700, 0)),
+        (True, 300, 300, (700, 400)),
+        (True, 900, 900, (900, 0)),
+    ],
+    ids=["as asked", "less", "more", "taken back", "taken back, less", "taken back, more"],
+)
+def test_a_refund_is_with_the_cardholder_once_it_is_presented(
+    taken_back: bool, presented_minor: int, credited_minor: int, shown: tuple[int, int]
+) -> None:
+    """Whatever was told before: then the network pays."""
+    desk = Desk()
+    if taken_back:
+        desk.reverse()
+    desk.authorize(700, kind="refund")
+    for _ in range(2):
+        assert desk.present(presented_minor, kind="refund") == "00"
+        assert desk.balance == (10_000 + credited_minor, 0)
+        assert (desk.sale().approved_minor, desk.sale().reversed_minor, desk.status()) == (*shown, "posted")
+    assert desk.reverse() == "00"
+    assert (desk.balance, desk.status()) == ((10_000, 0), "reversed")
+
+
 def test_a_hold_past_its_expiry_stops_counting_without_being_swept() -> None:
     desk = Desk()
     desk.authorize(9_000)
