@@ -12,7 +12,9 @@ import pytest
 from ops.chaos.nodes import RayCluster, RayNode
 from ops.chaos.processes import gone
 
-CHILDREN = "import subprocess, sys; [subprocess.Popen(['sleep', '600']) for _ in range(2)]; print('up', flush=True)\n"
+CHILDREN = (
+    "import subprocess\nfor _ in range(2): subprocess.Popen(['sleep', '600'])\nprint('up', flush=True)\n"
+)
 STAYING = "import signal; signal.signal(signal.SIGTERM, lambda *_: None)\nwhile True: signal.pause()\n"
 
 
