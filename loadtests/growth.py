@@ -44,6 +44,8 @@ EVENTS: Final = (0, 10_000, 100_000, 1_000_000)
 WORKING_SET: Final = 1_000
 COLD_SET: Final = 20_000
 """Cards of one cold slice, each used once: more than any machine here decides in its time."""
+LOOKED_AT: Final = 20_000
+"""Cards whose balances are read, to see what an active card takes."""
 FUNDS_MINOR: Final = 100_000_000_000
 IN_FLIGHT: Final = 256
 FILLED_AT_ONCE: Final = 25_000
@@ -110,15 +112,12 @@ class Growing:
             filled = max(filled, size)
             warm.append(Point.of(size, await self.slice("cards", self._stage.card_ids)))
             _say(f"  {size:,} cards: {warm[-1].shown()}")
-            if len(unused) < COLD_SET:
+            if len(unused) < COLD_SET + LOOKED_AT:
                 continue
             random.shuffle(unused)
-            drawn, unused = unused[:COLD_SET], unused[COLD_SET:]
-            before = await self._memory()
+            drawn, looked_at, unused = unused[:COLD_SET], unused[-LOOKED_AT:], unused[COLD_SET:-LOOKED_AT]
+            memory[f"{size}"] = await self._bytes_each(looked_at)
             cold.append(Point.of(size, await self.slice("cold", drawn, in_turn=True)))
-            after = await self._memory()
-            if after[1] > before[1]:
-                memory[f"{size}"] = (after[0] - before[0]) / (after[1] - before[1])
             _say(f"  {size:,} cards, all of them new: {cold[-1].shown()}")
         used = Series("cards", "cards there are, a thousand in use", warm)
         unused_before = Series("cold", "cards there are, each used for the first time", cold)
@@ -161,6 +160,13 @@ class Growing:
         return Series(
             "events", f"events published at once, {PER_SECOND:.0f} decisions a second beside", points
         )
+
+    async def _bytes_each(self, card_ids: list[str]) -> float:
+        """What the hosts' memory grows by for each of these cards when it becomes active."""
+        before = await self._memory()
+        await self._stage.inside.ask("look_at", cards=card_ids)
+        after = await self._memory()
+        return (after[0] - before[0]) / max(1.0, after[1] - before[1])
 
     async def _fill(self, missing: int) -> list[str]:
         made: list[str] = []

@@ -25,7 +25,7 @@ from engine.limits import AUTHORIZATION_DEADLINE_MS, REST_DEADLINE_MS
 from engine.replies import Reply
 from ops.bench.actor_calls import ActorCalls
 from ops.bench.filling import fill_cards
-from ops.bench.history import live_through
+from ops.bench.history import live_through, look_at
 from ops.bench.installation import make_rival_database, rival_dsn
 from ops.bench.load import Loop, Submit, loop_of
 from ops.bench.pipe import serve
@@ -148,6 +148,13 @@ class Client:
         """See ``ops.bench.history``."""
         return await live_through(self._submit, cards, sale, sales)
 
+    async def look_at(self, cards: list[str]) -> int:
+        """See ``ops.bench.history``; the cards are of one tenant."""
+        tenant_id = await self._connection.fetchval(
+            "SELECT tenant_id::text FROM cards WHERE id = $1", cards[0]
+        )
+        return await look_at(self._submit, cards, tenant_id)
+
     async def fill_cards(self, like: str, count: int, funds_minor: int) -> list[str]:
         """See ``ops.bench.filling``."""
         return await fill_cards(self._settings.database_dsn, like, count, funds_minor)
@@ -178,7 +185,7 @@ async def run(settings: Settings) -> None:
                 "open_actors",
                 "held_by_actors",
             ),
-            *("start", "stop", "live_through", "fill_cards"),
+            *("start", "stop", "live_through", "look_at", "fill_cards"),
         )
         await serve({name: getattr(client, name) for name in names})
         await client.close()

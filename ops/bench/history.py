@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from actors.ids import new_id_beside
-from engine.commands import Authorize, Present, reference_of_id
+from engine.commands import Authorize, Present, ReadBalance, reference_of_id
 from engine.ids import key_of
-from engine.replies import Answer
+from engine.replies import Answer, Done
 from ops.bench.load import APPROVED, Submit, spends
 
 IN_FLIGHT: Final = 256
@@ -31,6 +31,24 @@ async def live_through(submit: Submit, cards: Sequence[str], sale: dict[str, Any
 
     await asyncio.gather(*(work() for _ in range(min(IN_FLIGHT, sales))))
     return approved
+
+
+async def look_at(submit: Submit, cards: Sequence[str], tenant_id: str) -> int:
+    """Have each balance read by its owner, who thereby has the card in memory; returns how many were."""
+    ids = iter(cards)
+    found = 0
+
+    async def work() -> None:
+        nonlocal found
+        for card_id in ids:
+            id_ = new_id_beside(card_id)
+            asked = ReadBalance(
+                id=id_, command_key=key_of(id_), card_id=card_id, tenant_id=tenant_id, live=False
+            )
+            found += isinstance(await submit(asked), Done)
+
+    await asyncio.gather(*(work() for _ in range(min(IN_FLIGHT, len(cards)))))
+    return found
 
 
 def presentment(sale: Authorize) -> Present:

@@ -10,11 +10,11 @@ import asyncpg
 import pytest
 
 from actors.journal.postgres import PostgresJournal
-from engine.commands import Authorize, CardCommand, Present, reference_of_id
-from engine.replies import Answer, Reply
+from engine.commands import Authorize, CardCommand, Present, ReadBalance, reference_of_id
+from engine.replies import Answer, Done, Problem, Reply
 from ops.bench.actor_calls import Owner
 from ops.bench.filling import fill_cards
-from ops.bench.history import live_through
+from ops.bench.history import live_through, look_at
 from ops.bench.load import spends
 from tests.ops.bench.twin import SALE, Twin, insert_twin
 
@@ -50,6 +50,19 @@ async def test_filled_cards_are_read_and_decided_on_like_others(
         (twin.card.programme_id, twin.card.cardholder_id)
     ]
     assert await database.fetchval("SELECT count(*) FROM events WHERE type = 'card.created'") == 7
+
+
+async def test_a_card_that_is_looked_at_is_read_once() -> None:
+    seen: list[ReadBalance] = []
+
+    async def submit(command: CardCommand) -> Reply:
+        assert isinstance(command, ReadBalance)
+        seen.append(command)
+        return Problem(404, "not-found", "") if command.card_id.endswith("02") else Done(200, {})
+
+    cards = ["01a20004-c598-7778-bff4-5a1c14fef401", "01a20004-c598-7778-bff4-5a1c14fef402"]
+    assert await look_at(submit, cards, "tenant") == 1
+    assert [(each.card_id, each.tenant_id) for each in seen] == [(card_id, "tenant") for card_id in cards]
 
 
 async def test_a_past_is_sales_and_their_presentments() -> None:
