@@ -174,7 +174,8 @@ def _advise_open(original: Authorization, wanted_minor: int, open_minor: int) ->
         remainder_minor=wanted_minor,
         closed=None if wanted_minor else _ended(original),
     )
-    return FollowUp(OK, (Counted(original.day, delta_minor, 0), move), record)
+    never_was = not wanted_minor and not original.cleared_minor
+    return FollowUp(OK, (Counted(original.day, delta_minor, -1 if never_was else 0), move), record)
 
 
 def _advise_declined(original: Authorization, wanted_minor: int, day: str) -> FollowUp:

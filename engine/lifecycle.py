@@ -327,11 +327,10 @@ def _advise_held(original: Authorization, hold: Hold, wanted_minor: int) -> Foll
         held_minor=wanted_minor,
         closed=None if wanted_minor else "released",
     )
-    return FollowUp(
-        OK,
-        (Counted(original.day, delta_minor, 0), resized, move),
-        Record("advice", wanted_minor, wanted_minor),
-    )
+    # A sale that the merchant saw declined does not count, as if it had been reversed.
+    never_was = not wanted_minor and not original.cleared_minor
+    counted = Counted(original.day, delta_minor, -1 if never_was else 0)
+    return FollowUp(OK, (counted, resized, move), Record("advice", wanted_minor, wanted_minor))
 
 
 def _advise_unheld(

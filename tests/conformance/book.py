@@ -342,7 +342,7 @@ class Book:
 
     def _advise_held(self, sale: Sale, true: int) -> None:
         delta = true - sale.held
-        self._count(sale.day, delta, 0)
+        self._count(sale.day, delta, 0 if true or sale.cleared else -1)
         sale.approved += max(0, delta)
         sale.reversed += max(0, -delta)
         sale.held = true

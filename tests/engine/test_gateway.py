@@ -62,7 +62,7 @@ LIVES: Final = [
     ("authorize 1000, advise 1700", "1700 1700 0 0", "pending", "1 1700", "A1000 I700"),
     ("authorize 1000, advise 300", "1000 300 0 700", "pending", "1 300", "A1000 G700"),
     ("authorize 1000, advise 1000", "1000 1000 0 0", "pending", "1 1000", "A1000"),
-    ("authorize 1000, advise_no 1000", "1000 0 0 1000", "reversed", "1 0", "A1000 G1000"),
+    ("authorize 1000, advise_no 1000", "1000 0 0 1000", "reversed", "0 0", "A1000 G1000"),
     ("authorize 1000, reverse, advise 1000", "1000 0 0 1000", "reversed", "0 0", "A1000 G1000"),
     ("authorize 5001", "0 0 0 0", "declined", "0 0", ""),
     ("authorize 5001, advise 5001", "5001 5001 0 0", "pending", "1 5001", "A5001"),

@@ -210,6 +210,18 @@ def test_a_whole_reversal_gives_count_and_amount_back() -> None:
     assert (desk.card.day_count, desk.card.day_amount_minor) == (0, 0)
 
 
+def test_a_sale_that_the_merchant_saw_declined_does_not_count() -> None:
+    desk = Desk()
+    desk.authorize(1_000)
+    assert desk.advise(1_000, approved=False) == "00"
+    assert (desk.balance, desk.status()) == ((10_000, 0), "reversed")
+    assert (desk.card.day_count, desk.card.day_amount_minor) == (0, 0)
+    desk.authorize(1_000, "in part")
+    desk.present(400, "in part", final=False)
+    desk.advise(1_000, "in part", approved=False)
+    assert (desk.card.day_count, desk.card.day_amount_minor) == (1, 400)
+
+
 def test_a_reversal_of_yesterday_changes_no_counter_of_today() -> None:
     desk = Desk()
     desk.authorize(1_000)
