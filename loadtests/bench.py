@@ -65,7 +65,7 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--seconds", type=positive, default=1.5, help="measured length of a slice [%(default)s]"
+        "--seconds", type=positive, default=1.4, help="measured length of a slice [%(default)s]"
     )
     parser.add_argument(
         "--rounds", type=count, default=3, help="slices of each workload and system [%(default)s]"

@@ -13,7 +13,7 @@ from loadtests.helper_load import HelperLoad
 from loadtests.lives import LifeLoad
 from loadtests.rest import SpendLoad
 from loadtests.stage import Stage
-from loadtests.systems import ACTORS, BATCHES, CALLS, OURS, RIVALS, ROW_LOCKS, WEB
+from loadtests.systems import ACTORS, BATCHES, CALLS, OURS, REDIS, RIVALS, ROW_LOCKS, WEB
 from loadtests.web import WebLoad
 from loadtests.wire import WireLoad
 from loadtests.workload import SALE, SILENT_SALE, Load
@@ -31,6 +31,7 @@ FAR_MS = 1.0
 Make = Callable[[Stage], Load]
 IN_PROCESS = (OURS, *RIVALS)
 ON_POSTGRES = (OURS, ROW_LOCKS, CALLS, BATCHES)
+TOGETHER = (OURS, ROW_LOCKS, BATCHES, REDIS)
 BEHIND_THE_EDGE = (OURS, ROW_LOCKS, BATCHES)
 
 
@@ -124,7 +125,7 @@ WORKLOADS = (
         f"{_ROUTER}, open loop at {OPEN_PER_SECOND:.0f}/s",
         _inside(IN_PROCESS, per_second=OPEN_PER_SECOND),
     ),
-    Workload("router-zipf", f"{_ROUTER}, Zipf 1.1", _inside(IN_PROCESS, draw="zipf"), uniform="router"),
+    Workload("router-zipf", f"{_ROUTER}, Zipf 1.1", _inside(TOGETHER, draw="zipf"), uniform="router"),
     Workload(
         "router-half",
         f"{_ROUTER}, one card takes half",
