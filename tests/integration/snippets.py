@@ -53,7 +53,7 @@ def paste(told: Iterable[Snippet], var_dir: Path, folder: Path) -> list[tuple[Sn
     (folder / "var").symlink_to(var_dir)
     (folder / ".venv").symlink_to(sys.prefix)
     # What is started in the background ends with the shell, however that ends.
-    begin = "set -euo pipefail\ntrap 'kill $(jobs -p) || true' EXIT\n"
+    begin = "set -euo pipefail\ntrap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n"
     script = begin + f"\necho '{MARK}'\n".join(each.command for each in told)
     with (folder / "script").open("w+") as file, (folder / "printed").open("w+") as printed:
         file.write(script)
