@@ -11,7 +11,7 @@ import uuid
 from typing import Final
 
 from actors.cluster.nodes import Nodes, on
-from actors.cluster.peers import RayPeers
+from actors.cluster.peers import PARK, RayPeers
 from actors.cluster.process import launch
 from actors.cluster.session import named
 from actors.cluster.standstill import stands_still
@@ -81,7 +81,7 @@ class RayHosts:
 
     async def death(self, incarnation: str) -> None:
         """Raises PeerGoneError as soon as the host is dead."""
-        await self._peers.ask(incarnation, "park")
+        await self._peers.call(incarnation, PARK, b"")
 
     async def call(self, incarnation: str, method: str, payload: bytes) -> bytes:
         """Call the host's role."""

@@ -21,6 +21,9 @@ from actors.settings import Settings
 COORDINATOR: Final = "coordinator"
 PING: Final = "ping"
 """The one method that every process answers by itself."""
+PARK: Final = "park"
+"""... and the one that none ever answers: its error is how the death of a process is heard at once, from the
+kernel where there is a line to it."""
 
 _decode_table = msgspec.msgpack.Decoder(RoutingTable).decode
 _encode = msgspec.msgpack.encode
@@ -60,7 +63,7 @@ class RayPeers:
         await self.call(role, PING, b"")
 
     async def ask(self, role: str, method: str) -> Any:
-        """Call a method of the process itself (``park``, ``figures``, ``stop``) instead of its role, through
+        """Call a method of the process itself (``figures``, ``stop``) instead of its role, through
         Ray."""
         return await self._remote(role, method)
 

@@ -18,7 +18,7 @@ import structlog
 from actors.cluster.lines import Door
 from actors.cluster.loop_lag import LoopLag
 from actors.cluster.nodes import Options, here
-from actors.cluster.peers import PING, RayPeers
+from actors.cluster.peers import PARK, PING, RayPeers
 from actors.cluster.standstill import whereabouts
 from actors.log import configure
 from actors.metrics import Figures, process_figures
@@ -63,15 +63,13 @@ class Process:
         """What its own machine finds the process by."""
         return whereabouts()
 
-    async def park(self) -> None:
-        """Never returns: its error is how the death of this process is heard at once."""
-        await asyncio.Event().wait()
-
     async def call(self, method: str, payload: bytes) -> bytes:
         """Have the role answer."""
         role = self._role or await self._started()
         if method == PING:
             return b""
+        if method == PARK:
+            await asyncio.Event().wait()
         return await role.call(method, payload)
 
     async def figures(self) -> Figures:
