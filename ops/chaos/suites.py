@@ -20,7 +20,8 @@ from ops.chaos.faults import Fault, Outcome
 
 ROOT: Final = Path(__file__).parents[2]
 SHARE: Final = 0.25
-_PASSED = re.compile(r"(\d+) passed")
+_SUMMARY: Final = re.compile(r"(?:\d+ \w+|no tests ran) in \d")
+_PASSED: Final = re.compile(r"(\d+) passed")
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,17 @@ async def run(suite: Suite, minutes: float) -> Outcome:
     )  # fmt: skip
     began = time.monotonic()
     output, _ = await process.communicate()
-    words = output.decode("utf-8", "replace").strip().splitlines() or ["nothing was said"]
-    passed = _PASSED.search(words[-1])
+    outcome = judge(output.decode("utf-8", "replace"), process.returncode)
+    if outcome.broken:
+        outcome.broken[0] += f" (after {time.monotonic() - began:.0f} s)"
+    return outcome
+
+
+def judge(output: str, status: int | None) -> Outcome:
+    """What pytest's output and exit status come to. Tests may have something to say after its last line."""
+    summaries = [line.strip() for line in output.splitlines() if _SUMMARY.search(line)]
+    last = summaries[-1] if summaries else "nothing was said"
+    passed = _PASSED.search(last)
     outcome = Outcome(float(passed[1]) if passed else 0.0)
-    outcome.expect(process.returncode == 0, f"{words[-1]} (after {time.monotonic() - began:.0f} s)")
+    outcome.expect(status == 0 and outcome.figure > 0, last)
     return outcome

@@ -1,0 +1,31 @@
+"""A suite has held only if pytest says so, and only if something was run."""
+
+from __future__ import annotations
+
+import pytest
+
+from ops.chaos.suites import ROOT, SUITES, judge
+
+PASSED = "....                                        [100%]\n4 passed in 42.64s\n"
+
+
+@pytest.mark.parametrize(
+    ("output", "status", "figure", "broken"),
+    [
+        (PASSED, 0, 4, []),
+        (PASSED + "Task was destroyed but it is pending!\n", 0, 4, []),
+        ("1 failed, 3 passed in 2.01s\n", 1, 3, ["1 failed, 3 passed in 2.01s"]),
+        ("3 passed, 1 error in 2.01s\n", 1, 3, ["3 passed, 1 error in 2.01s"]),
+        ("no tests ran in 0.15s\n", 5, 0, ["no tests ran in 0.15s"]),
+        ("2 skipped in 0.15s\n", 0, 0, ["2 skipped in 0.15s"]),
+        ("", -9, 0, ["nothing was said"]),
+        (PASSED, 1, 4, ["4 passed in 42.64s"]),
+    ],
+)
+def test_what_pytest_says(output: str, status: int, figure: float, broken: list[str]) -> None:
+    outcome = judge(output, status)
+    assert (outcome.figure, outcome.broken) == (figure, broken)
+
+
+def test_every_suite_is_there() -> None:
+    assert [suite.path for suite in SUITES if not (ROOT / suite.path).is_file()] == []
