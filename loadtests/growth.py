@@ -53,6 +53,8 @@ LIVED_AT_ONCE: Final = 5_000
 PUBLISHED_AT_ONCE: Final = 100_000
 """So many that a helper answers in good time, also on a busy machine."""
 WARM_SECONDS: Final = 0.5
+SETTLE_SECONDS: Final = 3.0
+"""The database writes back and analyses what was brought in."""
 IDLE_SECONDS: Final = 2.0
 HOST_CARDS: Final = 200
 PER_SECOND: Final = 200.0
@@ -110,6 +112,7 @@ class Growing:
         for size in sizes:
             unused += await self._fill(size - filled)
             filled = max(filled, size)
+            await asyncio.sleep(SETTLE_SECONDS)
             warm.append(Point.of(size, await self.slice("cards", self._stage.card_ids)))
             _say(f"  {size:,} cards: {warm[-1].shown()}")
             if len(unused) < COLD_SET + LOOKED_AT:
