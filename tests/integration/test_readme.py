@@ -88,6 +88,22 @@ def test_commands_that_are_only_named_exist() -> None:
         parse(known, shlex.split(alone, comments=True))
 
 
+def test_every_command_is_in_the_table() -> None:
+    table = README.partition("has these commands")[2].partition("\n## ")[0]
+    rows = [row.split("|")[1] for row in table.splitlines() if row.startswith("| `")]
+    assert {name for row in rows for name in re.findall(r"`([^`]+)`", row)} == names(
+        typer.main.get_command(app)
+    )
+
+
+def names(command: object, path: tuple[str, ...] = ()) -> set[str]:
+    """All commands below ``command``, as they are typed."""
+    group = getattr(command, "commands", None)
+    if group is None:
+        return {" ".join(path)}
+    return {name for each, inner in group.items() for name in names(inner, (*path, each))}
+
+
 def parse(command: object, arguments: list[str]) -> None:
     """Fail unless ``arguments`` are what ``command`` takes; nothing is run."""
     group = getattr(command, "commands", None)
