@@ -24,7 +24,9 @@ from actors.shards.role import HostRole
 from actors.webhooks.role import DispatcherRole
 
 PROCESSES = (
-    ProcessSpec(COORDINATOR, "actors.boot:coordinator"),
+    # Where the supervisor is, the cluster's head usually is too, whose death ends everything; no other node's
+    # death may take along the one process that has shards taken over.
+    ProcessSpec(COORDINATOR, "actors.boot:coordinator", "beside"),
     ProcessSpec("edge", "actors.boot:edge", "each"),
     ProcessSpec(NETWORK, "actors.boot:network"),
     ProcessSpec("relay", "actors.boot:relay"),

@@ -22,12 +22,17 @@ NODE_LETTERS: Final = 8
 
 class ProcessSpec(msgspec.Struct, frozen=True):
     """A process of an installation: its name, the factory of its role (``module:function``), and how it is
-    spread over nodes: ``once`` in all, on the first node; one of several that go ``around`` the nodes; or one
-    on ``each`` node."""
+    spread over nodes: ``beside`` the supervisor, once in all; ``once`` in all, on the first node; one of
+    several that go ``around`` the nodes; or one on ``each`` node."""
 
     name: str
     factory: str
-    spread: Literal["once", "around", "each"] = "once"
+    spread: Literal["beside", "once", "around", "each"] = "once"
+
+    @property
+    def called_by_name(self) -> bool:
+        """Whether others call it, so that there can be only one of its name."""
+        return self.spread in ("beside", "once")
 
 
 class Placed(msgspec.Struct, frozen=True):
@@ -39,25 +44,27 @@ class Placed(msgspec.Struct, frozen=True):
     pinned: bool
 
 
-def place(specs: Sequence[ProcessSpec], nodes: Collection[str], home: str | None) -> list[Placed]:
+def place(specs: Sequence[ProcessSpec], nodes: Collection[str], own: str) -> list[Placed]:
     """Where the processes of ``specs`` belong, in their order, while ``nodes`` are there, which are some.
 
-    On the ``home`` node, the supervisor's own, names are those of the specs; on any other they carry the
-    node's. ``home`` is ``None`` where that one takes no processes.
+    ``own`` is the supervisor's node, which need not be one of them: then it has only what belongs beside the
+    supervisor. On it names are those of the specs; on any other, those of each node carry the node's.
     """
-    others = sorted(set(nodes) - {home})
-    around = [*([home] if home is not None else []), *others]
+    around = [node for node in (own,) if node in nodes] + sorted(set(nodes) - {own})
     placed: list[Placed] = []
     turn = 0
     for spec in specs:
         if spec.spread == "each":
-            if home is not None:
-                placed.append(Placed(spec.name, spec, home, pinned=True))
-            placed += (Placed(name_on(spec.name, node), spec, node, pinned=True) for node in others)
+            placed += (
+                Placed(spec.name if node == own else name_on(spec.name, node), spec, node, pinned=True)
+                for node in around
+            )
+        elif spec.spread == "around":
+            placed.append(Placed(spec.name, spec, around[turn % len(around)], pinned=False))
+            turn += 1
         else:
-            around_turn = turn % len(around) if spec.spread == "around" else 0
-            placed.append(Placed(spec.name, spec, around[around_turn], pinned=False))
-            turn += spec.spread == "around"
+            node = own if spec.spread == "beside" else around[0]
+            placed.append(Placed(spec.name, spec, node, pinned=False))
     return placed
 
 

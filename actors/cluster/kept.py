@@ -79,7 +79,7 @@ class Kept:
         """
         self._renewing = True
         try:
-            await (self._begin_again() if self.placed.spec.spread == "once" else self._succeed())
+            await (self._begin_again() if self.placed.spec.called_by_name else self._succeed())
         finally:
             self._renewing = False
 

@@ -59,7 +59,7 @@ class Supervisor:
         self._specs = specs
         self._peers = RayPeers(settings)
         self._nodes = Nodes(settings)
-        self._home: str | None = None
+        self._own = ""
         self._kept: dict[str, Kept] = {}
         self._looking: asyncio.Task[None] | None = None
         self._failed: asyncio.Future[str] | None = None
@@ -68,8 +68,8 @@ class Supervisor:
         self._exporter = Exporter(self._peers, self._names, settings.database_dsn)
 
     async def start(self) -> Addresses:
-        """Start Ray and every process; returns when all of them serve. What a node other than the home node
-        cannot start is tried again later."""
+        """Start Ray and every process; returns when all of them serve. What another node cannot start
+        is tried again later."""
         # In a thread: on the main one Ray would install signal handlers that end this process at once, and
         # the loop could not hear that it should stop.
         self._joining = asyncio.ensure_future(asyncio.to_thread(join, self._settings))
@@ -77,15 +77,15 @@ class Supervisor:
         _take_signals_back()
         self._failed = asyncio.get_running_loop().create_future()
         nodes = await self._first_nodes()
-        self._home = here() if here() in nodes else None
+        self._own = here()
         if self._nodes.may_change:
             await end_left_over(self._settings, self._peers)
-        placed = place(self._specs, nodes, self._home)
+        placed = place(self._specs, nodes, self._own)
         for each in placed:
             self._keep(each)
-        await asyncio.gather(
-            *(self._kept[each.name].serves() for each in placed if not self._elsewhere(each))
-        )
+        for each in placed:
+            if not self._elsewhere(each):
+                await self._kept[each.name].serves()
         with suppress(TimeoutError):
             async with asyncio.timeout(NODE_START_SECONDS):
                 others = [self._kept[each.name].serves() for each in placed if self._elsewhere(each)]
@@ -158,7 +158,7 @@ class Supervisor:
         """Have on ``nodes``, and on no others, what every node has."""
         if not nodes:
             return
-        wanted = {each.name: each for each in place(self._specs, nodes, self._home)}
+        wanted = {each.name: each for each in place(self._specs, nodes, self._own)}
         for name in [name for name, kept in self._kept.items() if kept.placed.pinned and name not in wanted]:
             _log.warning("node_left", node=self._kept[name].placed.node, name=name)
             self._kept.pop(name).abandon()
@@ -182,7 +182,7 @@ class Supervisor:
         self._kept[each.name] = kept
 
     def _elsewhere(self, each: Placed) -> bool:
-        return each.pinned and each.node != self._home
+        return each.pinned and each.node != self._own
 
     def _on_failure(self, failure: BaseException) -> None:
         if self._failed is not None and not self._failed.done():

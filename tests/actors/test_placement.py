@@ -105,7 +105,8 @@ def test_every_node_gets_the_hosts_it_lacks(nodes: list[str], hosts: list[str], 
 
 
 SPECS = [
-    ProcessSpec("coordinator", "m:c"),
+    ProcessSpec("coordinator", "m:c", "beside"),
+    ProcessSpec("relay", "m:r"),
     ProcessSpec("edge", "m:e", "each"),
     ProcessSpec("dispatcher-0", "m:d", "around"),
     ProcessSpec("dispatcher-1", "m:d", "around"),
@@ -115,23 +116,22 @@ OTHER, THIRD = "b" * 56, "c" * 56
 HOME = "f" * 56
 
 
+ALONE = {"coordinator": HOME, "relay": HOME, "edge": HOME, "dispatcher-0": HOME}
+
+
 @pytest.mark.parametrize(
     ("nodes", "expected"),
     [
-        (
-            [HOME],
-            {"coordinator": HOME, "edge": HOME, "dispatcher-0": HOME, "dispatcher-1": HOME}
-            | {"dispatcher-2": HOME},
-        ),
+        ([HOME], ALONE | {"dispatcher-1": HOME, "dispatcher-2": HOME}),
         (
             [OTHER, HOME],
-            {"coordinator": HOME, "edge": HOME, name_on("edge", OTHER): OTHER, "dispatcher-0": HOME}
-            | {"dispatcher-1": OTHER, "dispatcher-2": HOME},
+            ALONE | {name_on("edge", OTHER): OTHER, "dispatcher-1": OTHER, "dispatcher-2": HOME},
         ),
         (
             [THIRD, OTHER, HOME],
-            {"coordinator": HOME, "edge": HOME, name_on("edge", OTHER): OTHER, name_on("edge", THIRD): THIRD}
-            | {"dispatcher-0": HOME, "dispatcher-1": OTHER, "dispatcher-2": THIRD},
+            ALONE
+            | {name_on("edge", OTHER): OTHER, name_on("edge", THIRD): THIRD}
+            | {"dispatcher-1": OTHER, "dispatcher-2": THIRD},
         ),
     ],
 )
@@ -153,9 +153,10 @@ def test_names_stay_when_other_nodes_come_and_go(others: set[str]) -> None:
 
 
 def test_where_the_supervisor_has_no_place_every_name_carries_a_node() -> None:
-    placed = place(SPECS, [THIRD, OTHER], None)
+    placed = place(SPECS, [THIRD, OTHER], HOME)
     assert {each.name: each.node for each in placed} == {
-        "coordinator": OTHER,
+        "coordinator": HOME,
+        "relay": OTHER,
         name_on("edge", OTHER): OTHER,
         name_on("edge", THIRD): THIRD,
         "dispatcher-0": OTHER,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -70,10 +71,12 @@ def test_compose_settings_are_read(compose: dict[str, Any], monkeypatch: pytest.
     secrets = {"POSTGRES_PASSWORD": "geheim", "STANCHION_MASTER_KEY": key}
     for name, value in compose["services"]["stanchion"]["environment"].items():
         filled = re.sub(r"\$\{(\w+):\?[^}]*\}", lambda match: secrets[match[1]], str(value))
+        filled = re.sub(r"\$\{\w+:-([^}]*)\}", r"\1", filled)
         monkeypatch.setenv(name, filled)
     settings = Settings.load()
     assert settings.database_dsn == "postgresql://stanchion:geheim@postgres:5432/stanchion"
     assert settings.redis_dsn == "redis://valkey:6379/0"
+    assert settings.vision_address == f"http://localhost:{settings.vision_port}"
     asked = set(re.findall(r"^([A-Z_]+)=$", (DEPLOY / "example.env").read_text(), re.MULTILINE))
     assert asked == set(secrets)
 
@@ -91,3 +94,9 @@ def test_the_chart_settings_are_read(monkeypatch: pytest.MonkeyPatch) -> None:
     for name, value in values["settings"].items():
         monkeypatch.setenv(name, value)
     assert Settings.load().hosts == int(values["settings"]["STANCHION_HOSTS"])
+
+
+def test_the_chart_is_of_this_version() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["appVersion"] == project["version"]

@@ -115,7 +115,7 @@ async def test_what_others_call_by_name_begins_again_under_it(
 async def test_the_coordinator_is_not_stopped_because_hosts_would_end_with_it(
     processes: Processes, settings: Settings
 ) -> None:
-    coordinator = kept(processes, settings, ProcessSpec("coordinator", "m:c"))
+    coordinator = kept(processes, settings, ProcessSpec("coordinator", "m:c", "beside"))
     await coordinator.renew()
     assert processes.story == ["kill coordinator"]
 
@@ -137,7 +137,7 @@ async def test_one_that_is_watched_is_waited_for_however_it_fails(
 
 
 SPECS = [
-    ProcessSpec("coordinator", "m:c"),
+    ProcessSpec("coordinator", "m:c", "beside"),
     ProcessSpec("edge", "m:e", "each"),
     ProcessSpec("dispatcher-0", "m:d", "around"),
     ProcessSpec("api-0", "m:a", "each"),
@@ -149,7 +149,7 @@ async def supervisor(processes: Processes, settings: Settings) -> AsyncIterator[
     """One that has started on one node."""
     supervisor = Supervisor(settings, SPECS)
     supervisor._peers = processes  # type: ignore[assignment]
-    supervisor._home = HOME
+    supervisor._own = HOME
     for each in place(SPECS, [HOME], HOME):
         supervisor._keep(each)
     yield supervisor
