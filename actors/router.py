@@ -59,6 +59,8 @@ class Lane:
         self.incarnation = incarnation
         self.waiting: deque[Errand] = deque()
         self.calls = 0
+        self.call_seconds = 0.0
+        """How long the last call took."""
         self.under_way: set[Errand] = set()
         self.deferred: dict[int, Errand] = {}
         """Commands whose replies come later, by ticket."""
@@ -150,9 +152,12 @@ class Router:
         return lane is not None and self._too_long(lane)
 
     def _too_long(self, lane: Lane) -> bool:
-        """The queue is served in its order: who comes now waits at least as long as its first one has."""
-        waiting = lane.waiting
-        return bool(waiting) and self._loop.time() - waiting[0].entered > ROUTER_WAIT_SECONDS_MAX
+        """The queue is served in its order: who comes now waits about as long as its first one has, and then
+        for the call that takes it along."""
+        if not lane.waiting:
+            return False
+        waited = self._loop.time() - lane.waiting[0].entered
+        return waited + lane.call_seconds > ROUTER_WAIT_SECONDS_MAX
 
     def _dispatch(self, errand: Errand) -> None:
         owner = self._table.owners[shard_of(target_of(errand.command))]
@@ -191,6 +196,7 @@ class Router:
 
     async def _send(self, lane: Lane, batch: list[Errand]) -> None:
         lane.under_way.update(batch)
+        began = self._loop.time()
         try:
             replies = decode_replies(await self._peers.execute(lane.incarnation, self._encode(batch)))
         except PeerGoneError:
@@ -202,6 +208,7 @@ class Router:
             return
         finally:
             lane.under_way.difference_update(batch)
+            lane.call_seconds = self._loop.time() - began
         if lane.gone:
             # Its commands have been asked again of the next owner, whose answer is the one that counts.
             return

@@ -38,15 +38,16 @@ BACKLOG_REFUSE: Final = 16_384
 """Undurable and waiting commands in one host beyond which it refuses: an answer would come too late."""
 
 # Router
-ROUTER_BATCH_MAX: Final = 512
-"""Commands in one Ray call."""
+ROUTER_BATCH_MAX: Final = 256
+"""Commands in one call: what one commit takes. On a machine that is overwhelmed, what is under way must still
+be answered in time."""
 ROUTER_BATCHES_IN_FLIGHT: Final = 2
 """Ray calls under way to one host: one being decided while the other is being made durable."""
 ROUTER_BACKLOG_MAX: Final = 20_000
 """Commands waiting in one router beyond which it refuses."""
 
-ROUTER_WAIT_SECONDS_MAX: Final = 1.5
-"""How long the first command of a queue may have waited before new authorizations for that host are refused:
+ROUTER_WAIT_SECONDS_MAX: Final = 2.0
+"""The wait that is to be expected of a queue, beyond which new authorizations for that host are refused:
 longer than a takeover takes, and short enough to be answered in time."""
 
 # Host memory
@@ -349,7 +350,8 @@ assert DECISION_TIMEOUT_MS_MAX + STAND_IN_MARGIN_MS < AUTHORIZATION_DEADLINE_MS
 assert STAND_IN_TIMEOUT_MS < STAND_IN_MARGIN_MS
 assert AUTHORIZATION_DEADLINE_MS < NETWORK_TIMEOUT_MS < NETWORK_LATE_SECONDS * 1000
 assert EDGE_OPEN_MAX < EDGE_IN_FLIGHT_MAX < ROUTER_BACKLOG_MAX
-assert 2 * ROUTER_WAIT_SECONDS_MAX * 1000 < AUTHORIZATION_DEADLINE_MS
+assert 2 * ROUTER_WAIT_SECONDS_MAX * 1000 <= AUTHORIZATION_DEADLINE_MS
+assert ROUTER_BATCH_MAX <= COMMIT_BATCH_MAX
 assert NETWORK_TIMEOUT_MS < CLEARING_LEASE_SECONDS * 1000
 assert WIRE_AMOUNT_MINOR_MAX < AMOUNT_MINOR_MAX < 2**63
 assert EGRESS_CONNECTIONS_PER_TARGET_MAX * 8 <= EGRESS_CONNECTIONS_MAX

@@ -16,7 +16,12 @@ from actors.router import Router
 from actors.submission import Submission, decode_parcel, encode_collected, encode_replies
 from engine.commands import Authorize, ReadBalance
 from engine.ids import shard_of
-from engine.limits import ROUTER_BACKLOG_MAX, ROUTER_BATCH_MAX, SHARD_COUNT
+from engine.limits import (
+    ROUTER_BACKLOG_MAX,
+    ROUTER_BATCH_MAX,
+    ROUTER_BATCHES_IN_FLIGHT,
+    SHARD_COUNT,
+)
 from engine.replies import Deferred, Done, NotExecuted, Reply
 from tests.actors.shards.support import turns
 from tests.engine.build import authorize
@@ -299,20 +304,43 @@ async def test_authorizations_that_would_wait_too_long_are_refused(
     while ("b", 1) not in peers.batches:
         await router.submit(command(1))
     peers.hosts["a"] = behind
-    waiting = []
-    while not router.congested():
+    waiting = [router.submit(authorization(0))]
+    while not waiting[-1].done():
         # Two calls are under way; what comes after them waits.
-        waiting.append(router.submit(authorization(0)))
         await asyncio.sleep(0.01)
-    assert not any(each.done() for each in waiting[:3])
-    assert await router.submit(authorization(0)) == NotExecuted("overloaded")
+        waiting.append(router.submit(authorization(0)))
+    assert waiting[-1].result() == NotExecuted("overloaded")
+    assert len(waiting) > ROUTER_BATCHES_IN_FLIGHT + 1
     other = router.submit(command(0))
     assert isinstance(await router.submit(authorization(1)), Done)
     assert not router.congested()
     gate.set()
     assert isinstance(await other, Done)
+    assert isinstance(await waiting[-2], Done)
     assert isinstance(await router.submit(authorization(0)), Done)
-    assert not router.congested()
+
+
+async def test_a_host_that_is_slow_is_behind_as_soon_as_somebody_waits(
+    router: Router, peers: FakePeers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A queue is as long as its first one has waited, and as the call that takes it will take."""
+
+    async def slow(batch: list[Submission]) -> list[Reply]:
+        await asyncio.sleep(0.1)
+        return await answering(batch)
+
+    peers.hosts["a"] = slow
+    assert isinstance(await router.submit(authorization(0)), Done)
+    # Waiting alone would not do it.
+    monkeypatch.setattr("actors.router.ROUTER_WAIT_SECONDS_MAX", 0.09)
+    peers.hosts["a"] = frozen
+    for _ in range(ROUTER_BATCHES_IN_FLIGHT):
+        assert not router.congested()
+        router.submit(authorization(0))
+        await asyncio.sleep(0.01)
+    router.submit(command(0))
+    assert router.congested()
+    assert await router.submit(authorization(0)) == NotExecuted("overloaded")
 
 
 async def test_stopping_answers_everybody(peers: FakePeers) -> None:
