@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import re
+import signal
 import subprocess
 import sys
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -55,18 +57,24 @@ def paste(told: Iterable[Snippet], var_dir: Path, folder: Path) -> list[tuple[Sn
     # What is started in the background ends with the shell, however that ends.
     begin = "set -euo pipefail\ntrap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n"
     script = begin + f"\necho '{MARK}'\n".join(each.command for each in told)
-    with (folder / "script").open("w+") as file, (folder / "printed").open("w+") as printed:
-        file.write(script)
-        file.flush()
-        done = subprocess.run(
-            ["timeout", "--kill-after=5", str(SECONDS_MAX), "bash", file.name],
+    (folder / "script").write_text(script)
+    with (folder / "printed").open("w") as printed:
+        shell = subprocess.Popen(
+            ["bash", "script"],
             cwd=folder,
             env={"PATH": os.environ["PATH"], "HOME": str(folder)},
+            stdin=subprocess.DEVNULL,
             stdout=printed,
             stderr=subprocess.STDOUT,
-            check=False,
+            start_new_session=True,
         )
-        outputs = (folder / "printed").read_text().split(f"{MARK}\n")
+        try:
+            status = shell.wait(SECONDS_MAX)
+        finally:
+            # Nothing outlives the test, however it ends.
+            with suppress(ProcessLookupError):
+                os.killpg(shell.pid, signal.SIGTERM)
+    outputs = (folder / "printed").read_text().split(f"{MARK}\n")
     reached = told[min(len(outputs), len(told)) - 1]
-    assert done.returncode == 0, f"{reached.page}\n{reached.command}\n{outputs[-1]}"
+    assert status == 0, f"{reached.page}\n{reached.command}\n{outputs[-1]}"
     return list(zip(told, outputs, strict=True))
