@@ -22,7 +22,8 @@ from urllib.parse import urlsplit, urlunsplit
 
 import asyncpg
 import pytest
-from hypothesis import HealthCheck, settings
+from hypothesis import HealthCheck
+from hypothesis import settings as examples
 from redis import Redis
 
 from actors.settings import Settings
@@ -45,9 +46,9 @@ for _name in [name for name in os.environ if name.startswith("STANCHION_")]:
         del os.environ[_name]
 
 # How long an example takes is the machine's business.
-settings.register_profile("searching", deadline=None, suppress_health_check=[HealthCheck.too_slow])
-settings.register_profile("settled", settings.get_profile("searching"), derandomize=True)
-settings.load_profile(os.environ.get("STANCHION_TEST_EXAMPLES", "settled"))
+examples.register_profile("searching", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+examples.register_profile("settled", examples.get_profile("searching"), derandomize=True)
+examples.load_profile(os.environ.get("STANCHION_TEST_EXAMPLES", "settled"))
 
 
 @dataclass(frozen=True)
