@@ -8,7 +8,7 @@ import random
 import time
 import urllib.request
 from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import urlencode, urlsplit, urlunsplit
@@ -30,10 +30,11 @@ from ops.chaos.shoppers import Crowd, Till
 from ops.embedded.postgres import EmbeddedPostgres
 from ops.embedded.redis import EmbeddedRedis
 from ops.histories.operations import Operation
-from ops.running import RunningInstallation
+from ops.running import RunningError, RunningInstallation
 from stanchion import Client
 
 BACK_SECONDS_MAX: Final = 30.0
+START_ATTEMPTS: Final = 3
 LOADED: Final = "5000000.00"
 OTHERS: Final = 6
 """Cards of each other programme: one whose endpoint flaps, one with a budget, one in gateway mode."""
@@ -99,9 +100,16 @@ class Stage:
         }
         self.installation = RunningInstallation(self.var_dir, settings | self.clocks.environment())
         self._stack.push_async_callback(asyncio.to_thread, self.installation.stop)
-        self.record = await asyncio.to_thread(self.installation.start)
+        self.record = await self._start()
         await self._people()
         await self.back()
+
+    async def _start(self) -> dict[str, Any]:
+        """What ``run.json`` says. A machine that is too busy at the moment gets another try."""
+        for _ in range(START_ATTEMPTS - 1):
+            with suppress(RunningError):
+                return await asyncio.to_thread(self.installation.start)
+        return await asyncio.to_thread(self.installation.start)
 
     async def _people(self) -> None:
         """Everybody who uses the installation; nobody has begun yet."""
