@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory, mkdtemp
 
 import msgspec
 
-from loadtests.children import ChildError
+from loadtests.children import ChildError, told
 from loadtests.figures import Slice
 from loadtests.http import HttpError
 from loadtests.machine import fsync_ms, machine, niceness
@@ -175,7 +175,7 @@ async def run(options: argparse.Namespace, workloads: list[Workload], folder: Pa
                 await _on_one_stage(options, chosen_here, plan, where, report)
             except (ChildError, HttpError) as failure:
                 # What has been measured by now is worth its report.
-                report.failures.append(str(failure))
+                report.failures.append(told(failure))
     report.machine["minutes"] = f"{(time.monotonic() - began) / 60:.1f}"
     report.summarise()
     return report

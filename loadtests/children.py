@@ -27,6 +27,13 @@ class ChildError(Exception):
     """A process did not do what it was started for. The message is one line."""
 
 
+def told(failure: BaseException) -> str:
+    """What went wrong, in one line, and what had before: what failed to start may fail to end, too."""
+    words = str(failure) or type(failure).__name__
+    before = None if failure.__suppress_context__ else failure.__context__
+    return words if before is None else f"{words} (after: {told(before)})"
+
+
 class Installation:
     """``stanchion up`` on free ports and a folder of its own. ``start``, then ``stop``; a second ``stop`` is
     harmless."""

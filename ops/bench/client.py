@@ -24,7 +24,7 @@ from engine.commands import Command
 from engine.limits import AUTHORIZATION_DEADLINE_MS, REST_DEADLINE_MS
 from engine.replies import Reply
 from ops.bench.actor_calls import ActorCalls
-from ops.bench.filling import fill_cards
+from ops.bench.filling import FILLED, fill_cards
 from ops.bench.history import live_through, look_at
 from ops.bench.installation import make_rival_database, rival_dsn
 from ops.bench.load import Loop, Submit, loop_of
@@ -159,6 +159,12 @@ class Client:
         """See ``ops.bench.filling``."""
         return await fill_cards(self._settings.database_dsn, like, count, funds_minor)
 
+    async def settle(self, table: str) -> None:
+        """Do at once what the database would do in its own time after ``table`` was filled."""
+        assert table in FILLED, table
+        await self._connection.execute(f"VACUUM (ANALYZE) {table}")
+        await self._connection.execute("CHECKPOINT")
+
     async def close(self) -> None:
         """Leave the session."""
         await self._router.stop()
@@ -185,7 +191,7 @@ async def run(settings: Settings) -> None:
                 "open_actors",
                 "held_by_actors",
             ),
-            *("start", "stop", "live_through", "look_at", "fill_cards"),
+            *("start", "stop", "live_through", "look_at", "fill_cards", "settle"),
         )
         await serve({name: getattr(client, name) for name in names})
         await client.close()

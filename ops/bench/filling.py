@@ -24,6 +24,8 @@ from engine.ids import key_of
 
 PART: Final = 5_000
 """Cards in one COPY."""
+FILLED: Final = ("journal", "accounts", "cards", "card_usage", "events")
+"""The tables that get rows."""
 _MODEL: Final = """
     SELECT tenant_id::text, live, programme_id::text, card_product_id::text, cardholder_id::text, network,
            currency, iin, cvk_generation

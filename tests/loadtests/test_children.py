@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from loadtests.children import ChildError, Helper, Installation
+from loadtests.children import ChildError, Helper, Installation, told
 from tests.ops.waiting import gone
 
 HELPER = """
@@ -78,3 +78,18 @@ async def test_an_installation_that_cannot_start_says_why(tmp_path: Path) -> Non
     with pytest.raises(ChildError, match="the installation did not start: stanchion: "):
         await asyncio.wait_for(installation.start(), 60)
     await installation.stop()
+
+
+def test_what_went_wrong_first_is_told_too() -> None:
+    def fail(first: Exception) -> ChildError:
+        try:
+            try:
+                raise first
+            finally:
+                raise ChildError("it did not end")
+        except ChildError as failure:
+            return failure
+
+    assert told(fail(ChildError("it did not start"))) == "it did not end (after: it did not start)"
+    assert told(fail(TimeoutError())) == "it did not end (after: TimeoutError)"
+    assert told(ChildError("alone")) == "alone"
