@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import secrets
+import shutil
 import signal
 import socket
 import subprocess
@@ -149,3 +150,4 @@ class RayCluster:
         for node in reversed(self._nodes):
             node.kill()
         self._nodes.clear()
+        shutil.rmtree(self._files, ignore_errors=True)
