@@ -80,8 +80,9 @@ load: $(VENV)/.runtime $(VENV_LOAD)/.load ## load an installation of its own wit
 chaos: $(VENV)/.dev ## real faults on a whole installation for CHAOS_MINUTES (20), and a table of what held
 	@exec $(BIN)/python -m ops.chaos --minutes $(CHAOS_MINUTES)
 
-dashboards: $(VENV)/.dev ## write Grafana's dashboards from their code (ops/grafana)
+dashboards: $(VENV)/.dev ## write Grafana's dashboards from their code, and start Prometheus beside what runs
 	@$(BIN)/python -m ops.grafana
+	@exec $(BIN)/python -m ops.prometheus $(PROMETHEUS)
 
 lock: $(VENV)/.dev ## renew the lock files from pyproject.toml (UPGRADE=--upgrade takes newer versions)
 	@$(LOCK) --group build --output-file requirements.lock

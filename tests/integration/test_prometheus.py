@@ -20,6 +20,8 @@ import httpx2
 import pytest
 
 from ops.embedded.ports import free_port
+from ops.prometheus.__main__ import SCRAPE_SECONDS, command
+from ops.up import RUN_FILE
 from tests.api.driver import Caller
 from tests.integration.stack import Stack
 
@@ -46,21 +48,15 @@ def queries() -> dict[str, str]:
 class Prometheus:
     """A server of its own, with the project's rules and a shorter breath."""
 
-    def __init__(self, folder: Path, target: str) -> None:
-        self.url = f"http://127.0.0.1:{free_port()}"
-        config = (ROOT / "ops/prometheus/prometheus.yml").read_text("utf-8")
-        config = config.replace("127.0.0.1:9464", target).replace("15s", "1s")
-        config = config.replace("rules/*.yml", f"{ROOT}/ops/prometheus/rules/*.yml")
-        (folder / "prometheus.yml").write_text(config)
-        command = [
-            str(PROMETHEUS),
-            f"--config.file={folder}/prometheus.yml",
-            f"--storage.tsdb.path={folder}/data",
-            f"--web.listen-address={self.url.removeprefix('http://')}",
-            "--log.level=warn",
-        ]
+    def __init__(self, folder: Path, record: dict[str, Any]) -> None:
+        (folder / RUN_FILE).write_text(json.dumps(record), "utf-8")
+        port = free_port()
+        started = command(folder, port)
+        self.url = f"http://127.0.0.1:{port}"
+        config = folder / "prometheus/prometheus.yml"
+        config.write_text(config.read_text("utf-8").replace(f"{SCRAPE_SECONDS}s", "1s"), "utf-8")
         self._http = httpx2.Client(base_url=f"{self.url}/api/v1/")
-        self.process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        self.process = subprocess.Popen(started, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def ask(self, path: str, **query: str) -> Any:
         """The data of one answer of its HTTP API."""
@@ -78,8 +74,7 @@ if PROMETHEUS is not None:
 
     @pytest.fixture
     def prometheus(stack: Stack, tmp_path: Path) -> Iterator[Prometheus]:
-        target = stack.record["metrics_url"].removeprefix("http://").removesuffix("/metrics")
-        server = Prometheus(tmp_path, target)
+        server = Prometheus(tmp_path, stack.record)
         yield server
         server.stop()
 

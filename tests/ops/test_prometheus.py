@@ -14,6 +14,7 @@ from typing import Final
 import pytest
 
 from actors.metrics import BUCKETS, LABELS, METRICS, SECONDS, Figure, Figures, Histogram, exposition
+from ops.prometheus import __main__ as beside
 
 ROOT: Final = Path(__file__).parents[2]
 PROMETHEUS: Final = ROOT / "ops/prometheus"
@@ -88,3 +89,28 @@ if PROMTOOL is not None:
 
     def test_names_and_units_are_as_prometheus_wants_them() -> None:
         promtool("check", "metrics", given=full_page())
+
+
+def test_without_an_installation_or_prometheus_there_is_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.argv", ["dashboards", "--var", str(tmp_path)])
+    monkeypatch.setattr(shutil, "which", lambda _name: "/usr/bin/prometheus")
+    with pytest.raises(SystemExit, match=r"no installation runs in \S+: start one with `make run`"):
+        beside.main()
+    monkeypatch.setattr(shutil, "which", lambda _name: None)
+    with pytest.raises(SystemExit, match="Prometheus is not installed here"):
+        beside.main()
+    assert capsys.readouterr() == ("", "")
+
+
+def test_it_scrapes_the_installation_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(shutil, "which", lambda _name: "/usr/bin/prometheus")
+    (tmp_path / "run.json").write_text('{"metrics_url": "http://127.0.0.1:31415/metrics"}')
+    started = beside.command(tmp_path, 9091)
+    assert started[0] == "/usr/bin/prometheus"
+    assert "--web.listen-address=127.0.0.1:9091" in started
+    written = (tmp_path / "prometheus/prometheus.yml").read_text("utf-8")
+    assert 'targets: ["127.0.0.1:31415"]' in written
+    assert f"{PROMETHEUS}/rules/*.yml" in written
+    assert "9464" not in written.replace("--config.file", "")
