@@ -20,6 +20,8 @@ Submit = Callable[[CardCommand], Awaitable[Reply]]
 APPROVED: Final = "00"
 _STANS: Final = 1_000_000
 _DRAWN: Final = 10_007
+# One for all spends of the process: two that begin anywhere may meet.
+_numbers: Final = itertools.count(random.randrange(_STANS))
 
 
 class Loop:
@@ -139,7 +141,7 @@ def spends(
     order = cards if in_turn else random.Random(len(cards)).choices(cards, weights, k=_DRAWN)
     drawn = itertools.cycle(order)
     acquirer_id = str(900_000_000 + os.getpid())
-    for number in itertools.count(random.randrange(_STANS)):
+    for number in _numbers:
         card_id = next(drawn)
         stan, at_ms = f"{number % _STANS:06d}", time.time_ns() // 1_000_000
         wire = WireIdentity(acquirer_id, stan, transmission_time(at_ms), retrieval_reference(at_ms, stan))
