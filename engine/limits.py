@@ -206,10 +206,11 @@ SIGNATURE_TOLERANCE_SECONDS: Final = 300
 """How far the time of a signature may be from the verifier's clock."""
 
 # Relay and wake-ups
-RELAY_BATCH_MAX: Final = 512
-"""Events that become deliveries in one transaction."""
+RELAY_BATCH_MAX: Final = 128
+"""Events that become deliveries in one transaction: up to sixteen times as many rows, whose flush a decision's
+commit may have to wait for."""
 RELAY_BUSY_SECONDS: Final = 0.05
-"""Pause of the relay while events keep coming; after a full batch there is none."""
+"""Pause of the relay while events keep coming; after a full batch it rests as long as that took."""
 RELAY_IDLE_SECONDS: Final = 0.25
 """... and while there are none: looking costs one round trip."""
 RELAY_TIMEOUT_MS: Final = 10_000

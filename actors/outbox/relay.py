@@ -94,21 +94,23 @@ class Relay:
 
     async def _run(self) -> None:
         adopted = False
+        loop = asyncio.get_running_loop()
         while True:
-            pause = RELAY_IDLE_SECONDS
+            pause, began = RELAY_IDLE_SECONDS, loop.time()
             try:
                 if not adopted:
                     await self.adopt()
                     adopted = True
-                pause = self._pause_after(await self.relay_batch())
+                pause = self._pause_after(await self.relay_batch(), loop.time() - began)
             except Exception as failure:  # noqa: BLE001 - whatever happened, the next batch must be tried
                 self.counts.failures += 1
                 _log.warning("relay_failed", error=type(failure).__name__)
             await asyncio.sleep(pause)
 
-    def _pause_after(self, relayed: int) -> float:
+    def _pause_after(self, relayed: int, seconds: float) -> float:
         if relayed >= self._batch_max:
-            return 0.0
+            # However much is behind, half of the database's time is for decisions.
+            return seconds
         return RELAY_BUSY_SECONDS if relayed else RELAY_IDLE_SECONDS
 
 
