@@ -131,10 +131,11 @@ PROMISES: Final[dict[str, str]] = {
         SELECT t.id, CASE
             WHEN t.kind <> 'purchase' OR t.approved_minor = 0 OR c.account_id IS NULL
                 OR p.config::jsonb ->> 'mode' = 'gateway' OR (t.hold_id IS NULL AND t.reversed_minor > 0)
-            THEN t.hold_id IS NULL AND NOT EXISTS (SELECT FROM holds WHERE authorization_id = t.id)
+            THEN t.hold_id IS NULL AND held.authorization_id IS NULL
             ELSE h.authorization_id = t.id END
         FROM transactions t JOIN cards c ON c.id = t.card_id JOIN programmes p ON p.id = t.programme_id
-        LEFT JOIN holds h ON h.id = t.hold_id""",
+        LEFT JOIN holds h ON h.id = t.hold_id
+        LEFT JOIN (SELECT DISTINCT authorization_id FROM holds) held ON held.authorization_id = t.id""",
     "a transaction holds what its holds hold, and no more than is left": """
         SELECT t.id, t.held_minor = coalesce(sum(h.amount_minor), 0) AND t.held_minor
             <= greatest(0, t.approved_minor - t.cleared_minor - t.reversed_minor)
