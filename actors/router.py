@@ -127,7 +127,9 @@ class Router:
         done = self._loop.create_future()
         ticket, known_as = next(self._tickets), trace or TRACE.get()
         errand = Errand(command, claim, presentation, now, deadline, give_up, done, ticket, known_as)
-        if self.open >= ROUTER_BACKLOG_MAX or (isinstance(command, Authorize) and self._sheds(command)):
+        if self.open >= ROUTER_BACKLOG_MAX or (
+            isinstance(command, Authorize) and self.sheds(command.card_id)
+        ):
             errand.done.set_result(NotExecuted("overloaded"))
             return errand.done
         self.open += 1
@@ -145,10 +147,10 @@ class Router:
         """Whether every host's queue is so long that a new authorization would be refused."""
         return bool(self._lanes) and all(map(self._too_long, self._lanes.values()))
 
-    def _sheds(self, command: Authorize) -> bool:
-        """Whether an authorization would wait longer for its owner than it is worth: other commands wait,
-        networks and callers say them again anyhow."""
-        lane = self._lanes.get(self._table.owners[shard_of(target_of(command))] or "")
+    def sheds(self, card_id: str) -> bool:
+        """Whether an authorization of this card would wait longer for its owner than it is worth: other
+        commands wait, networks and callers say them again anyhow."""
+        lane = self._lanes.get(self._table.owners[shard_of(card_id)] or "")
         return lane is not None and self._too_long(lane)
 
     def _too_long(self, lane: Lane) -> bool:

@@ -207,8 +207,8 @@ SIGNATURE_TOLERANCE_SECONDS: Final = 300
 
 # Relay and wake-ups
 RELAY_BATCH_MAX: Final = 128
-"""Events that become deliveries in one transaction: up to sixteen times as many rows, whose flush a decision's
-commit may have to wait for."""
+"""Events that become deliveries in one transaction: up to sixteen times as many rows, for whose flush the
+commit of a decision may have to wait."""
 RELAY_BUSY_SECONDS: Final = 0.05
 """Pause of the relay while events keep coming; after a full batch it rests as long as that took."""
 RELAY_IDLE_SECONDS: Final = 0.25

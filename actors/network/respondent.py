@@ -48,6 +48,7 @@ Submit = Callable[[Command], Awaitable[Reply]]
 FromWire = Authorize | Advise | Present | Reverse
 
 _log = structlog.get_logger(__name__)
+_AUTHORIZATION = "0100"
 
 
 class RespondentCounts(msgspec.Struct):
@@ -57,6 +58,8 @@ class RespondentCounts(msgspec.Struct):
     invalid: int = 0
     """Decodable, but a field was missing or malformed (30)."""
     unknown_cards: int = 0
+    shed: int = 0
+    """Authorizations refused because their owner was too far behind (91)."""
     expired: int = 0
     """Answered with 91 at the deadline."""
     failed: int = 0
@@ -112,13 +115,16 @@ class Respondent:
         cards: CardsByDigest,
         custody: CardCustody,
         *,
+        sheds: Callable[[str], bool] = lambda _card_id: False,
         deadline_ms: int = AUTHORIZATION_DEADLINE_MS,
     ) -> None:
+        """``sheds``: whether the owner of a card is so far behind that a new authorization is refused."""
         self.counts = RespondentCounts()
         self.undoing = Undoing(submit)
         self._submit = submit
         self._cards = cards
         self._custody = custody
+        self._sheds = sheds
         self.seconds = Histogram()
         """From arrival to answer."""
         self._deadline_seconds = deadline_ms / 1000
@@ -171,6 +177,11 @@ class Respondent:
             self._ask_owner(exchange, card)
 
     def _ask_owner(self, exchange: _Exchange, card: CardOnFile) -> None:
+        if exchange.message.mti == _AUTHORIZATION and self._sheds(card.card_id):
+            # Before a command is made of it. A repeat goes on: its original may have been approved.
+            self.counts.shed += 1
+            self._refuse(exchange, DEADLINE_EXCEEDED)
+            return
         try:
             command = self._command(exchange, card)
             if command.command_key in self.undoing:

@@ -42,8 +42,9 @@ class EdgeRole:
         self._router = Router(context.peers)
         self._lane = Lane(self._settings.database_dsn, "stanchion-edge")
         custody = CardCustody(Vault.from_settings(self._settings))
-        self.respondent = Respondent(self._submit, cards_by_digest(self._lane), custody)
         router = self._router
+        cards = cards_by_digest(self._lane)
+        self.respondent = Respondent(self._submit, cards, custody, sheds=router.sheds)
         self.edge = Edge(self.respondent, congested=router.congested, deferred=lambda: router.deferred)
 
     async def start(self) -> None:
@@ -59,7 +60,7 @@ class EdgeRole:
             "stanchion_wire_connections": self.edge.connected,
             "stanchion_wire_requests": wire.requests,
             "stanchion_wire_malformed": wire.malformed,
-            "stanchion_wire_shed": wire.shed,
+            "stanchion_wire_shed": wire.shed + requests.shed,
             "stanchion_wire_answered": requests.answered,
             "stanchion_wire_seconds": self.respondent.seconds.figure(),
             "stanchion_wire_expired": requests.expired,

@@ -181,7 +181,12 @@ def lookup_of(custody: CardCustody, cards: Mapping[str, CardOnFile]) -> CardsByD
 
 @asynccontextmanager
 async def running_edge(
-    custody: CardCustody, cards: CardsByDigest | None = None, *, deadline_ms: int = 60_000, **options: Any
+    custody: CardCustody,
+    cards: CardsByDigest | None = None,
+    *,
+    deadline_ms: int = 60_000,
+    sheds: Callable[[str], bool] = lambda _card_id: False,
+    **options: Any,
 ) -> AsyncIterator[Harness]:
     """An edge on a free port; ``options`` are its own."""
     owners = Owners()
@@ -189,6 +194,7 @@ async def running_edge(
         owners.submit,
         lookup_of(custody, {PAN: CARD}) if cards is None else cards,
         custody,
+        sheds=sheds,
         deadline_ms=deadline_ms,
     )
     harness = Harness(Edge(respondent, **options), respondent, owners, custody)

@@ -112,7 +112,7 @@ async def test_an_idle_peer_is_left_alone(custody: CardCustody) -> None:
 
 
 async def test_a_deaf_peer_is_cut_and_the_others_are_served(custody: CardCustody) -> None:
-    async with running_edge(custody, receipt_seconds=0.3) as harness:
+    async with running_edge(custody, receipt_seconds=1.0, open_max=10**6) as harness:
         deaf = socket.create_connection(harness.address)
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.setblocking(False)
@@ -138,7 +138,7 @@ async def test_too_many_open_requests_pause_reading_not_the_others(custody: Card
     extra = EDGE_IN_FLIGHT_MAX // 2
     total = EDGE_IN_FLIGHT_MAX + extra
     async with (
-        running_edge(custody, open_max=10 * total) as harness,
+        running_edge(custody, open_max=10 * total, receipt_seconds=600) as harness,
         harness.peer() as greedy,
         harness.peer() as other,
     ):

@@ -64,6 +64,22 @@ async def test_an_unknown_card_reaches_no_owner(harness: Harness) -> None:
     assert harness.respondent.counts.unknown_cards == 1
 
 
+async def test_an_owner_that_is_far_behind_is_not_asked(custody: CardCustody) -> None:
+    """... but for repeats, whose originals may have been approved, and for what has happened already."""
+    asked: list[str] = []
+
+    def sheds(card_id: str) -> bool:
+        asked.append(card_id)
+        return True
+
+    async with running_edge(custody, sheds=sheds) as harness, harness.peer() as peer:
+        assert (await peer.ask(request(1))).fields[39] == "91"
+        assert (asked, harness.owners.submitted, harness.respondent.open) == ([CARD_ID], [], 0)
+        assert (await peer.ask(request(1, "0101"))).fields[39] == "00"
+        assert (await peer.ask(request(2, "0400", de90=ORIGINAL))).mti == "0410"
+        assert (harness.respondent.counts.shed, len(harness.owners.submitted)) == (1, 2)
+
+
 @pytest.mark.parametrize(
     ("mti", "response", "type_"),
     [
