@@ -91,6 +91,7 @@ class Kept:
             async with asyncio.timeout(AGAIN_SECONDS):
                 await self._peers.ping(new)
         except BaseException:
+            # Given up for whatever reason, it must not serve beside the old one unwatched.
             self._peers.kill(new)
             raise
         self.name = new
