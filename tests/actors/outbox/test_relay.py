@@ -13,6 +13,7 @@ from actors.database import DatabaseUnavailableError
 from actors.outbox.announcer import Announcer
 from actors.outbox.relay import Relay, relay_lane
 from actors.outbox.stream import WakeUp
+from engine.limits import RELAY_BUSY_SECONDS, RELAY_IDLE_SECONDS
 from tests.actors.outbox.database import World
 from tests.actors.outbox.waiting import eventually
 
@@ -221,3 +222,15 @@ async def test_a_running_relay_survives_its_database(world: World, outbox_url: s
         await relay.stop()
         lane.close()
     assert relay.counts.deliveries == 2
+
+
+@pytest.mark.parametrize(
+    ("relayed", "seconds", "pause"),
+    [(3, 0.7, 0.7), (4, 0.2, 0.2), (1, 0.7, RELAY_BUSY_SECONDS), (0, 0.7, RELAY_IDLE_SECONDS)],
+    ids=["full", "more than full", "some", "none"],
+)
+async def test_it_rests_as_long_as_a_full_batch_took(
+    relay: Relay, relayed: int, seconds: float, pause: float
+) -> None:
+    """A backlog leaves the database half of its time for decisions."""
+    assert relay._pause_after(relayed, seconds) == pause
