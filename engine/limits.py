@@ -60,6 +60,8 @@ RECENT_ANSWERS_MAX: Final = 50_000
 """Answers one host remembers for repeated messages; older repeats are found through the journal."""
 ACTIVATION_ANSWERS: Final = 8
 """Answers read back with a card when it is activated."""
+CONTROLS_SHARED_MAX: Final = 1_024
+"""Different sets of controls of which cards keep one copy together."""
 
 # Programmes in hosts
 REFRESH_SECONDS: Final = 1.0

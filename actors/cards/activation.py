@@ -12,7 +12,8 @@ import asyncio
 from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from itertools import islice
-from typing import Literal
+from sys import intern
+from typing import Final, Literal
 
 import msgspec
 
@@ -34,6 +35,16 @@ from engine.limits import ACTIVE_CARDS_MAX, KNOWN_REFERENCES_MAX
 from engine.programme import Programme
 
 RETRY_SECONDS = 0.05
+_SHARED_BY_ACCOUNTS: Final = ("tenant_id", "programme_id", "currency")
+_SHARED_BY_CARDS: Final = (
+    *_SHARED_BY_ACCOUNTS,
+    "card_product_id",
+    "network",
+    "iin",
+    "cvk_generation",
+    "state",
+    "day",
+)
 
 
 class CardActor(msgspec.Struct):
@@ -207,10 +218,13 @@ class Activation:
 
     def admit(self, card: Card, account: Account | None) -> CardActor:
         """Make a card active, with the account that is already in memory if there is one."""
+        _share(card, _SHARED_BY_CARDS)
         if account is not None:
+            _share(account, _SHARED_BY_ACCOUNTS)
             active = self.accounts.setdefault(account.id, ActiveAccount(account))
             active.users += 1
             account = active.account
+            card.account_id = account.id
         actor = CardActor(card, account)
         self.cards[card.id] = actor
         return actor
@@ -348,6 +362,12 @@ class Activation:
             active.users -= 1
             if active.users <= 0:
                 del self.accounts[account_id]
+
+
+def _share(state: Card | Account, names: tuple[str, ...]) -> None:
+    """Keep texts that thousands of cards have in common once: each was read, or decoded, anew."""
+    for name in names:
+        setattr(state, name, intern(getattr(state, name)))
 
 
 def _unknown_original(command: FollowUp, actor: CardActor) -> Need | None:

@@ -32,25 +32,27 @@ class RecentAnswers:
 
     def __init__(self, size: int = RECENT_ANSWERS_MAX) -> None:
         self._size = size
-        self._known: dict[bytes, tuple[bytes | None, Reply]] = {}
+        self._known: dict[bytes, tuple[bytes | None, Reply] | Stored] = {}
 
     def remember(self, command_key: bytes, fingerprint: bytes | None, reply: Reply) -> None:
         """Keep a durable reply."""
-        # Anew at the end: what undoes a command has to be forgotten after it.
-        self._known.pop(command_key, None)
-        self._known[command_key] = (fingerprint, reply)
-        if len(self._known) > self._size:
-            del self._known[next(iter(self._known))]
+        self._keep(command_key, (fingerprint, reply))
 
     def remember_stored(self, answers: Mapping[bytes, Stored]) -> None:
-        """Keep replies read back from the journal, which gives the newest first."""
+        """Keep replies read back from the journal, which gives the newest first. They stay in its JSON: few
+        are ever asked for, and a card's whole representation takes more memory than the card."""
         for command_key, stored in reversed(list(answers.items())):
-            self.remember(command_key, stored.fingerprint, _decode(stored.reply))
+            self._keep(command_key, stored)
 
     def repeat(self, command: Command) -> Reply | None:
         """The reply for a command that has been executed before, if it is remembered."""
         known = self._known.get(command.command_key)
-        return None if known is None else self.still_true(command, reply_again(command, *known))
+        if known is None:
+            return None
+        again = (
+            reply_from_journal(command, known) if isinstance(known, Stored) else reply_again(command, *known)
+        )
+        return self.still_true(command, again)
 
     def still_true(self, command: Command, reply: Reply) -> Reply:
         """``reply`` to ``command``, or 91 when it approves what its edge has undone since."""
@@ -62,6 +64,13 @@ class RecentAnswers:
         ):
             return Answer(DEADLINE_EXCEEDED, reply.authorization_id, replayed=reply.replayed)
         return reply
+
+    def _keep(self, command_key: bytes, answer: tuple[bytes | None, Reply] | Stored) -> None:
+        # Anew at the end: what undoes a command has to be forgotten after it.
+        self._known.pop(command_key, None)
+        self._known[command_key] = answer
+        if len(self._known) > self._size:
+            del self._known[next(iter(self._known))]
 
 
 def fingerprint_of(command: Command) -> bytes | None:

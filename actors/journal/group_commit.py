@@ -89,6 +89,18 @@ class GroupCommitter(Generic[P]):
         """Begin committing in the running loop."""
         self._task = asyncio.create_task(self._run(), name="group-commit")
 
+    def on_end(self, told: Callable[[BaseException], None]) -> None:
+        """Have ``told`` hear of the exception that ends it, once it has been started: nothing is committed
+        any more after that."""
+        assert self._task is not None, "it has been started"
+
+        def tell(task: asyncio.Task[None]) -> None:
+            failure = None if task.cancelled() else task.exception()
+            if failure is not None:
+                told(failure)
+
+        self._task.add_done_callback(tell)
+
     async def stop(self) -> None:
         """Stop at once; who wants the rest to be durable waits for ``drained`` first. Twice is harmless."""
         if self._task is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, Final
 
@@ -34,9 +35,10 @@ from actors.journal.contract import (
 from engine.account import Account, place_hold
 from engine.authorization import Authorization
 from engine.card import Card, DeclaredBalance
+from engine.controls import Control
 from engine.hold import Hold
 from engine.ids import is_id
-from engine.limits import ACTIVATION_ANSWERS, COMMIT_TIMEOUT_MS
+from engine.limits import ACTIVATION_ANSWERS, COMMIT_TIMEOUT_MS, CONTROLS_SHARED_MAX
 from engine.programme import Programme
 
 POOLED: Final = 2
@@ -269,9 +271,15 @@ def _stored(rows: list[Any]) -> dict[bytes, Stored]:
 def _card(row: Any) -> Card:
     fields = dict(row)
     declared = [fields.pop(name) for name in ("balance_minor", "consumed_minor", "declared_ms")]
-    fields["controls"] = decode_controls(fields["controls"])
+    fields["controls"] = _controls(fields["controls"])
     fields["tombstones"] = frozenset(fields["tombstones"])
     return Card(**fields, declared=None if declared[0] is None else DeclaredBalance(*declared))
+
+
+@lru_cache(maxsize=CONTROLS_SHARED_MAX)
+def _controls(text: str) -> tuple[Control, ...]:
+    """Cards with equal controls, as most of a product have, share them in memory."""
+    return decode_controls(text)
 
 
 def _programme(row: Any) -> Programme:
