@@ -306,10 +306,9 @@ def _raised(command: Authorize, decision: Decision, inputs: Inputs, met: Surroun
 def opened(command: Authorize, decision: Decision, inputs: Inputs, met: Surroundings) -> tuple[Effect, ...]:
     """The effects of a first decision: a function of what was asked, met and decided."""
     approved_minor = decision.approved_minor
-    names_of_it = set(names(_authorization(command, decision, None)))
-    buried = approved_minor > 0 and not names_of_it.isdisjoint(met.card.tombstones)
     hold = _hold(command, decision)
     authorization = _authorization(command, decision, hold)
+    buried = approved_minor > 0 and _is_buried(authorization, met.card)
     relayed = met.programme.mode == "gateway"
     if buried:
         authorization.reversed_minor, authorization.closed = approved_minor, "released"
@@ -330,6 +329,11 @@ def opened(command: Authorize, decision: Decision, inputs: Inputs, met: Surround
     if hold is not None and buried:
         effects.append(HoldClosed(hold.id, "released"))
     return tuple(effects)
+
+
+def _is_buried(authorization: Authorization, card: Card) -> bool:
+    """Whether it was reversed before it came."""
+    return bool(card.tombstones) and not card.tombstones.isdisjoint(names(authorization))
 
 
 def _hold(command: Authorize, decision: Decision) -> Hold | None:

@@ -101,6 +101,7 @@ class ShardHost:
         self._leaving: set[int] = set()
         self._at_door = 0
         self._announcements: set[asyncio.Task[None]] = set()
+        self._followers: set[asyncio.Task[None]] = set()
 
     # --- ownership ----------------------------------------------------------------------------------------
 
@@ -123,6 +124,7 @@ class ShardHost:
         for pending in list(self._in_flight.values()):
             # The journal is away: whether these happened is for the next owner to find out.
             self.resolve(pending, NotExecuted("unavailable"))
+        await asyncio.gather(*self._followers)
         await self._journal.close()
 
     async def take(self, shards: Collection[int]) -> None:
@@ -183,49 +185,52 @@ class ShardHost:
 
     def _seat(self, submission: Submission, turn: Turn, now: float) -> Seat:
         seat = Seat(turn, submission.ticket)
-        done = asyncio.get_running_loop().create_future()
-        deadline = now + submission.remaining_ms / 1000
-        seat.wait_for(self._enter(Pending(submission, deadline, done, [seat], entered=now)))
+        self._enter(Pending(submission, now + submission.remaining_ms / 1000, seat, now))
         return seat
 
-    def _enter(self, pending: Pending) -> asyncio.Future[Reply]:
-        """Take one command in, unless it is here already; returns what its caller waits for."""
+    def _enter(self, pending: Pending) -> None:
+        """Take one command in, unless it is here already."""
         command = pending.command
         repeated = self.answers.repeat(command)
         if repeated is not None:
             self.answer_executed(pending, repeated)
-            return pending.done
+            return
         first = self._in_flight.get(command.command_key)
         if first is not None:
-            for seat in pending.seats:
-                first.join(seat)
-            return asyncio.ensure_future(self._follow(pending, first))
+            first.join(pending.seat)
+            _spawn(self._follow(pending, first, first.overheard()), self._followers)
+            return
         claim = pending.submission.claim
         if claim is not None:
             holder = self._claims.setdefault(claim.key_digest, pending)
             if holder is not pending:
-                return asyncio.ensure_future(self._follow_claim(pending, holder))
+                _spawn(self._follow_claim(pending, holder, holder.overheard()), self._followers)
+                return
         self._in_flight[command.command_key] = pending
         self._admit(pending)
-        return pending.done
 
-    async def _follow(self, pending: Pending, first: Pending) -> Reply:
+    async def _follow(self, pending: Pending, first: Pending, overheard: asyncio.Future[Reply]) -> None:
         """The same command is being executed: both callers get the one answer (wire case 3)."""
-        reply = await asyncio.shield(first.done)
+        reply = await asyncio.shield(overheard)
         if isinstance(reply, NotExecuted):
-            return reply
-        if fingerprint_of(pending.command) != fingerprint_of(first.command):
+            pending.answer(reply)
+        elif fingerprint_of(pending.command) != fingerprint_of(first.command):
             # One key, two contents: the first's own answer does not tell whose of them was executed.
-            return await self._enter(pending)
-        return reply_again(pending.command, fingerprint_of(first.command), reply)
+            self._enter(pending)
+        else:
+            pending.answer(reply_again(pending.command, fingerprint_of(first.command), reply))
 
-    async def _follow_claim(self, pending: Pending, holder: Pending) -> Reply:
+    async def _follow_claim(
+        self, pending: Pending, holder: Pending, overheard: asyncio.Future[Reply]
+    ) -> None:
         """Another request with the same idempotency key is being executed."""
         mine, theirs = pending.submission.claim, holder.submission.claim
         if mine is None or theirs is None or mine.fingerprint != theirs.fingerprint:
-            return KEY_REUSED
-        reply = await asyncio.shield(holder.done)
-        return msgspec.structs.replace(reply, replayed=True) if isinstance(reply, Done) else reply
+            pending.answer(KEY_REUSED)
+            return
+        reply = await asyncio.shield(overheard)
+        replayed = isinstance(reply, Done)
+        pending.answer(msgspec.structs.replace(reply, replayed=True) if replayed else reply)
 
     def _admit(self, pending: Pending) -> None:
         """Decide the command now, or have it wait for its card, or refuse it."""
@@ -330,16 +335,11 @@ class ShardHost:
         began or ended is told beside the reply: nobody's decision depends on it."""
         command = pending.command
         if isinstance(command, _CONFIGURING) and isinstance(reply, Done):
-            self._spawn(self._announce(pending, reply))
+            _spawn(self._announce(pending, reply), self._announcements)
             return
         if pending.told and pending.programme is not None:
-            self._spawn(self._mention(pending.programme))
+            _spawn(self._mention(pending.programme), self._announcements)
         self.resolve(pending, reply)
-
-    def _spawn(self, announcement: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(announcement)
-        self._announcements.add(task)
-        task.add_done_callback(self._announcements.discard)
 
     async def _announce(self, pending: Pending, reply: Done) -> None:
         """Tell every host, then the caller. What was executed before may be the change of a host that died
@@ -370,8 +370,7 @@ class ShardHost:
         claim = pending.submission.claim
         if claim is not None and self._claims.get(claim.key_digest) is pending:
             del self._claims[claim.key_digest]
-        if not pending.done.done():
-            pending.done.set_result(reply)
+        pending.answer(reply)
 
     # --- recovery -----------------------------------------------------------------------------------------
 
@@ -407,6 +406,13 @@ class ShardHost:
             self._recovery.give_up(pending)
             return None
         return rows
+
+
+def _spawn(work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]]) -> None:
+    """Begin ``work``; until it is done it is kept ``among`` its kind."""
+    task = asyncio.get_running_loop().create_task(work)
+    among.add(task)
+    task.add_done_callback(among.discard)
 
 
 def absent_reply(command: Command) -> Reply:

@@ -23,9 +23,15 @@ class Pending(msgspec.Struct, eq=False):
     submission: Submission
     deadline: float
     """On the host's monotonic clock, seconds: not decided after it."""
-    done: asyncio.Future[Reply]
-    seats: list[Seat]
-    """Where callers wait for it: its own, and those of the same command sent again."""
+    seat: Seat
+    """Where its caller waits for it."""
+    entered: float
+    """On the same clock: when it came."""
+    joined: tuple[Seat, ...] = ()
+    """Where callers wait who sent the same command again."""
+    answered: bool = False
+    late: asyncio.Future[Reply] | None = None
+    """For whoever has to look at the reply before it can answer its own caller."""
     deferred: bool = False
     """Whether it waits for the outside world, so that no call may wait for it."""
     consulted: Consulted | None = None
@@ -37,23 +43,37 @@ class Pending(msgspec.Struct, eq=False):
     """The programme that this command changed, as it left it."""
     told: bool = False
     """Whether every host has to hear of that."""
-    entered: float = 0.0
-    """On the same clock: when it came."""
 
     @property
     def command(self) -> Command:
         return self.submission.command
 
+    def answer(self, reply: Reply) -> None:
+        """Give the caller its reply; only the first one counts."""
+        if self.answered:
+            return
+        self.answered = True
+        self.seat.answer(reply)
+        if self.late is not None and not self.late.done():
+            self.late.set_result(reply)
+
+    def overheard(self) -> asyncio.Future[Reply]:
+        """The reply that its caller will get, for somebody else; to be asked before that has happened. Only
+        to be awaited under a shield."""
+        if self.late is None:
+            self.late = asyncio.get_running_loop().create_future()
+        return self.late
+
     def join(self, seat: Seat) -> None:
         """Another caller waits for the same command."""
-        self.seats.append(seat)
+        self.joined += (seat,)
         if self.deferred:
             seat.defer()
 
     def defer(self) -> None:
         """Let every call go on without it."""
         self.deferred = True
-        for seat in self.seats:
+        for seat in (self.seat, *self.joined):
             seat.defer()
 
     def undo(self) -> None:

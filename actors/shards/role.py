@@ -35,6 +35,8 @@ from engine.replies import Reply
 
 FENCED_EXIT = 70
 """Exit status of a host that found another owner of its shards."""
+FAULTY_EXIT = 72
+"""... and of one that can commit nothing any more."""
 
 _log = structlog.get_logger(__name__)
 _decode_shards = msgspec.msgpack.Decoder(list[int]).decode
@@ -72,6 +74,7 @@ class HostRole:
         await self._look_at_clock()
         self._router.start()
         self.host.start()
+        self.host.committer.on_end(self._faulty)
         for repeating in self._background:
             repeating.start()
 
@@ -141,3 +144,8 @@ class HostRole:
         """Another host owns our cards: nothing of this process may reach anyone any more."""
         _log.error("fenced", incarnation=self._context.name)
         os._exit(FENCED_EXIT)
+
+    def _faulty(self, failure: BaseException) -> None:
+        """Alive without a committer, it would answer pings, keep its shards, and decide nothing."""
+        _log.error("committer_ended", error=type(failure).__name__)
+        os._exit(FAULTY_EXIT)

@@ -86,26 +86,25 @@ class Seat:
         self._turn = turn
         self._ticket = ticket
         self._deferred = False
-        self._reply: asyncio.Future[Reply] | None = None
+        self._reply: Reply | None = None
 
-    def wait_for(self, reply: asyncio.Future[Reply]) -> None:
-        """``reply`` is what the caller wants."""
+    def answer(self, reply: Reply) -> None:
+        """``reply`` is what the caller wants; to be called once."""
         self._reply = reply
-        reply.add_done_callback(self._on_reply)
+        if not self._deferred:
+            self._turn.leave()
+        elif self._turn.mailbox is not None:
+            self._turn.mailbox.put(self._ticket, reply)
 
     def defer(self) -> None:
         """The call need not wait for this one, if its caller collects."""
-        if self._turn.mailbox is not None and not self._deferred:
+        if self._turn.mailbox is not None and not self._deferred and self._reply is None:
             self._deferred = True
             self._turn.leave()
 
     def outcome(self) -> Reply:
-        """What the call answers."""
-        assert self._reply is not None, "seats are taken before the turn ends"
-        return DEFERRED if self._deferred else self._reply.result()
-
-    def _on_reply(self, reply: asyncio.Future[Reply]) -> None:
-        if not self._deferred:
-            self._turn.leave()
-        elif self._turn.mailbox is not None:
-            self._turn.mailbox.put(self._ticket, reply.result())
+        """What the call answers, once its turn is over."""
+        if self._deferred:
+            return DEFERRED
+        assert self._reply is not None, "the turn is over"
+        return self._reply

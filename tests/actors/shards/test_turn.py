@@ -6,59 +6,52 @@ import asyncio
 
 from actors.shards.turn import DEFERRED, Mailbox, Mailboxes, Seat, Turn
 from engine.limits import MAILBOXES_MAX
-from engine.replies import Done, Reply
+from engine.replies import Done
 
 ONE, TWO = Done(201, {}), Done(202, {})
 
 
-def reply() -> asyncio.Future[Reply]:
-    return asyncio.get_running_loop().create_future()
-
-
 async def test_a_turn_is_over_when_every_seat_has_its_reply() -> None:
-    turn, replies = Turn(2, None), [reply(), reply()]
+    turn = Turn(2, None)
     seats = [Seat(turn, ticket) for ticket in (1, 2)]
-    for seat, each in zip(seats, replies, strict=True):
-        seat.wait_for(each)
     over = asyncio.create_task(turn.over())
-    replies[1].set_result(TWO)
+    seats[1].answer(TWO)
     await asyncio.sleep(0)
     assert not over.done()
-    replies[0].set_result(ONE)
+    seats[0].answer(ONE)
     await over
     assert [seat.outcome() for seat in seats] == [ONE, TWO]
 
 
 async def test_a_deferred_seat_does_not_hold_the_turn_up() -> None:
     box = Mailbox()
-    turn, late = Turn(1, box), reply()
+    turn = Turn(1, box)
     seat = Seat(turn, 9)
-    seat.wait_for(late)
     seat.defer()
     seat.defer()
     await turn.over()
     assert seat.outcome() == DEFERRED
-    late.set_result(ONE)
+    seat.answer(ONE)
     assert await box.collect(1.0) == [(9, ONE)]
 
 
-async def test_a_seat_can_be_deferred_before_it_waits() -> None:
+async def test_what_is_answered_is_not_deferred() -> None:
     box = Mailbox()
-    turn, late = Turn(1, box), reply()
-    seat = Seat(turn, 9)
-    seat.defer()
-    seat.wait_for(late)
-    late.set_result(ONE)
+    turn = Turn(2, box)
+    first, second = Seat(turn, 8), Seat(turn, 9)
+    first.answer(ONE)
+    first.defer()
+    second.answer(TWO)
     await turn.over()
-    assert await box.collect(1.0) == [(9, ONE)]
+    assert [first.outcome(), second.outcome()] == [ONE, TWO]
+    assert await box.collect(0.0) == []
 
 
 async def test_nobody_is_deferred_who_does_not_collect() -> None:
-    turn, late = Turn(1, None), reply()
+    turn = Turn(1, None)
     seat = Seat(turn, 9)
-    seat.wait_for(late)
     seat.defer()
-    late.set_result(ONE)
+    seat.answer(ONE)
     await turn.over()
     assert seat.outcome() == ONE
 
