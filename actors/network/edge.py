@@ -16,6 +16,7 @@ from actors.network.peer import Peer
 from actors.network.respondent import Respondent
 from engine.iso8583.content import FUNCTIONS
 from engine.iso8583.message import Message
+from engine.iso8583.outright import AUTHORIZATION, refuse_outright
 from engine.iso8583.respond import (
     DEADLINE_EXCEEDED,
     NOT_SUPPORTED,
@@ -27,7 +28,6 @@ from engine.limits import EDGE_CONNECTIONS_MAX, EDGE_OPEN_MAX, FRAME_RECEIPT_SEC
 
 _log = structlog.get_logger(__name__)
 _BACKLOG = 512
-_AUTHORIZATION = "0100"
 
 
 class EdgeCounts(msgspec.Struct):
@@ -128,15 +128,21 @@ class Edge:
         """Counts what could not be decoded."""
         self.counts.malformed += 1
 
+    def turn_away(self, payload: bytes) -> bytes | None:
+        """The refusal of an authorization while there are too many, before anything is spent on it, decoding
+        included: what waits longer than its network does is worth nothing. A repeat is not refused: its
+        original may have been approved."""
+        if not payload.startswith(AUTHORIZATION) or not self._overloaded():
+            return None
+        refused = refuse_outright(payload, DEADLINE_EXCEEDED)
+        if refused is not None:
+            self.counts.requests += 1
+            self.counts.shed += 1
+        return refused
+
     def requested(self, peer: Peer, request: Message) -> None:
         """Hands a request to whoever answers its class and function."""
         self.counts.requests += 1
-        if request.mti == _AUTHORIZATION and self._overloaded():
-            # Before anything is spent on it: what waits longer than its network does is worth nothing. A
-            # repeat is not refused: its original may have been approved.
-            self.counts.shed += 1
-            peer.answer(refusal(request, DEADLINE_EXCEEDED))
-            return
         handler = self._handlers.get(request.mti[:3])
         if handler is None:
             self.counts.unsupported += 1

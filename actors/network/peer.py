@@ -28,6 +28,9 @@ class PeerOwner(Protocol):
     def left(self, peer: Peer) -> None:
         """... and is gone."""
 
+    def turn_away(self, payload: bytes) -> bytes | None:
+        """The answer to what is not even decoded at the moment; ``None`` for everything else."""
+
     def requested(self, peer: Peer, request: Message) -> None:
         """A decodable request has come in."""
 
@@ -68,6 +71,11 @@ class Peer(FramedConnection):
         self._pace()
 
     def frame_received(self, payload: bytes) -> None:
+        refused = self._owner.turn_away(payload)
+        if refused is not None:
+            self.spoken = True
+            self.send(refused)
+            return
         try:
             message = decode(payload)
         except DecodeError as error:

@@ -9,6 +9,7 @@ a value. Only printable ASCII is data: a control character would be refused by t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import Final
 
@@ -22,8 +23,10 @@ _SECONDARY_BITS: Final = (1 << 64) - 1
 _SECONDARY_FLAG: Final = 1 << (FIELD_MAX - 1)
 _PREFIXES: Final = {chars: tuple(f"{length:0{chars}d}" for length in range(10**chars)) for chars in (2, 3)}
 
-_Lengths = dict[str, int] | None
-_Layout = tuple[tuple[int, int, _Lengths, int, type[str] | None], ...]
+Lengths = dict[str, int] | None
+"""What each length prefix of a variable field says; ``None`` for a fixed one."""
+Field = tuple[int, int, Lengths, int, type[str] | None]
+"""``(number, prefix width, allowed prefixes, size, masking type)``."""
 
 
 class DecodeError(ValueError):
@@ -54,9 +57,9 @@ def _lengths(chars: int, size: int) -> dict[str, int]:
 
 
 @lru_cache(maxsize=1024)
-def _layout(bitmap: str) -> _Layout:
-    """``(number, prefix width, allowed prefixes, size, masking type)`` of each field that ``bitmap``
-    announces."""
+def layout(bitmap: str) -> tuple[Field, ...]:
+    """Each field that ``bitmap`` announces, in their order; ``ValueError`` where it is none of this
+    profile."""
     if _BITMAP.fullmatch(bitmap) is None:
         raise ValueError("is not hexadecimal")
     bits = int(bitmap, 16) << (FIELD_MAX - 4 * len(bitmap))
@@ -77,6 +80,11 @@ def _layout(bitmap: str) -> _Layout:
     )
 
 
+def bitmap_chars(text: str) -> int:
+    """How long the bitmaps are of a message that begins with ``text``."""
+    return BITMAP_CHARS * (2 if text[MTI_CHARS : MTI_CHARS + 1] in _HAS_SECONDARY else 1)
+
+
 def decode(payload: bytes) -> Message:
     """The message in ``payload`` (a frame without its length); ``DecodeError`` when it is none."""
     text = payload.decode("latin-1")
@@ -87,24 +95,24 @@ def decode(payload: bytes) -> Message:
         raise _failure("MTI", 0, "is not four digits", None, payload, text)
     fields: dict[int, str] = {}
     message = Message(mti, fields)
-    at = MTI_CHARS + BITMAP_CHARS * (2 if text[MTI_CHARS : MTI_CHARS + 1] in _HAS_SECONDARY else 1)
+    at = MTI_CHARS + bitmap_chars(text)
     if len(text) < at:
         raise _failure("bitmap", MTI_CHARS, "is cut short", message, payload, text)
     try:
-        layout = _layout(text[MTI_CHARS:at])
+        announced = layout(text[MTI_CHARS:at])
     except ValueError as problem:
         raise DecodeError("bitmap", MTI_CHARS, str(problem), message) from None
-    at = _decode_fields(text, at, layout, message, payload)
+    at = _decode_fields(text, at, announced, message, payload)
     if at != len(payload):
         raise _failure("end", at, "is followed by more data", message, payload, text)
     return message
 
 
-def _decode_fields(text: str, at: int, layout: _Layout, message: Message, payload: bytes) -> int:
+def _decode_fields(text: str, at: int, announced: tuple[Field, ...], message: Message, payload: bytes) -> int:
     """Fills the message's fields and returns the position behind the last one."""
     fields = message.fields
     end = len(text)
-    for number, prefix_chars, lengths, size, masked in layout:
+    for number, prefix_chars, lengths, size, masked in announced:
         start = at
         if lengths is not None:
             start += prefix_chars
@@ -148,8 +156,16 @@ def encode(message: Message) -> bytes:
             raise EncodeError(f"DE{number}", f"has {len(value)} characters, not {spec.size}")
         parts.append(value)
         bits |= 1 << (FIELD_MAX - number)
-    bitmap = f"{bits | _SECONDARY_FLAG:032X}" if bits & _SECONDARY_BITS else f"{bits >> 64:016X}"
-    return _printable_bytes("".join((message.mti, bitmap, *parts)), message)
+    return _printable_bytes("".join((message.mti, _bitmap(bits), *parts)), message)
+
+
+def write_bitmap(numbers: Iterable[int]) -> str:
+    """The bitmaps that announce fields ``numbers``, as ``encode`` writes them."""
+    return _bitmap(sum(1 << (FIELD_MAX - number) for number in set(numbers)))
+
+
+def _bitmap(bits: int) -> str:
+    return f"{bits | _SECONDARY_FLAG:032X}" if bits & _SECONDARY_BITS else f"{bits >> 64:016X}"
 
 
 def _printable_bytes(text: str, message: Message) -> bytes:

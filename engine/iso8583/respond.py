@@ -33,14 +33,15 @@ SYSTEM_ERROR: Final = RESPONSE_CODES["system_error"]
 NOT_SUPPORTED: Final = "40"
 """A message of the profile whose function this installation does not offer."""
 
-_ECHOED: tuple[int, ...] = (2, 3, 4, 7, 11, 12, 13, 32, 33, 37, 41, 42, 49, 70)
+ECHOED: Final[tuple[int, ...]] = (2, 3, 4, 7, 11, 12, 13, 32, 33, 37, 41, 42, 49, 70)
+"""What every answer repeats of its request."""
 _REFERENCES: tuple[int, ...] = (7, 11, 32, 37, 70)
 
 
 def refusal(request: Message, response_code: str) -> Message:
     """A response that carries nothing but the request's references and ``response_code``."""
     fields = request.fields
-    echoed = {number: fields[number] for number in _ECHOED if number in fields}
+    echoed = {number: fields[number] for number in ECHOED if number in fields}
     echoed[39] = response_code
     return Message(response_mti(request.mti), echoed)
 
