@@ -147,5 +147,7 @@ class HostRole:
 
     def _faulty(self, failure: BaseException) -> None:
         """Alive without a committer, it would answer pings, keep its shards, and decide nothing."""
-        _log.error("committer_ended", error=type(failure).__name__)
-        os._exit(FAULTY_EXIT)
+        try:
+            _log.error("committer_ended", error=type(failure).__name__)
+        finally:
+            os._exit(FAULTY_EXIT)

@@ -214,12 +214,22 @@ async def test_an_exception_of_the_failure_handler_ends_the_committer(desk: Desk
     async def fenced(batches: list[Batch[str]], failure: JournalError) -> None:
         raise failure
 
+    ended: list[BaseException] = []
     desk.committer._on_failure = fenced
-    desk.journal.failures.append(RejectedError())
+    desk.committer.on_end(ended.append)
+    desk.journal.failures.append(failure := RejectedError())
     desk.committer.add("first")
     await asyncio.wait_for(desk.settled(), 60)
     desk.committer.add("second")
     for _ in range(10):
         await asyncio.sleep(0)
-    assert desk.durable == []
+    assert (desk.durable, ended) == ([], [failure])
     await desk.committer.stop()
+
+
+async def test_a_committer_that_is_stopped_has_nothing_to_tell(desk: Desk) -> None:
+    ended: list[BaseException] = []
+    desk.committer.on_end(ended.append)
+    await desk.committer.stop()
+    await asyncio.sleep(0)
+    assert ended == []
