@@ -305,6 +305,9 @@ _PROGRAMME_CHANGES = (ChangeProgramme, SetStandInPolicy, GrantStandIns, EndOutag
 
 def target_of(command: Command) -> str:
     """The id of the card or programme whose owner executes ``command``."""
+    if isinstance(command, Authorize):
+        # Nearly all are.
+        return command.card_id
     if isinstance(command, _CREATIONS):
         return command.id
     return command.programme_id if isinstance(command, _PROGRAMME_CHANGES) else command.card_id

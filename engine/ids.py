@@ -57,4 +57,4 @@ def approval_code(authorization_id: str) -> str:
     """ISO 8583 DE38: six letters or digits taken from the id's random bits, so a replay gives the same
     code."""
     bits = int(authorization_id[24:32], 16)
-    return "".join(_BASE32[(bits >> shift) & 31] for shift in (0, 5, 10, 15, 20, 25))
+    return "".join([_BASE32[(bits >> shift) & 31] for shift in (0, 5, 10, 15, 20, 25)])

@@ -45,6 +45,6 @@ def format_minor(amount_minor: int) -> str:
     >>> format_minor(-5)
     '-0.05'
     """
-    sign = "-" if amount_minor < 0 else ""
-    whole, fraction = divmod(abs(amount_minor), 100)
-    return f"{sign}{whole}.{fraction:02d}"
+    if amount_minor < 0:
+        return f"-{format_minor(-amount_minor)}"
+    return f"{amount_minor // 100}.{amount_minor % 100:02d}"

@@ -69,7 +69,11 @@ class CardActor(msgspec.Struct):
 
     def original(self, references: Iterable[str]) -> Authorization | None:
         """The authorization that the first of ``references`` with one names; all of them are known."""
-        return next((found for reference in references if (found := self.known.get(reference))), None)
+        for reference in references:
+            found = self.known.get(reference)
+            if found is not None:
+                return found
+        return None
 
     def forget_old(self) -> None:
         """Keep the newest references only; to be called when everything of the card is durable. An
@@ -78,7 +82,7 @@ class CardActor(msgspec.Struct):
         if surplus <= 0:
             return
         # More than need be, so that not every command has to look through all of them.
-        oldest = dict(islice(self.known.items(), surplus + KNOWN_REFERENCES_MAX // 4))
+        oldest = dict(islice(self.known.items(), surplus + KNOWN_REFERENCES_MAX // 2))
         forgotten = {id(found) for found in oldest.values() if found is not None}
         self.known = {
             reference: found

@@ -29,6 +29,8 @@ from actors.vault import Vault, VaultError
 CALLS_AT_ONCE: Final = 10_000
 """Calls under way in one process; our own limits refuse long before."""
 FOREVER: Final = -1
+COLLECT_AFTER_OBJECTS: Final = 20_000
+"""So many more containers made than freed let the garbage collector look for cycles (Python's own: 700)."""
 
 _log = structlog.get_logger(__name__)
 
@@ -97,8 +99,10 @@ class Process:
                 self._role = role
                 self._lag.start()
                 await self._door.open()
-                # What has been loaded by now stays for good: the collector need not look at it again.
+                # What has been loaded by now stays for good: the collector need not look at it again. Nearly
+                # all that comes is freed without it.
                 gc.freeze()
+                gc.set_threshold(COLLECT_AFTER_OBJECTS)
             return self._role
 
     def _build(self) -> Role:
