@@ -46,8 +46,10 @@ def place_hold(account: Account, hold: Hold) -> None:
 
 def close_hold(account: Account, hold_id: str) -> None:
     """Stop counting what is left of a hold, for whichever reason it ends."""
-    account.held_minor -= account.holds.pop(hold_id).amount_minor
-    account.next_expiry_ms = _next_expiry(account)
+    hold = account.holds.pop(hold_id)
+    account.held_minor -= hold.amount_minor
+    if hold.expires_ms == account.next_expiry_ms:
+        account.next_expiry_ms = _next_expiry(account)
 
 
 def resize_hold(account: Account, hold: Hold, amount_minor: int, expires_ms: int) -> None:
