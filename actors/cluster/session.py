@@ -14,6 +14,7 @@ import ray
 import structlog
 
 from actors.cluster.environment import ClusterError, prepare
+from actors.cluster.local_node import without_helpers
 from actors.settings import Settings
 
 OBJECT_STORE_BYTES: Final = 128 * 1024 * 1024
@@ -49,16 +50,17 @@ def join(settings: Settings) -> None:
 
 
 def _start_local(settings: Settings) -> None:
-    ray.init(
-        address="local",
-        namespace=namespace(settings),
-        num_cpus=max(2, os.cpu_count() or 2),
-        include_dashboard=False,
-        object_store_memory=OBJECT_STORE_BYTES,
-        log_to_driver=False,
-        logging_level=logging.ERROR,
-        _temp_dir=str(_folder(settings)),
-    )
+    with without_helpers():
+        ray.init(
+            address="local",
+            namespace=namespace(settings),
+            num_cpus=max(2, os.cpu_count() or 2),
+            include_dashboard=False,
+            object_store_memory=OBJECT_STORE_BYTES,
+            log_to_driver=False,
+            logging_level=logging.ERROR,
+            _temp_dir=str(_folder(settings)),
+        )
 
 
 def _join_cluster(address: str, namespace: str) -> None:
