@@ -21,13 +21,14 @@ NODE_LETTERS: Final = 8
 
 
 class ProcessSpec(msgspec.Struct, frozen=True):
-    """A process of an installation: its name, the factory of its role (``module:function``), and how it is
+    """A process of an installation: its name, what makes its role (``module:function``), and how it is
     spread over nodes: ``beside`` the supervisor, once in all; ``once`` in all, on the first node; one of
-    several that go ``around`` the nodes; or one on ``each`` node."""
+    several that go ``around`` the nodes; or one on ``each`` node. ``niceness``: as of nice(1)."""
 
     name: str
     factory: str
     spread: Literal["beside", "once", "around", "each"] = "once"
+    niceness: int = 0
 
     @property
     def called_by_name(self) -> bool:

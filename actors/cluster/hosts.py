@@ -8,19 +8,30 @@ from __future__ import annotations
 
 import asyncio
 import uuid
+from functools import partial
 from typing import Final
 
+from actors.cluster.coordinator import Coordinator
 from actors.cluster.nodes import Nodes, on
 from actors.cluster.peers import PARK, RayPeers
 from actors.cluster.process import launch
 from actors.cluster.session import named
 from actors.cluster.standstill import stands_still
+from actors.journal.owners import read_owners
 from actors.peers import PeerGoneError
 from actors.placement import NODE_LETTERS
+from actors.roles import Context, Role
 from actors.settings import Settings
 
-FACTORY: Final = "actors.boot:host"
+FACTORY: Final = "actors.shards.role:HostRole"
 PREFIX: Final = "host-"
+
+
+def coordinator(context: Context) -> Role:
+    """The role that assigns shards to hosts of this kind."""
+    settings = context.settings
+    hosts = RayHosts(settings, RayPeers(settings))
+    return Coordinator(hosts, partial(read_owners, settings.database_dsn), settings.hosts)
 
 
 class RayHosts:

@@ -124,7 +124,8 @@ class Kept:
 
     def _launch(self, name: str) -> None:
         where = on(self.placed.node, pinned=self.placed.pinned)
-        launch(self.placed.spec.factory, self._settings, name, where, restarts=FOREVER)
+        spec = self.placed.spec
+        launch(spec.factory, self._settings, name, where, restarts=FOREVER, niceness=spec.niceness)
 
     async def _watch(self) -> None:
         """Ray starts a dead process again; being asked, it starts its role again."""

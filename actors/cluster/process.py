@@ -9,6 +9,8 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+from collections.abc import Callable
+from contextlib import suppress
 from importlib import import_module
 from typing import Any, Final
 
@@ -39,7 +41,8 @@ class Process:
     """A role in a process. It starts with the first call, so a process that Ray has restarted comes back by
     being asked anything."""
 
-    def __init__(self, factory: str, settings: bytes, name: str, proof: bytes) -> None:
+    def __init__(self, factory: str, settings: bytes, name: str, proof: bytes, niceness: int = 0) -> None:
+        os.nice(niceness)
         self._settings = Settings.from_json(settings)
         self._proof = proof
         configure(self._settings.var_dir, self._settings.log_level, name)
@@ -49,6 +52,10 @@ class Process:
         self._starting = asyncio.Lock()
         self._lag = LoopLag()
         self._door = Door(self.call)
+        # Loaded before anybody asks, while other processes begin; what fails here fails again, and is told,
+        # when somebody does.
+        with suppress(Exception):
+            _named(factory)
 
     async def ping(self) -> int:
         """The process id, once the role serves."""
@@ -109,10 +116,14 @@ class Process:
         """The role. On a node with other keys it would write what nobody else can read: VaultError."""
         if not Vault.from_settings(self._settings, make=False).agrees(self._proof):
             raise VaultError("this node has other master keys: all of them take STANCHION_MASTER_KEY")
-        module, _, attribute = self._factory.partition(":")
-        build = getattr(import_module(module), attribute)
-        role: Role = build(Context(self._settings, self._name, RayPeers(self._settings)))
-        return role
+        return _named(self._factory)(Context(self._settings, self._name, RayPeers(self._settings)))
+
+
+def _named(factory: str) -> Callable[[Context], Role]:
+    """What ``module:function`` names."""
+    module, _, attribute = factory.partition(":")
+    build: Callable[[Context], Role] = getattr(import_module(module), attribute)
+    return build
 
 
 def launch(
@@ -122,9 +133,10 @@ def launch(
     where: Options,
     *,
     restarts: int = 0,
+    niceness: int = 0,
 ) -> Any:
     """Create the process ``name``; it outlives its creator. ``restarts``: how often Ray starts it again, or
-    ``FOREVER``."""
+    ``FOREVER``. ``niceness``: as of nice(1)."""
     remote = ray.remote(Process).options(
         name=name,
         lifetime="detached",
@@ -134,4 +146,5 @@ def launch(
         max_concurrency=CALLS_AT_ONCE,
         **where,
     )
-    return remote.remote(factory, settings.to_json(), name, Vault.from_settings(settings).proof())
+    proof = Vault.from_settings(settings).proof()
+    return remote.remote(factory, settings.to_json(), name, proof, niceness)

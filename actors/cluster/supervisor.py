@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -83,9 +83,8 @@ class Supervisor:
         placed = place(self._specs, nodes, self._own)
         for each in placed:
             self._keep(each)
-        for each in placed:
-            if not self._elsewhere(each):
-                await self._kept[each.name].serves()
+        # All at once: what one waits for, another can use.
+        await _all(self._kept[each.name].serves() for each in placed if not self._elsewhere(each))
         with suppress(TimeoutError):
             async with asyncio.timeout(NODE_START_SECONDS):
                 others = [self._kept[each.name].serves() for each in placed if self._elsewhere(each)]
@@ -187,6 +186,17 @@ class Supervisor:
     def _on_failure(self, failure: BaseException) -> None:
         if self._failed is not None and not self._failed.done():
             self._failed.set_result(f"a process cannot be kept alive: {type(failure).__name__}")
+
+
+async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
+    """Return when all have ended well; raises the first failure, and then none goes on."""
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _take_signals_back() -> None:

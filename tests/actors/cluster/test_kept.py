@@ -32,7 +32,9 @@ class Processes:
         self.story: list[str] = []
         self._next = 100
 
-    def launch(self, factory: str, settings: Settings, name: str, where: Any, *, restarts: int) -> None:
+    def launch(
+        self, factory: str, settings: Settings, name: str, where: Any, *, restarts: int, niceness: int
+    ) -> None:
         self.story.append(f"launch {name}")
         self._begin(name)
 
