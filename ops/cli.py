@@ -51,7 +51,7 @@ from ops.migrate import migrate as bring_up_to_date
 from ops.resend import ResendError, instant_of
 from ops.resend import resend as resend_events
 from ops.running import RunningError
-from ops.up import RUN_FILE, Supervisor, UpError
+from ops.up import RUN_FILE, MakeSupervisor, Supervisor, UpError
 from ops.up import up as run_installation
 from ops.verify import STANDARD_INPUT, verify_delivery
 from stanchion import Client, StanchionError
@@ -128,19 +128,23 @@ def up(
     overrides: dict[str, object] = dict.fromkeys(PORT_SETTINGS, 0) if ports == "auto" else {}
     if address is not None:
         overrides["ray_address"] = address
-    run_installation(read_settings(var, **overrides), _ray_supervisor)
-
-
-def _ray_supervisor(settings: Settings) -> Supervisor:
-    """All processes of an installation: the actors, and the API servers above them."""
-    # Loading Ray takes a second that no other command, and no early refusal, should wait for.
+    settings = read_settings(var, **overrides)
     prepare(settings)
+    run_installation(settings, _load_actors)
 
+
+def _load_actors() -> MakeSupervisor:
+    """What supervises all processes of an installation: the actors, and the API servers above them."""
+    # Loading Ray takes a second that no other command, and no early refusal, should wait for.
     from actors.boot import processes
     from actors.cluster.supervisor import Supervisor as RaySupervisor
 
-    servers = [ProcessSpec(f"api-{number}", API_FACTORY, "each") for number in range(settings.api_servers)]
-    return RaySupervisor(settings, [*processes(settings), *servers])
+    def supervisor(settings: Settings) -> Supervisor:
+        numbers = range(settings.api_servers)
+        servers = [ProcessSpec(f"api-{number}", API_FACTORY, "each") for number in numbers]
+        return RaySupervisor(settings, [*processes(settings), *servers])
+
+    return supervisor
 
 
 @app.command()

@@ -2,7 +2,7 @@
 
 Settings → embedded servers → migrations → demo clients → actors → ``run.json`` → serve until asked to stop.
 Each step waits until the one before it works, and whatever has been started is stopped in reverse order,
-however the way ends.
+however the way ends. Only the code of the actors is loaded beside the first steps: it takes as long as they.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ import signal
 import socket
 import sys
 import time
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Awaitable, Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
@@ -71,18 +72,24 @@ class Supervisor(Protocol):
     async def restart(self, say: Callable[[str], None]) -> None: ...
 
 
+MakeSupervisor = Callable[[Settings], Supervisor]
+
+
 class UpError(Exception):
     """The installation cannot go on. The message is one line."""
 
 
-def up(settings: Settings, make_supervisor: Callable[[Settings], Supervisor]) -> None:
+def up(settings: Settings, load: Callable[[], MakeSupervisor]) -> None:
     """Start an installation and serve until SIGINT or SIGTERM; returns after a clean stop.
+
+    ``load`` brings the code of the actors into memory, in a thread of its own, and returns what makes their
+    supervisor.
 
     Raises the one-line errors of each step (SettingsError, VaultError, InstallationError, ServerError,
     MigrationError, KeyCheckError, ClientError, UpError); whatever had been started is stopped by then. Call
     it from the main thread.
     """
-    with _terminable(), locked(settings.var_dir):
+    with _terminable(), locked(settings.var_dir), ThreadPoolExecutor(1) as beside:
         # A killed supervisor leaves it behind, and whoever waits for it must not be served yesterday's
         # addresses.
         (settings.var_dir / RUN_FILE).unlink(missing_ok=True)
@@ -94,8 +101,9 @@ def up(settings: Settings, make_supervisor: Callable[[Settings], Supervisor]) ->
         try:
             log.start()
             _say(f"Starting the servers in {settings.var_dir} ...")
+            loading = beside.submit(load)
             complete = servers.start()
-            asyncio.run(_serve(complete, vault, servers, make_supervisor))
+            asyncio.run(_serve(complete, vault, servers, loading))
         except KeyboardInterrupt:
             pass  # asked to stop before it served
         finally:
@@ -152,14 +160,13 @@ def _can_listen(host: str, port: int) -> bool:
     return True
 
 
-async def _serve(
-    settings: Settings, vault: Vault, servers: Servers, make_supervisor: Callable[[Settings], Supervisor]
-) -> None:
+async def _serve(settings: Settings, vault: Vault, servers: Servers, loading: Future[MakeSupervisor]) -> None:
     """Everything from the migrations on, inside the event loop."""
     stop = asyncio.Event()
     _stop_on_signals(stop)
     clients = await _unless(stop, _prepare(settings, vault))
-    if clients is None:
+    make_supervisor = await _unless(stop, asyncio.wrap_future(loading))
+    if clients is None or make_supervisor is None:
         return
     supervisor = make_supervisor(settings)
     control = Control(
@@ -218,7 +225,7 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
         loop.add_signal_handler(number, stop.set)
 
 
-async def _unless(stop: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+async def _unless(stop: asyncio.Event, work: Awaitable[T]) -> T | None:
     """The result of ``work``, or None when ``stop`` is set first; ``work`` is then cancelled and has
     ended."""
     working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())

@@ -67,7 +67,7 @@ class Actors:
         await asyncio.Event().wait()
 
 try:
-    up(Settings.load(var_dir=var_dir, **dict.fromkeys(PORT_SETTINGS, 0)), Actors)
+    up(Settings.load(var_dir=var_dir, **dict.fromkeys(PORT_SETTINGS, 0)), lambda: Actors)
 except EXPECTED_FAILURES as failure:
     print(f"stanchion: {failure}", file=sys.stderr)
     raise SystemExit(1)
