@@ -12,7 +12,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -31,10 +31,14 @@ class RunningInstallation:
     """``stanchion up --ports auto`` on a folder of its own. Usable as a context manager; may be started
     again."""
 
-    def __init__(self, var_dir: Path, settings: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self, var_dir: Path, settings: Mapping[str, str] | None = None, *, command: Sequence[str] = ()
+    ) -> None:
         """``settings``: the installation's ``STANCHION_*`` variables; this process's own ones are not handed
-        on."""
+        on. ``command``: another one that ends with an installation of ``var_dir``."""
         self.var_dir = var_dir
+        up = (sys.executable, "-m", "ops", "up", "--ports", "auto", "--var", str(var_dir))
+        self._command = command or up
         self.output = var_dir.with_name(f"{var_dir.name}.log")
         inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
         self._environment = inherited | dict(settings or {})
@@ -47,7 +51,7 @@ class RunningInstallation:
         self.output.parent.mkdir(parents=True, exist_ok=True)
         with self.output.open("ab") as output:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "ops", "up", "--ports", "auto", "--var", str(self.var_dir)],
+                self._command,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=self._environment,

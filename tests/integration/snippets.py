@@ -7,7 +7,7 @@ import re
 import signal
 import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
@@ -48,9 +48,11 @@ def snippets(page: str, markdown: str) -> Iterator[Snippet]:
             yield Snippet(page, _RUN[language].format(text), tuple(lines))
 
 
-def paste(told: Iterable[Snippet], var_dir: Path, folder: Path) -> list[tuple[Snippet, str]]:
+def paste(
+    told: Iterable[Snippet], var_dir: Path, folder: Path, variables: Mapping[str, str] | None = None
+) -> list[tuple[Snippet, str]]:
     """Each snippet with what it printed, all in one shell in ``folder``, where an installation of ``var_dir``
-    serves."""
+    serves. ``variables``: what the shell has beside a path and a home."""
     told = list(told)
     (folder / "var").symlink_to(var_dir)
     (folder / ".venv").symlink_to(sys.prefix)
@@ -62,7 +64,7 @@ def paste(told: Iterable[Snippet], var_dir: Path, folder: Path) -> list[tuple[Sn
         shell = subprocess.Popen(
             ["bash", "script"],
             cwd=folder,
-            env={"PATH": os.environ["PATH"], "HOME": str(folder)},
+            env={"PATH": os.environ["PATH"], "HOME": str(folder), **(variables or {})},
             stdin=subprocess.DEVNULL,
             stdout=printed,
             stderr=subprocess.STDOUT,

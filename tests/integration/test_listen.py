@@ -1,7 +1,8 @@
-"""``stanchion listen`` and ``stanchion events resend`` beside a running installation."""
+"""``stanchion listen`` and ``stanchion events resend`` beside a running installation, as pages print them."""
 
 from __future__ import annotations
 
+import shlex
 import signal
 import subprocess
 import sys
@@ -10,8 +11,17 @@ from pathlib import Path
 
 from tests.api.driver import Caller
 from tests.integration.stack import Stack
+from tests.ops.pages import fence
 
 ROOT = Path(__file__).parents[2]
+PAGE = "ops/docs/WEBHOOKS.md"
+
+
+def printed(page: str, section: str) -> list[str]:
+    """The arguments of the one command that a section shows."""
+    program, *arguments = shlex.split(fence(page, section, "sh"))
+    assert program.endswith("stanchion")
+    return arguments
 
 
 def start(*arguments: str) -> subprocess.Popen[str]:
@@ -39,7 +49,9 @@ def read_until(process: subprocess.Popen[str], wanted: str) -> str:
 async def test_a_receiver_on_the_same_machine(stack: Stack, demo: Caller) -> None:
     var_dir = str(stack.installation.var_dir)
     wanted = ("--type", "card.updated", "--type", "card.created")
-    with start("listen", *wanted, "--fail", "1", "--var", var_dir) as listening:
+    alone = printed(PAGE, "On your own machine")
+    assert alone == printed("README.md", "Webhooks")
+    with start(*alone, *wanted, "--fail", "1", "--var", var_dir) as listening:
         try:
             endpoint_id = read_until(listening, "Listening").partition("endpoint ")[2].partition(".")[0]
             began = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
@@ -48,8 +60,14 @@ async def test_a_receiver_on_the_same_machine(stack: Stack, demo: Caller) -> Non
             assert "card.created  signature verified, answered 500" in told
             assert f"id: {card['id']}" in told
 
-            window = ("--endpoint", endpoint_id, "--since", began, "--type", "card.created")
-            with start("events", "resend", *window, "--var", var_dir) as resending:
+            again = printed(PAGE, "Send again")
+            for option, value in (
+                ("--endpoint", endpoint_id),
+                ("--since", began),
+                ("--type", "card.created"),
+            ):
+                again[again.index(option) + 1] = value
+            with start(*again, "--var", var_dir) as resending:
                 read_until(resending, "to be delivered again")
             assert resending.returncode == 0
             told = read_until(listening, "(delivery 2 of this event)")

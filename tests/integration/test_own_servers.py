@@ -1,25 +1,213 @@
-"""The whole installation on the user's own PostgreSQL and Redis: nothing embedded is started."""
+"""The whole installation on the user's own PostgreSQL and Redis, by the handbook: what OPERATING.md prints is
+run as it stands. Nothing embedded is started.
+
+Where the machine has a PostgreSQL of its own, that one is used, with its own programs.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import json
+import os
+import re
+import sys
+import tempfile
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
+import httpx2
+import pytest
+
+from actors.settings import Settings
+from actors.vault import Vault
+from ops.clients import ClientCredentials
+from ops.embedded.ports import free_port
+from ops.embedded.postgres import EmbeddedPostgres, wheel_bin_dir
+from ops.key_check import check_master_key
+from ops.migrate import migrate
 from ops.running import RunningInstallation
+from tests.api.driver import Caller
+from tests.api.stack import Installation, installation
+from tests.conftest import GIVEN_SERVER, system_bin_dir
+from tests.integration.snippets import SECONDS_MAX, Snippet, paste
 from tests.integration.stack import Stack
+from tests.ops.pages import fence, fences, spans
+from tests.ops.test_key_check import REFUSED
+
+PAGE = "ops/docs/OPERATING.md"
+OTHER_KEY = base64.b64encode(b"another" + bytes(25)).decode()
+# A handbook's command says nothing of ports.
+ANY_PORTS = {f"STANCHION_{name}_PORT": "0" for name in ("API", "VISION", "ISO8583", "METRICS")}
 
 
-async def test_own_postgresql_and_redis(database_url: str, redis_url: str, tmp_path: Path) -> None:
-    settings = {"STANCHION_DATABASE_URL": database_url, "STANCHION_REDIS_URL": redis_url}
-    stack = Stack(RunningInstallation(tmp_path / "var", settings | {"STANCHION_AUTO_CLEAR_SECONDS": "0"}))
+DUMP, RESTORE = (each.text for each in fences(PAGE) if each.section == "Backup and restore")
+ROTATE, CLIENTS = (each.text for each in fences(PAGE) if (each.section, each.language) == ("Keys", "sh"))
+UPGRADE = ("stanchion migrate --before", "stanchion migrate")
+
+
+@dataclass(frozen=True)
+class Own:
+    """A user's servers, and a shell in ``folder`` that has their programs and ours."""
+
+    database_url: str
+    redis_url: str
+    programs: Path | None
+    folder: Path
+
+    @property
+    def restored(self) -> str:
+        """Where the handbook restores the dump to."""
+        return f"{self.database_url.rpartition('/')[0]}/restored"
+
+    @property
+    def variables(self) -> dict[str, str]:
+        """Of the shell."""
+        first = [Path(sys.executable).parent, *([self.programs] if self.programs else [])]
+        return {"PATH": os.pathsep.join([*map(str, first), os.environ["PATH"]])}
+
+    @property
+    def addresses(self) -> str:
+        """The README's lines that name the servers, with these ones filled in."""
+        lines = fence("README.md", "Settings", "sh")
+        assert lines.endswith("\nmake run\n"), "which starts what the handbook starts by its own name"
+        lines = lines.removesuffix("make run\n")
+        lines = lines.replace("postgresql://user:password@host:5432/name", self.database_url)
+        return lines.replace("redis://:password@host:6379/0", self.redis_url)
+
+    async def run(self, script: str) -> None:
+        """Have the shell do it; the test fails with what it says."""
+        shell = await asyncio.create_subprocess_exec(
+            *("bash", "-euo", "pipefail", "-c", script),
+            cwd=self.folder,
+            env=self.variables,
+            stdout=asyncio.subprocess.PIPE,
+            stderr=asyncio.subprocess.STDOUT,
+        )
+        said, _ = await shell.communicate()
+        assert shell.returncode == 0, said.decode()
+
+
+@pytest.fixture
+def own(redis_url: str, tmp_path: Path) -> Iterator[Own]:
+    """Servers that nobody else uses: the databases of the handbook have names of their own."""
+    if GIVEN_SERVER in os.environ:
+        yield Own(os.environ[GIVEN_SERVER], redis_url, None, tmp_path)
+        return
+    programs = system_bin_dir() or wheel_bin_dir()
+    server = EmbeddedPostgres(tmp_path / "own", bin_dir=programs)
+    try:
+        yield Own(server.start(), redis_url, programs, tmp_path)
+    finally:
+        server.stop()
+
+
+@asynccontextmanager
+async def busy(caller: Caller, programme: str) -> AsyncIterator[None]:
+    """Changes, one after the other, while the block lasts."""
+
+    async def change() -> None:
+        for number in count():
+            await caller.patch(f"/v1/programs/{programme}", {"name": f"Name {number}"})
+
+    changing = asyncio.create_task(change())
+    try:
+        yield
+    finally:
+        changing.cancel()
+        (ended,) = await asyncio.gather(changing, return_exceptions=True)
+    assert isinstance(ended, asyncio.CancelledError)
+
+
+async def fill(before: Installation, own: Own) -> tuple[Caller, dict[str, str]]:
+    """Somebody's card with a hold on it, dumped while the installation is in use; who, and which card."""
+    caller = await before.caller()
+    card = await caller.funded_card("100.00")
+    assert (await caller.spend(card, "42.50"))["decision"] == "approved"
+    async with busy(caller, card["programme_id"]):
+        await own.run(own.addresses + DUMP)
+    return caller, card
+
+
+def from_the_dump(own: Own) -> str:
+    """The handbook's way back; before the last line the same is tried with another key."""
+    lines = RESTORE.replace("postgresql://.../restored", own.restored)
+    assert lines.splitlines()[-1].startswith("stanchion up ")
+    begin, _, end = lines.rpartition("stanchion up ")
+    refused = f"! STANCHION_MASTER_KEY={OTHER_KEY} stanchion up 2> refused\n"
+    return f"set -euo pipefail\n{own.addresses}{begin}{refused}stanchion up {end}"
+
+
+def rotation() -> list[Snippet]:
+    """New keys and new processes."""
+    alone = fence(PAGE, "Restarting without refusing anything", "sh").strip()
+    assert alone in {line.partition("#")[0].strip() for line in ROTATE.splitlines()}
+    shown = fence(PAGE, "Keys", "text").splitlines()
+    return [Snippet(PAGE, ROTATE, ("Everything is new but the supervisor.", *shown))]
+
+
+def afterwards(old_client: str) -> list[Snippet]:
+    """The commands of an upgrade, and another client."""
+    assert set(UPGRADE) <= set(spans(PAGE))
+    return [
+        *(Snippet(PAGE, f"{command}\n", ("nothing to apply",)) for command in UPGRADE),
+        Snippet(PAGE, CLIENTS.replace("OLD_CLIENT_ID", old_client), ("revoked",)),
+    ]
+
+
+@pytest.mark.timeout(SECONDS_MAX)
+async def test_the_handbook_on_own_postgresql_and_redis(own: Own, tmp_path: Path) -> None:
+    var_dir = tmp_path / "var"
+    settings = Settings.load(
+        var_dir=var_dir, database_url=own.database_url, redis_url=own.redis_url, iso8583_port=free_port()
+    )
+    vault = Vault.from_settings(settings)
+    await migrate(own.database_url)
+    await check_master_key(own.database_url, vault)
+    async with installation(settings, vault) as before:
+        caller, card = await fill(before, own)
+    variables = own.variables | ANY_PORTS
+    variables |= {"STANCHION_VAR_DIR": str(var_dir), "STANCHION_AUTO_CLEAR_SECONDS": "0"}
+    command = ("bash", "-c", f"cd {tmp_path}\n{from_the_dump(own)}")
+    stack = Stack(RunningInstallation(var_dir, variables, command=command))
     stack.start()
     try:
-        async with stack.caller() as demo:
-            card = await demo.funded_card("100.00")
-            assert (await demo.spend(card, "42.50"))["decision"] == "approved"
-            assert (await demo.spend(card, "60.00"))["decline_reason"] == "insufficient_funds"
+        assert (tmp_path / "refused").read_text() == f"stanchion: {REFUSED}\n"
+        assert re.search(r"^All \d+ promises hold\.$", stack.installation.output.read_text(), re.MULTILINE)
         programs = [command.split()[0] for command in stack.descendants().values()]
         assert not [program for program in programs if program.endswith(("/postgres", "/valkey-server"))]
-        assert not (stack.installation.var_dir / "postgres").exists()
+        assert not (var_dir / "postgres").exists()
+        async with httpx2.AsyncClient(base_url=stack.record["base_url"], timeout=30.0) as http:
+            await operate(stack, Caller(http, caller.credentials), card, own)
     finally:
-        stack.stop()
-    await stack.assert_books(database_url)
+        stack.installation.stop(ctrl_c=True)
+    await stack.assert_books(own.restored)
+
+
+async def operate(stack: Stack, caller: Caller, card: dict[str, str], own: Own) -> None:
+    """Whose card it was notices nothing, until another client is made in the place of theirs."""
+    await caller.authenticate()
+    assert (await caller.get(f"/v1/cards/{card['id']}/balance"))["held"] == "42.50"
+    processes = stack.processes()
+    await follow(rotation(), stack, own)
+    assert not set(stack.processes().values()) & set(processes.values())
+    assert (await caller.spend(card, "50.00"))["decision"] == "approved"
+    assert (await caller.spend(card, "50.00"))["decline_reason"] == "insufficient_funds"
+    printed = await follow(afterwards(caller.credentials.client_id), stack, own)
+    with pytest.raises(AssertionError, match="invalid-client"):
+        await caller.authenticate()
+    made = json.loads(printed.rpartition("}")[0] + "}")
+    await Caller(caller.http, ClientCredentials(**made)).authenticate()
+
+
+async def follow(told: list[Snippet], stack: Stack, own: Own) -> str:
+    """Paste all of it beside the installation; what the last one prints."""
+    folder = Path(tempfile.mkdtemp(dir=own.folder))
+    variables = own.variables | {"STANCHION_DATABASE_URL": own.restored}
+    pasted = await asyncio.to_thread(paste, told, stack.installation.var_dir, folder, variables)
+    for snippet, printed in pasted:
+        assert not snippet.missing_in(printed), f"{snippet.command}\n{printed}"
+    return pasted[-1][1]

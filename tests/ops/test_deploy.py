@@ -1,12 +1,21 @@
-"""The deployment files say what the code knows: settings, ports, files, commands. Their formats are for
-``ops/deploy/validate.py``."""
+"""The deployment files, and what CLUSTER.md says about them, say what the code knows: settings, ports, files,
+commands. Their formats are for ``ops/deploy/validate.py``.
+
+With kubectl on the machine, which needs no cluster for that, it judges its command.
+"""
 
 from __future__ import annotations
 
+import ast
+import os
 import re
+import shlex
+import shutil
+import subprocess
 import tomllib
+from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import pytest
 import yaml
@@ -14,11 +23,13 @@ from typer.main import get_command
 
 from actors.settings import PREFIX, Settings
 from ops.cli import app
+from tests.ops.pages import fence
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "ops" / "deploy"
 CHART = DEPLOY / "helm" / "stanchion"
 FILES = sorted(path for path in DEPLOY.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc"))
+KUBECTL: Final = shutil.which("kubectl")
 PORTS = ("api_port", "vision_port", "iso8583_port", "metrics_port")
 
 
@@ -100,3 +111,75 @@ def test_the_chart_is_of_this_version() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
     assert chart["appVersion"] == project["version"]
+
+
+def on_the_page(section: str) -> list[list[str]]:
+    """The words of each command that CLUSTER.md shows in a section."""
+    text = fence("ops/docs/CLUSTER.md", section, "sh").replace("\\\n", " ")
+    return [shlex.split(line, comments=True) for line in text.splitlines()]
+
+
+def after(words: list[str], option: str) -> list[str]:
+    """What follows each ``option`` among ``words``."""
+    return [value for name, value in pairwise(words) if name == option]
+
+
+def test_the_page_deploys_this_chart() -> None:
+    build, secret, install = on_the_page("Kubernetes")
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    version = yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"]
+    assert build[:2] == ["docker", "build"]
+    assert (ROOT / after(build, "-f")[0]).samefile(DEPLOY / "Dockerfile")
+    repository, _, tag = after(build, "-t")[0].partition(":")
+    assert (tag, build[-1]) == (version, ".")
+    assert install[:2] == ["helm", "install"]
+    assert (ROOT / install[3]).samefile(CHART)
+    chosen = dict(each.split("=") for each in after(install, "--set"))
+    assert chosen["image.repository"] == repository
+    for name in chosen:
+        inside = values
+        for part in name.split("."):
+            inside = inside[part]
+    assert secret[:5] == ["kubectl", "create", "secret", "generic", values["existingSecret"]]
+    assert (
+        f"A Secret that you make: {', '.join(secret_names(secret))}." in (CHART / "values.yaml").read_text()
+    )
+
+
+def secret_names(words: list[str]) -> list[str]:
+    return [word.removeprefix("--from-literal=").partition("=")[0] for word in words[5:]]
+
+
+if KUBECTL is not None:
+
+    def test_kubectl_makes_the_secret_of_the_page(tmp_path: Path) -> None:
+        _, secret, _ = on_the_page("Kubernetes")
+        done = subprocess.run(
+            [*secret, "--dry-run=client", "--output=yaml"],
+            env=os.environ | {"KUBECONFIG": str(tmp_path / "none")},
+            capture_output=True,
+            check=False,
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        assert list(yaml.safe_load(done.stdout)["data"]) == sorted(secret_names(secret))
+
+
+def test_the_page_installs_what_the_validators_are() -> None:
+    make, install, run = on_the_page("Tried, and validated")
+    assert make[:3] == ["python3", "-m", "venv"]
+    folder = make[3]
+    assert install[:2] == [f"{folder}/bin/pip", "install"]
+    assert run[0] == f"{folder}/bin/python"
+    script = ROOT / run[1]
+    assert script.samefile(DEPLOY / "validate.py")
+    pinned = dict(word.split("==") for word in install[2:])
+    # The packages by the names under which the script calls them.
+    called = {"check-jsonschema", "hadolint", "helm_python", "kubernetes-validate"}
+    texts = {node.value for node in ast.walk(ast.parse(script.read_text())) if isinstance(node, ast.Constant)}
+    imported = set(re.findall(r"^from (\w+)", script.read_text(), re.MULTILINE))
+    assert called <= texts | imported
+    assert {name.partition("-py")[0] for name in pinned} == {name.partition("_py")[0] for name in called}
+    # The newest Kubernetes that is asked for is the newest that the validator knows.
+    newest = re.search(r'KUBERNETES: Final = \(.*"([\d.]+)"\)', script.read_text())
+    assert newest is not None
+    assert pinned["kubernetes-validate"] == newest[1]

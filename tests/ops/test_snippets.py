@@ -1,0 +1,66 @@
+"""What single pages show: a request that is sent as printed, JSON that is what the code makes and takes."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from actors.settings import Settings
+from actors.vault import Vault
+from api.app import create_app
+from engine.delegation import Consulted, Question, question_body, read_answer
+from engine.webhooks.envelope import envelope
+from tests.api.stack import installation, served
+from tests.api.test_webhooks_page import run
+from tests.ops.pages import fence
+
+STAND_IN = "ops/docs/STAND_IN.md"
+GATEWAY = "ops/docs/GATEWAY.md"
+WEBHOOKS = "ops/docs/WEBHOOKS.md"
+
+
+def milliseconds(text: str) -> int:
+    return round(datetime.fromisoformat(text).timestamp() * 1000)
+
+
+def shown_question() -> tuple[Question, dict[str, Any]]:
+    """The question that the page shows, and its JSON."""
+    shown = json.loads(fence(STAND_IN, "The question", "json"))
+    fields = {name: shown[name] for name in Question.__struct_fields__ if name in shown}
+    assert shown["amount"] == "42.50"
+    merchant = {f"merchant_{name}": value for name, value in shown["merchant"].items()}
+    return Question(**fields, **merchant, amount_minor=42_50), shown
+
+
+def test_the_question() -> None:
+    question, shown = shown_question()
+    body = question_body(question, milliseconds(shown["deadline_at"]))
+    assert list(json.loads(body).items()) == list(shown.items())
+
+
+def test_the_answer() -> None:
+    question, _ = shown_question()
+    shown = fence(STAND_IN, "The answer", "json").encode()
+    assert read_answer(question, 200, shown) == Consulted("approved", 25_00)
+
+
+def test_what_arrives() -> None:
+    """Byte for byte but for blanks."""
+    text = fence(WEBHOOKS, "What arrives", "json")
+    shown = json.loads(text)
+    made = envelope(shown["id"], shown["type"], milliseconds(shown["created_at"]), json.dumps(shown["data"]))
+    assert made.decode() == "".join(text.split())
+
+
+async def test_a_gateway_programme(settings: Settings, vault: Vault, tmp_path: Path) -> None:
+    script = fence(GATEWAY, "Switch it on", "bash")
+    async with installation(settings, vault) as running:
+        services = dataclasses.replace(running.services, settings=settings.replace(enable_gateway=True))
+        caller = await running.caller()
+        async with served(create_app(services)) as base_url:
+            answer = json.loads(await run(script, tmp_path, BASE=base_url, TOKEN=caller.token))
+    assert (answer["mode"], answer["decisioning"]) == ("gateway", "delegated")
+    assert answer["decision_secret"].startswith("decsec_")
