@@ -28,9 +28,10 @@ class Deadlines(Generic[Item]):
     def __contains__(self, item: Item) -> bool:
         return item in self._due
 
-    def add(self, item: Item) -> None:
-        """Starts the time of ``item``."""
-        due = self._loop.time() + self._seconds
+    def add(self, item: Item, since: float | None = None) -> None:
+        """Starts the time of ``item``, or has it run since ``since`` in the loop's time, which never goes
+        back from one item to the next."""
+        due = (self._loop.time() if since is None else since) + self._seconds
         self._due[item] = due
         if self._timer is None:
             self._timer = self._loop.call_at(due, self._ring)

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import msgspec
 import structlog
 
+from actors.network.intake import Intake
 from actors.network.peer import Peer
 from actors.network.respondent import Respondent
 from engine.iso8583.content import FUNCTIONS
@@ -71,6 +72,7 @@ class Edge:
         self._receipt_seconds = receipt_seconds
         self._handlers = dict.fromkeys(FUNCTIONS, respondent.respond) | {"080": self._manage}
         self._peers: dict[Peer, None] = {}
+        self._intake: Intake[Peer] = Intake(Peer.read)
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -97,6 +99,7 @@ class Edge:
         self._server.close()
         for peer in self._peers:
             peer.finish()
+        self._intake.finish()
         await self._respondent.drain()
         self._sweeper.cancel()
         for peer in list(self._peers):
@@ -140,8 +143,13 @@ class Edge:
             self.counts.shed += 1
         return refused
 
-    def requested(self, peer: Peer, request: Message) -> None:
-        """Hands a request to whoever answers its class and function."""
+    def let_in(self, peer: Peer, payload: bytes) -> None:
+        """Has ``peer`` read a message soon."""
+        self._intake.add(peer, payload)
+
+    def requested(self, peer: Peer, request: Message, since: float | None = None) -> None:
+        """Hands a request to whoever answers its class and function. ``since``: when it came in, in the
+        loop's time, if not now."""
         self.counts.requests += 1
         handler = self._handlers.get(request.mti[:3])
         if handler is None:
@@ -149,19 +157,20 @@ class Edge:
             peer.answer(refusal(request, NOT_SUPPORTED))
             return
         try:
-            handler(peer, request)
+            handler(peer, request, since)
         except Exception as failure:  # noqa: BLE001 - a fault of ours with one message must not cost the peer its connection
             self.counts.faults += 1
             _log.error("edge_fault", mti=request.mti, error=type(failure).__name__)
-            peer.answer(refusal(request, SYSTEM_ERROR))
+            short = isinstance(failure, MemoryError)
+            peer.answer(refusal(request, DEADLINE_EXCEEDED if short else SYSTEM_ERROR))
 
     def _overloaded(self) -> bool:
-        waiting = self._respondent.open
+        waiting = self._respondent.open + len(self._intake)
         return (
             waiting >= self._open_max and waiting - self._deferred() >= self._open_max
         ) or self._congested()
 
-    def _manage(self, peer: Peer, request: Message) -> None:
+    def _manage(self, peer: Peer, request: Message, _since: float | None) -> None:
         peer.answer(network_management(request))
 
     async def _sweep(self) -> None:

@@ -31,8 +31,11 @@ class PeerOwner(Protocol):
     def turn_away(self, payload: bytes) -> bytes | None:
         """The answer to what is not even decoded at the moment; ``None`` for everything else."""
 
-    def requested(self, peer: Peer, request: Message) -> None:
-        """A decodable request has come in."""
+    def let_in(self, peer: Peer, payload: bytes) -> None:
+        """Have ``peer`` read everything else soon, in the order in which it came."""
+
+    def requested(self, peer: Peer, request: Message, since: float) -> None:
+        """A decodable request has come in, at ``since`` in the loop's time."""
 
     def misspoke(self) -> None:
         """Something malformed has come in."""
@@ -76,6 +79,14 @@ class Peer(FramedConnection):
             self.spoken = True
             self.send(refused)
             return
+        self.took_up()
+        self._owner.let_in(self, payload)
+
+    def read(self, payload: bytes, since: float) -> None:
+        """Finds out what a message wants, which came in at ``since`` in the loop's time."""
+        self.settled()
+        if self._malformed >= MALFORMED_FRAMES_MAX:
+            return
         try:
             message = decode(payload)
         except DecodeError as error:
@@ -83,7 +94,7 @@ class Peer(FramedConnection):
             return
         if is_request(message.mti):
             self.spoken = True
-            self._owner.requested(self, message)
+            self._owner.requested(self, message, since)
         else:
             self._reject(None)
 

@@ -134,8 +134,9 @@ class Respondent:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def respond(self, asker: Asker, message: Message) -> None:
-        """Answers ``message``, of one of ``content.FUNCTIONS``, now or later, exactly once."""
+    def respond(self, asker: Asker, message: Message, since: float | None = None) -> None:
+        """Answers ``message``, of one of ``content.FUNCTIONS``, now or later, exactly once. ``since``: when
+        it came in, in the loop's time, if not now; never earlier than one before it."""
         try:
             content = read(message)
         except ElementError:
@@ -144,7 +145,7 @@ class Respondent:
             return
         exchange = _Exchange(asker, message, content)
         digest = self._custody.digest(content.pan)
-        self._open.add(exchange)
+        self._open.add(exchange, since)
         self._idle.clear()
         asker.took_up()
         card = self._cards.known(digest)
@@ -252,7 +253,7 @@ class Respondent:
             self.undoing.undo(command, command.amount_minor)
 
     def _fail(self, exchange: _Exchange, failure: BaseException) -> None:
-        """Out of reach is 91: asking again may help. Anything else is a fault of ours, 96."""
+        """Out of reach, or of memory, is 91: asking again may help. Anything else is a fault of ours, 96."""
         self.counts.failed += 1
         unreachable = isinstance(failure, _UNREACHABLE)
         if not unreachable:
@@ -291,4 +292,4 @@ class Respondent:
 
 
 _UNAVAILABLE = NotExecuted("unavailable")
-_UNREACHABLE = (OSError, TimeoutError, DatabaseUnavailableError, asyncio.CancelledError)
+_UNREACHABLE = (OSError, TimeoutError, MemoryError, DatabaseUnavailableError, asyncio.CancelledError)
