@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final
 
 from rich.console import Console
 from rich.text import Text
@@ -23,11 +23,9 @@ from rich.text import Text
 from engine.money import format_minor, parse_amount
 from ops.embedded.passwords import write_private
 from ops.local_https import Answer, Request, require_trust, server_side, serving
+from ops.manners import MANNERS, Manner
 from ops.up import RUN_FILE
 from stanchion import SIGNATURE_HEADER, Client, NotFoundError, SignatureError, money, verify_signature
-
-Manner = Literal["approve", "decline", "slow", "garbage", "down"]
-MANNERS: Final[tuple[Manner, ...]] = get_args(Manner)
 
 PLAYGROUND_FILE: Final = "keys/decide.json"
 LATE_SECONDS: Final = 0.5

@@ -27,17 +27,16 @@ from engine.delegation import Consulted, Question, question_body, read_answer
 from engine.webhooks.signature import HEADER, sign
 from ops import decide as module
 from ops.decide import (
-    MANNERS,
     PLAYGROUND_FILE,
     DecideError,
     Decider,
-    Manner,
     decide,
     playground,
     seconds_left,
     switch,
 )
 from ops.local_https import LocalHttpsError, Request, make_authority, with_local_egress
+from ops.manners import MANNERS, Manner
 from ops.up import RUN_FILE
 from stanchion import Client, StanchionError
 from tests.api.delegation import activity

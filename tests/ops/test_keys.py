@@ -15,7 +15,8 @@ from actors.settings import Settings
 from actors.vault import Vault
 from actors.webhooks.custody import SecretCustody
 from ops import keys as module
-from ops.cli import EXPECTED_FAILURES, app
+from ops.cli import app
+from ops.failures import EXPECTED_FAILURES
 from ops.keys import KeysError, reseal, status
 from tests.api.stack import Installation, installation
 

@@ -16,7 +16,8 @@ from actors.ids import new_id
 from actors.settings import Settings
 from actors.vault import Vault
 from api.vision.in_process import InProcessVerification
-from ops.cli import EXPECTED_FAILURES, app
+from ops.cli import app
+from ops.failures import EXPECTED_FAILURES
 from ops.kyc import KycError, erase, read, rewrap, write_pictures
 from tests.api.driver import Caller
 from tests.api.kyc.applicants import BASIC, DOCUMENT, applicant, begin, submit

@@ -27,7 +27,8 @@ import asyncio, sys
 from dataclasses import dataclass
 from actors.cluster.environment import RestartError
 from actors.settings import Settings
-from ops.cli import EXPECTED_FAILURES, PORT_SETTINGS
+from ops.cli import PORT_SETTINGS
+from ops.failures import EXPECTED_FAILURES
 from ops.up import up
 
 var_dir, behaviour = sys.argv[1:]
