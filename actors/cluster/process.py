@@ -17,6 +17,7 @@ from typing import Any, Final
 import ray
 import structlog
 
+from actors.cluster.exhaustion import Exhaustion
 from actors.cluster.lines import Door
 from actors.cluster.loop_lag import LoopLag
 from actors.cluster.nodes import Options, here
@@ -51,6 +52,7 @@ class Process:
         self._role: Role | None = None
         self._starting = asyncio.Lock()
         self._lag = LoopLag()
+        self._exhaustion = Exhaustion()
         self._door = Door(self.call)
         # Loaded before anybody asks, while other processes begin; what fails here fails again, and is told,
         # when somebody does.
@@ -105,6 +107,7 @@ class Process:
                     raise
                 self._role = role
                 self._lag.start()
+                self._exhaustion.start()
                 await self._door.open()
                 # What has been loaded by now stays for good: the collector need not look at it again. Nearly
                 # all that comes is freed without it.

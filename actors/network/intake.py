@@ -1,9 +1,9 @@
 """What an edge has let in and not yet looked at.
 
-Bytes are read by the quarter of a megabyte, and deciding what to do with each message of that takes a hundred
-times as long as cutting it out. So messages are taken in at once, and worked on a few at a time: between two
-turns the loop reads on, and what has to be refused, and what anybody else has to say, waits for a turn and not
-for all that came before it.
+Bytes are read by the quarter of a megabyte, and deciding what to do with each message of that takes a
+hundred times as long as cutting it out. So messages are taken in at once, and worked on a few at a time:
+between two turns the loop reads on, and what has to be refused, and what anybody else has to say, waits for
+a turn and not for all that came before it.
 """
 
 from __future__ import annotations
