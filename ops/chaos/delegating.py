@@ -11,8 +11,9 @@ from typing import Any, Final, Literal
 from rich.console import Console
 
 from ops.chaos.issuing import new_cards
-from ops.decide import Decider, Manner
+from ops.decide import Decider
 from ops.local_https import server_side, serving
+from ops.manners import Manner
 from stanchion import Client, StanchionError, money
 
 TIMEOUT_MS: Final = 300
