@@ -1,11 +1,12 @@
 """``make chaos``: the whole installation under faults for a while, and a table of what held.
 
-    python -m ops.chaos [--minutes 20] [--cards 24] [--seed N] [--only WORD] [--folder DIR]
+    python -m ops.chaos [--minutes 20 | --long] [--cards 24] [--seed N] [--only WORD] [--folder DIR]
 
-Faults come in rounds, in the same order, until the time is over; then the whole history is compared with the
+Faults come in rounds, in the same order, for half of the minutes; then the whole history is compared with the
 journal, the books are audited and secrets looked for. Nodes come and go on a cluster of several (once), and
-the tests that need no installation run with more seeds. The exit status is 0 only if all twenty
-promises (with ``--only``, those that were chosen) were tried and every row of the table held.
+the tests that need no installation run, with as many seeds as there is time left for. The exit status is 0
+only if all twenty promises (with ``--only``, those that were chosen) were tried and every row of the table
+held.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import random
 import sys
 import tempfile
 import time
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final
 
@@ -32,12 +34,14 @@ from ops.chaos.crowds import TOO_MANY
 from ops.chaos.errors import NotInjectedError
 from ops.chaos.faults import FAULTS, Fault
 from ops.chaos.machine import MACHINE_FAULTS
+from ops.chaos.memory import MEMORY_FAULTS
 from ops.chaos.report import PROMISES, Report
 from ops.chaos.servers import SERVER_FAULTS
 from ops.chaos.stage import Stage
 from ops.chaos.stand_ins import STAND_IN_FAULTS
 from ops.chaos.suites import SUITES, Suite
 from ops.chaos.suites import run as run_suite
+from ops.chaos.timetable import Timetable, long_turns
 from ops.histories.check import check
 from ops.histories.operations import History
 
@@ -47,6 +51,7 @@ ALL_FAULTS: Final = (
     *KEY_FAULTS,
     *STAND_IN_FAULTS,
     *MACHINE_FAULTS,
+    *MEMORY_FAULTS,
     *TOO_MANY,
 )
 WHOLE_AGAIN_ATTEMPTS: Final = 4
@@ -68,7 +73,20 @@ def main() -> None:
 
 def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m ops.chaos", description="Faults under load.")
-    parser.add_argument("--minutes", type=float, default=20.0, help="how long faults are injected")
+    length = parser.add_mutually_exclusive_group()
+    length.add_argument(
+        "--minutes",
+        type=float,
+        default=20.0,
+        help="about how long the whole run takes (default 20); one round of everything is done in any case,"
+        " which takes about a quarter of an hour",
+    )
+    length.add_argument(
+        "--long",
+        action="store_true",
+        help="every fault and every suite as often as its long form wants: 200 kills of a host, 50,000 seeds"
+        " and so on, for several hours",
+    )
     parser.add_argument("--cards", type=int, default=24)
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
     parser.add_argument("--only", default="", help="faults whose promise or name holds this")
@@ -102,11 +120,12 @@ async def run(folder: Path, options: argparse.Namespace) -> Report:
     report = Report(options.seed, promises)
     report.circumstances = _circumstances(options)
     drills = [fault for fault, _ in DRILLS if _is_chosen(options.only, fault.promise, fault.name)]
+    timetable = Timetable(options.minutes, shared=bool(drills or suites))
     for fault in (*faults, *drills, *(suite.fault for suite in suites)):
         report.wants(fault)
     if faults or only_checked(promises):
         try:
-            await _inject(faults, folder, options, report)
+            await _inject(faults, folder, options, timetable, report)
         except Exception as failure:  # noqa: BLE001 - what was found until then is to be read all the same
             report.ended_early(f"{type(failure).__name__}: {failure}")
     if drills:
@@ -114,29 +133,28 @@ async def run(folder: Path, options: argparse.Namespace) -> Report:
             await run_cluster(folder, options.cards, options.seed, report)
         except Exception as failure:  # noqa: BLE001 - as above
             report.ended_early(f"on a cluster: {type(failure).__name__}: {failure}")
-    for suite in suites:
-        await _suite(suite, options.minutes, report)
+    # Those that take seeds take the time that the others leave.
+    suites.sort(key=lambda suite: suite.seeds_per_minute > 0)
+    for number, suite in enumerate(suites):
+        minutes = None if options.long else timetable.seeds_minutes(len(suites) - number)
+        await _suite(suite, minutes, report)
     return report
 
 
-async def _inject(faults: list[Fault], folder: Path, options: argparse.Namespace, report: Report) -> None:
+async def _inject(
+    faults: list[Fault], folder: Path, options: argparse.Namespace, timetable: Timetable, report: Report
+) -> None:
     """All rounds on one installation, and what its history and its books say in the end."""
     async with Stage(folder, options.cards, options.seed) as stage:
         await stage.begin()
         await asyncio.sleep(2.0)
-        deadline = time.monotonic() + 60 * options.minutes
-        rounds = 0
-        while time.monotonic() < deadline or not rounds:
-            if not faults:
-                await asyncio.sleep(60 * options.minutes)
-            for fault in faults:
-                if rounds and time.monotonic() > deadline:
-                    break
-                if not await _round(stage, fault, report):
-                    report.ended_early(f"the installation is not whole after {fault.name}")
-                    deadline = time.monotonic()
-                    break
-            rounds += 1
+        if not faults:
+            await asyncio.sleep(max(0.0, timetable.faults_seconds()))
+        turns: Iterable[Fault] = long_turns(faults) if options.long else timetable.turns(faults)
+        for fault in turns:
+            if not await _round(stage, fault, report):
+                report.ended_early(f"the installation is not whole after {fault.name}")
+                break
         await stage.end()
         report.operations = len(stage.operations)
         History(stage.operations).save(folder / "history.jsonl")
@@ -144,8 +162,8 @@ async def _inject(faults: list[Fault], folder: Path, options: argparse.Namespace
             report.found(finding)
 
 
-async def _suite(suite: Suite, minutes: float, report: Report) -> None:
-    """One suite of tests, in its long form."""
+async def _suite(suite: Suite, minutes: float | None, report: Report) -> None:
+    """One suite of tests, with as many seeds as fit into ``minutes``, or in its longest form."""
     _say(suite.promise, suite.name)
     try:
         outcome = await run_suite(suite, minutes)
@@ -205,7 +223,7 @@ def _circumstances(options: argparse.Namespace) -> str:
     load = os.getloadavg()[0]
     return (
         f"{os.cpu_count()} cores ({model or 'unknown'}) at a load of {load:.1f} before it began,"
-        f" {options.minutes:g} minutes of faults, {options.cards} shoppers"
+        f" {'--long' if options.long else f'{options.minutes:g} minutes'}, {options.cards} shoppers"
     )
 
 

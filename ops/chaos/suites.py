@@ -1,7 +1,7 @@
 """The long forms of tests that need no installation: random lives, conversations, requests by the thousand.
 
-They are the same tests as in ``make test``, with more seeds where they take any: as many as fit on a small
-machine into a quarter of the minutes that the faults got.
+They are the same tests as in ``make test``, with other examples each time and, where they take seeds, with as
+many as a small machine gets through in the minutes that are left, or with all that their long form wants.
 """
 
 from __future__ import annotations
@@ -19,7 +19,6 @@ from ops.chaos.errors import NotInjectedError
 from ops.chaos.faults import Fault, Outcome
 
 ROOT: Final = Path(__file__).parents[2]
-SHARE: Final = 0.25
 _SUMMARY: Final = re.compile(r"(?:\d+ \w+|no tests ran) in \d")
 _PASSED: Final = re.compile(r"(\d+) passed")
 
@@ -57,17 +56,15 @@ SUITES: Final = (
 )
 
 
-async def run(suite: Suite, minutes: float) -> Outcome:
-    """Run one suite. Raises NotInjectedError when there is nothing to run."""
+async def run(suite: Suite, minutes: float | None) -> Outcome:
+    """Run one suite for about so long, where that is its to choose; ``None``: in its long form. Raises
+    NotInjectedError when there is nothing to run."""
     if not (ROOT / suite.path).exists():
         raise NotInjectedError(f"{suite.path} is not here")
-    seeds = max(1, int(suite.seeds_per_minute * minutes * SHARE))
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "pytest", "-q", "-x", "--timeout=0", "-p", "no:cacheprovider", suite.path,
         cwd=ROOT,
-        env=os.environ
-        | {"STANCHION_TEST_EXAMPLES": "searching"}
-        | ({"STANCHION_TEST_SEEDS": str(seeds)} if suite.seeds_per_minute else {}),
+        env=os.environ | _how_long(suite, minutes),
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,
     )  # fmt: skip
@@ -77,6 +74,16 @@ async def run(suite: Suite, minutes: float) -> Outcome:
     if outcome.broken:
         outcome.broken[0] += f" (after {time.monotonic() - began:.0f} s)"
     return outcome
+
+
+def _how_long(suite: Suite, minutes: float | None) -> dict[str, str]:
+    """What the tests are told by their environment."""
+    told = {"STANCHION_TEST_EXAMPLES": "searching"}
+    if minutes is None:
+        return told | {"STANCHION_CHAOS": "1"}
+    if suite.seeds_per_minute:
+        told["STANCHION_TEST_SEEDS"] = str(max(1, int(suite.seeds_per_minute * minutes)))
+    return told
 
 
 def judge(output: str, status: int | None) -> Outcome:
