@@ -1,0 +1,206 @@
+"""Whatever a page shows between fences has a test that runs it, or says why none does: a fence that nobody
+answers for fails here. Commands that pages only name exist, with the options that are named.
+
+The tests that are named here read the fences out of the pages themselves.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import shlex
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import pytest
+import typer.main
+
+from ops.cli import app
+from tests.ops.pages import ROOT, Fence, fence, fences, pages, spans
+
+GUIDES: Final = "tests/integration/test_readme.py::test_everything_goes_as_printed"
+HANDBOOK: Final = "tests/integration/test_own_servers.py::test_the_handbook_on_own_postgresql_and_redis"
+DRILLS: Final = "tests/ops/chaos/test_handbook.py::test_the_cluster_of_the_drills_is_that_of_the_page"
+PROSE: Final = "prose"
+"""Nothing in it can be run, or be wrong about what is."""
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Who answers for the fences of a page's ``section`` (empty: for those of all) in a language. ``number``
+    is how many there are; none is said where the test takes all that it finds."""
+
+    page: str
+    section: str
+    languages: str
+    test: str
+    number: int | None = 1
+
+    def covers(self, each: Fence) -> bool:
+        """Whether it is about that fence."""
+        here = self.page == each.page and self.section in ("", each.section)
+        return here and each.language in self.languages.split(" ")
+
+
+ANSWERS: Final = (
+    *(
+        Answer(page, "", "bash python json text", GUIDES, None)
+        for page in pages()
+        if page.startswith("ops/docs/guides/")
+    ),
+    Answer("README.md", "First spend", "bash json", GUIDES, None),
+    Answer("README.md", "From Python", "python text", GUIDES, None),
+    Answer(
+        "README.md", "Webhooks", "sh", "tests/integration/test_listen.py::test_a_receiver_on_the_same_machine"
+    ),
+    Answer("README.md", "Deciding yourself", "sh", f"{__name__}::test_a_guide_runs_it_too"),
+    Answer("README.md", "Settings", "sh", HANDBOOK),
+    Answer("ops/docs/ARCHITECTURE.md", "Layout", "", PROSE),
+    Answer("ops/docs/CLUSTER.md", "Setting one up", "sh", DRILLS),
+    Answer("ops/docs/CLUSTER.md", "Nodes that come and go", "sh", DRILLS),
+    Answer(
+        "ops/docs/CLUSTER.md",
+        "Kubernetes",
+        "sh",
+        "tests/ops/test_deploy.py::test_the_page_deploys_this_chart",
+    ),
+    Answer(
+        "ops/docs/CLUSTER.md",
+        "Tried, and validated",
+        "sh",
+        "tests/ops/test_deploy.py::test_the_page_installs_what_the_validators_are",
+    ),
+    Answer(
+        "ops/docs/GATEWAY.md", "Switch it on", "bash", "tests/ops/test_snippets.py::test_a_gateway_programme"
+    ),
+    Answer(
+        "ops/docs/GATEWAY.md",
+        "What you are told",
+        "python",
+        "tests/engine/test_instructions.py::test_the_ledger_of_the_page_agrees_in_any_order",
+    ),
+    Answer("ops/docs/OPERATING.md", "Backup and restore", "sh", HANDBOOK, 2),
+    Answer("ops/docs/OPERATING.md", "Restarting without refusing anything", "sh", HANDBOOK),
+    Answer("ops/docs/OPERATING.md", "Keys", "sh", HANDBOOK, 2),
+    Answer("ops/docs/OPERATING.md", "Keys", "text", HANDBOOK),
+    Answer("ops/docs/STAND_IN.md", "On one machine", "sh", f"{__name__}::test_a_guide_runs_it_too"),
+    Answer("ops/docs/STAND_IN.md", "The question", "json", "tests/ops/test_snippets.py::test_the_question"),
+    Answer("ops/docs/STAND_IN.md", "The answer", "json", "tests/ops/test_snippets.py::test_the_answer"),
+    Answer(
+        "ops/docs/STAND_IN.md",
+        "The policy",
+        "json",
+        "tests/api/test_stip_policy.py::test_the_policy_of_the_page_is_one",
+    ),
+    *(
+        Answer(
+            "ops/docs/WEBHOOKS.md",
+            section,
+            "bash",
+            "tests/api/test_webhooks_page.py::test_the_lines_for_the_shell_work_as_printed",
+        )
+        for section in ("Subscribe", "Verify")
+    ),
+    Answer("ops/docs/WEBHOOKS.md", "What arrives", "json", "tests/ops/test_snippets.py::test_what_arrives"),
+    Answer(
+        "ops/docs/WEBHOOKS.md",
+        "Verify",
+        "python",
+        "tests/api/test_webhooks_page.py::test_the_verifier_of_the_page_knows_good_from_bad",
+    ),
+    *(
+        Answer(
+            "ops/docs/WEBHOOKS.md",
+            section,
+            "sh",
+            "tests/integration/test_listen.py::test_a_receiver_on_the_same_machine",
+        )
+        for section in ("Send again", "On your own machine")
+    ),
+)
+
+_STANCHION: Final = re.compile(r"(?:\.venv/bin/)?stanchion ([a-z].*)")
+_MODULE: Final = re.compile(r"(?:\.venv/bin/)?python -m ([\w.]+)")
+_MAKE: Final = re.compile(r"make ([a-z]+)\b")
+NAMED: Final = [(page, span) for page in pages() for span in spans(page)]
+"""Every page with what stands between backquotes on it."""
+FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
+
+
+@pytest.mark.parametrize("page", pages())
+def test_somebody_answers_for_every_fence(page: str) -> None:
+    for each in fences(page):
+        answers = [answer for answer in ANSWERS if answer.covers(each)]
+        assert len(answers) == 1, f"{page}, {each.section}: {each.language}\n{each.text}"
+
+
+@pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: f"{answer.page} {answer.section}")
+def test_nobody_answers_for_what_is_not_there(answer: Answer) -> None:
+    number = sum(answer.covers(each) for each in fences(answer.page))
+    if answer.number is not None:
+        assert number == answer.number
+    if answer.test == PROSE:
+        return
+    path, _, name = answer.test.rpartition("::")
+    source = (ROOT / (path if path.endswith(".py") else f"{path.replace('.', '/')}.py")).read_text("utf-8")
+    tests = {node.name for node in ast.walk(ast.parse(source)) if isinstance(node, FUNCTIONS)}
+    assert name in tests
+    # It reads the page: a snippet that was copied would not change with it.
+    assert answer.page.rpartition("/")[2] in source or "ops/docs/guides" in source
+
+
+@pytest.mark.parametrize(
+    ("page", "section"), [("README.md", "Deciding yourself"), ("ops/docs/STAND_IN.md", "On one machine")]
+)
+def test_a_guide_runs_it_too(page: str, section: str) -> None:
+    """What stays until Ctrl-C is pasted in the background there."""
+    run = [each.text for each in fences("ops/docs/guides/stand-in.md") if each.language == "bash"]
+    command = fence(page, section, "sh").strip()
+    assert any(
+        re.match(rf"{re.escape(command)} > \S+ &$", line) for text in run for line in text.splitlines()
+    )
+
+
+def spoken(pattern: re.Pattern[str]) -> list[tuple[str, str]]:
+    """Pages, and what follows the pattern's words in their backquotes."""
+    found = [(page, pattern.match(span)) for page, span in NAMED]
+    return sorted({(page, match[1]) for page, match in found if match})
+
+
+def test_commands_between_backquotes_take_what_they_are_given() -> None:
+    named = [(page, rest) for page, rest in spoken(_STANCHION) if "." not in rest.split("(")[0]]
+    assert len(named) > 20
+    for page, rest in named:
+        words = shlex.split(re.sub(r"[\[\]]", "", rest))
+        command, path = typer.main.get_command(app), []
+        while words and (group := getattr(command, "commands", None)):
+            assert words[0] in group, f"{page}: {rest}"
+            path.append(words[0])
+            command = group[words.pop(0)]
+        known = {option for parameter in command.params for option in parameter.opts}
+        assert {word for word in words if word.startswith("-")} <= known, f"{page}: {rest}"
+
+
+def test_modules_between_backquotes_can_be_run() -> None:
+    named = spoken(_MODULE)
+    assert len(named) > 5
+    for page, module in named:
+        spec = importlib.util.find_spec(module)
+        assert spec is not None, f"{page}: {module}"
+        runnable = importlib.util.find_spec(f"{module}.__main__") if spec.submodule_search_locations else spec
+        assert runnable is not None, f"{page}: {module}"
+        assert '__name__ == "__main__"' in source_of(runnable.origin), f"{page}: {module}"
+
+
+def source_of(origin: str | None) -> str:
+    assert origin is not None
+    return Path(origin).read_text("utf-8")
+
+
+def test_targets_between_backquotes_are_in_the_makefile() -> None:
+    targets = set(re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text("utf-8"), re.MULTILINE))
+    named = spoken(_MAKE)
+    assert len(named) > 10
+    assert {target for _, target in named} <= targets
