@@ -11,6 +11,7 @@ import gc
 import os
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
 from importlib import import_module
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from actors.cluster.lines import Door
 from actors.cluster.loop_lag import LoopLag
 from actors.cluster.nodes import Options, here
 from actors.cluster.peers import PARK, PING, RayPeers
+from actors.cluster.precedence import give_way
 from actors.cluster.standstill import whereabouts
 from actors.log import configure
 from actors.metrics import Figures, process_figures
@@ -43,7 +45,7 @@ class Process:
     being asked anything."""
 
     def __init__(self, factory: str, settings: bytes, name: str, proof: bytes, niceness: int = 0) -> None:
-        os.nice(niceness)
+        give_way(niceness)
         self._settings = Settings.from_json(settings)
         self._proof = proof
         configure(self._settings.var_dir, self._settings.log_level, name)
@@ -129,6 +131,12 @@ def _named(factory: str) -> Callable[[Context], Role]:
     return build
 
 
+@cache
+def _remote_class() -> Any:
+    """Made once: Ray takes each new one apart, which costs as much as starting a process."""
+    return ray.remote(Process)
+
+
 def launch(
     factory: str,
     settings: Settings,
@@ -140,7 +148,7 @@ def launch(
 ) -> Any:
     """Create the process ``name``; it outlives its creator. ``restarts``: how often Ray starts it again, or
     ``FOREVER``. ``niceness``: as of nice(1)."""
-    remote = ray.remote(Process).options(
+    remote = _remote_class().options(
         name=name,
         lifetime="detached",
         num_cpus=0,
