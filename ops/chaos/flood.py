@@ -62,6 +62,9 @@ class Heard(msgspec.Struct, kw_only=True):
     unanswered: int
     refusal_ms_p99: float
     approval_ms_p99: float
+    lag_ms_p99: float
+    """How late the generator itself came round: by so much an answer may have been there before it was
+    seen."""
 
 
 class Connection(asyncio.Protocol):
@@ -98,11 +101,13 @@ class Flood:
         self._ready: list[tuple[str, bytes]] = []
         self._sent: dict[str, float] = {}
         self._made = 0
+        self._lags: list[float] = []
 
     async def run(self, phase: Phase) -> Heard:
         """Have ``phase`` happen on a connection of its own."""
         self._prepare(phase.prepare)
         self._sent.clear()
+        self._lags.clear()
         loop = asyncio.get_running_loop()
         _, connection = await loop.create_connection(Connection, self._plan.host, self._plan.port)
         began = time.monotonic()
@@ -113,7 +118,7 @@ class Flood:
                 else:
                     due = phase.in_flight - (len(self._sent) - connection.frames)
                 self._send(connection, due)
-                await asyncio.sleep(TICK_SECONDS if phase.per_second else 0.001)
+                await self._pause(TICK_SECONDS if phase.per_second else 0.001)
             # A generator that stood still has not offered less.
             self._send(connection, int(phase.per_second * phase.seconds) - len(self._sent))
             ended = time.monotonic()
@@ -122,6 +127,11 @@ class Flood:
             if connection.transport is not None:
                 connection.transport.abort()
         return self._heard(connection.arrived, began, ended)
+
+    async def _pause(self, seconds: float) -> None:
+        due = time.monotonic() + seconds
+        await asyncio.sleep(seconds)
+        self._lags.append(max(0.0, time.monotonic() - due))
 
     async def _all_answered(self, connection: Connection, until: float) -> None:
         while True:
@@ -170,6 +180,7 @@ class Flood:
             unanswered=len(self._sent) - answered,
             refusal_ms_p99=1000 * p99(refusals),
             approval_ms_p99=1000 * p99(approvals),
+            lag_ms_p99=1000 * p99(self._lags),
         )
 
 

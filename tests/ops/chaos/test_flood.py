@@ -40,6 +40,7 @@ async def test_so_many_a_second_whatever_becomes_of_them(vault: Vault) -> None:
     assert (heard.offered, heard.refused, heard.other, heard.unanswered) == (40, 37, 0, 0)
     assert heard.approved <= 3
     assert heard.refusal_ms_p99 > 0
+    assert heard.lag_ms_p99 > 0
 
 
 async def test_other_answers_are_neither(vault: Vault) -> None:
