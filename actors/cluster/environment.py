@@ -3,7 +3,8 @@ imported.
 
 Niceness 15, Ray's default for workers, starves actors; task events and metric export cost a quarter of the
 throughput and nobody here reads them. Ray executes what it is sent, so nobody but this machine may reach its
-ports: the variable about clusters makes it listen on the loopback address alone.
+ports: the variable about clusters makes it listen on the loopback address alone. Whoever joins shall not wait
+until two processes have been begun that nobody has asked for yet.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ LOCAL: Final = {
     "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
     "RAY_DEDUP_LOGS": "0",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
+    "RAY_prestart_worker_first_driver": "0",
 }
 
 
