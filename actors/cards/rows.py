@@ -32,7 +32,7 @@ from engine.effects import (
 )
 from engine.events import Event
 from engine.evolve import ACCOUNT_STEPS
-from engine.execute import Executed
+from engine.executed import Executed
 
 _encode = msgspec.json.Encoder().encode
 

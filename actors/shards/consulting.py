@@ -16,11 +16,12 @@ import structlog
 from actors.cards.activation import Activation
 from actors.clock import Clock
 from actors.shards.pending import Pending
-from engine import execute
+from engine import authorizing
 from engine.card import declared_remaining
 from engine.commands import Authorize
 from engine.decide import stand_in_minor
 from engine.delegation import Consulted, Question
+from engine.executed import Surroundings
 from engine.limits import CONSULTATIONS_MAX, STAND_IN_MARGIN_MS
 from engine.programme import Programme
 from engine.replies import NotExecuted
@@ -76,8 +77,8 @@ class Consulting:
         if programme.config.decisioning != "delegated":
             return False
         original = actor.original(command.references)
-        met = execute.Surroundings(actor.card, actor.account, programme.config, original)
-        question = execute.question(command, met, self._clock.now_ms())
+        met = Surroundings(actor.card, actor.account, programme.config, original)
+        question = authorizing.question(command, met, self._clock.now_ms())
         if question is not None:
             self._begin(pending, programme, question)
         return question is not None

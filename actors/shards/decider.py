@@ -15,7 +15,7 @@ from actors.journal.contract import Rows
 from actors.programmes import rows as programme_rows
 from actors.shards.pending import Pending
 from actors.vault import Vault
-from engine import execute, govern
+from engine import govern, issuing
 from engine.account import Account
 from engine.authorization import Authorization
 from engine.commands import (
@@ -28,6 +28,8 @@ from engine.commands import (
     target_of,
 )
 from engine.effects import AuthorizationOpened
+from engine.execute import execute
+from engine.executed import Executed, Surroundings
 from engine.ids import shard_of
 from engine.programme import Programme
 from engine.replies import Done, body_bytes
@@ -64,8 +66,8 @@ class Decider:
     ) -> None:
         programme = self._activation.snapshots[actor.card.programme_id].config
         original = actor.original(command.references) if isinstance(command, FollowUp) else None
-        met = execute.Surroundings(actor.card, actor.account, programme, original, pending.consulted)
-        executed = execute.execute(command, met, now_ms)
+        met = Surroundings(actor.card, actor.account, programme, original, pending.consulted)
+        executed = execute(command, met, now_ms)
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
                 actor.learn(effect.authorization)
@@ -75,9 +77,9 @@ class Decider:
         self._write(pending, actor, executed, original, rows, now_ms)
 
     def _issue(self, pending: Pending, command: CreateCard, rows: Rows, now_ms: int) -> None:
-        card = execute.card_of(command, now_ms)
+        card = issuing.card_of(command, now_ms)
         account = self._funding_account(command)
-        executed = execute.issue(command, card, account)
+        executed = issuing.issue(command, card, account)
         if executed.journaled:
             actor = self._activation.admit(card, account)
             self._write(pending, actor, executed, None, rows, now_ms)
@@ -101,7 +103,7 @@ class Decider:
         self,
         pending: Pending,
         actor: CardActor,
-        executed: execute.Executed,
+        executed: Executed,
         original: Authorization | None,
         rows: Rows,
         now_ms: int,

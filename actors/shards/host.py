@@ -34,7 +34,7 @@ from actors.shards.recovery import Recovery
 from actors.shards.turn import Mailboxes, Seat, Turn
 from actors.submission import Submission
 from actors.vault import Vault
-from engine import execute, govern
+from engine import executed, govern
 from engine.commands import (
     Advise,
     Authorize,
@@ -421,4 +421,4 @@ def absent_reply(command: Command) -> Reply:
         return Answer(RESPONSE_CODES["card_not_found"], command.id)
     if isinstance(command, CreateCard):
         return Problem(404, "not-found", "There is no such programme or funding account.")
-    return govern.NOT_FOUND if isinstance(command, ProgrammeChange) else execute.NOT_FOUND
+    return govern.NOT_FOUND if isinstance(command, ProgrammeChange) else executed.NOT_FOUND

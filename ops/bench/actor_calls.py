@@ -21,7 +21,8 @@ from actors.journal.contract import Journal, Rows
 from actors.journal.postgres import PostgresJournal
 from actors.settings import Settings
 from engine.commands import Authorize, Command
-from engine.execute import Surroundings, execute
+from engine.execute import execute
+from engine.executed import Surroundings
 from engine.ids import shard_of
 from engine.limits import SHARD_COUNT
 from engine.programme import ProgrammeConfig

@@ -17,7 +17,7 @@ from actors.cards.activation import CardActor
 from actors.cards.rows import write_command
 from actors.ids import new_id, new_id_beside
 from actors.journal.contract import Rows
-from engine import execute
+from engine import issuing
 from engine.account import Account
 from engine.commands import CreateCard
 from engine.ids import key_of
@@ -78,8 +78,8 @@ def _part(model: Mapping[str, Any], count: int, funds_minor: int) -> Rows:
         )
         owned = {name: model[name] for name in ("tenant_id", "live", "programme_id", "currency")}
         account = Account(id=account_id, posted_minor=funds_minor, **owned)
-        card = execute.card_of(command, now_ms)
-        executed = execute.issue(command, card, account)
+        card = issuing.card_of(command, now_ms)
+        executed = issuing.issue(command, card, account)
         write_command(rows, command, CardActor(card, account), executed, None, 0, now_ms)
     return rows
 

@@ -27,7 +27,8 @@ from engine.card import Card, DeclaredBalance, declared_remaining
 from engine.commands import Authorize, Command
 from engine.controls import Control
 from engine.delegation import Consulted
-from engine.execute import Surroundings, execute
+from engine.execute import execute
+from engine.executed import Surroundings
 from engine.programme import ProgrammeConfig
 from engine.replies import NotExecuted, Reply
 from engine.standin import Ask, Outage, grant

@@ -28,8 +28,10 @@ from engine.commands import (
 )
 from engine.decide import Inputs
 from engine.effects import AuthorizationOpened
-from engine.execute import Executed, Surroundings, card_of, execute, issue
+from engine.execute import execute
+from engine.executed import Executed, Surroundings
 from engine.instant import to_ms
+from engine.issuing import card_of, issue
 from engine.programme import Programme, ProgrammeConfig
 
 FETCH: Final = 1_000

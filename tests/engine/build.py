@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 
 from engine.account import Account
+from engine.authorizing import observe
 from engine.card import Card
 from engine.commands import (
     Authorize,
@@ -27,7 +28,7 @@ from engine.commands import (
     WireIdentity,
 )
 from engine.decide import Inputs
-from engine.execute import Surroundings, observe
+from engine.executed import Surroundings
 from engine.ids import Derived, derive
 from engine.programme import Programme, ProgrammeConfig
 from engine.standin import Ask, StandInPolicy

@@ -15,7 +15,8 @@ from engine.commands import CardCommand, reference_of_message
 from engine.delegation import Consulted
 from engine.effects import AccountEffect, AuthorizationOpened
 from engine.events import Event
-from engine.execute import Executed, Surroundings, execute
+from engine.execute import execute
+from engine.executed import Executed, Surroundings
 from engine.programme import ProgrammeConfig
 from tests.api.events import faults
 from tests.engine.build import card, programme

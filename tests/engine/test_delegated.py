@@ -7,12 +7,14 @@ from typing import Any
 import msgspec
 import pytest
 
+from engine.authorizing import question
 from engine.card import DeclaredBalance
 from engine.decide import Decision, Inputs, wants_answer
 from engine.decide import authorize as decide
 from engine.delegation import Consulted
 from engine.effects import BalanceDeclared, HoldPlaced, StoodIn
-from engine.execute import Surroundings, execute, question
+from engine.execute import execute
+from engine.executed import Surroundings
 from engine.ids import Derived, derive
 from engine.standin import Grant, Rule
 from tests.engine.build import NOW_MS, account, an_id, authorize, card, inputs, programme

@@ -9,9 +9,11 @@ import pytest
 
 from engine.card import card_view
 from engine.events import Event
-from engine.execute import Surroundings, card_of, execute, issue
+from engine.execute import execute
+from engine.executed import Surroundings
 from engine.ids import Derived, derive
 from engine.instant import DAY_MS
+from engine.issuing import card_of, issue
 from tests.engine.build import (
     ACCOUNT,
     CARD,

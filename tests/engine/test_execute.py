@@ -14,10 +14,12 @@ from engine.card import Card, card_view
 from engine.commands import CardCommand
 from engine.controls import MccAllow, PerDayAmountCap, PerDayCap, PerTxnCap
 from engine.effects import CardIssued, Cvv2Failed
-from engine.execute import Executed, Surroundings, card_of, execute, issue
+from engine.execute import execute
+from engine.executed import Executed, Surroundings
 from engine.hold import Hold
 from engine.ids import Derived, derive
 from engine.instant import DAY_MS, to_ms, to_text
+from engine.issuing import card_of, issue
 from engine.limits import AMOUNT_MINOR_MAX, CVV2_FAILURES_PER_DAY
 from engine.replies import Answer, Done, Problem
 from tests.engine.build import (

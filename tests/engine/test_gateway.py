@@ -9,13 +9,14 @@ from typing import Any, Final
 import pytest
 
 from engine.authorization import view
+from engine.authorizing import question
 from engine.card import DeclaredBalance, declared_remaining
 from engine.commands import Advise, Present, reference_of_message, reference_of_network
 from engine.controls import MccDeny, PerDayAmountCap, PerTxnCap
 from engine.decide import Decision
 from engine.delegation import Consulted
 from engine.effects import StoodIn
-from engine.execute import Surroundings, question
+from engine.executed import Surroundings
 from engine.instant import DAY_MS
 from engine.replies import Done, Problem
 from engine.standin import Grant

@@ -31,7 +31,8 @@ from engine.commands import (
 from engine.decide import Decision, Inputs
 from engine.decide import authorize as decide
 from engine.effects import AuthorizationOpened, Effect, HoldClosed, HoldLapsed, HoldPlaced, Transferred
-from engine.execute import Executed, Surroundings, execute
+from engine.execute import execute
+from engine.executed import Executed, Surroundings
 from engine.hold import TRANSITIONS
 from engine.instant import DAY_MS
 from engine.replies import Answer

@@ -36,7 +36,8 @@ from engine.commands import (
 from engine.controls import Control, MccDeny, PerDayAmountCap, PerDayCap, PerTxnCap
 from engine.decide import Decision, Inputs, authorize
 from engine.effects import AuthorizationOpened, Transferred
-from engine.execute import Executed, Surroundings, execute
+from engine.execute import execute
+from engine.executed import Executed, Surroundings
 from engine.instant import DAY_MS
 from engine.money import format_minor
 from engine.programme import ProgrammeConfig

@@ -5,7 +5,8 @@ from __future__ import annotations
 from engine.card import Card, DeclaredBalance
 from engine.commands import CardCommand
 from engine.effects import BalanceDeclared, CardholderSet
-from engine.execute import NOT_FOUND, Executed, Surroundings, execute
+from engine.execute import execute
+from engine.executed import NOT_FOUND, Executed, Surroundings
 from engine.replies import Answer, Done, Problem
 from tests.engine.build import (
     CARD,

@@ -23,8 +23,10 @@ from engine.commands import (
     target_of,
 )
 from engine.effects import AuthorizationOpened
-from engine.execute import Executed, Surroundings, card_of, execute, issue
+from engine.execute import execute
+from engine.executed import Executed, Surroundings
 from engine.ids import shard_of
+from engine.issuing import card_of, issue
 from engine.programme import Programme, ProgrammeConfig
 from engine.replies import Reply
 from tests.engine.build import NOW_MS, programme

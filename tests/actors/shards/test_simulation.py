@@ -36,8 +36,10 @@ from engine.commands import (
 )
 from engine.decide import Inputs, authorize
 from engine.effects import AuthorizationOpened
-from engine.execute import Surroundings, card_of, execute, issue
+from engine.execute import execute
+from engine.executed import Surroundings
 from engine.ids import Derived, derive
+from engine.issuing import card_of, issue
 from engine.programme import Programme, ProgrammeConfig
 from engine.replies import Answer, Done, Granted, NotExecuted, Problem, Reply
 from tests.actors.shards.simulation import ADMIN, CARDS, Heard, Installation

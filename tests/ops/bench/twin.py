@@ -12,6 +12,7 @@ from actors.cards.rows import write_command
 from actors.ids import new_id, new_id_beside
 from actors.journal.contract import Rows
 from engine.account import Account
+from engine.authorizing import question
 from engine.card import Card, DeclaredBalance, declared_remaining
 from engine.commands import Authorize
 from engine.controls import (
@@ -27,7 +28,8 @@ from engine.controls import (
     PerTxnCap,
 )
 from engine.delegation import Consulted
-from engine.execute import Surroundings, execute, question
+from engine.execute import execute
+from engine.executed import Surroundings
 from engine.ids import Derived, derive
 from engine.instant import to_ms
 from engine.programme import ProgrammeConfig
