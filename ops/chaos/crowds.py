@@ -168,9 +168,8 @@ async def overload(stage: Stage) -> Outcome:
     heard, offered = flooded.heard, flooded.heard.offered / flooded.heard.seconds
     print(
         f"[{peak.per_second:.0f}/s at the peak; {offered:.0f}/s offered, {flooded.per_second:.0f}/s approved,"
-        f" {heard.refused} refused, {heard.unanswered} unanswered; p99 of refusals"
-        f" {heard.refusal_ms_p99:.0f} ms, of approvals {heard.approval_ms_p99:.0f} ms, of what was seen too late"
-        f" {heard.lag_ms_p99:.0f} ms]",
+        f" {heard.refused} refused, {heard.unanswered} unanswered; p99 of refusals {heard.refusal_ms_p99:.0f} ms,"
+        f" of approvals {heard.approval_ms_p99:.0f} ms; the generator was up to {heard.lag_ms_p99:.0f} ms late]",
         end=" ",
     )
     if offered < OFFERED_MIN * peak.per_second:
