@@ -206,6 +206,7 @@ class RayCluster:
         for each in self._everywhere():
             node.type(each)
         log = self._folder / f"{name}.log"
+        log.touch()
         node.type(f"{{ {line} {ON_ONE_MACHINE}; echo {_ENDED}; }} > {shlex.quote(str(log))} 2>&1 &")
         deadline = time.monotonic() + START_SECONDS_MAX
         while _STARTED not in (said := log.read_text("utf-8", "replace")):

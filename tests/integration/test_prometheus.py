@@ -1,4 +1,5 @@
-"""Every query of dashboards and rules, answered by a real Prometheus that scrapes the running installation.
+"""Every query of dashboards, rules and runbooks, answered by a real Prometheus that scrapes the running
+installation.
 
 Without Prometheus on the machine (Debian's package ``prometheus``) there is nothing to ask.
 """
@@ -24,19 +25,23 @@ from ops.prometheus.__main__ import SCRAPE_SECONDS, command
 from ops.up import RUN_FILE
 from tests.api.driver import Caller
 from tests.integration.stack import Stack
+from tests.ops.pages import pages, spans
 
 ROOT: Final = Path(__file__).parents[2]
 PROMETHEUS: Final = shutil.which("prometheus")
 SECONDS_MAX: Final = 30.0
 # What only happens on a bad day has no series on a good one.
 BAD_DAYS: Final = re.compile(
-    r"stand_in|outage|programme_answers|\"declined\"|stanchion_refusals|webhook|late_approvals"
+    r"stand_in|outage|programme_answers|\"declined\"|stanchion_refusals|webhook|late_approvals|\"5\.\.\""
 )
 
 
 def queries() -> dict[str, str]:
-    """What the dashboards ask, by dashboard and panel."""
-    asked = {}
+    """What the dashboards ask, by dashboard and panel, and what the runbooks do that is no mere name."""
+    runbooks = [page for page in pages() if page.startswith("ops/runbooks/")]
+    found = {span for page in runbooks for span in spans(page)}
+    asked = {f"runbooks: {span}": span for span in found if re.search(r"\(.*stanchion_", span)}
+    assert len(asked) > 4
     for path in sorted((ROOT / "ops/grafana/json").glob("*.json")):
         for panel in json.loads(path.read_text("utf-8"))["panels"]:
             for target in panel.get("targets", ()):

@@ -174,10 +174,9 @@ def test_commands_between_backquotes_take_what_they_are_given() -> None:
     assert len(named) > 20
     for page, rest in named:
         words = shlex.split(re.sub(r"[\[\]]", "", rest))
-        command, path = typer.main.get_command(app), []
+        command = typer.main.get_command(app)
         while words and (group := getattr(command, "commands", None)):
             assert words[0] in group, f"{page}: {rest}"
-            path.append(words[0])
             command = group[words.pop(0)]
         known = {option for parameter in command.params for option in parameter.opts}
         assert {word for word in words if word.startswith("-")} <= known, f"{page}: {rest}"

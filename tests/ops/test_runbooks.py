@@ -1,17 +1,21 @@
 """Whatever the runbooks name is there: alerts, dashboards, figures with their labels, settings, log lines.
 
 ``test_prometheus`` holds each page to its alert; ``tests/integration/test_runbooks.py`` asks what is to be
-asked.
+asked. With promtool on the machine it reads the queries.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shutil
+import subprocess
 from functools import cache
+from pathlib import Path
 from typing import Final
 
 import pytest
+import yaml
 
 from actors.metrics import LABELS, METRICS
 from actors.settings import PREFIX, Settings
@@ -24,6 +28,7 @@ RUNBOOKS: Final = [page for page in pages() if page.startswith("ops/runbooks/")]
 QUERY: Final = re.compile(r"\bstanchion[_:]")
 ASKED: Final = re.compile(r"(?:\.venv/bin/)?(?:stanchion|make|curl) |GET /")
 """Of a running installation, or of a shell."""
+PROMTOOL: Final = shutil.which("promtool")
 OTHERS: Final = {"fsync", "max_connections", "dmesg"}
 """PostgreSQL's and the kernel's own words."""
 
@@ -67,6 +72,19 @@ def test_a_label_that_nobody_has_is_found() -> None:
         "outcom",
     }
     assert unknown_labels("stanchion_shards") == set()
+
+
+if PROMTOOL is not None:
+
+    def test_every_query_is_one(tmp_path: Path) -> None:
+        queries = sorted({span for page in RUNBOOKS for span in spans(page) if QUERY.search(span)})
+        rules = [{"record": f"asked:{number}", "expr": query} for number, query in enumerate(queries)]
+        file = tmp_path / "rules.yml"
+        file.write_text(yaml.safe_dump({"groups": [{"name": "runbooks", "rules": rules}]}))
+        assert PROMTOOL is not None
+        done = subprocess.run([PROMTOOL, "check", "rules", str(file)], capture_output=True, check=False)
+        assert done.returncode == 0, done.stderr.decode()
+        assert f"{len(queries)} rules found" in done.stdout.decode()
 
 
 @pytest.mark.parametrize("page", RUNBOOKS)
