@@ -1,4 +1,5 @@
-"""Both journals keep one contract: the suite of ``conformance`` over each, and one history through both."""
+"""Both journals keep one contract: the suites ``Kept``, ``Refused`` and ``Owned`` over each, and one history
+through both."""
 
 from __future__ import annotations
 
@@ -11,8 +12,11 @@ import pytest
 from actors.journal.memory_store import MemoryStore, Table
 from engine.commands import Advise, Command, Expire, Present, Reverse, reference_of_message
 from tests.actors.journal.backends import TABLES, Backend, MemoryBackend, PostgresBackend
-from tests.actors.journal.conformance import EVERY_CONTROL, Conformance
+from tests.actors.journal.cases import EVERY_CONTROL
+from tests.actors.journal.kept import Kept
+from tests.actors.journal.owned import Owned
 from tests.actors.journal.owner import Owner
+from tests.actors.journal.refused import Refused
 from tests.engine.build import (
     NOW_MS,
     TENANT,
@@ -32,13 +36,13 @@ from tests.engine.build import (
 HOUR_MS = 3_600_000
 
 
-class TestMemory(Conformance):
+class TestMemory(Kept, Refused, Owned):
     @pytest.fixture
     def backend(self) -> MemoryBackend:
         return MemoryBackend()
 
 
-class TestPostgres(Conformance):
+class TestPostgres(Kept, Refused, Owned):
     @pytest.fixture
     def backend(self, postgres: PostgresBackend) -> PostgresBackend:
         return postgres

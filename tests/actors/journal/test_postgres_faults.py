@@ -15,7 +15,7 @@ from actors.journal.contract import Journal, JournalError, RejectedError, Rows, 
 from actors.journal.postgres import POOLED, PostgresJournal
 from engine.ids import shard_of
 from tests.actors.journal.backends import HOST_SESSIONS, PostgresBackend, until
-from tests.actors.journal.conformance import FIRST, spend, with_card
+from tests.actors.journal.cases import FIRST, spend, with_card
 from tests.actors.journal.owner import Owner
 from tests.actors.journal.proxy import Proxy
 from tests.engine.build import SHARD, change_card, key

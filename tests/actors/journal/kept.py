@@ -1,0 +1,291 @@
+"""What a journal keeps comes back: part of the suite that holds PostgreSQL and its twin in memory equal.
+
+The batches are made by the owners' own code, so a round trip covers every column that is really written.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import msgspec
+
+from actors.clock import SystemClock
+from engine.card import DeclaredBalance
+from engine.commands import reference_of_id, reference_of_message
+from engine.ids import Derived, derive
+from engine.instant import DAY_MS
+from engine.limits import ACTIVATION_ANSWERS
+from tests.actors.journal.backends import Backend
+from tests.actors.journal.cases import (
+    EVERY_CONTROL,
+    FIRST,
+    OTHER_SHARD,
+    present_sale,
+    reverse_sale,
+    spend,
+    with_card,
+)
+from tests.actors.journal.owner import Owner
+from tests.engine.build import (
+    NOW_MS,
+    SHARD,
+    an_id,
+    authorize,
+    change_card,
+    change_programme,
+    create_card,
+    create_programme,
+    declare_balance,
+    key,
+    load,
+    read_balance,
+    set_cardholder_status,
+    wire,
+)
+
+
+class Kept:
+    """Tests for a fixture ``backend``."""
+
+    async def test_a_new_card_comes_back_as_it_was(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = Owner(await journal.take([SHARD]))
+        command = create_card(controls=EVERY_CONTROL[::-1], network="mastercard", state="unactivated")
+        await journal.commit(owner.decide(command))
+        loaded = await journal.load_cards([command.id])
+        assert loaded.cards == owner.cards
+        assert loaded.cards[command.id].controls == EVERY_CONTROL
+        assert loaded.accounts == owner.accounts
+
+    async def test_an_unfunded_card_has_no_account(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = Owner(await journal.take([SHARD]))
+        await journal.commit(owner.decide(create_card(account_id=None, opens_account=False)))
+        loaded = await journal.load_cards([FIRST.id])
+        assert (loaded.cards, loaded.accounts) == (owner.cards, {})
+        assert loaded.cards[FIRST.id].account_id is None
+
+    async def test_everything_a_life_leaves_behind_comes_back(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        life = [
+            spend(1),
+            spend(2, amount_minor=99_999),
+            spend(3, cvv2="mismatch"),
+            spend(4, kind="refund", amount_minor=700),
+            spend(5, amount_minor=0),
+            change_card(1, card_id=FIRST.id, controls=EVERY_CONTROL),
+            spend(6, amount_minor=9_000, partial_allowed=True),
+            change_card(2, card_id=FIRST.id, state="suspended", state_reason="lost for a day"),
+        ]
+        for command in life:
+            await journal.commit(owner.decide(command))
+            loaded = await journal.load_cards([FIRST.id])
+            assert loaded.cards == owner.cards
+            assert loaded.accounts == owner.accounts
+        card = owner.cards[FIRST.id]
+        assert (card.seq, card.day_count, card.cvv2_failures, card.state_reason) == (
+            10,
+            2,
+            1,
+            "lost for a day",
+        )
+        assert len(owner.accounts[FIRST.account_id or ""].holds) == 2
+
+    async def test_what_a_card_was_told_comes_back(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        batches: list[list[Any]] = [
+            [set_cardholder_status(1, card_id=FIRST.id)],
+            [declare_balance(1, card_id=FIRST.id)],
+            [
+                declare_balance(2, card_id=FIRST.id, amount_minor=99),
+                set_cardholder_status(2, card_id=FIRST.id, active=True),
+                declare_balance(3, card_id=FIRST.id, amount_minor=0),
+            ],
+        ]
+        for number, batch in enumerate(batches):
+            await journal.commit(owner.decide(*batch, now_ms=NOW_MS + number))
+            loaded = await journal.load_cards([FIRST.id])
+            assert loaded.cards == owner.cards
+        assert loaded.cards[FIRST.id].declared == DeclaredBalance(0, 0, NOW_MS + 2)
+
+    async def test_one_batch_leaves_what_many_leave(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        batch = [spend(number, amount_minor=100 * number) for number in range(1, 6)]
+        await journal.commit(owner.decide(*batch, load(2, card_id=FIRST.id)))
+        loaded = await journal.load_cards([FIRST.id])
+        assert (loaded.cards, loaded.accounts) == (owner.cards, owner.accounts)
+        assert loaded.cards[FIRST.id].seq == 8
+
+    async def test_cards_share_an_account(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        second = create_card(2, account_id=FIRST.account_id, opens_account=False)
+        await journal.commit(owner.decide(second, spend(1), authorize(2, card_id=second.id)))
+        loaded = await journal.load_cards([FIRST.id, second.id])
+        assert (loaded.cards, loaded.accounts) == (owner.cards, owner.accounts)
+        holds = loaded.accounts[FIRST.account_id or ""].holds.values()
+        assert {hold.card_id for hold in holds} == {FIRST.id, second.id}
+
+    async def test_a_hold_that_lapsed_does_not_come_back(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        await journal.commit(owner.decide(spend(1), spend(2)))
+        await journal.commit(owner.decide(spend(3), now_ms=NOW_MS + 7 * DAY_MS))
+        loaded = await journal.load_cards([FIRST.id])
+        assert loaded.accounts == owner.accounts
+        assert list(loaded.accounts[FIRST.account_id or ""].holds) == [derive(spend(3).id, Derived.HOLD)]
+        holds = await backend.table("holds")
+        assert Counter(row["state"] for row in holds) == {"held": 1, "lapsed": 2}
+        transactions = await backend.table("transactions")
+        assert [(row["status"], row["held_minor"]) for row in transactions] == [
+            ("lapsed", 0),
+            ("lapsed", 0),
+            ("pending", 1_000),
+        ]
+        assert {row["updated_at"] - row["created_at"] for row in transactions} == {0, 7 * DAY_MS}
+
+    async def test_a_hold_can_be_placed_and_lapse_in_one_batch(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        rows = owner.decide(spend(1))
+        owner.add(rows, spend(2), NOW_MS + 8 * DAY_MS)
+        await journal.commit(rows)
+        assert (await journal.load_cards([FIRST.id])).accounts == owner.accounts
+        assert {row["state"] for row in await backend.table("holds")} == {"held", "lapsed"}
+
+    async def test_unknown_ids_are_absent(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        await with_card(journal)
+        strangers = [an_id(1), "nonsense", FIRST.id.upper(), ""]
+        assert await journal.load_cards(strangers) == await journal.load_cards([])
+        assert set((await journal.load_cards([*strangers, FIRST.id])).cards) == {FIRST.id}
+        assert await journal.load_accounts([*strangers, FIRST.id]) == {}
+        assert await journal.load_programmes(strangers) == {}
+        assert await journal.find([key(1)]) == {}
+        assert await journal.find_responses([key(1) * 2]) == {}
+
+    async def test_accounts_come_back_alone(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        await journal.commit(owner.decide(spend(1)))
+        assert await journal.load_accounts([FIRST.account_id or ""]) == owner.accounts
+
+    async def test_programmes_come_back_in_their_newest_version(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = Owner(await journal.take(range(256)))
+        first = create_programme(1, timezone="Europe/Dublin", hold_expiry_days=3)
+        change = change_programme(1, programme_id=first.id, name="Fuel", status="suspended")
+        await journal.commit(owner.decide(first, create_programme(2)))
+        await journal.commit(owner.decide(change, now_ms=NOW_MS + 1))
+        loaded = await journal.load_programmes([first.id, create_programme(2).id])
+        assert loaded == owner.programmes
+        record = loaded[first.id]
+        assert (record.seq, record.config.version, record.config.status) == (2, 2, "suspended")
+        (row,) = [row for row in await backend.table("programmes") if row["id"] == first.id]
+        assert (row["version"], row["seq"], row["decision_secret_sealed"]) == (2, 2, b"sealed")
+
+    async def test_a_programmes_own_ledger_accounts_are_not_card_accounts(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = Owner(await journal.take(range(256)))
+        programme = create_programme()
+        await journal.commit(owner.decide(programme))
+        kinds = {row["id"]: row["kind"] for row in await backend.table("accounts")}
+        assert kinds == {
+            derive(programme.id, Derived.FUNDING_SOURCE): "funding_source",
+            derive(programme.id, Derived.SETTLEMENT): "settlement",
+        }
+        assert await journal.load_accounts(kinds) == {}
+
+    async def test_authorizations_come_back_under_all_their_names(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        first = spend(1, wire=wire(1, network_txn_id="N1"))
+        later = NOW_MS + 8 * DAY_MS
+        lives: list[tuple[Any, int]] = [
+            (first, NOW_MS),
+            (spend(2, amount_minor=500, references=(reference_of_id(first.id),)), NOW_MS),
+            (reverse_sale(3, "n:N1", remaining_minor=1_200), NOW_MS),
+            (present_sale(4, reference_of_message(first.command_key), amount_minor=300, final=False), NOW_MS),
+            (spend(5, amount_minor=99_999), NOW_MS),
+            (spend(6, kind="refund", amount_minor=100), NOW_MS),
+            (spend(7, amount_minor=0), NOW_MS),
+            (spend(8, amount_minor=100), NOW_MS),
+            (reverse_sale(9, reference_of_message(spend(8).command_key)), NOW_MS),
+            (present_sale(10, "n:unheard", amount_minor=50), NOW_MS),
+            (spend(11, amount_minor=1), later),
+        ]
+        for command, at_ms in lives:
+            await journal.commit(owner.decide(command, now_ms=at_ms))
+            wanted = [(FIRST.id, name) for name in owner.authorizations]
+            loaded = await journal.load_authorizations(wanted)
+            assert {name: found for (_, name), found in loaded.items()} == owner.authorizations
+        raised = (FIRST.id, reference_of_message(spend(2).command_key))
+        assert (await journal.load_authorizations([raised]))[raised].id == first.id
+
+    async def test_names_of_nothing_are_absent(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        second = create_card(2, OTHER_SHARD)
+        await journal.commit(owner.decide(second, spend(1, wire=wire(1, network_txn_id="N1"))))
+        mine = ("n:N1", reference_of_id(spend(1).id), reference_of_message(spend(1).command_key))
+        strangers = [(second.id, name) for name in mine]
+        strangers += [(FIRST.id, name) for name in ("n:N2", "a:" + an_id(1), "k:" + key(99).hex())]
+        assert await journal.load_authorizations(strangers) == {}
+        assert await journal.load_authorizations([]) == {}
+
+    async def test_tombstones_come_back(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        await journal.commit(owner.decide(reverse_sale(1, "n:N1", "k:00"), reverse_sale(2, "n:N1")))
+        card = (await journal.load_cards([FIRST.id])).cards[FIRST.id]
+        assert card == owner.cards[FIRST.id]
+        assert card.tombstones == {"n:N1", "k:00"}
+
+    async def test_cards_with_overdue_holds_are_found_the_longest_overdue_first(
+        self, backend: Backend
+    ) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        second, third = create_card(2, OTHER_SHARD), create_card(3, 0x04)
+        funded = [load(number, card_id=each.id) for number, each in ((2, second), (3, third))]
+        await journal.commit(owner.decide(second, third, *funded))
+        now_ms = SystemClock().now_ms()
+        for number, (card_id, days) in enumerate(((FIRST.id, 8), (second.id, 9), (third.id, 1)), 1):
+            command = authorize(number, card_id=card_id)
+            await journal.commit(owner.decide(command, now_ms=now_ms - days * DAY_MS))
+        assert sorted(await journal.find_due_cards(range(256), 10)) == sorted([FIRST.id, second.id])
+        assert await journal.find_due_cards(range(256), 1) == [second.id]
+        assert await journal.find_due_cards([SHARD], 10) == [FIRST.id]
+        assert await journal.find_due_cards([], 10) == []
+
+    async def test_executed_commands_are_found_by_key(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        await journal.commit(owner.decide(spend(1), spend(2, currency="USD")))
+        found = await journal.find([spend(1).command_key, spend(2).command_key, key(99), FIRST.command_key])
+        assert set(found) == {spend(1).command_key, spend(2).command_key, FIRST.command_key}
+        for command_key, stored in found.items():
+            assert stored.reply == msgspec.json.encode(owner.replies[command_key])
+        assert found[spend(1).command_key].fingerprint == spend(1).fingerprint
+        assert found[FIRST.command_key].fingerprint is None
+
+    async def test_activation_brings_the_newest_answers(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        spends = [spend(number, amount_minor=100) for number in range(1, 12)]
+        await journal.commit(owner.decide(*spends))
+        answers = (await journal.load_cards([FIRST.id])).answers
+        assert answers == await journal.find([each.command_key for each in spends[-ACTIVATION_ANSWERS:]])
+
+    async def test_refusals_and_readings_leave_nothing(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        before = await backend.table("journal")
+        refused = change_card(1, card_id=FIRST.id, state="unactivated")
+        foreign = load(2, card_id=FIRST.id, tenant_id=an_id(9))
+        await journal.commit(owner.decide(refused, foreign, read_balance(1, card_id=FIRST.id)))
+        assert await backend.table("journal") == before

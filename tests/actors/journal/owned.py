@@ -1,0 +1,205 @@
+"""Who may commit: part of the suite of both journals."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from actors.journal.contract import (
+    StaleEpochError,
+)
+from tests.actors.journal.backends import Backend
+from tests.actors.journal.cases import (
+    FIRST,
+    OTHER_SHARD,
+    is_refused,
+    spend,
+    with_card,
+)
+from tests.actors.journal.owner import Owner
+from tests.engine.build import (
+    SHARD,
+    create_card,
+    load,
+)
+
+
+class Owned:
+    """Tests for a fixture ``backend``."""
+
+    async def test_every_take_raises_the_epoch(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        assert await journal.take([3, 1]) == {1: 1, 3: 1}
+        assert await journal.take(range(256)) == {shard: 2 if shard in {1, 3} else 1 for shard in range(256)}
+        assert await journal.take([]) == {}
+        assert (await backend.owners())[3] == ("a", 2)
+
+    async def test_registering_twice_is_harmless(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        await journal.take([1])
+        await journal.register("a")
+        assert (await backend.owners())[1] == ("a", 1)
+
+    async def test_the_old_owner_cannot_commit(self, backend: Backend) -> None:
+        old, new = await backend.open("old"), await backend.open("new")
+        owner = await with_card(old)
+        await new.take([SHARD])
+        await is_refused(backend, old, owner.decide(spend(1)), StaleEpochError)
+
+    async def test_an_epoch_of_ones_own_past_is_stale(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        await journal.take([SHARD])
+        await is_refused(backend, journal, owner.decide(spend(1)), StaleEpochError)
+
+    async def test_the_right_number_in_the_wrong_hands_is_stale(self, backend: Backend) -> None:
+        old, new = await backend.open("old"), await backend.open("new")
+        owner = await with_card(old)
+        owner.epochs = await new.take([SHARD])
+        await is_refused(backend, old, owner.decide(spend(1)), StaleEpochError)
+        owner.activate(await new.load_cards([FIRST.id]))
+        await new.commit(owner.decide(spend(2)))
+
+    async def test_one_stale_shard_fails_the_batch(self, backend: Backend) -> None:
+        old, new = await backend.open("old"), await backend.open("new")
+        owner = await with_card(old)
+        second = create_card(2, OTHER_SHARD)
+        await old.commit(owner.decide(second))
+        await new.take([OTHER_SHARD])
+        rows = owner.decide(spend(1), load(2, card_id=second.id))
+        await is_refused(backend, old, rows, StaleEpochError)
+
+    async def test_other_shards_are_not_disturbed_by_a_take(self, backend: Backend) -> None:
+        old, new = await backend.open("old"), await backend.open("new")
+        owner = await with_card(old)
+        await new.take([OTHER_SHARD])
+        await old.commit(owner.decide(spend(1)))
+        assert len(await backend.table("transactions")) == 1
+
+    async def test_of_two_takers_the_last_owns(self, backend: Backend) -> None:
+        journals = {name: await backend.open(name) for name in ("a", "b", "c")}
+        await with_card(journals["c"])
+        took = dict(
+            zip(
+                journals,
+                await asyncio.gather(*(journal.take(range(256)) for journal in journals.values())),
+                strict=True,
+            )
+        )
+        assert sorted(epochs[SHARD] for epochs in took.values()) == [2, 3, 4]
+        for name, journal in journals.items():
+            owner = Owner(took[name])
+            owner.activate(await journal.load_cards([FIRST.id]))
+            if took[name][SHARD] == 4:
+                await journal.commit(owner.decide(spend(1)))
+            else:
+                await is_refused(backend, journal, owner.decide(spend(2)), StaleEpochError)
+
+    async def test_a_take_waits_for_a_commit_and_then_sees_it(self, backend: Backend) -> None:
+        old, new = await backend.open("old"), await backend.open("new")
+        owner = await with_card(old)
+        async with backend.commits_held(FIRST.id):
+            commit = asyncio.create_task(old.commit(owner.decide(spend(1))))
+            await backend.waiting("commit", "old")
+            take = asyncio.create_task(new.take([SHARD]))
+            await backend.waiting("take", "new")
+            assert not take.done()
+        await commit
+        assert await take == {SHARD: 2}
+        loaded = await new.load_cards([FIRST.id])
+        assert (loaded.cards, loaded.accounts) == (owner.cards, owner.accounts)
+
+    async def test_a_take_elsewhere_does_not_wait_for_a_commit(self, backend: Backend) -> None:
+        old, new = await backend.open("old"), await backend.open("new")
+        owner = await with_card(old)
+        await new.take([OTHER_SHARD])
+        async with backend.commits_held(FIRST.id):
+            commit = asyncio.create_task(old.commit(owner.decide(spend(1))))
+            await backend.waiting("commit", "old")
+            assert await new.take([OTHER_SHARD]) == {OTHER_SHARD: 3}
+        await commit
+
+    async def test_taking_does_not_disturb_a_commit_of_the_same_host(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = Owner(dict(await journal.take([SHARD])))
+        await journal.commit(owner.decide(FIRST))
+        async with backend.commits_held(FIRST.id):
+            commit = asyncio.create_task(journal.commit(owner.decide(load(1, card_id=FIRST.id))))
+            await backend.waiting("commit", "a")
+            assert await journal.take([OTHER_SHARD]) == {OTHER_SHARD: 1}
+            await journal.release([OTHER_SHARD])
+        await commit
+        assert (await journal.load_cards([FIRST.id])).accounts == owner.accounts
+
+    async def test_renewal_ends_the_epochs_before_it(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        assert await journal.renew([SHARD, 1]) == {SHARD: 2, 1: 2}
+        await is_refused(backend, journal, owner.decide(spend(1)), StaleEpochError)
+        assert await journal.renew([]) == {}
+
+    async def test_renewal_waits_for_a_commit_under_way(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        async with backend.commits_held(FIRST.id):
+            commit = asyncio.create_task(journal.commit(owner.decide(spend(1))))
+            await backend.waiting("commit", "a")
+            renewal = asyncio.create_task(journal.renew([SHARD]))
+            await backend.waiting("renew", "a")
+            assert not renewal.done()
+        await commit
+        assert await renewal == {SHARD: 2}
+        assert set(await journal.find([spend(1).command_key])) == {spend(1).command_key}
+
+    async def test_only_an_owner_renews_and_only_all(self, backend: Backend) -> None:
+        old, new = await backend.open("old"), await backend.open("new")
+        await old.take([1, 2])
+        await new.take([2])
+        with pytest.raises(StaleEpochError):
+            await old.renew([1, 2])
+        owners = await backend.owners()
+        assert (owners[1], owners[2]) == (("old", 1), ("new", 2))
+
+    async def test_what_is_released_is_owned_by_nobody(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        await journal.release([SHARD])
+        assert (await backend.owners())[SHARD] == (None, 2)
+        await is_refused(backend, journal, owner.decide(spend(1)), StaleEpochError)
+        with pytest.raises(StaleEpochError):
+            await journal.renew([SHARD])
+        assert await journal.take([SHARD]) == {SHARD: 3}
+
+    async def test_nobody_releases_what_another_owns(self, backend: Backend) -> None:
+        old, new = await backend.open("old"), await backend.open("new")
+        await old.take([SHARD])
+        await new.release([SHARD])
+        assert (await backend.owners())[SHARD] == ("old", 1)
+
+    async def test_the_journal_has_no_gaps_and_epochs_never_fall(self, backend: Backend) -> None:
+        journals = [await backend.open(name) for name in ("a", "b")]
+        owner = await with_card(journals[0])
+        number = 1
+        for turn in range(6):
+            journal = journals[turn % 2]
+            owner.epochs = await journal.take(range(256))
+            await journal.commit(
+                owner.decide(spend(number, amount_minor=1), spend(number + 1, amount_minor=1))
+            )
+            await journal.commit(owner.decide(spend(number + 2, amount_minor=1)))
+            number += 3
+        rows = [row for row in await backend.table("journal") if row["actor_id"] == FIRST.id]
+        rows.sort(key=lambda row: int(row["seq"]))
+        assert [row["seq"] for row in rows] == list(range(1, 21))
+        epochs = [row["epoch"] for row in rows]
+        assert epochs == sorted(epochs)
+        assert len(set(epochs)) == 7
+
+    async def test_reset_and_close_leave_a_journal_that_connects_anew(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        for end in (journal.reset, journal.reset, journal.close, journal.close):
+            await end()
+        await journal.commit(owner.decide(spend(1)))
+        assert (await journal.load_cards([FIRST.id])).cards == owner.cards
