@@ -77,7 +77,7 @@ $(VENV_LOAD)/.load: requirements-load.lock
 load: $(VENV)/.runtime $(VENV_LOAD)/.load ## load an installation of its own with Locust (LOAD="--shape step --seconds 60", ...)
 	@exec $(BIN)/python -m loadtests.load $(LOAD)
 
-chaos: $(VENV)/.dev ## real faults on a whole installation for CHAOS_MINUTES (20), and a table of what held
+chaos: $(VENV)/.dev ## real faults on a whole installation, CHAOS_MINUTES (20) in all, and a table of what held
 	@exec $(BIN)/python -m ops.chaos --minutes $(CHAOS_MINUTES)
 
 dashboards: $(VENV)/.dev ## write Grafana's dashboards from their code, and start Prometheus beside what runs
