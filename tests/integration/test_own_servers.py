@@ -32,17 +32,16 @@ from ops.migrate import migrate
 from ops.running import RunningInstallation
 from tests.api.driver import Caller
 from tests.api.stack import Installation, installation
-from tests.conftest import GIVEN_SERVER, system_bin_dir
+from tests.conftest import GIVEN_SERVER, PostgresServer, execute, system_bin_dir
 from tests.integration.snippets import SECONDS_MAX, Snippet, paste
 from tests.integration.stack import Stack
-from tests.ops.pages import fence, fences, spans
+from tests.ops.pages import ROOT, fence, fences, spans
 from tests.ops.test_key_check import REFUSED
 
 PAGE = "ops/docs/OPERATING.md"
 OTHER_KEY = base64.b64encode(b"another" + bytes(25)).decode()
 # A handbook's command says nothing of ports.
 ANY_PORTS = {f"STANCHION_{name}_PORT": "0" for name in ("API", "VISION", "ISO8583", "METRICS")}
-
 
 DUMP, RESTORE = (each.text for each in fences(PAGE) if each.section == "Backup and restore")
 ROTATE, CLIENTS = (each.text for each in fences(PAGE) if (each.section, each.language) == ("Keys", "sh"))
@@ -73,7 +72,9 @@ class Own:
     def addresses(self) -> str:
         """The README's lines that name the servers, with these ones filled in."""
         lines = fence("README.md", "Settings", "sh")
-        assert lines.endswith("\nmake run\n"), "which starts what the handbook starts by its own name"
+        # Which is what the handbook starts by its own name.
+        assert lines.endswith("\nmake run\n")
+        assert "\n\t@exec $(BIN)/stanchion up\n" in (ROOT / "Makefile").read_text("utf-8")
         lines = lines.removesuffix("make run\n")
         lines = lines.replace("postgresql://user:password@host:5432/name", self.database_url)
         return lines.replace("redis://:password@host:6379/0", self.redis_url)
@@ -93,9 +94,13 @@ class Own:
 
 @pytest.fixture
 def own(redis_url: str, tmp_path: Path) -> Iterator[Own]:
-    """Servers that nobody else uses: the databases of the handbook have names of their own."""
+    """A server that nobody else uses, or databases of our own on the one that is given."""
     if GIVEN_SERVER in os.environ:
-        yield Own(os.environ[GIVEN_SERVER], redis_url, None, tmp_path)
+        admin, name = os.environ[GIVEN_SERVER], f"stanchion_test_own_{os.getpid()}"
+        execute(admin, f"CREATE DATABASE {name} TEMPLATE template0 ENCODING 'UTF8'")
+        yield Own(PostgresServer(admin, "").database(name), redis_url, None, tmp_path)
+        drop = "DROP DATABASE IF EXISTS {} WITH (FORCE)"
+        execute(admin, drop.format(name), drop.format("restored"))
         return
     programs = system_bin_dir() or wheel_bin_dir()
     server = EmbeddedPostgres(tmp_path / "own", bin_dir=programs)
@@ -137,7 +142,7 @@ def from_the_dump(own: Own) -> str:
     lines = RESTORE.replace("postgresql://.../restored", own.restored)
     assert lines.splitlines()[-1].startswith("stanchion up ")
     begin, _, end = lines.rpartition("stanchion up ")
-    refused = f"! STANCHION_MASTER_KEY={OTHER_KEY} stanchion up 2> refused\n"
+    refused = f"if STANCHION_MASTER_KEY={OTHER_KEY} stanchion up 2> refused; then exit 9; fi\n"
     return f"set -euo pipefail\n{own.addresses}{begin}{refused}stanchion up {end}"
 
 
