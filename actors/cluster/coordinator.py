@@ -26,6 +26,9 @@ PING_SECONDS: Final = 0.25
 SILENCE_SECONDS: Final = 1.0
 """A host that has not answered a ping for so long is taken for dead. Wrong guesses cost a takeover, never
 money."""
+LATE_SECONDS: Final = 0.25
+"""A coordinator that notices a silence so much too late has stood still itself, or had no processor time: the
+answer may be there, and nobody has looked."""
 LOOK_SECONDS: Final = 0.05
 STILL_LOOKS: Final = 2
 """A host on this machine that is seen to be stopped or gone so many times in a row is taken for dead, without
@@ -147,13 +150,21 @@ class Coordinator:
     # --- watching -----------------------------------------------------------------------------------------
 
     async def _answers(self, incarnation: str) -> bool:
-        try:
-            # Not wait_for: before Python 3.12 it can swallow a cancellation.
-            async with asyncio.timeout(SILENCE_SECONDS):
-                await self._hosts.ping(incarnation)
-        except (PeerGoneError, PeerFailedError, TimeoutError):
-            return False
-        return True
+        """Whether the host answers a ping; asked again when the silence may be the coordinator's own."""
+        loop = asyncio.get_running_loop()
+        while True:
+            until = loop.time() + SILENCE_SECONDS
+            try:
+                # Not wait_for: before Python 3.12 it can swallow a cancellation.
+                async with asyncio.timeout_at(until):
+                    await self._hosts.ping(incarnation)
+            except (PeerGoneError, PeerFailedError):
+                return False
+            except TimeoutError:
+                if loop.time() - until < LATE_SECONDS:
+                    return False
+            else:
+                return True
 
     def _watch(self, incarnation: str) -> None:
         guard = asyncio.create_task(self._guard(incarnation))

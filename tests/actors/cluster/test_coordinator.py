@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import itertools
+import time
 from collections import Counter, defaultdict
 from collections.abc import AsyncIterator, Callable
 
@@ -233,6 +234,27 @@ async def test_a_freeze_that_is_seen_is_not_waited_for(
     taken = await settled(coordinator, lambda each: "host-1" not in each.owners)
     assert None not in taken.owners
     assert "host-1" in hosts.ended
+
+
+async def test_a_coordinator_that_stood_still_asks_again(
+    coordinator: Coordinator, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    often = asyncio.Event()
+
+    async def ping(incarnation: str) -> None:
+        asked.append(incarnation)
+        if len(asked) == 1:
+            # The answer comes, and the silence is over, while nobody here can look.
+            asyncio.get_running_loop().call_soon(time.sleep, 2 * module.LATE_SECONDS)
+            await asyncio.sleep(module.SILENCE_SECONDS)
+        if len(asked) == 10:
+            often.set()
+
+    monkeypatch.setattr(hosts, "ping", ping)
+    async with asyncio.timeout(60):
+        await often.wait()
+    assert hosts.ended == []
 
 
 async def test_one_look_proves_nothing(
