@@ -81,14 +81,8 @@ class Supervisor:
         if self._nodes.may_change:
             await end_left_over(self._settings, self._peers)
         placed = place(self._specs, nodes, self._own)
-        for each in placed:
-            self._keep(each)
-        # All at once: what one waits for, another can use.
-        await _all(self._kept[each.name].serves() for each in placed if not self._elsewhere(each))
-        with suppress(TimeoutError):
-            async with asyncio.timeout(NODE_START_SECONDS):
-                others = [self._kept[each.name].serves() for each in placed if self._elsewhere(each)]
-                await asyncio.gather(*others, return_exceptions=True)
+        self._launch(placed)
+        await self._all_serve(placed)
         await self._exporter.start(self._settings.metrics_host, self._settings.metrics_port)
         for kept in self._kept.values():
             kept.watch(self._on_failure)
@@ -175,10 +169,25 @@ class Supervisor:
             await asyncio.sleep(NODES_SECONDS)
         raise ClusterError("STANCHION_RAY_ADDRESS: no node of the cluster has processors to give")
 
-    def _keep(self, each: Placed) -> None:
-        kept = Kept(each, self._settings, self._peers)
-        kept.launch()
-        self._kept[each.name] = kept
+    def _launch(self, placed: Sequence[Placed]) -> None:
+        """Ray begins a few at a time: first the coordinator, whose hosts are still to come, then the API
+        servers, which are named last and have the most to load."""
+        first, *others = [self._keep(each) for each in placed]
+        for kept in (first, *reversed(others)):
+            kept.launch()
+
+    async def _all_serve(self, placed: Sequence[Placed]) -> None:
+        """Return when those of this node serve, and those of other nodes do or have had their time."""
+        # All at once: what one waits for, another can use.
+        await _all(self._kept[each.name].serves() for each in placed if not self._elsewhere(each))
+        with suppress(TimeoutError):
+            async with asyncio.timeout(NODE_START_SECONDS):
+                others = [self._kept[each.name].serves() for each in placed if self._elsewhere(each)]
+                await asyncio.gather(*others, return_exceptions=True)
+
+    def _keep(self, each: Placed) -> Kept:
+        kept = self._kept[each.name] = Kept(each, self._settings, self._peers)
+        return kept
 
     def _elsewhere(self, each: Placed) -> bool:
         return each.pinned and each.node != self._own

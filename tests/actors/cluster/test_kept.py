@@ -152,11 +152,17 @@ async def supervisor(processes: Processes, settings: Settings) -> AsyncIterator[
     supervisor = Supervisor(settings, SPECS)
     supervisor._peers = processes  # type: ignore[assignment]
     supervisor._own = HOME
-    for each in place(SPECS, [HOME], HOME):
-        supervisor._keep(each)
+    supervisor._launch(place(SPECS, [HOME], HOME))
     yield supervisor
     for each_kept in supervisor._kept.values():
         each_kept.unwatch()
+
+
+def test_what_others_wait_for_and_what_loads_most_begins_first(
+    supervisor: Supervisor, processes: Processes
+) -> None:
+    assert processes.story == ["launch coordinator", "launch api-0", "launch dispatcher-0", "launch edge"]
+    assert supervisor._names() == ["coordinator", "edge", "dispatcher-0", "api-0"], "ends in reverse"
 
 
 async def test_nodes_that_come_and_go_are_followed(supervisor: Supervisor, processes: Processes) -> None:

@@ -1,0 +1,25 @@
+"""The port that is kept free for one of Ray's agents; the rest is seen in tests of the whole installation."""
+
+from __future__ import annotations
+
+import socket
+import sys
+
+import pytest
+
+from actors.cluster.local_node import _reserved_port
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere Ray waits for its agent")
+def test_a_port_is_kept_for_the_one_who_shares_it() -> None:
+    kept = _reserved_port()
+    assert kept is not None
+    with kept, socket.socket() as stranger, socket.socket() as agent:
+        with pytest.raises(OSError, match="in use"):
+            stranger.bind(kept.getsockname())
+        agent.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        agent.bind(kept.getsockname())
+        agent.listen()
+        with socket.create_connection(kept.getsockname(), 5) as caller:
+            agent.accept()[0].close()
+            assert caller.recv(1) == b""
