@@ -217,19 +217,19 @@ async def test_at_the_limit_silent_connections_make_room(custody: CardCustody) -
             await peer.close()
 
 
+@pytest.mark.parametrize(("fault", "code"), [(RuntimeError, "96"), (MemoryError, "91")])
 async def test_a_fault_of_the_edge_costs_one_answer(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, fault: type[Exception], code: str
 ) -> None:
-    monkeypatch.setattr("actors.network.edge.network_management", _fault)
+    def faulty(_: Message) -> Message:
+        raise fault("4111111111111111")
+
+    monkeypatch.setattr("actors.network.edge.network_management", faulty)
     async with harness.peer() as peer:
         answer = await peer.ask(network_request("301", "000007", 0))
-        assert answer.fields[39] == "96"
+        assert answer.fields[39] == code
         assert (await peer.ask(request())).fields[39] == "00"
     assert harness.edge.counts.faults == 1
-
-
-def _fault(_: Message) -> Message:
-    raise RuntimeError("4111111111111111")
 
 
 async def test_stopping_gives_the_answers_that_are_due(custody: CardCustody) -> None:

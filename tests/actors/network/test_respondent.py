@@ -143,6 +143,7 @@ REPLIES: list[tuple[Reply | BaseException, str]] = [
     (Problem(404, "not-found", ""), "96"),
     (ConnectionResetError(), "91"),
     (TimeoutError(), "91"),
+    (MemoryError(), "91"),
     (RuntimeError("4111111111111111"), "96"),
     (asyncio.CancelledError(), "91"),
 ]
@@ -233,6 +234,7 @@ UNKNOWN: list[Reply | BaseException] = [
     NotExecuted("unavailable"),
     ConnectionResetError(),
     RuntimeError(),
+    MemoryError(),
     asyncio.CancelledError(),
 ]
 
