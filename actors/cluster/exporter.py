@@ -19,10 +19,10 @@ ANSWER_SECONDS: Final = 1.0
 
 
 class Exporter:
-    """Asks every process for its figures at each scrape; ``processes`` names those of that moment. ``stop``
-    twice is harmless."""
+    """Asks every process for its figures at each scrape; ``processes`` are those of that moment: the label
+    that each keeps when another takes its place, and its own name. ``stop`` twice is harmless."""
 
-    def __init__(self, peers: RayPeers, processes: Callable[[], list[str]], dsn: str) -> None:
+    def __init__(self, peers: RayPeers, processes: Callable[[], dict[str, str]], dsn: str) -> None:
         self._peers = peers
         self._dsn = dsn
         self._processes = processes
@@ -45,11 +45,11 @@ class Exporter:
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         owners = await self._owners()
-        names = [*self._processes(), *sorted(owner for owner in owners if owner is not None)]
+        processes = self._processes() | {owner: owner for owner in sorted(filter(None, owners))}
         sizes = asyncio.create_task(read_sizes(self._dsn, ANSWER_SECONDS))
-        answers = await asyncio.gather(*(self._figures(name) for name in names))
+        answers = await asyncio.gather(*map(self._figures, processes.values()))
         figures = {"database": await sizes}
-        figures |= {name: answer for name, answer in zip(names, answers, strict=True) if answer is not None}
+        figures |= {label: each for label, each in zip(processes, answers, strict=True) if each is not None}
         headers = {"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
         return web.Response(body=exposition(figures), headers=headers)
 

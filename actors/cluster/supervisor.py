@@ -65,7 +65,7 @@ class Supervisor:
         self._failed: asyncio.Future[str] | None = None
         self._joining: asyncio.Future[None] | None = None
         self._restarting = asyncio.Lock()
-        self._exporter = Exporter(self._peers, self._names, settings.database_dsn)
+        self._exporter = Exporter(self._peers, self._processes, settings.database_dsn)
 
     async def start(self) -> Addresses:
         """Start Ray and every process; returns when all of them serve. What another node cannot start
@@ -137,8 +137,9 @@ class Supervisor:
             raise RestartError(f"{old} could not give its shards away")
         say(f"{old} is {new or 'gone'} ({time.monotonic() - began:.1f} s)")
 
-    def _names(self) -> list[str]:
-        return [kept.name for kept in self._kept.values()]
+    def _processes(self) -> dict[str, str]:
+        """What each is to be known by, whichever process is at work under it, and the name of that one."""
+        return {known_by: kept.name for known_by, kept in self._kept.items()}
 
     # --- nodes that come and go ---------------------------------------------------------------------------
 

@@ -162,19 +162,21 @@ def test_what_others_wait_for_and_what_loads_most_begins_first(
     supervisor: Supervisor, processes: Processes
 ) -> None:
     assert processes.story == ["launch coordinator", "launch api-0", "launch dispatcher-0", "launch edge"]
-    assert supervisor._names() == ["coordinator", "edge", "dispatcher-0", "api-0"], "ends in reverse"
+    assert list(supervisor._processes()) == ["coordinator", "edge", "dispatcher-0", "api-0"], (
+        "ends in reverse"
+    )
 
 
 async def test_nodes_that_come_and_go_are_followed(supervisor: Supervisor, processes: Processes) -> None:
     alone = {"coordinator", "edge", "dispatcher-0", "api-0"}
-    assert set(supervisor._names()) == alone
+    assert set(supervisor._processes()) == alone
     supervisor._follow([HOME, OTHER])
-    assert set(supervisor._names()) == alone | {"edge@bbbbbbbb", "api-0@bbbbbbbb"}
+    assert set(supervisor._processes()) == alone | {"edge@bbbbbbbb", "api-0@bbbbbbbb"}
     supervisor._follow([THIRD, HOME])
-    assert set(supervisor._names()) == alone | {"edge@cccccccc", "api-0@cccccccc"}
+    assert set(supervisor._processes()) == alone | {"edge@cccccccc", "api-0@cccccccc"}
     assert {"kill edge@bbbbbbbb", "kill api-0@bbbbbbbb"} <= set(processes.story)
     supervisor._follow([])
-    assert set(supervisor._names()) > alone, "a head that says nothing is no reason to end anything"
+    assert set(supervisor._processes()) > alone, "a head that says nothing is no reason to end anything"
 
 
 def hosts_of(processes: Processes, replace: Callable[[str], str]) -> Callable[[str, str, bytes], Any]:
@@ -201,7 +203,12 @@ async def test_a_restart_renews_everything_hosts_first(
         "host-2 is host-2-new",
         *(f"{name} is new" for name in supervisor._kept),
     ]
-    assert set(supervisor._names()) == {"coordinator", "edge.1", "dispatcher-0.1", "api-0.1"}
+    assert supervisor._processes() == {
+        "coordinator": "coordinator",
+        "edge": "edge.1",
+        "dispatcher-0": "dispatcher-0.1",
+        "api-0": "api-0.1",
+    }, "known by the same names as before"
     assert not set(processes.pids.values()) & set(before.values())
 
 
@@ -218,4 +225,4 @@ async def test_a_restart_ends_where_something_does_not_begin(
         await supervisor.restart(said.append)
     assert "host-1 is gone" in said[0]
     assert "edge" in processes.pids, "the old one serves on"
-    assert "api-0" in supervisor._names(), "and so does what was not reached"
+    assert "api-0" in supervisor._processes(), "and so does what was not reached"
