@@ -51,7 +51,8 @@ run: $(VENV)/.runtime ## start everything: API :8000, vision host :8001, ISO 858
 demo: $(VENV)/.runtime ## walk through the whole journey with a live commentary, on free ports
 	@exec $(BIN)/stanchion demo
 
-# Two workers, each with servers of its own; the tests of a file stay together because they share them.
+# Two workers, each with servers of its own; the tests of a file stay together because they share them, and one of the
+# workers alone has an installation (tests/order.py).
 test: $(VENV)/.dev ## the whole test suite, import directions included
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
 

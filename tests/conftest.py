@@ -15,7 +15,9 @@ import itertools
 import os
 from collections.abc import Callable, Coroutine, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
@@ -32,6 +34,7 @@ from ops.embedded.ports import free_ports
 from ops.embedded.postgres import EmbeddedPostgres
 from ops.embedded.redis import EmbeddedRedis
 from ops.migrate import SERVER_VERSION_MIN, migrate
+from tests.order import rank, scheduling
 
 T = TypeVar("T")
 
@@ -102,20 +105,43 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     metafunc.parametrize("postgres_server", kinds, indirect=True, scope="session")
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """``--dist loadfile`` as ``tests.order`` has it."""
+    return scheduling(config, log) if config.getoption("dist") == "loadfile" else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """On a worker, put long pieces first. Within a piece, tests stay as they are."""
+    if hasattr(config, "workerinput"):
+        items.sort(key=lambda item: rank(item.nodeid))
+
+
+@pytest.fixture(scope="session")
+def postgres_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], PostgresServer]]:
+    """The server of a kind, started when it is first wanted. Files of tests want one kind and then another,
+    over and over: both stay until the session ends."""
+    with ExitStack() as running:
+
+        @cache
+        def server_of(kind: str) -> PostgresServer:
+            if kind == "given":
+                return with_template(os.environ[GIVEN_SERVER])
+            bin_dir = system_bin_dir() if kind == "system" else None
+            server = EmbeddedPostgres(tmp_path_factory.mktemp(f"postgres-{kind}"), bin_dir=bin_dir)
+            running.callback(server.stop)
+            return with_template(server.start())
+
+        yield server_of
+
+
 @pytest.fixture(scope="session")
 def postgres_server(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[PostgresServer]:
+    request: pytest.FixtureRequest, postgres_servers: Callable[[str], PostgresServer]
+) -> PostgresServer:
     """One PostgreSQL for the session, with a migrated template database."""
-    if request.param == "given":
-        yield with_template(os.environ[GIVEN_SERVER])
-        return
-    bin_dir = system_bin_dir() if request.param == "system" else None
-    server = EmbeddedPostgres(tmp_path_factory.mktemp(f"postgres-{request.param}"), bin_dir=bin_dir)
-    try:
-        yield with_template(server.start())
-    finally:
-        server.stop()
+    return postgres_servers(request.param)
 
 
 def with_template(admin_url: str) -> PostgresServer:

@@ -16,7 +16,7 @@ from tests.integration.stack import Stack, until
 SETTINGS = {"STANCHION_AUTO_CLEAR_SECONDS": "0"}
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
     """The installation, started once; when all tests have done with it, its books are in order."""
     stack = Stack(RunningInstallation(tmp_path_factory.mktemp("integration") / "var", SETTINGS))

@@ -1,0 +1,1 @@
+"""The whole installation, used from outside."""
