@@ -125,7 +125,9 @@ class Stack:
         while pids:
             pid = pids.pop()
             try:
-                children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+                # Of all threads: Ray is started by another than the main one.
+                tasks = Path(f"/proc/{pid}/task").glob("*/children")
+                children = [child for task in tasks for child in task.read_text().split()]
                 command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
             except OSError:
                 continue

@@ -96,3 +96,10 @@ async def test_the_description_is_served_and_complete(stack: Stack, demo: Caller
     page = await demo.http.get("/docs")
     assert page.status_code == 200
     assert "://" not in page.text.replace(stack.record["base_url"], "").replace("http://www.w3.org", "")
+
+
+async def test_no_helper_of_ray_runs_that_nobody_asks_anything_of(stack: Stack) -> None:
+    commands = stack.descendants().values()
+    assert any("raylet" in command for command in commands)
+    helpers = ("/autoscaler/", "/log_monitor.py", "/dashboard/dashboard.py")
+    assert [command for command in commands if any(helper in command for helper in helpers)] == []
