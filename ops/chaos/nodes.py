@@ -104,8 +104,12 @@ class RayNode:
 
     def kill(self) -> int:
         """End everything at once, as a power cut would; how many processes that were."""
-        pids = self.pids
+        ended, pids = self._process.poll() is not None, self.pids
         killed = send(signal.SIGKILL, pids)
+        if not ended:
+            # What was being made at that moment is nobody's descendant any more, but of the shell's group.
+            with suppress(ProcessLookupError):
+                os.killpg(self._process.pid, signal.SIGKILL)
         self._wait(pids)
         return killed
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -13,6 +14,7 @@ import pytest
 
 from ops.chaos.nodes import NodeError, RayCluster, RayNode, can_be_apart
 from ops.chaos.processes import gone
+from tests.ops.waiting import wait_until
 
 CHILDREN = """
 import signal, subprocess
@@ -84,6 +86,29 @@ def test_what_was_typed_ends_with_its_node(shell: RayNode) -> None:
     assert all(gone(pid) for pid in pids)
     with pytest.raises(NodeError, match="has ended"):
         shell.type("echo nobody")
+
+
+async def test_what_is_just_beginning_dies_too(shell: RayNode, tmp_path: Path) -> None:
+    """Each of them outlives the one that made it, so that whoever looks for descendants comes too late."""
+    begun = tmp_path / "begun"
+    shell.type(f"next() {{ echo >> {begun}; (next) & exit; }}; (next) & until test -s {begun}; do :; done")
+    group = os.getpgid(shell.pids[0])
+    assert group != os.getpgid(0)
+    try:
+        shell.kill()
+        await wait_until(lambda: not is_there(group))
+    finally:
+        if is_there(group):
+            os.killpg(group, signal.SIGKILL)
+
+
+def is_there(group: int) -> bool:
+    """Whether a process group has anybody in it."""
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def test_a_line_that_ends_the_shell_is_told(shell: RayNode) -> None:
