@@ -20,16 +20,16 @@ from tests.ops.waiting import gone, wait_until
 
 ROOT = Path(__file__).parents[2]
 
-# Arguments: the state folder, and what the actors do: "serve", "fail" once started, or "hang" while they
-# start.
+# Arguments: the state folder, and what the actors do: "serve", "fail" once started, "hang" while they start,
+# or are "broken".
 PROGRAM = """
 import asyncio, sys
 from dataclasses import dataclass
 from actors.cluster.environment import RestartError
 from actors.settings import Settings
 from ops.cli import PORT_SETTINGS
-from ops.failures import EXPECTED_FAILURES
-from ops.up import up
+from ops.installation import InstallationError
+from ops.up import UpError, up
 
 var_dir, behaviour = sys.argv[1:]
 
@@ -67,9 +67,14 @@ class Actors:
             return "the actors are tired"
         await asyncio.Event().wait()
 
+def load():
+    if behaviour == "broken":
+        raise UpError("the actors cannot be loaded")
+    return Actors
+
 try:
-    up(Settings.load(var_dir=var_dir, **dict.fromkeys(PORT_SETTINGS, 0)), lambda: Actors)
-except EXPECTED_FAILURES as failure:
+    up(Settings.load(var_dir=var_dir, **dict.fromkeys(PORT_SETTINGS, 0)), load)
+except (InstallationError, UpError) as failure:
     print(f"stanchion: {failure}", file=sys.stderr)
     raise SystemExit(1)
 """
@@ -208,6 +213,14 @@ async def test_failed_actors_end_it_with_a_reason(installation: Installation) ->
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (1, b"stanchion: the actors are tired\n")
     assert b"actors stopped" in output
+
+
+async def test_actors_that_cannot_be_loaded_end_it_with_a_reason(installation: Installation) -> None:
+    process = installation.spawn("broken")
+    output, errors = process.communicate(timeout=60)
+    assert (process.returncode, errors) == (1, b"stanchion: the actors cannot be loaded\n")
+    assert b"actors stopped" not in output
+    assert b"Stopped; the data are kept." not in output
 
 
 async def test_a_stop_during_the_start_is_clean(installation: Installation) -> None:
