@@ -38,6 +38,8 @@ class Outcome:
     figure: float
     """The worst that was measured, in the fault's own unit."""
     broken: list[str] = field(default_factory=list)
+    rounds: int = 1
+    """How often it was tried in one go."""
 
     def expect(self, holds: bool, what: str) -> None:
         """Note what does not hold."""

@@ -88,9 +88,9 @@ class Report:
         self._row(fault)
 
     def injected(self, fault: Fault, outcome: Outcome) -> None:
-        """One round of a fault."""
+        """One round of a fault, or several in one go."""
         row = self._row(fault)
-        row.rounds += 1
+        row.rounds += outcome.rounds
         row.figures.append(round(outcome.figure, 3))
         row.broken += outcome.broken
         beyond = beyond_limit(fault, outcome.figure)

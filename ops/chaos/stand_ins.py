@@ -44,7 +44,7 @@ _FINISHED: Final = """
 
 async def stand_ins_at_once(stage: Stage) -> Outcome:
     """Rounds of 64 on a budget for 13. The figure is the largest part of a budget that was used."""
-    programme, outcome = stage.budgeted, Outcome(0.0)
+    programme, outcome = stage.budgeted, Outcome(0.0, rounds=len(MEANWHILE))
     before = {row["id"] for row in await _outages(stage)}
     for meanwhile in MEANWHILE:
         await _one_round(stage, meanwhile)

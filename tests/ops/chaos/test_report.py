@@ -39,6 +39,11 @@ def test_what_held_has_passed() -> None:
     assert row_of(made, "the books balance") == (3, 0, "held")
 
 
+def test_rounds_in_one_go_are_counted() -> None:
+    made = report(Outcome(100.0, rounds=4), Outcome(500.0))
+    assert row_of(made, "somebody dies") == (5, 500.0, "held")
+
+
 def test_nothing_tried_is_nothing_shown() -> None:
     assert not Report(1).passed
     made = report()

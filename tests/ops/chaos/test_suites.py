@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ops.chaos.suites import ROOT, SUITES, judge
+from ops.chaos.suites import ROOT, SUITES, Suite, _seeds, judge
 
 PASSED = "....                                        [100%]\n4 passed in 42.64s\n"
 
@@ -25,6 +25,13 @@ PASSED = "....                                        [100%]\n4 passed in 42.64s
 def test_what_pytest_says(output: str, status: int, figure: float, broken: list[str]) -> None:
     outcome = judge(output, status)
     assert (outcome.figure, outcome.broken) == (figure, broken)
+
+
+def test_seeds_are_what_the_minutes_allow_or_the_long_form_wants() -> None:
+    taking = Suite("G1", "seeds", "x", 60, 1_000)
+    assert [_seeds(taking, minutes) for minutes in (0.001, 0.5, 10.0, None)] == [1, 30, 600, 1_000]
+    assert [_seeds(Suite("G1", "none", "x"), minutes) for minutes in (1.0, None)] == [0, 0]
+    assert all(bool(suite.seeds_per_minute) == bool(suite.seeds_long) for suite in SUITES)
 
 
 def test_every_suite_is_there() -> None:
