@@ -34,7 +34,10 @@ UNKNOWN: Final = frozenset({"91", "96"})
 """Answers that do not say what has happened."""
 _SALE: Final = {"mcc": "5411", "merchant_name": "Corner shop", "merchant_country": "IE", "channel": "pos"}
 
-_stans = itertools.count(os.getpid() * 37)
+_said = itertools.count(os.getpid() * 74, 2)
+_unsaid = itertools.count(os.getpid() * 74 + 1, 2)
+"""Serial numbers of messages that somebody else says: another process, beside the shoppers of this one. One
+acquirer has one row of trace numbers, so both take every second of them."""
 
 
 class Plastic(msgspec.Struct, frozen=True):
@@ -192,7 +195,7 @@ class Till:
 
     def request(self) -> Message:
         """An authorization that nobody says."""
-        return authorization_request(self.sale(), self.references())
+        return authorization_request(self.sale(), _references(next(_unsaid)))
 
     def sale(self, amount_minor: int | None = None) -> Sale:
         """Something to buy, at that price or at any."""
@@ -206,10 +209,13 @@ class Till:
 
     def references(self, life: str | None = None) -> References:
         """Names for one more message."""
-        serial = next(_stans)
-        # A trace number comes again after a while; time and RRN then tell the two apart.
-        now_ms = time.time_ns() // 1_000_000
-        return References(ACQUIRER_ID, f"{serial % 1_000_000:06d}", now_ms, life or f"CH{serial:012d}")
+        return _references(next(_said), life)
+
+
+def _references(serial: int, life: str | None = None) -> References:
+    # A trace number comes again after a while; time and RRN then tell the two apart.
+    now_ms = time.time_ns() // 1_000_000
+    return References(ACQUIRER_ID, f"{serial % 1_000_000:06d}", now_ms, life or f"CH{serial:012d}")
 
 
 class Crowd:
