@@ -152,8 +152,9 @@ async def overload(stage: Stage) -> Outcome:
     """Four times what can be decided. The figure is what is still decided with the processor time that others
     leave, as a part of the peak."""
     async with Flooding(stage) as flooding:
-        # The first seconds warm up.
-        await flooding.run(Phase(seconds=1.0, in_flight=PEAK_IN_FLIGHT))
+        # The first seconds warm up, and leave as many events to be delivered as the peak will: whoever
+        # delivers is behind in both phases, or in none.
+        await flooding.run(Phase(seconds=PEAK_SECONDS, in_flight=PEAK_IN_FLIGHT))
         peak = await _measured(stage, flooding, Phase(seconds=PEAK_SECONDS, in_flight=PEAK_IN_FLIGHT))
         if peak.per_second < 10:
             raise NotInjectedError("nothing was decided at all")
