@@ -51,6 +51,8 @@ BALANCE_SECONDS_MAX: Final = 60.0
 SETTLE_SECONDS: Final = 2.0
 FIRST_GOOD_MS_MAX: Final = 2500.0
 """A node that dies is known by pings alone: a silence of 1 s, then a takeover."""
+SERVERS: Final = ("edge", "api-0")
+"""One of each on every node."""
 FUNDS: Final = "5000000.00"
 UNKNOWN: Final = frozenset({"91", "96", "silence"})
 
@@ -111,12 +113,13 @@ Drill = Callable[[Cluster], Awaitable[Outcome]]
 
 
 async def join(cluster: Cluster) -> Outcome:
-    """A node joins: hosts begin there, and shards move to them while they are in use."""
+    """A node joins: hosts begin there, and shards move to them while they are in use; servers begin too."""
     began = time.monotonic()
     cluster.spare.append(await asyncio.to_thread(cluster.ray.join))
     joined = time.monotonic()
     await cluster.balanced(len(cluster.spare) + 1)
     outcome = Outcome(time.monotonic() - joined)
+    await _complete(cluster)
     _expect_none_refused(cluster, began, outcome)
     return outcome
 
@@ -164,10 +167,10 @@ async def kill(cluster: Cluster) -> Outcome:
 
 async def renew(cluster: Cluster) -> Outcome:
     """``stanchion restart``: everything is new afterwards, and nobody was told that nobody knows."""
-    before, began = await _pids(cluster), time.monotonic()
+    before, began = await _complete(cluster), time.monotonic()
     await restart(cluster.installation.var_dir, lambda line: print(f"         {line}", flush=True))
     outcome = Outcome(time.monotonic() - began)
-    after = await _pids(cluster)
+    after = await _complete(cluster)
     # Numbers of nodes with a process table of their own may meet by chance.
     kept = [name for name, pid in after.items() if before.get(name) == pid]
     outcome.expect(not kept, f"{kept} are those of before")
@@ -240,7 +243,7 @@ async def _drill(cluster: Cluster, report: Report) -> None:
         except NotInjectedError as reason:
             report.not_injected(fault, str(reason))
         except TimeoutError:
-            report.failed(fault, "the shards were not balanced in time")
+            report.failed(fault, "shards or servers were not where they should be in time")
         else:
             print(f"         {outcome.figure:.2f} ({fault.unit})", *outcome.broken, flush=True)
             report.injected(fault, outcome)
@@ -265,6 +268,18 @@ async def _crowd(record: dict[str, Any], var_dir: Path, dsn: str, cards: int, se
     crowd = Crowd((record["iso8583"]["host"], record["iso8583"]["port"]), drawn, seed)
     await crowd.open()
     return crowd
+
+
+async def _complete(cluster: Cluster) -> dict[str, int]:
+    """Process ids by name, once every node that owns shards has its servers, which begin beside its hosts.
+    Raises TimeoutError."""
+    nodes = len(await cluster.loads())
+    async with asyncio.timeout(BALANCE_SECONDS_MAX):
+        while True:
+            pids = await _pids(cluster)
+            if all(sum(name.startswith(kind) for name in pids) == nodes for kind in SERVERS):
+                return pids
+            await asyncio.sleep(0.1)
 
 
 async def _pids(cluster: Cluster) -> dict[str, int]:
