@@ -10,11 +10,11 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 import structlog
@@ -179,8 +179,10 @@ class Supervisor:
 
     async def _all_serve(self, placed: Sequence[Placed]) -> None:
         """Return when those of this node serve, and those of other nodes do or have had their time."""
-        # All at once: what one waits for, another can use.
-        await _all(self._kept[each.name].serves() for each in placed if not self._elsewhere(each))
+        # One after the other, so that whom one calls is there; what takes time, loading, is under way in all.
+        for each in placed:
+            if not self._elsewhere(each):
+                await self._kept[each.name].serves()
         with suppress(TimeoutError):
             async with asyncio.timeout(NODE_START_SECONDS):
                 others = [self._kept[each.name].serves() for each in placed if self._elsewhere(each)]
@@ -196,17 +198,6 @@ class Supervisor:
     def _on_failure(self, failure: BaseException) -> None:
         if self._failed is not None and not self._failed.done():
             self._failed.set_result(f"a process cannot be kept alive: {type(failure).__name__}")
-
-
-async def _all(works: Iterable[Coroutine[Any, Any, None]]) -> None:
-    """Return when all have ended well; raises the first failure, and then none goes on."""
-    tasks = [asyncio.create_task(work) for work in works]
-    try:
-        await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
 
 
 def _take_signals_back() -> None:
