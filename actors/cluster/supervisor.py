@@ -159,8 +159,9 @@ class Supervisor:
         for name, each in wanted.items():
             if name not in self._kept and each.pinned:
                 _log.info("node_joined", node=each.node, name=name)
-                self._keep(each)
-                self._kept[name].watch(self._on_failure)
+                kept = self._keep(each)
+                kept.launch()
+                kept.watch(self._on_failure)
 
     async def _first_nodes(self) -> list[str]:
         """Nodes may come up later than the supervisor. Raises ClusterError when none does."""

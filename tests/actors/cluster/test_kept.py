@@ -172,6 +172,7 @@ async def test_nodes_that_come_and_go_are_followed(supervisor: Supervisor, proce
     assert set(supervisor._processes()) == alone
     supervisor._follow([HOME, OTHER])
     assert set(supervisor._processes()) == alone | {"edge@bbbbbbbb", "api-0@bbbbbbbb"}
+    assert set(processes.story[4:]) == {"launch edge@bbbbbbbb", "launch api-0@bbbbbbbb"}
     supervisor._follow([THIRD, HOME])
     assert set(supervisor._processes()) == alone | {"edge@cccccccc", "api-0@cccccccc"}
     assert {"kill edge@bbbbbbbb", "kill api-0@bbbbbbbb"} <= set(processes.story)
