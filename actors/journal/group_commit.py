@@ -10,7 +10,6 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
 from typing import Generic, TypeVar
 
 from actors.journal.contract import Journal, JournalError, RejectedError, Rows
@@ -105,9 +104,8 @@ class GroupCommitter(Generic[P]):
         """Stop at once; who wants the rest to be durable waits for ``drained`` first. Twice is harmless."""
         if self._task is not None:
             self._task.cancel()
-            # A committer that found another owner has ended by itself.
-            with suppress(asyncio.CancelledError, JournalError):
-                await self._task
+            # One that has ended by itself has told so (``on_end``).
+            await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
     async def drained(self) -> None:

@@ -253,8 +253,9 @@ class ShardHost:
         try:
             self.decider.decide(pending, rows, self._clock.now_ms())
         except Exception as fault:  # noqa: BLE001 - a fault of ours with one command must not cost the others theirs
-            self._log_fault(pending, fault)
+            # First of all: whatever fails from here on, half of its rows must never be written.
             self.committer.spoil()
+            self._log_fault(pending, fault)
 
     def _log_fault(self, pending: Pending, fault: Exception) -> None:
         command, trace = pending.command, pending.submission.trace
@@ -401,6 +402,9 @@ class ShardHost:
         rows = Rows()
         try:
             self.decider.decide(pending, rows, self._clock.now_ms())
+        except MemoryError:
+            # Not the command's fault. It ends the committer, and with that the process: others have memory.
+            raise
         except Exception as fault:  # noqa: BLE001 - this is the poisonous one
             self._log_fault(pending, fault)
             self._recovery.give_up(pending)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from typing import Any
 
 import pytest
@@ -353,6 +354,33 @@ async def test_a_fault_in_one_decision_costs_the_others_nothing(
     (reply,) = await host.ask(balance())
     assert isinstance(reply, Done)
     assert reply.body["held"] == "40.00"
+
+
+@pytest.mark.parametrize("times", [1, 1_000])
+async def test_want_of_memory_is_no_fault_of_the_command(
+    host: TestHost, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, times: int
+) -> None:
+    """It is decided once there is memory; without any the committer ends, and the process with it."""
+    decide, short = host.host.decider._execute, itertools.repeat(None, times)
+    ended: list[BaseException] = []
+
+    def without_memory(*arguments: object) -> None:
+        decide(*arguments)  # type: ignore[arg-type]
+        if next(short, 0) is None:
+            raise MemoryError
+
+    monkeypatch.setattr(host.host.decider, "_execute", without_memory)
+    host.host.committer.on_end(ended.append)
+    written = len(cluster.journal_of(FIRST.id))
+    asked = host.asking(spend())
+    await turns(lambda: asked.done() or ended)
+    if times == 1:
+        assert approved((await asked)[0])
+    else:
+        assert isinstance(ended[0], MemoryError)
+        assert not asked.done()
+        asked.cancel()
+    assert len(cluster.journal_of(FIRST.id)) == written + (times == 1)
 
 
 async def test_batches_travel_as_bytes(host: TestHost) -> None:
