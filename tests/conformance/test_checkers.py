@@ -22,7 +22,7 @@ from actors.network.deadlines import Deadlines
 from actors.network.simulated import SimulatedNetwork
 from actors.shards import host
 from actors.vault import Vault
-from engine import execute, lifecycle, reversal
+from engine import authorizing, execute, lifecycle, reversal
 from engine.authorization import Authorization
 from engine.commands import Authorize
 from engine.effects import Counted, Effect, TombstoneSet
@@ -116,7 +116,8 @@ def force_posts_do_not_count(patch: Patch) -> None:
 
 def lapsed_holds_count(patch: Patch) -> None:
     """A hold past its expiry is held until somebody sweeps it."""
-    patch.setattr(execute, "_lapse_due", lambda met, now_ms: ())
+    for module in (authorizing, execute):
+        patch.setattr(module, "lapse_due", lambda met, now_ms: ())
 
 
 @pytest.mark.parametrize(

@@ -120,7 +120,7 @@ def decisions_look_at_more(patch: Patch) -> None:
         decided = authorize(command, inputs)
         return msgspec.structs.replace(decided, risk_score=decided.risk_score + next(numbers) % 2)
 
-    patch.setattr("engine.execute.authorize", moody)
+    patch.setattr("engine.authorizing.authorize", moody)
 
 
 def a_leg_is_missing(patch: Patch) -> None:
