@@ -35,6 +35,8 @@ SETTINGS: Final = {
     "shared_buffers": "256MB",
     "wal_compression": "on",
     "max_wal_size": "2GB",
+    # Used segments of the log are used again: making a new one is a wait for every commit.
+    "min_wal_size": "1GB",
     # Statements here are short; compiling them costs more than it saves.
     "jit": "off",
     "timezone": "UTC",
@@ -44,6 +46,10 @@ SETTINGS: Final = {
     "log_parameter_max_length_on_error": "0",
     "log_error_verbosity": "terse",
 }
+
+WAL_SEGMENT_MB: Final = 1
+"""Of the log of a new cluster. Whoever comes to the end of a segment, and finds none to use again, fills one
+with zeros while all commits wait: 40 ms with the usual 16 MB, 2 or 3 with one."""
 
 _WORKING_FOLDER: Final = "/proc/self/cwd"
 
@@ -106,7 +112,7 @@ class EmbeddedPostgres(EmbeddedServer):
             os.chown(draft, entry.pw_uid, entry.pw_gid)
         # Nobody can connect yet: `trust` is replaced before the server ever listens.
         flags = ("-U", USER, "--encoding=UTF8", "--locale=C", "--auth=trust", "--no-instructions")
-        self._run(draft, "initdb", *flags)
+        self._run(draft, "initdb", *flags, f"--wal-segsize={WAL_SEGMENT_MB}")
         sql = (
             f"ALTER ROLE {USER} PASSWORD '{self.password}';\nCREATE DATABASE {DATABASE} TEMPLATE template0;\n"
         )

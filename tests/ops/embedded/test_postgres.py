@@ -17,7 +17,7 @@ import pytest
 
 from ops.embedded import identity
 from ops.embedded.identity import identity_for, reachable_by_others
-from ops.embedded.postgres import SETTINGS, EmbeddedPostgres, wheel_bin_dir
+from ops.embedded.postgres import SETTINGS, WAL_SEGMENT_MB, EmbeddedPostgres, wheel_bin_dir
 from ops.embedded.process import Identity, ServerError
 from tests.ops.waiting import gone, wait_until
 
@@ -102,6 +102,7 @@ async def test_the_server_is_safe_and_private(server: EmbeddedPostgres) -> None:
         assert await value(url, f"SHOW {name}") == SETTINGS[name] == "on"
     assert await value(url, "SHOW listen_addresses") == "127.0.0.1"
     assert await value(url, "SHOW server_encoding") == "UTF8"
+    assert await value(url, "SHOW wal_segment_size") == f"{WAL_SEGMENT_MB}MB"
     with pytest.raises(asyncpg.InvalidPasswordError):
         await asyncpg.connect(url, password="wrong")
     keys = server.data_dir.parent / "keys"
