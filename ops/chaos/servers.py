@@ -163,9 +163,10 @@ async def _after_redis(stage: Stage, began: float) -> Outcome:
     asked = [each for each in stage.crowd.history.since(began) if each.ended is not None]
     if not asked:
         raise NotInjectedError("nobody asked anything meanwhile")
-    errors = sum(each.outcome != "ok" for each in asked)
-    outcome = Outcome(float(errors))
-    outcome.expect(not errors, f"{errors} of {len(asked)} decisions failed")
+    failed = [each for each in asked if each.outcome != "ok"]
+    heard = ", ".join(f"{each.kind} {each.response_code or each.outcome}" for each in failed[:3])
+    outcome = Outcome(float(len(failed)))
+    outcome.expect(not failed, f"{len(failed)} of {len(asked)} decisions failed: {heard}")
     await stage.back()
     return outcome
 

@@ -27,7 +27,7 @@ from ops.chaos.keys import Account, KeyedCallers
 from ops.chaos.processes import descendants, gone, named
 from ops.chaos.proxy import Proxy
 from ops.chaos.receiver import Receiver
-from ops.chaos.shoppers import Crowd, Till
+from ops.chaos.shoppers import Crowd, Plastic, Till
 from ops.embedded.postgres import EmbeddedPostgres
 from ops.embedded.redis import EmbeddedRedis
 from ops.histories.operations import Operation
@@ -61,6 +61,7 @@ class Stage:
         self.to_redis: Proxy
         self.installation: RunningInstallation
         self.record: dict[str, Any] = {}
+        self._managed = ""
         self.crowd: Crowd
         """Shoppers of a programme that leaves decisions to the platform: faults are measured by them."""
         self.others: Crowd
@@ -165,7 +166,7 @@ class Stage:
                 card = new_cards(api, programme, 1)[0]
                 accounts.append(Account(self._token(number), programme, new_product(api, programme), card))
         with self.client() as api:
-            managed = api.programs.create(name="Chaos", currency="EUR")["id"]
+            managed = self._managed = api.programs.create(name="Chaos", currency="EUR")["id"]
             gateway = api.programs.create(name="Own ledger", currency="EUR", mode="gateway")["id"]
             return (
                 new_cards(api, managed, self._cards, funds=LOADED),
@@ -173,6 +174,17 @@ class Stage:
                 accounts[0],
                 accounts[1],
             )
+
+    async def more_plastics(self, count: int) -> list[Plastic]:
+        """Fresh cards of the platform's programme, with money, with which nobody of the crowd shops."""
+
+        def issue() -> list[str]:
+            with self.client() as api:
+                return new_cards(api, self._managed, count, funds=LOADED)
+
+        card_ids = await asyncio.to_thread(issue)
+        async with self.connection() as connection:
+            return await plastics(connection, self.var_dir, card_ids)
 
     def _token(self, tenant: int) -> str:
         """An access token, good for the whole run."""
