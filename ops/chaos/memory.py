@@ -15,7 +15,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Final
 
-from ops.chaos.crowds import Flooding
+from ops.chaos.crowds import FLOOD_CARDS, Flooding
 from ops.chaos.errors import NotInjectedError
 from ops.chaos.faults import (
     ANSWER_SECONDS_MAX,
@@ -92,7 +92,7 @@ async def short_host(stage: Stage) -> Outcome:
         raise NotInjectedError("there are no two hosts")
     name = stage.dice.choice(sorted(hosts))
     tills = stage.tills_of(await stage.shards_of(name))
-    async with Flooding(stage) as flooding:
+    async with Flooding(stage, await stage.more_plastics(FLOOD_CARDS)) as flooding:
         asking = asyncio.create_task(flooding.run(LOAD))
         await asyncio.sleep(BEFORE_SECONDS)
         began, outcome = time.monotonic(), Outcome(0.0)
