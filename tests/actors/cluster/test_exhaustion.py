@@ -9,8 +9,6 @@ import pytest
 
 from actors.cluster.exhaustion import EXHAUSTED_EXIT
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory is limited by RLIMIT_AS")
-
 LIVE = """
 import asyncio, resource, sys
 from pathlib import Path

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import socket
-import sys
 
 import pytest
 
 from actors.cluster.local_node import _reserved_port
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere Ray waits for its agent")
 def test_a_port_is_kept_for_the_one_who_shares_it() -> None:
     kept = _reserved_port()
     assert kept is not None

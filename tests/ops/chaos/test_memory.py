@@ -11,8 +11,6 @@ import pytest
 from ops.chaos.errors import NotInjectedError
 from ops.chaos.memory import address_space, give_back, short
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="memory of others is limited by prlimit(2)")
-
 WANTS = """
 import sys
 for line in sys.stdin:
