@@ -10,6 +10,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from actors.clock import SystemClock
 from actors.ids import new_id
 from actors.network.clearing import Clearer
 from actors.network.database import Lane
@@ -301,7 +302,9 @@ async def test_a_presentment_that_was_cut_off_posts_once(harness: Harness, datab
     async with installation(harness, database_url) as before:
         sale = await before.sale()
         harness.owners.gate.clear()
-        await before.network.accept([ClearingRequest(**child(sale))])
+        # Only what was opened lately is resumed.
+        lately = child(sale) | {"accepted_ms": SystemClock().now_ms()}
+        await before.network.accept([ClearingRequest(**lately)])
         await until(lambda: presented(harness))
     harness.owners.gate.set()
     async with installation(harness, database_url) as after:
