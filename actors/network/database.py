@@ -13,19 +13,26 @@ from engine.limits import COMMIT_TIMEOUT_MS
 __all__ = ["SQL", "DatabaseUnavailableError", "Lane", "Run"]
 
 SQL: Final = database.read_statements(Path(__file__).parent / "sql")
-_SESSION: Final[Mapping[str, str]] = {
-    # Plans must stay walks over indexes, however small the tables were when they were first planned, and they
-    # must be kept: planning ``record_simulations`` takes as long as running it.
+KEPT_PLANS: Final[Mapping[str, str]] = {
+    # For statements whose every access to a table is by the keys they are given: a plan is kept for as long
+    # as the connection lives, and may have been made when the tables were empty.
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
-    "enable_bitmapscan": "off",
     "plan_cache_mode": "force_generic_plan",
 }
+"""Settings of a session whose statements are planned once."""
 
 
 class Lane(database.Lane):
     """Statements by name, from ``sql/``."""
 
-    def __init__(self, dsn: str, application_name: str, timeout_ms: int = COMMIT_TIMEOUT_MS) -> None:
-        super().__init__(dsn, application_name, SQL, timeout_ms=timeout_ms, session=_SESSION)
+    def __init__(
+        self,
+        dsn: str,
+        application_name: str,
+        timeout_ms: int = COMMIT_TIMEOUT_MS,
+        *,
+        session: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(dsn, application_name, SQL, timeout_ms=timeout_ms, session=session)

@@ -11,7 +11,7 @@ from actors.metrics import Figures
 from actors.network.cards import cards_by_digest, cards_by_id
 from actors.network.clearing import Clearer
 from actors.network.custody import CardCustody
-from actors.network.database import DatabaseUnavailableError, Lane
+from actors.network.database import KEPT_PLANS, DatabaseUnavailableError, Lane
 from actors.network.edge import Edge
 from actors.network.postgres_book import PostgresBook
 from actors.network.respondent import FromWire, Respondent
@@ -88,11 +88,12 @@ class NetworkRole:
 
     def __init__(self, context: Context) -> None:
         settings = context.settings
-        self._lanes = [
-            Lane(settings.database_dsn, f"stanchion-network-{use}")
-            for use in ("cards", "open", "move", "clear")
-        ]
-        cards, opening, moving, clearing = self._lanes
+        dsn = settings.database_dsn
+        cards = Lane(dsn, "stanchion-network-cards")
+        opening = Lane(dsn, "stanchion-network-open")
+        moving = Lane(dsn, "stanchion-network-move", session=KEPT_PLANS)
+        clearing = Lane(dsn, "stanchion-network-clear")
+        self._lanes = (cards, opening, moving, clearing)
         self._session = Session(settings.iso8583_host, settings.iso8583_port)
         self._book = PostgresBook(
             ACQUIRER_ID, opening, moving, auto_clear_seconds=settings.auto_clear_seconds

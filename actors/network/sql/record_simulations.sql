@@ -16,8 +16,9 @@ WITH recorded AS (
         id, state, sent_at, decided_at, failed_at, failure,
         response_code, approval_code, approved_minor, authorization_id, sale_id, added_minor
     )
-    -- What is decided stays as it is, and its amount is entered once.
-    WHERE s.id = new.id AND s.state <> 'decided'
+    -- The ids are given twice, so that no plan, however old, looks at other rows. What is decided stays as it
+    -- is, and its amount is entered once.
+    WHERE s.id = new.id AND s.id = ANY ($1::uuid[]) AND s.state <> 'decided'
     RETURNING new.sale_id, new.added_minor
 )
 INSERT INTO clearing_schedule AS sale (simulation_id, open_minor, due_at)

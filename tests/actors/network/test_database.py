@@ -8,7 +8,7 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from actors.network.database import SQL, DatabaseUnavailableError, Lane, Run
+from actors.network.database import KEPT_PLANS, SQL, DatabaseUnavailableError, Lane, Run
 
 
 @pytest.fixture
@@ -114,3 +114,16 @@ def test_statements_are_loaded_by_name() -> None:
         "record_simulations",
         "take_stans",
     }
+
+
+async def test_a_kept_plan_looks_at_the_asked_rows_alone(database_url: str) -> None:
+    """The worst time to plan is when the tables are known to be empty: to read a whole index seems free."""
+    connection = await asyncpg.connect(database_url, server_settings=dict(KEPT_PLANS))
+    await connection.execute("ANALYZE simulations")
+    await connection.execute(f"PREPARE kept AS {SQL['record_simulations']}")
+    nothing = ", ".join(["NULL"] * 13)
+    plan = [row[0].strip() for row in await connection.fetch(f"EXPLAIN EXECUTE kept({nothing})")]
+    await connection.close()
+    scans = [number for number, line in enumerate(plan) if " on simulations " in line and "Scan" in line]
+    assert len(scans) == 1, plan
+    assert plan[scans[0] + 1].startswith("Index Cond: (id = "), plan
