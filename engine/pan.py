@@ -25,8 +25,10 @@ class Masked(str):
     __slots__ = ()
 
     def __new__(cls, value: str) -> Self:
+        if type(value) is cls:
+            return value
         # Without the slice, masking what is masked already would copy the mask.
-        return super().__new__(cls, value if type(value) is str else value[:])
+        return str.__new__(cls, value if type(value) is str else value[:])
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({_MASK})"

@@ -27,6 +27,9 @@ Lengths = dict[str, int] | None
 """What each length prefix of a variable field says; ``None`` for a fixed one."""
 Field = tuple[int, int, Lengths, int, type[str] | None]
 """``(number, prefix width, allowed prefixes, size, masking type)``."""
+Slot = tuple[int, tuple[str, ...] | None, int]
+"""What ``encode`` needs of a field: ``(number, length prefix by length, size)``; no prefixes for a fixed
+one."""
 
 
 class DecodeError(ValueError):
@@ -140,31 +143,38 @@ def _failure(
 
 def encode(message: Message) -> bytes:
     """The bytes of ``message``: bitmaps in upper case, a secondary one only where a field needs it."""
-    bits = 0
-    parts: list[str] = []
     fields = message.fields
-    for number in sorted(fields):
+    bitmap, slots = _slots(tuple(sorted(fields)))
+    parts = [message.mti, bitmap]
+    for number, prefixes, size in slots:
         value = fields[number]
-        spec = FIELDS.get(number)
-        if spec is None:
-            raise EncodeError(f"DE{number}", "is not in the profile")
-        if spec.prefix_chars:
-            if len(value) > spec.size:
-                raise EncodeError(f"DE{number}", f"has {len(value)} characters, at most {spec.size} fit")
-            parts.append(_PREFIXES[spec.prefix_chars][len(value)])
-        elif len(value) != spec.size:
-            raise EncodeError(f"DE{number}", f"has {len(value)} characters, not {spec.size}")
+        length = len(value)
+        if prefixes is not None:
+            if length > size:
+                raise EncodeError(f"DE{number}", f"has {length} characters, at most {size} fit")
+            parts.append(prefixes[length])
+        elif length != size:
+            raise EncodeError(f"DE{number}", f"has {length} characters, not {size}")
         parts.append(value)
-        bits |= 1 << (FIELD_MAX - number)
-    return _printable_bytes("".join((message.mti, _bitmap(bits), *parts)), message)
+    return _printable_bytes("".join(parts), message)
+
+
+@lru_cache(maxsize=1024)
+def _slots(numbers: tuple[int, ...]) -> tuple[str, tuple[Slot, ...]]:
+    """The bitmap of fields ``numbers``, which are in their order, and where each of them goes."""
+    for number in numbers:
+        if number not in FIELDS:
+            raise EncodeError(f"DE{number}", "is not in the profile")
+    specs = [FIELDS[number] for number in numbers]
+    return write_bitmap(numbers), tuple(
+        (spec.number, _PREFIXES[spec.prefix_chars] if spec.prefix_chars else None, spec.size)
+        for spec in specs
+    )
 
 
 def write_bitmap(numbers: Iterable[int]) -> str:
     """The bitmaps that announce fields ``numbers``, as ``encode`` writes them."""
-    return _bitmap(sum(1 << (FIELD_MAX - number) for number in set(numbers)))
-
-
-def _bitmap(bits: int) -> str:
+    bits = sum(1 << (FIELD_MAX - number) for number in set(numbers))
     return f"{bits | _SECONDARY_FLAG:032X}" if bits & _SECONDARY_BITS else f"{bits >> 64:016X}"
 
 

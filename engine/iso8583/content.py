@@ -170,11 +170,12 @@ def read_authorization(message: Message) -> AuthorizationRequest:
     purchase = _purchase(message, tags, continues=increment)
     if increment and purchase.kind == "refund":
         raise ElementError(3, "is a refund, which cannot be incremented")
+    entry = _entry(fields)
     return AuthorizationRequest(
         purchase=purchase,
-        channel=_channel(fields),
-        entry_mode=ENTRY_CODES.get(_entry(fields)),
-        mit=TAG_MIT in tags or _entry(fields) == "10",
+        channel=_channel(fields, entry),
+        entry_mode=ENTRY_CODES.get(entry),
+        mit=TAG_MIT in tags or entry == "10",
         partial_allowed=TAG_PARTIAL in tags,
         partial_cap_minor=_partial_cap(tags.get(TAG_PARTIAL)),
         expiry=masked(fields.get(14)),
@@ -194,10 +195,11 @@ def read_advice(message: Message) -> Advice:
         raise ElementError(3, "is a refund, which is presented and not advised")
     if _increment(tags):
         raise ElementError(48, "advises an increment")
+    entry = _entry(fields)
     return Advice(
         purchase=purchase,
-        channel=_channel(fields),
-        entry_mode=ENTRY_CODES.get(_entry(fields)),
+        channel=_channel(fields, entry),
+        entry_mode=ENTRY_CODES.get(entry),
         approved=fields.get(39, APPROVED) in (APPROVED, APPROVED_PARTIALLY, VERIFIED),
     )
 
@@ -283,16 +285,17 @@ def _entry(fields: Fields) -> str:
     return optional_digits(fields, 22)[:2]
 
 
-def _channel(fields: Fields) -> Channel:
+def _channel(fields: Fields, entry: str) -> Channel:
     if fields[3][:2] == CASH:
         return "atm"
-    condition = fields.get(25)
-    settled = CONDITION_CHANNELS.get(condition) if condition else None
-    return settled or _ENTRY_CHANNELS.get(_entry(fields), "pos")
+    settled = CONDITION_CHANNELS.get(fields.get(25, ""))
+    return settled or _ENTRY_CHANNELS.get(entry, "pos")
 
 
 def _partial_cap(value: str | None) -> int | None:
-    match = _PARTIAL.fullmatch(value or "")
+    if value is None:
+        return None
+    match = _PARTIAL.fullmatch(value)
     if match is None:
         raise ElementError(48, "has a malformed tag 07")
     return int(match[1]) if match[1] else None

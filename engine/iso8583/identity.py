@@ -20,6 +20,7 @@ from engine.iso8583.elements import (
 )
 from engine.iso8583.message import Message
 from engine.iso8583.reading import digits, present
+from engine.iso8583.spec import FIELD_MAX
 
 KEY_BYTES: Final = 16
 
@@ -36,6 +37,7 @@ _TRANSMITTED = re.compile(
 _DAYS_BEFORE_MONTH: Final = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
 _PRESENTMENT_VARIES: Final = frozenset({7, 11, 12, 13, 37})
 """A presentment that is submitted again gets a new trace number and a new time."""
+_NAMES: Final = tuple(map(str, range(FIELD_MAX + 1)))
 
 
 def wire_identity(message: Message, network_txn_id: str | None = None) -> WireIdentity:
@@ -87,7 +89,7 @@ def fingerprint(message: Message, key: bytes) -> bytes:
     parts = [message.mti[:2] if class_ == "4" else message.mti[:3]]
     for number in sorted(fields):
         if number not in varies:
-            parts += (str(number), fields[number])
+            parts += (_NAMES[number], fields[number])
     return blake2b("\x1f".join(parts).encode("ascii"), digest_size=KEY_BYTES, key=key).digest()
 
 

@@ -21,8 +21,9 @@ def present(fields: Fields, number: int) -> str:
 
 def digits(fields: Fields, number: int) -> str:
     """A mandatory field of digits."""
-    value = present(fields, number)
-    if not value.isdecimal():
+    value = fields.get(number)
+    if value is None or not value.isdecimal():
+        present(fields, number)
         raise ElementError(number, "is not numeric")
     return value
 
