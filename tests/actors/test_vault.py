@@ -4,6 +4,7 @@ keeps."""
 from __future__ import annotations
 
 import base64
+import hmac
 import pickle
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.settings import Settings
-from actors.vault import Vault, VaultError, tdes_block
+from actors.vault import DIGEST_BYTES, Vault, VaultError, _KeyedDigest, tdes_block
 
 OLD = bytes(range(32))
 NEW = bytes(range(32, 64))
@@ -115,6 +116,11 @@ def test_digests_depend_on_purpose_and_value() -> None:
     assert len(digests) == 4
     assert {len(digest) for digest in digests} == {32}
     assert vault.digest("a", b"1") == Vault((OLD,)).digest("a", b"1")
+
+
+@given(st.binary(min_size=DIGEST_BYTES, max_size=DIGEST_BYTES), st.binary(max_size=200))
+def test_digests_are_hmacs(key: bytes, value: bytes) -> None:
+    assert _KeyedDigest(key).of(value) == hmac.digest(key, value, "sha256")
 
 
 def test_card_verification_keys_are_two_different_des_keys_for_each_generation() -> None:
