@@ -133,7 +133,6 @@ class Router:
             errand.done.set_result(NotExecuted("overloaded"))
             return errand.done
         self.open += 1
-        errand.done.add_done_callback(self._on_done)
         self._busy.set()
         self._dispatch(errand)
         return errand.done
@@ -247,10 +246,7 @@ class Router:
     def _finish(self, errand: Errand, reply: Reply) -> None:
         if not errand.done.done():
             errand.done.set_result(reply)
-
-    def _on_done(self, _done: asyncio.Future[Reply]) -> None:
-        """Also where a caller has given its future up."""
-        self.open -= 1
+            self.open -= 1
 
     # --- replies that come later ---------------------------------------------------------------------------
 
@@ -337,6 +333,8 @@ class Router:
                 if errand.give_up <= now:
                     self._finish(errand, NotExecuted("unavailable" if errand.sent else "deadline"))
             self._offer_unowned()
+            # What callers have given up is no longer open, either.
+            self.open = sum(not errand.done.done() for errand in self._all())
             if not self.open:
                 self._busy.clear()
 

@@ -61,12 +61,14 @@ class Peer(FramedConnection):
     def took_up(self) -> None:
         """One more request of this peer is being worked on."""
         self._in_flight += 1
-        self._pace()
+        if self._in_flight >= EDGE_IN_FLIGHT_MAX:
+            self._pace()
 
     def settled(self) -> None:
         """... and one less."""
         self._in_flight -= 1
-        self._pace()
+        if self._paused:
+            self._pace()
 
     def finish(self) -> None:
         """Reads nothing more; answers still go out."""

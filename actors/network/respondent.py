@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Protocol
+from typing import Any, Literal, Protocol
 
 import msgspec
 import structlog
@@ -46,6 +46,8 @@ Submit = Callable[[Command], Awaitable[Reply]]
 """The way to the owners."""
 
 FromWire = Authorize | Advise | Present | Reverse
+Cvv2 = Literal["absent", "match", "mismatch"]
+Authentication = Literal["absent", "valid", "invalid"]
 
 _log = structlog.get_logger(__name__)
 _AUTHORIZATION = "0100"
@@ -130,7 +132,8 @@ class Respondent:
         self._deadline_seconds = deadline_ms / 1000
         self._open: Deadlines[_Exchange] = Deadlines(self._deadline_seconds, self._expire)
         self._questions: dict[bytes, _Question] = {}
-        self._tasks: set[asyncio.Future[Reply] | asyncio.Task[None]] = set()
+        self._to_come: set[asyncio.Future[Any]] = set()
+        """Look-ups and replies: the event loop itself keeps no reference to them."""
         self._idle = asyncio.Event()
         self._idle.set()
 
@@ -152,7 +155,9 @@ class Respondent:
         if card is not None:
             self._ask_owner(exchange, card)
         else:
-            self._keep(asyncio.create_task(self._find_card(exchange, digest)))
+            task = asyncio.create_task(self._find_card(exchange, digest))
+            self._to_come.add(task)
+            task.add_done_callback(self._to_come.discard)
 
     @property
     def open(self) -> int:
@@ -193,29 +198,38 @@ class Respondent:
         except Exception as failure:  # noqa: BLE001 - whatever it is, the network must get its answer
             self._fail(exchange, failure)
             return
-        self._keep(reply)
-        self._questions.setdefault(command.command_key, _Question()).waiting += 1
+        question = self._questions.get(command.command_key)
+        if question is None:
+            question = self._questions[command.command_key] = _Question()
+        question.waiting += 1
+        self._to_come.add(reply)
         reply.add_done_callback(partial(self._reply, exchange, command))
 
     def _command(self, exchange: _Exchange, card: CardOnFile) -> FromWire:
-        content = exchange.content
+        cvv2, authentication = self._checked(exchange.content, card)
         routed = Routed(
             new_id_beside(card.card_id),
             card.card_id,
             fingerprint(exchange.message, self._custody.fingerprint_key),
+            cvv2,
+            authentication,
         )
+        return to_command(exchange.content, routed)
+
+    def _checked(self, content: Content, card: CardOnFile) -> tuple[Cvv2, Authentication]:
+        """What the card's secrets say of an authorization."""
         if not isinstance(content, AuthorizationRequest):
-            return to_command(content, routed)
+            return "absent", "absent"
         cvv2 = self._custody.check_cvv2(
             content.cvv2, content.pan, card.exp_year, card.exp_month, card.cvk_generation
         )
-        authentication = judge(content.auth_value, content.threeds_ref)
-        return to_command(content, msgspec.structs.replace(routed, cvv2=cvv2, authentication=authentication))
+        return cvv2, judge(content.auth_value, content.threeds_ref)
 
     def _reply(self, exchange: _Exchange, command: FromWire, future: asyncio.Future[Reply]) -> None:
         """Called with the owner's reply, in time or late."""
         question = self._questions[command.command_key]
         question.waiting -= 1
+        self._to_come.discard(future)
         failure = asyncio.CancelledError() if future.cancelled() else future.exception()
         if failure is not None:
             question.unknown = True
@@ -284,11 +298,6 @@ class Respondent:
         exchange.asker.settled()
         if not len(self._open):
             self._idle.set()
-
-    def _keep(self, task: asyncio.Future[Reply] | asyncio.Task[None]) -> None:
-        """Holds a reference until ``task`` is done: the event loop itself keeps none."""
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
 
 _UNAVAILABLE = NotExecuted("unavailable")
