@@ -1,5 +1,5 @@
-"""A self-clocked batch: what arrives while one batch is in flight forms the next. No timers, no waiting for
-company."""
+"""A self-clocked batch: what arrives while one batch is in flight forms the next. Nothing waits for company,
+unless whoever makes the batcher allows a rest."""
 
 from __future__ import annotations
 
@@ -13,12 +13,16 @@ Item = TypeVar("Item")
 class Batcher(Generic[Item]):
     """Calls ``flush`` with items in the order of their arrival, one call at a time.
 
-    A call takes whole additions until it has at least ``batch_max`` items.
+    A call takes whole additions until it has at least ``batch_max`` items. After one that took several, where
+    more are to be expected, it rests for ``rest_seconds``, so that calls become fewer and larger.
     """
 
-    def __init__(self, flush: Callable[[list[Item]], Awaitable[None]], batch_max: int) -> None:
+    def __init__(
+        self, flush: Callable[[list[Item]], Awaitable[None]], batch_max: int, rest_seconds: float = 0.0
+    ) -> None:
         self._flush = flush
         self._batch_max = batch_max
+        self._rest_seconds = rest_seconds
         self._waiting: list[tuple[Sequence[Item], asyncio.Future[None]]] = []
         self._worker: asyncio.Task[None] | None = None
 
@@ -51,6 +55,8 @@ class Batcher(Generic[Item]):
                     for future in futures:
                         if not future.done():
                             future.set_result(None)
+                if self._rest_seconds and len(futures) > 1:
+                    await asyncio.sleep(self._rest_seconds)
         finally:
             self._worker = None
 

@@ -34,6 +34,8 @@ RECORD_ATTEMPTS = 20
 """Tries to write a batch of moves, up to a second apart."""
 SENT_SECONDS = 0.02
 """How long a row may still be ``accepted`` after its message has left."""
+RECORD_REST_SECONDS = 0.02
+"""Between batches of moves while they keep coming: nobody waits for them, and each costs a commit."""
 _PAUSE_SECONDS_MIN = 0.05
 _PAUSE_SECONDS_MAX = 1.0
 
@@ -61,7 +63,7 @@ class PostgresBook:
         self._auto_clear_seconds = auto_clear_seconds
         self._opens: Batcher[Opening] = Batcher(self._write_openings, SIMULATION_BATCH_MAX)
         self._follows: Batcher[_Asked] = Batcher(self._write_follow_ups, SIMULATION_BATCH_MAX)
-        self._moves: Batcher[Move] = Batcher(self._write_moves, SIMULATION_BATCH_MAX)
+        self._moves: Batcher[Move] = Batcher(self._write_moves, SIMULATION_BATCH_MAX, RECORD_REST_SECONDS)
         self._sent: dict[str, Move] = {}
         self._unanswered: Deadlines[str] = Deadlines(SENT_SECONDS, self._record_sent)
         self._block = range(0)

@@ -48,6 +48,24 @@ async def test_a_batch_has_a_size() -> None:
     assert sink.batches == [[0, 0, 1, 1], [2, 2, 3, 3]]
 
 
+async def test_after_a_batch_of_several_it_may_rest() -> None:
+    sink = Sink()
+    sink.release()
+    batcher = Batcher(sink.flush, 100, rest_seconds=0.05)
+    await batcher.add([1])
+    await batcher.add([2])
+    assert sink.batches == [[1], [2]], "one by one, nothing is kept waiting"
+    loop = asyncio.get_running_loop()
+    rested_from = loop.time()
+    await asyncio.gather(batcher.add([3]), batcher.add([4]))
+    later = batcher.add([5])
+    await asyncio.sleep(0)
+    await asyncio.gather(later, batcher.add([6]))
+    assert sink.batches[2:] == [[3, 4], [5, 6]]
+    assert loop.time() - rested_from >= 0.05
+    await batcher.drain()
+
+
 async def test_an_error_reaches_its_batch_alone() -> None:
     sink = Sink()
     batcher = Batcher(sink.flush, 100)
