@@ -9,6 +9,7 @@ the meantime. Whoever asks again is told 91 again, from whichever edge.
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Mapping
 
 import msgspec
@@ -32,7 +33,8 @@ class RecentAnswers:
 
     def __init__(self, size: int = RECENT_ANSWERS_MAX) -> None:
         self._size = size
-        self._known: dict[bytes, tuple[bytes | None, Reply] | Stored] = {}
+        # A plain dict looks for its first key behind all that have been deleted.
+        self._known: OrderedDict[bytes, tuple[bytes | None, Reply] | Stored] = OrderedDict()
 
     def remember(self, command_key: bytes, fingerprint: bytes | None, reply: Reply) -> None:
         """Keep a durable reply."""
@@ -70,7 +72,7 @@ class RecentAnswers:
         self._known.pop(command_key, None)
         self._known[command_key] = answer
         if len(self._known) > self._size:
-            del self._known[next(iter(self._known))]
+            self._known.popitem(last=False)
 
 
 def fingerprint_of(command: Command) -> bytes | None:
