@@ -24,7 +24,7 @@ STAND_IN_FLIGHT = 2_048
 """Ours: each waits for the programme's deadline before anybody stands in for it. The rivals' do not wait."""
 WIRE_CONNECTIONS = 4
 OPEN_PER_SECOND = 500.0
-REST_CONNECTIONS = 32
+REST_FEW = 32
 REST_PER_SECOND = 100.0
 FAR_MS = 1.0
 
@@ -111,6 +111,13 @@ def _wire(
     return {system: partial(load, system=system) for system in systems}
 
 
+def _rest(in_flight: int) -> dict[str, Make]:
+    return {
+        OURS: lambda stage: SpendLoad(stage.api, stage.card_ids, in_flight),
+        WEB: lambda stage: WebLoad(stage.rivals[ROW_LOCKS].webs, stage.card_ids, in_flight),
+    }
+
+
 def _first(stage: Stage) -> list[str]:
     return stage.card_ids[:1]
 
@@ -186,21 +193,15 @@ WORKLOADS = (
     ),
     Workload(
         "rest",
-        f"REST, {REST_CONNECTIONS} in flight: whole simulated spends; the rival's single decisions",
-        {
-            OURS: lambda stage: SpendLoad(stage.api, stage.card_ids, REST_CONNECTIONS),
-            WEB: lambda stage: WebLoad(stage.rivals[ROW_LOCKS].webs, stage.card_ids, REST_CONNECTIONS),
-        },
+        f"REST, {IN_FLIGHT} in flight: whole simulated spends; the rival's single decisions",
+        _rest(IN_FLIGHT),
         primes=True,
     ),
+    Workload("rest-few", f"the same over REST, {REST_FEW} in flight", _rest(REST_FEW)),
     Workload(
         "rest-open",
         f"simulated spends over REST, open loop at {REST_PER_SECOND:.0f}/s",
-        {
-            OURS: lambda stage: SpendLoad(
-                stage.api, stage.card_ids, REST_CONNECTIONS, per_second=REST_PER_SECOND
-            )
-        },
+        {OURS: lambda stage: SpendLoad(stage.api, stage.card_ids, REST_FEW, per_second=REST_PER_SECOND)},
     ),
     Workload(
         "far",
