@@ -17,6 +17,7 @@ from starlette.requests import Request
 
 from api.coalesce import Coalescer
 from api.database import fetch
+from api.headers import header
 from api.problems import Refusal
 from api.services import Services
 from engine.limits import TOKEN_CACHE_SECONDS
@@ -55,7 +56,7 @@ class Tokens:
 
     async def caller(self, request: Request) -> Caller:
         """The client whose token the request carries. Raises ``Refusal`` 401."""
-        match = _BEARER.fullmatch(request.headers.get("authorization", ""))
+        match = _BEARER.fullmatch(header(request, b"authorization") or "")
         if match is None:
             raise _unauthorized("Bearer")
         return await self.bearer(match[1])

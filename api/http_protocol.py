@@ -14,6 +14,7 @@ from typing import Any, Final, cast
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from actors.ids import new_id
+from api.json_body import ARRIVED
 from api.problems import Refusal, problem_response
 
 HEAD_SECONDS: Final = 10.0
@@ -39,12 +40,13 @@ class ProblemProtocol(HttpToolsProtocol):
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
+        self._in_head = True
         self._head_deadline: asyncio.TimerHandle | None = None
         self._head_bytes = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
-        self._await_head()
+        self._limit_head()
 
     def connection_lost(self, exc: Exception | None) -> None:
         self._head_complete()
@@ -52,25 +54,32 @@ class ProblemProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
-        self._await_head()
+        if not self._in_head:
+            self._in_head = True
+            self._head_bytes = 0
 
     def on_headers_complete(self) -> None:
         self._head_complete()
         super().on_headers_complete()
 
+    def on_message_complete(self) -> None:
+        self.scope[ARRIVED] = True  # type: ignore[typeddict-unknown-key]
+        super().on_message_complete()
+
     def data_received(self, data: bytes) -> None:
         super().data_received(data)
-        if self._head_deadline is not None:
+        # Most heads come in one piece: they need neither a limit nor a clock.
+        if self._in_head:
             self._head_bytes += len(data)
-            if self._head_bytes > HEAD_BYTES_MAX:
-                self._refuse(Refusal("request-head-too-large"))
+            self._limit_head()
 
     def send_400_response(self, msg: str) -> None:  # noqa: ARG002 -- uvicorn's text, which ours replaces
         self._refuse(Refusal("malformed-request"))
 
-    def _await_head(self) -> None:
-        if self._head_deadline is None:
-            self._head_bytes = 0
+    def _limit_head(self) -> None:
+        if self._head_bytes > HEAD_BYTES_MAX:
+            self._refuse(Refusal("request-head-too-large"))
+        elif self._head_deadline is None:
             self._head_deadline = self.loop.call_later(
                 HEAD_SECONDS,
                 self._refuse,
@@ -78,6 +87,7 @@ class ProblemProtocol(HttpToolsProtocol):
             )
 
     def _head_complete(self) -> None:
+        self._in_head = False
         if self._head_deadline is not None:
             self._head_deadline.cancel()
             self._head_deadline = None
