@@ -41,7 +41,8 @@ def place_hold(account: Account, hold: Hold) -> None:
     """Reserve ``hold.amount_minor``."""
     account.holds[hold.id] = hold
     account.held_minor += hold.amount_minor
-    account.next_expiry_ms = min(account.next_expiry_ms, hold.expires_ms)
+    if hold.expires_ms < account.next_expiry_ms:
+        account.next_expiry_ms = hold.expires_ms
 
 
 def close_hold(account: Account, hold_id: str) -> None:

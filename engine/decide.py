@@ -7,7 +7,8 @@ nothing after it is evaluated.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from functools import lru_cache
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -85,6 +86,13 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 UNASKED = "unasked"
 """What the trace shows in place of the programme's answer while nobody has asked for it."""
+
+# Steps that nearly every trace has, made once.
+_CARD_ACTIVE: Final = Step("card_state", "pass", "active", "active")
+_CARDHOLDER_ACTIVE: Final = Step("cardholder", "pass")
+_PROGRAMME_ACTIVE: Final = Step("programme", "pass", "active", "active")
+_NO_CVV2: Final = Step("cvv2", "skip")
+_NO_AUTHENTICATION: Final = Step("authentication", "skip")
 
 
 def authorize(command: Authorize, inputs: Inputs) -> Decision:
@@ -244,33 +252,37 @@ def _refund_rules(command: Authorize, inputs: Inputs, trace: list[Step]) -> str 
 
 def _card_rules(command: Authorize, inputs: Inputs, day: str, trace: list[Step]) -> str | None:
     state = inputs.card_state
-    trace.append(Step("card_state", verdict(state == "active"), state, "active"))
     if state != "active":
+        trace.append(Step("card_state", "fail", state, "active"))
         return f"card_{state}"
-    expired = _month_ended(day, inputs)
-    expiry = f"{inputs.exp_year:04d}-{inputs.exp_month:02d}"
+    trace.append(_CARD_ACTIVE)
+    # Valid through the last day of the expiry month, in the programme's time zone.
+    expiry = _month_label(inputs.exp_year, inputs.exp_month)
+    expired = day[: len(expiry)] > expiry
     trace.append(Step("card_expiry", verdict(not expired), day, expiry))
     if expired:
         return "card_expired"
-    trace.append(Step("cardholder", verdict(inputs.cardholder_active)))
     if not inputs.cardholder_active:
+        trace.append(Step("cardholder", "fail"))
         return "cardholder_blocked"
+    trace.append(_CARDHOLDER_ACTIVE)
     status = inputs.programme_status
-    trace.append(Step("programme", verdict(status == "active"), status, "active"))
     if status != "active":
+        trace.append(Step("programme", "fail", status, "active"))
         return "programme_inactive"
+    trace.append(_PROGRAMME_ACTIVE)
     return _cvv2_rule(command, inputs, day, trace) or _authentication_rule(command, trace)
 
 
-def _month_ended(day: str, inputs: Inputs) -> bool:
-    """A card is valid through the last day of its expiry month, in the programme's time zone."""
-    year, month = day.split("-")[:2]
-    return (int(year), int(month)) > (inputs.exp_year, inputs.exp_month)
+@lru_cache(maxsize=1024)
+def _month_label(year: int, month: int) -> str:
+    """As the beginning of a day label."""
+    return f"{year:04d}-{month:02d}"
 
 
 def _cvv2_rule(command: Authorize, inputs: Inputs, day: str, trace: list[Step]) -> str | None:
     if command.cvv2 == "absent":
-        trace.append(Step("cvv2", "skip"))
+        trace.append(_NO_CVV2)
         return None
     failures = _cvv2_failures(inputs, day)
     passed = command.cvv2 == "match" and failures < CVV2_FAILURES_PER_DAY
@@ -290,7 +302,7 @@ def counts_as_cvv2_failure(inputs: Inputs, decision: Decision) -> bool:
 
 def _authentication_rule(command: Authorize, trace: list[Step]) -> str | None:
     if command.authentication == "absent":
-        trace.append(Step("authentication", "skip"))
+        trace.append(_NO_AUTHENTICATION)
         return None
     passed = command.authentication == "valid"
     trace.append(Step("authentication", verdict(passed), command.authentication, "valid"))

@@ -60,7 +60,10 @@ def authorization_events(
     raised.
     """
     raised = about != command.id
-    hold = next((effect.hold for effect in effects if isinstance(effect, HoldPlaced)), None)
+    hold = None
+    for effect in effects:
+        if isinstance(effect, HoldPlaced):
+            hold = effect.hold
     events = [_decided(command, card, decision, about, hold)]
     if raised or account is None:
         return tuple(events)

@@ -13,6 +13,7 @@ from zoneinfo import ZoneInfo, available_timezones
 
 DAY_MS = 86_400_000
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MILLIS = tuple(f".{millis:03d}Z" for millis in range(1000))
 
 
 def to_datetime(at_ms: int) -> datetime:
@@ -32,8 +33,7 @@ def _second_text(at_s: int) -> str:
 
 def to_text(at_ms: int) -> str:
     """ISO 8601 in UTC with milliseconds and ``Z``, the form of every timestamp on the API."""
-    seconds, millis = divmod(at_ms, 1000)
-    return f"{_second_text(seconds)}.{millis:03d}Z"
+    return f"{_second_text(at_ms // 1000)}{_MILLIS[at_ms % 1000]}"
 
 
 @lru_cache(maxsize=512)

@@ -22,6 +22,7 @@ MINOR_DIGITS = 2
 HOME_COUNTRY = {"EUR": "IE", "GBP": "GB", "USD": "US"}
 """The merchant country that a simulated spend gets when none is named (ISO 3166-1 alpha-2)."""
 
+_CENTS = tuple(f".{cents:02d}" for cents in range(100))
 _AMOUNT = re.compile(r"(0|[1-9][0-9]{0,15})(?:\.([0-9]{1,2}))?", re.ASCII)
 
 
@@ -47,4 +48,4 @@ def format_minor(amount_minor: int) -> str:
     """
     if amount_minor < 0:
         return f"-{format_minor(-amount_minor)}"
-    return f"{amount_minor // 100}.{amount_minor % 100:02d}"
+    return f"{amount_minor // 100}{_CENTS[amount_minor % 100]}"

@@ -22,11 +22,12 @@ from engine.account import Account
 from engine.authorization import Authorization, names
 from engine.card import Card
 from engine.commands import (
+    FOLLOW_UPS,
+    PROGRAMME_CHANGES,
     Command,
     CreateCard,
     CreateProgramme,
     FollowUp,
-    ProgrammeChange,
     reference_of_id,
     reference_of_message,
 )
@@ -82,12 +83,10 @@ class CardActor(msgspec.Struct):
         if surplus <= 0:
             return
         # More than need be, so that not every command has to look through all of them.
-        oldest = dict(islice(self.known.items(), surplus + KNOWN_REFERENCES_MAX // 2))
-        forgotten = {id(found) for found in oldest.values() if found is not None}
+        # What is found to be absent is the same for all: the newer of these are looked up again, if ever.
+        forgotten = set(map(id, islice(self.known.values(), surplus + KNOWN_REFERENCES_MAX // 2)))
         self.known = {
-            reference: found
-            for reference, found in self.known.items()
-            if reference not in oldest and id(found) not in forgotten
+            reference: found for reference, found in self.known.items() if id(found) not in forgotten
         }
 
 
@@ -193,7 +192,7 @@ class Activation:
         """What ``command`` lacks first, or ``None`` when it can be decided now."""
         if isinstance(command, CreateProgramme):
             return None
-        if isinstance(command, ProgrammeChange):
+        if isinstance(command, PROGRAMME_CHANGES):
             return (
                 None if command.programme_id in self.programmes else Need("programme", command.programme_id)
             )
@@ -201,7 +200,7 @@ class Activation:
             actor = self.cards.get(command.card_id)
             if actor is None:
                 return Need("card", command.card_id)
-            return _unknown_original(command, actor) if isinstance(command, FollowUp) else None
+            return _unknown_original(command, actor) if isinstance(command, FOLLOW_UPS) else None
         if command.programme_id not in self.snapshots:
             return Need("programme", command.programme_id)
         if command.account_id is None or command.opens_account or command.account_id in self.accounts:

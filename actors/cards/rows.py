@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 import msgspec
 
@@ -35,6 +35,7 @@ from engine.evolve import ACCOUNT_STEPS
 from engine.executed import Executed
 
 _encode = msgspec.json.Encoder().encode
+_TAGS: Final = {kind: str(kind.__struct_config__.tag) for kind in get_args(CardCommand)}
 
 
 def write_command(
@@ -88,7 +89,7 @@ def _kind(command: CardCommand, executed: Executed) -> str:
     """The command's tag; an authorization that raised an earlier one is an increment."""
     if isinstance(command, Authorize) and executed.authorization_id != command.id:
         return "increment"
-    return str(command.__struct_config__.tag)
+    return _TAGS[type(command)]
 
 
 def write_events(rows: Rows, tenant_id: str, live: bool, events: tuple[Event, ...], now_ms: int) -> None:

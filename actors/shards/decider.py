@@ -19,9 +19,10 @@ from engine import govern, issuing
 from engine.account import Account
 from engine.authorization import Authorization
 from engine.commands import (
+    FOLLOW_UPS,
+    PROGRAMME_COMMANDS,
     CardCommand,
     CreateCard,
-    FollowUp,
     ProgrammeChange,
     ProgrammeCommand,
     reference_of_message,
@@ -49,23 +50,23 @@ class Decider:
         """Give ``pending`` its reply and ``rows`` what has to be durable before that reply may leave."""
         command = pending.command
         # Readings and refusals are fenced too: who is not the owner any more may not answer from memory.
-        self._fence(rows, target_of(command))
-        if isinstance(command, ProgrammeCommand):
-            self._govern(pending, command, rows, now_ms)
+        epoch = self._fence(rows, target_of(command))
+        if isinstance(command, PROGRAMME_COMMANDS):
+            self._govern(pending, command, rows, epoch, now_ms)
         elif isinstance(command, CreateCard):
-            self._issue(pending, command, rows, now_ms)
+            self._issue(pending, command, rows, epoch, now_ms)
         else:
             actor = self._activation.card(command.card_id)
             assert actor is not None, "prefetch brings the card"
-            self._execute(pending, actor, command, rows, now_ms)
+            self._execute(pending, actor, command, rows, epoch, now_ms)
         self._claim(pending, rows, now_ms)
         self.decided += 1
 
     def _execute(
-        self, pending: Pending, actor: CardActor, command: CardCommand, rows: Rows, now_ms: int
+        self, pending: Pending, actor: CardActor, command: CardCommand, rows: Rows, epoch: int, now_ms: int
     ) -> None:
         programme = self._activation.snapshots[actor.card.programme_id].config
-        original = actor.original(command.references) if isinstance(command, FollowUp) else None
+        original = actor.original(command.references) if isinstance(command, FOLLOW_UPS) else None
         met = Surroundings(actor.card, actor.account, programme, original, pending.consulted)
         executed = execute(command, met, now_ms)
         for effect in executed.effects:
@@ -74,15 +75,15 @@ class Decider:
         if original is not None and executed.authorization_id == original.id:
             # What follows may name this very message, before the journal has it.
             actor.known[reference_of_message(command.command_key)] = original
-        self._write(pending, actor, executed, original, rows, now_ms)
+        self._write(pending, actor, executed, original, rows, epoch, now_ms)
 
-    def _issue(self, pending: Pending, command: CreateCard, rows: Rows, now_ms: int) -> None:
+    def _issue(self, pending: Pending, command: CreateCard, rows: Rows, epoch: int, now_ms: int) -> None:
         card = issuing.card_of(command, now_ms)
         account = self._funding_account(command)
         executed = issuing.issue(command, card, account)
         if executed.journaled:
             actor = self._activation.admit(card, account)
-            self._write(pending, actor, executed, None, rows, now_ms)
+            self._write(pending, actor, executed, None, rows, epoch, now_ms)
         else:
             pending.reply = executed.reply
 
@@ -106,6 +107,7 @@ class Decider:
         executed: Executed,
         original: Authorization | None,
         rows: Rows,
+        epoch: int,
         now_ms: int,
     ) -> None:
         """Add the rows of a journaled command; a refusal or a reading only waits for the commits it was
@@ -116,10 +118,11 @@ class Decider:
         actor.undurable += 1
         if executed.journaled:
             command = cast(CardCommand, pending.command)
-            epoch = self._fence(rows, actor.card.id)
             card_rows.write_command(rows, command, actor, executed, original, epoch, now_ms)
 
-    def _govern(self, pending: Pending, command: ProgrammeCommand, rows: Rows, now_ms: int) -> None:
+    def _govern(
+        self, pending: Pending, command: ProgrammeCommand, rows: Rows, epoch: int, now_ms: int
+    ) -> None:
         programmes = self._activation.programmes
         if isinstance(command, ProgrammeChange):
             before: Programme | None = programmes[command.programme_id]
@@ -131,7 +134,6 @@ class Decider:
         if after is not None:
             programmes[after.config.id] = after
             pending.told = govern.concerns_hosts(before, after)
-            epoch = self._fence(rows, after.config.id)
             programme_rows.write_command(rows, command, before, governed, epoch, now_ms)
 
     def _fence(self, rows: Rows, id_: str) -> int:
