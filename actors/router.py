@@ -121,21 +121,20 @@ class Router:
         (default: as long) have passed. ``NotExecuted("unavailable")`` means that the outcome is not known:
         ask again by the same command key. ``trace``: what logs call it, by default what the caller's own do.
         """
+        done = self._loop.create_future()
+        owner = self._owner_of(target_of(command))
+        if self.open >= ROUTER_BACKLOG_MAX or (isinstance(command, Authorize) and self._behind(owner)):
+            done.set_result(NotExecuted("overloaded"))
+            return done
         now = self._loop.time()
         deadline = now + timeout_ms / 1000
         give_up = deadline if patience_ms is None else now + patience_ms / 1000
-        done = self._loop.create_future()
         ticket, known_as = next(self._tickets), trace or TRACE.get()
         errand = Errand(command, claim, presentation, now, deadline, give_up, done, ticket, known_as)
-        if self.open >= ROUTER_BACKLOG_MAX or (
-            isinstance(command, Authorize) and self.sheds(command.card_id)
-        ):
-            errand.done.set_result(NotExecuted("overloaded"))
-            return errand.done
         self.open += 1
         self._busy.set()
-        self._dispatch(errand)
-        return errand.done
+        self._dispatch(errand, owner)
+        return done
 
     @property
     def deferred(self) -> int:
@@ -149,7 +148,10 @@ class Router:
     def sheds(self, card_id: str) -> bool:
         """Whether an authorization of this card would wait longer for its owner than it is worth: other
         commands wait, networks and callers say them again anyhow."""
-        lane = self._lanes.get(self._table.owners[shard_of(card_id)] or "")
+        return self._behind(self._owner_of(card_id))
+
+    def _behind(self, owner: str | None) -> bool:
+        lane = None if owner is None else self._lanes.get(owner)
         return lane is not None and self._too_long(lane)
 
     def _too_long(self, lane: Lane) -> bool:
@@ -160,8 +162,10 @@ class Router:
         waited = self._loop.time() - lane.waiting[0].entered
         return waited + lane.call_seconds > ROUTER_WAIT_SECONDS_MAX
 
-    def _dispatch(self, errand: Errand) -> None:
-        owner = self._table.owners[shard_of(target_of(errand.command))]
+    def _owner_of(self, id_: str) -> str | None:
+        return self._table.owners[shard_of(id_)]
+
+    def _dispatch(self, errand: Errand, owner: str | None) -> None:
         if owner is None:
             self._unowned.append(errand)
             return
@@ -319,7 +323,7 @@ class Router:
         unowned, self._unowned = self._unowned, deque()
         for errand in unowned:
             if not errand.done.done():
-                self._dispatch(errand)
+                self._dispatch(errand, self._owner_of(target_of(errand.command)))
 
     # --- deadlines ----------------------------------------------------------------------------------------
 
