@@ -84,12 +84,13 @@ def fingerprint(message: Message, key: bytes) -> bytes:
     """
     fields = message.fields
     class_ = message.mti[1]
-    varies = _PRESENTMENT_VARIES if class_ == "2" else frozenset()
+    numbers = sorted(fields)
+    if class_ == "2":
+        numbers = [number for number in numbers if number not in _PRESENTMENT_VARIES]
     # Values are printable, so the separator cannot occur in them; joining uses the characters behind a mask.
     parts = [message.mti[:2] if class_ == "4" else message.mti[:3]]
-    for number in sorted(fields):
-        if number not in varies:
-            parts += (_NAMES[number], fields[number])
+    for number in numbers:
+        parts += (_NAMES[number], fields[number])
     return blake2b("\x1f".join(parts).encode("ascii"), digest_size=KEY_BYTES, key=key).digest()
 
 

@@ -6,6 +6,8 @@ repeat of an ``0100``.
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import msgspec
 
 
@@ -25,6 +27,7 @@ def is_request(mti: str) -> bool:
     return mti[0] == "0" and mti[2] in "02" and mti[3] in "01"
 
 
+@lru_cache(maxsize=64)
 def response_mti(mti: str) -> str:
     """The type of the answer to a request; the same for an original and its repeats.
 

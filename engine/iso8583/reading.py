@@ -14,7 +14,7 @@ Fields = Mapping[int, str]
 def present(fields: Fields, number: int) -> str:
     """The text of a mandatory field."""
     value = fields.get(number)
-    if value is None or not value.strip():
+    if not value or value.isspace():
         raise ElementError(number, "is missing")
     return value
 
