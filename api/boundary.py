@@ -39,44 +39,30 @@ class Boundary:
             await self._app(scope, receive, send)
             return
         began = time.monotonic()
-        status = CLIENT_GONE
-
-        async def send_noted(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = str(message["status"])
-            await send(message)
-
-        try:
-            await self._answer(scope, receive, send_noted)
-        finally:
-            self._counts.answered(scope.get(OPERATION, "other"), status, time.monotonic() - began)
-
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = scope[REQUEST_ID] = _request_id(scope)
         # The server gives each request a task, and so a context, of its own.
         TRACE.set(request_id)
         header = (b"x-request-id", request_id.encode())
-        started = False
+        status = CLIENT_GONE
 
         async def send_identified(message: Message) -> None:
-            nonlocal started
+            nonlocal status
             if message["type"] == "http.response.start":
-                started = True
+                status = str(message["status"])
                 message["headers"] = [*message.get("headers", ()), header]
             await send(message)
 
         try:
             await self._app(scope, receive, send_identified)
-            return
         except ClientDisconnect:
-            return  # nobody is left to be answered
-        except Refusal as refused:
-            refusal = refused
-        except Exception as fault:  # noqa: BLE001 -- the last line: no traceback and no value may leave the process
-            refusal = refusal_of(fault, request_id)
-        if not started:
-            await problem_response(refusal, request_id, self._base_url)(scope, receive, send_identified)
+            pass  # nobody is left to be answered
+        except Exception as failure:  # noqa: BLE001 -- the last line: no traceback and no value may leave the process
+            refusal = failure if isinstance(failure, Refusal) else refusal_of(failure, request_id)
+            if status is CLIENT_GONE:
+                response = problem_response(refusal, request_id, self._base_url)
+                await response(scope, receive, send_identified)
+        finally:
+            self._counts.answered(scope.get(OPERATION, "other"), status, time.monotonic() - began)
 
 
 def _request_id(scope: Scope) -> str:
