@@ -84,28 +84,22 @@ class Asker(Protocol):
         """... and one less."""
 
 
-class _Exchange:
+class _Exchange(msgspec.Struct, frozen=True, eq=False):
     """One request on its way to its answer. Compared by identity: equal messages are different exchanges."""
 
-    __slots__ = ("asker", "content", "message")
-
-    def __init__(self, asker: Asker, message: Message, content: Content) -> None:
-        self.asker = asker
-        self.message = message
-        self.content = content
+    asker: Asker
+    message: Message
+    content: Content
 
 
-class _Question:
+class _Question(msgspec.Struct):
     """One command, however many exchanges ask for its answer at the moment."""
 
-    __slots__ = ("approved_late_minor", "told", "unknown", "waiting")
-
-    def __init__(self) -> None:
-        self.waiting = 0
-        self.told = False
-        """Whether an exchange has given the owner's answer to the network in time."""
-        self.unknown = False
-        self.approved_late_minor: int | None = None
+    waiting: int = 0
+    told: bool = False
+    """Whether an exchange has given the owner's answer to the network in time."""
+    unknown: bool = False
+    approved_late_minor: int | None = None
 
 
 class Respondent:
