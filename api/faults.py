@@ -12,6 +12,7 @@ from typing import Final
 import asyncpg
 import structlog
 
+from actors.database import DatabaseUnavailableError
 from api.problems import Refusal, unavailable
 from api.services import NetworkUnavailableError
 
@@ -32,7 +33,7 @@ _log = structlog.get_logger("api")
 
 def refusal_of(fault: Exception, request_id: str) -> Refusal:
     """The refusal to answer with; the fault is logged under the request's id."""
-    down = isinstance(fault, (*CONNECTION_FAILURES, NetworkUnavailableError))
+    down = isinstance(fault, (*CONNECTION_FAILURES, DatabaseUnavailableError, NetworkUnavailableError))
     _log.error(
         "dependency unavailable" if down else "request failed",
         trace=request_id,

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 import asyncpg
 
 from actors.clock import Clock, SystemClock
+from actors.database import Lane
 from actors.ids import new_id
 from actors.settings import Settings
 from actors.vault import Vault
@@ -62,10 +63,12 @@ class NewId(Protocol):
 
 @dataclass(frozen=True)
 class Services:
-    """``pool`` is used for reads and for the API's own short transactions; nobody else shares it."""
+    """``pool`` is used for reads and for the API's own short transactions, ``card_lane`` for the one look-up
+    of the hot path; nobody else shares them."""
 
     settings: Settings
     pool: asyncpg.Pool[asyncpg.Record]
+    card_lane: Lane
     vault: Vault
     owners: Owners
     network: Network

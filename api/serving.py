@@ -22,6 +22,7 @@ from api.database import POOL_WAIT, nothing_to_reset
 from api.http_protocol import protocol_with
 from api.kyc.sweeper import Sweeper
 from api.services import NetworkUnavailableError, Services
+from api.simulated_spends.card_states import card_lane
 from api.vision.app import create_app as create_vision_app
 from engine.limits import SIMULATION_BATCH_MAX
 from engine.simulation import Acceptance, SimulationRequest
@@ -41,6 +42,7 @@ class ApiRole:
         self._router = Router(context.peers)
         self._network = NetworkClient(context.peers)
         self._egress = Egress(context.settings.egress_allow, context.settings.egress_ca_file)
+        self._card_lane = card_lane(context.settings.database_dsn)
         self._servers: list[uvicorn.Server] = []
         self._serving: list[asyncio.Task[None]] = []
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
@@ -60,6 +62,7 @@ class ApiRole:
         services = self._services = Services(
             settings,
             self._pool,
+            self._card_lane,
             Vault.from_settings(settings),
             self._router,
             self._network,
@@ -88,6 +91,7 @@ class ApiRole:
         await asyncio.gather(*self._serving, return_exceptions=True)
         await self._router.stop()
         await self._egress.close()
+        self._card_lane.close()
         if self._pool is not None:
             self._pool.terminate()
 

@@ -4,17 +4,16 @@ look-up, one hand-over.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any
 
 from starlette.responses import Response
 
-from api.coalesce import Coalescer
-from api.database import Pool, fetch, fetch_row
+from api.database import fetch_row
 from api.fields import Id, Instant
 from api.operations import Call, Empty, Family, json_response
-from api.problems import Refusal, not_found
+from api.problems import not_found
 from api.services import Services
+from api.simulated_spends.card_states import CardStates
 from api.simulated_spends.inputs import SpendInput
 from api.simulated_spends.record import FIND, SimulationView, show
 from api.validation import View
@@ -22,12 +21,6 @@ from engine.ids import shard_of
 from engine.instant import to_text
 from engine.money import HOME_COUNTRY
 from engine.simulation import Acceptance, SpendRequest
-
-_STATES: Final = """
-    SELECT asked.number, c.state
-    FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY AS asked (card_id, tenant_id, number)
-    JOIN cards c ON c.id = asked.card_id AND c.tenant_id = asked.tenant_id AND NOT c.live
-"""
 
 
 class AcceptanceView(View):
@@ -40,34 +33,9 @@ class AcceptanceView(View):
     network_txn_id: str = ""
 
 
-class CardStates:
-    """The states of test cards, read for many requests at once."""
-
-    def __init__(self, pool: Pool) -> None:
-        self._pool = pool
-        self._states: Coalescer[tuple[str, str], str | None] = Coalescer(self._read)
-
-    async def require_active(self, card_id: str, tenant_id: str) -> None:
-        """Raise ``Refusal`` 404 unless the tenant has the card, 409 unless it is active."""
-        state = await self._states.get((card_id, tenant_id))
-        if state is None:
-            raise not_found()
-        if state != "active":
-            raise Refusal("card-not-active", f"The card is {state}.")
-
-    async def _read(self, asked: Sequence[tuple[str, str]]) -> list[str | None]:
-        rows = await fetch(
-            self._pool, _STATES, [card_id for card_id, _ in asked], [tenant for _, tenant in asked]
-        )
-        states: list[str | None] = [None] * len(asked)
-        for row in rows:
-            states[row["number"] - 1] = row["state"]
-        return states
-
-
 def family(services: Services) -> Family:
     """The operations, with the look-up that their requests share."""
-    operations, card_states = Family("Simulation"), CardStates(services.pool)
+    operations, card_states = Family("Simulation"), CardStates(services.card_lane)
 
     @operations.operation(
         "POST",

@@ -34,6 +34,7 @@ from api.database import nothing_to_reset
 from api.http_protocol import protocol_with
 from api.services import Services
 from api.serving import NetworkClient
+from api.simulated_spends.card_states import card_lane
 from engine.limits import SHARD_COUNT
 from ops.clients import create_client
 from tests.api.driver import Caller
@@ -154,7 +155,9 @@ async def installation(
         )
         egress = Egress(settings.egress_allow, settings.egress_ca_file, lookup=look_up)
         stack.push_async_callback(egress.close)
-        services = Services(settings, pool, vault, router, NetworkClient(peers), egress)
+        lane = card_lane(settings.database_dsn)
+        stack.callback(lane.close)
+        services = Services(settings, pool, lane, vault, router, NetworkClient(peers), egress)
         app = create_app(services)
         transport = httpx2.ASGITransport(app=app)
         http = await stack.enter_async_context(

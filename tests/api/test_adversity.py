@@ -14,6 +14,7 @@ import pytest
 
 from api import database, http_protocol, json_body
 from api.app import create_app
+from api.simulated_spends.card_states import card_lane
 from ops.embedded.ports import free_port
 from tests.api.driver import Caller
 from tests.api.stack import Installation, served
@@ -147,13 +148,14 @@ def unavailable(response: httpx2.Response) -> None:
 
 @asynccontextmanager
 async def on_database(running: Installation, address: str) -> AsyncIterator[httpx2.AsyncClient]:
-    """A server of the installation whose pool leads elsewhere."""
-    pool = asyncpg.create_pool(address, min_size=0, max_size=2)
+    """A server of the installation whose connections lead elsewhere."""
+    pool, lane = asyncpg.create_pool(address, min_size=0, max_size=2), card_lane(address)
     async with pool:
-        app = create_app(replace(running.services, pool=pool))
+        app = create_app(replace(running.services, pool=pool, card_lane=lane))
         transport = httpx2.ASGITransport(app=app)
         async with httpx2.AsyncClient(transport=transport, base_url="http://api.test") as http:
             yield http
+        lane.close()
         pool.terminate()
 
 
@@ -204,6 +206,37 @@ async def test_statements_that_hang_cost_no_connections(
     finally:
         await blocker.close()
     assert (await acme.post(path, status=200))["status"] == "retired"
+
+
+SPEND = {
+    "card_id": "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e",
+    "amount": {"amount": "1.00", "currency": "EUR"},
+    "mcc": "5411",
+    "merchant_name": "Corner Shop",
+    "channel": "pos",
+}
+
+
+async def test_spends_without_the_card_states(running: Installation, acme: Caller) -> None:
+    nowhere = card_lane(f"postgresql://x:y@127.0.0.1:{free_port()}/z")
+    app = create_app(replace(running.services, card_lane=nowhere))
+    transport = httpx2.ASGITransport(app=app)
+    async with httpx2.AsyncClient(transport=transport, base_url="http://api.test") as http:
+        acme.http = http
+        unavailable(await acme.send("POST", "/v1/simulated-spends", SPEND, key=None))
+
+
+async def test_the_connection_of_the_card_states_was_cut(running: Installation, acme: Caller) -> None:
+    assert (await acme.send("POST", "/v1/simulated-spends", SPEND, key=None)).status_code == 404
+    cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'stanchion-api'"
+    connection = await asyncpg.connect(running.services.settings.database_dsn)
+    assert await connection.fetch(cut + " AND datname = current_database()")
+    await connection.close()
+    response = await acme.send("POST", "/v1/simulated-spends", SPEND, key=None)
+    if response.status_code != 404:
+        unavailable(response)
+        response = await acme.send("POST", "/v1/simulated-spends", SPEND, key=None)
+    assert response.status_code == 404
 
 
 async def test_connections_that_were_cut(running: Installation, acme: Caller) -> None:
