@@ -67,7 +67,7 @@ def observe(met: Surroundings, now_ms: int, lapsed: tuple[HoldLapsed, ...]) -> I
         account_version=account.version if account else 0,
         posted_minor=account.posted_minor if account else None,
         held_minor=account.held_minor if account else 0,
-        lapsed_holds=tuple(each.hold_id for each in lapsed),
+        lapsed_holds=tuple([each.hold_id for each in lapsed]) if lapsed else (),
         original=seen if seen is not None and seen.open else None,
         decisioning=programme.decisioning,
         consulted=met.consulted,

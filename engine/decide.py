@@ -213,9 +213,10 @@ def _decider(
     """Who had the last word: whoever gave the reason, or approved."""
     if stood_in is not None:
         return "stand_in"
-    answered = inputs.consulted is not None and inputs.consulted.decision is not None
+    if inputs.consulted is None or inputs.consulted.decision is None:
+        return "platform"
     spoke = reason in {None, "programme_declined"} and delegates(command, inputs)
-    return "programme" if answered and spoke else "platform"
+    return "programme" if spoke else "platform"
 
 
 def _response_code(reason: str, stood_in: StandIn | None, inputs: Inputs) -> str:

@@ -59,22 +59,21 @@ def authorization_events(
     An increment raises a hold in silence (spec 3.5). ``about`` is the authorization that was decided or
     raised.
     """
-    raised = about != command.id
-    hold = None
+    funds = account if about == command.id else None
+    hold: Hold | None = None
+    events: list[Event] = []
     for effect in effects:
         if isinstance(effect, HoldPlaced):
             hold = effect.hold
-    events = [_decided(command, card, decision, about, hold)]
-    if raised or account is None:
-        return tuple(events)
-    if hold is not None:
-        events.append(_hold_created(command.id, about, account, hold, now_ms))
-    for effect in effects:
-        if isinstance(effect, HoldClosed) and hold is not None:
-            events.append(_hold_released(command.id, about, hold.id, hold.amount_minor, account, now_ms))
+        if funds is None:
+            continue
+        if isinstance(effect, HoldPlaced):
+            events.append(_hold_created(command.id, about, funds, effect.hold, now_ms))
+        elif isinstance(effect, HoldClosed) and hold is not None:
+            events.append(_hold_released(command.id, about, hold.id, hold.amount_minor, funds, now_ms))
         elif isinstance(effect, Transferred):
-            events.append(_entry_posted(command.id, effect, account, now_ms))
-    return tuple(events)
+            events.append(_entry_posted(command.id, effect, funds, now_ms))
+    return (_decided(command, card, decision, about, hold), *events)
 
 
 def follow_up_events(

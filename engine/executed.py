@@ -52,13 +52,13 @@ class Executed(msgspec.Struct, frozen=True):
 
 def lapse_due(met: Surroundings, now_ms: int) -> tuple[HoldLapsed, ...]:
     """End the account's holds that are past their expiry, before anything is decided on its balance."""
-    if met.account is None:
+    expired = () if met.account is None else met.account.expired_holds(now_ms)
+    if met.account is None or not expired:
         return ()
-    lapsed = tuple(HoldLapsed(hold.id, hold.authorization_id) for hold in met.account.expired_holds(now_ms))
-    if lapsed:
-        evolve(met.card, met.account, None, lapsed)
-        # The command itself moves the version: one command is one version, lapses and all.
-        met.account.version -= 1
+    lapsed = tuple(HoldLapsed(hold.id, hold.authorization_id) for hold in expired)
+    evolve(met.card, met.account, None, lapsed)
+    # The command itself moves the version: one command is one version, lapses and all.
+    met.account.version -= 1
     return lapsed
 
 

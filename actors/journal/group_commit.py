@@ -68,12 +68,12 @@ class GroupCommitter(Generic[P]):
         the next ``await``."""
         if not self._queue or len(self._queue[-1].pending) >= COMMIT_BATCH_MAX:
             self._queue.append(Batch())
+            self._wake.set()
         batch = self._newest = self._queue[-1]
         batch.pending.append(pending)
         self.backlog += 1
         if self.backlog >= BACKLOG_WAIT:
             self._roomy.clear()
-        self._wake.set()
         return batch.rows
 
     def spoil(self) -> None:

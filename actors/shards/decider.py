@@ -7,8 +7,6 @@ serial without a lock.
 
 from __future__ import annotations
 
-from typing import cast
-
 from actors.cards import rows as card_rows
 from actors.cards.activation import Activation, CardActor
 from actors.journal.contract import Rows
@@ -26,12 +24,10 @@ from engine.commands import (
     ProgrammeChange,
     ProgrammeCommand,
     reference_of_message,
-    target_of,
 )
 from engine.effects import AuthorizationOpened
 from engine.execute import execute
 from engine.executed import Executed, Surroundings
-from engine.ids import shard_of
 from engine.programme import Programme
 from engine.replies import Done, body_bytes
 
@@ -49,21 +45,22 @@ class Decider:
     def decide(self, pending: Pending, rows: Rows, now_ms: int) -> None:
         """Give ``pending`` its reply and ``rows`` what has to be durable before that reply may leave."""
         command = pending.command
-        # Readings and refusals are fenced too: who is not the owner any more may not answer from memory.
-        epoch = self._fence(rows, target_of(command))
+        # The commit checks that the shard is still ours, for readings and refusals too: who is not the owner
+        # any more may not answer from memory.
+        rows.shards[pending.shard] = self._epochs[pending.shard]
         if isinstance(command, PROGRAMME_COMMANDS):
-            self._govern(pending, command, rows, epoch, now_ms)
+            self._govern(pending, command, rows, now_ms)
         elif isinstance(command, CreateCard):
-            self._issue(pending, command, rows, epoch, now_ms)
+            self._issue(pending, command, rows, now_ms)
         else:
             actor = self._activation.card(command.card_id)
             assert actor is not None, "prefetch brings the card"
-            self._execute(pending, actor, command, rows, epoch, now_ms)
+            self._execute(pending, actor, command, rows, now_ms)
         self._claim(pending, rows, now_ms)
         self.decided += 1
 
     def _execute(
-        self, pending: Pending, actor: CardActor, command: CardCommand, rows: Rows, epoch: int, now_ms: int
+        self, pending: Pending, actor: CardActor, command: CardCommand, rows: Rows, now_ms: int
     ) -> None:
         programme = self._activation.snapshots[actor.card.programme_id].config
         original = actor.original(command.references) if isinstance(command, FOLLOW_UPS) else None
@@ -75,15 +72,15 @@ class Decider:
         if original is not None and executed.authorization_id == original.id:
             # What follows may name this very message, before the journal has it.
             actor.known[reference_of_message(command.command_key)] = original
-        self._write(pending, actor, executed, original, rows, epoch, now_ms)
+        self._write(pending, command, actor, executed, original, rows, now_ms)
 
-    def _issue(self, pending: Pending, command: CreateCard, rows: Rows, epoch: int, now_ms: int) -> None:
+    def _issue(self, pending: Pending, command: CreateCard, rows: Rows, now_ms: int) -> None:
         card = issuing.card_of(command, now_ms)
         account = self._funding_account(command)
         executed = issuing.issue(command, card, account)
         if executed.journaled:
             actor = self._activation.admit(card, account)
-            self._write(pending, actor, executed, None, rows, epoch, now_ms)
+            self._write(pending, command, actor, executed, None, rows, now_ms)
         else:
             pending.reply = executed.reply
 
@@ -103,11 +100,11 @@ class Decider:
     def _write(
         self,
         pending: Pending,
+        command: CardCommand,
         actor: CardActor,
         executed: Executed,
         original: Authorization | None,
         rows: Rows,
-        epoch: int,
         now_ms: int,
     ) -> None:
         """Add the rows of a journaled command; a refusal or a reading only waits for the commits it was
@@ -117,12 +114,10 @@ class Decider:
         pending.actor = actor
         actor.undurable += 1
         if executed.journaled:
-            command = cast(CardCommand, pending.command)
+            epoch = rows.shards[pending.shard]
             card_rows.write_command(rows, command, actor, executed, original, epoch, now_ms)
 
-    def _govern(
-        self, pending: Pending, command: ProgrammeCommand, rows: Rows, epoch: int, now_ms: int
-    ) -> None:
+    def _govern(self, pending: Pending, command: ProgrammeCommand, rows: Rows, now_ms: int) -> None:
         programmes = self._activation.programmes
         if isinstance(command, ProgrammeChange):
             before: Programme | None = programmes[command.programme_id]
@@ -134,13 +129,8 @@ class Decider:
         if after is not None:
             programmes[after.config.id] = after
             pending.told = govern.concerns_hosts(before, after)
+            epoch = rows.shards[pending.shard]
             programme_rows.write_command(rows, command, before, governed, epoch, now_ms)
-
-    def _fence(self, rows: Rows, id_: str) -> int:
-        """Have the commit check that the shard of ``id_`` is still ours; returns the epoch."""
-        shard = shard_of(id_)
-        epoch = rows.shards[shard] = self._epochs[shard]
-        return epoch
 
     def _claim(self, pending: Pending, rows: Rows, now_ms: int) -> None:
         """Commit the idempotency key with the effect; refusals are the API's to remember."""

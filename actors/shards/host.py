@@ -13,7 +13,7 @@ loop of their own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Coroutine
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
 from contextlib import suppress
 from itertools import chain
 from typing import Any
@@ -185,7 +185,8 @@ class ShardHost:
 
     def _seat(self, submission: Submission, turn: Turn, now: float) -> Seat:
         seat = Seat(turn, submission.ticket)
-        self._enter(Pending(submission, now + submission.remaining_ms / 1000, seat, now))
+        command, deadline = submission.command, now + submission.remaining_ms / 1000
+        self._enter(Pending(submission, command, shard_of(target_of(command)), deadline, seat, now))
         return seat
 
     def _enter(self, pending: Pending) -> None:
@@ -243,8 +244,7 @@ class ShardHost:
 
     def _refusal(self, pending: Pending) -> NotExecuted | None:
         """Why the command may not be decided here and now, if so."""
-        shard = shard_of(target_of(pending.command))
-        if shard not in self.epochs or shard in self._leaving:
+        if pending.shard not in self.epochs or pending.shard in self._leaving:
             return NotExecuted("not_owner")
         return NotExecuted("deadline") if self._clock.monotonic() > pending.deadline else None
 
@@ -288,18 +288,22 @@ class ShardHost:
     # --- commit -------------------------------------------------------------------------------------------
 
     def _on_commit(self, batch: Batch[Pending]) -> None:
-        for pending in batch.pending:
-            self.confirm(pending)
+        self.confirm(batch.pending)
         self.activation.passivate_some()
 
     async def _on_failure(self, failed: list[Batch[Pending]], failure: JournalError) -> None:
         await self._recovery.recover([pending for batch in failed for pending in batch.pending], failure)
 
-    def confirm(self, pending: Pending) -> None:
-        """The command's commit has happened: its reply may leave."""
+    def confirm(self, pendings: Iterable[Pending]) -> None:
+        """The commands' commit has happened: their replies may leave."""
+        now = self._clock.monotonic()
+        for pending in pendings:
+            self._confirm(pending, now)
+
+    def _confirm(self, pending: Pending, now: float) -> None:
         reply = pending.reply
         assert reply is not None, "decided commands have replies"
-        self.counts.confirmed(pending, self._clock.monotonic())
+        self.counts.confirmed(pending, now)
         if pending.actor is not None:
             pending.actor.undurable -= 1
             if not pending.actor.undurable:

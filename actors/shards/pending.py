@@ -21,6 +21,9 @@ class Pending(msgspec.Struct, eq=False):
     """One submission, who waits for it, and, once it is decided, what becomes true with its commit."""
 
     submission: Submission
+    command: Command
+    shard: int
+    """Of its card or programme."""
     deadline: float
     """On the host's monotonic clock, seconds: not decided after it."""
     seat: Seat
@@ -43,10 +46,6 @@ class Pending(msgspec.Struct, eq=False):
     """The programme that this command changed, as it left it."""
     told: bool = False
     """Whether every host has to hear of that."""
-
-    @property
-    def command(self) -> Command:
-        return self.submission.command
 
     def answer(self, reply: Reply) -> None:
         """Give the caller its reply; only the first one counts."""

@@ -10,7 +10,7 @@ cannot take others with it; after an unknown one they are simply admitted again 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import chain, repeat
 from typing import Protocol, TypeVar
 
@@ -52,8 +52,8 @@ class Recoverable(Protocol):
     async def prepare_alone(self, pending: Pending) -> Rows | None:
         """Bring in what the command needs and decide it; ``None`` when it has its reply already."""
 
-    def confirm(self, pending: Pending) -> None:
-        """The command's commit has happened."""
+    def confirm(self, pendings: Iterable[Pending]) -> None:
+        """The commands' commit has happened."""
 
     def answer_executed(self, pending: Pending, reply: Reply) -> None:
         """The command turned out to have been executed before."""
@@ -170,4 +170,4 @@ class Recovery:
             if await self._answer_executed([pending]):
                 self.give_up(pending)
         else:
-            self._host.confirm(pending)
+            self._host.confirm([pending])
