@@ -116,24 +116,24 @@ class PostgresJournal:
             rows.journal,
             list(rows.usage.values()),
             list(rows.usage_before.values()),
-            list(rows.accounts.values()),
-            list(rows.accounts_before.values()),
-            rows.holds,
-            list(rows.changed_holds.values()),
+            _some(rows.accounts.values()),
+            _some(rows.accounts_before.values()),
+            _some(rows.holds),
+            _some(rows.changed_holds.values()),
             rows.transactions,
-            list(rows.changed_transactions.values()),
-            list(rows.lapsed),
-            [authorization_id for authorization_id, _ in rows.lapsed.values()],
-            [lapsed_ms for _, lapsed_ms in rows.lapsed.values()],
-            rows.tombstones,
-            rows.entries,
+            _some(rows.changed_transactions.values()),
+            _some(rows.lapsed),
+            _some(authorization_id for authorization_id, _ in rows.lapsed.values()),
+            _some(lapsed_ms for _, lapsed_ms in rows.lapsed.values()),
+            _some(rows.tombstones),
+            _some(rows.entries),
             rows.events,
-            rows.idempotency,
-            list(rows.cards.values()),
-            list(rows.declared.values()),
-            list(rows.programmes.values()),
-            list(rows.outages.values()),
-            rows.stand_ins,
+            _some(rows.idempotency),
+            _some(rows.cards.values()),
+            _some(rows.declared.values()),
+            _some(rows.programmes.values()),
+            _some(rows.outages.values()),
+            _some(rows.stand_ins),
         )
 
     async def load_cards(self, card_ids: Iterable[str]) -> Activated:
@@ -249,6 +249,12 @@ class PostgresJournal:
             connection.terminate()
             raise
         return connection
+
+
+def _some(values: Iterable[Any]) -> list[Any] | None:
+    """Null for no values: ``commit_batch`` asks of these whether there are any, and an array without values
+    costs the driver as much as one row."""
+    return list(values) or None
 
 
 def _error(statement: str, failure: Exception) -> RejectedError | StaleEpochError | UnknownOutcomeError:
