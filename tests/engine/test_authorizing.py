@@ -6,8 +6,13 @@ from datetime import datetime
 
 import pytest
 
+from engine.authorizing import observe
+from engine.card import DeclaredBalance
 from engine.controls import PerDayAmountCap, PerDayCap
-from engine.effects import Cvv2Failed
+from engine.decide import Inputs
+from engine.delegation import Consulted
+from engine.effects import Cvv2Failed, HoldLapsed
+from engine.executed import Surroundings
 from engine.hold import Hold
 from engine.ids import Derived, derive
 from engine.instant import DAY_MS, to_ms
@@ -19,6 +24,7 @@ from tests.engine.build import (
     account,
     authorize,
     card,
+    programme,
 )
 from tests.engine.life import Life, approved
 
@@ -28,6 +34,64 @@ TODAY = "2026-11-21"
 @pytest.fixture
 def life() -> Life:
     return Life(card(), account())
+
+
+def test_a_decision_sees_each_thing_under_its_name() -> None:
+    met = Surroundings(
+        card(
+            seq=2,
+            state="suspended",
+            cardholder_active=False,
+            network="mastercard",
+            currency="GBP",
+            exp_year=2031,
+            exp_month=4,
+            controls=(PerDayCap(5),),
+            day=TODAY,
+            day_count=6,
+            day_amount_minor=7,
+            cvv2_failures=8,
+            declared=DeclaredBalance(100, 91, NOW_MS),
+        ),
+        account(version=10, posted_minor=11, held_minor=12),
+        programme(
+            version=13,
+            status="closed",
+            mode="gateway",
+            timezone="Europe/Dublin",
+            hold_expiry_days=14,
+            decisioning="delegated",
+        ),
+        consulted=Consulted(trigger="timeout"),
+    )
+    assert observe(met, NOW_MS, (HoldLapsed("hold", "authorization"),)) == Inputs(
+        now_ms=NOW_MS,
+        card_seq=2,
+        card_state="suspended",
+        cardholder_active=False,
+        network="mastercard",
+        card_currency="GBP",
+        exp_year=2031,
+        exp_month=4,
+        controls=(PerDayCap(5),),
+        day=TODAY,
+        day_count=6,
+        day_amount_minor=7,
+        cvv2_failures=8,
+        programme_version=13,
+        programme_status="closed",
+        programme_mode="gateway",
+        timezone="Europe/Dublin",
+        hold_expiry_days=14,
+        account_version=10,
+        posted_minor=11,
+        held_minor=12,
+        lapsed_holds=("hold",),
+        original=None,
+        decisioning="delegated",
+        consulted=Consulted(trigger="timeout"),
+        declared_remaining_minor=9,
+    )
 
 
 def test_an_approval_reserves_and_counts(life: Life) -> None:
