@@ -21,7 +21,7 @@ Channel = Literal["pos", "ecommerce", "atm", "moto"]
 EntryMode = Literal["contactless", "chip", "magstripe", "manual", "ecommerce", "credential_on_file"]
 
 
-class WireIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
+class WireIdentity(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """How a network names a message (ISO 8583 data elements in brackets)."""
 
     acquirer_id: str
@@ -36,7 +36,7 @@ class WireIdentity(msgspec.Struct, frozen=True, omit_defaults=True):
     """The scheme's id for the whole life of the transaction (DE48 tag 04)."""
 
 
-class _Command(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="command"):
+class _Command(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="command", gc=False):
     id: str
     command_key: bytes
 

@@ -61,7 +61,7 @@ class TombstoneSet(msgspec.Struct, frozen=True):
     references: tuple[str, ...]
 
 
-class AuthorizationOpened(msgspec.Struct, frozen=True):
+class AuthorizationOpened(msgspec.Struct, frozen=True, gc=False):
     """A transaction came to be, approved or declined; ``held`` tells whether a hold was left open for it."""
 
     authorization: Authorization
@@ -88,7 +88,7 @@ class IncrementSet(msgspec.Struct, frozen=True, gc=False):
     left_minor: int
 
 
-class HoldPlaced(msgspec.Struct, frozen=True):
+class HoldPlaced(msgspec.Struct, frozen=True, gc=False):
     """Money was reserved."""
 
     hold: Hold

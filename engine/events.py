@@ -31,7 +31,7 @@ from engine.money import format_minor
 from engine.programme import ProgrammeConfig
 
 
-class Event(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True, gc=False):
     """One thing to tell: its id, its type and its ``data`` as JSON text."""
 
     id: str

@@ -24,7 +24,7 @@ from engine.replies import Problem, Reply
 NOT_FOUND = Problem(404, "not-found", "There is no such card.")
 
 
-class Surroundings(msgspec.Struct, frozen=True):
+class Surroundings(msgspec.Struct, frozen=True, gc=False):
     """What a command meets: the card, its funding account if it has one, its programme, and the
     authorization that a follow-up refers to, if there is one."""
 
@@ -36,7 +36,7 @@ class Surroundings(msgspec.Struct, frozen=True):
     """What came of asking a delegated programme."""
 
 
-class Executed(msgspec.Struct, frozen=True):
+class Executed(msgspec.Struct, frozen=True, gc=False):
     """The result of a command. Only one with ``journaled`` set is written; a refusal changes nothing."""
 
     reply: Reply

@@ -17,7 +17,7 @@ class Claim(msgspec.Struct, frozen=True):
     fingerprint: bytes
 
 
-class Answer(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="reply", tag="answer"):
+class Answer(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="reply", tag="answer", gc=False):
     """The answer to a wire command: all that the network edge needs to build the response message.
 
     A repeated message gets the stored answer, so its response is the same bytes (wire case 1).
