@@ -29,6 +29,8 @@ from engine.limits import (
     CLAIM_ENDPOINTS_MAX,
     CLAIM_FRESH_SECONDS,
     CLAIM_PACE_SECONDS,
+    CLAIM_REST_SECONDS_MAX,
+    CLAIM_RESTS,
     DELIVERY_SWEEP_ENDPOINTS_MAX,
     DELIVERY_SWEEP_SECONDS,
     DISPATCHER_STOP_SECONDS,
@@ -203,11 +205,13 @@ class Dispatcher:
             self._wanted.set()
 
     async def _claim_on(self) -> None:
+        loop = asyncio.get_running_loop()
         while True:
             await self._wanted.wait()
             self._wanted.clear()
             if self._stopping:
                 return
+            asked = loop.time()
             try:
                 began = await self.claim_batch()
             except Exception as failure:  # noqa: BLE001 - whatever happened, the next claim must be tried
@@ -218,7 +222,7 @@ class Dispatcher:
             else:
                 if began:
                     self._want()
-                    await asyncio.sleep(CLAIM_PACE_SECONDS)
+                    await asyncio.sleep(_pause_after(loop.time() - asked))
 
     async def claim_batch(self) -> bool:
         """Claim what is due of what was heard and found, and start its attempts; whether there was anything
@@ -346,6 +350,11 @@ class _Slow:
         """Whether the lane was told."""
         self._timer.cancel()
         return self._told
+
+
+def _pause_after(seconds: float) -> float:
+    """Until the next claim: however much is behind, most of the database's time is for decisions."""
+    return min(max(CLAIM_PACE_SECONDS, CLAIM_RESTS * seconds), CLAIM_REST_SECONDS_MAX)
 
 
 async def _no_longer_than(seconds: float, work: Coroutine[Any, Any, None]) -> None:

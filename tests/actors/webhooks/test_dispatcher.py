@@ -303,3 +303,9 @@ async def test_a_wake_up_that_comes_while_its_delivery_is_being_found(
     assert await dispatcher.claim_batch()
     assert len(post.receivers.requests) == 1
     assert len(dispatcher.lanes) == 0, "every place has been given back"
+
+
+@pytest.mark.parametrize(("claimed_seconds", "pause"), [(0.001, 0.01), (0.02, 0.06), (1.0, 0.5)])
+def test_it_rests_three_times_as_long_as_a_claim_took(claimed_seconds: float, pause: float) -> None:
+    """What is behind may not take the database's time from decisions."""
+    assert dispatcher_module._pause_after(claimed_seconds) == pytest.approx(pause)
