@@ -9,8 +9,8 @@ the meantime. Whoever asks again is told 91 again, from whichever edge.
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Mapping
+from itertools import islice
 
 import msgspec
 
@@ -33,8 +33,7 @@ class RecentAnswers:
 
     def __init__(self, size: int = RECENT_ANSWERS_MAX) -> None:
         self._size = size
-        # A plain dict looks for its first key behind all that have been deleted.
-        self._known: OrderedDict[bytes, tuple[bytes | None, Reply] | Stored] = OrderedDict()
+        self._known: dict[bytes, tuple[bytes | None, Reply] | Stored] = {}
 
     def remember(self, command_key: bytes, fingerprint: bytes | None, reply: Reply) -> None:
         """Keep a durable reply."""
@@ -72,7 +71,9 @@ class RecentAnswers:
         self._known.pop(command_key, None)
         self._known[command_key] = answer
         if len(self._known) > self._size:
-            self._known.popitem(last=False)
+            # Many at once: a dict looks for its first key behind all that have been deleted.
+            for oldest in list(islice(self._known, max(1, self._size // 8))):
+                del self._known[oldest]
 
 
 def fingerprint_of(command: Command) -> bytes | None:

@@ -52,6 +52,14 @@ def test_the_oldest_are_forgotten_first() -> None:
     assert known == [False, False, True, True, True]
 
 
+def test_of_many_no_more_are_forgotten_than_an_eighth() -> None:
+    answers = RecentAnswers(size=80)
+    for number in range(81):
+        answers.remember(key(number), None, DONE)
+    known = [answers.repeat(load(1, command_key=key(number))) is not None for number in range(81)]
+    assert known == [False] * 10 + [True] * 71
+
+
 def test_stored_replies_come_back_in_full() -> None:
     replies: list[Reply] = [ANSWER, DONE, Answer("51", an_id(3))]
     stored = {
