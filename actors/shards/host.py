@@ -44,6 +44,7 @@ from engine.commands import (
     CreateProgramme,
     Present,
     ProgrammeChange,
+    ReadBalance,
     Reverse,
     SetStandInPolicy,
     target_of,
@@ -308,7 +309,8 @@ class ShardHost:
             pending.actor.undurable -= 1
             if not pending.actor.undurable:
                 self.activation.forget_old(pending.actor)
-        if isinstance(reply, _REMEMBERED):
+        if isinstance(reply, _REMEMBERED) and not isinstance(pending.command, ReadBalance):
+            # What has been read can be read again; remembered, it would take more memory than its card.
             self.answers.remember(pending.command.command_key, fingerprint_of(pending.command), reply)
             reply = self._told(pending, reply)
         if pending.programme is not None:

@@ -95,6 +95,16 @@ async def test_a_balance_waits_for_the_commits_it_was_judged_upon(host: TestHost
     assert (reply.body["held"], reply.body["available"]) == ("10.00", "90.00")
 
 
+async def test_what_was_read_is_read_again(host: TestHost) -> None:
+    """... under the same command key, too: a reading has no effect that could happen twice."""
+    (before,) = await host.ask(balance())
+    await host.ask(spend())
+    (after,) = await host.ask(balance())
+    assert isinstance(before, Done)
+    assert isinstance(after, Done)
+    assert (before.body["held"], after.body["held"], after.replayed) == ("0.00", "10.00", False)
+
+
 async def test_everything_decided_while_a_batch_is_flushed_shares_the_next(host: TestHost) -> None:
     hold = host.faults.hold("during", "commit")
     commits = host.host.committer.commits
