@@ -252,7 +252,7 @@ CLAIM_ENDPOINTS_MAX: Final = 64
 """Endpoints whose deliveries are looked for in one statement."""
 CLAIM_PACE_SECONDS: Final = 0.01
 """From one claim to the next, and from one record to the next: under load they share transactions."""
-CLAIM_RESTS: Final = 3
+CLAIM_RESTS: Final = 5
 """... and a claim that takes longer is followed by a rest of so many times its length,"""
 CLAIM_REST_SECONDS_MAX: Final = 0.5
 """but not by a longer one than this: the database may only have stood still."""
