@@ -1,7 +1,8 @@
 """The benchmark of webhooks: `python -m loadtests.webhooks`.
 
 Events are written into the outbox of an installation of its own; receivers over HTTPS are processes outside
-of it. Published to delivered is the age of an event when it arrives. Nothing of it is a test.
+of it. Published to delivered is the age of an event when it arrives. Decisions are timed alone, beside a
+backlog, and beside strangers that use as much of the machine as the backlog did. Nothing of it is a test.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import asyncio
 import os
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, Final
@@ -35,6 +37,8 @@ WARM_SECONDS: Final = 1.0
 SETTLE_SECONDS: Final = 2.0
 BAD_SECONDS: Final = 11.0
 DRAIN_SECONDS_MAX: Final = 600.0
+SHARE_MIN: Final = 0.01
+SHARE_MAX: Final = 0.9
 
 
 class Phase(msgspec.Struct, kw_only=True):
@@ -56,10 +60,14 @@ class Phase(msgspec.Struct, kw_only=True):
 class Bench:
     """Phases on one stage."""
 
-    def __init__(self, stage: Stage, receivers: Receivers, publisher: Helper) -> None:
+    def __init__(
+        self, stage: Stage, receivers: Receivers, publisher: Helper, strangers: Sequence[Helper]
+    ) -> None:
+        """``strangers``: one for each processor (``ops.bench.busy``)."""
         self._stage = stage
         self._receivers = receivers
         self._publisher = publisher
+        self._strangers = strangers
 
     async def paced(self, title: str, per_second: float, seconds: float) -> Phase:
         """Events at a fixed rate that makes ``per_second`` deliveries to healthy endpoints."""
@@ -78,13 +86,19 @@ class Bench:
         phase.p50_ms = phase.p99_ms = None
         return phase
 
-    async def backlog_beside_decisions(self, deliveries: int, seconds: float) -> list[Phase]:
-        """Decisions at a low rate, alone and then beside a backlog."""
+    async def decisions(self, deliveries: int, seconds: float) -> list[Phase]:
+        """Decisions at a low rate, alone, beside a backlog, and beside strangers."""
         alone = await self._deciding("decisions alone", asyncio.sleep(seconds))
         await self._publisher.ask("publish", count=deliveries // self._receivers.fan_out)
         beside = await self._deciding(f"decisions while {deliveries:,} deliveries drain", self._drained())
         beside.p50_ms = beside.p99_ms = None
-        return [alone, beside]
+        share = min(max(beside.machine_busy - alone.machine_busy, SHARE_MIN), SHARE_MAX)
+        for stranger in self._strangers:
+            await stranger.ask("start", share=share)
+        control = await self._deciding("decisions beside strangers instead", asyncio.sleep(seconds))
+        for stranger in self._strangers:
+            await stranger.ask("stop")
+        return [alone, beside, control]
 
     async def _deciding(self, title: str, work: Any) -> Phase:
         load = WireLoad(
@@ -149,9 +163,10 @@ async def run(options: argparse.Namespace, folder: Path) -> list[Phase]:
     with (folder / "webhooks.log").open("ab") as errors:
         async with Stage(folder, plan, trust.environment) as stage:
             publisher = await stage.helper(errors, "ops.bench.publisher", str(folder / "var"))
+            strangers = [await stage.helper(errors, "ops.bench.busy") for _ in range(os.cpu_count() or 1)]
             receivers = Receivers(stage, trust, errors, processes=options.receivers, healthy=HEALTHY)
             async with receivers:
-                return await _phases(Bench(stage, receivers, publisher), receivers, options)
+                return await _phases(Bench(stage, receivers, publisher, strangers), receivers, options)
 
 
 async def _phases(bench: Bench, receivers: Receivers, options: argparse.Namespace) -> list[Phase]:
@@ -172,7 +187,7 @@ async def _phases(bench: Bench, receivers: Receivers, options: argparse.Namespac
     add(await bench.paced(f"{rate:,.0f}/s, a tenth hangs, a tenth refuses", rate, seconds))
     await receivers.set_bad(False)
     if options.backlog:
-        for phase in await bench.backlog_beside_decisions(options.backlog, seconds):
+        for phase in await bench.decisions(options.backlog, options.decision_seconds):
             add(phase)
     return phases
 
@@ -220,6 +235,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m loadtests.webhooks", description=__doc__)
     parser.add_argument("--rate", type=positive, default=500.0, help="deliveries a second [%(default)s]")
     parser.add_argument("--seconds", type=positive, default=5.0, help="measured length [%(default)s]")
+    parser.add_argument(
+        "--decision-seconds", type=positive, default=20.0, help="decisions without a backlog [%(default)s]"
+    )
     parser.add_argument("--burst", type=count, default=10_000, help="deliveries at once [%(default)s]")
     parser.add_argument("--backlog", type=int, default=100_000, help="0 leaves it out [%(default)s]")
     parser.add_argument("--receivers", type=count, default=2, help="receiving processes [%(default)s]")

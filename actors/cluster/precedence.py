@@ -24,10 +24,15 @@ def give_way(niceness: int) -> None:
     os.nice(niceness)
     if _autogroups():
         with suppress(OSError):
-            # The leader of a group, as Ray's workers are, cannot begin a session.
-            os.setpgid(0, os.getpgid(os.getppid()))
-            os.setsid()
+            _lead_a_session()
             _OWN.write_text(str(os.getpriority(os.PRIO_PROCESS, 0)))
+
+
+def _lead_a_session() -> None:
+    if os.getsid(0) != os.getpid():
+        # The leader of a group, as Ray's workers are, cannot begin a session.
+        os.setpgid(0, os.getpgid(os.getppid()))
+        os.setsid()
 
 
 def _autogroups() -> bool:
