@@ -37,6 +37,8 @@ WARM_SECONDS: Final = 1.0
 SETTLE_SECONDS: Final = 2.0
 BAD_SECONDS: Final = 11.0
 DRAIN_SECONDS_MAX: Final = 600.0
+LOG_MEGABYTES: Final = 400
+"""As much as everything here writes."""
 SHARE_MIN: Final = 0.01
 SHARE_MAX: Final = 0.9
 
@@ -166,6 +168,7 @@ async def run(options: argparse.Namespace, folder: Path) -> list[Phase]:
             strangers = [await stage.helper(errors, "ops.bench.busy") for _ in range(os.cpu_count() or 1)]
             receivers = Receivers(stage, trust, errors, processes=options.receivers, healthy=HEALTHY)
             async with receivers:
+                await publisher.ask("use_log", megabytes=LOG_MEGABYTES)
                 return await _phases(Bench(stage, receivers, publisher, strangers), receivers, options)
 
 

@@ -389,7 +389,7 @@ def version() -> None:
 
 
 def main() -> None:
-    """Entry point of the ``stanchion`` script."""
+    """Run the command that the arguments name."""
     try:
         app()
     except Exception as failure:

@@ -30,6 +30,7 @@ _INSERT: Final = """
             'form_factor', 'virtual', 'iin', '45600000', 'status', 'active', 'number', n)
     FROM (SELECT DISTINCT tenant_id FROM webhook_endpoints) tenant, generate_series(1, $2::int) n
 """
+_MEGABYTE: Final = "SELECT pg_logical_emit_message(false, 'benchmark', repeat('x', 1000000))"
 _LEFT: Final = """
     SELECT (SELECT count(*) FROM deliveries WHERE state = 'pending' AND attempts = 0)
         + (SELECT count(*) FROM events e, relay_progress p WHERE e.txid >= p.txid)
@@ -46,6 +47,13 @@ class Publisher:
         self._asking = asking
         self._pacing: asyncio.Task[int] | None = None
         self._running = False
+
+    async def use_log(self, megabytes: int) -> None:
+        """Write so much into the database's log, and have it used again: in its first hours an installation
+        makes every new segment of its log, later it has them."""
+        for _ in range(megabytes):
+            await self._writing.execute(_MEGABYTE)
+        await self._writing.execute("CHECKPOINT")
 
     async def publish(self, count: int) -> None:
         """``count`` events of each tenant that has an endpoint, in one transaction."""
@@ -83,7 +91,7 @@ async def _main(var_dir: Path) -> None:
     dsn = settings_of(var_dir).database_dsn
     connections: list[Any] = [await asyncpg.connect(dsn) for _ in range(2)]
     publisher = Publisher(*connections)
-    await serve({name: getattr(publisher, name) for name in ("publish", "start", "stop", "left")})
+    await serve({name: getattr(publisher, name) for name in ("use_log", "publish", "start", "stop", "left")})
     for connection in connections:
         await connection.close(timeout=10)
 

@@ -38,6 +38,10 @@ CHECKS: Final = {
     "each decision in stand-in is in the report, which says the same": "G6",
     "what is consumed of a declared balance is the exposure since": "G6",
     "each decision has one authorization.decided, which says the same": "G7",
+    "each event has a delivery for each endpoint that wants it": "G7",
+    "a delivery is delivered where an attempt was answered so, and nowhere else": "G7",
+    "the attempts of a delivery are numbered from 1, and no more than the schedule has": "G8",
+    "no attempt came before its place in the schedule": "G8",
     "a case has custody of what its tokens name, and of nothing else": "G18",
     "a cardholder shows what their checks say": "G18",
     # idempotency keys

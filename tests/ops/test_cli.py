@@ -169,3 +169,29 @@ async def test_demo_clients_are_made_once_for_a_database(
     await connection.close()
     anew = await ensure_demo_clients(database_url, vault, path)
     assert {client.client_id for client in anew}.isdisjoint(client.client_id for client in made)
+
+
+INTERRUPTED_WHILE_LOADING = """
+import sys
+
+class Impatience:
+    def find_spec(self, name, *_rest):
+        if name == "asyncpg":
+            raise KeyboardInterrupt
+
+sys.meta_path.insert(0, Impatience())
+sys.argv = ["stanchion", "version"]
+from ops.__main__ import main
+main()
+"""
+
+
+def test_an_interrupt_while_it_is_loaded_is_no_traceback() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED_WHILE_LOADING],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")

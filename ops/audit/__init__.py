@@ -1,0 +1,132 @@
+"""The books, checked from outside: every promise that the rows alone can prove or refute.
+
+``stanchion audit`` reads one snapshot of the whole database, so it may run beside live traffic, and trusts
+nothing that the service has in memory. Each check says of each of its subjects whether the promise holds;
+the decisions themselves are made again from their stored inputs and compared byte by byte.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final, TypeAlias
+
+import asyncpg
+import msgspec
+
+from engine.commands import Authorize
+from engine.decide import Inputs, authorize
+from ops.audit.books import BOOKS
+from ops.audit.gateway import GATEWAY
+from ops.audit.kyc import KYC
+from ops.audit.stand_in import STAND_IN
+from ops.audit.webhooks import WEBHOOKS
+from ops.histories.lives import lived_again, stands
+
+Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
+
+EXAMPLES_MAX: Final = 3
+REPLAY_FETCH: Final = 1_000
+
+_command = msgspec.json.Decoder(Authorize).decode
+_inputs = msgspec.json.Decoder(Inputs).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class AuditError(Exception):
+    """The audit cannot be made, or has found something. The message is one line."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one check saw. ``examples`` are ids of the first subjects for which the promise does not hold."""
+
+    promise: str
+    subjects: int
+    broken: int
+    examples: tuple[str, ...]
+
+    def __str__(self) -> str:
+        verdict = f"BROKEN for {self.broken} of" if self.broken else "holds for"
+        examples = f": {', '.join(self.examples)}" if self.broken else ""
+        return f"{self.promise}: {verdict} {self.subjects}{examples}"
+
+
+_REPEATABLE: Final = "decisions made again from their stored inputs give the same bytes"
+_LIVED_AGAIN: Final = "a card's journal lived through again gives the same answers"
+_STANDING: Final = "and leaves its counters, balance and transactions as they stand"
+
+# Each statement gives a row (subject, holds) for everything that the promise is about.
+PROMISES: Final = BOOKS | GATEWAY | STAND_IN | WEBHOOKS | KYC
+
+
+async def audit(dsn: str) -> list[Finding]:
+    """Check every promise on one snapshot of the database at ``dsn``. Raises AuditError when it cannot be
+    read."""
+    try:
+        async with _snapshot(dsn) as connection:
+            return await findings(connection)
+    except (OSError, TimeoutError, asyncpg.InterfaceError) as failure:
+        raise AuditError(f"the database cannot be reached: {type(failure).__name__}") from None
+    except asyncpg.PostgresError as failure:
+        raise AuditError(f"the database cannot be read: {str(failure).splitlines()[0]}") from None
+
+
+async def findings(connection: Connection) -> list[Finding]:
+    """Check every promise inside the transaction that ``connection`` is in."""
+    found = [await _check(connection, promise, sql) for promise, sql in PROMISES.items()]
+    return [*found, await _decide_again(connection), *await _live_again(connection)]
+
+
+@asynccontextmanager
+async def _snapshot(dsn: str) -> AsyncIterator[Connection]:
+    connection = await asyncpg.connect(dsn, timeout=10, server_settings={"jit": "off"})
+    try:
+        async with connection.transaction(isolation="repeatable_read", readonly=True):
+            yield connection
+    finally:
+        await connection.close(timeout=10)
+
+
+async def _check(connection: Connection, promise: str, sql: str) -> Finding:
+    row = await connection.fetchrow(
+        f"WITH facts (subject, holds) AS ({sql})"
+        " SELECT count(*) AS subjects, count(*) FILTER (WHERE holds IS NOT TRUE) AS broken,"
+        f" (array_agg(subject::text) FILTER (WHERE holds IS NOT TRUE))[1:{EXAMPLES_MAX}] AS examples"
+        " FROM facts"
+    )
+    assert row is not None
+    return Finding(promise, row["subjects"], row["broken"], tuple(row["examples"] or ()))
+
+
+async def _decide_again(connection: Connection) -> Finding:
+    decisions = 0
+    different: list[str] = []
+    rows = connection.cursor(
+        "SELECT command, inputs, decision FROM journal WHERE kind IN ('authorize', 'increment')",
+        prefetch=REPLAY_FETCH,
+    )
+    async for row in rows:
+        decisions += 1
+        command = _command(row["command"])
+        if _encode(authorize(command, _inputs(row["inputs"]))) != row["decision"].encode():
+            different.append(command.id)
+    return Finding(_REPEATABLE, decisions, len(different), tuple(different[:EXAMPLES_MAX]))
+
+
+async def _live_again(connection: Connection) -> tuple[Finding, Finding]:
+    commands, lives = 0, 0
+    different: list[str] = []
+    elsewhere: list[str] = []
+    async for life in lived_again(connection):
+        commands += life.commands
+        lives += 1
+        if life.differs_at is not None:
+            different.append(f"{life.card_id}/{life.differs_at}")
+        elif not await stands(connection, life):
+            elsewhere.append(life.card_id)
+    return (
+        Finding(_LIVED_AGAIN, commands, len(different), tuple(different[:EXAMPLES_MAX])),
+        Finding(_STANDING, lives, len(elsewhere), tuple(elsewhere[:EXAMPLES_MAX])),
+    )

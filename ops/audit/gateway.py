@@ -1,0 +1,48 @@
+"""What holds for programmes that keep their own ledger."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from engine.limits import EVENT_RETENTION_DAYS
+
+GATEWAY: Final[dict[str, str]] = {
+    "in gateway mode nothing is posted or held here": """
+        SELECT c.id, c.account_id IS NULL
+            AND NOT EXISTS (SELECT FROM holds WHERE card_id = c.id)
+            AND NOT EXISTS (SELECT FROM ledger_entries e JOIN transactions t ON t.id = e.authorization_id
+                            WHERE t.card_id = c.id)
+        FROM cards c JOIN programmes p ON p.id = c.programme_id
+        WHERE p.config::jsonb ->> 'mode' = 'gateway'""",
+    "a gateway transaction is open as long as something of it is to come": """
+        SELECT t.id, (t.status IN ('pending', 'partially_cleared')) = (t.remainder_minor > 0)
+            AND t.remainder_minor <= greatest(0, t.approved_minor - t.reversed_minor)
+            AND (t.remainder_minor = 0 OR t.closed IS NULL)
+        FROM transactions t JOIN programmes p ON p.id = t.programme_id
+        WHERE p.config::jsonb ->> 'mode' = 'gateway'""",
+    "a gateway programme was told to post what became of each transaction": f"""
+        WITH instructions AS (
+            SELECT type, data::jsonb ->> 'authorization_id' AS id,
+                replace(data::jsonb ->> 'amount', '.', '')::bigint AS minor
+            FROM events WHERE type LIKE '%posting_instruction%')
+        , told AS (
+            SELECT id,
+                coalesce(sum(minor) FILTER (WHERE type LIKE '%.issued'), 0) AS issued_minor,
+                coalesce(sum(minor) FILTER (WHERE type LIKE '%.released'), 0) AS released_minor,
+                coalesce(sum(minor) FILTER (WHERE type LIKE '%.created'), 0) AS cleared_minor
+            FROM instructions GROUP BY id)
+        , became AS (
+            SELECT t.*, CASE j.kind WHEN 'present' THEN 0 ELSE t.approved_minor END AS issued_minor,
+                t.reversed_minor + (
+                    SELECT coalesce(sum((f.decision::jsonb ->> 'released_minor')::bigint), 0)
+                    FROM journal f WHERE f.authorization_id = t.id AND f.kind = 'present') AS released_minor
+            FROM transactions t JOIN programmes p ON p.id = t.programme_id
+            LEFT JOIN journal j ON j.actor_id = t.card_id AND j.seq = t.seq
+            WHERE p.config::jsonb ->> 'mode' = 'gateway')
+        SELECT coalesce(became.id::text, told.id), became.id IS NOT NULL AND (
+            became.created_at < now() - interval '{EVENT_RETENTION_DAYS} days' OR
+            (became.issued_minor, became.released_minor, became.cleared_minor) = (
+                coalesce(told.issued_minor, 0), coalesce(told.released_minor, 0),
+                coalesce(told.cleared_minor, 0)))
+        FROM became FULL JOIN told ON told.id = became.id::text""",
+}

@@ -1,0 +1,214 @@
+"""The audit of the books: silent about a true history, and not fooled by any damage to it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import asyncpg
+import pytest
+import pytest_asyncio
+
+from actors.network.custody import CardCustody
+from actors.settings import Settings
+from actors.vault import Vault
+from ops.audit import AuditError, Finding, audit, findings
+from ops.embedded.ports import free_port
+from ops.local_https import Request, server_side, with_local_egress
+from tests.actors.outbox.waiting import eventually
+from tests.actors.webhooks.receivers import Receiver, receiving
+from tests.api.delegation import declare, delegated_card, money, policy, put_policy
+from tests.api.driver import Caller
+from tests.api.kyc.applicants import begin, passed_check
+from tests.api.stack import Installation, installation
+from tests.conformance.decision_endpoint import approve, decision_endpoint, hang_up
+from tests.conformance.peer import Document
+from tests.conftest import PostgresServer, execute
+from tests.integration.acquirer import Acquirer, later, private, purchase
+from tests.ops.audit.damages import DAMAGES
+
+ROOT = Path(__file__).parents[3]
+ALL_ATTEMPTED = """
+    SELECT NOT EXISTS (SELECT FROM events e, relay_progress p WHERE e.txid >= p.txid)
+        AND NOT EXISTS (SELECT FROM deliveries WHERE id NOT IN (SELECT delivery_id FROM delivery_attempts))"""
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def books(
+    postgres_server: PostgresServer, redis_server: str, tmp_path_factory: pytest.TempPathFactory
+) -> AsyncIterator[str]:
+    """A database with a short true history: each kind of outcome once."""
+    name = "stanchion_test_audit"
+    execute(postgres_server.admin_url, f"CREATE DATABASE {name} TEMPLATE {postgres_server.template}")
+    url = postgres_server.database(name)
+    settings = with_local_egress(
+        Settings.load(
+            var_dir=tmp_path_factory.mktemp("audit"),
+            database_url=url,
+            redis_url=redis_server,
+            iso8583_port=free_port(),
+        )
+    )
+    async with (
+        installation(settings, Vault.from_settings(settings), webhooks=True) as running,
+        receiving(server_side(settings.var_dir), Receiver(by_its_path)) as receiver,
+    ):
+        caller = await running.caller()
+        await endpoints(caller, receiver, url)
+        card = await caller.funded_card("100.00", controls=[{"kind": "mcc_deny", "values": ["7995"]}])
+        await caller.spend(card, "42.50")
+        await caller.spend(card, "60.00", scenario="partial_approval")
+        await caller.spend(card, "5.00", mcc="7995")
+        await caller.spend(card, "5.00", kind="refund")
+        await caller.spend(card, "0.00")
+        await caller.patch(f"/v1/programs/{card['programme_id']}", {"name": "Renamed"})
+        await passed_check(caller, {"id": card["cardholder_id"]})
+        await begin(caller, "basic", {"id": card["cardholder_id"]})
+        await live(running, await caller.funded_card("1000.00"))
+        await live(running, await gateway_card(running, caller))
+        await outages(running, caller)
+        await eventually(lambda: running.services.pool.fetchval(ALL_ATTEMPTED))
+    yield url
+    execute(postgres_server.admin_url, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def broken(found: list[Finding]) -> list[Finding]:
+    return [finding for finding in found if finding.broken]
+
+
+def by_its_path(request: Request) -> int:
+    return 500 if request.path.endswith("/broken") else 200
+
+
+async def endpoints(caller: Caller, receiver: Receiver, url: str) -> None:
+    """One that takes everything, one that takes nothing, and one that is not asked: there for an hour."""
+    for path in ("sound", "broken", "disabled"):
+        body = {"url": f"{receiver.url}/{path}", "event_types": ["*"]}
+        endpoint = await caller.post("/v1/webhook-endpoints", body)
+    await caller.patch(f"/v1/webhook-endpoints/{endpoint['id']}", {"status": "disabled"})
+    execute(url, "UPDATE webhook_endpoints SET updated_at = updated_at - interval '1 hour'")
+
+
+async def gateway_card(running: Installation, caller: Caller) -> Any:
+    """A card of a programme that keeps its own ledger."""
+    async with running.variant(enable_gateway=True) as http:
+        elsewhere = Caller(http, caller.credentials)
+        await elsewhere.authenticate()
+        programme = await elsewhere.programme(mode="gateway")
+    return await caller.card(await caller.product(programme), await caller.cardholder(programme))
+
+
+async def live(running: Installation, card: Any) -> None:
+    """Everything that a network can say about a sale afterwards, over the wire."""
+    connection = await asyncpg.connect(running.services.settings.database_dsn)
+    sealed = await connection.fetchval("SELECT sealed FROM pans WHERE card_id = $1", card["id"])
+    await connection.close()
+    custody = CardCustody(running.services.vault)
+    plastic = {
+        "pan": "".join(custody.open(card["id"], sealed)),
+        "expiry": f"{card['exp_year'] % 100:02d}{card['exp_month']:02d}",
+    }
+    address = {"host": "127.0.0.1", "port": running.services.settings.iso8583_port}
+    async with Acquirer(address) as acquirer:
+
+        async def say(document: Document) -> Document:
+            assert (await acquirer.ask(document))["39"] in {"00", "51"}
+            return document
+
+        sale = await say(purchase(plastic, "50.00"))
+        await say(later("0100", sale, "5.00", de48=private(t06="INC")))
+        await say(later("0220", sale, "20.00", de48=private(t09="0")))
+        await say(later("0420", sale, de95=f"{1000:012d}{0:012d}D{0:08d}D{0:08d}"))
+        await say(later("0220", sale, "12.00"))
+        await say(later("0400", await say(purchase(plastic, "30.00"))))
+        refund = await say(purchase(plastic, "7.00", de3="200000"))
+        await say(later("0420", refund))
+        late = purchase(plastic, "9.00")
+        await say(later("0420", late))
+        await say(late)
+        await say(later("0120", await say(purchase(plastic, "2000.00")), "2000.00", de39="00", de38="ABC123"))
+        unknown = purchase(plastic, "3.00")
+        await say(unknown | {"t": "0120", "39": "00", "38": "ABC123"})
+        await say(purchase(plastic, "4.00") | {"t": "0220"})
+
+
+async def outages(running: Installation, caller: Caller) -> None:
+    """An outage that has ended, with a budget in each of two currencies, and one that has not."""
+    async with decision_endpoint(running.services.settings.var_dir) as endpoint:
+        card = await delegated_card(caller, policy(), url=endpoint.url, timeout_ms=3_000)
+        endpoint.behave = hang_up
+        sale = await caller.spend(card, "20.00")
+        path = f"/v1/simulated-spends/{sale['simulation_id']}/increment"
+        child = await caller.post(path, {"raise_by_amount": money("5.00")}, 202)
+        assert (await caller.simulation(child["simulation_id"]))["response_code"] == "00"
+        await caller.spend(card, "60.00")
+        await put_policy(caller, card["programme_id"], policy(max_total_exposure=money("1.00", "USD")))
+        await caller.spend(card, "1.00")
+        await put_policy(caller, card["programme_id"], policy())
+        await caller.spend(card, "10.00")
+        endpoint.behave = approve
+        finished = "/v1/events?types=authorization.stip_outage.finished"
+        while not (await caller.get(finished))["data"]:
+            assert (await caller.spend(card, "1.00"))["decision"] == "approved"
+        await declare(caller, card, "30.00")
+        endpoint.behave = hang_up
+        await caller.spend(card, "7.00")
+
+
+def run_command(url: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "ops", "audit", "--var", "/nonexistent"],
+        cwd=ROOT,
+        env={"STANCHION_DATABASE_URL": url},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_true_history_keeps_every_promise(books: str) -> None:
+    found = await audit(books)
+    assert not broken(found)
+    assert all(finding.subjects for finding in found)
+    done = run_command(books)
+    assert (done.returncode, done.stderr) == (0, "")
+    lines = done.stdout.splitlines()
+    assert lines[:-1] == [str(finding) for finding in found]
+    assert lines[-1] == f"All {len(found)} promises hold."
+
+
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize(("damage", "promise"), DAMAGES)
+async def test_damage_is_found(books: str, damage: str, promise: str) -> None:
+    connection = await asyncpg.connect(books)
+    try:
+        transaction = connection.transaction()
+        await transaction.start()
+        await connection.execute("ALTER TABLE ledger_entries DISABLE TRIGGER USER")
+        await connection.execute(damage)
+        found = broken(await findings(connection))
+        await transaction.rollback()
+    finally:
+        await connection.close()
+    assert any(finding.promise.startswith(promise) for finding in found), found
+    assert all(finding.examples for finding in found)
+
+
+async def test_the_command_fails_on_broken_books(database_url: str) -> None:
+    execute(database_url, "DELETE FROM shards WHERE shard = 0")
+    done = run_command(database_url)
+    assert done.returncode == 1
+    assert "the id space has 256 shards: BROKEN for 1 of 1: shards\n" in done.stdout
+    assert done.stderr == f"stanchion: 1 of {len(await audit(database_url))} promises are broken\n"
+
+
+async def test_a_database_without_our_tables_is_one_line(database_url: str) -> None:
+    execute(database_url, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
+    with pytest.raises(AuditError, match=r'^the database cannot be read: relation "\w+" does not exist$'):
+        await audit(database_url)
+    with pytest.raises(AuditError, match=r"^the database cannot be reached: "):
+        await audit("postgresql://u:hidden@127.0.0.1:1/x")
