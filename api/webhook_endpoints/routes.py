@@ -7,8 +7,7 @@ idempotency key, where it rests sealed.
 from __future__ import annotations
 
 import os
-from datetime import datetime, timedelta
-from typing import Any, Final
+from typing import Final
 
 import asyncpg
 from starlette.responses import Response
@@ -28,14 +27,17 @@ from api.webhook_endpoints.views import (
     WebhookEndpointView,
     show_endpoint,
 )
-from engine.instant import to_datetime
 from engine.limits import WEBHOOK_ENDPOINTS_MAX, WEBHOOK_SECRET_OVERLAP_HOURS
 from engine.webhooks.signature import SECRET_RANDOM_BYTES, secret_of
 
 family = Family("Webhooks")
 
+# Which secrets sign goes by the database's clock, and so does all of this. An expired one stays in its column
+# until the next rotation, and signs nothing.
 _SELECT: Final = """
-    SELECT r.id::text, r.url, r.event_types, r.description, r.status, r.previous_secret_expires_at,
+    SELECT r.id::text, r.url, r.event_types, r.description, r.status,
+           CASE WHEN r.previous_secret_expires_at > now() THEN r.previous_secret_expires_at END
+               AS previous_secret_expires_at,
            r.created_at, r.updated_at
     FROM webhook_endpoints r
 """
@@ -46,17 +48,17 @@ _COUNT: Final = "SELECT count(*) FROM webhook_endpoints WHERE tenant_id = $1 AND
 _INSERT: Final = """
     INSERT INTO webhook_endpoints (id, tenant_id, live, url, event_types, description, status, secret_sealed,
                                    created_at, updated_at)
-    VALUES ($1, $2, $3, $4, $5, $6, 'enabled', $7, $8, $8)
+    VALUES ($1, $2, $3, $4, $5, $6, 'enabled', $7, now(), now())
 """
 _UPDATE: Final = """
     UPDATE webhook_endpoints
-    SET url = $2, event_types = $3, description = $4, status = $5, updated_at = $6
+    SET url = $2, event_types = $3, description = $4, status = $5, updated_at = now()
     WHERE id = $1::uuid
 """
 _ROTATE: Final = """
     UPDATE webhook_endpoints
-    SET secret_sealed = $2, previous_secret_sealed = secret_sealed, previous_secret_expires_at = $3,
-        updated_at = $4
+    SET secret_sealed = $2, previous_secret_sealed = secret_sealed, updated_at = now(),
+        previous_secret_expires_at = now() + make_interval(hours => $3)
     WHERE id = $1::uuid
 """
 _DELETE: Final = "DELETE FROM webhook_endpoints WHERE id = $1::uuid"
@@ -94,10 +96,9 @@ async def create_webhook_endpoint(call: Call[WebhookEndpointInput]) -> Response:
             given.event_types,
             given.description,
             SecretCustody(services.vault).seal(endpoint_id, secret),
-            _now(call),
         )
         row = await _require(connection, caller, endpoint_id)
-        return json_response(201, _show(call, row) | {"secret": secret})
+        return json_response(201, show_endpoint(row) | {"secret": secret})
 
     return await once(services, call.claim, work)
 
@@ -118,7 +119,7 @@ async def list_webhook_endpoints(call: Call[PageQuery]) -> Response:
         table="webhook_endpoints",
         select=_SELECT,
         filters={},
-        show=lambda row: _show(call, row),
+        show=show_endpoint,
     )
 
 
@@ -135,7 +136,7 @@ async def get_webhook_endpoint(call: Call[Empty]) -> Response:
     row = await fetch_row(call.services.pool, FIND, call.path_id(), caller.tenant_id, caller.live)
     if row is None:
         raise not_found()
-    return json_response(200, _show(call, row))
+    return json_response(200, show_endpoint(row))
 
 
 @family.operation(
@@ -163,9 +164,9 @@ async def update_webhook_endpoint(call: Call[WebhookEndpointChange]) -> Response
         before = {name: row[name] for name in _COLUMNS}
         after = before | changes
         if after != before:
-            await connection.execute(_UPDATE, endpoint_id, *(after[name] for name in _COLUMNS), _now(call))
+            await connection.execute(_UPDATE, endpoint_id, *(after[name] for name in _COLUMNS))
             row = await _require(connection, caller, endpoint_id)
-        return json_response(200, _show(call, row))
+        return json_response(200, show_endpoint(row))
 
     return await once(services, call.claim, work)
 
@@ -209,12 +210,11 @@ async def rotate_webhook_secret(call: Call[Empty]) -> Response:
 
     async def work(connection: Connection) -> Response:
         await _require(connection, caller, endpoint_id, lock=True)
-        secret, now = _new_secret(), _now(call)
+        secret = _new_secret()
         sealed = SecretCustody(services.vault).seal(endpoint_id, secret)
-        expires_at = now + timedelta(hours=WEBHOOK_SECRET_OVERLAP_HOURS)
-        await connection.execute(_ROTATE, endpoint_id, sealed, expires_at, now)
+        await connection.execute(_ROTATE, endpoint_id, sealed, WEBHOOK_SECRET_OVERLAP_HOURS)
         row = await _require(connection, caller, endpoint_id)
-        return json_response(200, _show(call, row) | {"secret": secret})
+        return json_response(200, show_endpoint(row) | {"secret": secret})
 
     return await once(services, call.claim, work)
 
@@ -232,11 +232,3 @@ async def _require(
 
 def _new_secret() -> str:
     return secret_of(os.urandom(SECRET_RANDOM_BYTES))
-
-
-def _now(call: Call[Any]) -> datetime:
-    return to_datetime(call.services.clock.now_ms())
-
-
-def _show(call: Call[Any], row: asyncpg.Record) -> dict[str, Any]:
-    return show_endpoint(row, call.services.clock.now_ms())

@@ -11,7 +11,6 @@ from pydantic import AfterValidator, ConfigDict, Field, model_validator
 from api.fields import HttpsAddress, Id, Instant, Text255, example, shown_instant
 from api.pagination import PageQuery
 from api.validation import Input, View, broken
-from engine.instant import to_ms
 from engine.webhooks.catalogue import ALL_TYPES, CATALOGUE
 
 TYPES: Final = (ALL_TYPES, *CATALOGUE)
@@ -120,18 +119,16 @@ class DeliveryView(View):
     created_at: Instant
 
 
-def show_endpoint(row: asyncpg.Record, now_ms: int) -> dict[str, Any]:
+def show_endpoint(row: asyncpg.Record) -> dict[str, Any]:
     """The public representation of an endpoint's row."""
     expires_at = row["previous_secret_expires_at"]
-    # An expired secret stays in its column until the next rotation, and signs nothing.
-    live = expires_at is not None and to_ms(expires_at) > now_ms
     return {
         "id": row["id"],
         "url": row["url"],
         "event_types": row["event_types"],
         "description": row["description"],
         "status": row["status"],
-        "previous_secret_expires_at": shown_instant(expires_at) if live else None,
+        "previous_secret_expires_at": None if expires_at is None else shown_instant(expires_at),
         "created_at": shown_instant(row["created_at"]),
         "updated_at": shown_instant(row["updated_at"]),
     }

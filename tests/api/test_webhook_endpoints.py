@@ -13,7 +13,7 @@ import pytest
 
 from actors.webhooks.custody import SecretCustody
 from api.app import create_app
-from engine.instant import to_datetime, to_text
+from engine.instant import to_datetime, to_ms, to_text
 from engine.webhooks.catalogue import CATALOGUE
 from tests.api.driver import Caller
 from tests.api.stack import Installation
@@ -182,10 +182,19 @@ async def test_a_secret_is_shown_once_and_rests_sealed(running: Installation, ac
 async def test_a_rotation_keeps_the_previous_secret_for_a_day(running: Installation, acme: Caller) -> None:
     endpoint = await acme.endpoint()
     path = f"/v1/webhook-endpoints/{endpoint['id']}"
-    clock = Moments(running.services.clock.now_ms())
-    async with at(running, clock) as acme.http:
+    # The machine's own clock does not count.
+    wrong = Moments(running.services.clock.now_ms() - 8 * DAY_MS)
+    async with at(running, wrong) as acme.http:
         rotated = await acme.post(f"{path}/rotate-secret", None, 200)
-    assert rotated["previous_secret_expires_at"] == to_text(clock.ms + DAY_MS)
+    row = await running.services.pool.fetchrow(
+        "SELECT previous_secret_expires_at AS expires_at, updated_at BETWEEN created_at AND now()"
+        " AND previous_secret_expires_at = updated_at + interval '24 hours' AS right"
+        " FROM webhook_endpoints WHERE id = $1::uuid",
+        endpoint["id"],
+    )
+    assert row is not None
+    assert row["right"]
+    assert rotated["previous_secret_expires_at"] == to_text(to_ms(row["expires_at"]))
     assert rotated["secret"] != endpoint["secret"]
     assert await stored_secrets(running, endpoint["id"]) == [rotated["secret"], endpoint["secret"]]
     acme.http = running.http
