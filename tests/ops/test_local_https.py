@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import ssl
 import stat
+from contextlib import suppress
 from ipaddress import ip_network
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from ops.local_https import (
     Answer,
     LocalHttpsError,
     Request,
+    cut_off,
     make_authority,
     server_side,
     serving,
@@ -73,6 +75,29 @@ async def test_a_handler_can_hang_up_and_can_be_slow(tmp_path: Path) -> None:
             assert failed.value.reason == reason
         await asyncio.wait_for(ended.wait(), 60)
     await egress.close()
+
+
+@pytest.mark.parametrize("closings", [0, 1, 2])
+async def test_a_connection_can_be_cut_off_however_often_it_was_closed(tmp_path: Path, closings: int) -> None:
+    make_authority(tmp_path)
+    connected: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
+
+    async def take(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await connected.put(writer)
+
+    server = await asyncio.start_server(take, "127.0.0.1", 0, ssl=server_side(tmp_path))
+    trust = ssl.create_default_context(cafile=str(tmp_path / AUTHORITY_FILE))
+    reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname()[:2], ssl=trust)
+    transport = (await connected.get()).transport
+    assert isinstance(transport, asyncio.Transport)
+    for _ in range(closings):
+        transport.close()
+    cut_off(transport)
+    assert transport.is_closing()
+    with suppress(OSError):
+        assert await reader.read() == b""
+    writer.transport.abort()
+    server.close()
 
 
 async def test_another_installation_does_not_trust_it(tmp_path: Path) -> None:
