@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -158,8 +159,18 @@ def expect_unnoticed(stage: Stage, began: float, outcome: Outcome) -> None:
     asked = [each for each in stage.crowd.history.since(began) if each.ended is not None]
     if not asked:
         raise NotInjectedError("nobody asked anything meanwhile")
-    errors = sum(each.outcome != "ok" for each in asked)
-    outcome.expect(not errors, f"{errors} of {len(asked)} decisions noticed")
+    errors = [each for each in asked if each.outcome != "ok"]
+    outcome.expect(not errors, f"{len(errors)} of {len(asked)} decisions noticed{_heard(errors)}")
+
+
+def _heard(errors: Sequence[Operation]) -> str:
+    """What came of them: `` (91 × 3, no answer × 1, after up to 2.0 s)``."""
+    if not errors:
+        return ""
+    answers = Counter(each.response_code or "no answer" for each in errors)
+    said = ", ".join(f"{answer} × {times}" for answer, times in answers.most_common())
+    longest = max((each.ended or each.began) - each.began for each in errors)
+    return f" ({said}, after up to {longest:.1f} s)"
 
 
 def strike(number: signal.Signals, pids: Iterable[int]) -> None:
