@@ -15,6 +15,7 @@ from tests.ops.pages import fence
 
 ROOT = Path(__file__).parents[2]
 PAGE = "ops/docs/WEBHOOKS.md"
+END_SECONDS_MAX = 60
 
 
 def printed(page: str, section: str) -> list[str]:
@@ -46,6 +47,12 @@ def read_until(process: subprocess.Popen[str], wanted: str) -> str:
     raise AssertionError(f"{wanted!r} was never printed: {lines}")
 
 
+def ended_well(process: subprocess.Popen[str]) -> None:
+    """It ends, and is heard to the end: a command that nobody listens to any more fails."""
+    said, _ = process.communicate(timeout=END_SECONDS_MAX)
+    assert process.returncode == 0, said
+
+
 async def test_a_receiver_on_the_same_machine(stack: Stack, demo: Caller) -> None:
     var_dir = str(stack.installation.var_dir)
     wanted = ("--type", "card.updated", "--type", "card.created")
@@ -69,12 +76,12 @@ async def test_a_receiver_on_the_same_machine(stack: Stack, demo: Caller) -> Non
                 again[again.index(option) + 1] = value
             with start(*again, "--var", var_dir) as resending:
                 read_until(resending, "to be delivered again")
-            assert resending.returncode == 0
+                ended_well(resending)
             told = read_until(listening, "(delivery 2 of this event)")
             assert "card.created  signature verified, answered 200" in told
             deliveries = (await demo.get(f"/v1/webhook-endpoints/{endpoint_id}/deliveries"))["data"]
             assert {delivery["redelivery"] for delivery in deliveries} == {True, False}
         finally:
             listening.send_signal(signal.SIGINT)
-    assert listening.returncode == 0
+            ended_well(listening)
     assert (await demo.send("GET", f"/v1/webhook-endpoints/{endpoint_id}")).status_code == 404
