@@ -41,6 +41,7 @@ LOG_MEGABYTES: Final = 400
 """As much as everything here writes."""
 SHARE_MIN: Final = 0.01
 SHARE_MAX: Final = 0.9
+"""Of each processor, that strangers are given, whatever the backlog has used."""
 
 
 class Phase(msgspec.Struct, kw_only=True):
