@@ -19,18 +19,19 @@ from tempfile import TemporaryDirectory, mkdtemp
 
 import msgspec
 
-from loadtests.children import ChildError, told
 from loadtests.figures import Slice
-from loadtests.http import HttpError
-from loadtests.machine import fsync_ms, machine, niceness
-from loadtests.page import page
-from loadtests.publish import FOLDER, insert, write
-from loadtests.report import Proof, Report
-from loadtests.rest import held_minor
-from loadtests.slices import idle_cpu, measure
-from loadtests.stage import Plan, Stage
-from loadtests.systems import OURS, RIVALS
-from loadtests.workload import AMOUNT_MINOR
+from loadtests.generators.http import HttpError
+from loadtests.generators.rest import held_minor
+from loadtests.generators.workload import AMOUNT_MINOR
+from loadtests.harness.children import ChildError, told
+from loadtests.harness.machine import fsync_ms, machine, niceness
+from loadtests.harness.slices import idle_cpu, measure
+from loadtests.harness.stage import Plan, Stage
+from loadtests.harness.systems import OURS, RIVALS
+from loadtests.options import count, positive
+from loadtests.reports.page import page
+from loadtests.reports.publish import FOLDER, insert, write
+from loadtests.reports.report import Proof, Report
 from loadtests.workloads import FAR_MS, WORKLOADS, Workload
 
 WARM_SECONDS = 0.4
@@ -95,21 +96,6 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
         "--into", type=Path, metavar="FILE", help="put the text between the marks of this document, too"
     )
     return parser.parse_args(given)
-
-
-def positive(text: str) -> float:
-    """A number above zero."""
-    number = float(text)
-    if not 0 < number < float("inf"):
-        raise ValueError(text)
-    return number
-
-
-def count(text: str) -> int:
-    """A whole number from one on."""
-    if int(text) < 1:
-        raise ValueError(text)
-    return int(text)
 
 
 def chosen(names: str) -> list[Workload]:

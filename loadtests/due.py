@@ -21,15 +21,15 @@ from typing import Final
 import asyncpg
 import msgspec
 
-from loadtests.bench import count
-from loadtests.children import ChildError
 from loadtests.figures import percentile
-from loadtests.http import HttpError
-from loadtests.machine import machine
-from loadtests.metrics import scrape
-from loadtests.rest import SpendLoad
-from loadtests.stage import Plan, Stage
-from loadtests.wire import WireLoad
+from loadtests.generators.http import HttpError
+from loadtests.generators.rest import SpendLoad
+from loadtests.generators.wire import WireLoad
+from loadtests.harness.children import ChildError
+from loadtests.harness.machine import machine
+from loadtests.harness.metrics import scrape
+from loadtests.harness.stage import Plan, Stage
+from loadtests.options import count
 
 CARDS: Final = 500
 DECISIONS_PER_SECOND: Final = 50.0

@@ -22,20 +22,20 @@ from pathlib import Path
 from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any, Final
 
-from loadtests.bench import count, positive
-from loadtests.children import ChildError, Helper, told
 from loadtests.figures import Slice
-from loadtests.grown import Grown, Point, Series
-from loadtests.helper_load import HelperLoad
-from loadtests.http import HttpError
-from loadtests.machine import fsync_ms, machine
-from loadtests.metrics import scrape
-from loadtests.processes import resident_bytes
-from loadtests.publish import FOLDER, insert, write
-from loadtests.slices import idle_cpu, measure
-from loadtests.stage import Plan, Stage
-from loadtests.wire import WireLoad
-from loadtests.workload import SALE
+from loadtests.generators.http import HttpError
+from loadtests.generators.wire import WireLoad
+from loadtests.generators.workload import SALE
+from loadtests.harness.children import ChildError, Helper, told
+from loadtests.harness.helper_load import HelperLoad
+from loadtests.harness.machine import fsync_ms, machine
+from loadtests.harness.metrics import scrape
+from loadtests.harness.processes import resident_bytes
+from loadtests.harness.slices import idle_cpu, measure
+from loadtests.harness.stage import Plan, Stage
+from loadtests.options import count, positive
+from loadtests.reports.grown import Grown, Point, Series
+from loadtests.reports.publish import FOLDER, insert, write
 
 CARDS: Final = (1_000, 10_000, 100_000, 1_000_000)
 HISTORY: Final = (0, 1_000, 10_000, 100_000)

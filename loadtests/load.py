@@ -18,12 +18,12 @@ from typing import Final
 
 import msgspec
 
-from loadtests.children import ChildError, Helper, Installation
-from loadtests.http import Api, HttpError
-from loadtests.plan import Plan, write_plan
-from loadtests.rest import issue_cards
-from loadtests.stage import ray_address
-from loadtests.workload import Card
+from loadtests.generators.http import Api, HttpError
+from loadtests.generators.rest import issue_cards
+from loadtests.generators.workload import Card
+from loadtests.harness.children import ChildError, Helper, Installation
+from loadtests.harness.stage import ray_address
+from loadtests.users.plan import Plan, write_plan
 
 ROOT: Final = Path(__file__).parents[1]
 LOCUST: Final = ROOT / ".venv-load/bin/locust"

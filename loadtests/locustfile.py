@@ -19,11 +19,11 @@ import httpx2
 from locust import LoadTestShape, User, constant_throughput, events, task
 from locust.env import Environment
 
-from loadtests.conversation import Authorized, Conversation, WireError
-from loadtests.plan import Plan, read_plan
-from loadtests.shapes import SHAPES, users_at
-from loadtests.traffic import Cards, Sales, amount_minor
-from loadtests.verdict import Measured, Thresholds, breaches
+from loadtests.generators.traffic import Cards, Sales, amount_minor
+from loadtests.users.conversation import Authorized, Conversation, WireError
+from loadtests.users.plan import Plan, read_plan
+from loadtests.users.shapes import SHAPES, users_at
+from loadtests.users.verdict import Measured, Thresholds, breaches
 from stanchion import Client, RetryPolicy, StanchionError, money
 
 ACQUIRER_FIRST: Final = 600_000
@@ -87,7 +87,7 @@ class Shape(LoadTestShape):
 
 
 class CardUser(User):
-    """Somebody who spends on cards and follows up on earlier sales, by the mix of ``loadtests.traffic``."""
+    """A user who spends on cards and follows up on earlier sales (``loadtests.generators.traffic``)."""
 
     abstract = True
 

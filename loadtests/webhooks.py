@@ -19,15 +19,15 @@ from typing import Any, Final
 
 import msgspec
 
-from loadtests.bench import count, positive
-from loadtests.children import ChildError, Helper
 from loadtests.figures import Window, latencies_ms, percentile
-from loadtests.http import HttpError
-from loadtests.machine import machine
-from loadtests.processes import CpuMeter, cpu_seconds, machine_cpu_seconds
-from loadtests.receivers import Arrivals, Receivers, make_trust
-from loadtests.stage import Plan, Stage
-from loadtests.wire import WireLoad
+from loadtests.generators.http import HttpError
+from loadtests.generators.wire import WireLoad
+from loadtests.harness.children import ChildError, Helper
+from loadtests.harness.machine import machine
+from loadtests.harness.processes import CpuMeter, cpu_seconds, machine_cpu_seconds
+from loadtests.harness.receivers import Arrivals, Receivers, make_trust
+from loadtests.harness.stage import Plan, Stage
+from loadtests.options import count, positive
 
 HEALTHY: Final = 8
 """Endpoints of each of two tenants that answer at once; with one that hangs and one that refuses beside them,

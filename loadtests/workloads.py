@@ -8,15 +8,15 @@ from typing import Any
 
 import msgspec
 
-from loadtests.draws import DRAWS
-from loadtests.helper_load import HelperLoad
-from loadtests.lives import LifeLoad
-from loadtests.rest import SpendLoad
-from loadtests.stage import Stage
-from loadtests.systems import ACTORS, BATCHES, CALLS, OURS, REDIS, RIVALS, ROW_LOCKS, WEB
-from loadtests.web import WebLoad
-from loadtests.wire import WireLoad
-from loadtests.workload import SALE, SILENT_SALE, Load
+from loadtests.generators.draws import DRAWS
+from loadtests.generators.lives import LifeLoad
+from loadtests.generators.rest import SpendLoad
+from loadtests.generators.web import WebLoad
+from loadtests.generators.wire import WireLoad
+from loadtests.generators.workload import SALE, SILENT_SALE, Load
+from loadtests.harness.helper_load import HelperLoad
+from loadtests.harness.stage import Stage
+from loadtests.harness.systems import ACTORS, BATCHES, CALLS, OURS, REDIS, RIVALS, ROW_LOCKS, WEB
 
 IN_FLIGHT = 256
 LIVES = 128

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from loadtests.load import LOCUST, ROOT
-from loadtests.plan import Plan, write_plan
-from loadtests.workload import Card
+from loadtests.users.plan import Plan, write_plan
+from loadtests.generators.workload import Card
 from tests.api.driver import Caller
 from tests.integration.stack import Stack
 

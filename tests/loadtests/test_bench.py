@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from loadtests.bench import arguments, chosen, chosen_rivals, count, plan_of, positive
-from loadtests.systems import BATCHES, OURS, RIVALS, ROW_LOCKS
+from loadtests.bench import arguments, chosen, chosen_rivals, plan_of
+from loadtests.harness.systems import BATCHES, OURS, RIVALS, ROW_LOCKS
 from loadtests.workloads import FAR_MS, WORKLOADS
 
 
@@ -54,15 +54,3 @@ def test_rivals_are_chosen_by_name() -> None:
     assert chosen_rivals("") == ()
     with pytest.raises(ValueError, match="no such rival: nobody; known are row locks, "):
         chosen_rivals("row locks,nobody")
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "x", "", "1.5"])
-def test_counts_are_whole_numbers_from_one_on(text: str) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 - argparse makes the message
-        count(text)
-
-
-@pytest.mark.parametrize("text", ["0", "-1", "nan", "inf", "x"])
-def test_lengths_are_positive(text: str) -> None:
-    with pytest.raises(ValueError):  # noqa: PT011 - argparse makes the message
-        positive(text)

@@ -9,7 +9,7 @@ import pytest
 
 from actors.egress.client import Egress
 from actors.settings import Settings
-from loadtests.receivers import Arrivals, make_trust
+from loadtests.harness.receivers import Arrivals, make_trust
 from loadtests.webhooks import phase_of, text
 from ops.local_https import Answer, Request, serving
 

@@ -9,8 +9,8 @@ from aiohttp import ClientSession
 
 from engine.commands import Authorize, CardCommand
 from engine.replies import Answer, Reply
-from loadtests.web import PATH as LOADED
-from loadtests.web import WebLoad
+from loadtests.generators.web import PATH as LOADED
+from loadtests.generators.web import WebLoad
 from ops.bench.web import PATH, Web
 from tests.ops.bench.twin import SALE
 

@@ -1,0 +1,1 @@
+"""Load generators: they send authorizations and record when each answer arrived."""

@@ -1,0 +1,146 @@
+"""Webhook receivers of a benchmark: processes of their own, endpoints that point at them, what arrived."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import IO, Any, Final, Self
+
+import msgspec
+import trustme
+
+from loadtests.generators.http import Api
+from loadtests.harness.children import Helper
+from loadtests.harness.stage import Stage
+
+TYPE: Final = "card_product.created"
+"""What the publisher writes (``ops.bench.publisher``)."""
+HOST: Final = "127.0.0.1"
+CONNECTIONS: Final = 2
+
+
+class Arrivals(msgspec.Struct):
+    """What all receivers have got in a window."""
+
+    arrived: list[float] = []
+    """Instants, in monotonic seconds."""
+    age_ms: list[float] = []
+    """The age of each event when it arrived."""
+    hung: int = 0
+    """Requests that got no answer."""
+
+
+class Trust(msgspec.Struct, frozen=True):
+    """An authority of the benchmark's own."""
+
+    authority: Path
+    certificate: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """Variables under which an installation calls receivers on this machine."""
+        return {
+            "STANCHION_EGRESS_ALLOW": f"{HOST}/32",
+            "STANCHION_EGRESS_CA_FILE": str(self.authority),
+        }
+
+
+def make_trust(folder: Path) -> Trust:
+    """Make it, and a certificate for this machine, in ``folder``."""
+    trust = Trust(folder / "ca.pem", folder / "receiver.pem")
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(str(trust.authority))
+    authority.issue_cert(HOST).private_key_and_cert_chain_pem.write_to_path(str(trust.certificate))
+    return trust
+
+
+class Receivers:
+    """An async context manager over a stage: receivers listen, endpoints exist. ``processes`` receivers share
+    the endpoints."""
+
+    def __init__(
+        self, stage: Stage, trust: Trust, errors: IO[bytes], *, processes: int, healthy: int
+    ) -> None:
+        """``healthy``: endpoints of each of two tenants that answer; one more of each hangs, one refuses."""
+        self._stage = stage
+        self._trust = trust
+        self._errors = errors
+        self._processes = processes
+        self.healthy = healthy
+        self._stack = AsyncExitStack()
+        self._helpers: list[Helper] = []
+        self._apis: list[Api] = []
+        self._bad: list[tuple[Api, str]] = []
+
+    @property
+    def fan_out(self) -> int:
+        """Deliveries to healthy endpoints for one event of each tenant."""
+        return self.healthy * len(self._apis)
+
+    @property
+    def pids(self) -> tuple[int, ...]:
+        return tuple(helper.pid for helper in self._helpers)
+
+    async def __aenter__(self) -> Self:
+        try:
+            # Bound, so that nobody else gets it, but not listening.
+            refusing = self._stack.enter_context(socket.socket())
+            refusing.bind((HOST, 0))
+            ports = [await self._receiver() for _ in range(self._processes)]
+            for client in self._tenants():
+                await self._endpoints(client, ports, refusing.getsockname()[1])
+        except BaseException:
+            await self._stack.aclose()
+            raise
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        await self._stack.aclose()
+
+    async def set_bad(self, enabled: bool) -> None:
+        """Whether the endpoints that hang and refuse take part."""
+        body = {"status": "enabled" if enabled else "disabled"}
+        for api, endpoint_id in self._bad:
+            await api.call("PATCH", f"/v1/webhook-endpoints/{endpoint_id}", body)
+
+    async def take(self) -> Arrivals:
+        """What has arrived since the last time."""
+        arrivals = Arrivals()
+        for answer in await asyncio.gather(*(helper.ask("take") for helper in self._helpers)):
+            part = msgspec.convert(answer, Arrivals)
+            arrivals.arrived += part.arrived
+            arrivals.age_ms += part.age_ms
+            arrivals.hung += part.hung
+        return arrivals
+
+    async def _receiver(self) -> int:
+        helper = await self._stage.helper(self._errors, "ops.bench.receiver", str(self._trust.certificate))
+        self._helpers.append(helper)
+        port: int = await helper.ask("open")
+        return port
+
+    def _tenants(self) -> list[dict[str, Any]]:
+        """Two tenants' administrators in test mode."""
+        admins = [
+            each for each in self._stage.run["tenants"] if (each["mode"], each["role"]) == ("test", "admin")
+        ]
+        return list({each["name"]: each for each in admins}.values())[:2]
+
+    async def _endpoints(self, client: dict[str, Any], ports: Sequence[int], refusing: int) -> None:
+        api = Api(self._stage.run["base_url"], CONNECTIONS)
+        await api.open(client)
+        self._stack.push_async_callback(api.close)
+        self._apis.append(api)
+        for number in range(self.healthy):
+            await _create(api, f"https://{HOST}:{ports[number % len(ports)]}/endpoint/{number}")
+        for url in (f"https://{HOST}:{ports[0]}/hang", f"https://{HOST}:{refusing}/refuse"):
+            self._bad.append((api, await _create(api, url)))
+
+
+async def _create(api: Api, url: str) -> str:
+    body = {"url": url, "event_types": [TYPE]}
+    endpoint = await api.call("POST", "/v1/webhook-endpoints", body, status=201)
+    return str(endpoint["id"])

@@ -1,0 +1,1 @@
+"""From samples to figures, and from figures to reports."""

@@ -1,0 +1,150 @@
+"""The report of ``loadtests.growth``: points, tables, lines."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from loadtests.figures import Slice
+from loadtests.reports.page import document, markdown
+from loadtests.reports.plots import lines
+from loadtests.reports.text import table
+
+COST_TARGET: Final = 1.15
+"""What a decision may cost with most cards, over what it costs with fewest."""
+BYTES_TARGET: Final = 2_048
+"""Memory of one active card."""
+
+
+class Point(msgspec.Struct, frozen=True):
+    """What was found at one size. ``value`` is in the unit of its series, or the server CPU of a decision in
+    microseconds."""
+
+    size: int
+    value: float
+    decisions_per_second: float | None = None
+    p50_ms: float | None = None
+    p99_ms: float | None = None
+    parts_us: dict[str, float] = {}
+    strangers_busy: float | None = None
+
+    @staticmethod
+    def of(size: int, found: Slice) -> Point:
+        """The figures of a slice."""
+        return Point(
+            size,
+            found.server_cpu_us,
+            found.decisions_per_second,
+            found.p50_ms,
+            found.p99_ms,
+            found.server_parts_us,
+            found.strangers_busy,
+        )
+
+    def shown(self) -> str:
+        """In a line of progress."""
+        return f"{self.decisions_per_second or 0:,.0f}/s, {self.value:.0f} µs server CPU each"
+
+
+class Series(msgspec.Struct, frozen=True):
+    """Points over one size that grows."""
+
+    name: str
+    what_grows: str
+    points: list[Point]
+    unit: str = ""
+    """What the values are; empty for those of decisions."""
+
+    @property
+    def growth(self) -> float | None:
+        """The last value over the first one."""
+        values = [point.value for point in self.points]
+        return values[-1] / values[0] if len(values) > 1 and values[0] > 0 else None
+
+
+class Grown(msgspec.Struct, kw_only=True):
+    """All that one run has found out."""
+
+    machine: dict[str, Any]
+    fsync_ms: dict[str, float]
+    seconds: float
+    series: list[Series] = []
+    bytes_per_active_card: dict[str, float] = {}
+    """By the number of cards there were."""
+    failures: list[str] = []
+    """What has gone wrong, a line each; everything else was measured before it."""
+
+    def json(self) -> bytes:
+        """Everything."""
+        return msgspec.json.format(msgspec.json.encode(self), indent=2)
+
+    def text(self) -> str:
+        """Everything but the parts."""
+        blocks = [self._header(), *(_decisions(each) for each in self.series if not each.unit)]
+        plain = [each for each in self.series if each.unit]
+        if plain:
+            blocks.append(_beside(plain))
+        if self.series:
+            blocks.append(self._verdicts())
+        return "\n\n".join((*blocks, ""))
+
+    def page(self) -> str:
+        """The same with lines."""
+        parts = []
+        for each in self.series:
+            unit = each.unit or "µs of server CPU for each decision"
+            drawn = {each.name: [(float(point.size), point.value) for point in each.points]}
+            parts.append(f"<h2>{each.name}</h2>{lines(drawn, each.what_grows, unit)}")
+        return document("Stanchion: how cost grows", [*parts, "<h2>Figures</h2>", markdown(self.text())])
+
+    def _header(self) -> str:
+        facts = {
+            **self.machine,
+            "8 KiB write + fdatasync": f"p50 {self.fsync_ms['p50']} ms, p99 {self.fsync_ms['p99']} ms",
+            "seconds of each point": self.seconds,
+        }
+        if self.failures:
+            facts["FAILED"] = "; ".join(self.failures)
+        return "\n".join(f"- {name}: {value}" for name, value in facts.items())
+
+    def _verdicts(self) -> str:
+        rows = []
+        for each in self.series:
+            if each.growth is not None and not each.unit:
+                target = f"≤ {COST_TARGET:g}" if each.name == "cards" else ""
+                reached = "" if not target else "reached" if each.growth <= COST_TARGET else "missed"
+                last, first = each.points[-1].size, each.points[0].size
+                about = f"{each.name}: cost at {last:,} ÷ at {first:,}"
+                rows.append((about, target, f"{each.growth:.2f}", reached))
+        for size, found in self.bytes_per_active_card.items():
+            reached = "reached" if found <= BYTES_TARGET else "missed"
+            about = f"bytes of memory for each active card, of {int(size):,}"
+            rows.append((about, f"≤ {BYTES_TARGET:,}", f"{found:,.0f}", reached))
+        return table(("growth", "target", "found", ""), rows)
+
+
+def _decisions(series: Series) -> str:
+    rows = [
+        (
+            f"{point.size:,}",
+            f"{point.decisions_per_second or 0:,.0f}",
+            f"{point.p50_ms or 0:.1f}",
+            f"{point.p99_ms or 0:.1f}",
+            f"{point.value:.0f}",
+            f"{point.parts_us.get('hosts', 0):.0f}",
+            f"{point.parts_us.get('postgres backends', 0):.0f}",
+            f"{point.strangers_busy or 0:.0%}",
+        )
+        for point in series.points
+    ]
+    costs = ("server CPU µs", "hosts", "PostgreSQL")
+    return table((series.what_grows, "decisions/s", "p50 ms", "p99 ms", *costs, "strangers"), rows)
+
+
+def _beside(series: list[Series]) -> str:
+    """Series over the same sizes in one table."""
+    sizes = sorted({point.size for each in series for point in each.points})
+    found = [{point.size: f"{point.value:,.1f}" for point in each.points} for each in series]
+    rows = [(f"{size:,}", *(values.get(size, "") for values in found)) for size in sizes]
+    return table((series[0].what_grows, *(each.unit for each in series)), rows)

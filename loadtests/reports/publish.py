@@ -1,0 +1,33 @@
+"""Where reports go: three files in a folder, and, if asked for, between two marks of a document."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[2]
+FOLDER: Final = ROOT / "var/bench"
+
+
+class NoMarksError(Exception):
+    """The document has no place for the report. The message is one line."""
+
+
+def write(folder: Path, name: str, text: str, json: bytes, html: str) -> list[Path]:
+    """Write ``name`` as Markdown, JSON and a page; returns the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    files = [folder / f"{name}.{suffix}" for suffix in ("md", "json", "html")]
+    for file, content in zip(files, (text.encode(), json, html.encode()), strict=True):
+        file.write_bytes(content.rstrip() + b"\n")
+    return files
+
+
+def insert(document: Path, name: str, text: str) -> None:
+    """Put ``text`` between ``<!-- name: begin -->`` and ``<!-- name: end -->`` of ``document``. Raises
+    NoMarksError."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, found, rest = document.read_text("utf-8").partition(begin)
+    _, also_found, after = rest.partition(end)
+    if not (found and also_found):
+        raise NoMarksError(f"{document} has no place for a report: {begin} … {end}")
+    document.write_text(f"{before}{begin}\n\n{text.strip()}\n\n{end}{after}", "utf-8")

@@ -1,0 +1,36 @@
+"""What a load test is given: an installation and its cards, in a file that only its owner reads."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import msgspec
+
+from loadtests.generators.workload import Card
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything that users need to know. Card numbers and a secret are in it: never print it."""
+
+    base_url: str
+    client_id: str
+    client_secret: str
+    iso8583_host: str
+    iso8583_port: int
+    cards: list[Card]
+
+    def __repr__(self) -> str:
+        return f"Plan({len(self.cards)} cards at {self.base_url})"
+
+
+def write_plan(plan: Plan, path: Path) -> None:
+    """Write it, readable by this user alone."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(msgspec.json.encode(plan))
+
+
+def read_plan(path: Path) -> Plan:
+    """What ``write_plan`` has written."""
+    return msgspec.json.decode(path.read_bytes(), type=Plan)

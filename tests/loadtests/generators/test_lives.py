@@ -1,0 +1,45 @@
+"""Whole lives: each that began is brought to its end, and nothing is left held."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+
+import pytest
+
+from engine.iso8583.content import AuthorizationRequest, Presentment, ReversalNotice, read
+from engine.iso8583.message import Message
+from loadtests.generators.lives import LifeLoad
+from tests.loadtests.generators.test_wire import CARDS, Peer
+from tests.ops.waiting import wait_until
+
+
+@pytest.mark.parametrize("declined", [None, CARDS[0].pan])
+async def test_every_life_ends(declined: str | None) -> None:
+    seen: list[Message] = []
+    server = await asyncio.get_running_loop().create_server(lambda: Peer(seen, declined), "127.0.0.1", 0)
+    load = LifeLoad([server.sockets[0].getsockname()], CARDS, connections=2, in_flight=10)
+    await load.start()
+    await wait_until(lambda: len(seen) > 400)
+    samples = await load.stop()
+    server.close()
+    await server.wait_closed()
+    contents = [read(message) for message in seen]
+    asked = [each for each in contents if isinstance(each, AuthorizationRequest)]
+    ended = [each for each in contents if isinstance(each, Presentment | ReversalNotice)]
+    begun = [
+        each
+        for each in asked
+        if each.purchase.kind == "purchase" and not each.purchase.references and each.pan != declined
+    ]
+    assert len(ended) == len(begun)
+    assert {each.purchase.kind for each in asked} == {"purchase", "refund"}
+    assert Counter(type(each).__name__ for each in contents).keys() == {
+        "AuthorizationRequest",
+        "Presentment",
+        "ReversalNotice",
+    }
+    assert any(each.purchase.references for each in asked)
+    assert (samples.approved, samples.lost) == (0, 0)
+    assert len(samples.done) == len(seen)
+    assert bool(samples.refused) == (declined is not None)

@@ -1,0 +1,110 @@
+"""CPU accounting over a tree of processes, on a made-up ``/proc``."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from loadtests.harness.processes import (
+    TICKS_PER_SECOND,
+    CpuMeter,
+    command_line,
+    cpu_seconds,
+    machine_cpu_seconds,
+    part_of,
+    read_process,
+    resident_bytes,
+    tree,
+)
+
+
+def put(
+    proc: Path, pid: int, parent: int, *, ticks: tuple[int, int, int, int] = (0, 0, 0, 0), command: str = ""
+) -> None:
+    """A process that has used ``ticks``: user, system, and those of its reaped children."""
+    folder = proc / str(pid)
+    folder.mkdir(exist_ok=True)
+    used = " ".join(map(str, ticks))
+    (folder / "stat").write_text(f"{pid} (odd) name (x) S {parent} 1 1 0 -1 0 0 0 0 0 {used} 20 0 1 0 5\n")
+    (folder / "cmdline").write_bytes(command.replace(" ", "\0").encode())
+
+
+def test_names_may_hold_parentheses_and_blanks(tmp_path: Path) -> None:
+    put(tmp_path, 7, 3, ticks=(1, 2, 3, 4))
+    process = read_process(7, tmp_path)
+    assert process == (7, 3, 10 / TICKS_PER_SECOND)
+
+
+def test_a_process_that_has_ended_is_none(tmp_path: Path) -> None:
+    assert read_process(7, tmp_path) is None
+    assert command_line(7, tmp_path) == ""
+
+
+def test_a_tree_is_a_process_and_all_its_descendants(tmp_path: Path) -> None:
+    for pid, parent in ((1, 0), (10, 1), (11, 10), (12, 11), (13, 10), (20, 1), (21, 20)):
+        put(tmp_path, pid, parent)
+    (tmp_path / "self").mkdir()
+    assert {process.pid for process in tree(10, tmp_path)} == {10, 11, 12, 13}
+    assert tree(99, tmp_path) == []
+
+
+def test_a_meter_counts_parts_new_processes_and_those_that_end(tmp_path: Path) -> None:
+    put(tmp_path, 10, 1, ticks=(100, 0, 0, 0), command="python -m ops up")
+    put(tmp_path, 11, 10, ticks=(50, 50, 0, 0), command="ray::Process.call")
+    put(tmp_path, 12, 10, ticks=(40, 0, 0, 0), command="postgres: stanchion stanchion 127.0.0.1(5) idle")
+    meter = CpuMeter([10], {10: "supervisor", 11: "edge"}, tmp_path)
+    meter.begin()
+    put(tmp_path, 11, 10, ticks=(60, 65, 0, 0), command="ray::Process.call")
+    put(tmp_path, 13, 10, ticks=(5, 0, 0, 0), command="valkey-server 127.0.0.1:1")
+    # Process 12 has ended: its parent has reaped what it used before (40) and since (7).
+    for name in ("stat", "cmdline"):
+        (tmp_path / "12" / name).unlink()
+    put(tmp_path, 10, 1, ticks=(101, 0, 47, 0), command="python -m ops up")
+    parts = meter.end()
+    ticks = {part: round(used * TICKS_PER_SECOND) for part, used in parts.items()}
+    assert ticks == {"supervisor": 8, "edge": 25, "redis": 5}
+
+
+def test_processes_of_somebody_else_in_a_tree_do_not_count(tmp_path: Path) -> None:
+    for pid in (10, 11, 12):
+        put(tmp_path, pid, 1 if pid == 10 else 10, command="sleep 1")
+    meter = CpuMeter([10], {10: "mine"}, tmp_path, without={11})
+    meter.begin()
+    for pid in (10, 11, 12):
+        put(tmp_path, pid, 1 if pid == 10 else 10, ticks=(10, 0, 0, 0), command="sleep 1")
+    ticks = {part: round(used * TICKS_PER_SECOND) for part, used in meter.end().items()}
+    assert ticks == {"mine": 10, "other": 10}
+
+
+def test_memory_is_what_is_resident(tmp_path: Path) -> None:
+    for pid, pages in ((10, 3), (11, 4)):
+        (tmp_path / str(pid)).mkdir()
+        (tmp_path / str(pid) / "statm").write_text(f"100 {pages} 1 1 0 50 0\n")
+    assert resident_bytes([10, 11, 99], tmp_path) == 7 * os.sysconf("SC_PAGE_SIZE")
+    assert resident_bytes([os.getpid()]) > 2**20
+
+
+@pytest.mark.parametrize(
+    ("command", "part"),
+    [
+        ("postgres: stanchion bench_rival 127.0.0.1(5) COMMIT", "postgres backends"),
+        ("postgres: checkpointer", "postgres background"),
+        ("/x/pginstall/bin/postgres -c fsync=on", "postgres background"),
+        ("/x/valkey-server 127.0.0.1:6379", "redis"),
+        ("/x/ray/core/src/ray/gcs/gcs_server --log_dir=x", "ray gcs"),
+        ("/x/ray/core/src/ray/raylet/raylet --x", "ray raylet"),
+        ("ray::Process.call", "actor"),
+        ("ray::IDLE", "ray helpers"),
+        ("python /x/ray/_private/log_monitor.py", "ray helpers"),
+        ("sleep 1", "other"),
+    ],
+)
+def test_command_lines_tell_the_part(command: str, part: str) -> None:
+    assert part_of(command) == part
+
+
+def test_this_process_and_this_machine_have_used_time() -> None:
+    assert 0 < cpu_seconds([os.getpid()]) < machine_cpu_seconds()
+    assert cpu_seconds([]) == 0

@@ -1,0 +1,42 @@
+"""Reports are written where they are looked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from loadtests.reports.publish import NoMarksError, insert, write
+
+
+def test_three_files_and_their_folder(tmp_path: Path) -> None:
+    files = write(tmp_path / "a/b", "bench", "text\n\n", b"{}", "<p>")
+    assert [file.name for file in files] == ["bench.md", "bench.json", "bench.html"]
+    assert [file.read_text() for file in files] == ["text\n", "{}\n", "<p>\n"]
+
+
+def test_a_report_replaces_the_one_before_it(tmp_path: Path) -> None:
+    document = tmp_path / "page.md"
+    document.write_text("# Title\n\n<!-- growth: begin -->\nold\n<!-- growth: end -->\n\nThe end.\n")
+    insert(document, "growth", "\nnew\n")
+    expected = "# Title\n\n<!-- growth: begin -->\n\nnew\n\n<!-- growth: end -->\n\nThe end.\n"
+    assert document.read_text() == expected
+    insert(document, "growth", "new")
+    assert document.read_text() == expected
+
+
+@pytest.mark.parametrize(
+    "text", ["", "<!-- report: begin -->", "<!-- growth: begin --> <!-- growth: end -->"]
+)
+def test_a_document_without_a_place_is_left_alone(tmp_path: Path, text: str) -> None:
+    document = tmp_path / "page.md"
+    document.write_text(text)
+    with pytest.raises(NoMarksError, match="has no place for a report: <!-- report: begin -->"):
+        insert(document, "report", "new")
+    assert document.read_text() == text
+
+
+def test_the_performance_page_has_its_places() -> None:
+    page = (Path(__file__).parents[3] / "ops/docs/PERFORMANCE.md").read_text()
+    for name in ("report", "growth"):
+        assert page.count(f"<!-- {name}: begin -->") == page.count(f"<!-- {name}: end -->") == 1
