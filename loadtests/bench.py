@@ -1,8 +1,8 @@
 """The benchmark: `make bench`, or `python -m loadtests.bench --help`.
 
-It starts an installation of its own, loads it and its rivals in short slices in turn (A B C A B C …), prints
-a report, and stops everything it has started. Nothing of it is a test: figures depend on the machine and on
-who else uses it, which is why the report says how busy strangers were.
+It starts an installation of its own, loads it and its rivals in short alternating slices (A B C A B C …),
+prints a report, and stops all processes it started. It is not a test: figures depend on the machine and on
+other load, so the report says how busy other processes were.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ def chosen_rivals(names: str) -> tuple[str, ...]:
 
 
 def plan_of(options: argparse.Namespace, workloads: list[Workload], rivals: tuple[str, ...]) -> Plan:
-    """What ``workloads``, all near or all far, need."""
+    """The stage that ``workloads`` need; either all of them are ``far`` or none."""
     needed = {name for each in workloads for name in each.rivals}
     far = any(each.far for each in workloads)
     capped = any(each.capped for each in workloads)
@@ -135,10 +135,10 @@ def plan_of(options: argparse.Namespace, workloads: list[Workload], rivals: tupl
 
 
 async def run(options: argparse.Namespace, workloads: list[Workload], folder: Path) -> Report:
-    """Measure everything that was asked for, near and then far."""
+    """Measure ``workloads``, first with the near database, then with the far one."""
     measuring = asyncio.current_task()
     assert measuring is not None, "called as a task"
-    # Whoever ends us, everything we have started is to be stopped; Ctrl-C does the same by itself.
+    # SIGTERM must stop all child processes too; Ctrl-C already does.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, measuring.cancel)
     report = Report(
         machine=machine(),
@@ -160,7 +160,7 @@ async def run(options: argparse.Namespace, workloads: list[Workload], folder: Pa
             try:
                 await _on_one_stage(options, chosen_here, plan, where, report)
             except (ChildError, HttpError) as failure:
-                # What has been measured by now is worth its report.
+                # The measurements so far are still reported.
                 report.failures.append(told(failure))
     report.machine["minutes"] = f"{(time.monotonic() - began) / 60:.1f}"
     report.summarise()
@@ -193,7 +193,7 @@ async def _on_one_stage(
 
 
 async def _proofs(stage: Stage, slices: list[Slice]) -> list[Proof]:
-    """Whether all that callers were told is in the books, of every system on the stage."""
+    """Compare, for every system, the approvals that callers received with the holds in its books."""
     near = "" if not stage.plan.far_ms else ", far"
     proofs = []
     told = sum(each.approved for each in slices if each.system == OURS)
@@ -206,7 +206,7 @@ async def _proofs(stage: Stage, slices: list[Slice]) -> list[Proof]:
 
 
 async def _held(stage: Stage, approved: int) -> int:
-    """How many approvals have left their hold; the last simulated spends may still be on their way."""
+    """The number of approvals whose hold exists; the last simulated spends may still be open."""
     deadline = time.monotonic() + DRAIN_SECONDS_MAX
     while True:
         held = await held_minor(stage.api, stage.every_id) // AMOUNT_MINOR
@@ -215,7 +215,7 @@ async def _held(stage: Stage, approved: int) -> int:
 
 
 async def _round(stage: Stage, workload: Workload, seconds: float, number: int) -> list[Slice]:
-    """One slice of each system; every other round goes the other way, so that nobody is always last."""
+    """One slice of each system; every other round runs in reverse order, so that no system is always last."""
     slices = []
     for system in stage.systems if number % 2 == 0 else reversed(stage.systems):
         if system.name in workload.loads:

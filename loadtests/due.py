@@ -1,8 +1,8 @@
 """Ten thousand things that fall due at once: `python -m loadtests.due`.
 
-Holds past their expiry are swept, and sales whose time has come are presented, in bounded steps beside live
-traffic. An installation of its own is given that many of each, all of them are made due in one statement, and
-decisions at a fixed rate are timed before it and while the backlog drains. Nothing of it is a test.
+Hosts sweep expired holds, and the simulated network presents due sales, in bounded steps beside live traffic.
+An installation of its own gets ten thousand of each, one statement makes all of them due, and decisions at a
+fixed rate are timed before it and while the backlog drains. It is not a test.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ _SALES_NOW: Final = "UPDATE clearing_schedule SET due_at = now() WHERE due_at IS
 
 
 class Drained(msgspec.Struct, frozen=True):
-    """What one backlog showed; latencies are of decisions beside it."""
+    """The figures of one backlog; latencies are those of decisions beside it."""
 
     title: str
     count: int
@@ -71,8 +71,8 @@ class Bench:
         self._wanted = wanted
 
     async def holds(self) -> Drained:
-        """Holds that have expired while nobody looked. Their owner knows of other expiries, so it ends with
-        the rows' change: the other host takes its cards over and reads them again, late holds and all."""
+        """Expire holds in the database. Their owner remembers the old expiries, so it is killed in the same
+        step: the other host takes its cards over and reads the changed rows."""
         load = WireLoad([self._stage.edge], self._stage.cards, connections=CONNECTIONS, in_flight=IN_FLIGHT)
         page = await scrape(self._stage.run["metrics_url"])
         victim = min(name for name in page.processes if name.startswith("host-"))
@@ -86,7 +86,7 @@ class Bench:
         return await self._drain("holds past their expiry, of a host that has died", _HOLDS_DUE, fall_due)
 
     async def sales(self) -> Drained:
-        """Approved sales whose presentment is due."""
+        """Make the presentments of approved sales due."""
         load = SpendLoad(self._stage.api, self._stage.card_ids, REST_CONNECTIONS)
         await self._fill(load.start, load.stop, _SALES)
 
@@ -122,7 +122,7 @@ class Bench:
         return Drained(title, due[0], time.monotonic() - began, *quiet, *beside)
 
     async def _timed(self, meanwhile: Awaitable[None]) -> tuple[float, float]:
-        """p50 and p99 of decisions at the fixed rate while something goes on."""
+        """p50 and p99 of decisions at the fixed rate while ``work`` runs."""
         load = WireLoad(
             [self._stage.edge], self._stage.cards, connections=CONNECTIONS, per_second=DECISIONS_PER_SECOND
         )

@@ -1,4 +1,4 @@
-"""From samples to figures: pure arithmetic, so that what a report says can be tested."""
+"""From samples to figures: pure arithmetic, so that reports can be tested."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 
 GUARD_SECONDS = 0.02
-"""What was begun this shortly before the end of a window is left out of the latencies: reading the meters
-holds the generator up."""
+"""Latencies leave out requests that began this shortly before the end of a window: reading the meters delays
+the generator."""
 
 
 class Samples(msgspec.Struct):
@@ -22,22 +22,22 @@ class Samples(msgspec.Struct):
     done: list[float] = []
     """When its answer came, in the order of ``started``."""
     approved: int = 0
-    """Approvals that the caller was told of."""
+    """Approvals that callers received."""
     refused: int = 0
-    """Answers that were no approvals."""
+    """Answers that did not approve."""
     lost: int = 0
     """Requests that got no answer."""
     partial: bool = False
-    """Whether ``started`` and ``done`` hold a sample of the requests only."""
+    """Whether ``started`` and ``done`` hold only a sample of the requests."""
     lateness: list[float] = []
     """Seconds by which an open loop sent later than it should have."""
     round_trips: int = 0
-    """To the database, where the caller has made them itself."""
+    """Round trips to the database, where the caller counts them."""
     calls: int = 0
-    """Between processes, where the caller has made them itself."""
+    """Calls between processes, where the caller counts them."""
 
     def extend(self, other: Samples) -> None:
-        """Add what another generator of the same slice saw."""
+        """Add the samples of another generator of the same slice."""
         for name in ("started", "done", "lateness"):
             getattr(self, name).extend(getattr(other, name))
         self.approved += other.approved
@@ -59,7 +59,7 @@ class Window(msgspec.Struct, frozen=True):
 
 
 class Slice(msgspec.Struct, kw_only=True):
-    """What one slice showed. Rates are for each second, CPU in microseconds for each decision."""
+    """The figures of one slice. Rates are per second, CPU is in microseconds per decision."""
 
     workload: str
     system: str
@@ -70,18 +70,18 @@ class Slice(msgspec.Struct, kw_only=True):
     server_parts_us: dict[str, float]
     generator_cpu_us: float
     machine_busy: float
-    """Share of all cores that was not idle, whoever used it."""
+    """Share of all cores that was not idle, used by any process."""
     strangers_busy: float
     """Share of all cores that went to neither the measured processes nor the generator."""
     inside: bool = False
-    """Whether the generator is one of the servers' own processes, or counted as if it were."""
+    """Whether the generator counts as one of the server processes."""
     decisions_per_commit: float | None = None
     sql_round_trips: float | None = None
-    """To the database for each decision."""
+    """Round trips to the database per decision."""
     process_calls: float | None = None
-    """Between processes for each decision, on its way in."""
+    """Calls between processes per decision, on the way in."""
     wal_bytes: float | None = None
-    """Write-ahead log (of Redis: its file) for each decision."""
+    """Bytes of write-ahead log (Redis: append-only file) per decision."""
     approved: int = 0
     """Approvals of the whole slice, warm-up included."""
     refused: int = 0
@@ -90,8 +90,7 @@ class Slice(msgspec.Struct, kw_only=True):
 
 
 def percentile(values: Sequence[float], share: float) -> float:
-    """The nearest-rank percentile of ``values``, which need not be sorted; not a number when there are
-    none.
+    """The nearest-rank percentile of ``values``, in any order; NaN when there are none.
 
     >>> percentile([1.0, 2.0, 3.0, 4.0], 0.5)
     2.0
@@ -107,8 +106,8 @@ def rate(samples: Samples, window: Window) -> float:
 
 
 def latencies_ms(samples: Samples, window: Window) -> list[float]:
-    """Latencies of what was begun in the window, whenever it ended: leaving out what outlasts the window
-    would flatter."""
+    """Latencies of requests that began in the window, whenever they ended: leaving out requests that outlast
+    the window would flatter the system."""
     last = window.end - GUARD_SECONDS
     return [
         (done - started) * 1000
@@ -143,7 +142,7 @@ class Ratio(msgspec.Struct, frozen=True):
 
 
 def ratio(ours: Sequence[float], theirs: Sequence[float]) -> Ratio:
-    """Slices are paired in the order in which they ran, so that a slow minute of the machine hits both
-    sides of a pair. Over nothing at all, anything is infinitely more."""
+    """Slices are paired in the order in which they ran, so that a slow minute of the machine affects both
+    sides of a pair. A ratio over zero is infinite."""
     ratios = [mine / yours if yours else math.inf for mine, yours in zip(ours, theirs, strict=True)]
     return Ratio(statistics.median(ratios), min(ratios), max(ratios))

@@ -1,9 +1,8 @@
 """How cost grows: `python -m loadtests.growth`.
 
-The same decisions are measured while one thing at a time becomes larger: cards, one card's history, shard
-hosts, events that are not delivered. Cards are brought in by COPY (``ops.bench.filling``), histories are
-lived through, and each number of hosts is an installation of its own, whose start is timed. Nothing of it is
-a test.
+The same decisions are measured while one dimension grows: cards, one card's history, shard hosts, undelivered
+events. Cards are inserted with COPY (``ops.bench.filling``), histories are made by real decisions, and each
+number of hosts is a separate installation, whose start is timed. It is not a test.
 """
 
 from __future__ import annotations
@@ -43,15 +42,15 @@ HOSTS: Final = (1, 2, 4, 8)
 EVENTS: Final = (0, 10_000, 100_000, 1_000_000)
 WORKING_SET: Final = 1_000
 COLD_SET: Final = 20_000
-"""Cards of one cold slice, each used once: more than any machine here decides in its time."""
+"""Cards of one cold slice, each used once: more than one slice can decide."""
 LOOKED_AT: Final = 20_000
-"""Cards whose balances are read, to see what an active card takes."""
+"""Cards whose balances are read, to measure the memory of an active card."""
 FUNDS_MINOR: Final = 100_000_000_000
 IN_FLIGHT: Final = 256
 FILLED_AT_ONCE: Final = 25_000
 LIVED_AT_ONCE: Final = 5_000
 PUBLISHED_AT_ONCE: Final = 100_000
-"""So many that a helper answers in good time, also on a busy machine."""
+"""Batch sizes that a helper completes before its request times out, also on a busy machine."""
 WARM_SECONDS: Final = 0.5
 FILLED: Final = ("journal", "accounts", "cards", "card_usage", "events")
 IDLE_SECONDS: Final = 2.0
@@ -102,8 +101,8 @@ class Growing:
         self._stack = stack
 
     async def cards(self, sizes: Sequence[int]) -> tuple[Series, Series, dict[str, float]]:
-        """Decisions on a thousand cards that are in memory, and on cards that have never been used, while
-        there are more and more of them; also the bytes of memory that an active card takes."""
+        """Decisions on a thousand cards in memory, and on cards that were never used, while the number of
+        cards grows; also the memory of an active card, in bytes."""
         warm, cold = [], []
         memory: dict[str, float] = {}
         unused: list[str] = []
@@ -125,7 +124,7 @@ class Growing:
         return used, unused_before, memory
 
     async def history(self, lengths: Sequence[int]) -> Series:
-        """Decisions on one card, all of them, with more and more behind it."""
+        """Decisions on one card while its history grows."""
         card, lived, points = self._stage.card_ids[-1:], 0, []
         for length in lengths:
             # A sale and its presentment are two commands.
@@ -141,7 +140,7 @@ class Growing:
 
     async def events(self, backlogs: Sequence[int]) -> Series:
         """Decisions at a fixed rate over ISO 8583 beside events that have to be delivered and are refused."""
-        # Bound and deaf: connections are refused as long as nobody listens, and nobody else can.
+        # Bound and not listening: the port refuses connections and no other process can take it.
         refusing = self._stack.enter_context(socket.socket())
         refusing.bind(("127.0.0.1", 0))
         url = f"https://127.0.0.1:{refusing.getsockname()[1]}/nobody"
@@ -163,7 +162,7 @@ class Growing:
         )
 
     async def _bytes_each(self, card_ids: list[str]) -> float:
-        """What the hosts' memory grows by for each of these cards when it becomes active."""
+        """Growth of the hosts' memory for each of these cards when it becomes active."""
         before = await self._memory()
         await self._stage.inside.ask("look_at", cards=card_ids)
         after = await self._memory()
@@ -175,7 +174,7 @@ class Growing:
             part = min(FILLED_AT_ONCE, missing - len(made))
             asked = {"like": self._stage.card_ids[0], "count": part, "funds_minor": FUNDS_MINOR}
             made += await self._stage.inside.ask("fill_cards", **asked)
-        # Else autovacuum and the checkpointer would still be at it while decisions are measured.
+        # Otherwise autovacuum and the checkpointer would run while decisions are measured.
         for table in FILLED if made else ():
             await self._stage.inside.ask("settle", table=table)
         return made
@@ -186,7 +185,7 @@ class Growing:
             await self._stage.inside.ask("live_through", cards=card, sale=SALE, sales=part)
 
     async def slice(self, name: str, card_ids: list[str], in_turn: bool = False) -> Slice:
-        """Spends on ``card_ids``, drawn or each in turn."""
+        """Spends on ``card_ids``, drawn at random or in turn."""
         load = HelperLoad(
             [self._stage.inside], card_ids, IN_FLIGHT, further={"in_turn": True} if in_turn else None
         )
@@ -203,7 +202,7 @@ class Growing:
         )
 
     async def _memory(self) -> tuple[int, float]:
-        """Of all shard hosts: the memory that they use, and the cards that are active in them."""
+        """Resident memory of all shard hosts, and the number of their active cards."""
         pids = [pid for pid, label in self._stage.ours.labels.items() if label == "hosts"]
         page = await scrape(self._stage.run["metrics_url"])
         return resident_bytes(pids), page.totals.get(ACTIVE, 0.0)
@@ -215,7 +214,7 @@ async def _left(publisher: Helper) -> int:
 
 
 async def run(options: argparse.Namespace, folder: Path) -> Grown:
-    """Everything that was asked for."""
+    """Measure the series that ``options`` name."""
     growing = asyncio.current_task()
     assert growing is not None, "called as a task"
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, growing.cancel)
@@ -231,7 +230,7 @@ async def run(options: argparse.Namespace, folder: Path) -> Grown:
         try:
             await job()
         except (ChildError, HttpError) as failure:
-            # What has been measured by now is worth its report.
+            # The measurements so far are still reported.
             grown.failures.append(told(failure))
     grown.machine["minutes"] = f"{(time.monotonic() - began) / 60:.1f}"
     return grown

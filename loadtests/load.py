@@ -1,7 +1,7 @@
-"""`make load`: start an installation, issue cards, let Locust loose on it, prove the books, stop.
+"""`make load`: start an installation, issue cards, run Locust against it, audit the books, stop.
 
-Locust runs in an environment of its own (`.venv-load`) and opens no browser and no port. Its figures, as CSV
-and as a page to look at, are left in the folder of ``--report``.
+Locust runs in an environment of its own (`.venv-load`), without its web page. It writes its figures as CSV
+and HTML to the folder of ``--report``.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ CONNECTIONS: Final = 16
 
 
 def arguments() -> tuple[argparse.Namespace, list[str]]:
-    """The command line; what is not ours is Locust's."""
+    """The command line; unknown options are passed to Locust."""
     parser = argparse.ArgumentParser(
         prog="make load",
         description="Load an installation of its own with Locust.",
@@ -44,7 +44,7 @@ def arguments() -> tuple[argparse.Namespace, list[str]]:
 
 
 async def load(cards: int, report: Path, options: list[str], folder: Path) -> int:
-    """Everything; returns Locust's exit status, or 1 when the books are not in order. Raises ChildError and
+    """Run the load test; returns Locust's exit status, or 1 when the audit fails. Raises ChildError and
     HttpError."""
     async with AsyncExitStack() as stack:
         ray = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
@@ -60,7 +60,7 @@ async def load(cards: int, report: Path, options: list[str], folder: Path) -> in
 
 
 async def _plan(record: dict[str, object], cards: int, folder: Path, ray: dict[str, str], pid: int) -> Plan:
-    """Cards with money, and their numbers: those only the installation's own can read."""
+    """Issue funded cards and read their numbers with the installation's own keys."""
     run = msgspec.convert(record, _Run)
     client = next(each for each in run.tenants if (each.mode, each.role) == ("test", "admin"))
     api = Api(run.base_url, CONNECTIONS)
@@ -95,7 +95,7 @@ class _Tenant(msgspec.Struct):
 
 
 class _Run(msgspec.Struct):
-    """What is needed of ``run.json``."""
+    """The members of ``run.json`` that a load test needs."""
 
     base_url: str
     iso8583: _Address
@@ -111,7 +111,7 @@ async def _locust(plan: Path, report: Path, options: list[str]) -> int:
 
 
 async def _run(*command: str) -> int:
-    """The exit status of a process that shares our terminal."""
+    """Run a process on this terminal; returns its exit status."""
     path = os.pathsep.join((str(ROOT), str(ROOT / "api/client")))
     process = await asyncio.create_subprocess_exec(*command, env={**os.environ, "PYTHONPATH": path})
     return await process.wait()

@@ -1,7 +1,7 @@
 """Locust's side of a load test: users over REST and over ISO 8583, load shapes, and a verdict.
 
 `make load` (``loadtests.load``) runs it in an environment of its own: gevent patches the standard library,
-which Ray would not survive.
+which breaks Ray.
 """
 
 from __future__ import annotations
@@ -50,14 +50,14 @@ def add_options(parser: ArgumentParser) -> None:
 
 @events.init.add_listener
 def prepare(environment: Environment, **_more: Any) -> None:
-    """What all users share: the plan, and one signed-in client whose requests are reported."""
+    """Load the plan and create the signed-in client that all users share."""
     environment.plan = read_plan(environment.parsed_options.plan)
     environment.api = _client(environment)
 
 
 @events.quitting.add_listener
 def judge(environment: Environment, **_more: Any) -> None:
-    """Exit status 1, and why, unless everything was good enough."""
+    """Set exit status 1 and print the reasons if a threshold was missed."""
     options, total = environment.parsed_options, environment.stats.total
     measured = Measured(
         requests=total.num_requests,
@@ -77,7 +77,7 @@ class Shape(LoadTestShape):
     """The shape that the options name."""
 
     def tick(self) -> tuple[int, float, list[type[User]]] | None:
-        """Users, how fast they come, and their kinds."""
+        """The number of users, their spawn rate, and their kinds."""
         options = self.runner.environment.parsed_options
         users = users_at(options.shape, self.get_run_time(), options.seconds, options.most_users)
         if users is None:
@@ -100,13 +100,13 @@ class CardUser(User):
         self.sales: Sales[Any] = Sales(self.chance)
 
     def wait_time(self) -> float:
-        """A steady pace, however long the answers take."""
+        """A constant pace, independent of response times."""
         pace: Callable[[User], float] = constant_throughput(self.environment.parsed_options.per_user)
         return pace(self)
 
 
 class RestUser(CardUser):
-    """Simulated spends over the REST API. A request counts until its answer; decisions come afterwards."""
+    """Simulated spends over the REST API. Timings end with the HTTP response; the decision comes later."""
 
     kind = "rest"
 
@@ -132,7 +132,7 @@ class RestUser(CardUser):
             else:
                 simulations.clear(sale)
         except StanchionError:
-            pass  # reported where it was sent
+            pass  # the HTTP client's event hook has reported it
 
     def _spend(self, kind: str) -> Any:
         minor = amount_minor(self.chance)
@@ -147,7 +147,7 @@ class RestUser(CardUser):
 
 
 class WireUser(CardUser):
-    """An acquirer with a connection of its own. Each message counts until its answer: the decision."""
+    """An acquirer with a connection of its own. Timings end with the answer, which is the decision."""
 
     kind = "wire"
 
@@ -177,7 +177,7 @@ class WireUser(CardUser):
     def _timed(
         self, step: str, ask: Callable[..., Any], *arguments: Any, amounts: bool = True, **options: Any
     ) -> Any:
-        """What ``ask`` returns, reported to Locust; ``None`` when it failed."""
+        """Call ``ask`` and report it to Locust; returns its result, or ``None`` when it failed."""
         given = (*arguments, amount_minor(self.chance)) if amounts else arguments
         began = time.perf_counter()
         failure: WireError | None = None
@@ -191,7 +191,7 @@ class WireUser(CardUser):
 
 
 def _client(environment: Environment) -> Client:
-    """One for all users: they are threads of one API client, whose token is asked for once."""
+    """One API client for all users, so that only one token is requested."""
     plan: Plan = environment.plan
 
     def sent(request: httpx2.Request) -> None:
@@ -208,7 +208,7 @@ def _client(environment: Environment) -> Client:
         limits=httpx2.Limits(max_connections=None, max_keepalive_connections=None),
         event_hooks={"request": [sent], "response": [answered]},
     )
-    # A retry would hide what the test is to find.
+    # A retry would hide failures.
     return Client(plan.base_url, plan.client_id, plan.client_secret, http=http, retry=RetryPolicy(attempts=1))
 
 

@@ -1,8 +1,8 @@
 """The benchmark of webhooks: `python -m loadtests.webhooks`.
 
-Events are written into the outbox of an installation of its own; receivers over HTTPS are processes outside
-of it. Published to delivered is the age of an event when it arrives. Decisions are timed alone, beside a
-backlog, and beside strangers that use as much of the machine as the backlog did. Nothing of it is a test.
+Events are written into the outbox of an installation of its own; HTTPS receivers are separate processes. The
+latency of a delivery is the age of its event on arrival. Decisions are timed alone, beside a backlog, and
+beside unrelated processes that use as much CPU as the backlog did. It is not a test.
 """
 
 from __future__ import annotations
@@ -38,14 +38,14 @@ SETTLE_SECONDS: Final = 2.0
 BAD_SECONDS: Final = 11.0
 DRAIN_SECONDS_MAX: Final = 600.0
 LOG_MEGABYTES: Final = 400
-"""As much as everything here writes."""
+"""At least as much log as the whole run writes."""
 SHARE_MIN: Final = 0.01
 SHARE_MAX: Final = 0.9
-"""Of each processor, that strangers are given, whatever the backlog has used."""
+"""Bounds of the share of each processor that the unrelated processes use."""
 
 
 class Phase(msgspec.Struct, kw_only=True):
-    """What one phase showed."""
+    """The figures of one phase."""
 
     title: str
     deliveries_per_second: float
@@ -82,7 +82,7 @@ class Bench:
         return phase
 
     async def backlog(self, title: str, deliveries: int) -> Phase:
-        """As many deliveries at once, until none of them is left."""
+        """Publish ``deliveries`` at once and measure until all are delivered."""
         await self._publisher.ask("publish", count=deliveries // self._receivers.fan_out)
         phase = await self._measured(title, self._drained())
         # All events were published at one instant.
@@ -90,7 +90,7 @@ class Bench:
         return phase
 
     async def decisions(self, deliveries: int, seconds: float) -> list[Phase]:
-        """Decisions at a low rate, alone, beside a backlog, and beside strangers."""
+        """Decisions at a low rate: alone, beside a backlog, and beside unrelated processes."""
         alone = await self._deciding("decisions alone", asyncio.sleep(seconds))
         await self._publisher.ask("publish", count=deliveries // self._receivers.fan_out)
         beside = await self._deciding(f"decisions while {deliveries:,} deliveries drain", self._drained())

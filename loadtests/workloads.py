@@ -1,4 +1,4 @@
-"""The workloads of the benchmark: what is asked, how hard, and of which systems."""
+"""The workloads of the benchmark: the requests, their rate, and the systems that take part."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from loadtests.harness.systems import ACTORS, BATCHES, CALLS, OURS, REDIS, RIVAL
 IN_FLIGHT = 256
 LIVES = 128
 STAND_IN_FLIGHT = 2_048
-"""Ours: each waits for the programme's deadline before anybody stands in for it. The rivals' do not wait."""
+"""For Stanchion, where each spend waits for the programme's deadline before stand-in. Rivals do not wait."""
 WIRE_CONNECTIONS = 4
 OPEN_PER_SECOND = 500.0
 REST_FEW = 32
@@ -36,25 +36,25 @@ BEHIND_THE_EDGE = (OURS, ROW_LOCKS, BATCHES)
 
 
 class Workload(msgspec.Struct, frozen=True):
-    """``loads`` makes the load for each system that takes part."""
+    """``loads`` creates the load for each system that takes part."""
 
     name: str
     title: str
     loads: Mapping[str, Make]
     stands_in: bool = False
-    """Whether it needs the programmes that decide by themselves."""
+    """Whether it needs the delegated programmes."""
     capped: bool = False
-    """Whether it needs the cards with velocity caps and a past."""
+    """Whether it needs the cards with velocity caps and a history."""
     far: bool = False
-    """Whether the database stands behind a slow line."""
+    """Whether the database is behind the delaying proxy."""
     primes: bool = False
-    """Whether it runs once before anything is measured: cards become active, statements are prepared."""
+    """Whether it runs once before the measurement, to activate cards and prepare statements."""
     uniform: str | None = None
-    """The workload with the same load on uniform cards, to be compared with."""
+    """The workload to compare with: the same load on uniform cards."""
 
     @property
     def rivals(self) -> set[str]:
-        """The rivals that have to be there."""
+        """The rivals that must run."""
         return {ROW_LOCKS if name == WEB else name for name in self.loads} - {OURS}
 
 
@@ -66,7 +66,7 @@ def _inside(
     in_flight: int = IN_FLIGHT,
     per_second: float = 0.0,
 ) -> dict[str, Make]:
-    """Loops beside the router, or in the rivals' own processes."""
+    """Callers beside the router, or in the rivals' own processes."""
 
     def load(stage: Stage, system: str) -> Load:
         ids = cards(stage)
@@ -89,7 +89,7 @@ def _inside(
 
 
 def _stand_in(cards: Callable[[Stage], list[str]]) -> dict[str, Make]:
-    """Of the systems that know how to."""
+    """The systems that implement stand-in."""
     ours = _inside((OURS,), cards, sale=SILENT_SALE, in_flight=STAND_IN_FLIGHT)
     return ours | _inside(ON_POSTGRES[1:], cards, sale=SILENT_SALE)
 

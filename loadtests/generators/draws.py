@@ -11,7 +11,7 @@ HALF: Final = 0.5
 
 
 def uniform(_count: int) -> Sequence[float] | None:
-    """Each card as likely as the others: no weights at all."""
+    """All cards are equally likely: no weights."""
     return None
 
 
@@ -21,7 +21,7 @@ def zipf(count: int) -> Sequence[float]:
 
 
 def half(count: int) -> Sequence[float]:
-    """One card takes half of everything; the others share the rest alike."""
+    """One card takes half of all spends; the others share the rest equally."""
     if count == 1:
         return [1.0]
     return [HALF, *[(1 - HALF) / (count - 1)] * (count - 1)]

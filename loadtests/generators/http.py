@@ -1,7 +1,7 @@
 """A lean HTTP/1.1 client: keep-alive connections, one request at a time on each.
 
-A full client costs more processor time than the API spends on the same request, and a generator that shares
-the machine would then mostly measure itself.
+A full-featured client uses more CPU time than the API spends on the same request; on a shared machine the
+generator would mostly measure itself.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ ANSWER_SECONDS_MAX = 30.0
 
 
 class HttpError(Exception):
-    """A request has not got the answer that the benchmark needs. The message is one line."""
+    """A request failed or returned an unexpected status. The message is one line."""
 
 
 class Response(NamedTuple):
@@ -30,7 +30,7 @@ class Response(NamedTuple):
 
 
 class Connection(asyncio.Protocol):
-    """One keep-alive connection; callers take turns by themselves."""
+    """One keep-alive connection; callers must take turns."""
 
     def __init__(self) -> None:
         self._transport: asyncio.Transport | None = None
@@ -40,7 +40,7 @@ class Connection(asyncio.Protocol):
 
     @property
     def open(self) -> bool:
-        """Whether a request can be sent: servers close connections that have been idle for a while."""
+        """Whether a request can be sent: servers close idle connections."""
         return self._transport is not None and not self._transport.is_closing()
 
     def request(self, message: bytes) -> asyncio.Future[Response]:
@@ -65,7 +65,7 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
 
     def data_received(self, data: bytes) -> None:
-        # Servers say good-bye to connections that were never used.
+        # Servers also answer (408) on connections that never sent a request.
         if self._parser is not None:
             self._parser.feed_data(data)
 
@@ -104,7 +104,7 @@ class Api:
         self._authorization = f"Bearer {token['access_token']}"
 
     async def connect(self) -> Connection:
-        """One more connection, the caller's own."""
+        """Open one more connection, which belongs to the caller."""
         loop = asyncio.get_running_loop()
         _, connection = await loop.create_connection(Connection, self._host, self._port)
         return connection
@@ -117,7 +117,7 @@ class Api:
     def message(
         self, method: str, path: str, content: bytes, content_type: str = "application/json"
     ) -> bytes:
-        """The bytes of a request; a change gets an idempotency key of its own."""
+        """The bytes of a request; writes get a fresh idempotency key."""
         headers = {
             "Host": f"{self._host}:{self._port}",
             "Content-Length": str(len(content)),

@@ -1,7 +1,7 @@
 """Whole lives over ISO 8583: spend, increment, reversal or presentment, and a refund now and then.
 
-Each slot lives one life after the other on its card, one message at a time. In the end every life is over, so
-nothing of it is held: what the benchmark counts as approved are lives that its end has cut off.
+Each slot runs one life after the other on its card, one message at a time. A completed life leaves no hold;
+only lives that the end of the benchmark cut off count as approved.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class LifeLoad:
             self._lives.append(asyncio.create_task(slot))
 
     async def stop(self) -> Samples:
-        """Every life that has begun goes to its end."""
+        """Let every open life complete."""
         self._running = False
         with suppress(TimeoutError):
             await asyncio.wait_for(asyncio.gather(*self._lives, return_exceptions=True), ANSWER_SECONDS_MAX)
@@ -92,7 +92,7 @@ class LifeLoad:
             self._samples.approved -= 1
 
     async def _rest(self, line: _Line, sale: Sale, first: FirstMessage, life: str) -> None:
-        """What follows an approved spend, to its end."""
+        """Run the follow-ups of an approved spend to the end of its life."""
         if self._dice.random() < INCREMENTED:
             await self._say(line, increment(sale, _references(life), first))
         names = _references(life)
@@ -106,7 +106,7 @@ class LifeLoad:
             await self._say(line, authorization_request(refund, _references()))
 
     async def _say(self, line: _Line, message: Message) -> bool:
-        """Whether the answer agrees."""
+        """Whether the answer approves."""
         began = time.monotonic()
         code = await line.ask(message)
         self._samples.started.append(began)
@@ -123,7 +123,7 @@ def _references(life: str | None = None) -> References:
 
 
 class _Line(asyncio.Protocol):
-    """One connection; answers are matched by their trace number, which is unique among what is under way."""
+    """One connection. Answers are matched by trace number, which is unique among open requests."""
 
     def __init__(self) -> None:
         self._cutter = FrameCutter()

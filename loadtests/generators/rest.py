@@ -1,7 +1,7 @@
-"""The REST side of a benchmark: issuing the cards, and whole simulated spends.
+"""The REST side of a benchmark: issuing cards, and whole simulated spends.
 
-A spend counts as done when its decision is recorded. While a slice runs nobody polls, because asking would
-be measured too; afterwards a sample of the spends is read back, and their ``decided_at`` tells the latency.
+A spend is done when its decision is recorded. Nothing polls during a slice, because polling would be measured
+too; afterwards a sample of the spends is read, and ``decided_at`` gives their latency.
 """
 
 from __future__ import annotations
@@ -29,21 +29,21 @@ ACCEPTED: Final = 202
 
 DELEGATED: Final = {
     "decisioning": "delegated",
-    # Never called: the spends of a benchmark say themselves that it is silent.
+    # Never called: the spends carry the scenario of a silent endpoint.
     "decision_url": "https://127.0.0.1:65000/decide",
     "decision_timeout_ms": DECISION_TIMEOUT_MS_MIN,
 }
-"""A programme that decides by itself."""
+"""A delegated programme."""
 
 
 async def issue_cards(api: Api, count: int, controls: Sequence[Mapping[str, Any]] = ()) -> list[str]:
-    """A programme, a product, a cardholder and ``count`` funded cards; returns the cards' ids."""
+    """Create a programme, a product, a cardholder and ``count`` funded cards; returns the cards' ids."""
     made = await api.call("POST", "/v1/programs", {"name": "Benchmark", "currency": "EUR"}, status=201)
     return await _issue_cards(api, count, made["id"], controls)
 
 
 async def issue_delegated_cards(api: Api, count: int, budget: str) -> list[str]:
-    """The same in a programme that decides by itself and is stood in for up to ``budget`` in euro."""
+    """The same in a delegated programme with a stand-in budget of ``budget`` euro."""
     about = {"name": "Stand-in", "currency": "EUR"} | DELEGATED
     made = await api.call("POST", "/v1/programs", about, status=201)
     policy = {
@@ -90,14 +90,14 @@ async def _issue(api: Api, wanted: dict[str, str]) -> str:
 
 
 async def held_minor(api: Api, card_ids: Sequence[str]) -> int:
-    """All that is held on the cards, in minor units: each approval of a benchmark has left its hold."""
+    """The sum of holds on the cards, in minor units: each approval of a benchmark leaves a hold."""
     balances = await asyncio.gather(*(api.call("GET", f"/v1/cards/{id_}/balance") for id_ in card_ids))
     return sum(parse_amount(balance["held"]) or 0 for balance in balances)
 
 
 class SpendLoad:
-    """Simulated spends over ``connections`` keep-alive connections; see ``workload.Load``. Either one under
-    way on each at all times, or ``per_second`` at fixed instants."""
+    """Simulated spends over ``connections`` keep-alive connections; see ``workload.Load``. Either one open
+    request on each at all times, or ``per_second`` at fixed instants."""
 
     def __init__(
         self, api: Api, card_ids: Sequence[str], connections: int, *, per_second: float = 0.0
@@ -133,7 +133,7 @@ class SpendLoad:
         for connection in self._connections:
             connection.close()
         step = max(1, len(self._accepted) // SAMPLED_MAX)
-        # Wall clock minus monotonic clock: what brings the records' instants onto the samples' clock.
+        # Wall clock minus monotonic clock: converts the records' instants to the samples' clock.
         offset = time.time() - time.monotonic()
         for started, body in self._accepted[::step]:
             await self._read_back(started, msgspec.json.decode(body)["simulation_id"], offset)
@@ -144,14 +144,14 @@ class SpendLoad:
             started = await self._next_start()
             response = await connection.request(next(self._messages))
             if response.status == ACCEPTED:
-                # Every card has funds: whatever is taken on will be approved, or the final count is wrong.
+                # Every card has funds: each accepted spend must be approved, or the final proof fails.
                 self._samples.approved += 1
                 self._accepted.append((started, response.body))
             else:
                 self._samples.refused += 1
 
     async def _next_start(self) -> float:
-        """When the next spend should be sent: now, or when it is due."""
+        """When to send the next spend: now, or when it is due."""
         if self._schedule is None:
             return time.monotonic()
         due = self._schedule.take()

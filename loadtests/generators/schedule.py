@@ -1,7 +1,7 @@
-"""The open loop's schedule: requests are due at fixed instants, whatever has become of the earlier ones.
+"""The open loop's schedule: requests are due at fixed instants, independent of earlier answers.
 
-A latency counts from the instant at which the request was due. A generator that waits for a slow system and
-then counts from its own late sending hides exactly the waits that users would have had.
+Latency counts from the instant at which the request was due. A generator that counts from its own late
+sending hides the waits that users of a slow system would see (coordinated omission).
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ class Schedule:
         return self._begin + self._taken * self._interval
 
     def take(self) -> float:
-        """The instant of the next request, which is thereby taken."""
+        """Take the next request; returns its instant."""
         at = self.next_at
         self._taken += 1
         return at

@@ -1,6 +1,6 @@
-"""What load tests do to cards, as pure choices: which kind of step comes next, and on which card.
+"""Random choices of load tests, as pure functions: the next kind of step, and the card.
 
-Most of what a card sees are spends; the rest follows up on earlier ones, as merchants do.
+Most steps are spends; the others follow up on earlier spends, as merchants do.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ Draw = Literal["uniform", "zipf"]
 Sale = TypeVar("Sale")
 
 MIX: Final[Mapping[Step, int]] = {"spend": 70, "increment": 10, "clear": 10, "reverse": 5, "refund": 5}
-"""How often each step is meant to come, in percent."""
+"""Intended share of each step, in percent."""
 ZIPF_EXPONENT: Final = 1.1
 OPEN_SALES_MAX: Final = 1_000
 """Sales that one user remembers to follow up on."""
@@ -27,7 +27,7 @@ _WEIGHTS: Final = tuple(MIX.values())
 
 
 class Cards:
-    """Draws cards: each as likely as the others, or a few very often and most of them hardly ever."""
+    """Draws cards, uniformly or by Zipf's law (few cards very often, most cards rarely)."""
 
     def __init__(self, count: int, draw: Draw, chance: random.Random) -> None:
         weights = [1.0 if draw == "uniform" else rank**-ZIPF_EXPONENT for rank in range(1, count + 1)]
@@ -40,7 +40,7 @@ class Cards:
 
 
 class Sales(Generic[Sale]):
-    """The approved sales of one user that can still be followed up on, and the choice of what comes next."""
+    """The approved sales of one user that allow a follow-up, and the choice of the next step."""
 
     def __init__(self, chance: random.Random) -> None:
         self._open: deque[Sale] = deque(maxlen=OPEN_SALES_MAX)
@@ -50,19 +50,19 @@ class Sales(Generic[Sale]):
         return len(self._open)
 
     def next_step(self) -> Step:
-        """A kind of step by the mix; a follow-up of nothing is a spend."""
+        """A kind of step, drawn from the mix; without an open sale, a spend replaces a follow-up."""
         (step,) = self._chance.choices(_STEPS, _WEIGHTS)
         return step if step in ("spend", "refund") or self._open else "spend"
 
     def add(self, sale: Sale) -> None:
-        """A sale that was approved, or raised."""
+        """Add a sale that was approved or raised."""
         self._open.append(sale)
 
     def take(self) -> Sale:
-        """The oldest one: it has had time to become durable everywhere."""
+        """Remove and return the oldest sale."""
         return self._open.popleft()
 
 
 def amount_minor(chance: random.Random) -> int:
-    """An everyday amount, in minor units: mostly small ones."""
+    """An everyday amount in minor units, usually small."""
     return min(50_000, int(100 * chance.lognormvariate(2.8, 0.9)) + 1)

@@ -1,4 +1,4 @@
-"""Single decisions over HTTP, of a rival that has a web server and no network behind it."""
+"""Single decisions over HTTP, made by a rival that has a web server and no card network behind it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ APPROVED: Final = b'"response_code":"00"'
 
 
 class WebLoad:
-    """One request under way on each of ``connections``; see ``workload.Load``."""
+    """One open request on each of ``connections``; see ``workload.Load``."""
 
     def __init__(self, addresses: Sequence[Address], card_ids: Sequence[str], connections: int) -> None:
         self._apis = [Api(f"http://{host}:{port}", 0) for host, port in addresses]

@@ -1,8 +1,8 @@
 """Authorizations over ISO 8583: few connections, many messages in flight on each.
 
-The generator shares the machine with what it measures, so it is lean: each card's message is encoded once by
-the engine, and only what names a message (DE7, 11, 12, 13, 37) is filled in for each. Of an answer it reads
-the trace number and the response code, at places that the engine's decoder has found once for each bitmap.
+The generator shares the machine with the measured system, so it is lean: the engine encodes each card's
+message once, and the generator fills in the identifying fields (DE7, 11, 12, 13, 37). From an answer it reads
+the trace number and the response code, at offsets that the engine's decoder has found once for each bitmap.
 """
 
 from __future__ import annotations
@@ -33,11 +33,11 @@ STANS: Final = 1_000_000
 Address = tuple[str, int]
 
 _stans = itertools.count(os.getpid())
-"""Trace numbers of this process: none comes twice in a second."""
+"""Trace numbers of this process; no number repeats within a second."""
 
 
 class Template(NamedTuple):
-    """A framed 0100 without what names it."""
+    """A framed 0100 without its identifying fields."""
 
     head: bytes
     middle: bytes
@@ -45,7 +45,7 @@ class Template(NamedTuple):
 
 
 class Stamp(NamedTuple):
-    """What names all messages of one second, trace numbers aside."""
+    """The identifying fields that all messages of one second share."""
 
     de7: bytes
     de12_13: bytes
@@ -65,13 +65,13 @@ def template(card: Card) -> Template:
 
 
 def stamp(at_ms: int) -> Stamp:
-    """The names of messages sent in the second of ``at_ms``."""
+    """The identifying fields of messages sent in the second of ``at_ms``."""
     de7 = transmission_time(at_ms)
     return Stamp(de7.encode(), f"{de7[4:]}{de7[:4]}".encode(), retrieval_reference(at_ms, "").encode())
 
 
 def places(message: Message) -> dict[int, tuple[int, int]]:
-    """Where the value of each field lies in the encoded message."""
+    """The begin and end of each field's value in the encoded message."""
     found: dict[int, tuple[int, int]] = {}
     at = MTI_CHARS + BITMAP_CHARS * (2 if max(message.fields) > 64 else 1)
     for number in sorted(message.fields):
@@ -153,7 +153,7 @@ class WireLoad:
         connection.write(b"".join(parts))
 
     def answered(self, connection: _Connection, answers: Sequence[tuple[bytes, bytes]]) -> None:
-        """Note trace numbers and response codes; in a closed loop, send as many again."""
+        """Record the answers; in a closed loop, send as many new spends."""
         at = time.monotonic()
         samples = self._samples
         for stan, code in answers:
@@ -216,8 +216,8 @@ class _Connection(asyncio.Protocol):
         )
 
     def _read(self, payload: bytes) -> tuple[bytes, bytes]:
-        """The trace number and the response code. All variable fields before them (DE2, DE32) have one length
-        throughout a benchmark, so a bitmap settles the places."""
+        """The trace number and the response code. All variable-length fields before them (DE2, DE32) keep one
+        length throughout a benchmark, so the bitmap determines the offsets."""
         bitmap = payload[MTI_CHARS : MTI_CHARS + BITMAP_CHARS]
         known = self._places.get(bitmap)
         if known is None:

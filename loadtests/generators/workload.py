@@ -1,4 +1,4 @@
-"""What every load has in common, so that rivals decide the same things."""
+"""The fields that all loads share, so that every system decides the same authorizations."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ CONTROLS: Final[tuple[dict[str, Any], ...]] = (
     {"kind": "per_day_cap", "count": 2_000_000_000},
     {"kind": "per_day_amount_cap", "amount": "900000000.00"},
 )
-"""Controls as a user sets them, with caps that no benchmark reaches: they are counted all the same."""
+"""Typical controls. No benchmark reaches the caps, and the counters still run."""
 SILENT_SALE: Final[dict[str, Any]] = SALE | {"endpoint_silent": True}
-"""The same where the programme's own endpoint says nothing: every spend stands in."""
+"""The same for a programme whose own endpoint stays silent: every spend stands in."""
 AMOUNT: Final = "1.00"
 """The same amount on the API."""
 FUNDS: Final = "1000000000.00"
-"""What each card is loaded with: no spend of a benchmark is ever declined."""
+"""Funds loaded onto each card: enough that no spend of a benchmark is declined."""
 _DRAWN: Final = 10_007
 
 
@@ -59,17 +59,17 @@ class Load(Protocol):
 
     @property
     def inside(self) -> bool:
-        """Whether those processes do work of the system itself, and count as its servers."""
+        """Whether those processes do work of the measured system, and so count as its servers."""
 
     async def start(self) -> None:
         """Begin."""
 
     async def stop(self) -> Samples:
-        """Send nothing more, wait for what is under way, and tell what happened."""
+        """Stop sending, wait for open requests, and return the samples."""
 
 
 def drawn(things: Sequence[T], weights: Sequence[float] | None = None) -> Iterator[T]:
-    """Endlessly one of ``things``, each as likely as its weight says, or as the others; drawn beforehand,
+    """Endlessly one of ``things``, drawn by ``weights`` (default: uniformly). The draws are made in advance,
     because a generator that shares the machine must be cheap."""
     numbers = random.Random(len(things)).choices(range(len(things)), weights, k=_DRAWN)
     while True:

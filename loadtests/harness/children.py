@@ -1,7 +1,7 @@
-"""The processes that a benchmark starts: the installation, and helpers that are told what to do over a pipe.
+"""The processes that a benchmark starts: the installation, and helpers that take requests over a pipe.
 
-All of them end with the benchmark, however it ends: helpers when their pipe does, the installation because it
-is asked to, by its process id.
+All of them end with the benchmark: helpers end when their pipe closes, the installation when it receives
+SIGTERM.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ _PREFIX: Final = "STANCHION_"
 
 
 class ChildError(Exception):
-    """A process did not do what it was started for. The message is one line."""
+    """A child process failed. The message is one line."""
 
 
 def told(failure: BaseException) -> str:
-    """What went wrong, in one line, and what had before: what failed to start may fail to end, too."""
+    """The failure in one line, with the failure before it: a process that fails to start may fail to stop."""
     words = str(failure) or type(failure).__name__
     before = None if failure.__suppress_context__ else failure.__context__
     return words if before is None else f"{words} (after: {told(before)})"
@@ -53,7 +53,7 @@ class Installation:
 
     async def start(self) -> dict[str, Any]:
         """Start it and wait until it serves; returns what ``run.json`` says. Raises ChildError."""
-        # Nothing clears by itself: the presentments of one slice would run in the next.
+        # Without automatic clearing: presentments of one slice would otherwise run during the next.
         settings = {f"{_PREFIX}AUTO_CLEAR_SECONDS": "0"}
         with self._log.open("ab") as log:
             self._process = await asyncio.create_subprocess_exec(
@@ -96,7 +96,7 @@ class Installation:
 
 
 class Helper:
-    """A process that answers requests over its pipe, one at a time (``ops.bench.pipe`` is its other end)."""
+    """A process that answers requests over its pipe, one at a time (``ops.bench.pipe`` is the other end)."""
 
     def __init__(self, environment: dict[str, str], module: str, *arguments: str) -> None:
         """``environment``: variables on top of this process's own."""
@@ -111,7 +111,7 @@ class Helper:
         return self._process.pid
 
     async def start(self, errors: IO[bytes]) -> None:
-        """Start it; its complaints go to ``errors``."""
+        """Start it; its standard error goes to ``errors``."""
         self._process = await asyncio.create_subprocess_exec(
             *self._command,
             stdin=asyncio.subprocess.PIPE,
@@ -155,6 +155,5 @@ class Helper:
 
 
 def _inherited() -> dict[str, str]:
-    """This process's environment without settings: whoever runs a benchmark may have an installation of their
-    own."""
+    """This process's environment without Stanchion's settings, so that a developer's own do not leak in."""
     return {name: value for name, value in os.environ.items() if not name.startswith(_PREFIX)}

@@ -1,4 +1,4 @@
-"""Loops that run inside helper processes: what they do is the system's own work, but for the drawing."""
+"""Loads that run inside helper processes, which do work of the measured system itself (the router)."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class HelperLoad:
         sale: Mapping[str, Any] = SALE,
         further: Mapping[str, Any] | None = None,
     ) -> None:
-        """``further``: what these helpers want to be told beside."""
+        """``further``: additional arguments of the helpers' ``start``."""
         # One spend at a time needs one helper only.
         self._helpers = helpers if per_second else helpers[:in_flight]
         count = len(self._helpers)

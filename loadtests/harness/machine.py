@@ -1,4 +1,4 @@
-"""What a figure depends on besides the code: the machine, the versions, and what a durable write costs."""
+"""The conditions of a run: the machine, the versions, and the cost of a durable write."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from typing import Any
 FSYNC_WRITES = 200
 OBJECTS = 100_000
 NEW_MEMORY_SHARE = 16
-"""A sixteenth of the memory: what the machine has kept ready for the next taker is soon used up."""
+"""A sixteenth of the memory: more than the kernel keeps zeroed in advance."""
 MADV_POPULATE_WRITE = 23
 """madvise(2), Linux 5.14; Python has no name for it yet."""
 PAGE_BYTES = 8192
-"""PostgreSQL's page, and the least it writes to its log."""
+"""PostgreSQL's page size, and its smallest write to the write-ahead log."""
 
 
 def machine() -> dict[str, Any]:
@@ -46,8 +46,8 @@ class _Object:
 
 
 def python_ms() -> float:
-    """Milliseconds in which this Python makes and reads ``OBJECTS`` small objects, at best: builds of one
-    version differ by a quarter, machines by more."""
+    """Best time, in milliseconds, in which this Python creates and reads ``OBJECTS`` small objects: builds of
+    one version differ by a quarter, machines by more."""
     rounds: list[float] = []
     for _ in range(5):
         begin = time.perf_counter()
@@ -57,8 +57,8 @@ def python_ms() -> float:
 
 
 def new_memory() -> str:
-    """What the first use of a page of memory costs. Where a hypervisor takes back what is free, that is paid
-    whenever a file or a table grows."""
+    """Cost of the first write to a memory page. Under a hypervisor that reclaims free memory, every growing
+    file and table pays it."""
     pages = os.sysconf("SC_PHYS_PAGES") // NEW_MEMORY_SHARE
     with suppress(OSError), mmap.mmap(-1, pages * mmap.PAGESIZE, flags=mmap.MAP_PRIVATE) as memory:
         memory.madvise(mmap.MADV_NOHUGEPAGE)
@@ -69,7 +69,7 @@ def new_memory() -> str:
 
 
 def niceness(processes: Mapping[int, str]) -> str:
-    """How nice whoever measures is, and those of ``processes`` (names by id) that differ from it."""
+    """The nice value of the benchmark, and those of ``processes`` (names by id) that differ from it."""
     mine = os.nice(0)
     found = {name: os.getpriority(os.PRIO_PROCESS, pid) for pid, name in processes.items()}
     others = [f"{name} {nice}" for name, nice in sorted(found.items()) if nice != mine]

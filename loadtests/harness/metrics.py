@@ -22,7 +22,7 @@ class Scrape(NamedTuple):
     totals: dict[str, float]
     """Each metric's sum over all processes."""
     processes: tuple[str, ...]
-    """Those that have a process id; the page says something of the database, too."""
+    """Processes that report a process id; other samples describe the database."""
 
 
 async def scrape(url: str) -> Scrape:
@@ -32,7 +32,7 @@ async def scrape(url: str) -> Scrape:
 
 
 def parse(text: str, at: float) -> Scrape:
-    """What the page says."""
+    """Parse the text of the page."""
     totals: dict[str, float] = {}
     processes: set[str] = set()
     for family in text_string_to_metric_families(text):
@@ -44,6 +44,6 @@ def parse(text: str, at: float) -> Scrape:
 
 
 def _read(url: str) -> str:
-    # The address comes from run.json: it is this machine's own.
+    # The address comes from run.json and names this machine.
     with urlopen(url, timeout=SECONDS_MAX) as answer:
         return str(answer.read(), "utf-8")

@@ -1,8 +1,8 @@
 """CPU time of processes, read from ``/proc`` (Linux), as the kernel accounts it.
 
-A tree of processes is counted whole: what its living members have used, and what its ended ones used before
-their parents reaped them. Work that the kernel does in its own threads (writing back pages, network
-interrupts) belongs to nobody and is not in any figure but ``machine_cpu_seconds``.
+A process tree counts as a whole: the CPU time of its living members, and that of ended members whose parents
+have reaped them. Kernel threads (page write-back, network interrupts) count only in
+``machine_cpu_seconds``.
 """
 
 from __future__ import annotations
@@ -76,8 +76,8 @@ class CpuMeter:
         proc: Path = PROC,
         without: Collection[int] = (),
     ) -> None:
-        """``roots``: whole trees to count; ``labels``: names of processes whose command line does not say
-        what they are; ``without``: processes of those trees that do not count."""
+        """``roots``: process trees to count; ``labels``: parts for processes whose command line does not name
+        one; ``without``: processes of those trees that do not count."""
         self._roots = tuple(roots)
         self._without = without
         self._proc = proc
@@ -100,8 +100,8 @@ class CpuMeter:
         return parts
 
     def _used_before(self, living: Collection[int]) -> dict[int, float]:
-        """What living processes had used at ``begin``. What those that have ended since had used by then is
-        in their parents' figures now."""
+        """CPU seconds at ``begin`` by living process. The share of a process that has ended since then moves
+        to its closest living ancestor, as the kernel's accounting does."""
         used: dict[int, float] = {}
         for process in self._before.values():
             heir = process
@@ -116,7 +116,7 @@ class CpuMeter:
 
 
 def resident_bytes(pids: Iterable[int], proc: Path = PROC) -> int:
-    """Memory that these very processes have in use now; shared pages count for each of them."""
+    """Resident memory of ``pids``; pages that they share count for each of them."""
     pages = 0
     for pid in pids:
         try:
@@ -127,7 +127,7 @@ def resident_bytes(pids: Iterable[int], proc: Path = PROC) -> int:
 
 
 def cpu_seconds(pids: Iterable[int]) -> float:
-    """CPU time that these very processes have used so far."""
+    """CPU time of ``pids`` so far, without their descendants."""
     return sum(process.cpu_seconds for pid in pids if (process := read_process(pid)) is not None)
 
 
@@ -150,4 +150,4 @@ _PARTS: Final = (
     ("ray::", "ray helpers"),
     ("/ray/", "ray helpers"),
 )
-"""Text in a command line to the part; the first that matches counts."""
+"""From text in a command line to a part of the system; the first match wins."""

@@ -1,4 +1,4 @@
-"""Webhook receivers of a benchmark: processes of their own, endpoints that point at them, what arrived."""
+"""Webhook receivers of a benchmark: their processes, the endpoints that point at them, and the arrivals."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ from loadtests.harness.children import Helper
 from loadtests.harness.stage import Stage
 
 TYPE: Final = "card_product.created"
-"""What the publisher writes (``ops.bench.publisher``)."""
+"""The event type that the publisher writes (``ops.bench.publisher``)."""
 HOST: Final = "127.0.0.1"
 CONNECTIONS: Final = 2
 
 
 class Arrivals(msgspec.Struct):
-    """What all receivers have got in a window."""
+    """Deliveries that all receivers got in a window."""
 
     arrived: list[float] = []
     """Instants, in monotonic seconds."""
@@ -34,7 +34,7 @@ class Arrivals(msgspec.Struct):
 
 
 class Trust(msgspec.Struct, frozen=True):
-    """An authority of the benchmark's own."""
+    """A certificate authority of the benchmark, and a certificate for its receivers."""
 
     authority: Path
     certificate: Path
@@ -49,7 +49,7 @@ class Trust(msgspec.Struct, frozen=True):
 
 
 def make_trust(folder: Path) -> Trust:
-    """Make it, and a certificate for this machine, in ``folder``."""
+    """Write an authority and a certificate for this machine into ``folder``."""
     trust = Trust(folder / "ca.pem", folder / "receiver.pem")
     authority = trustme.CA()
     authority.cert_pem.write_to_path(str(trust.authority))
@@ -86,7 +86,7 @@ class Receivers:
 
     async def __aenter__(self) -> Self:
         try:
-            # Bound, so that nobody else gets it, but not listening.
+            # Bound and not listening: the port refuses connections and no other process can take it.
             refusing = self._stack.enter_context(socket.socket())
             refusing.bind((HOST, 0))
             ports = [await self._receiver() for _ in range(self._processes)]
@@ -101,13 +101,13 @@ class Receivers:
         await self._stack.aclose()
 
     async def set_bad(self, enabled: bool) -> None:
-        """Whether the endpoints that hang and refuse take part."""
+        """Enable or disable the endpoints that hang and refuse."""
         body = {"status": "enabled" if enabled else "disabled"}
         for api, endpoint_id in self._bad:
             await api.call("PATCH", f"/v1/webhook-endpoints/{endpoint_id}", body)
 
     async def take(self) -> Arrivals:
-        """What has arrived since the last time."""
+        """The arrivals since the last call."""
         arrivals = Arrivals()
         for answer in await asyncio.gather(*(helper.ask("take") for helper in self._helpers)):
             part = msgspec.convert(answer, Arrivals)

@@ -13,7 +13,7 @@ from loadtests.harness.systems import ACTORS, BATCHES, KINDS, REDIS, ROW_LOCKS, 
 
 BATCH_PROCESSES: Final = 1
 BATCH_LANES: Final = 2
-"""Batches under way in each process: the best of what was tried (ops/docs/PERFORMANCE.md)."""
+"""Concurrent batches in each process: the fastest of the numbers tried (ops/docs/PERFORMANCE.md)."""
 REDIS_LANES: Final = 2
 ACTOR_OWNERS: Final = 2
 """As many as the installation has shard hosts."""
@@ -53,7 +53,7 @@ class RivalStage(Protocol):
 
 
 class Rival:
-    """One rival: its processes, and the systems that they are."""
+    """One rival: its processes, and the systems that they form."""
 
     def __init__(self, name: str, helpers: list[Helper], systems: list[System]) -> None:
         self.name = name
@@ -65,22 +65,22 @@ class Rival:
         """Process ids of actors in the installation's own Ray."""
 
     def leave_out(self, pids: frozenset[int]) -> None:
-        """Processes of the installation are none of this rival's, where it shares Ray with it."""
+        """Do not count the installation's processes ``pids`` where this rival shares Ray with it."""
         if self.actors:
             self.systems = [msgspec.structs.replace(each, without=pids) for each in self.systems]
 
     async def held_minor(self) -> int:
-        """All that is held on its cards, in minor units."""
+        """The sum of holds on its cards, in minor units."""
         return int(await self.helpers[0].ask("held_by_actors" if self.actors else "held_minor"))
 
 
 async def start_rivals(stage: RivalStage, errors: IO[bytes]) -> dict[str, Rival]:
-    """Those that the stage's plan names, by name."""
+    """Start the rivals of the stage's plan; returns them by name."""
     return {name: await _STARTERS.get(name, _start)(stage, errors, name) for name in stage.plan.rivals}
 
 
 async def _start(stage: RivalStage, errors: IO[bytes], name: str) -> Rival:
-    """One whose processes are its own, on PostgreSQL."""
+    """Start a rival with processes of its own on PostgreSQL."""
     await stage.inside.ask("make_rival_database", kind=KINDS[name])
     count, share = stage.plan.rival_processes, stage.plan.rival_connections // stage.plan.rival_processes
     if name == BATCHES:
@@ -94,7 +94,7 @@ async def _start(stage: RivalStage, errors: IO[bytes], name: str) -> Rival:
 
 
 async def _start_redis(stage: RivalStage, errors: IO[bytes], name: str) -> Rival:
-    """The one whose server is not PostgreSQL."""
+    """Start the rival whose server is Redis."""
     server = await stage.helper(errors, "ops.bench.synced_redis", str(stage.var_dir))
     environment = {"STANCHION_BENCH_REDIS_URL": str(await server.ask("open"))}
     count = stage.plan.rival_processes
@@ -105,7 +105,7 @@ async def _start_redis(stage: RivalStage, errors: IO[bytes], name: str) -> Rival
 
 
 async def _start_actors(stage: RivalStage, _errors: IO[bytes], name: str) -> Rival:
-    """The one that lives in the installation's own Ray and is called from the client inside it."""
+    """Start the rival whose actors run in the installation's Ray; the client inside it calls them."""
     await stage.inside.ask("make_rival_database", kind=KINDS[name])
     connections = max(1, stage.plan.rival_connections // ACTOR_OWNERS)
     pids: list[int] = await stage.inside.ask("open_actors", owners=ACTOR_OWNERS, connections=connections)
@@ -114,7 +114,7 @@ async def _start_actors(stage: RivalStage, _errors: IO[bytes], name: str) -> Riv
     labels = dict.fromkeys(pids, "actors") | {stage.inside.pid: "caller"}
     roots = {stage.installation.pid, stage.inside.pid, stage.postmaster}
     if not stage.plan.far_ms:
-        # The installation's tree has the server in it.
+        # The installation's process tree contains the server.
         roots.discard(stage.postmaster)
     rival.systems = [System(name, tuple(roots), labels, beside=stage.beside)]
     return rival

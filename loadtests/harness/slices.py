@@ -1,4 +1,4 @@
-"""One slice: a load runs for a few seconds, and every meter is read around the same window."""
+"""One slice: a load runs for a few seconds, and all meters are read at both ends of one window."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from loadtests.harness.processes import CpuMeter, cpu_seconds, machine_cpu_secon
 from loadtests.harness.systems import System
 
 CALLER = "caller"
-"""The part of a system's processor time that is its callers', where they do work of its own: the router."""
+"""The callers' share of a system's CPU time, where callers do work of the system itself: the router."""
 
 
 class Readings(NamedTuple):
@@ -30,7 +30,7 @@ class Readings(NamedTuple):
 
 
 class Meters:
-    """Everything that is read at both ends of a slice's window."""
+    """The meters that are read at both ends of a slice's window."""
 
     def __init__(self, system: System, load: Load, inside: Helper) -> None:
         self._system = system
@@ -84,7 +84,7 @@ async def measure(
 
 
 async def idle_cpu(system: System, seconds: float) -> dict[str, float]:
-    """Share of one core that each part of ``system`` uses while nobody asks anything."""
+    """Share of one core that each part of ``system`` uses without load."""
     meter = CpuMeter(system.roots, system.labels, without=system.without)
     meter.begin()
     begin = time.monotonic()
@@ -143,7 +143,7 @@ def _slice(
 
 
 def _each(count: int, samples: Samples) -> float | None:
-    """``count`` for each request of the whole slice, where anything was counted."""
+    """``count`` divided by the requests of the whole slice; ``None`` when either is zero."""
     return count / len(samples.done) if count and samples.done else None
 
 

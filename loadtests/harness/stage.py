@@ -1,4 +1,4 @@
-"""Everything a benchmark needs on one machine: an installation with cards, a client inside it, the rivals."""
+"""The servers of a benchmark on one machine: an installation with cards, a client inside it, the rivals."""
 
 from __future__ import annotations
 
@@ -22,42 +22,41 @@ from loadtests.harness.systems import OURS, System
 
 SETUP_CONNECTIONS = 16
 TIGHT_BUDGET = "1000.00"
-"""Used up by a thousand spends: then every stand-in is refused at the ceiling."""
+"""A thousand spends exhaust it; every later stand-in declines at the ceiling."""
 _GCS_ADDRESS = "--gcs-address="
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """How large everything is."""
+    """Sizes of a stage."""
 
     cards: int = 1000
     stand_in_cards: int = 0
     """Further cards in each of two programmes that decide by themselves: one with an ample budget, one with
     ``TIGHT_BUDGET``."""
     capped_cards: int = 0
-    """Further cards with velocity caps ..."""
+    """Further cards with velocity caps."""
     capped_sales: int = 0
-    """... and how many sales they have behind them, all together."""
+    """Sales in the history of the capped cards, in all."""
     rivals: tuple[str, ...] = ()
-    """Of ``loadtests.harness.systems.RIVALS``."""
+    """Names from ``loadtests.harness.systems.RIVALS``."""
     rival_processes: int = 2
-    """Of each of them."""
+    """Processes of each rival."""
     rival_connections: int = 16
     """Database connections of one rival, over all its processes; where calls are batched or pipelined, a few
     do (``loadtests.harness.rivals``)."""
     far_ms: float = 0.0
-    """What every round trip to the database takes longer; 0 is the embedded server beside everything else."""
+    """Delay added to every round trip to the database, in milliseconds; 0 = none."""
 
 
 class Stage:
-    """An async context manager: everything is up inside it and gone after it."""
+    """An async context manager: it starts all servers and stops them on exit."""
 
     def __init__(self, folder: Path, plan: Plan, environment: dict[str, str] | None = None) -> None:
         """``environment``: further variables of the installation."""
         self._folder = folder
         self.plan = plan
         self._stack = AsyncExitStack()
-        # Ray lets nobody in without its token. A token of our own making is known to the installation and to
-        # our client inside it, and to nobody else.
+        # Ray refuses clients without its token. The installation and the client inside it share this one.
         self._ray = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
         self._settings = dict(environment or {})
         self.installation = Installation(folder / "var", self._ray | self._settings)
@@ -71,7 +70,7 @@ class Stage:
         self.tight_ids: list[str] = []
         self.ours: System
         self.start_seconds = 0.0
-        """What the installation took from nothing to serving."""
+        """Time from the start command until the installation served."""
         self._database_root: int | None = None
 
     @property
@@ -95,7 +94,7 @@ class Stage:
 
     @property
     def systems(self) -> list[System]:
-        """All of them, ours first."""
+        """All systems, Stanchion first."""
         return [self.ours, *(system for rival in self.rivals.values() for system in rival.systems)]
 
     async def __aenter__(self) -> Self:
@@ -133,7 +132,7 @@ class Stage:
         await self._describe()
 
     async def _set_database_apart(self, errors: IO[bytes]) -> None:
-        """A server of our own behind a slow line; everybody goes through it."""
+        """Start a separate PostgreSQL behind a delaying proxy; all systems use it."""
         far = await self.helper(errors, "ops.bench.far", str(self._folder), str(self.plan.far_ms))
         self._settings["STANCHION_DATABASE_URL"] = await far.ask("open")
         self.installation = Installation(self.var_dir, self._ray | self._settings)
@@ -150,14 +149,14 @@ class Stage:
     async def helper(
         self, errors: IO[bytes], module: str, *arguments: str, environment: dict[str, str] | None = None
     ) -> Helper:
-        """Start a helper process that ends with the stage; its complaints go to ``errors``."""
+        """Start a helper process that ends with the stage; its standard error goes to ``errors``."""
         helper = Helper(self._ray | self._settings | (environment or {}), module, *arguments)
         self._stack.push_async_callback(helper.stop)
         await helper.start(errors)
         return helper
 
     async def _describe(self) -> None:
-        """What ours is, and what is ours of the processes that another system shares with it."""
+        """Name the processes of the installation, without those of a rival that shares its Ray."""
         url = self.run["metrics_url"]
         names = [name for name in (await scrape(url)).processes if name]
         pids: dict[str, int] = await self.inside.ask("pids", names=names)
@@ -171,20 +170,20 @@ class Stage:
 
     @property
     def beside(self) -> tuple[int, ...]:
-        """The slow line, where there is one."""
+        """The delaying proxy, if there is one."""
         return () if self._database_root is None else (self._database_root,)
 
     @property
     def postmaster(self) -> int:
-        """The one server process of PostgreSQL whose children are its backends."""
+        """Process id of PostgreSQL's postmaster, the parent of its backends."""
         members = tree(self._database_root or self.installation.pid)
         backends = {each.parent for each in members if command_line(each.pid).startswith("postgres: ")}
         return backends.pop()
 
 
 def ray_address(supervisor: int) -> str:
-    """The address of the Ray that the installation with this process id has started for itself, as its
-    processes were told it. Raises ChildError."""
+    """The address of the local Ray that the installation with this process id has started, read from the
+    command lines of its processes. Raises ChildError."""
     for process in tree(supervisor):
         _, found, rest = command_line(process.pid).partition(_GCS_ADDRESS)
         if found:

@@ -16,7 +16,7 @@ BATCHES: Final = "PL/pgSQL batches"
 REDIS: Final = "Redis script"
 ACTORS: Final = "actor calls"
 WEB: Final = "row locks, FastAPI"
-"""The processes of ``ROW_LOCKS`` behind another door."""
+"""The processes of ``ROW_LOCKS``, called over HTTP."""
 
 RIVALS: Final = (ROW_LOCKS, CALLS, BATCHES, REDIS, ACTORS)
 KINDS: Final[Mapping[str, str]] = {
@@ -26,7 +26,7 @@ KINDS: Final[Mapping[str, str]] = {
     REDIS: "redis",
     ACTORS: "actors",
 }
-"""What ``ops.bench`` calls them."""
+"""Their names in ``ops.bench``."""
 
 
 class System(msgspec.Struct, frozen=True):
@@ -38,8 +38,8 @@ class System(msgspec.Struct, frozen=True):
     without: frozenset[int] = frozenset()
     """Processes in those trees that are another system's."""
     beside: tuple[int, ...] = ()
-    """Processes that only make the measurement possible, and are neither a server nor a stranger."""
+    """Processes of the measuring equipment: they count neither as servers nor as other load."""
     metrics_url: str | None = None
     log: Helper | None = None
-    """Who knows how much its server has written to its log; ``None`` for PostgreSQL's, which the client
-    inside tells."""
+    """The helper that reports the bytes in the server's log; ``None`` for PostgreSQL, where the client inside
+    the installation reports them."""

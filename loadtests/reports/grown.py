@@ -12,13 +12,13 @@ from loadtests.reports.plots import lines
 from loadtests.reports.text import table
 
 COST_TARGET: Final = 1.15
-"""What a decision may cost with most cards, over what it costs with fewest."""
+"""Allowed cost of a decision with the most cards, relative to the cost with the fewest."""
 BYTES_TARGET: Final = 2_048
 """Memory of one active card."""
 
 
 class Point(msgspec.Struct, frozen=True):
-    """What was found at one size. ``value`` is in the unit of its series, or the server CPU of a decision in
+    """The measurement at one size. ``value`` is in the unit of its series, or the server CPU of a decision in
     microseconds."""
 
     size: int
@@ -43,7 +43,7 @@ class Point(msgspec.Struct, frozen=True):
         )
 
     def shown(self) -> str:
-        """In a line of progress."""
+        """One line for the progress output."""
         return f"{self.decisions_per_second or 0:,.0f}/s, {self.value:.0f} µs server CPU each"
 
 
@@ -54,7 +54,7 @@ class Series(msgspec.Struct, frozen=True):
     what_grows: str
     points: list[Point]
     unit: str = ""
-    """What the values are; empty for those of decisions."""
+    """The unit of the values; empty for decisions."""
 
     @property
     def growth(self) -> float | None:
@@ -64,16 +64,16 @@ class Series(msgspec.Struct, frozen=True):
 
 
 class Grown(msgspec.Struct, kw_only=True):
-    """All that one run has found out."""
+    """The results of one run."""
 
     machine: dict[str, Any]
     fsync_ms: dict[str, float]
     seconds: float
     series: list[Series] = []
     bytes_per_active_card: dict[str, float] = {}
-    """By the number of cards there were."""
+    """Values by the number of cards."""
     failures: list[str] = []
-    """What has gone wrong, a line each; everything else was measured before it."""
+    """Failures, one line each; all other figures were measured before them."""
 
     def json(self) -> bytes:
         """Everything."""
@@ -143,7 +143,7 @@ def _decisions(series: Series) -> str:
 
 
 def _beside(series: list[Series]) -> str:
-    """Series over the same sizes in one table."""
+    """One table for series over the same sizes."""
     sizes = sorted({point.size for each in series for point in each.points})
     found = [{point.size: f"{point.value:,.1f}" for point in each.points} for each in series]
     rows = [(f"{size:,}", *(values.get(size, "") for values in found)) for size in sizes]

@@ -1,4 +1,4 @@
-"""A report as one self-contained page: the tables, and plots of what is compared."""
+"""A report as one self-contained HTML page with tables and plots."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def document(title: str, parts: Iterable[str]) -> str:
 
 
 def markdown(text: str) -> str:
-    """The two things that our reports are made of, lists and tables, as HTML."""
+    """Lists and tables, the only Markdown in reports, as HTML."""
     return "\n".join(_block(block.splitlines()) for block in text.strip().split("\n\n"))
 
 

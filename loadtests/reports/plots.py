@@ -1,7 +1,6 @@
-"""Two kinds of plots as SVG text, with nothing to install or to fetch: bars in groups, and lines.
+"""Grouped bars and lines as SVG text, without dependencies.
 
-Every mark carries its value as a title, which browsers show when it is pointed at and readers of the text
-find in place.
+Every mark carries its value as a title, which browsers show on hover.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ def lines(series: Mapping[str, Sequence[Point]], x_title: str, y_title: str) -> 
 
 
 def _position(x: float) -> float:
-    """Where ``x`` stands on a logarithmic axis that has a zero."""
+    """The position of ``x`` on a logarithmic axis that has a zero."""
     return math.log10(x) if x > 0 else -0.5
 
 
@@ -117,7 +116,7 @@ def _text(x: float, y: float, words: str, anchor: str) -> str:
 
 
 def _short(value: float) -> str:
-    """Three digits that matter, and thousands in groups."""
+    """Three significant digits, thousands in groups."""
     if value >= 100 or value == int(value):
         return f"{value:,.0f}"
     return f"{value:.3g}"

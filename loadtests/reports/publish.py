@@ -1,4 +1,4 @@
-"""Where reports go: three files in a folder, and, if asked for, between two marks of a document."""
+"""Writes reports: three files in a folder, and optionally a section of a document between two marks."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from loadtests.reports.text import table
 
 PARTS_SHOWN: Final = 9
 STRANGERS_MAX: Final = 0.15
-"""Share of the machine above which somebody else was measured, too."""
+"""Share of the machine used by other processes, above which a run is unfit for final figures."""
 COMPARED: Final = ("decisions_per_second", "server_cpu_us", "p99_ms")
 
 TARGETS: Final = (
@@ -56,7 +56,7 @@ TARGETS: Final = (
 
 
 class Proof(msgspec.Struct, frozen=True):
-    """Of one system: approvals that callers were told of, and approvals that its balances hold at the end."""
+    """Approvals of one system that callers received, and approvals that its balances hold at the end."""
 
     system: str
     approved: int
@@ -64,7 +64,7 @@ class Proof(msgspec.Struct, frozen=True):
 
 
 class Report(msgspec.Struct, kw_only=True):
-    """All that one run of the benchmark has found out."""
+    """The results of one run of the benchmark."""
 
     machine: dict[str, Any]
     database: dict[str, str]
@@ -73,13 +73,13 @@ class Report(msgspec.Struct, kw_only=True):
     idle_cpu: dict[str, float]
     """Share of one core by part, before any load."""
     titles: dict[str, str]
-    """What each workload is, by name."""
+    """Description of each workload, by name."""
     uniform: dict[str, str] = {}
-    """By name, the workload that is the same on uniform cards."""
+    """For a workload's name, the name of the same load on uniform cards."""
     slices: list[Slice]
     proofs: list[Proof] = []
     failures: list[str] = []
-    """What has gone wrong, a line each; everything else was measured before it."""
+    """Failures, one line each; all other figures were measured before them."""
     summary: dict[str, dict[str, Slice]] = {}
     """The medians, by workload and system."""
     ratios: dict[str, dict[str, dict[str, Ratio]]] = {}
@@ -123,7 +123,7 @@ class Report(msgspec.Struct, kw_only=True):
         return "\n\n".join((*filter(None, parts), ""))
 
     def header(self) -> str:
-        """What the figures depend on."""
+        """The conditions of the run."""
         idle = sum(self.idle_cpu.values())
         facts = {
             **self.machine,
@@ -164,7 +164,7 @@ class Report(msgspec.Struct, kw_only=True):
         return table(head, rows) if rows else ""
 
     def _shapes(self) -> str:
-        """How much of its uniform figure each system keeps when the load is not uniform."""
+        """The share of its uniform throughput that each system keeps under a skewed load."""
         systems = list(dict.fromkeys(name for found in self.shapes.values() for name in found))
         rows = [
             (workload, *(shown(found[name]) if name in found else "" for name in systems))
@@ -184,7 +184,7 @@ class Report(msgspec.Struct, kw_only=True):
         return table(("target on two cores", "", "found", ""), rows) if rows else ""
 
     def _found(self, target: Target) -> float | None:
-        """The figure that ``target`` is about, if the run has measured it."""
+        """The figure of ``target``, if the run has measured it."""
         if target.shape:
             kept = self.shapes.get(target.workload, {}).get(OURS)
             return None if kept is None else kept.median
@@ -244,7 +244,7 @@ def _compared(ours: Sequence[Slice], theirs: Sequence[Slice]) -> dict[str, Ratio
 
 
 def _kept(shaped: Sequence[Slice], plain: Sequence[Slice]) -> Ratio:
-    # A run that was cut short has measured one of them once more.
+    # An interrupted run may have measured one of them once more.
     rounds = min(len(shaped), len(plain))
     return ratio(_rates(shaped[:rounds]), _rates(plain[:rounds]))
 

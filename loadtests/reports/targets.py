@@ -1,4 +1,4 @@
-"""What the design has set out to reach, as a report judges it."""
+"""Performance targets, and how a report judges them."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import msgspec
 
 
 class Target(msgspec.Struct, frozen=True):
-    """``figure`` of ``workload``: ours, ours over that of the rival ``over``, or, of a ``shape``, what is
-    kept of the figure on uniform cards."""
+    """A bound on ``figure`` of ``workload``: on Stanchion's own figure, on its ratio to the rival ``over``,
+    or, with ``shape``, on its ratio to the figure on uniform cards."""
 
     title: str
     workload: str
@@ -18,9 +18,9 @@ class Target(msgspec.Struct, frozen=True):
     shape: bool = False
 
     def reached(self, found: float) -> bool:
-        """Whether ``found`` is as good as the target."""
+        """Whether ``found`` meets the target."""
         return found >= self.value if self.at_least else found <= self.value
 
     def factor(self, found: float) -> float:
-        """How many times better it would have to be."""
+        """The factor by which ``found`` misses the target (below 1: it is met)."""
         return self.value / found if self.at_least else found / self.value

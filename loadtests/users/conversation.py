@@ -1,7 +1,7 @@
-"""An acquirer's side of the wire for one user at a time: a connection, one question, its answer.
+"""An acquirer's side of the wire for one user: a connection, one request at a time.
 
-Blocking sockets on purpose: load users are many small threads of control (gevent's), and each waits for its
-own answer. The messages are the engine's; what they ask for is remembered by whoever asks.
+It uses blocking sockets: each load user is a gevent greenlet that waits for its own answer. The engine builds
+the messages; the caller keeps the references of its sales.
 """
 
 from __future__ import annotations
@@ -33,21 +33,21 @@ _serials = itertools.count(os.getpid())
 
 
 class WireError(Exception):
-    """No answer, or not the one that a sale deserves. The message is one line without card data."""
+    """The request failed or was not approved. The message is one line without card data."""
 
 
 class Authorized(msgspec.Struct, frozen=True):
-    """An approved sale, by the names that later messages give it."""
+    """An approved sale with the references that later messages use."""
 
     card: int
-    """Its number in the plan."""
+    """The card's index in the plan."""
     amount_minor: int
     first: FirstMessage
     network_txn_id: str
 
 
 class Conversation:
-    """One connection to the edge. A context manager; a question that fails leaves it closed, and the next one
+    """One connection to the edge; a context manager. A failed request closes the connection, and the next one
     connects again."""
 
     def __init__(self, host: str, port: int, acquirer_id: str) -> None:
@@ -63,7 +63,7 @@ class Conversation:
         self.close()
 
     def close(self) -> None:
-        """Twice is harmless."""
+        """Close the connection; a second call does nothing."""
         if self._socket is not None:
             self._socket.close()
             self._socket = None
@@ -78,16 +78,16 @@ class Conversation:
         return Authorized(number, amount_minor, first, references.network_txn_id)
 
     def increment(self, sold: Authorized, card: Card, amount_minor: int) -> Authorized:
-        """Raise it."""
+        """Raise the sale's hold by an increment."""
         self._ask(increment(_sale(card, amount_minor), self._references(sold), sold.first))
         return msgspec.structs.replace(sold, amount_minor=sold.amount_minor + amount_minor)
 
     def reverse(self, sold: Authorized, card: Card) -> None:
-        """Give all of it back."""
+        """Reverse the sale in full."""
         self._ask(reversal_advice(_sale(card, sold.amount_minor), self._references(sold), sold.first, None))
 
     def clear(self, sold: Authorized, card: Card) -> None:
-        """Present it."""
+        """Present the sale."""
         references = self._references(sold)
         arn = f"{self._acquirer_id:0>6}{references.sent_ms % 10**11:011d}{references.stan}"
         sale = _sale(card, sold.amount_minor)

@@ -1,4 +1,4 @@
-"""What a load test is given: an installation and its cards, in a file that only its owner reads."""
+"""The input of a load test: an installation and its cards, in a file that only its owner can read."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from loadtests.generators.workload import Card
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that users need to know. Card numbers and a secret are in it: never print it."""
+    """The installation and its cards. It holds card numbers and a secret: never print it."""
 
     base_url: str
     client_id: str
@@ -32,5 +32,5 @@ def write_plan(plan: Plan, path: Path) -> None:
 
 
 def read_plan(path: Path) -> Plan:
-    """What ``write_plan`` has written."""
+    """Read a plan that ``write_plan`` has written."""
     return msgspec.json.decode(path.read_bytes(), type=Plan)

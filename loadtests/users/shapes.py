@@ -1,4 +1,4 @@
-"""Load shapes as pure functions: how many users there are, by the share of the run that has passed."""
+"""Load shapes as pure functions: the share of users that run, by the elapsed share of the run."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ def steady(_passed: float) -> float:
 
 
 def step(passed: float) -> float:
-    """A fifth of the users more with each fifth of the run: where does it begin to hurt?"""
+    """Adds a fifth of the users with each fifth of the run, to find the load at which latency rises."""
     return (int(passed * STEPS) + 1) / STEPS
 
 
 def spike(passed: float) -> float:
-    """A fifth of the users, and all of them for a while in the middle: does it recover?"""
+    """A fifth of the users, with all of them for a while in the middle, to test recovery."""
     return 1.0 if SPIKE_FROM <= passed < SPIKE_TO else SPIKE_QUIET
 
 
 def soak(passed: float) -> float:
-    """A gentle start and then all users for hours (choose the seconds accordingly): what grows?"""
+    """A short ramp, then all users to the end; with a long run, it shows resources that grow."""
     return min(1.0, passed / SOAK_RAMP) if passed < SOAK_RAMP else 1.0
 
 
@@ -40,7 +40,7 @@ SHAPES: Final[Mapping[str, Callable[[float], float]]] = {
 
 
 def users_at(shape: str, elapsed: float, seconds: float, users_max: int) -> int | None:
-    """How many users there shall be after ``elapsed`` of ``seconds``; ``None`` when the run is over."""
+    """The number of users after ``elapsed`` of ``seconds``; ``None`` when the run is over."""
     if elapsed >= seconds:
         return None
     return max(1, round(SHAPES[shape](elapsed / seconds) * users_max))

@@ -1,4 +1,4 @@
-"""Whether a load test was passed: a failure ratio and latencies, held against what was asked for."""
+"""The verdict of a load test: its failure ratio and latencies compared with thresholds."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import msgspec
 
 
 class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
-    """What is still good enough. Latencies in milliseconds."""
+    """Upper bounds of a passed run. Latencies in milliseconds."""
 
     failures: float = 0.0
     """Share of requests, 0 to 1."""
     p95_ms: float = 500.0
     p99_ms: float = 1_000.0
     requests_min: int = 1
-    """Fewer than these say nothing."""
+    """A run with fewer requests fails."""
 
 
 class Measured(msgspec.Struct, frozen=True, kw_only=True):
-    """What the run showed."""
+    """The figures of a run."""
 
     requests: int
     failures: int
@@ -26,7 +26,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def breaches(measured: Measured, thresholds: Thresholds) -> list[str]:
-    """What was not good enough, one sentence each; none means passed."""
+    """The missed thresholds, one sentence each; an empty list means passed."""
     found = []
     if measured.requests < thresholds.requests_min:
         found.append(f"only {measured.requests} requests were made")
