@@ -1,1 +1,1 @@
-"""The way of a committed event to its deliveries: the relay writes them, the stream wakes who sends them."""
+"""From a committed event to its deliveries: the relay writes them, the stream wakes the dispatchers."""

@@ -1,4 +1,4 @@
-"""Wake-ups leave for Redis behind the relay's back: a Redis that hangs must not hold up the next batch."""
+"""Sends wake-ups to Redis in the background: a hanging Redis must not delay the relay's next batch."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from actors.outbox.stream import StreamUnavailableError, WakeUp
 from engine.limits import REDIS_TIMEOUT_SECONDS, WAKE_UPS_AT_ONCE_MAX, WAKE_UPS_WAITING_MAX
 
 PAUSE_SECONDS: Final = 0.25
-"""After a failure, so that a Redis that is away is not asked for every single batch."""
+"""Pause after a failure, so that an unavailable Redis is not called for every batch."""
 
 
 class Sink(Protocol):
@@ -21,7 +21,8 @@ class Sink(Protocol):
 
 
 class Announcer:
-    """What Redis does not take is dropped and counted: sweeping finds what it was about."""
+    """Wake-ups that Redis does not accept are dropped and counted; the dispatchers' sweep finds their
+    deliveries."""
 
     def __init__(self, stream: Sink) -> None:
         self._stream = stream
@@ -30,7 +31,7 @@ class Announcer:
         self.dropped = 0
 
     def announce(self, wake_ups: Sequence[WakeUp]) -> None:
-        """Have ``wake_ups`` added soon."""
+        """Queue ``wake_ups`` for the stream."""
         for first in range(0, len(wake_ups), WAKE_UPS_AT_ONCE_MAX):
             part = wake_ups[first : first + WAKE_UPS_AT_ONCE_MAX]
             if self._waiting + len(part) > WAKE_UPS_WAITING_MAX:
@@ -40,7 +41,7 @@ class Announcer:
                 self._batcher.add(part)
 
     async def stop(self) -> None:
-        """Let what is on its way arrive, if Redis takes it at once."""
+        """Stop after one short attempt to send queued wake-ups."""
         try:
             async with asyncio.timeout(REDIS_TIMEOUT_SECONDS):
                 await self._batcher.drain()

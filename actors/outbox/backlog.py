@@ -1,4 +1,4 @@
-"""How much is waiting to be delivered: measured now and then, for the metrics alone."""
+"""The size of the delivery backlog, measured periodically for the metrics."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from engine.limits import BACKLOG_COUNT_MAX, BACKLOG_MEASURE_SECONDS
 
 
 class BacklogFigures(msgspec.Struct):
-    """Deliveries that are due. Counting stops at ``BACKLOG_COUNT_MAX``."""
+    """Due deliveries; counting stops at ``BACKLOG_COUNT_MAX``."""
 
     due: int = 0
     due_of_one_max: int = 0
-    """... to that endpoint which has most of them."""
+    """Due deliveries of the endpoint with the most."""
 
 
 class Backlog:
@@ -47,5 +47,5 @@ class Backlog:
             try:
                 await self.measure()
             except DatabaseUnavailableError:
-                pass  # the last figures stand
+                pass  # keep the last figures
             await asyncio.sleep(BACKLOG_MEASURE_SECONDS)

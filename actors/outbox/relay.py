@@ -1,8 +1,8 @@
-"""The relay: committed events become deliveries, none is skipped, and who sends them is woken.
+"""The relay: it turns committed events into deliveries, without gaps, and wakes the dispatchers.
 
-All of it happens in one function of the database (``relay_events``, migration 0005): it takes the next events
-in the order of their transactions, writes a delivery for each endpoint that wants one, and moves the relay's
-place, in one transaction. A relay that dies has done a batch or has not; two at once take turns at the place.
+One function of the database (``relay_events``) takes the next events in transaction order, writes a delivery
+for each subscribed endpoint, and advances the relay's position, in one transaction. Batches are atomic: a
+crashed relay leaves none half done. Two relays at once take turns at the row of the position.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from actors.outbox.stream import WakeUp
 from engine.limits import RELAY_BATCH_MAX, RELAY_BUSY_SECONDS, RELAY_IDLE_SECONDS, RELAY_TIMEOUT_MS
 
 SESSION: Final[Mapping[str, str]] = {
-    # Small tables now are large ones later, and plans are kept.
+    # Cached plans must suit large tables, even if the tables are small when a statement is planned.
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
@@ -36,13 +36,13 @@ _log = structlog.get_logger(__name__)
 
 
 class RelayCounts(msgspec.Struct):
-    """What the relay has done since it started, and how far it is behind."""
+    """Counters since the relay started, and its lag."""
 
     events: int = 0
     deliveries: int = 0
     failures: int = 0
     lag_seconds: float = 0.0
-    """Age of the oldest committed event that is no delivery yet."""
+    """Age of the oldest committed event without deliveries."""
 
 
 class Relay:
@@ -60,15 +60,15 @@ class Relay:
         self._loop = self._loop or asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Stop; a batch under way happens or does not."""
+        """Stop; an open batch commits completely or not at all."""
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.cancel()
             await asyncio.gather(loop, return_exceptions=True)
 
     async def relay_batch(self) -> int:
-        """Turn the next events into deliveries; how many events there were. ``DatabaseUnavailableError``
-        when it is not known whether it happened."""
+        """Turn the next events into deliveries; returns the number of events. Raises
+        ``DatabaseUnavailableError`` when the outcome is unknown."""
         (row,) = await self._lane.fetch("relay_events", self._batch_max)
         wake_ups = [
             WakeUp(delivery_id, endpoint_id)
@@ -84,8 +84,7 @@ class Relay:
         return relayed
 
     async def adopt(self) -> int:
-        """Events of a database that was restored from another server's dump find their place; their
-        number."""
+        """Assign positions to events that were restored from another server's dump; returns their number."""
         (row,) = await self._lane.fetch("adopt_restored_events")
         adopted: int = row["adopted"]
         if adopted:
@@ -109,7 +108,7 @@ class Relay:
 
     def _pause_after(self, relayed: int, seconds: float) -> float:
         if relayed >= self._batch_max:
-            # However much is behind, half of the database's time is for decisions.
+            # During a backlog, decisions keep half of the database's time.
             return seconds
         return RELAY_BUSY_SECONDS if relayed else RELAY_IDLE_SECONDS
 

@@ -1,9 +1,7 @@
-"""What is kept for a time only is deleted when that is over: in small steps, the oldest first.
+"""Retention: rows past their retention period are deleted in small steps, oldest first.
 
-Readers stop showing a row the moment its time is over; here it goes a day later, so that nobody who is just
-reading, and no audit of the last thirty days, sees a gap. Money is never touched: the journal, the ledger and
-the transactions are kept.
-"""
+Readers hide a row when its period ends. It is deleted a day later, so that an open page or an audit of the
+last thirty days sees no gap. Journal, ledger and transactions are never deleted."""
 
 from __future__ import annotations
 
@@ -29,7 +27,7 @@ KEPT_DAYS: Final = {
     "delete_idempotency": -(-IDEMPOTENCY_RETENTION_HOURS // 24) + RETENTION_GRACE_DAYS,
     "delete_tokens": RETENTION_GRACE_DAYS,
 }
-"""Each statement and the days after which its rows go."""
+"""Each statement with the age, in days, at which it deletes rows."""
 
 _SQL: Final = read_statements(Path(__file__).parent / "sql")
 _log = structlog.get_logger(__name__)
@@ -45,18 +43,19 @@ class Retention:
         self._loop: asyncio.Task[None] | None = None
 
     def start(self) -> None:
-        """Delete from time to time, in the background."""
+        """Delete periodically, in the background."""
         self._loop = self._loop or asyncio.create_task(self._run())
 
     async def stop(self) -> None:
-        """Stop; a step under way happens or does not."""
+        """Stop; an open step commits completely or not at all."""
         loop, self._loop = self._loop, None
         if loop is not None:
             loop.cancel()
             await asyncio.gather(loop, return_exceptions=True)
 
     async def step(self) -> bool:
-        """Delete some of everything that is due; whether more may be. Raises DatabaseUnavailableError."""
+        """Delete one step of each kind; returns whether more rows may be due. Raises
+        DatabaseUnavailableError."""
         more = False
         for statement, days in KEPT_DAYS.items():
             (row,) = await self._lane.fetch(statement, days, self._rows_max)

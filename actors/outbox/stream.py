@@ -1,8 +1,8 @@
-"""The stream of wake-ups in Redis: which deliveries are new, by their ids and never more than that.
+"""The Redis stream of wake-ups: ids of new deliveries, and no other content.
 
-A wake-up saves a dispatcher the time until it looks by itself; nothing depends on it. Redis may lose, repeat,
-delay or invent wake-ups: whoever reads one asks the database what is true. Each call ends in time, and any
-failure of Redis is ``StreamUnavailableError``.
+A wake-up saves a dispatcher the wait for its next sweep; correctness does not depend on it. Redis may lose,
+repeat, delay or invent wake-ups, because dispatchers check each one against the database. Every call has a
+time limit, and any failure of Redis raises ``StreamUnavailableError``.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ class WakeUp(msgspec.Struct, frozen=True):
 
 
 class Entry(msgspec.Struct, frozen=True):
-    """A wake-up as it stands in the stream; ``entry_id`` acknowledges it. Without a wake-up it is not ours
-    and only to be acknowledged."""
+    """One entry of the stream; ``entry_id`` acknowledges it. An entry without a wake-up is foreign and is
+    only acknowledged."""
 
     entry_id: str
     wake_up: WakeUp | None
 
 
 class StreamUnavailableError(Exception):
-    """Redis gave no answer in time, or none that can be used. Holds none of its text."""
+    """Redis gave no usable answer in time. The error holds none of Redis's text."""
 
 
 class Stream:
-    """One end of the stream. ``consumer`` names a reader; who only adds needs none."""
+    """One end of the stream. ``consumer`` names a reader; a writer needs none."""
 
     def __init__(self, url: str, consumer: str = "") -> None:
         self._consumer = consumer
@@ -63,13 +63,13 @@ class Stream:
             decode_responses=True,
             encoding_errors="replace",
             socket_connect_timeout=REDIS_TIMEOUT_SECONDS,
-            # A read stays open for as long as it may wait for something to come.
+            # A blocking read stays open while it waits for entries.
             socket_timeout=WAKE_UP_WAIT_SECONDS + REDIS_TIMEOUT_SECONDS,
             retry=Retry(NoBackoff(), 0),
         )
 
     async def add(self, wake_ups: Iterable[WakeUp]) -> None:
-        """Append; the oldest are cut off beyond ``WAKE_UPS_KEPT_MAX``."""
+        """Append; entries beyond ``WAKE_UPS_KEPT_MAX`` are trimmed, oldest first."""
         async with self._redis.pipeline(transaction=False) as pipeline:
             for wake_up in wake_ups:
                 fields: dict[Any, Any] = msgspec.structs.asdict(wake_up)
@@ -77,7 +77,7 @@ class Stream:
             await _in_time(pipeline.execute(), REDIS_TIMEOUT_SECONDS)
 
     async def read(self, count: int) -> list[Entry]:
-        """Up to ``count`` wake-ups that nobody has read; waits for the first for some time."""
+        """Up to ``count`` unread wake-ups; waits for the first for a limited time."""
         wait_ms = int(WAKE_UP_WAIT_SECONDS * 1000)
         found = await self._of_group(
             lambda: self._redis.xreadgroup(GROUP, self._consumer, {STREAM: ">"}, count=count, block=wait_ms),
@@ -86,7 +86,7 @@ class Stream:
         return _entries(found[0][1]) if found else []
 
     async def take_over(self, count: int) -> list[Entry]:
-        """Up to ``count`` wake-ups whose reader has not acknowledged them for too long."""
+        """Take over up to ``count`` wake-ups that their reader has left unacknowledged for too long."""
         found = await self._of_group(
             lambda: self._redis.xautoclaim(
                 STREAM, GROUP, self._consumer, int(WAKE_UP_STUCK_SECONDS * 1000), "0-0", count=count
@@ -96,7 +96,7 @@ class Stream:
         return _entries(found[1])
 
     async def acknowledge(self, entry_ids: Sequence[str]) -> None:
-        """Say that these have been dealt with."""
+        """Acknowledge entries."""
         await _in_time(self._redis.xack(STREAM, GROUP, *entry_ids), REDIS_TIMEOUT_SECONDS)
 
     async def close(self) -> None:
@@ -104,7 +104,7 @@ class Stream:
         await self._redis.aclose()
 
     async def _of_group(self, ask: Any, seconds: float) -> Any:
-        """The group is made when it is missed: Redis has been flushed, or is new."""
+        """Create the consumer group if it is missing: Redis is new or was flushed."""
         try:
             return await _in_time(ask(), seconds)
         except _NoGroupError:
@@ -117,7 +117,7 @@ class Stream:
                 self._redis.xgroup_create(STREAM, GROUP, id="0", mkstream=True), REDIS_TIMEOUT_SECONDS
             )
         except _GroupExistsError:
-            pass  # another reader was first
+            pass  # another reader has created it
 
 
 class _NoGroupError(StreamUnavailableError):
@@ -143,7 +143,7 @@ async def _in_time(answer: Awaitable[Result], seconds: float) -> Result:
 
 
 def _entries(found: Any) -> list[Entry]:
-    """What cannot be read is nobody's of ours, and is only to be acknowledged."""
+    """Parse an entry; an unreadable one is foreign and is only acknowledged."""
     return [Entry(entry_id, _wake_up(fields or {})) for entry_id, fields in found]
 
 

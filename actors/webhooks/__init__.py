@@ -1,1 +1,1 @@
-"""Deliveries leave from here: dispatchers claim what is due, sign and send it, and record what came of it."""
+"""Webhook delivery: dispatchers claim due deliveries, sign and send them, and record the results."""

@@ -1,5 +1,5 @@
-"""The tables ``deliveries`` and ``delivery_attempts`` as dispatchers use them. Errors of every method:
-``DatabaseUnavailableError``, after which nobody knows whether it happened.
+"""The tables ``deliveries`` and ``delivery_attempts`` as dispatchers use them. Every method can raise
+``DatabaseUnavailableError``; its outcome is then unknown.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ NO_ID: Final = "00000000-0000-0000-0000-000000000000"
 
 _SQL: Final = read_statements(Path(__file__).parent / "sql")
 _SESSION: Final[Mapping[str, str]] = {
-    # Plans must stay walks over indexes, however small the tables were when they were first planned.
+    # Plans must use the indexes, even if the tables were small when the statements were planned.
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
@@ -33,27 +33,27 @@ _SESSION: Final[Mapping[str, str]] = {
 
 
 class Claimed(msgspec.Struct, frozen=True):
-    """What a claim has found."""
+    """The result of a claim."""
 
     claims: list[Claim]
     found: dict[str, int]
-    """How many due deliveries of each endpoint there were, those that ended at once among them."""
+    """Number of due deliveries by endpoint, including those that the claim ended at once."""
 
 
 Instant = Callable[[], datetime | None]
 
 
 def by_the_database() -> None:
-    """The database's own clock says what is due."""
+    """Deliveries are due by the database's clock."""
 
 
 class DeliveryBook:
-    """``claiming``, ``recording`` and ``looking`` are connections of their own: none waits for another."""
+    """``claiming``, ``recording`` and ``looking`` are separate connections, so none waits for another."""
 
     def __init__(
         self, claiming: Lane, recording: Lane, looking: Lane, dispatcher: str, now: Instant = by_the_database
     ) -> None:
-        """``dispatcher`` names who claims; ``now`` is the instant by which deliveries are due."""
+        """``dispatcher`` is the name of the claimant; deliveries due by ``now`` are claimed."""
         self._claiming = claiming
         self._recording = recording
         self._looking = looking
@@ -61,8 +61,8 @@ class DeliveryBook:
         self._now = now
 
     async def claim(self, delivery_ids: Sequence[str], rooms: Mapping[str, int]) -> Claimed:
-        """Begin the attempts of these deliveries, and of as many of each endpoint in ``rooms`` as it says,
-        the oldest first; those of them that are due and nobody else's."""
+        """Begin the attempts of these deliveries, and of the oldest deliveries of each endpoint in ``rooms``,
+        up to its number; only those that are due and unclaimed."""
         rows = await self._claiming.fetch(
             "claim_deliveries",
             list(delivery_ids),
@@ -79,7 +79,7 @@ class DeliveryBook:
         return Claimed([_claim(row) for row in rows if row["number"] is not None], found)
 
     async def record(self, endings: Sequence[Ending]) -> None:
-        """Write how attempts ended. Recording one twice is harmless."""
+        """Record the endings of attempts. Recording one twice has no effect."""
         await self._recording.fetch(
             "record_attempts",
             [ending.claim.delivery_id for ending in endings],
@@ -93,8 +93,8 @@ class DeliveryBook:
         )
 
     async def waiting(self, after: str, limit: int) -> list[tuple[str, bool]]:
-        """Endpoints with pending deliveries, at most ``limit`` of those that follow id ``after``, and
-        whether one of theirs is due."""
+        """Endpoints with pending deliveries, at most ``limit`` after id ``after``, and whether one of their
+        deliveries is due."""
         rows = await self._looking.fetch("find_waiting", after, limit, self._now())
         return [(row["endpoint_id"], row["due"]) for row in rows]
 

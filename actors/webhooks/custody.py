@@ -1,4 +1,4 @@
-"""What may be done with the signing secret of an endpoint: the API seals it, dispatchers open it."""
+"""Custody of endpoints' signing secrets: the API seals them, dispatchers open them."""
 
 from __future__ import annotations
 

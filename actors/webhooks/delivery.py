@@ -1,13 +1,12 @@
-"""A delivery on its way: what was claimed, and what came of it. It moves through types, not flags.
+"""A delivery in progress: its claim and its ending. Its state is a type, not a flag.
 
     row, due  --claim-->  Claim  --send-->  Ending  --record-->  row
 
-How attempts are counted: beginning an attempt (the claim) counts it and writes when the next one is due, in
-one transaction and before a byte leaves. So never more than six attempts leave, whoever is killed and
-whenever, and each at its place in the schedule. An attempt whose ending nobody could record counts as a
-failed one (``lost``); the receiver may have got it, and the next attempt, at its place, may be a duplicate.
-The price: what a killed dispatcher had begun waits for that place, a minute for the first attempt.
-After a standstill longer than the schedule's steps, overdue attempts follow each other at ``CLAIM_SECONDS``.
+The claim counts the attempt and writes the time of the next one, in one transaction and before a byte leaves.
+So at most six attempts leave, each at its time in the schedule, even when processes are killed. An attempt
+without a recorded ending counts as failed (``lost``); the receiver may have got it, so the next attempt may
+be a duplicate. The price: a delivery whose dispatcher was killed waits for the next time in the schedule, one
+minute after a first attempt. After a longer outage, overdue attempts follow each other at ``CLAIM_SECONDS``.
 """
 
 from __future__ import annotations
@@ -22,19 +21,19 @@ from actors.egress.client import Received
 LOST: Final = "lost"
 INTERRUPTED: Final = "interrupted"
 UNREADABLE: Final = "secret_unreadable"
-"""Errors of an attempt beside the reasons of ``EgressError``: nobody knows how it ended; the dispatcher was
-stopped meanwhile; the endpoint's signing secret cannot be opened."""
+"""Errors of an attempt besides the reasons of ``EgressError``: the ending is unknown; the dispatcher was
+stopped during the attempt; the endpoint's signing secret cannot be opened."""
 
 
 class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt that has begun: it is counted, and it is to leave now."""
+    """An attempt that has begun: it is counted and must be sent now."""
 
     delivery_id: str
     endpoint_id: str
     number: int
-    """Of the attempt, from 1."""
+    """Number of the attempt, from 1."""
     started_at: datetime
-    """By the clock that the schedule goes by."""
+    """Start of the attempt by the database's clock."""
     url: str
     sealed_secrets: tuple[bytes, ...]
     """The endpoint's active secrets, the current one first."""
@@ -45,7 +44,7 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Ending(msgspec.Struct, frozen=True):
-    """How an attempt ended: with an answer's status, or with an error for want of a usable one."""
+    """The ending of an attempt: the status of the answer, or an error without one."""
 
     claim: Claim
     latency_ms: int
@@ -54,13 +53,13 @@ class Ending(msgspec.Struct, frozen=True):
 
     @property
     def delivered(self) -> bool:
-        """Whether the receiver has taken the event: any 2xx. A redirect is not followed, and is a failure
-        (spec 6.1)."""
+        """Whether the receiver accepted the event: any 2xx. Redirects are not followed and count as
+        failures."""
         return self.status_code is not None and 200 <= self.status_code < 300
 
     @property
     def kind(self) -> str:
-        """A word of a closed list, for counting."""
+        """A word from a closed list, used as a metric label."""
         if self.status_code is None:
             return self.error or LOST
         return f"status_{self.status_code // 100}xx" if 100 <= self.status_code < 600 else "status_other"

@@ -1,9 +1,9 @@
-"""The dispatcher: finds deliveries that are due, sends them, and writes down what came of it.
+"""The dispatcher: it finds due deliveries, sends them, and records the results.
 
-Three loops and the attempts between them. *Hearing* reads wake-ups from the stream, *sweeping* looks in the
-database for what nobody has said (retries that fall due, wake-ups that Redis has lost), and both only say
-what to look for; *claiming* asks the database what is true, begins attempts there, and starts them here.
-Several dispatchers share the work without knowing of each other: a row that is claimed is not found again.
+Three loops drive the attempts. *Hearing* reads wake-ups from the stream. *Sweeping* searches the database for
+retries that are due and for wake-ups that Redis has lost. Both only name candidates; *claiming* asks the
+database which of them are due, begins their attempts there, and starts them here. Several dispatchers share
+the work without coordination, because a claimed row is not found again.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from engine.limits import (
 )
 
 RECORD_ATTEMPTS: Final = 20
-"""Tries to write a batch of endings, up to a second apart; what is given up counts as lost attempts."""
+"""Tries to record a batch of endings, up to a second apart; afterwards the attempts count as lost."""
 _PAUSE_SECONDS: Final = 0.5
 _RECORD_PAUSE_SECONDS_MIN: Final = 0.05
 _RECORD_PAUSE_SECONDS_MAX: Final = 1.0
@@ -71,13 +71,13 @@ class Sends(Protocol):
 
 
 class DispatcherCounts(msgspec.Struct):
-    """What the dispatcher has done since it started."""
+    """Counters since the dispatcher started."""
 
     endings: dict[str, int] = {}
-    """Attempts by the kind of their ending."""
+    """Attempts by kind of ending."""
     delivered: int = 0
     unrecorded: int = 0
-    """Endings that could not be written."""
+    """Endings that could not be recorded."""
     failures: int = 0
     """Claims that failed."""
 
@@ -95,7 +95,7 @@ class Dispatcher:
         self._stream = stream
         self._clock = clock
         self._named: dict[str, str] = {}
-        """Deliveries to claim and their endpoints; each has a place."""
+        """Deliveries to claim, with their endpoints; a place is reserved for each."""
         self._entries: dict[str, str] = {}
         """Wake-ups to acknowledge, by delivery."""
         self._wanted = asyncio.Event()
@@ -116,14 +116,14 @@ class Dispatcher:
             self._listening = [asyncio.create_task(loop) for loop in (self._hear_on(), self._sweep_on())]
 
     async def stop(self) -> None:
-        """Begin nothing more, let what is under way end for some time, and write down how it ended."""
+        """Begin no attempts, wait for open attempts for a limited time, and record their endings."""
         self._stopping = True
         self._wanted.set()
         for task in self._listening:
             task.cancel()
         await asyncio.gather(*self._listening, return_exceptions=True)
         if self._claiming is not None:
-            # What a claim under way has begun is still sent.
+            # An open claim still sends the attempts it has begun.
             await asyncio.gather(self._claiming, return_exceptions=True)
         if self._attempts:
             await asyncio.wait(self._attempts, timeout=DISPATCHER_STOP_SECONDS)
@@ -142,8 +142,8 @@ class Dispatcher:
     # --- what to look for ---------------------------------------------------------------------------------
 
     def hear(self, entries: Sequence[Entry]) -> None:
-        """Remember to claim what wake-ups name. Those of endpoints without room are answered at once: their
-        deliveries wait in the database."""
+        """Queue the deliveries that wake-ups name. Wake-ups for endpoints without room are acknowledged at
+        once: their deliveries wait in the database."""
         heard: list[str] = []
         for entry in entries:
             wake_up = entry.wake_up
@@ -161,7 +161,7 @@ class Dispatcher:
         self._want()
 
     async def sweep(self) -> bool:
-        """Look for endpoints with due deliveries, some at a time; whether there are more to look at. Raises
+        """Search some endpoints for due deliveries; returns whether more endpoints remain. Raises
         ``DatabaseUnavailableError``."""
         waiting = await self._book.waiting(self._after, DELIVERY_SWEEP_ENDPOINTS_MAX)
         for endpoint_id, due in waiting:
@@ -172,7 +172,7 @@ class Dispatcher:
         self._want()
         return more
 
-    # The client of Redis can swallow a cancellation, so these loops look for themselves.
+    # The Redis client can swallow a cancellation, so these loops check for a stop themselves.
 
     async def _hear_on(self) -> None:
         while not self._stopping:
@@ -180,7 +180,7 @@ class Dispatcher:
                 if self.lanes.free:
                     self.hear(await self._stream.read(min(self.lanes.free, WAKE_UPS_AT_ONCE_MAX)))
                 else:
-                    # Another dispatcher may have places.
+                    # Another dispatcher may have free places.
                     await asyncio.sleep(CLAIM_PACE_SECONDS)
             except StreamUnavailableError:
                 await asyncio.sleep(_PAUSE_SECONDS)
@@ -225,8 +225,8 @@ class Dispatcher:
                     await asyncio.sleep(_pause_after(loop.time() - asked))
 
     async def claim_batch(self) -> bool:
-        """Claim what is due of what was heard and found, and start its attempts; whether there was anything
-        to ask for. Raises ``DatabaseUnavailableError``."""
+        """Claim the candidates that are due and start their attempts; returns whether there were candidates.
+        Raises ``DatabaseUnavailableError``."""
         named = dict(list(self._named.items())[:CLAIM_BATCH_MAX])
         rooms = self.lanes.catch_up(CLAIM_ENDPOINTS_MAX, CLAIM_BATCH_MAX - len(named))
         if not named and not rooms:
@@ -244,7 +244,7 @@ class Dispatcher:
         return True
 
     def _unclaimed(self, named: Mapping[str, str], rooms: Mapping[str, int]) -> None:
-        """Nobody knows what was claimed: what was not is still due."""
+        """The outcome of the claim is unknown: unclaimed deliveries are still due."""
         for delivery_id, endpoint_id in named.items():
             self._entries.pop(delivery_id, None)
             self.lanes.give_back(endpoint_id)
@@ -254,7 +254,7 @@ class Dispatcher:
             self.lanes.fall_behind(endpoint_id)
 
     def _tidy(self, named: Mapping[str, str], rooms: Mapping[str, int], claimed: Claimed) -> None:
-        """Give back places that were not needed, and remember where there is more."""
+        """Return unused places, and remember endpoints with more due deliveries."""
         taken = count_by(named.values())
         for endpoint_id, room in rooms.items():
             taken[endpoint_id] = taken.get(endpoint_id, 0) + room
@@ -266,7 +266,7 @@ class Dispatcher:
             if endpoint_id in rooms and claimed.found.get(endpoint_id, 0) >= rooms[endpoint_id]:
                 self.lanes.fall_behind(endpoint_id)
         begun = {claim.delivery_id for claim in claimed.claims}
-        # A wake-up that came while its delivery was being found was acknowledged with that attempt's ending.
+        # A wake-up that arrived during the search was acknowledged with that attempt's ending.
         entries = [self._entries.pop(delivery_id, None) for delivery_id in named if delivery_id not in begun]
         done = [entry_id for entry_id in entries if entry_id is not None]
         if done:
@@ -284,7 +284,8 @@ class Dispatcher:
         ending = None
         slow = _Slow(self.lanes, claim.endpoint_id)
         try:
-            # A process that stood still must not send what is somebody else's by now.
+            # A process that was frozen must not send a delivery that another dispatcher may have claimed
+            # since.
             if self._clock.monotonic() - asked <= CLAIM_FRESH_SECONDS:
                 ending = await self._sender.send(claim)
         except asyncio.CancelledError:
@@ -292,7 +293,7 @@ class Dispatcher:
         except Exception as failure:  # noqa: BLE001 - one delivery must not take the others with it
             _log.error("attempt_failed", error=type(failure).__name__)
         was_slow = slow.ended()
-        # A receiver that answers is none that hangs, however long it takes.
+        # A receiver that answers does not count as hanging, however slow it is.
         hung = was_slow and (ending is None or ending.status_code is None)
         self.lanes.finish(claim.endpoint_id, slow=was_slow, hung=hung)
         self._want()
@@ -319,7 +320,7 @@ class Dispatcher:
                 pause = min(2 * pause, _RECORD_PAUSE_SECONDS_MAX)
         else:
             self.counts.unrecorded += len(endings)
-        # Durable, or given up: either way nothing is left for others to do with these wake-ups.
+        # Recorded or abandoned: in both cases these wake-ups are done.
         ids = [self._entries.pop(ending.claim.delivery_id, None) for ending in endings]
         self._acknowledgements.add([id_ for id_ in ids if id_ is not None])
         if not self._stopping:
@@ -330,11 +331,11 @@ class Dispatcher:
             try:
                 await self._stream.acknowledge(entry_ids)
             except StreamUnavailableError:
-                pass  # they come again, and are found to be nobody's
+                pass  # they are read again, and their deliveries are no longer due
 
 
 class _Slow:
-    """Tells the lane once, when an attempt has taken long."""
+    """Reports a slow attempt to its lane, once."""
 
     def __init__(self, lanes: Lanes, endpoint_id: str) -> None:
         self._told = False
@@ -353,7 +354,7 @@ class _Slow:
 
 
 def _pause_after(seconds: float) -> float:
-    """Until the next claim: however much is behind, most of the database's time is for decisions."""
+    """Pause before the next claim, so that decisions keep most of the database's time during a backlog."""
     return min(max(CLAIM_PACE_SECONDS, CLAIM_RESTS * seconds), CLAIM_REST_SECONDS_MAX)
 
 

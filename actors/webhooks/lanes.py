@@ -1,11 +1,11 @@
-"""How many attempts may be under way, and to whom: one endpoint never uses up what the others need.
+"""Limits of concurrent attempts, so that one endpoint never takes the capacity of the others.
 
-Each endpoint has a lane with a cap. All lanes share the places of the dispatcher, and an attempt that takes
-long gives its place back while it goes on, so receivers that hang hold nobody up for longer than
-``ATTEMPT_SLOW_SECONDS``; lanes known for hanging get few attempts, and none while very many hang. What does
-not fit stays in the database, and its lane is *behind* until a claim finds no more than there was room for.
+Each endpoint has a lane with a cap. All lanes share the dispatcher's places. A slow attempt returns its place
+while it continues, so a hanging receiver occupies a place for at most ``ATTEMPT_SLOW_SECONDS``. Lanes that
+hang get few attempts, and none while very many attempts hang. Deliveries without room stay in the database,
+and their lane is *behind* until a claim finds no more deliveries than there was room for.
 
-Plain counting without a clock: the dispatcher says what happens.
+The module only counts and has no clock: the dispatcher reports events to it.
 """
 
 from __future__ import annotations
@@ -27,13 +27,13 @@ class Lane(msgspec.Struct):
     """One endpoint."""
 
     under_way: int = 0
-    """Attempts that were begun or are being claimed."""
+    """Open attempts and claims."""
     slow: int = 0
-    """Those of them that have become slow."""
+    """Slow attempts among them."""
     suspect: bool = False
-    """Its last attempt was slow and got no answer."""
+    """Whether its last attempt was slow and got no answer."""
     behind: bool = False
-    """More may be due in the database."""
+    """Whether more deliveries may be due in the database."""
 
 
 class Lanes:
@@ -41,24 +41,24 @@ class Lanes:
 
     def __init__(self) -> None:
         self._lanes: dict[str, Lane] = {}
-        # In the order in which they were served: whoever waited longest comes first.
+        # In the order of service: the lane that has waited longest comes first.
         self._behind: dict[str, None] = {}
         self.under_way = 0
         self.slow = 0
 
     @property
     def free(self) -> int:
-        """Places that are free for attempts to anybody."""
+        """Free places, shared by all endpoints."""
         quick = self.under_way - self.slow
         return max(0, min(ATTEMPTS_QUICK_MAX - quick, ATTEMPTS_MAX - self.under_way))
 
     @property
     def behind(self) -> int:
-        """Endpoints to look for in the database."""
+        """Endpoints whose deliveries wait in the database."""
         return len(self._behind)
 
     def room(self, endpoint_id: str) -> int:
-        """Attempts that its lane has room for, if there are places."""
+        """Attempts that the endpoint's lane has room for, given enough places."""
         lane = self._lanes.get(endpoint_id) or Lane()
         if (lane.suspect or lane.slow) and self.slow >= ATTEMPTS_SLOW_MAX:
             return 0
@@ -66,8 +66,8 @@ class Lanes:
         return max(0, cap - lane.under_way)
 
     def take(self, endpoint_id: str) -> bool:
-        """Take a place for one delivery that somebody has named. Without one, or while others of the
-        endpoint wait in the database before it, the lane is behind instead."""
+        """Take a place for one named delivery. Without a free place, or while older deliveries of the
+        endpoint wait in the database, mark the lane as behind instead."""
         if endpoint_id in self._behind or not self.free or not self.room(endpoint_id):
             self.fall_behind(endpoint_id)
             return False
@@ -75,13 +75,13 @@ class Lanes:
         return True
 
     def fall_behind(self, endpoint_id: str) -> None:
-        """More may be due in the database."""
+        """Whether more deliveries may be due in the database."""
         self._lane(endpoint_id).behind = True
         self._behind.setdefault(endpoint_id)
 
     def catch_up(self, endpoints_max: int, deliveries_max: int) -> dict[str, int]:
-        """Take places for lanes that are behind, shared out fairly; how many for each. They are not behind
-        any more, until something says so again."""
+        """Take places for lanes that are behind, shared fairly; returns the number by endpoint. The lanes are
+        then no longer behind."""
         wanting = [id_ for id_ in self._behind if self.room(id_)][:endpoints_max]
         rooms: dict[str, int] = {}
         left = min(self.free, deliveries_max)
@@ -97,17 +97,17 @@ class Lanes:
         return rooms
 
     def give_back(self, endpoint_id: str, places: int = 1) -> None:
-        """Places that were taken and not used."""
+        """Return places that were taken and not used."""
         self._leave(endpoint_id, places)
 
     def become_slow(self, endpoint_id: str) -> None:
-        """An attempt has been under way for long: its place is free for others."""
+        """An attempt has become slow: its place is free for others."""
         self._lane(endpoint_id).slow += 1
         self.slow += 1
 
     def finish(self, endpoint_id: str, *, slow: bool, hung: bool) -> None:
-        """An attempt has ended. ``slow``: ``become_slow`` was told of it; ``hung``: it was slow and got
-        no answer."""
+        """An attempt has ended. ``slow``: ``become_slow`` was called for it; ``hung``: it was slow and got no
+        answer."""
         lane = self._lane(endpoint_id)
         lane.suspect = hung
         if slow:
@@ -139,13 +139,13 @@ class Lanes:
         self._behind.pop(endpoint_id, None)
 
     def _forget(self, endpoint_id: str, lane: Lane) -> None:
-        """Only lanes with something to remember are kept."""
+        """Forget a lane without state."""
         if lane == Lane():
             del self._lanes[endpoint_id]
 
 
 def count_by(endpoint_ids: Iterable[str]) -> dict[str, int]:
-    """How often each endpoint occurs."""
+    """Number of occurrences of each endpoint."""
     counts: dict[str, int] = {}
     for endpoint_id in endpoint_ids:
         counts[endpoint_id] = counts.get(endpoint_id, 0) + 1

@@ -20,7 +20,7 @@ _JSON: Final = "application/json"
 
 
 class Poster(Protocol):
-    """The way out; see ``actors.egress.client.Egress``."""
+    """The egress client; see ``actors.egress.client.Egress``."""
 
     async def post(
         self,
@@ -34,7 +34,7 @@ class Poster(Protocol):
 
 
 class Sender:
-    """Sends claims. Opened secrets are kept, since opening one costs more than signing with it."""
+    """Sends claims. It caches opened secrets, because opening one costs more than signing with it."""
 
     def __init__(self, poster: Poster, custody: SecretCustody, clock: Clock) -> None:
         self._poster = poster
@@ -43,7 +43,7 @@ class Sender:
         self._open: OrderedDict[tuple[str, bytes], str] = OrderedDict()
 
     async def send(self, claim: Claim) -> Ending:
-        """Make the attempt. Never raises for what the receiver does."""
+        """Make the attempt. A receiver's behaviour never raises an exception."""
         started = self._clock.monotonic()
         try:
             received = await self._post(claim)

@@ -1,7 +1,6 @@
-"""Identity verification: flows, states, what a case awaits, and how the given data are compared (contract,
-section 10).
+"""Identity verification: flows, states, cases, and the comparison of applicants' data.
 
-``flows`` says what each flow needs, ``states`` how a case moves, ``case`` is one case and its changes,
-``facts`` what a provider is told and answers, ``names`` compares names, ``evaluation`` is the built-in
-comparison and ``triggers`` the one of the test mode.
+``flows`` lists the inputs of each flow, ``states`` the legal moves, ``case`` holds one case and its changes,
+``facts`` the input and the answer of a provider, ``names`` compares names, ``evaluation`` is the built-in
+provider and ``triggers`` the provider of test mode. The rules are in ``ops/docs/KYC.md``.
 """

@@ -1,6 +1,6 @@
 """One case of identity verification and its changes. Nothing here is personal: inputs are custody tokens.
 
-Every change gives a new case whose version is one higher; whether the move is legal, ``states`` says.
+Every change returns a new case whose version is one higher. ``states`` lists the legal moves.
 """
 
 from __future__ import annotations
@@ -42,17 +42,17 @@ class Case(msgspec.Struct, frozen=True):
     document_type: str | None = None
     tokens: dict[str, str] = {}
     attempts: int = 0
-    """Evaluations that came to a result."""
+    """Evaluations with a result."""
     tries: int = 0
-    """Evaluations in a row that came to none."""
+    """Consecutive evaluations without a result."""
     evaluate_ms: int | None = None
-    """When it is evaluated again after one that came to none."""
+    """Time of the next evaluation after one without a result."""
     completed_ms: int | None = None
     expires_ms: int | None = None
 
     @property
     def collecting(self) -> bool:
-        """Whether it takes inputs."""
+        """Whether the case accepts inputs."""
         return self.state == "pending"
 
     @property
@@ -62,18 +62,18 @@ class Case(msgspec.Struct, frozen=True):
 
 
 def open_case(id_: str, flow: Flow, now_ms: int) -> Case:
-    """A new case, which awaits everything that its flow needs."""
+    """A new case, which awaits all inputs of its flow."""
     expires_ms = now_ms + KYC_PENDING_DAYS * DAY_MS
     return Case(id_, flow, "pending", 1, now_ms, now_ms, needs(flow), expires_ms=expires_ms)
 
 
 def lapsed(case: Case, now_ms: int) -> bool:
-    """Whether the case has run out, whatever its row still says."""
+    """Whether the case has expired, even if its row does not say so yet."""
     return case.state in EXPIRING and case.expires_ms is not None and case.expires_ms <= now_ms
 
 
 def as_of(case: Case, now_ms: int) -> Case:
-    """The case as it is at ``now_ms``: one that has run out is ``expired`` since the moment it did."""
+    """The case as of ``now_ms``: a case past its expiry is ``expired`` since that instant."""
     if not lapsed(case, now_ms):
         return case
     assert case.expires_ms is not None, "lapsed"
@@ -99,7 +99,7 @@ def receive(case: Case, tokens: Mapping[str, str], document_type: str | None, no
 
 
 def settle(case: Case, verdict: Verdict, document_expiry: date | None, now_ms: int) -> Case:
-    """The case after an evaluation that came to a result."""
+    """The case after an evaluation with a result."""
     counted = msgspec.structs.replace(case, attempts=case.attempts + 1, tries=0)
     if verdict.outcome == "passed":
         return _passed(counted, document_expiry, now_ms)
@@ -111,8 +111,8 @@ def settle(case: Case, verdict: Verdict, document_expiry: date | None, now_ms: i
 
 
 def postpone(case: Case, now_ms: int) -> Case:
-    """The case after an evaluation that came to no result: it is in review, and evaluated again by itself
-    for a while; then it waits for a person.
+    """The case after an evaluation without a result: it is in review and evaluated again automatically for
+    a limited time; after that it waits for a reviewer.
     """
     tries = case.tries + 1
     pause_ms = min(KYC_RETRY_SECONDS_MIN * 2 ** (tries - 1), KYC_RETRY_SECONDS_MAX) * 1000
@@ -142,7 +142,7 @@ def review(
 
 
 def erased(case: Case, now_ms: int) -> Case:
-    """The case without its inputs. What was not completed can no longer be: it ends."""
+    """The case without its inputs. A case that is not completed ends."""
     ends: dict[State, State] = {"pending": "expired", "in_review": "failed"}
     if case.state not in ends:
         return msgspec.structs.replace(case, tokens={}, version=case.version + 1, updated_ms=now_ms)
@@ -159,13 +159,13 @@ def _passed(case: Case, document_expiry: date | None, now_ms: int) -> Case:
             year=document_expiry.year, month=document_expiry.month, day=document_expiry.day
         )
         last_ms = to_ms(midnight) + DAY_MS
-        # Only a test, or a reviewer who knows better, passes a document that has expired.
+        # Only test mode or a reviewer passes an expired document.
         ends_ms = min(ends_ms, last_ms) if last_ms > now_ms else ends_ms
     return _moved(case, "passed", now_ms, reason_codes=(), awaiting=(), expires_ms=ends_ms)
 
 
 def _asked_again(case: Case, names: Collection[str], codes: tuple[str, ...], now_ms: int) -> Case:
-    """Collecting again; what is asked for once more is forgotten, so that only the new counts."""
+    """The case collects again. Inputs that are requested again lose their old values."""
     forgotten = asked_again(names)
     return _moved(
         case,
@@ -181,7 +181,7 @@ def _asked_again(case: Case, names: Collection[str], codes: tuple[str, ...], now
 
 def _reviewing(case: Case, codes: tuple[str, ...], again_ms: int | None, now_ms: int) -> Case:
     if case.state == "in_review":
-        # Evaluated again and still undecided: no move.
+        # Evaluated again, still undecided: the state stays.
         return msgspec.structs.replace(
             case, reason_codes=codes, evaluate_ms=again_ms, version=case.version + 1, updated_ms=now_ms
         )

@@ -1,8 +1,8 @@
-"""The built-in provider: what was given is held against itself, the document's zone, the calendar and the
-cardholder.
+"""The built-in provider: it compares an applicant's data with each other, with the document's
+machine-readable zone, with the calendar and with the cardholder.
 
-Each rule looks at one thing and finds nothing, or a reason and how grave it is. The gravest finding decides;
-all reasons are told. What two honest readings can explain goes to a person, not to a verdict.
+Each rule returns no finding, or a reason with its severity. The most severe finding decides, and the verdict
+lists all reasons. A difference that honest data can explain goes to a reviewer.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from engine.mrz.zone import Zone, read_zone
 
 
 class Gravity(IntEnum):
-    """What a finding leads to; the larger wins."""
+    """The consequence of a finding; the largest decides."""
 
     REVIEW = 1
     ASK_AGAIN = 2
@@ -33,7 +33,7 @@ class Gravity(IntEnum):
 
 
 class Finding(msgspec.Struct, frozen=True):
-    """One reason, and how grave it is."""
+    """One reason and its severity."""
 
     reason: Reason
     gravity: Gravity
@@ -69,7 +69,7 @@ def evaluate(facts: Facts) -> Verdict:
 
 
 def document_expiry(given: dict[str, str], today: date) -> date | None:
-    """The document's last day, as given or else as its zone has it."""
+    """The document's last day of validity: the given one, or else that of its zone."""
     if "document_expiry" in given:
         return date.fromisoformat(given["document_expiry"])
     zone = read_zone(given[ZONE]) if ZONE in given else None
@@ -93,7 +93,7 @@ def _name_on_document(facts: Facts, zone: Zone | None) -> Finding | None:
 
 
 def _name_of_cardholder(facts: Facts, _zone: Zone | None) -> Finding | None:
-    """Names change by marriage and by deed: a person looks at it."""
+    """A different name goes to review: names change, for example by marriage."""
     pairs = (
         (facts.given["given_name"], facts.holder.given_name),
         (facts.given["family_name"], facts.holder.family_name),
@@ -133,7 +133,7 @@ def _document_number(facts: Facts, zone: Zone | None) -> Finding | None:
 
 
 def _document_valid(facts: Facts, _zone: Zone | None) -> Finding | None:
-    """A document is valid to the end of its last day."""
+    """Compare the document's expiry with today: a document is valid to the end of its last day."""
     last = document_expiry(facts.given, facts.today)
     return Finding("document_expired", Gravity.FAIL) if last is not None and last < facts.today else None
 
@@ -145,7 +145,7 @@ def _document_genuine(_facts: Facts, zone: Zone | None) -> Finding | None:
 
 
 def _document_consistent(facts: Facts, zone: Zone | None) -> Finding | None:
-    """The document's parts were read twice; readings that contradict each other are asked for again."""
+    """Compare the document's fields with its zone; contradicting values are requested again."""
     if zone is None:
         return None
     given, last = facts.given, expiry_date(zone.expiry, facts.today)
@@ -158,7 +158,7 @@ def _document_consistent(facts: Facts, zone: Zone | None) -> Finding | None:
 
 
 def _nationality(facts: Facts, zone: Zone | None) -> Finding | None:
-    """People have two nationalities, and some documents are issued to those who have none."""
+    """A different nationality goes to review: people can have two, and some documents state none."""
     if zone is None or alpha2_of(zone.nationality) == facts.given["nationality"]:
         return None
     return Finding("risk_threshold", Gravity.REVIEW)
@@ -181,4 +181,4 @@ RULES: Final[tuple[Rule, ...]] = (
     _document_consistent,
     _nationality,
 )
-"""In the order in which their reasons are told."""
+"""The rules in the order in which their reasons are listed."""

@@ -1,4 +1,4 @@
-"""What an identity provider is told about a case, and what it answers."""
+"""The input of an identity provider for one case, and its answer."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Outcome = Literal["passed", "failed", "review", "more_input"]
 
 
 class Holder(msgspec.Struct, frozen=True):
-    """The cardholder as the programme knows them. Never printed."""
+    """The cardholder's data on record. Its ``repr`` shows no value."""
 
     given_name: str
     family_name: str
@@ -39,13 +39,13 @@ class Holder(msgspec.Struct, frozen=True):
 
 
 class Facts(msgspec.Struct, frozen=True):
-    """One complete case. ``given`` has the values in clear by field name; never printed."""
+    """One complete case. ``given`` holds the plain values by field name; its ``repr`` shows none."""
 
     check_id: str
     live: bool
     today: date
     attempts: int
-    """Evaluations that have come to a result before this one."""
+    """Earlier evaluations with a result."""
     document_type: str | None
     given: dict[str, str]
     evidence: frozenset[str]

@@ -1,4 +1,4 @@
-"""What each flow needs, and what a case still awaits (contract, section 10)."""
+"""The inputs of each flow, and the inputs that a case still awaits (``ops/docs/KYC.md``)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ DocumentType = Literal["passport", "national_id", "residence_permit", "driving_l
 Purpose = Literal["identity_verification", "address_verification", "document_verification", "evidence_review"]
 
 FLOWS: Final[tuple[Flow, ...]] = get_args(Flow)
-"""From the weakest to the strongest: each needs what the one before it needs, and more."""
+"""Flows from the weakest to the strongest; each needs all inputs of the one before it."""
 DOCUMENT_TYPES: Final[tuple[DocumentType, ...]] = get_args(DocumentType)
 PURPOSES: Final[tuple[Purpose, ...]] = get_args(Purpose)
 
@@ -19,7 +19,7 @@ ADDRESS: Final = ("address_line1", "address_postcode", "address_country")
 DOCUMENT_DATA: Final = ("document_number", "document_expiry", "document_issuing_state")
 DOCUMENT: Final = ("document_type", *DOCUMENT_DATA)
 ZONE: Final = "document_mrz"
-"""Stands in for all of ``DOCUMENT_DATA``."""
+"""An input that replaces all of ``DOCUMENT_DATA``."""
 EVIDENCE: Final = ("document_evidence", "selfie")
 
 _NEEDS: Final[dict[Flow, tuple[str, ...]]] = {
@@ -28,7 +28,7 @@ _NEEDS: Final[dict[Flow, tuple[str, ...]]] = {
     "full": PERSON + ADDRESS + DOCUMENT + EVIDENCE,
 }
 INPUTS: Final = _NEEDS["full"]
-"""Everything that a case can await, in the order in which it is told."""
+"""All inputs that a case can await, in the order in which ``awaiting`` lists them."""
 
 PURPOSE_OF: Final[dict[str, Purpose]] = {
     **dict.fromkeys(PERSON, "identity_verification"),
@@ -36,8 +36,8 @@ PURPOSE_OF: Final[dict[str, Purpose]] = {
     **dict.fromkeys((*DOCUMENT_DATA, ZONE), "document_verification"),
     **dict.fromkeys(EVIDENCE, "evidence_review"),
 }
-"""The one purpose for which each value in custody may be read. The document's type is no secret of a person
-and rests with the case."""
+"""The only purpose for which each value in custody may be read. The document's type is not personal and is
+stored with the case."""
 
 
 def needs(flow: Flow) -> tuple[str, ...]:
@@ -46,22 +46,22 @@ def needs(flow: Flow) -> tuple[str, ...]:
 
 
 def suffices(flow: Flow, demanded: str | None) -> bool:
-    """Whether ``flow`` is at least the ``demanded`` one; nothing demanded is always met."""
+    """Whether ``flow`` is at least as strong as ``demanded``; true when there is no demand."""
     return demanded not in FLOWS or FLOWS.index(flow) >= FLOWS.index(demanded)
 
 
 def still_awaited(awaiting: Iterable[str], given: Collection[str]) -> tuple[str, ...]:
-    """What is left of ``awaiting`` once ``given`` have come."""
+    """The inputs of ``awaiting`` that are still missing after ``given``."""
     covered = {*given, *(DOCUMENT_DATA if ZONE in given else ())}
     return tuple(name for name in awaiting if name not in covered)
 
 
 def asked_again(names: Collection[str]) -> frozenset[str]:
-    """What is forgotten when ``names`` are asked for once more: with any part of a document its zone too,
-    which would go on contradicting the new part."""
+    """The inputs to drop when ``names`` are requested again: with any field of a document also its zone,
+    which could contradict the new value."""
     return frozenset({*names, *((ZONE,) if {*DOCUMENT} & {*names} else ())})
 
 
 def in_order(names: Collection[str]) -> tuple[str, ...]:
-    """``names`` in the order in which inputs are told."""
+    """``names`` in the order in which ``awaiting`` lists inputs."""
     return tuple(name for name in INPUTS if name in names)

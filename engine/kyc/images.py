@@ -1,4 +1,4 @@
-"""Pictures by their first bytes: what a sender says of a file is not evidence."""
+"""Image types by their first bytes; the sender's media type is not trusted."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ PNG: Final = b"\x89PNG\r\n\x1a\n"
 JPEG: Final = b"\xff\xd8\xff"
 
 MEDIA_TYPES: Final = ("image/jpeg", "image/png", "image/webp")
-"""What the capture page sends: the page turns whatever a camera gives into the first of them."""
+"""Accepted media types. The capture page converts camera images to the first of them."""
 
 
 def media_type_of(picture: bytes) -> str | None:

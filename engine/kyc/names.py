@@ -1,9 +1,8 @@
-"""Comparing names that were written by different people in different alphabets.
+"""Comparison of names in different spellings and alphabets.
 
-A name in a machine-readable zone has one of several recommended spellings of each national letter and may
-be cut; a name in a form has marks, hyphens and apostrophes. Nothing here is fuzzy: two names are the same,
-one is a part of the other, or they differ.
-"""
+A machine-readable zone spells each national letter in one of several recommended ways and may truncate names;
+a form has diacritics, hyphens and apostrophes. The comparison is exact, not fuzzy: two names are equal, one
+is part of the other, or they differ."""
 
 from __future__ import annotations
 
@@ -23,22 +22,21 @@ Spellings = tuple[tuple[str, ...], ...]
 
 
 class Likeness(Enum):
-    """How much two names agree, from most to least."""
+    """Agreement of two names, from most to least."""
 
     SAME = "same"
     PARTIAL = "partial"
     DIFFERENT = "different"
     INCOMPARABLE = "incomparable"
-    """One of them is in a script that the standard gives no spellings for."""
+    """One name uses a script for which the standard has no spellings."""
 
 
 def with_zone(given_name: str, family_name: str, zone: Zone) -> Likeness:
-    """How the names in a form agree with those in a zone.
+    """Agreement of the names in a form with those in a zone.
 
-    The family name must be the whole of the zone's; the given names may be its first ones, because documents
-    carry all of them and people use one. Where the zone's names may be cut, what is there must be a
-    beginning.
-    """
+    The family name must equal that of the zone. The given names may be the first of those in the zone,
+    because documents list all given names and people use one. A name that the zone may have truncated must
+    begin with the zone's text."""
     family, given = spelled(family_name), spelled(given_name)
     if family is None or given is None:
         return Likeness.INCOMPARABLE
@@ -53,7 +51,7 @@ def with_zone(given_name: str, family_name: str, zone: Zone) -> Likeness:
 
 
 def with_record(one: str, other: str) -> Likeness:
-    """How two names in forms agree."""
+    """Agreement of two names from forms."""
     first, second = spelled(one), spelled(other)
     if first is None or second is None:
         return Likeness.SAME if _plain(one) == _plain(other) else Likeness.INCOMPARABLE
@@ -96,7 +94,7 @@ def _likeness(
     words: tuple[Spellings, ...], zone: tuple[str, ...], *, cut: bool = False, first_suffice: bool = False
 ) -> Likeness:
     if not zone:
-        return Likeness.PARTIAL  # people with one name alone have no given names in their documents
+        return Likeness.PARTIAL  # documents of people with a single name have no given names
     if matches(_joined(words), "".join(zone), cut=cut):
         return Likeness.SAME
     if cut and len(zone) <= len(words) and _initials(words, zone):
@@ -118,7 +116,7 @@ def _joined(words: tuple[Spellings, ...]) -> Spellings:
 
 
 def _folds(letters: Spellings) -> set[str]:
-    """The first and the shortest spelling: a name with marks shares one of them with the same without."""
+    """The first and the shortest spelling: a name with diacritics shares one of them with the plain name."""
     return {
         "".join(letter[0] for letter in letters),
         "".join(min(letter, key=len) for letter in letters),
@@ -126,5 +124,5 @@ def _folds(letters: Spellings) -> set[str]:
 
 
 def _plain(name: str) -> str:
-    """Upper case, composed, without what stands inside words."""
+    """``name`` in upper case, composed (NFC), without punctuation inside words."""
     return _INSIDE_WORDS.sub("", unicodedata.normalize("NFC", unicodedata.normalize("NFKC", name).upper()))

@@ -1,4 +1,4 @@
-"""The states of a case as a table; an absent pair is the illegal move (spec 3.1; contract, section 10)."""
+"""The states of a case as a table; a move that is not listed is illegal (``ops/docs/KYC.md``)."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ TRANSITIONS: Final[dict[State, frozenset[State]]] = {
     "failed": frozenset(),
     "expired": frozenset(),
 }
-"""From each state to which. ``pending`` to itself: accepted, and something is still awaited."""
+"""Legal moves. ``pending`` to itself: inputs were accepted and others are still awaited."""
 
 COMPLETED: Final = frozenset({"passed", "failed", "expired"})
 """States with a time of completion."""
 EXPIRING: Final = frozenset({"pending", "passed"})
-"""States that end by themselves."""
+"""States that expire."""
 
 
 def cardholder_state(newest_first: Sequence[str]) -> str | None:
     """The ``kyc_state`` of a cardholder whose checks have these states.
 
-    The newest verdict counts: while the newest check that passed or failed has passed, the cardholder has
-    passed, whatever has been begun or has run out since. Otherwise it is the state of the newest check.
+    The newest verdict counts: a cardholder has passed while the newest check with a verdict has passed, also
+    when later checks are open or expired. Otherwise the state is that of the newest check.
     """
     verdict = next((state for state in newest_first if state in ("passed", "failed")), None)
     return verdict if verdict == "passed" else next(iter(newest_first), None)

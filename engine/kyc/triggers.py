@@ -1,6 +1,4 @@
-"""The provider of the test mode: two family names decide, and nothing else is looked at (contract, section
-10).
-"""
+"""The provider of test mode: the family name alone decides (``ops/docs/KYC.md``)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Dates of a machine-readable zone: six digits whose century the reader has to know (ICAO Doc 9303-3, section
-4.8).
-"""
+"""Dates of a machine-readable zone: six digits without a century (ICAO Doc 9303-3, section 4.8)."""
 
 from __future__ import annotations
 
@@ -14,10 +12,9 @@ _WINDOW_YEARS: Final = 50
 
 
 def is_date_text(text: str, *, partial: bool) -> bool:
-    """Whether ``text`` can be a date; with ``partial``, ``<<`` stands for a year, month or day that is not
-    known."""
+    """Whether ``text`` can be a date; with ``partial``, ``<<`` is an unknown year, month or day."""
     if _DIGITS.fullmatch(text):
-        # Every day that exists in 19YY exists in 20YY: only 2000 of the two has a leap day.
+        # Every day of 19YY exists in 20YY: of 1900 and 2000 only 2000 has a leap day.
         return _date(2000 + int(text[:2]), text) is not None
     match = _PARTIAL.fullmatch(text) if partial else None
     if match is None:
@@ -27,7 +24,7 @@ def is_date_text(text: str, *, partial: bool) -> bool:
 
 
 def birth_date(text: str, today: date) -> date | None:
-    """The date of birth: the latest one that is not after ``today``; ``None`` when a part is not known."""
+    """The date of birth: the latest possible date up to ``today``; ``None`` when a part is unknown."""
     if not _DIGITS.fullmatch(text):
         return None
     century = today.year - today.year % 100
@@ -36,7 +33,7 @@ def birth_date(text: str, today: date) -> date | None:
 
 
 def expiry_date(text: str, today: date) -> date | None:
-    """The date of expiry: the one whose year is nearest to today's."""
+    """The date of expiry: the possible date whose year is nearest to today's."""
     century = today.year - today.year % 100
     for base in (century - 100, century, century + 100):
         year = base + int(text[:2])

@@ -1,6 +1,6 @@
-"""Where everything stands in the three sizes of travel documents (ICAO Doc 9303, parts 4, 5 and 6).
+"""Field positions in the three sizes of travel documents (ICAO Doc 9303, parts 4, 5 and 6).
 
-Positions count from 0 over all rows joined, so a field is one slice.
+Positions count from 0 over all rows joined, so each field is one slice.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Layout(msgspec.Struct, frozen=True):
     sex: int
     expiry: Span
     optional: Span
-    """The optional data next to the document number; a long number goes on here."""
+    """The optional data next to the document number; a long number continues here."""
     composite: tuple[Span, ...]
     composite_check: int
     optional_check: int | None = None

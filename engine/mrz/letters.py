@@ -1,6 +1,6 @@
-"""From national letters to the letters of a machine-readable zone (ICAO Doc 9303-3, section 6).
+"""Transliteration of national letters for a machine-readable zone (ICAO Doc 9303-3, section 6).
 
-Issuers choose among several recommended spellings, so a letter has a tuple of them.
+Issuers choose among several recommended spellings, so each letter has a tuple of spellings.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ LATIN: Final[dict[str, tuple[str, ...]]] = {
     "Ŧ": ("T",),
     "Ə": ("E",),
 }
-"""Section 6.A, as far as taking the marks off is not the whole rule."""
+"""Section 6.A: letters for which removing the diacritic is not the only spelling."""
 
 _CYRILLIC_LETTERS: Final = "АБВДЕКЛМНОПРСТУФЫЭЃЅЈЌЉЊҺЏЄҐЎЂѴѪ"
 _CYRILLIC_SPELLINGS: Final = "A B V D E K L M N O P R S T U F Y E G DZ J K LJ NJ C DZ IE G U D Y U"
@@ -62,7 +62,7 @@ CYRILLIC: Final[dict[str, tuple[str, ...]]] = {
 
 
 def spellings_of(letter: str) -> tuple[str, ...] | None:
-    """How one upper-case letter may be written in a zone; ``None`` for a letter of another script."""
+    """The spellings of an upper-case letter in a zone; ``None`` for an unsupported script."""
     if letter.isascii():
         return (letter,) if letter.isalpha() else None
     known = LATIN.get(letter) or CYRILLIC.get(letter)

@@ -7,7 +7,7 @@ from typing import Final
 from iso3166 import countries_by_alpha3
 
 SPECIMEN: Final = "UTO"
-"""Utopia, which issues the specimens of the standard and nothing else."""
+"""Utopia, the issuer of the standard's specimens."""
 
 _OF_STATES: Final = {
     "D": "DE",
@@ -30,11 +30,11 @@ _OF_OTHERS: Final = frozenset(
 
 
 def is_state(code: str) -> bool:
-    """Whether ``code`` (without fillers) may stand for an issuer or a nationality."""
+    """Whether ``code`` (without fillers) is a valid issuer or nationality."""
     return code in countries_by_alpha3 or code in _OF_STATES or code in _OF_OTHERS
 
 
 def alpha2_of(code: str) -> str | None:
-    """The ISO 3166-1 alpha-2 code of a state; ``None`` for what is no state."""
+    """The ISO 3166-1 alpha-2 code of a state; ``None`` for an organization or a stateless person."""
     country = countries_by_alpha3.get(code)
     return country.alpha2 if country else _OF_STATES.get(code)

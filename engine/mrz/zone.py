@@ -15,7 +15,7 @@ from engine.mrz.states import is_state
 
 
 class Fault(Enum):
-    """Why a text is no machine-readable zone, in the order of the checks. The sentences hold no value."""
+    """Reasons why a text is not a machine-readable zone, in the order of the checks, without values."""
 
     LENGTH = "A machine-readable zone has 3 rows of 30, 2 rows of 36 or 2 rows of 44 characters."
     CHARACTERS = "A machine-readable zone has capital letters, digits and < only."
@@ -35,7 +35,7 @@ class Fault(Enum):
 
 
 class Zone(msgspec.Struct, frozen=True):
-    """What a zone says. Dates are YYMMDD, with ``<<`` for an unknown part of a birth; states are alpha-3."""
+    """The fields of a zone. Dates are YYMMDD (``<<`` for an unknown part of a birth date), states alpha-3."""
 
     size: str
     """TD1, TD2 or TD3."""
@@ -52,7 +52,7 @@ class Zone(msgspec.Struct, frozen=True):
     optional: str = ""
     optional_2: str = ""
     names_cut: bool = False
-    """Whether the names fill their field to the last character, so that more may have been cut off."""
+    """Whether the names fill their field, so that they may have been truncated."""
 
 
 _SIZES: Final = {"TD1": TD1, "TD2": TD2, "TD3": TD3}
@@ -98,10 +98,10 @@ def _optional_protected(digit: str, optional: str) -> bool:
 
 
 def _number(layout: Layout, text: str) -> tuple[str | None, str]:
-    """The document number, ``None`` when its check digit is wrong, and what is left of the optional data.
+    """The document number (``None`` when its check digit is wrong) and the rest of the optional data.
 
-    A number of more than nine characters goes on in the optional data, its check digit behind it, and a
-    filler stands in the check digit's usual place (9303-5 and 9303-6, section 4.2.2).
+    A number of more than nine characters continues in the optional data, followed by its check digit, with a
+    filler in the check digit's usual place (9303-5 and 9303-6, section 4.2.2).
     """
     number, digit = _cut(text, layout.number), text[layout.number[1]]
     optional = _cut(text, layout.optional)
@@ -150,10 +150,9 @@ def _broken_content(zone: Zone, names: str) -> Fault | None:
 
 
 def write_zone(zone: Zone) -> str:
-    """The rows of ``zone`` with their check digits, separated by line feeds; names that are too long are
-    cut.
+    """The rows of ``zone`` with their check digits, separated by line feeds; long names are truncated.
 
-    ``read_zone`` gives the same zone back if its fields fit and are what they should be.
+    ``read_zone`` returns the same zone if its fields are valid and fit.
     """
     layout = _SIZES[zone.size]
     text = [FILLER] * layout.length

@@ -1,1 +1,1 @@
-"""Webhooks as pure rules: the bytes of a delivery, its signature, when attempts are due, the catalogue."""
+"""Webhooks as pure rules: the bytes of a delivery, its signature, the schedule of attempts, the catalogue."""

@@ -11,10 +11,9 @@ ATTEMPTS_MAX: Final = len(OFFSETS_SECONDS)
 
 
 def next_attempt_ms(first_attempt_ms: int, attempts: int) -> int | None:
-    """When the attempt after ``attempts`` (one at least) is due, or ``None`` when there is none.
+    """The time of the attempt that follows ``attempts`` (at least one), or ``None`` after the last.
 
-    Offsets count from the first attempt, not from the one before: a slow answer does not push later attempts
-    away.
+    Offsets count from the first attempt, so a slow answer does not delay later attempts.
     """
     assert attempts >= 1
     if attempts >= ATTEMPTS_MAX:

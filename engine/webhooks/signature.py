@@ -20,7 +20,7 @@ SECRET_PREFIX: Final = "whsec_"
 SECRET_RANDOM_BYTES: Final = 32
 
 Verdict = Literal["valid", "malformed", "no_match", "outside_tolerance"]
-"""What a verifier finds. ``outside_tolerance`` is only said of a signature that matches."""
+"""The result of a verification. ``outside_tolerance`` implies that the signature matches."""
 
 _TIME: Final = re.compile(r"[0-9]{1,12}")
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
@@ -46,10 +46,10 @@ def verify(
     now_s: int,
     tolerance_s: int = SIGNATURE_TOLERANCE_SECONDS,
 ) -> Verdict:
-    """Whether ``header`` signs exactly these bytes with one of ``secrets``, not long ago or hence.
+    """Whether ``header`` signs exactly these bytes with one of ``secrets``, within the time tolerance.
 
-    Digests are compared in constant time, all of them. Elements of other names are passed over, so that a
-    further scheme can be added beside ``v1``.
+    All digests are compared, each in constant time. Unknown elements are ignored, so that another scheme can
+    be added beside ``v1``.
     """
     read = _read(header)
     if read is None:
