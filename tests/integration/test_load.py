@@ -8,9 +8,9 @@ import os
 from pathlib import Path
 from typing import Final
 
+from loadtests.generators.workload import Card
 from loadtests.load import LOCUST, ROOT
 from loadtests.users.plan import Plan, write_plan
-from loadtests.generators.workload import Card
 from tests.api.driver import Caller
 from tests.integration.stack import Stack
 
