@@ -1,4 +1,4 @@
-"""The parts of the benchmark that must stand inside the system: a client in the Ray session, and the rival.
+"""The parts of the benchmark that must run inside the system: a client in the Ray session, and the rivals.
 
-``loadtests`` drives them as processes of their own and sees the rest of the system from outside.
+``loadtests`` runs them as separate processes and sees the rest of the system from outside.
 """

@@ -1,9 +1,9 @@
-"""The rival made of actors alone: one call through Ray and one commit for each decision.
+"""The rival made of plain Ray actors: one call through Ray and one commit for each decision.
 
-It is what one writes first with Ray: an actor owns some cards, keeps them in memory, and each call of it
-decides and commits before it returns. The same engine decides, the same journal writes the same rows under
-the same fence, and a card's calls take turns; only nothing is batched. Several connections let commits of
-different cards overlap.
+It is the usual first design with Ray: an actor owns some cards, keeps them in memory, and each call decides
+and commits before it returns. It uses the same engine, the same journal, rows and fence, and serializes the
+calls of a card, but it batches neither calls nor commits. Several connections let commits of different cards
+overlap.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class Owner:
     """Owns ``shards``; see ``actors.cluster.direct.Answering``."""
 
     def __init__(self, name: str, shards: list[int], journals: list[Journal]) -> None:
-        """``journals``: one for each commit that may be under way."""
+        """``journals``: one for each concurrent commit."""
         self._name = name
         self._shards = shards
         self._journals = journals
@@ -84,7 +84,7 @@ class Owner:
         try:
             await journal.commit(rows)
         except BaseException:
-            # What memory says has not become true: the next call reads it again.
+            # Memory is ahead of the journal: the next call reads the card again.
             self._cards.pop(command.card_id, None)
             raise
         return executed.reply
@@ -107,7 +107,7 @@ class Owner:
 
 
 def owner(settings: Settings, number: int, count: int, connections: int) -> Owner:
-    """The one of ``count`` owners that has every ``count``-th shard."""
+    """Number of the owner of a shard, when ``count`` owners have every ``count``-th shard."""
     name = f"bench-owner-{number}"
     journals: list[Journal] = [PostgresJournal(settings.database_dsn, name) for _ in range(connections)]
     return Owner(name, list(range(number, SHARD_COUNT, count)), journals)
@@ -117,13 +117,13 @@ class ActorCalls:
     """The caller's side. ``start`` it once; the actors end with the session."""
 
     def __init__(self, settings: Settings, owners: int, connections: int) -> None:
-        """``connections``: of each owner."""
+        """``connections``: database connections of each owner."""
         self._settings = settings
         self._count = owners
         self._connections = connections
         self._owners: list[DirectActor] = []
         self.calls = 0
-        """Through Ray, since the start."""
+        """Calls through Ray since the start."""
 
     async def start(self) -> list[int]:
         """The actors' process ids, once all serve."""

@@ -1,9 +1,9 @@
-"""A stranger on the machine: it uses processor time that others leave over, and nothing else.
+"""Unrelated CPU load: it uses processor time at low priority and no other resource.
 
     python -m ops.bench.busy
 
-What decisions lose beside it is what two programs on one machine take from each other. What they lose beside
-work of ours of the same size, and not beside it, is our doing.
+It is a control: the slowdown of decisions beside it is the cost of sharing the processors. A larger slowdown
+beside Stanchion's own background work of the same size would show a lock or a queue between them.
 """
 
 from __future__ import annotations
@@ -17,17 +17,17 @@ from actors.cluster.precedence import give_way
 from ops.bench.pipe import serve
 
 BURST_SECONDS: Final = 0.004
-"""As long as the kernel lets a process run while others wait."""
+"""About one scheduler time slice."""
 
 
 class Busy:
-    """One processor's worth of work at most."""
+    """A busy loop that uses at most one processor."""
 
     def __init__(self) -> None:
         self._working: asyncio.Task[None] | None = None
 
     async def start(self, share: float) -> None:
-        """Begin to use this share of one processor, above 0 and below 1."""
+        """Start to use this share of one processor, between 0 and 1."""
         pause = BURST_SECONDS * (1 / share - 1)
         self._working = asyncio.create_task(_work(pause))
 
@@ -44,7 +44,7 @@ _rest = asyncio.sleep
 
 async def _work(pause: float) -> None:
     while True:
-        # Processor time, not time: whoever must wait works as much later.
+        # CPU time, not wall time: a process that had to wait catches up later.
         until = time.process_time() + BURST_SECONDS
         while time.process_time() < until:
             pass

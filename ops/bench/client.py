@@ -1,7 +1,7 @@
-"""The benchmark's client in the Ray session: it hands spends to the router as the network edge does.
+"""The benchmark's client in the Ray session: it submits spends to the router as the network edge does.
 
-It also answers what cannot be seen from outside: card numbers for the wire's load, which process is which,
-and what the database says of itself.
+It also reports data that is not visible from outside: card numbers for the wire load, the processes' roles,
+and the database's version and settings.
 """
 
 from __future__ import annotations
@@ -43,12 +43,12 @@ _DATABASE_SETTINGS = (
 )
 
 ACTORS: Final = "actors"
-"""What the rival made of actors is called, and its database after it."""
+"""Name of the rival made of plain actors, and of its database."""
 _COUNTED: Final = ("execute", "collect")
 
 
 class CountingPeers(RayPeers):
-    """Counts what the router asks of hosts."""
+    """Counts the router's calls to hosts."""
 
     calls = 0
 
@@ -59,7 +59,7 @@ class CountingPeers(RayPeers):
 
 
 class Client:
-    """One installation, seen by one of its own."""
+    """A client inside one installation."""
 
     def __init__(self, settings: Settings, connection: asyncpg.Connection[asyncpg.Record]) -> None:
         self._settings = settings
@@ -89,7 +89,7 @@ class Client:
         return {name: await self._peers.ask(name, "ping") for name in names}
 
     async def database(self) -> dict[str, str]:
-        """The server's version and the settings that decide what a commit costs."""
+        """The server's version and the settings that determine the cost of a commit."""
         rows = await self._connection.fetch(
             "SELECT name, current_setting(name) AS setting FROM pg_settings WHERE name = ANY ($1)",
             list(_DATABASE_SETTINGS),
@@ -98,7 +98,7 @@ class Client:
         return {name: found[name] for name in _DATABASE_SETTINGS}
 
     async def wal_bytes(self) -> int:
-        """All write-ahead log of the server so far, both databases'."""
+        """Bytes of write-ahead log of the server so far, for all its databases."""
         position = await self._connection.fetchval("SELECT pg_current_wal_insert_lsn() - '0/0'::pg_lsn")
         return int(position)
 
@@ -107,13 +107,13 @@ class Client:
         await make_rival_database(self._settings, kind)
 
     async def open_actors(self, owners: int, connections: int) -> list[int]:
-        """Create the rival made of actors alone, on its own database; returns its process ids."""
+        """Create the rival made of plain actors on its own database; returns its process ids."""
         settings = self._settings.replace(database_url=rival_dsn(self._settings, ACTORS))
         self._actors = ActorCalls(settings, owners, connections)
         return await self._actors.start()
 
     async def held_by_actors(self) -> int:
-        """All that is held on the cards of that rival."""
+        """The sum of holds on that rival's cards, in minor units."""
         connection = await asyncpg.connect(rival_dsn(self._settings, ACTORS))
         try:
             return int(await connection.fetchval("SELECT coalesce(sum(held_minor), 0)::bigint FROM accounts"))
@@ -123,7 +123,7 @@ class Client:
     async def start(
         self, cards: list[str], sale: dict[str, Any], through: str = "router", **load: Any
     ) -> None:
-        """Begin a loop of spends through the router, or through the actors; ``load`` is that of
+        """Start a loop of spends through the router or through the actors; ``load`` are the arguments of
         ``ops.bench.load.loop_of``."""
         submit: Submit = self._submit
         if through == ACTORS:
@@ -134,10 +134,10 @@ class Client:
         self._loop = loop_of(submit, cards, sale, **load)
 
     async def stop(self) -> dict[str, Any]:
-        """End it; see ``Loop.stop``. ``calls``: between processes, of the caller's."""
+        """Stop the loop; see ``Loop.stop``. ``calls``: the caller's calls to other processes."""
         assert self._loop is not None, "started before"
         outcome = await self._loop.stop()
-        # A call of the actors is a commit.
+        # Each call of an actor is one commit.
         round_trips = 0 if self._actors is None else self._actors.calls - self._commits
         return outcome | {"calls": self._calls_so_far() - self._calls, "round_trips": round_trips}
 
@@ -160,7 +160,7 @@ class Client:
         return await fill_cards(self._settings.database_dsn, like, count, funds_minor)
 
     async def settle(self, table: str) -> None:
-        """Do at once what the database would do in its own time after ``table`` was filled."""
+        """Vacuum and analyse ``table`` now instead of later, while decisions are measured."""
         assert table in FILLED, table
         await self._connection.execute(f"VACUUM (ANALYZE) {table}")
         await self._connection.execute("CHECKPOINT")

@@ -1,10 +1,9 @@
-"""A PostgreSQL of the benchmark's own behind a line that is slower than a loopback.
+"""A separate PostgreSQL behind a proxy that delays every round trip.
 
     python -m ops.bench.far FOLDER MILLISECONDS
 
-Every round trip takes so much longer, half of it each way; whoever measures does it on both sides of a
-comparison. The process ends with its pipe.
-"""
+Each direction is delayed by half of MILLISECONDS. All systems of a comparison use it. The process ends when
+its pipe closes."""
 
 from __future__ import annotations
 
@@ -36,6 +35,6 @@ async def _main(folder: Path, extra_ms: float) -> None:
 
 
 if __name__ == "__main__":
-    # select() takes microseconds where epoll takes milliseconds: half a millisecond is half a millisecond.
+    # select() has a resolution of microseconds, epoll of milliseconds; the delay is half a millisecond.
     with asyncio.Runner(loop_factory=lambda: asyncio.SelectorEventLoop(selectors.SelectSelector())) as runner:
         runner.run(_main(Path(sys.argv[1]), float(sys.argv[2])))

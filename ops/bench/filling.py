@@ -1,8 +1,7 @@
-"""Cards in bulk: made by the engine and the row code of their owners, brought in by COPY.
+"""Cards in bulk: built by the engine and the owners' row code, inserted with COPY.
 
-What is left out is the way there: the API, the router and the commit's fence. Owners read such cards as they
-read any other when they are first used. Their money is there from the beginning, with no entry in the books,
-so these books do not balance and nobody audits them.
+This bypasses the API, the router and the commit's fence. Owners read such cards on first use, like any other.
+Their opening balances have no ledger entries, so the books of such a database do not balance.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from engine.ids import key_of
 PART: Final = 5_000
 """Cards in one COPY."""
 FILLED: Final = ("journal", "accounts", "cards", "card_usage", "events")
-"""The tables that get rows."""
+"""The tables that receive rows."""
 _MODEL: Final = """
     SELECT tenant_id::text, live, programme_id::text, card_product_id::text, cardholder_id::text, network,
            currency, iin, cvk_generation
@@ -35,8 +34,8 @@ _EPOCH_MS: Final = 946_684_800_000
 
 
 async def fill_cards(dsn: str, like: str, count: int, funds_minor: int) -> list[str]:
-    """``count`` active cards of the programme, product and cardholder of card ``like``, each with an account
-    of its own; returns their ids."""
+    """Insert ``count`` active cards with the programme, product and cardholder of card ``like``, each with
+    its own account; returns their ids."""
     connection = await asyncpg.connect(dsn)
     try:
         await connection.set_type_codec(
@@ -94,7 +93,7 @@ async def _copy(connection: asyncpg.Connection[asyncpg.Record], rows: Rows) -> N
     async with connection.transaction():
         for table, records in tables.items():
             await connection.copy_records_to_table(table, records=records)
-        # The last column is the transaction's own id, the database's to give.
+        # The last column is the transaction id, which the database assigns.
         columns = ["id", "tenant_id", "live", "type", "created_at", "data"]
         records = [event[:-1] for event in rows.events]
         await connection.copy_records_to_table("events", columns=columns, records=records)

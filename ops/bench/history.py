@@ -1,4 +1,4 @@
-"""A past for cards: sales that were approved and presented, through the router like any other."""
+"""A history for cards: sales that are approved and presented through the router."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ IN_FLIGHT: Final = 256
 
 
 async def live_through(submit: Submit, cards: Sequence[str], sale: dict[str, Any], sales: int) -> int:
-    """``sales`` of them in turn over ``cards``, each cleared whole; returns how many were approved."""
+    """Make ``sales`` sales in turn over ``cards`` and clear each in full; returns the number approved."""
     commands = (next(spends([card_id], sale)) for card_id in itertools.islice(itertools.cycle(cards), sales))
     approved = 0
 
@@ -34,7 +34,7 @@ async def live_through(submit: Submit, cards: Sequence[str], sale: dict[str, Any
 
 
 async def look_at(submit: Submit, cards: Sequence[str], tenant_id: str) -> int:
-    """Have each balance read by its owner, who thereby has the card in memory; returns how many were."""
+    """Read each card's balance from its owner, which activates the card; returns the number of cards read."""
     ids = iter(cards)
     found = 0
 
@@ -52,7 +52,7 @@ async def look_at(submit: Submit, cards: Sequence[str], tenant_id: str) -> int:
 
 
 def presentment(sale: Authorize) -> Present:
-    """The one and final presentment of ``sale``."""
+    """The only, final presentment of ``sale``."""
     id_ = new_id_beside(sale.card_id)
     return Present(
         id=id_,

@@ -2,7 +2,7 @@
 
     python -m ops.bench.inside VAR RAY_ADDRESS
 
-``RAY_ADDRESS`` is that of the local Ray which the installation in ``VAR`` has started for itself.
+``RAY_ADDRESS`` is the address of the local Ray that the installation in ``VAR`` has started.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ops.bench.installation import settings_of
 
 
 def main(var_dir: Path, ray_address: str) -> None:
-    """Run until the pipe ends."""
+    """Run until the pipe closes."""
     settings = settings_of(var_dir)
     prepare(settings)
     # Ray reads the variables of its session while it is imported.

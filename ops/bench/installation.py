@@ -1,4 +1,4 @@
-"""What the benchmark's inner processes know of the installation they measure."""
+"""Access of the benchmark's inner processes to the installation they measure."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def settings_of(var_dir: Path) -> Settings:
 
 
 def rival_dsn(settings: Settings, kind: str) -> str:
-    """The rival's database: another one on the same server."""
+    """The address of the rival's database on the same server."""
     return urlunsplit(urlsplit(settings.database_dsn)._replace(path=f"/{_database(kind)}"))
 
 
@@ -48,8 +48,8 @@ def _database(kind: str) -> str:
 
 
 async def make_rival_database(settings: Settings, kind: str) -> None:
-    """Give the rival the same tables and indexes, and the cards that exist now with all that has happened to
-    them."""
+    """Create the rival's database with the same tables and indexes, and copy the existing cards with their
+    history."""
     source = await asyncpg.connect(settings.database_dsn)
     try:
         await source.execute(f"CREATE DATABASE {_database(kind)} TEMPLATE template0 ENCODING 'UTF8'")
@@ -74,13 +74,13 @@ async def _copy(
     columns = [
         row["column_name"]
         for row in await source.fetch(
-            # A transaction's id means nothing in another database.
+            # Transaction ids are not comparable between databases.
             "SELECT column_name FROM information_schema.columns WHERE table_schema = 'public'"
             " AND table_name = $1 AND data_type <> 'xid8' ORDER BY ordinal_position",
             table,
         )
     ]
-    # The server's own format both ways: nothing is decoded in between.
+    # Binary COPY in both directions, so that no value is decoded.
     with TemporaryFile() as rows:
         await source.copy_from_table(table, columns=columns, output=rows, format="binary")
         rows.seek(0)

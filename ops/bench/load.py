@@ -1,4 +1,4 @@
-"""Spends handed to an in-process decider: a fixed number always under way, or so many a second."""
+"""Spends for an in-process decider: a closed loop (fixed number in flight) or an open loop (fixed rate)."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ Submit = Callable[[CardCommand], Awaitable[Reply]]
 APPROVED: Final = "00"
 _STANS: Final = 1_000_000
 _DRAWN: Final = 10_007
-# One for all spends of the process: two that begin anywhere may meet.
+# One counter for all spends of the process; two counters could produce the same number.
 _numbers: Final = itertools.count(random.randrange(_STANS))
 
 
 class Loop:
-    """``start`` makes one of the two kinds; then ``stop``, once."""
+    """Base of both loops. Call ``start``, then ``stop``, once each."""
 
     def __init__(self, submit: Submit, cards: Sequence[str], sale: dict[str, Any], *draw: Any) -> None:
-        """``cards``: ids to draw from; ``sale``: the fields that all spends share; ``draw``: how, as for
+        """``cards``: ids to draw from; ``sale``: the fields that all spends share; ``draw``: the arguments of
         ``spends``."""
         self._submit = submit
         self._commands = spends(cards, sale, *draw)
@@ -40,8 +40,8 @@ class Loop:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def stop(self) -> dict[str, Any]:
-        """Let what is under way end; the instants (monotonic seconds) of every spend, and how many were
-        approved and not."""
+        """Wait for open spends; returns the instants (monotonic seconds) of all spends, and the numbers
+        approved and refused."""
         self._running = False
         while self._tasks:
             await asyncio.gather(*self._tasks)
@@ -67,7 +67,7 @@ class Loop:
 
 
 class ClosedLoop(Loop):
-    """``in_flight`` spends at all times."""
+    """A closed loop: ``in_flight`` spends are always open."""
 
     def __init__(
         self,
@@ -87,8 +87,8 @@ class ClosedLoop(Loop):
 
 
 class OpenLoop(Loop):
-    """``per_second`` spends at fixed instants, from which their latencies count, however late they are
-    sent."""
+    """An open loop: ``per_second`` spends at fixed instants. Latencies count from those instants, also when
+    the loop sends late."""
 
     def __init__(
         self,
@@ -123,7 +123,7 @@ def loop_of(
     weights: Sequence[float] | None = None,
     in_turn: bool = False,
 ) -> Loop:
-    """The kind of loop that is asked for: an open one where ``per_second`` is given."""
+    """The requested loop: an open one if ``per_second`` is given, else a closed one."""
     if per_second:
         return OpenLoop(submit, cards, sale, per_second, weights, in_turn)
     return ClosedLoop(submit, cards, sale, in_flight, weights, in_turn)
@@ -135,9 +135,9 @@ def spends(
     weights: Sequence[float] | None = None,
     in_turn: bool = False,
 ) -> Iterator[Authorize]:
-    """Endless spends on cards drawn by their weights, or uniformly, or each ``in_turn``; every wire identity
-    is new on this machine."""
-    # Drawn beforehand: whoever shares the processor with what is measured must be cheap.
+    """Endless spends on cards drawn by weight, uniformly, or ``in_turn``; every wire identity is new on this
+    machine."""
+    # Drawn in advance: a generator that shares the processor must be cheap.
     order = cards if in_turn else random.Random(len(cards)).choices(cards, weights, k=_DRAWN)
     drawn = itertools.cycle(order)
     acquirer_id = str(900_000_000 + os.getpid())

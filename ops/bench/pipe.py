@@ -1,8 +1,7 @@
-"""A process that is told what to do over a pipe: one JSON object a line in, one a line out.
+"""A process that serves requests over a pipe: one JSON object per line in, one per line out.
 
-It ends when the pipe does, so nothing outlives a benchmark that was killed. What crosses the pipe (card
-numbers among it) is neither logged nor stored.
-"""
+It ends when the pipe closes, so no process outlives a killed benchmark. Messages can hold card numbers and
+are neither logged nor stored."""
 
 from __future__ import annotations
 
@@ -17,11 +16,12 @@ import msgspec
 Handler = Callable[..., Awaitable[Any]]
 
 LINE_BYTES_MAX: Final = 64 * 1024 * 1024
-"""A slice's latencies travel in one line."""
+"""One line holds all latencies of a slice."""
 
 
 async def serve(handlers: Mapping[str, Handler]) -> None:
-    """Answer ``{"do": name, "with": {…}}`` with ``{"answer": …}`` or ``{"error": …}`` until the pipe ends."""
+    """Answer ``{"do": name, "with": {…}}`` with ``{"answer": …}`` or ``{"error": …}`` until the pipe
+    closes."""
     reader = asyncio.StreamReader(limit=LINE_BYTES_MAX)
     await asyncio.get_running_loop().connect_read_pipe(
         lambda: asyncio.StreamReaderProtocol(reader), os.fdopen(os.dup(sys.stdin.fileno()), "rb")
@@ -38,7 +38,7 @@ async def serve(handlers: Mapping[str, Handler]) -> None:
 
 
 def _private_stdout() -> IO[bytes]:
-    """The answers' own channel: whatever a library prints goes to stderr from now on."""
+    """The channel for answers; standard output of libraries goes to stderr from now on."""
     answers = os.fdopen(os.dup(sys.stdout.fileno()), "wb")
     os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     return answers

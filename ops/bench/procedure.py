@@ -1,10 +1,10 @@
 """The rival inside the database: PL/pgSQL that decides and writes, called for each spend or for a batch.
 
-``procedure.sql`` has the rules and the rows; what stands here is what its friends would put in front of it.
-A call is one round trip and one transaction. Batches are self-clocked: what arrives while one call is under
-way forms the next, as in the shard hosts, and a spend's card names the *lane* (connection) it takes, so that
-one process's own batches do not wait for each other's rows. Ids, the command's text and its risk score are
-made here: they depend on nothing that is stored.
+``procedure.sql`` has the rules and writes the rows; this module is the client in front of it. A call is one
+round trip and one transaction. Batches are self-clocked: spends that arrive during one call form the next
+batch, as in the shard hosts. A spend's card determines its *lane* (connection), so that the batches of one
+process do not wait for each other's rows. Ids, the command's text and its risk score are made here, because
+they do not depend on stored state.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from engine.replies import Answer, NotExecuted, Reply
 
 SCHEMA: Final = Path(__file__).with_suffix(".sql").read_text()
 BATCH_MAX: Final = 256
-"""As large as a shard host's."""
+"""The same cap as in a shard host."""
 _CALL: Final = "SELECT * FROM bench_authorize($1, $2)"
 _CALL_ALL: Final = "SELECT * FROM bench_authorize_all($1, $2)"
 _ALWAYS: Final = {"jit": "off", "application_name": "bench-rival"}
 _NESTED: Final = {
-    # Plans over primary keys, however small the tables were when they were first planned.
+    # Plans must use the primary keys, even if the tables were small when the statements were planned.
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "enable_seqscan": "off",
@@ -57,7 +57,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 async def install(dsn: str) -> None:
-    """Give a migrated database the functions, and its programmes and controls as columns."""
+    """Add the functions to a migrated database, and store programmes and controls as columns."""
     connection = await asyncpg.connect(dsn)
     try:
         await connection.execute(SCHEMA)
@@ -82,14 +82,14 @@ class Calls:
         self._turn = asyncio.Semaphore(connections)
         self._free: list[asyncpg.Connection[Any]] = []
         self.round_trips = 0
-        """To the database since the start."""
+        """Round trips to the database since the start."""
 
     async def start(self) -> None:
         """Connect."""
         self._free = [await _connect(self._dsn) for _ in range(self._count)]
 
     async def stop(self) -> None:
-        """Disconnect; nothing is under way any more."""
+        """Disconnect; no call may be open."""
         while self._free:
             await self._free.pop().close(timeout=10)
 
@@ -118,7 +118,7 @@ class BatchedCalls:
 
     @property
     def round_trips(self) -> int:
-        """To the database since the start."""
+        """Round trips to the database since the start."""
         return sum(lane.calls for lane in self._lanes)
 
     async def start(self) -> None:
@@ -126,20 +126,20 @@ class BatchedCalls:
         self._lanes = [_Lane(await _connect(self._dsn)) for _ in range(self._count)]
 
     async def stop(self) -> None:
-        """Disconnect; nothing is under way any more."""
+        """Disconnect; no call may be open."""
         for lane in self._lanes:
             await lane.close()
 
     async def submit(self, command: Command) -> Reply:
         """Decide one spend; its reply is durable."""
         assert isinstance(command, Authorize), "the rival knows spends only"
-        # The byte before the shard's, which is as random.
+        # The byte before the shard, which is as random.
         lane = self._lanes[int(command.card_id[-4:-2], 16) % self._count]
         return await lane.submit(command)
 
 
 class _Lane:
-    """One connection and the batches that take turns on it."""
+    """One connection, with one batch at a time."""
 
     def __init__(self, connection: asyncpg.Connection[Any]) -> None:
         self._connection = connection
@@ -163,7 +163,7 @@ class _Lane:
 
 
 def spend_of(command: Authorize, place: int) -> tuple[Any, ...]:
-    """``command`` as a ``bench_spend``."""
+    """``command`` as a value of the SQL type ``bench_spend``."""
     assert command.kind == "purchase", "the rival knows purchases only"
     assert command.amount_minor > 0, "the rival verifies no accounts"
     assert not command.references, "the rival raises no holds"
@@ -222,7 +222,7 @@ def _programme(config: ProgrammeConfig) -> tuple[Any, ...]:
 
 
 def _rules(controls: tuple[Control, ...]) -> tuple[Any, ...]:
-    """One column for each kind."""
+    """Controls as one column for each kind."""
     found: dict[str, Any] = {}
     for control in controls:
         (value,) = msgspec.structs.astuple(control)

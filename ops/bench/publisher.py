@@ -1,9 +1,8 @@
-"""The benchmark's publisher: it writes events as their causes do, and asks what is left to be delivered.
+"""The benchmark's publisher: it writes events into the outbox and counts undelivered ones.
 
     python -m ops.bench.publisher VAR
 
-Events are written straight into the outbox, because causing as many would keep the machine busy with
-decisions.
+Events are inserted directly, because causing as many events by decisions would keep the machine busy.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from ops.bench.installation import settings_of
 from ops.bench.pipe import serve
 
 TYPE: Final = "card_product.created"
-"""No load of a benchmark causes it."""
+"""An event type that no load of a benchmark causes."""
 TICK_SECONDS: Final = 0.02
 _INSERT: Final = """
     INSERT INTO events (id, tenant_id, live, type, created_at, data)
@@ -38,7 +37,7 @@ _LEFT: Final = """
 
 
 class Publisher:
-    """One connection that writes, and one that asks."""
+    """Two connections: one writes events, one counts."""
 
     def __init__(
         self, writing: asyncpg.Connection[asyncpg.Record], asking: asyncpg.Connection[asyncpg.Record]
@@ -49,29 +48,29 @@ class Publisher:
         self._running = False
 
     async def use_log(self, megabytes: int) -> None:
-        """Write so much into the database's log, and have it used again: in its first hours an installation
-        makes every new segment of its log, later it has them."""
+        """Write this much write-ahead log and recycle it: a new installation creates every log segment while
+        commits wait, an older one reuses segments."""
         for _ in range(megabytes):
             await self._writing.execute(_MEGABYTE)
         await self._writing.execute("CHECKPOINT")
 
     async def publish(self, count: int) -> None:
-        """``count`` events of each tenant that has an endpoint, in one transaction."""
+        """Publish ``count`` events for each tenant with an endpoint, in one transaction."""
         await self._writing.execute(_INSERT, TYPE, count)
 
     async def start(self, per_second: float) -> None:
-        """Begin to publish so many events of each tenant a second."""
+        """Start to publish ``per_second`` events a second for each tenant."""
         self._running = True
         self._pacing = asyncio.create_task(self._pace(per_second))
 
     async def stop(self) -> int:
-        """End it; how many events of each tenant there were."""
+        """Stop publishing; returns the number of events for each tenant."""
         assert self._pacing is not None, "started before"
         self._running = False
         return await self._pacing
 
     async def left(self) -> int:
-        """Deliveries that have not been tried, and events that are no deliveries yet."""
+        """The number of deliveries without an attempt, plus events without deliveries."""
         left: int = await self._asking.fetchval(_LEFT)
         return left
 

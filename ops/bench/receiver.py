@@ -1,11 +1,10 @@
-"""One process of webhook receivers: the cheapest HTTPS server that still reads every request.
+"""One process of webhook receivers: a minimal HTTPS server that reads every request.
 
     python -m ops.bench.receiver CERTIFICATE
 
-``CERTIFICATE`` is a PEM file with chain and key. What a receiver does stands in its path: ``/hang`` never
-answers, everything else is answered with 200 at once. A delivery's latency is the age of its event when it
-arrives, by the clock of the machine that both share.
-"""
+``CERTIFICATE`` is a PEM file with chain and key. The path selects the behaviour: ``/hang`` never answers, all
+other paths answer 200 at once. The latency of a delivery is the age of its event on arrival, by the clock
+that both processes share."""
 
 from __future__ import annotations
 
@@ -31,17 +30,17 @@ _CREATED_BYTES: Final = len("2026-01-01T00:00:00.000Z")
 
 
 class Tally:
-    """What has arrived since it was last asked for."""
+    """Arrivals since the last ``take``."""
 
     def __init__(self) -> None:
         self.arrived: list[float] = []
-        """Instants, in monotonic seconds."""
+        """Instants of arrival, in monotonic seconds."""
         self.age_ms: list[float] = []
-        """How old each event was."""
+        """Age of each event on arrival."""
         self.hung = 0
 
     def count(self, body: bytes) -> None:
-        """A request that is answered."""
+        """Count one request that is answered."""
         start = body.index(_CREATED) + len(_CREATED)
         created = datetime.fromisoformat(body[start : start + _CREATED_BYTES].decode())
         self.arrived.append(time.monotonic())
@@ -49,7 +48,7 @@ class Tally:
 
 
 class Connection(asyncio.Protocol):
-    """One keep-alive connection; requests come one after the other."""
+    """One keep-alive connection with one request at a time."""
 
     def __init__(self, tally: Tally) -> None:
         self._tally = tally

@@ -1,9 +1,9 @@
-"""One process of a rival that keeps its state in a database: called in-process, over HTTP, or behind the very
-same network edge.
+"""One process of a rival that keeps its state in a database: called in-process, over HTTP, or behind the same
+network edge as Stanchion.
 
     python -m ops.bench.rival VAR KIND CONNECTIONS
 
-Of Redis, the address stands in ``STANCHION_BENCH_REDIS_URL``.
+``STANCHION_BENCH_REDIS_URL`` holds the address of Redis.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _HELD: Final = "SELECT coalesce(sum(held_minor), 0)::bigint FROM accounts"
 
 
 class Decider(Protocol):
-    """What every rival is to its process."""
+    """The interface of a rival's decider."""
 
     @property
     def round_trips(self) -> int: ...
@@ -65,7 +65,7 @@ class Rival:
     def __init__(self, settings: Settings, kind: str, connections: int) -> None:
         dsn = rival_dsn(settings, kind)
         self._decider = KINDS[kind](os.environ[REDIS_URL] if kind == "redis" else dsn, connections)
-        # Card numbers are found in PostgreSQL by whichever rival: their table is the same everywhere.
+        # Every rival looks card numbers up in PostgreSQL: their table is the same for all.
         numbers = settings.database_dsn if kind == "redis" else dsn
         self._dsn = None if kind == "redis" else dsn
         self._lane = Lane(numbers, "bench-rival")
@@ -76,23 +76,23 @@ class Rival:
         self._round_trips = 0
 
     async def open(self) -> dict[str, Any]:
-        """Connect to the database and listen; returns the ISO 8583 address and that of the web."""
+        """Connect to the database and listen; returns the ISO 8583 address and the HTTP address."""
         await self._decider.start()
         return {"edge": await self._edge.start("127.0.0.1", 0), "web": await self._web.start()}
 
     async def start(self, cards: list[str], sale: dict[str, Any], **load: Any) -> None:
-        """Begin a loop of in-process calls; ``load`` is that of ``ops.bench.load.loop_of``."""
+        """Start a loop of in-process calls; ``load`` are the arguments of ``ops.bench.load.loop_of``."""
         self._round_trips = self._decider.round_trips
         self._loop = loop_of(self._decider.submit, cards, sale, **load)
 
     async def stop(self) -> dict[str, Any]:
-        """End it; see ``Loop.stop``."""
+        """Stop the loop; see ``Loop.stop``."""
         assert self._loop is not None, "started before"
         outcome = await self._loop.stop()
         return outcome | {"round_trips": self._decider.round_trips - self._round_trips, "calls": 0}
 
     async def held_minor(self) -> int:
-        """All that is held on the cards of this rival."""
+        """The sum of holds on this rival's cards, in minor units."""
         if isinstance(self._decider, Script):
             return await self._decider.held_minor()
         connection = await asyncpg.connect(self._dsn)
@@ -102,7 +102,7 @@ class Rival:
             await connection.close(timeout=10)
 
     async def log_bytes(self) -> int:
-        """What Redis has written to its file."""
+        """Bytes that Redis has written to its append-only file."""
         assert isinstance(self._decider, Script), "PostgreSQL's log is everybody's"
         return await self._decider.log_bytes()
 

@@ -2,10 +2,9 @@
 
 One transaction for each spend: lock the card's counters and its account with ``SELECT … FOR UPDATE``, decide
 with the same engine, write the same rows, commit. A spend that stands in also locks its programme's row,
-where the budget is. It is tuned as its friends would: prepared statements, one
-statement for all writes, programmes from memory, connections without the pool's reset round trip. It is
-spared what it would have to do beyond this: looking for lapsed holds and for reversals that came before,
-answering repeats, and noticing that a programme has changed.
+where the budget is. It is well tuned: prepared statements, one statement for all writes, programmes from
+memory, connections without the pool's reset round trip. It does not search for lapsed holds and earlier
+reversals, answer repeats, or notice changed programmes.
 """
 
 from __future__ import annotations
@@ -68,22 +67,22 @@ class RowLocks:
     def __init__(self, dsn: str, connections: int) -> None:
         self._dsn = dsn
         self._count = connections
-        # First come, first served: a queue would let those who have just been served pass those who wait.
+        # First come, first served: with a plain queue, a caller just served could overtake waiting ones.
         self._turn = asyncio.Semaphore(connections)
         self._free: list[asyncpg.Connection[Any]] = []
         self._programmes: dict[str, ProgrammeConfig] = {}
         self._statements: dict[tuple[int, ...], str] = {}
         self.round_trips = 0
-        """To the database since the start."""
+        """Round trips to the database since the start."""
 
     async def start(self) -> None:
-        """Connect, and read the programmes once."""
+        """Connect, and read the programmes once, for the whole run."""
         self._free = [await _connect(self._dsn) for _ in range(self._count)]
         rows = await self._free[0].fetch("SELECT id::text, config FROM programmes")
         self._programmes = {row["id"]: _config(row["config"]) for row in rows}
 
     async def stop(self) -> None:
-        """Disconnect; nothing is under way any more."""
+        """Disconnect; no transaction may be open."""
         while self._free:
             await self._free.pop().close(timeout=10)
 
@@ -98,7 +97,7 @@ class RowLocks:
                 self._free.append(connection)
 
     async def _transaction(self, connection: asyncpg.Connection[Any], command: Authorize) -> Reply:
-        # BEGIN, what locks, what writes, COMMIT.
+        # BEGIN, the locking statement, the writing statement, COMMIT.
         self.round_trips += 4
         await connection.execute("BEGIN")
         try:
@@ -133,7 +132,7 @@ class RowLocks:
         programme: ProgrammeConfig,
         now_ms: int,
     ) -> Consulted:
-        """Take the budget's row and what the spend needs of it."""
+        """Lock the programme's row and return the outage and the declared balance."""
         self.round_trips += 1
         locked = await connection.fetchrow(_LOCK_BUDGET, programme.id, card.id)
         assert locked is not None, "the programme was there at the start"
@@ -163,7 +162,7 @@ class RowLocks:
             "transactions": rows.transactions,
             "ledger_entries": rows.entries,
             "stand_ins": rows.stand_ins,
-            # The last column is the transaction's own id, the database's to give.
+            # The last column is the transaction id, which the database assigns.
             "events": [event[:-1] for event in rows.events],
         }
         changed = [(account.id, account.posted_minor, account.held_minor, account.version)] * bool(
@@ -186,8 +185,8 @@ class RowLocks:
 def _statement(
     tables: dict[str, list[tuple[Any, ...]]], balance_changes: bool, consumes_declared: bool
 ) -> str:
-    """One statement that writes everything: an ``INSERT`` for each row, an ``UPDATE`` of the counters, of the
-    balance, and of what is declared."""
+    """One statement for all writes: an ``INSERT`` for each row, and an ``UPDATE`` of the counters, the
+    balance and the declared balance."""
     number = itertools.count(1)
     parts = [
         f"INSERT INTO {table} VALUES ({', '.join(f'${next(number)}' for _ in row)})"

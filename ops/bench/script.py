@@ -1,9 +1,8 @@
 """The rival inside Redis: one Lua script for each decision, on a server that syncs its file before it
 answers.
 
-The server is one of our own with ``appendfsync always``: nothing is answered that a crash could take back.
-Commands of one loop turn travel together (implicit pipelining, as in good Redis clients), so one sync of the
-file serves many of them.
+The server runs with ``appendfsync always``, so a crash loses no answered command. Commands of one turn of the
+event loop are pipelined together, as in good Redis clients, so one sync of the file serves many of them.
 """
 
 from __future__ import annotations
@@ -41,8 +40,8 @@ _encode = msgspec.json.Encoder().encode
 
 
 class SyncedRedis(EmbeddedRedis):
-    """A server that answers after its file is on the disk. Rewriting the file is off: it would fall into some
-    slices and not into others."""
+    """A server that answers after its file is synced. File rewriting is off, because it would affect some
+    slices and not others."""
 
     name = "rival-redis"
 
@@ -52,7 +51,7 @@ class SyncedRedis(EmbeddedRedis):
 
 
 async def fill(dsn: str, url: str) -> None:
-    """Bring the cards and programmes of a database to Redis."""
+    """Copy the cards and programmes of a database to Redis."""
     source = await asyncpg.connect(dsn)
     client = Redis.from_url(url)
     try:
@@ -88,10 +87,10 @@ def _card(row: asyncpg.Record) -> dict[Any, Any]:
 
 
 class Script:
-    """Decides spends on cards that ``fill`` has brought. ``start`` and ``stop`` it once each."""
+    """Decides spends on cards that ``fill`` has copied. ``start`` and ``stop`` it once each."""
 
     def __init__(self, url: str, connections: int) -> None:
-        """``connections``: pipelines that can be under way at once."""
+        """``connections``: number of concurrent pipelines."""
         self._url = url
         self._count = connections
         self._lanes: list[_Lane] = []
@@ -99,11 +98,11 @@ class Script:
 
     @property
     def round_trips(self) -> int:
-        """To the server since the start."""
+        """Round trips to the server since the start."""
         return sum(lane.round_trips for lane in self._lanes)
 
     async def start(self) -> None:
-        """Connect, and hand the script over once."""
+        """Connect, and load the script."""
         self._lanes = [_Lane(self._url) for _ in range(self._count)]
         for lane in self._lanes:
             await lane.start()
@@ -112,12 +111,12 @@ class Script:
         pipeline = client.pipeline(transaction=False)
         for key in cards:
             pipeline.hget(key, "programme_id")
-        # Which programme a card is in never changes.
+        # A card never changes its programme.
         for key, programme_id in zip(cards, await pipeline.execute(), strict=True):
             self._programmes[key.decode().partition(":")[2]] = b"programme:" + programme_id
 
     async def stop(self) -> None:
-        """Disconnect; nothing is under way any more."""
+        """Disconnect; no pipeline may be open."""
         for lane in self._lanes:
             await lane.client.aclose()
 
@@ -134,20 +133,20 @@ class Script:
         return Answer(code, command.id, approval, approved_minor)
 
     async def held_minor(self) -> int:
-        """All that is held on all cards."""
+        """The sum of holds on all cards, in minor units."""
         pipeline = self._lanes[0].client.pipeline(transaction=False)
         for card_id in self._programmes:
             pipeline.hget(f"card:{card_id}", "held_minor")
         return sum(map(int, await pipeline.execute()))
 
     async def log_bytes(self) -> int:
-        """What the server has written to its file."""
+        """Bytes that the server has written to its file."""
         about = await self._lanes[0].client.info("persistence")
         return int(about["aof_current_size"])
 
 
 class _Lane:
-    """One connection and the pipelines that take turns on it."""
+    """One connection, with one pipeline at a time."""
 
     def __init__(self, url: str) -> None:
         self.client = Redis.from_url(url)

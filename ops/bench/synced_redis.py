@@ -1,8 +1,8 @@
-"""The Redis of a rival, as a process of its own.
+"""The Redis server of a rival, in a process of its own.
 
     python -m ops.bench.synced_redis VAR
 
-It is filled with the cards of the installation in ``VAR`` and ends with the pipe.
+It is filled with the cards of the installation in ``VAR`` and ends when the pipe closes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The web in front of a rival: FastAPI and uvicorn as the API has them, one operation, one decision."""
+"""An HTTP server in front of a rival: FastAPI and uvicorn with one operation, which returns one decision."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ _STANS: Final = 1_000_000
 
 
 class Amount(BaseModel):
-    """As on the public API."""
+    """An amount as on the public API."""
 
     amount: str
     currency: str
 
 
 class Asked(BaseModel):
-    """One authorization, by the names of the public API."""
+    """One authorization, with the field names of the public API."""
 
     card_id: str
     amount: Amount
@@ -43,7 +43,7 @@ class Asked(BaseModel):
 
 
 class Decided(BaseModel):
-    """What came of it."""
+    """The decision."""
 
     authorization_id: str
     response_code: str
@@ -71,7 +71,7 @@ class Web:
         return host, port
 
     async def stop(self) -> None:
-        """Answer what is under way and end."""
+        """Answer open requests and stop."""
         if self._server is not None and self._serving is not None:
             self._server.should_exit = True
             await self._serving

@@ -1,4 +1,4 @@
-"""Grafana's dashboards as code: `make dashboards` writes ``ops/grafana/json``, which Grafana is given.
+"""Grafana dashboards as code: `make dashboards` writes ``ops/grafana/json`` for import into Grafana.
 
-The builders are Grafana's own and a tool of development; running Stanchion does not need them.
+The builders come from Grafana's own SDK, a development dependency; a running Stanchion does not need them.
 """

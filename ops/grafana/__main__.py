@@ -22,7 +22,7 @@ def rendered() -> dict[str, str]:
 
 
 def main() -> None:
-    """Write what has changed; what is no dashboard any more goes."""
+    """Write changed dashboards and delete files of removed ones."""
     FOLDER.mkdir(exist_ok=True)
     texts = rendered()
     for stale in {path.name for path in FOLDER.glob("*.json")} - texts.keys():

@@ -1,4 +1,4 @@
-"""Panels in one look: what a question needs is its title, its queries and its unit."""
+"""Panels in one style: a panel needs only a title, queries and a unit."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ SOURCE: Final = DataSourceRef(type_val="prometheus", uid="${source}")
 WIDTH: Final = 24
 QUANTILES: Final = (0.5, 0.9, 0.99)
 RATE: Final = "$__rate_interval"
-"""The window of rates: Grafana's choice, from the scrape interval and the width of the screen."""
+"""The window of rates, which Grafana derives from the scrape interval and the screen width."""
 
 
 def number(title: str, query: str, unit: Unit = "short", *, what: str) -> stat.Panel:
-    """One figure of now, a quarter of a row wide. ``what`` says what it means."""
+    """The current value of one figure, a quarter of a row wide. ``what`` explains it."""
     return (
         stat.Panel()
         .title(title)
@@ -55,7 +55,7 @@ def lines(
     what: str,
     stacked: bool = False,
 ) -> timeseries.Panel:
-    """Curves, half a row wide; ``queries`` maps their legends (templates of Grafana's) to PromQL."""
+    """Curves, half a row wide; ``queries`` maps legends (Grafana templates) to PromQL."""
     panel = (
         timeseries.Panel()
         .title(title)
@@ -94,7 +94,7 @@ def latencies(title: str, metric: str, *, what: str) -> timeseries.Panel:
 
 
 def page(name: str, title: str, what: str, rows: Mapping[str, Sequence[Panel]]) -> dashboard.Dashboard:
-    """A dashboard; its data source is chosen in it, so that it fits every Grafana."""
+    """A dashboard whose user chooses the data source, so that it works in every Grafana."""
     built = (
         dashboard.Dashboard(title)
         .uid(f"stanchion-{name}")

@@ -1,4 +1,4 @@
-"""What each dashboard asks. Every query is run against a real Prometheus by the tests."""
+"""The dashboards' panels. Tests run every query against a real Prometheus."""
 
 from __future__ import annotations
 
