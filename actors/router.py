@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from actors.essential import start_essential
 from actors.log import TRACE
 from actors.peers import UNKNOWN_TABLE, PeerFailedError, PeerGoneError, Peers, RoutingTable
 from actors.submission import Parcel, Submission, decode_collected, decode_replies, encode_parcel
@@ -347,6 +348,6 @@ class Router:
         return [*self._unowned, *(errand for lane in lanes for errand in lane.errands())]
 
     def _spawn(self, work: Any) -> None:
-        task = self._loop.create_task(work)
+        task = start_essential(work, "router")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Sequence
 
 import msgspec
 
+from actors.essential import start_essential
 from actors.metrics import Figures
 from actors.network.cards import cards_by_digest, cards_by_id
 from actors.network.clearing import Clearer
@@ -106,7 +107,7 @@ class NetworkRole:
 
     async def start(self) -> None:
         self._session.start()
-        self._resuming = asyncio.create_task(self._resume())
+        self._resuming = start_essential(self._resume(), "resume")
         if self._clears:
             self._clearer.start()
 

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import structlog
 
+from actors.essential import start_essential
 from actors.ids import new_id_beside
 from engine.commands import Authorize, Command, Reverse, reference_of_message
 from engine.iso8583.identity import undo_key
@@ -62,7 +63,7 @@ class Undoing:
         if len(self._undone) > UNDONE_KEYS_MAX:
             self._undone.popitem(last=False)
         self.counts.issued += 1
-        task = asyncio.create_task(self._ask(reversal_of(command, approved_minor)))
+        task = start_essential(self._ask(reversal_of(command, approved_minor)), "undo")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

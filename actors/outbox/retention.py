@@ -14,6 +14,7 @@ from typing import Final
 import structlog
 
 from actors.database import DatabaseUnavailableError, Lane, read_statements
+from actors.essential import start_essential
 from engine.limits import (
     EVENT_RETENTION_DAYS,
     IDEMPOTENCY_RETENTION_HOURS,
@@ -46,7 +47,7 @@ class Retention:
 
     def start(self) -> None:
         """Delete from time to time, in the background."""
-        self._loop = self._loop or asyncio.create_task(self._run())
+        self._loop = self._loop or start_essential(self._run(), "retention")
 
     async def stop(self) -> None:
         """Stop; a step under way happens or does not."""

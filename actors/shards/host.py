@@ -21,10 +21,18 @@ from typing import Any
 import msgspec
 import structlog
 
-from actors.cards.activation import Activation, Wanted
+from actors.cards.activation import Activation
 from actors.cards.answers import KEY_REUSED, RecentAnswers, fingerprint_of, reply_again
+from actors.cards.reading import Wanted
 from actors.clock import Clock
-from actors.journal.contract import Journal, JournalError, Rows, StoredResponse, UnknownOutcomeError
+from actors.journal.contract import (
+    Journal,
+    JournalError,
+    Rows,
+    StoredResponse,
+    UnknownOutcomeError,
+    Unreadable,
+)
 from actors.journal.group_commit import Batch, GroupCommitter
 from actors.shards.consulting import Consulting, Delegates
 from actors.shards.counts import HostCounts
@@ -175,6 +183,21 @@ class ShardHost:
         await turn.over()
         return [seat.outcome() for seat in seats]
 
+    async def execute_decodable(
+        self, submissions: list[Submission | None], caller: str | None = None
+    ) -> list[Reply]:
+        """``execute`` for a parcel; in place of a submission that could not be decoded stands ``None``: its
+        reply is ``faulty`` and the others are executed."""
+        decodable = [each for each in submissions if each is not None]
+        replies = await self.execute(decodable, caller)
+        undecodable = len(submissions) - len(decodable)
+        if not undecodable:
+            return replies
+        _log.error("commands_undecodable", commands=undecodable)
+        self.counts.refused("faulty", undecodable)
+        answered = iter(replies)
+        return [NotExecuted("faulty") if each is None else next(answered) for each in submissions]
+
     async def collect(self, caller: str) -> list[tuple[int, Reply]]:
         """Deferred replies of ``caller`` by ticket, as soon as there are any."""
         return await self._mailboxes.of(caller).collect(COLLECT_SECONDS)
@@ -192,6 +215,12 @@ class ShardHost:
 
     def _enter(self, pending: Pending) -> None:
         """Take one command in, unless it is here already."""
+        try:
+            self._take_in(pending)
+        except Exception as fault:  # noqa: BLE001 - a fault of one command must not cost its batch
+            self._refuse_faulty(pending, fault)
+
+    def _take_in(self, pending: Pending) -> None:
         command = pending.command
         repeated = self.answers.repeat(command)
         if repeated is not None:
@@ -236,6 +265,12 @@ class ShardHost:
 
     def _admit(self, pending: Pending) -> None:
         """Decide the command now, or have it wait for its card, or refuse it."""
+        try:
+            self._proceed(pending)
+        except Exception as fault:  # noqa: BLE001 - a fault of one command must not cost its batch
+            self._refuse_faulty(pending, fault)
+
+    def _proceed(self, pending: Pending) -> None:
         if self._held_back is not None:
             self._held_back.append(pending)
         elif (refusal := self._refusal(pending)) is not None:
@@ -258,6 +293,11 @@ class ShardHost:
             self.committer.spoil()
             self._log_fault(pending, fault)
 
+    def _refuse_faulty(self, pending: Pending, fault: Exception) -> None:
+        """Before the command was decided, our own code failed with it: it has had no effect."""
+        self._log_fault(pending, fault)
+        self.resolve(pending, NotExecuted("faulty"))
+
     def _log_fault(self, pending: Pending, fault: Exception) -> None:
         command, trace = pending.command, pending.submission.trace
         _log.error(
@@ -274,17 +314,27 @@ class ShardHost:
         self.activation.want(need)
         return False
 
-    def _on_loaded(self, wanted: Wanted) -> None:
-        """Admit whoever waited; what is still not in memory does not exist."""
+    def _on_loaded(self, wanted: Wanted, unreadable: Collection[str]) -> None:
+        """Admit the commands that waited for ``wanted``; refuse those whose rows cannot be decoded."""
         for id_ in wanted.ids():
             for pending in self._cold.pop(id_, ()):
-                need = self.activation.need(pending.command)
-                if need is not None and need.id == id_:
-                    self.resolve(pending, absent_reply(pending.command))
-                elif (repeated := self.answers.repeat(pending.command)) is not None:
-                    self.answer_executed(pending, repeated)
-                else:
-                    self._admit(pending)
+                if id_ in unreadable:
+                    self.resolve(pending, NotExecuted("faulty"))
+                    continue
+                try:
+                    self._admit_loaded(pending, id_)
+                except Exception as fault:  # noqa: BLE001 - a fault of one command must not cost the others
+                    self._refuse_faulty(pending, fault)
+
+    def _admit_loaded(self, pending: Pending, id_: str) -> None:
+        """What has been read and is still not in memory does not exist."""
+        need = self.activation.need(pending.command)
+        if need is not None and need.id == id_:
+            self.resolve(pending, absent_reply(pending.command))
+        elif (repeated := self.answers.repeat(pending.command)) is not None:
+            self.answer_executed(pending, repeated)
+        else:
+            self._admit(pending)
 
     # --- commit -------------------------------------------------------------------------------------------
 
@@ -366,7 +416,10 @@ class ShardHost:
             _log.warning("announcement_failed", error=type(fault).__name__)
 
     async def _newest(self, programme_id: str) -> Programme:
-        return (await self._journal.load_programmes([programme_id]))[programme_id]
+        newest = (await self._journal.load_programmes([programme_id]))[programme_id]
+        if isinstance(newest, Unreadable):
+            raise ValueError(newest.error)
+        return newest
 
     def resolve(self, pending: Pending, reply: Reply) -> None:
         """Give the caller its reply and forget the command."""
@@ -399,14 +452,16 @@ class ShardHost:
             self.resolve(pending, refusal)
             return None
         while (need := self.activation.need(pending.command)) is not None:
-            await self.activation.fetch(need)
+            if not await self.activation.fetch(need):
+                self.resolve(pending, NotExecuted("faulty"))
+                return None
             if self.activation.need(pending.command) == need:
                 self.resolve(pending, absent_reply(pending.command))
                 return None
-        if self.consulting.begins(pending):
-            return None
         rows = Rows()
         try:
+            if self.consulting.begins(pending):
+                return None
             self.decider.decide(pending, rows, self._clock.now_ms())
         except MemoryError:
             # Not the command's fault. It ends the committer, and with that the process: others have memory.

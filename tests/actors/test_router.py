@@ -54,7 +54,7 @@ class FakePeers:
         return self._table
 
     async def execute(self, incarnation: str, parcel: bytes) -> bytes:
-        batch = decode_parcel(parcel).submissions
+        batch = [each for each in decode_parcel(parcel)[1] if each is not None]
         self.batches.append((incarnation, len(batch)))
         if incarnation not in self.hosts:
             raise PeerGoneError(incarnation)
