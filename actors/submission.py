@@ -27,6 +27,9 @@ class Submission(msgspec.Struct, frozen=True, omit_defaults=True):
     """By which the router knows a reply that comes after its batch."""
     trace: str | None = None
     """What logs call the request: its id at the API, its retrieval reference on the wire."""
+    repeat: bool = False
+    """Whether its network has sent the command before: the owner then looks for a stored reply in the journal
+    before it decides, so that no commit is refused for it."""
 
 
 class Parcel(msgspec.Struct, frozen=True, array_like=True):

@@ -15,6 +15,7 @@ import structlog
 from actors.journal.contract import Activated, Journal, Stored, UnknownOutcomeError, Unreadable
 from engine.account import Account
 from engine.authorization import Authorization
+from engine.iso8583.identity import undo_key
 from engine.programme import Programme
 
 Kind = Literal["card", "account", "programme", "authorization", "command"]
@@ -148,8 +149,16 @@ class Reader:
         if wanted.programmes:
             read.answers |= await self._journal.load_answers(wanted.programmes)
         if wanted.commands:
-            read.answers |= await self._journal.find(map(bytes.fromhex, wanted.commands))
+            read.answers |= await self._find(wanted)
         return read
+
+    async def _find(self, wanted: Wanted) -> dict[bytes, Stored]:
+        """Executed commands with the late reversals of them, the newest first: an approval that was reversed
+        must not be remembered as one that was not."""
+        keys = list(map(bytes.fromhex, wanted.commands))
+        ordered = [undo_key(key) for key in keys] + keys
+        found = await self._journal.find(ordered)
+        return {key: found[key] for key in ordered if key in found}
 
     async def _read_programmes(self, wanted: Wanted, read: Read, known: Collection[str]) -> None:
         """A card whose programme cannot be decoded is as unreadable as that programme."""

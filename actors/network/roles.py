@@ -76,11 +76,15 @@ class EdgeRole:
         await self._router.stop()
         self._lane.close()
 
-    def _submit(self, command: Command) -> Awaitable[Reply]:
+    def _submit(self, command: Command, *, repeat: bool = False) -> Awaitable[Reply]:
         """No owner begins after the network's deadline, but an approval that comes late must be heard of."""
         rrn = command.wire.rrn if isinstance(command, FromWire) else None
         return self._router.submit(
-            command, timeout_ms=AUTHORIZATION_DEADLINE_MS, patience_ms=REST_DEADLINE_MS, trace=rrn
+            command,
+            timeout_ms=AUTHORIZATION_DEADLINE_MS,
+            patience_ms=REST_DEADLINE_MS,
+            trace=rrn,
+            repeat=repeat,
         )
 
 

@@ -23,7 +23,7 @@ import structlog
 
 from actors.cards.activation import Activation
 from actors.cards.answers import KEY_REUSED, RecentAnswers, fingerprint_of, reply_again
-from actors.cards.reading import Wanted
+from actors.cards.reading import Need, Wanted
 from actors.clock import Clock
 from actors.journal.contract import (
     Journal,
@@ -37,6 +37,7 @@ from actors.journal.group_commit import Batch, GroupCommitter
 from actors.shards.consulting import Consulting, Delegates
 from actors.shards.counts import HostCounts
 from actors.shards.decider import Decider
+from actors.shards.late import LateReversals, undone_by
 from actors.shards.pending import Pending, present
 from actors.shards.recovery import Recovery
 from actors.shards.turn import Mailboxes, Seat, Turn
@@ -98,12 +99,15 @@ class ShardHost:
         self.answers = RecentAnswers()
         self.epochs: dict[int, int] = {}
         self.activation = Activation(journal, self._on_loaded, self.answers.remember_stored, active_cards_max)
-        self.decider = Decider(self.activation, self.epochs, vault)
+        self.late = LateReversals(self.answers)
+        self.decider = Decider(self.activation, self.epochs, vault, self.late)
         self.committer: GroupCommitter[Pending] = GroupCommitter(journal, self._on_commit, self._on_failure)
         self._recovery = Recovery(self, journal, fenced)
         self.consulting = Consulting(self.activation, delegates, clock, self._admit, self.resolve)
         self._mailboxes = Mailboxes()
         self._in_flight: dict[bytes, Pending] = {}
+        self._reversing: dict[bytes, Pending] = {}
+        """Late reversals under way, by the command key of what they undo."""
         self._claims: dict[bytes, Pending] = {}
         self._cold: dict[str, list[Pending]] = {}
         self._held_back: list[Pending] | None = None
@@ -222,6 +226,11 @@ class ShardHost:
 
     def _take_in(self, pending: Pending) -> None:
         command = pending.command
+        undone = undone_by(command) if isinstance(command, Reverse) else None
+        before = self._before(command, undone)
+        if before is not None:
+            _spawn(self._enter_after(pending, before.overheard()), self._followers)
+            return
         repeated = self.answers.repeat(command)
         if repeated is not None:
             self.answer_executed(pending, repeated)
@@ -238,17 +247,32 @@ class ShardHost:
                 _spawn(self._follow_claim(pending, holder, holder.overheard()), self._followers)
                 return
         self._in_flight[command.command_key] = pending
+        if undone is not None:
+            self._reversing[undone] = pending
         self._admit(pending)
+
+    def _before(self, command: Command, undone: bytes | None) -> Pending | None:
+        """The command that has to have its reply first. A late reversal and the messages that it undoes are
+        executed one after the other: only then it is known which exchanges got the approval."""
+        if undone is not None:
+            return self._in_flight.get(undone)
+        return self._reversing.get(command.command_key) if self._reversing else None
+
+    async def _enter_after(self, pending: Pending, overheard: asyncio.Future[Reply]) -> None:
+        await asyncio.shield(overheard)
+        self._enter(pending)
 
     async def _follow(self, pending: Pending, first: Pending, overheard: asyncio.Future[Reply]) -> None:
         """The same command is being executed: both callers get the one answer (wire case 3)."""
         reply = await asyncio.shield(overheard)
         if isinstance(reply, NotExecuted):
             pending.answer(reply)
-        elif fingerprint_of(pending.command) != fingerprint_of(first.command):
-            # One key, two contents: the first's own answer does not tell whose of them was executed.
+        elif first.stands or fingerprint_of(pending.command) != fingerprint_of(first.command):
+            # A reversal that changed nothing says nothing about that of another exchange. One key, two
+            # contents: the first's own answer does not tell whose of them was executed.
             self._enter(pending)
         else:
+            self.late.given(pending.command, reply)
             pending.answer(reply_again(pending.command, fingerprint_of(first.command), reply))
 
     async def _follow_claim(
@@ -307,12 +331,25 @@ class ShardHost:
     def _prefetched(self, pending: Pending) -> bool:
         """Whether all that the command needs is in memory; if not, it is fetched and the command admitted
         again."""
-        need = self.activation.need(pending.command)
+        need = self._stored_reply(pending) or self.activation.need(pending.command)
         if need is None:
             return True
         self._cold.setdefault(need.id, []).append(pending)
         self.activation.want(need)
         return False
+
+    def _stored_reply(self, pending: Pending) -> Need | None:
+        """The stored reply that has to be looked for before the command is decided: that of a repeat, and of
+        what a late reversal undoes."""
+        command = pending.command
+        if pending.looked_up or not (pending.submission.repeat or isinstance(command, Reverse)):
+            return None
+        pending.looked_up = True
+        undone = undone_by(command)
+        key = command.command_key if undone is None else undone
+        if key in self.answers or (undone is None and not pending.submission.repeat):
+            return None
+        return Need("command", key.hex())
 
     def _on_loaded(self, wanted: Wanted, unreadable: Collection[str]) -> None:
         """Admit the commands that waited for ``wanted``; refuse those whose rows cannot be decoded."""
@@ -359,7 +396,9 @@ class ShardHost:
             pending.actor.undurable -= 1
             if not pending.actor.undurable:
                 self.activation.forget_old(pending.actor)
-        if isinstance(reply, _REMEMBERED) and not isinstance(pending.command, ReadBalance):
+        if isinstance(reply, _REMEMBERED) and not (
+            pending.stands or isinstance(pending.command, ReadBalance)
+        ):
             # What has been read can be read again; remembered, it would take more memory than its card.
             self.answers.remember(pending.command.command_key, fingerprint_of(pending.command), reply)
             reply = self._told(pending, reply)
@@ -375,6 +414,7 @@ class ShardHost:
 
     def answer_executed(self, pending: Pending, reply: Reply) -> None:
         """The command was executed before: the same answer again, under the same conditions."""
+        self.late.given(pending.command, reply)
         self._resolve_told(pending, present(reply, pending.submission))
 
     def answer_claimed(self, pending: Pending, response: StoredResponse) -> None:
@@ -427,10 +467,16 @@ class ShardHost:
             self.counts.refused(reply.reason)
         if self._in_flight.get(pending.command.command_key) is pending:
             del self._in_flight[pending.command.command_key]
+            self._forget_reversal(pending)
         claim = pending.submission.claim
         if claim is not None and self._claims.get(claim.key_digest) is pending:
             del self._claims[claim.key_digest]
         pending.answer(reply)
+
+    def _forget_reversal(self, pending: Pending) -> None:
+        undone = undone_by(pending.command) if self._reversing else None
+        if undone is not None and self._reversing.get(undone) is pending:
+            del self._reversing[undone]
 
     # --- recovery -----------------------------------------------------------------------------------------
 
