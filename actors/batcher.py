@@ -7,6 +7,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Generic, TypeVar
 
+from actors.essential import start_essential
+
 Item = TypeVar("Item")
 
 
@@ -31,7 +33,7 @@ class Batcher(Generic[Item]):
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((items, future))
         if self._worker is None:
-            self._worker = asyncio.create_task(self._work())
+            self._worker = start_essential(self._work(), "batcher")
         return future
 
     async def drain(self) -> None:

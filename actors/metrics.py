@@ -79,6 +79,10 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
     "stanchion_journal_bytes": ("gauge", "Size of the journal with its indexes."),
     "stanchion_database_bytes": ("gauge", "Size of the whole database."),
     "stanchion_undurable_commands": ("gauge", "Commands decided and not yet durable."),
+    "stanchion_unreadable_rows": (
+        "counter",
+        "Stored rows that the shard host could not decode when a command needed them (96).",
+    ),
     "stanchion_active_cards": ("gauge", "Cards in the memory of the shard host."),
     "stanchion_shards": ("gauge", "Shards the host owns."),
     "stanchion_takeovers": ("counter", "Shard hosts that were lost and replaced as owners."),

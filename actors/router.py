@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from actors.essential import start_essential
 from actors.log import TRACE
 from actors.peers import UNKNOWN_TABLE, PeerFailedError, PeerGoneError, Peers, RoutingTable
 from actors.submission import Parcel, Submission, decode_collected, decode_replies, encode_parcel
@@ -31,14 +32,15 @@ from engine.limits import (
 )
 from engine.replies import Claim, Deferred, NotExecuted, Reply
 
+_UNKNOWN: Final = NotExecuted("unavailable")
 SWEEP_SECONDS: Final = 0.05
 """How often deadlines are looked at and unowned commands are offered again."""
 RETRY_SECONDS: Final = 0.05
 
 
 class Errand(msgspec.Struct, eq=False):
-    """A command on its way: ``entered`` and ``deadline`` are in the loop's time; ``sent`` tells whether a
-    host may have acted on it."""
+    """A command on its way. ``entered`` and ``deadline`` are in the loop's time. ``sent``: the present owner
+    may have executed it. ``doubtful``: an earlier owner, which is gone and gave no reply, may have."""
 
     command: Command
     claim: Claim | None
@@ -50,6 +52,8 @@ class Errand(msgspec.Struct, eq=False):
     ticket: int
     trace: str | None = None
     sent: bool = False
+    doubtful: bool = False
+    repeat: bool = False
 
 
 class Lane:
@@ -114,12 +118,14 @@ class Router:
         timeout_ms: int = REST_DEADLINE_MS,
         patience_ms: int | None = None,
         trace: str | None = None,
+        repeat: bool = False,
     ) -> asyncio.Future[Reply]:
         """Have the owner execute ``command``; the future always gets a reply.
 
         No owner begins with it after ``timeout_ms``; the reply is waited for until ``patience_ms``
         (default: as long) have passed. ``NotExecuted("unavailable")`` means that the outcome is not known:
         ask again by the same command key. ``trace``: what logs call it, by default what the caller's own do.
+        ``repeat``: the network has sent the command before, so its owner looks for a stored reply first.
         """
         done = self._loop.create_future()
         owner = self._owner_of(target_of(command))
@@ -130,7 +136,9 @@ class Router:
         deadline = now + timeout_ms / 1000
         give_up = deadline if patience_ms is None else now + patience_ms / 1000
         ticket, known_as = next(self._tickets), trace or TRACE.get()
-        errand = Errand(command, claim, presentation, now, deadline, give_up, done, ticket, known_as)
+        errand = Errand(
+            command, claim, presentation, now, deadline, give_up, done, ticket, known_as, repeat=repeat
+        )
         self.open += 1
         self._busy.set()
         self._dispatch(errand, owner)
@@ -243,12 +251,17 @@ class Router:
                     errand.presentation,
                     errand.ticket,
                     errand.trace,
+                    errand.repeat,
                 )
             )
         return encode_parcel(Parcel(self._name, submissions))
 
     def _finish(self, errand: Errand, reply: Reply) -> None:
+        """Give the caller its reply. That one owner has not executed the command says nothing about an
+        earlier owner that was asked and is gone: the outcome is then not known."""
         if not errand.done.done():
+            if errand.doubtful and isinstance(reply, NotExecuted):
+                reply = _UNKNOWN
             errand.done.set_result(reply)
             self.open -= 1
 
@@ -314,6 +327,8 @@ class Router:
         lane.gone = True
         if self._lanes.get(lane.incarnation) is lane:
             del self._lanes[lane.incarnation]
+        for errand in (*lane.under_way, *lane.deferred.values()):
+            errand.doubtful = True
         self._unowned.extend(errand for errand in lane.errands() if not errand.done.done())
         lane.under_way.clear()
         lane.deferred.clear()
@@ -347,6 +362,6 @@ class Router:
         return [*self._unowned, *(errand for lane in lanes for errand in lane.errands())]
 
     def _spawn(self, work: Any) -> None:
-        task = self._loop.create_task(work)
+        task = start_essential(work, "router")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -294,6 +294,11 @@ def reference_of_message(command_key: bytes) -> str:
     return f"k:{command_key.hex()}"
 
 
+def key_of_message(reference: str) -> bytes:
+    """The command key in ``reference``, which names a message."""
+    return bytes.fromhex(reference.removeprefix("k:"))
+
+
 def is_message(reference: str) -> bool:
     """Whether ``reference`` names a message, and not a life or an authorization."""
     return reference.startswith("k:")

@@ -33,6 +33,8 @@ class Derived(IntEnum):
     EVENT_SECOND = 0x11
     EVENT_THIRD = 0x12
     EVENT_FOURTH = 0x13
+    UNDO = 0x40
+    """The edge's own reversal of an authorization command; deriving twice gives the command's id again."""
 
 
 _FLIPPED: Final = {kind: {f"{byte:02x}": f"{byte ^ kind:02x}" for byte in range(256)} for kind in Derived}

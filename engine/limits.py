@@ -58,6 +58,8 @@ KNOWN_REFERENCES_MAX: Final = 48
 named."""
 RECENT_ANSWERS_MAX: Final = 50_000
 """Answers one host remembers for repeated messages; older repeats are found through the journal."""
+LATE_KEYS_MAX: Final = 50_000
+"""Approvals one host remembers to have given to repeated messages, which an edge may reverse as late."""
 ACTIVATION_ANSWERS: Final = 8
 """Answers read back with a card when it is activated."""
 CONTROLS_SHARED_MAX: Final = 1_024

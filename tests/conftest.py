@@ -183,6 +183,16 @@ def redis_url(redis_server: str) -> str:
     return redis_server
 
 
+@pytest.fixture(autouse=True)
+def lost_tasks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Names of the essential tasks that have ended in a test, instead of the process's end; a test that
+    expects some clears the list."""
+    lost: list[str] = []
+    monkeypatch.setattr("actors.essential.end_process", lambda name, failure: lost.append(name))
+    yield lost
+    assert lost == [], "an essential task has ended"
+
+
 @pytest.fixture
 def var_dir(tmp_path: Path) -> Path:
     """The state folder of an installation."""

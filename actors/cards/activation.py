@@ -13,11 +13,13 @@ from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from itertools import islice
 from sys import intern
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 
-from actors.journal.contract import Activated, Journal, Stored, UnknownOutcomeError
+from actors.cards.reading import Need, Read, Reader, Wanted, split
+from actors.essential import start_essential
+from actors.journal.contract import Journal, Stored, UnknownOutcomeError, Unreadable
 from engine.account import Account
 from engine.authorization import Authorization, names
 from engine.card import Card
@@ -97,77 +99,23 @@ class ActiveAccount(msgspec.Struct):
     users: int = 0
 
 
-class Need(msgspec.Struct, frozen=True):
-    """One thing that a command cannot be decided without."""
-
-    kind: Literal["card", "account", "programme", "authorization"]
-    id: str
-    """An id, or ``card id|reference`` of an authorization."""
-
-
-class Wanted(msgspec.Struct):
-    """What a read has to bring, in the order in which it was asked for."""
-
-    cards: dict[str, None] = msgspec.field(default_factory=dict)
-    accounts: dict[str, None] = msgspec.field(default_factory=dict)
-    programmes: dict[str, None] = msgspec.field(default_factory=dict)
-    authorizations: dict[str, None] = msgspec.field(default_factory=dict)
-
-    def add(self, need: Need) -> None:
-        """Want one thing more."""
-        self._of(need)[need.id] = None
-
-    def __contains__(self, need: Need) -> bool:
-        return need.id in self._of(need)
-
-    def add_all(self, other: Wanted) -> None:
-        """Want all that ``other`` wants."""
-        self.cards |= other.cards
-        self.accounts |= other.accounts
-        self.programmes |= other.programmes
-        self.authorizations |= other.authorizations
-
-    def ids(self) -> list[str]:
-        """Everything that is wanted; empty when nothing is."""
-        return [*self.cards, *self.accounts, *self.programmes, *self.authorizations]
-
-    def _of(self, need: Need) -> dict[str, None]:
-        ids: dict[str, dict[str, None]] = {
-            "card": self.cards,
-            "account": self.accounts,
-            "programme": self.programmes,
-            "authorization": self.authorizations,
-        }
-        return ids[need.kind]
-
-
-class Read(msgspec.Struct, frozen=True):
-    """What a read has brought."""
-
-    loaded: Activated
-    accounts: dict[str, Account]
-    programmes: dict[str, Programme]
-    authorizations: dict[tuple[str, str], Authorization]
-    answers: dict[bytes, Stored]
-    """The newest commands of the programmes."""
-
-
 class Activation:
     """The active cards, accounts and programmes of one host.
 
-    ``on_loaded`` is called after each read with the ids that it brought or found to be absent; ``snapshots``
-    are the newest durable versions of all programmes whose cards are here, ``programmes`` the (tentative)
-    programmes owned here.
+    ``on_loaded`` is called after each read with the ids that it brought or found to be absent, and those of
+    them that could not be decoded; ``snapshots`` are the newest durable versions of all programmes whose
+    cards are here, ``programmes`` the (tentative) programmes owned here.
     """
 
     def __init__(
         self,
         journal: Journal,
-        on_loaded: Callable[[Wanted], None],
+        on_loaded: Callable[[Wanted, Collection[str]], None],
         remember: Callable[[dict[bytes, Stored]], None],
         active_max: int = ACTIVE_CARDS_MAX,
     ) -> None:
         self._journal = journal
+        self.reader = Reader(journal)
         self._on_loaded = on_loaded
         self._remember = remember
         self._active_max = active_max
@@ -213,11 +161,14 @@ class Activation:
             self._wanted.add(need)
             self._start_reading()
 
-    async def fetch(self, need: Need) -> None:
-        """Read one thing now, outside the batches; for recovery, while they are paused."""
+    async def fetch(self, need: Need) -> bool:
+        """Read one thing now, outside the batches; for recovery, while they are paused. False when it cannot
+        be decoded."""
         wanted = Wanted()
         wanted.add(need)
-        self._install(wanted, await self._read(wanted))
+        read = await self.reader.read(wanted, self.snapshots)
+        self._install(wanted, read)
+        return need.id not in read.unreadable
 
     def admit(self, card: Card, account: Account | None) -> CardActor:
         """Make a card active, with the account that is already in memory if there is one."""
@@ -249,7 +200,8 @@ class Activation:
         announcement."""
         known = list(self.snapshots)
         for programme in (await self._journal.load_programmes(known)).values() if known else ():
-            self.learn(programme)
+            if not isinstance(programme, Unreadable):
+                self.learn(programme)
 
     def drop_cards(self, card_ids: Iterable[str]) -> None:
         """Forget cards, their accounts and every other card of those accounts: what they hold in memory may
@@ -303,34 +255,25 @@ class Activation:
 
     def _start_reading(self) -> None:
         if self._wanted.ids() and not self._paused and (self._task is None or self._task.done()):
-            self._task = asyncio.create_task(self._read_wanted(), name="activation")
+            self._task = start_essential(self._read_wanted(), "activation")
 
     async def _read_wanted(self) -> None:
         while self._wanted.ids() and not self._paused:
-            self._reading, self._wanted = self._wanted, Wanted()
+            wanted, self._wanted = self._wanted, Wanted()
             generation = self._generation
+            self._reading = wanted
             try:
-                read = await self._read(self._reading)
+                read = await self.reader.read(wanted, self.snapshots)
             except UnknownOutcomeError:
                 await asyncio.sleep(RETRY_SECONDS)
                 read = None
-            wanted, self._reading = self._reading, Wanted()
+            finally:
+                self._reading = Wanted()
             if read is None or generation != self._generation:
                 self._wanted.add_all(wanted)
                 continue
             self._install(wanted, read)
-            self._on_loaded(wanted)
-
-    async def _read(self, wanted: Wanted) -> Read:
-        loaded = await self._journal.load_cards(wanted.cards) if wanted.cards else Activated({}, {}, {})
-        accounts = await self._journal.load_accounts(wanted.accounts) if wanted.accounts else {}
-        unknown = (card.programme_id for card in loaded.cards.values())
-        programmes = wanted.programmes | {id_: None for id_ in unknown if id_ not in self.snapshots}
-        found = await self._journal.load_programmes(programmes) if programmes else {}
-        answers = await self._journal.load_answers(wanted.programmes) if wanted.programmes else {}
-        named = [_split(id_) for id_ in wanted.authorizations]
-        authorizations = await self._journal.load_authorizations(named) if named else {}
-        return Read(loaded, accounts, found, authorizations, answers)
+            self._on_loaded(wanted, read.unreadable)
 
     def _install(self, wanted: Wanted, read: Read) -> None:
         """Keep what was read, unless something newer is in memory."""
@@ -344,8 +287,10 @@ class Activation:
         for card in read.loaded.cards.values():
             if card.id not in self.cards:
                 self.admit(card, read.loaded.accounts.get(card.account_id or ""))
-        for card_id, reference in map(_split, wanted.authorizations):
-            self._install_authorization(card_id, reference, read.authorizations.get((card_id, reference)))
+        for id_ in wanted.authorizations:
+            if id_ not in read.unreadable:
+                card_id, reference = split(id_)
+                self._install_authorization(card_id, reference, read.authorizations.get((card_id, reference)))
 
     def _install_authorization(self, card_id: str, reference: str, found: Authorization | None) -> None:
         actor = self.cards.get(card_id)
@@ -382,8 +327,3 @@ def _unknown_original(command: FollowUp, actor: CardActor) -> Need | None:
         if actor.known[reference] is not None:
             return None
     return None
-
-
-def _split(id_: str) -> tuple[str, str]:
-    card_id, _, reference = id_.partition("|")
-    return card_id, reference

@@ -45,6 +45,16 @@ class RecentAnswers:
         for command_key, stored in reversed(list(answers.items())):
             self._keep(command_key, stored)
 
+    def __contains__(self, command_key: bytes) -> bool:
+        return command_key in self._known
+
+    def known(self, command_key: bytes) -> Reply | None:
+        """The stored reply, if it is remembered."""
+        known = self._known.get(command_key)
+        if known is None:
+            return None
+        return _decode(known.reply) if isinstance(known, Stored) else known[1]
+
     def repeat(self, command: Command) -> Reply | None:
         """The reply for a command that has been executed before, if it is remembered."""
         known = self._known.get(command.command_key)

@@ -13,8 +13,8 @@ PostgreSQL, and a twin in memory for simulations. Errors:
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
-from typing import Any, Protocol
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import Any, Protocol, TypeVar
 
 import msgspec
 
@@ -24,6 +24,8 @@ from engine.card import Card
 from engine.controls import Control
 from engine.programme import Programme, ProgrammeConfig
 from engine.standin import Outage
+
+T = TypeVar("T")
 
 decode_controls = msgspec.json.Decoder(tuple[Control, ...]).decode
 decode_config = msgspec.json.Decoder(ProgrammeConfig).decode
@@ -70,6 +72,14 @@ class StoredResponse(msgspec.Struct, frozen=True, gc=False):
     sealed: bytes
 
 
+class Unreadable(msgspec.Struct, frozen=True):
+    """A stored row that this release cannot decode, in place of its value: a fault of one row must not cost
+    the other rows of its read."""
+
+    error: str
+    """Type of the exception."""
+
+
 class Activated(msgspec.Struct, frozen=True):
     """Owners' state read back: what a batch of cold cards needs."""
 
@@ -77,6 +87,8 @@ class Activated(msgspec.Struct, frozen=True):
     accounts: dict[str, Account]
     answers: dict[bytes, Stored]
     """The newest commands of those cards by command key."""
+    unreadable: frozenset[str] = frozenset()
+    """Cards whose stored row cannot be decoded."""
 
 
 class Rows:
@@ -173,7 +185,7 @@ class Journal(Protocol):
 
     async def load_authorizations(
         self, references: Iterable[tuple[str, str]]
-    ) -> dict[tuple[str, str], Authorization]:
+    ) -> dict[tuple[str, str], Authorization | Unreadable]:
         """Authorizations by card id and reference (``engine.commands.reference_of_*``); unknown ones are
         absent."""
 
@@ -183,7 +195,7 @@ class Journal(Protocol):
     async def load_accounts(self, account_ids: Iterable[str]) -> dict[str, Account]:
         """Accounts with their open holds; unknown ids are absent."""
 
-    async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, Programme]:
+    async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, Programme | Unreadable]:
         """Programmes; unknown ids are absent."""
 
     async def load_answers(self, actor_ids: Iterable[str]) -> dict[bytes, Stored]:
@@ -200,3 +212,13 @@ class Journal(Protocol):
 
     async def close(self) -> None:
         """Give up all connections; calling it twice is harmless."""
+
+
+def decoded(decode: Callable[[], T]) -> T | Unreadable:
+    """The value of one stored row, or ``Unreadable`` when decoding it raises anything but MemoryError."""
+    try:
+        return decode()
+    except MemoryError:
+        raise
+    except Exception as fault:  # noqa: BLE001 - no fault of one row may reach the rows beside it
+        return Unreadable(type(fault).__name__)

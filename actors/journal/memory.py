@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
+from functools import partial
 from typing import Literal
 
 from actors.journal.contract import (
@@ -15,10 +16,13 @@ from actors.journal.contract import (
     Rows,
     Stored,
     StoredResponse,
+    Unreadable,
+    decoded,
 )
 from actors.journal.memory_store import MemoryStore, stored
 from engine.account import Account
 from engine.authorization import Authorization
+from engine.card import Card
 from engine.programme import Programme
 
 Point = Literal["before", "during", "after"]
@@ -65,15 +69,18 @@ class MemoryJournal:
 
     async def load_cards(self, card_ids: Iterable[str]) -> Activated:
         async with self._call("load_cards"):
-            cards = {id_: card for id_ in card_ids if (card := self._store.card(id_))}
+            read = {id_: decoded(partial(self._store.card, id_)) for id_ in card_ids}
+            unreadable = frozenset(id_ for id_, card in read.items() if isinstance(card, Unreadable))
+            cards = {id_: card for id_, card in read.items() if isinstance(card, Card)}
             accounts = self._accounts(card.account_id for card in cards.values() if card.account_id)
-            return Activated(cards, accounts, self._store.newest_answers(cards))
+            return Activated(cards, accounts, self._store.newest_answers(cards), unreadable)
 
     async def load_authorizations(
         self, references: Iterable[tuple[str, str]]
-    ) -> dict[tuple[str, str], Authorization]:
+    ) -> dict[tuple[str, str], Authorization | Unreadable]:
         async with self._call("load_authorizations"):
-            return {each: found for each in references if (found := self._store.authorization(*each))}
+            read = {each: decoded(partial(self._store.authorization, *each)) for each in references}
+            return {each: found for each, found in read.items() if found is not None}
 
     async def find_due_cards(self, shards: Collection[int], limit: int) -> list[str]:
         async with self._call("find_due_cards"):
@@ -83,9 +90,10 @@ class MemoryJournal:
         async with self._call("load_accounts"):
             return self._accounts(account_ids)
 
-    async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, Programme]:
+    async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, Programme | Unreadable]:
         async with self._call("load_programmes"):
-            return {id_: found for id_ in programme_ids if (found := self._store.programme(id_))}
+            read = {id_: decoded(partial(self._store.programme, id_)) for id_ in programme_ids}
+            return {id_: found for id_, found in read.items() if found is not None}
 
     async def load_answers(self, actor_ids: Iterable[str]) -> dict[bytes, Stored]:
         async with self._call("load_answers"):

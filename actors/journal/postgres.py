@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Iterable
-from functools import lru_cache
+from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,9 +28,11 @@ from actors.journal.contract import (
     Stored,
     StoredResponse,
     UnknownOutcomeError,
+    Unreadable,
     decode_config,
     decode_controls,
     decode_outage,
+    decoded,
 )
 from engine.account import Account, place_hold
 from engine.authorization import Authorization
@@ -138,9 +140,12 @@ class PostgresJournal:
 
     async def load_cards(self, card_ids: Iterable[str]) -> Activated:
         ids = list(filter(is_id, card_ids))
-        cards = {row["id"]: _card(row) for row in await self._read("load_cards", ids)}
+        read = {row["id"]: decoded(partial(_card, row)) for row in await self._read("load_cards", ids)}
+        cards = {id_: card for id_, card in read.items() if not isinstance(card, Unreadable)}
         accounts = await self.load_accounts({card.account_id for card in cards.values() if card.account_id})
-        return Activated(cards, accounts, await self.load_answers(cards))
+        return Activated(
+            cards, accounts, await self.load_answers(cards), frozenset(read.keys() - cards.keys())
+        )
 
     async def load_accounts(self, account_ids: Iterable[str]) -> dict[str, Account]:
         ids = list(filter(is_id, account_ids))
@@ -158,19 +163,19 @@ class PostgresJournal:
 
     async def load_authorizations(
         self, references: Iterable[tuple[str, str]]
-    ) -> dict[tuple[str, str], Authorization]:
+    ) -> dict[tuple[str, str], Authorization | Unreadable]:
         wanted = list(references)
         rows = await self._read(
             "load_authorizations", [card for card, _ in wanted], [name for _, name in wanted]
         )
-        return {(row["card_id"], row["reference"]): _authorization(row) for row in rows}
+        return {(row["card_id"], row["reference"]): decoded(partial(_authorization, row)) for row in rows}
 
     async def find_due_cards(self, shards: Collection[int], limit: int) -> list[str]:
         return [row["card_id"] for row in await self._read("find_due_cards", list(shards), limit)]
 
-    async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, Programme]:
+    async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, Programme | Unreadable]:
         rows = await self._read("load_programmes", list(filter(is_id, programme_ids)))
-        return {row["id"]: _programme(row) for row in rows}
+        return {row["id"]: decoded(partial(_programme, row)) for row in rows}
 
     async def load_answers(self, actor_ids: Iterable[str]) -> dict[bytes, Stored]:
         return _stored(await self._read("load_answers", list(filter(is_id, actor_ids)), ACTIVATION_ANSWERS))

@@ -12,6 +12,7 @@ import asyncio
 import msgspec
 import structlog
 
+from actors.essential import start_essential
 from actors.network.database import DatabaseUnavailableError, Lane
 from actors.network.legs import Wire
 from actors.network.postgres_book import original_of
@@ -55,7 +56,7 @@ class Clearer:
 
     def start(self) -> None:
         """Begins to clear, in the background."""
-        self._loop = self._loop or asyncio.create_task(self._run())
+        self._loop = self._loop or start_essential(self._run(), "clearing")
 
     async def stop(self) -> None:
         """Stops; what has been claimed and not presented becomes due again."""

@@ -12,6 +12,7 @@ from collections.abc import Callable
 import msgspec
 import structlog
 
+from actors.essential import start_essential
 from actors.network.intake import Intake
 from actors.network.peer import Peer
 from actors.network.respondent import Respondent
@@ -88,7 +89,7 @@ class Edge:
         self._server = await loop.create_server(
             lambda: Peer(self), host, port, backlog=_BACKLOG, reuse_port=True
         )
-        self._sweeper = asyncio.create_task(self._sweep())
+        self._sweeper = start_essential(self._sweep(), "edge-sweep")
         address = self._server.sockets[0].getsockname()
         return address[0], address[1]
 

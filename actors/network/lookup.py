@@ -12,6 +12,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Mapping
 from typing import Generic, TypeVar
 
+from actors.essential import start_essential
 from engine.limits import LOOKUP_BATCH_MAX
 
 Key = TypeVar("Key", bound=Hashable)
@@ -60,7 +61,7 @@ class Lookup(Generic[Key, Value]):
             future = self._waiting[key] = asyncio.get_running_loop().create_future()
             future.add_done_callback(_retrieve)
             if self._worker is None:
-                self._worker = asyncio.create_task(self._work())
+                self._worker = start_essential(self._work(), "look-up")
         return future
 
     async def _work(self) -> None:

@@ -27,7 +27,7 @@ from engine.commands import Advise, Authorize, Command, Present, Reverse
 from engine.iso8583.content import AuthorizationRequest, Content, read
 from engine.iso8583.elements import ElementError
 from engine.iso8583.identity import fingerprint
-from engine.iso8583.message import Message
+from engine.iso8583.message import Message, is_repeat
 from engine.iso8583.respond import (
     CARD_NOT_FOUND,
     DEADLINE_EXCEEDED,
@@ -38,12 +38,17 @@ from engine.iso8583.respond import (
     replied,
 )
 from engine.iso8583.translate import Routed, to_command
-from engine.limits import AUTHORIZATION_DEADLINE_MS
+from engine.limits import AUTHORIZATION_DEADLINE_MS, UNDO_STOP_SECONDS
 from engine.replies import Answer, NotExecuted, Reply
 from engine.threeds import judge
 
-Submit = Callable[[Command], Awaitable[Reply]]
-"""The way to the owners."""
+
+class Submit(Protocol):
+    """The way to the owners."""
+
+    def __call__(self, command: Command, *, repeat: bool = False) -> Awaitable[Reply]:
+        """``repeat``: the network has sent this message before."""
+
 
 FromWire = Authorize | Advise | Present | Reverse
 Cvv2 = Literal["absent", "match", "mismatch"]
@@ -93,8 +98,9 @@ class _Exchange(msgspec.Struct, frozen=True, eq=False):
 
 
 class _Question(msgspec.Struct):
-    """One command, however many exchanges ask for its answer at the moment."""
+    """One command, however many exchanges ask for its answer at the moment: to its owner they are one."""
 
+    command: FromWire
     waiting: int = 0
     told: bool = False
     """Whether an exchange has given the owner's answer to the network in time."""
@@ -160,8 +166,14 @@ class Respondent:
 
     async def drain(self) -> None:
         """Waits until every open exchange has its answer, at the latest at its deadline, and a little for
-        what is still to be undone."""
+        late replies and for what is still to be undone."""
         await self._idle.wait()
+        if self._to_come:
+            _, silent = await asyncio.wait(self._to_come, timeout=UNDO_STOP_SECONDS)
+            for reply in silent:
+                # Its outcome is then not known, and it is undone.
+                reply.cancel()
+            await asyncio.sleep(0)
         await self.undoing.stop()
 
     async def _find_card(self, exchange: _Exchange, digest: bytes) -> None:
@@ -188,13 +200,15 @@ class Respondent:
                 # It was answered with 91 and undone since; the stored approval is no longer true.
                 self._refuse(exchange, DEADLINE_EXCEEDED)
                 return
-            reply = asyncio.ensure_future(self._submit(command))
+            question = self._questions.get(command.command_key)
+            if question is not None and question.command.fingerprint == command.fingerprint:
+                command = question.command
+            reply = asyncio.ensure_future(self._submit(command, repeat=is_repeat(exchange.message.mti)))
         except Exception as failure:  # noqa: BLE001 - whatever it is, the network must get its answer
             self._fail(exchange, failure)
             return
-        question = self._questions.get(command.command_key)
         if question is None:
-            question = self._questions[command.command_key] = _Question()
+            question = self._questions[command.command_key] = _Question(command)
         question.waiting += 1
         self._to_come.add(reply)
         reply.add_done_callback(partial(self._reply, exchange, command))
@@ -232,7 +246,7 @@ class Respondent:
             self._answer(exchange, question, future.result())
         if not question.waiting:
             del self._questions[command.command_key]
-            self._conclude(command, question)
+            self._conclude(question.command, question)
 
     def _answer(self, exchange: _Exchange, question: _Question, reply: Reply) -> None:
         question.unknown |= reply == _UNAVAILABLE
@@ -240,7 +254,9 @@ class Respondent:
             question.told |= isinstance(reply, Answer)
             self.counts.answered += 1
             exchange.asker.answer(replied(exchange.message, reply))
-        elif isinstance(reply, Answer) and approves(reply.response_code) and not reply.replayed:
+        elif isinstance(reply, Answer) and approves(reply.response_code):
+            # Also a stored approval: this very command may have been executed by an owner that is gone. Where
+            # another exchange got the approval, its owner changes nothing.
             question.approved_late_minor = reply.approved_minor
 
     def _conclude(self, command: FromWire, question: _Question) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Awaitable, Sequence
 
 import msgspec
 
+from actors.essential import start_essential
 from actors.metrics import Figures
 from actors.network.cards import cards_by_digest, cards_by_id
 from actors.network.clearing import Clearer
@@ -75,11 +76,15 @@ class EdgeRole:
         await self._router.stop()
         self._lane.close()
 
-    def _submit(self, command: Command) -> Awaitable[Reply]:
+    def _submit(self, command: Command, *, repeat: bool = False) -> Awaitable[Reply]:
         """No owner begins after the network's deadline, but an approval that comes late must be heard of."""
         rrn = command.wire.rrn if isinstance(command, FromWire) else None
         return self._router.submit(
-            command, timeout_ms=AUTHORIZATION_DEADLINE_MS, patience_ms=REST_DEADLINE_MS, trace=rrn
+            command,
+            timeout_ms=AUTHORIZATION_DEADLINE_MS,
+            patience_ms=REST_DEADLINE_MS,
+            trace=rrn,
+            repeat=repeat,
         )
 
 
@@ -106,7 +111,7 @@ class NetworkRole:
 
     async def start(self) -> None:
         self._session.start()
-        self._resuming = asyncio.create_task(self._resume())
+        self._resuming = start_essential(self._resume(), "resume")
         if self._clears:
             self._clearer.start()
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 import structlog
 
 from actors.clock import Clock, SystemClock
+from actors.essential import start_essential
 from actors.network.framed import FramedConnection
 from engine.iso8583.acquirer import network_request
 from engine.iso8583.codec import DecodeError, decode, encode
@@ -69,7 +70,7 @@ class Session:
 
     def start(self) -> None:
         """Begins to connect, in the background."""
-        self._keeper = self._keeper or asyncio.create_task(self._keep())
+        self._keeper = self._keeper or start_essential(self._keep(), "session")
 
     async def stop(self) -> None:
         """Signs off and closes; what is unanswered ends with ``SessionLostError``."""

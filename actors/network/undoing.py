@@ -15,9 +15,11 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import structlog
 
-from actors.ids import new_id_beside
-from engine.commands import Authorize, Command, Reverse, reference_of_message
+from actors.essential import start_essential
+from engine.commands import Authorize, Command, Reverse, key_of_message, reference_of_message
+from engine.ids import Derived, derive
 from engine.iso8583.identity import undo_key
+from engine.iso8583.respond import NO_ACTION
 from engine.limits import UNDO_SECONDS_MAX, UNDO_SECONDS_MIN, UNDO_STOP_SECONDS, UNDONE_KEYS_MAX
 from engine.replies import Answer, NotExecuted, Reply
 
@@ -32,6 +34,8 @@ class UndoingCounts(msgspec.Struct):
     retries: int = 0
     abandoned: int = 0
     """Not answered when the edge stopped."""
+    stood: int = 0
+    """Approvals that stand, because another exchange of the same message got them."""
     failed: int = 0
     """Refused by their owner: a fault of ours."""
 
@@ -62,7 +66,7 @@ class Undoing:
         if len(self._undone) > UNDONE_KEYS_MAX:
             self._undone.popitem(last=False)
         self.counts.issued += 1
-        task = asyncio.create_task(self._ask(reversal_of(command, approved_minor)))
+        task = start_essential(self._ask(reversal_of(command, approved_minor)), "undo")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -89,6 +93,11 @@ class Undoing:
         except Exception as failure:  # noqa: BLE001 - whatever it is, the money is still to be given back
             _log.warning("undo_unanswered", error=type(failure).__name__)
             return False
+        if isinstance(reply, Answer) and reply.response_code == NO_ACTION:
+            # The approval stays true, and repeats get it.
+            self.counts.stood += 1
+            self._undone.pop(key_of_message(reversal.references[0]), None)
+            return True
         if isinstance(reply, Answer):
             self.counts.done += 1
             return True
@@ -103,7 +112,8 @@ def reversal_of(command: Authorize, approved_minor: int) -> Reverse:
     """The command that undoes ``command``, and nothing else of the transaction that it belongs to."""
     key = undo_key(command.command_key)
     return Reverse(
-        id=new_id_beside(command.card_id),
+        # By this the owner knows which exchange was late.
+        id=derive(command.id, Derived.UNDO),
         command_key=key,
         card_id=command.card_id,
         # What is undone follows from the key alone, so every issue of it is an honest repeat.

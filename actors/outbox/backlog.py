@@ -7,6 +7,7 @@ import asyncio
 import msgspec
 
 from actors.database import DatabaseUnavailableError, Lane
+from actors.essential import start_essential
 from engine.limits import BACKLOG_COUNT_MAX, BACKLOG_MEASURE_SECONDS
 
 
@@ -28,7 +29,7 @@ class Backlog:
 
     def start(self) -> None:
         """Measure from time to time, in the background."""
-        self._loop = self._loop or asyncio.create_task(self._run())
+        self._loop = self._loop or start_essential(self._run(), "backlog")
 
     async def stop(self) -> None:
         """Stop."""

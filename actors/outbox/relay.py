@@ -16,6 +16,7 @@ import msgspec
 import structlog
 
 from actors.database import Lane, read_statements
+from actors.essential import start_essential
 from actors.outbox.announcer import Announcer
 from actors.outbox.stream import WakeUp
 from engine.limits import RELAY_BATCH_MAX, RELAY_BUSY_SECONDS, RELAY_IDLE_SECONDS, RELAY_TIMEOUT_MS
@@ -57,7 +58,7 @@ class Relay:
 
     def start(self) -> None:
         """Begin to relay, in the background."""
-        self._loop = self._loop or asyncio.create_task(self._run())
+        self._loop = self._loop or start_essential(self._run(), "relay")
 
     async def stop(self) -> None:
         """Stop; an open batch commits completely or not at all."""

@@ -12,6 +12,7 @@ from typing import Final
 import structlog
 
 from actors.database import DatabaseUnavailableError, Lane, read_statements
+from actors.essential import start_essential
 from engine.limits import (
     EVENT_RETENTION_DAYS,
     IDEMPOTENCY_RETENTION_HOURS,
@@ -44,7 +45,7 @@ class Retention:
 
     def start(self) -> None:
         """Delete periodically, in the background."""
-        self._loop = self._loop or asyncio.create_task(self._run())
+        self._loop = self._loop or start_essential(self._run(), "retention")
 
     async def stop(self) -> None:
         """Stop; an open step commits completely or not at all."""

@@ -11,6 +11,7 @@ from actors.cards import rows as card_rows
 from actors.cards.activation import Activation, CardActor
 from actors.journal.contract import Rows
 from actors.programmes import rows as programme_rows
+from actors.shards.late import LateReversals, no_action, undone_by
 from actors.shards.pending import Pending
 from actors.vault import Vault
 from engine import govern, issuing
@@ -23,6 +24,7 @@ from engine.commands import (
     CreateCard,
     ProgrammeChange,
     ProgrammeCommand,
+    Reverse,
     reference_of_message,
 )
 from engine.effects import AuthorizationOpened
@@ -35,7 +37,10 @@ from engine.replies import Done, body_bytes
 class Decider:
     """Decides for one host; ``epochs`` is the host's own, always current, map of shard to epoch."""
 
-    def __init__(self, activation: Activation, epochs: dict[int, int], vault: Vault) -> None:
+    def __init__(
+        self, activation: Activation, epochs: dict[int, int], vault: Vault, late: LateReversals
+    ) -> None:
+        self._late = late
         self._activation = activation
         self._epochs = epochs
         self._vault = vault
@@ -52,6 +57,8 @@ class Decider:
             self._govern(pending, command, rows, now_ms)
         elif isinstance(command, CreateCard):
             self._issue(pending, command, rows, now_ms)
+        elif isinstance(command, Reverse) and self._stands(command):
+            pending.reply, pending.stands = no_action(command), True
         else:
             actor = self._activation.card(command.card_id)
             assert actor is not None, "prefetch brings the card"
@@ -73,6 +80,10 @@ class Decider:
             # What follows may name this very message, before the journal has it.
             actor.known[reference_of_message(command.command_key)] = original
         self._write(pending, command, actor, executed, original, rows, now_ms)
+
+    def _stands(self, reversal: Reverse) -> bool:
+        undone = undone_by(reversal)
+        return undone is not None and self._late.stands(reversal, undone)
 
     def _issue(self, pending: Pending, command: CreateCard, rows: Rows, now_ms: int) -> None:
         card = issuing.card_of(command, now_ms)

@@ -21,14 +21,23 @@ from typing import Any
 import msgspec
 import structlog
 
-from actors.cards.activation import Activation, Wanted
+from actors.cards.activation import Activation
 from actors.cards.answers import KEY_REUSED, RecentAnswers, fingerprint_of, reply_again
+from actors.cards.reading import Need, Wanted
 from actors.clock import Clock
-from actors.journal.contract import Journal, JournalError, Rows, StoredResponse, UnknownOutcomeError
+from actors.journal.contract import (
+    Journal,
+    JournalError,
+    Rows,
+    StoredResponse,
+    UnknownOutcomeError,
+    Unreadable,
+)
 from actors.journal.group_commit import Batch, GroupCommitter
 from actors.shards.consulting import Consulting, Delegates
 from actors.shards.counts import HostCounts
 from actors.shards.decider import Decider
+from actors.shards.late import LateReversals, undone_by
 from actors.shards.pending import Pending, present
 from actors.shards.recovery import Recovery
 from actors.shards.turn import Mailboxes, Seat, Turn
@@ -90,12 +99,15 @@ class ShardHost:
         self.answers = RecentAnswers()
         self.epochs: dict[int, int] = {}
         self.activation = Activation(journal, self._on_loaded, self.answers.remember_stored, active_cards_max)
-        self.decider = Decider(self.activation, self.epochs, vault)
+        self.late = LateReversals(self.answers)
+        self.decider = Decider(self.activation, self.epochs, vault, self.late)
         self.committer: GroupCommitter[Pending] = GroupCommitter(journal, self._on_commit, self._on_failure)
         self._recovery = Recovery(self, journal, fenced)
         self.consulting = Consulting(self.activation, delegates, clock, self._admit, self.resolve)
         self._mailboxes = Mailboxes()
         self._in_flight: dict[bytes, Pending] = {}
+        self._reversing: dict[bytes, Pending] = {}
+        """Late reversals under way, by the command key of what they undo."""
         self._claims: dict[bytes, Pending] = {}
         self._cold: dict[str, list[Pending]] = {}
         self._held_back: list[Pending] | None = None
@@ -175,6 +187,21 @@ class ShardHost:
         await turn.over()
         return [seat.outcome() for seat in seats]
 
+    async def execute_decodable(
+        self, submissions: list[Submission | None], caller: str | None = None
+    ) -> list[Reply]:
+        """``execute`` for a parcel; in place of a submission that could not be decoded stands ``None``: its
+        reply is ``faulty`` and the others are executed."""
+        decodable = [each for each in submissions if each is not None]
+        replies = await self.execute(decodable, caller)
+        undecodable = len(submissions) - len(decodable)
+        if not undecodable:
+            return replies
+        _log.error("commands_undecodable", commands=undecodable)
+        self.counts.refused("faulty", undecodable)
+        answered = iter(replies)
+        return [NotExecuted("faulty") if each is None else next(answered) for each in submissions]
+
     async def collect(self, caller: str) -> list[tuple[int, Reply]]:
         """Deferred replies of ``caller`` by ticket, as soon as there are any."""
         return await self._mailboxes.of(caller).collect(COLLECT_SECONDS)
@@ -192,7 +219,18 @@ class ShardHost:
 
     def _enter(self, pending: Pending) -> None:
         """Take one command in, unless it is here already."""
+        try:
+            self._take_in(pending)
+        except Exception as fault:  # noqa: BLE001 - a fault of one command must not cost its batch
+            self._refuse_faulty(pending, fault)
+
+    def _take_in(self, pending: Pending) -> None:
         command = pending.command
+        undone = undone_by(command) if isinstance(command, Reverse) else None
+        before = self._before(command, undone)
+        if before is not None:
+            _spawn(self._enter_after(pending, before.overheard()), self._followers)
+            return
         repeated = self.answers.repeat(command)
         if repeated is not None:
             self.answer_executed(pending, repeated)
@@ -209,17 +247,32 @@ class ShardHost:
                 _spawn(self._follow_claim(pending, holder, holder.overheard()), self._followers)
                 return
         self._in_flight[command.command_key] = pending
+        if undone is not None:
+            self._reversing[undone] = pending
         self._admit(pending)
+
+    def _before(self, command: Command, undone: bytes | None) -> Pending | None:
+        """The command that has to have its reply first. A late reversal and the messages that it undoes are
+        executed one after the other: only then it is known which exchanges got the approval."""
+        if undone is not None:
+            return self._in_flight.get(undone)
+        return self._reversing.get(command.command_key) if self._reversing else None
+
+    async def _enter_after(self, pending: Pending, overheard: asyncio.Future[Reply]) -> None:
+        await asyncio.shield(overheard)
+        self._enter(pending)
 
     async def _follow(self, pending: Pending, first: Pending, overheard: asyncio.Future[Reply]) -> None:
         """The same command is being executed: both callers get the one answer (wire case 3)."""
         reply = await asyncio.shield(overheard)
         if isinstance(reply, NotExecuted):
             pending.answer(reply)
-        elif fingerprint_of(pending.command) != fingerprint_of(first.command):
-            # One key, two contents: the first's own answer does not tell whose of them was executed.
+        elif first.stands or fingerprint_of(pending.command) != fingerprint_of(first.command):
+            # A reversal that changed nothing says nothing about that of another exchange. One key, two
+            # contents: the first's own answer does not tell whose of them was executed.
             self._enter(pending)
         else:
+            self.late.given(pending.command, reply)
             pending.answer(reply_again(pending.command, fingerprint_of(first.command), reply))
 
     async def _follow_claim(
@@ -236,6 +289,12 @@ class ShardHost:
 
     def _admit(self, pending: Pending) -> None:
         """Decide the command now, or have it wait for its card, or refuse it."""
+        try:
+            self._proceed(pending)
+        except Exception as fault:  # noqa: BLE001 - a fault of one command must not cost its batch
+            self._refuse_faulty(pending, fault)
+
+    def _proceed(self, pending: Pending) -> None:
         if self._held_back is not None:
             self._held_back.append(pending)
         elif (refusal := self._refusal(pending)) is not None:
@@ -258,6 +317,11 @@ class ShardHost:
             self.committer.spoil()
             self._log_fault(pending, fault)
 
+    def _refuse_faulty(self, pending: Pending, fault: Exception) -> None:
+        """Before the command was decided, our own code failed with it: it has had no effect."""
+        self._log_fault(pending, fault)
+        self.resolve(pending, NotExecuted("faulty"))
+
     def _log_fault(self, pending: Pending, fault: Exception) -> None:
         command, trace = pending.command, pending.submission.trace
         _log.error(
@@ -267,24 +331,47 @@ class ShardHost:
     def _prefetched(self, pending: Pending) -> bool:
         """Whether all that the command needs is in memory; if not, it is fetched and the command admitted
         again."""
-        need = self.activation.need(pending.command)
+        need = self._stored_reply(pending) or self.activation.need(pending.command)
         if need is None:
             return True
         self._cold.setdefault(need.id, []).append(pending)
         self.activation.want(need)
         return False
 
-    def _on_loaded(self, wanted: Wanted) -> None:
-        """Admit whoever waited; what is still not in memory does not exist."""
+    def _stored_reply(self, pending: Pending) -> Need | None:
+        """The stored reply that has to be looked for before the command is decided: that of a repeat, and of
+        what a late reversal undoes."""
+        command = pending.command
+        if pending.looked_up or not (pending.submission.repeat or isinstance(command, Reverse)):
+            return None
+        pending.looked_up = True
+        undone = undone_by(command)
+        key = command.command_key if undone is None else undone
+        if key in self.answers or (undone is None and not pending.submission.repeat):
+            return None
+        return Need("command", key.hex())
+
+    def _on_loaded(self, wanted: Wanted, unreadable: Collection[str]) -> None:
+        """Admit the commands that waited for ``wanted``; refuse those whose rows cannot be decoded."""
         for id_ in wanted.ids():
             for pending in self._cold.pop(id_, ()):
-                need = self.activation.need(pending.command)
-                if need is not None and need.id == id_:
-                    self.resolve(pending, absent_reply(pending.command))
-                elif (repeated := self.answers.repeat(pending.command)) is not None:
-                    self.answer_executed(pending, repeated)
-                else:
-                    self._admit(pending)
+                if id_ in unreadable:
+                    self.resolve(pending, NotExecuted("faulty"))
+                    continue
+                try:
+                    self._admit_loaded(pending, id_)
+                except Exception as fault:  # noqa: BLE001 - a fault of one command must not cost the others
+                    self._refuse_faulty(pending, fault)
+
+    def _admit_loaded(self, pending: Pending, id_: str) -> None:
+        """What has been read and is still not in memory does not exist."""
+        need = self.activation.need(pending.command)
+        if need is not None and need.id == id_:
+            self.resolve(pending, absent_reply(pending.command))
+        elif (repeated := self.answers.repeat(pending.command)) is not None:
+            self.answer_executed(pending, repeated)
+        else:
+            self._admit(pending)
 
     # --- commit -------------------------------------------------------------------------------------------
 
@@ -309,7 +396,9 @@ class ShardHost:
             pending.actor.undurable -= 1
             if not pending.actor.undurable:
                 self.activation.forget_old(pending.actor)
-        if isinstance(reply, _REMEMBERED) and not isinstance(pending.command, ReadBalance):
+        if isinstance(reply, _REMEMBERED) and not (
+            pending.stands or isinstance(pending.command, ReadBalance)
+        ):
             # What has been read can be read again; remembered, it would take more memory than its card.
             self.answers.remember(pending.command.command_key, fingerprint_of(pending.command), reply)
             reply = self._told(pending, reply)
@@ -325,6 +414,7 @@ class ShardHost:
 
     def answer_executed(self, pending: Pending, reply: Reply) -> None:
         """The command was executed before: the same answer again, under the same conditions."""
+        self.late.given(pending.command, reply)
         self._resolve_told(pending, present(reply, pending.submission))
 
     def answer_claimed(self, pending: Pending, response: StoredResponse) -> None:
@@ -366,7 +456,10 @@ class ShardHost:
             _log.warning("announcement_failed", error=type(fault).__name__)
 
     async def _newest(self, programme_id: str) -> Programme:
-        return (await self._journal.load_programmes([programme_id]))[programme_id]
+        newest = (await self._journal.load_programmes([programme_id]))[programme_id]
+        if isinstance(newest, Unreadable):
+            raise ValueError(newest.error)
+        return newest
 
     def resolve(self, pending: Pending, reply: Reply) -> None:
         """Give the caller its reply and forget the command."""
@@ -374,10 +467,16 @@ class ShardHost:
             self.counts.refused(reply.reason)
         if self._in_flight.get(pending.command.command_key) is pending:
             del self._in_flight[pending.command.command_key]
+            self._forget_reversal(pending)
         claim = pending.submission.claim
         if claim is not None and self._claims.get(claim.key_digest) is pending:
             del self._claims[claim.key_digest]
         pending.answer(reply)
+
+    def _forget_reversal(self, pending: Pending) -> None:
+        undone = undone_by(pending.command) if self._reversing else None
+        if undone is not None and self._reversing.get(undone) is pending:
+            del self._reversing[undone]
 
     # --- recovery -----------------------------------------------------------------------------------------
 
@@ -399,14 +498,16 @@ class ShardHost:
             self.resolve(pending, refusal)
             return None
         while (need := self.activation.need(pending.command)) is not None:
-            await self.activation.fetch(need)
+            if not await self.activation.fetch(need):
+                self.resolve(pending, NotExecuted("faulty"))
+                return None
             if self.activation.need(pending.command) == need:
                 self.resolve(pending, absent_reply(pending.command))
                 return None
-        if self.consulting.begins(pending):
-            return None
         rows = Rows()
         try:
+            if self.consulting.begins(pending):
+                return None
             self.decider.decide(pending, rows, self._clock.now_ms())
         except MemoryError:
             # Not the command's fault. It ends the committer, and with that the process: others have memory.

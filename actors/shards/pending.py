@@ -46,6 +46,10 @@ class Pending(msgspec.Struct, eq=False):
     """The programme that this command changed, as it left it."""
     told: bool = False
     """Whether every host has to hear of that."""
+    looked_up: bool = False
+    """Whether the journal has been searched for a stored reply of it, or of what it reverses."""
+    stands: bool = False
+    """Whether it is a late reversal of an approval that stands, so that its reply is not kept."""
 
     def answer(self, reply: Reply) -> None:
         """Give the caller its reply; only the first one counts."""
@@ -78,7 +82,7 @@ class Pending(msgspec.Struct, eq=False):
     def undo(self) -> None:
         """Nothing of it is decided any more."""
         self.reply = self.actor = self.outcome = self.programme = None
-        self.told = False
+        self.told = self.stands = False
 
 
 def present(reply: Reply, submission: Submission) -> Reply:

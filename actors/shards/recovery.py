@@ -14,6 +14,9 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import chain, repeat
 from typing import Protocol, TypeVar
 
+import msgspec
+import structlog
+
 from actors.cards.activation import Activation
 from actors.cards.answers import RecentAnswers, reply_from_journal
 from actors.journal.contract import (
@@ -22,6 +25,7 @@ from actors.journal.contract import (
     RejectedError,
     Rows,
     StaleEpochError,
+    Stored,
     StoredResponse,
     UnknownOutcomeError,
 )
@@ -31,6 +35,8 @@ from engine.iso8583.identity import undo_key
 from engine.replies import NotExecuted, Reply
 
 T = TypeVar("T")
+
+_log = structlog.get_logger(__name__)
 
 PAUSE_SECONDS = (0.01, 0.05, 0.1, 0.2, 0.5)
 """Pauses between attempts to reach the journal again; the last one repeats."""
@@ -140,13 +146,21 @@ class Recovery:
             claim = pending.submission.claim
             response = responses.get(claim.key_digest) if claim else None
             if executed is not None:
-                reply = reply_from_journal(pending.command, executed)
-                self._host.answer_executed(pending, self._host.answers.still_true(pending.command, reply))
+                self._answer_stored(pending, executed)
             elif response is not None:
                 self._host.answer_claimed(pending, response)
             else:
                 left.append(pending)
         return left
+
+    def _answer_stored(self, pending: Pending, executed: Stored) -> None:
+        try:
+            reply = reply_from_journal(pending.command, executed)
+        except (msgspec.MsgspecError, ValueError) as fault:
+            _log.error("reply_unreadable", id=pending.command.id, error=type(fault).__name__)
+            self._host.resolve(pending, NotExecuted("faulty"))
+            return
+        self._host.answer_executed(pending, self._host.answers.still_true(pending.command, reply))
 
     async def _try_alone(self, pendings: list[Pending]) -> list[Pending]:
         """Commit commands one by one; returns those that are left if the journal goes away meanwhile."""

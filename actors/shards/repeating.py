@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 
+from actors.essential import start_essential
 from actors.journal.contract import UnknownOutcomeError
 
 
@@ -20,7 +21,7 @@ class Repeating:
 
     def start(self) -> None:
         """Begin, in the running loop, after one pause."""
-        self._task = asyncio.create_task(self._run())
+        self._task = start_essential(self._run(), "repeating")
 
     async def stop(self) -> None:
         """Stop, in the middle of a step if need be."""

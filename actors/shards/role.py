@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Awaitable
+from functools import partial
 
 import msgspec
 import structlog
 
 from actors.clock import DatabaseClock
 from actors.egress.client import Egress
+from actors.essential import end_process
 from actors.journal.contract import JournalError
 from actors.journal.postgres import PostgresJournal
 from actors.metrics import Figures
@@ -35,8 +37,6 @@ from engine.replies import Reply
 
 FENCED_EXIT = 70
 """Exit status of a host that found another owner of its shards."""
-FAULTY_EXIT = 72
-"""... and of one that can commit nothing any more."""
 
 _log = structlog.get_logger(__name__)
 _decode_shards = msgspec.msgpack.Decoder(list[int]).decode
@@ -74,14 +74,14 @@ class HostRole:
         await self._look_at_clock()
         self._router.start()
         self.host.start()
-        self.host.committer.on_end(self._faulty)
+        self.host.committer.on_end(partial(end_process, "group-commit"))
         for repeating in self._background:
             repeating.start()
 
     async def call(self, method: str, payload: bytes) -> bytes:
         if method == "execute":
-            parcel = decode_parcel(payload)
-            return encode_replies(await self.host.execute(parcel.submissions, parcel.caller))
+            caller, submissions = decode_parcel(payload)
+            return encode_replies(await self.host.execute_decodable(submissions, caller))
         if method == "collect":
             return encode_collected(await self.host.collect(payload.decode()))
         if method == "take":
@@ -105,6 +105,7 @@ class HostRole:
             "stanchion_commit_batch_commands": committer.batch_sizes.figure(),
             "stanchion_journal_rows": committer.journal_rows,
             "stanchion_undurable_commands": committer.backlog,
+            "stanchion_unreadable_rows": self.host.activation.reader.unreadable,
             "stanchion_active_cards": len(self.host.activation.cards),
             "stanchion_shards": len(self.host.epochs),
         }
@@ -144,10 +145,3 @@ class HostRole:
         """Another host owns our cards: nothing of this process may reach anyone any more."""
         _log.error("fenced", incarnation=self._context.name)
         os._exit(FENCED_EXIT)
-
-    def _faulty(self, failure: BaseException) -> None:
-        """Alive without a committer, it would answer pings, keep its shards, and decide nothing."""
-        try:
-            _log.error("committer_ended", error=type(failure).__name__)
-        finally:
-            os._exit(FAULTY_EXIT)

@@ -18,6 +18,7 @@ import structlog
 from actors.batcher import Batcher
 from actors.clock import Clock
 from actors.database import DatabaseUnavailableError
+from actors.essential import start_essential
 from actors.metrics import Histogram
 from actors.outbox.stream import Entry, StreamUnavailableError
 from actors.webhooks.book import NO_ID, Claimed
@@ -112,8 +113,11 @@ class Dispatcher:
     def start(self) -> None:
         """Begin to deliver, in the background."""
         if self._claiming is None:
-            self._claiming = asyncio.create_task(self._claim_on())
-            self._listening = [asyncio.create_task(loop) for loop in (self._hear_on(), self._sweep_on())]
+            self._claiming = start_essential(self._claim_on(), "claims")
+            self._listening = [
+                start_essential(self._hear_on(), "wake-ups"),
+                start_essential(self._sweep_on(), "deliveries"),
+            ]
 
     async def stop(self) -> None:
         """Begin no attempts, wait for open attempts for a limited time, and record their endings."""

@@ -27,6 +27,11 @@ def is_request(mti: str) -> bool:
     return mti[0] == "0" and mti[2] in "02" and mti[3] in "01"
 
 
+def is_repeat(mti: str) -> bool:
+    """Whether ``mti`` says that its acquirer has sent the message before (``0101``, ``0121``, ``0401``)."""
+    return mti[3] == "1"
+
+
 @lru_cache(maxsize=64)
 def response_mti(mti: str) -> str:
     """The type of the answer to a request; the same for an original and its repeats.

@@ -30,6 +30,8 @@ INVALID_MESSAGE: Final = RESPONSE_CODES["invalid_message"]
 CARD_NOT_FOUND: Final = RESPONSE_CODES["card_not_found"]
 DEADLINE_EXCEEDED: Final = RESPONSE_CODES["decision_deadline_exceeded"]
 SYSTEM_ERROR: Final = RESPONSE_CODES["system_error"]
+NO_ACTION: Final = "21"
+"""A late reversal that has changed nothing: another exchange of the same message got the approval."""
 NOT_SUPPORTED: Final = "40"
 """A message of the profile whose function this installation does not offer."""
 

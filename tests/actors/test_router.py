@@ -22,7 +22,7 @@ from engine.limits import (
     ROUTER_BATCHES_IN_FLIGHT,
     SHARD_COUNT,
 )
-from engine.replies import Deferred, Done, NotExecuted, Reply
+from engine.replies import Deferred, Done, NotExecuted, Reason, Reply
 from tests.actors.shards.support import turns
 from tests.engine.build import authorize
 
@@ -54,7 +54,7 @@ class FakePeers:
         return self._table
 
     async def execute(self, incarnation: str, parcel: bytes) -> bytes:
-        batch = decode_parcel(parcel).submissions
+        batch = [each for each in decode_parcel(parcel)[1] if each is not None]
         self.batches.append((incarnation, len(batch)))
         if incarnation not in self.hosts:
             raise PeerGoneError(incarnation)
@@ -443,3 +443,84 @@ async def test_a_command_whose_caller_has_gone_is_not_open_for_ever(router: Rout
     await turns(lambda: peers.batches)
     waiting.cancel()
     await turns(lambda: router.open == 0)
+
+
+# --- outcomes that are not known ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("reason", ["deadline", "overloaded", "faulty", "key_reused"])
+async def test_refusal_by_new_owner_leaves_outcome_of_lost_owner_unknown(
+    router: Router, peers: FakePeers, reason: Reason
+) -> None:
+    """The lost owner may have committed before it died; its successor does not look."""
+
+    async def refusing(batch: list[Submission]) -> list[Reply]:
+        return [NotExecuted(reason)] * len(batch)
+
+    peers.hosts = {"a": frozen, "b": refusing}
+    waiting = router.submit(command())
+    await turns(lambda: peers.batches)
+    peers.own("b")
+    assert await waiting == NotExecuted("unavailable")
+    peers.own("b")
+    assert await router.submit(command()) == NotExecuted(reason), "the new owner alone was asked"
+
+
+async def test_not_owner_after_a_lost_owner_leaves_the_outcome_unknown(
+    router: Router, peers: FakePeers
+) -> None:
+    async def stranger(batch: list[Submission]) -> list[Reply]:
+        return [NotExecuted("not_owner")] * len(batch)
+
+    peers.hosts = {"a": frozen, "b": stranger}
+    waiting = router.submit(command(), timeout_ms=300)
+    await turns(lambda: peers.batches)
+    peers.own("b")
+    await turns(lambda: len(peers.batches) > 1)
+    peers.own(None)
+    assert await waiting == NotExecuted("unavailable")
+
+
+async def test_deferred_command_of_a_lost_owner_has_an_unknown_outcome(
+    router: Router, peers: FakePeers
+) -> None:
+    async def refusing(batch: list[Submission]) -> list[Reply]:
+        return [NotExecuted("deadline")] * len(batch)
+
+    peers.hosts = {"a": deferring, "b": refusing}
+    waiting = router.submit(command())
+    await turns(lambda: router.deferred)
+    peers.own("b")
+    assert await waiting == NotExecuted("unavailable")
+
+
+async def test_command_that_no_owner_was_sent_is_certainly_not_executed(
+    router: Router, peers: FakePeers
+) -> None:
+    """It waited for a host that died: the host had not been sent it."""
+
+    async def refusing(batch: list[Submission]) -> list[Reply]:
+        return [NotExecuted("deadline")] * len(batch)
+
+    peers.hosts = {"a": frozen, "b": refusing}
+    under_way = []
+    for _ in range(ROUTER_BATCHES_IN_FLIGHT):
+        under_way.append(router.submit(command()))
+        await turns(lambda: len(peers.batches) == len(under_way))
+    waiting = router.submit(command())
+    peers.own("b")
+    assert await waiting == NotExecuted("deadline")
+    assert await asyncio.gather(*under_way) == [NotExecuted("unavailable")] * len(under_way)
+
+
+async def test_undecodable_reply_leaves_its_outcome_unknown(router: Router, peers: FakePeers) -> None:
+    execute = peers.execute
+
+    async def newer_release(incarnation: str, parcel: bytes) -> bytes:
+        replies = msgspec.msgpack.decode(await execute(incarnation, parcel))
+        return msgspec.msgpack.encode([{"reply": "teleported"}, *replies[1:]])
+
+    peers.execute = newer_release  # type: ignore[method-assign]
+    first, second = await asyncio.gather(router.submit(command()), router.submit(command()))
+    assert first == NotExecuted("unavailable")
+    assert isinstance(second, Done)

@@ -90,10 +90,10 @@ class Line:
         self._respondent.respond(exchange, decode(payload))
         return await exchange.answer_bytes
 
-    async def _submit(self, command: Command) -> Reply:
+    async def _submit(self, command: Command, *, repeat: bool = False) -> Reply:
         """As the router does: the next owner is asked when one is no longer it."""
         while True:
-            (reply,) = await self._hosts[-1].execute([Submission(command, _PATIENCE_MS)])
+            (reply,) = await self._hosts[-1].execute([Submission(command, _PATIENCE_MS, repeat=repeat)])
             if reply != NotExecuted("not_owner"):
                 return reply
             await asyncio.sleep(0.001)

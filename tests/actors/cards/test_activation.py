@@ -7,7 +7,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.cards.activation import Activation, Need, Wanted
+from actors.cards.activation import Activation
+from actors.cards.reading import Need, Wanted
 from actors.journal.contract import Stored, UnknownOutcomeError
 from actors.journal.memory import MemoryJournal
 from actors.journal.memory_store import MemoryStore
@@ -30,7 +31,7 @@ from tests.engine.build import (
 
 def activation(active_max: int = 100) -> Activation:
     journal = MemoryJournal(MemoryStore(), "a")
-    return Activation(journal, lambda wanted: None, lambda answers: None, active_max)
+    return Activation(journal, lambda wanted, unreadable: None, lambda answers: None, active_max)
 
 
 def filled(count: int, active_max: int = 100) -> Activation:
@@ -175,7 +176,9 @@ async def test_a_failed_read_keeps_what_was_wanted() -> None:
     loaded: list[list[str]] = []
     remembered: list[dict[bytes, Stored]] = []
     active = Activation(
-        Flaky(MemoryStore(), "a"), lambda wanted: loaded.append(wanted.ids()), remembered.append
+        Flaky(MemoryStore(), "a"),
+        lambda wanted, unreadable: loaded.append(wanted.ids()),
+        remembered.append,
     )
     active.want(Need("programme", PROGRAMME))
     active.want(Need("programme", PROGRAMME))

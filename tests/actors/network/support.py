@@ -64,7 +64,7 @@ class Owners:
         """The authorizations among what was submitted."""
         return [command for command in self.submitted if isinstance(command, Authorize)]
 
-    async def submit(self, command: Command) -> Reply:
+    async def submit(self, command: Command, *, repeat: bool = False) -> Reply:
         """As the router's ``submit``; waits while its gate is shut."""
         assert isinstance(command, FromWire)
         if isinstance(command, Reverse) and command.command_key == command.fingerprint:

@@ -1,0 +1,169 @@
+"""Late reversals where one message was with several edges: an approval that one of them has given to its
+network stands, and one that came late everywhere is taken back."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from actors.network.undoing import reversal_of
+from actors.submission import Submission
+from engine.commands import Authorize, Reverse, reference_of_id
+from engine.replies import Answer, Reply
+from tests.actors.shards.support import ALL_SHARDS, FIRST, PATIENCE_MS, Cluster, TestHost, idle
+from tests.engine.build import an_id, authorize, key, read_balance
+
+STANDS = "21"
+
+
+def sale(exchange: int = 0, **parts: Any) -> Authorize:
+    """One message as exchange number ``exchange`` sends it: the same key, an id of its own."""
+    about = {"card_id": FIRST.id, "amount_minor": 1_000, "id": an_id(0xE_0000 + exchange)} | parts
+    return authorize(1, **about)
+
+
+def increment(exchange: int = 0) -> Authorize:
+    return authorize(
+        2,
+        card_id=FIRST.id,
+        amount_minor=300,
+        # Approval codes are made from the last twelve digits.
+        id=f"00000002-0000-7000-8000-{exchange + 1:08x}00{FIRST.id[-2:]}",
+        references=(reference_of_id(authorize(3).id),),
+    )
+
+
+def late(command: Authorize) -> Reverse:
+    return reversal_of(command, command.amount_minor)
+
+
+def code(reply: Reply) -> str:
+    assert isinstance(reply, Answer), reply
+    return reply.response_code
+
+
+async def codes(host: TestHost, *commands: Any) -> list[str]:
+    return [code(await host.ask_one(command)) for command in commands]
+
+
+async def held(host: TestHost) -> str:
+    balance = await host.ask_one(read_balance(1, card_id=FIRST.id))
+    return str(getattr(balance, "body", {})["held"])
+
+
+async def test_approval_given_to_a_repeat_stands(host: TestHost) -> None:
+    assert await codes(host, sale(0), sale(1), late(sale(0)), sale(2)) == ["00", "00", STANDS, "00"]
+    assert await held(host) == "10.00"
+
+
+async def test_approval_given_to_the_first_exchange_stands(host: TestHost) -> None:
+    assert await codes(host, sale(0), sale(1), late(sale(1)), sale(2)) == ["00", "00", STANDS, "00"]
+    assert await held(host) == "10.00"
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 0, 2)], ids=str)
+async def test_approval_late_in_every_exchange_is_reversed(host: TestHost, order: tuple[int, ...]) -> None:
+    assert await codes(host, sale(0), sale(1), sale(2)) == ["00"] * 3
+    reversals = [late(sale(exchange)) for exchange in order]
+    assert await codes(host, *reversals) == [STANDS, STANDS, "00"]
+    assert await held(host) == "0.00"
+    assert await codes(host, sale(3)) == ["91"]
+
+
+async def test_repeated_reversal_of_one_exchange_changes_nothing_more(host: TestHost) -> None:
+    assert await codes(host, sale(0), sale(1)) == ["00", "00"]
+    assert await codes(host, late(sale(0)), late(sale(0)), late(sale(0))) == [STANDS] * 3
+    assert await held(host) == "10.00"
+
+
+async def test_conflicting_repeat_does_not_keep_an_approval(host: TestHost) -> None:
+    assert await codes(host, sale(0), sale(1, fingerprint=key(9)), late(sale(0))) == ["00", "94", "00"]
+    assert await held(host) == "0.00"
+
+
+async def test_next_owner_trusts_the_author_alone(host: TestHost, cluster: Cluster) -> None:
+    """It does not know who got the approval: a repeat's reversal is no proof that the author's was late."""
+    assert await codes(host, sale(0)) == ["00"]
+    heir = await cluster.add("b", ALL_SHARDS)
+    assert await codes(heir, late(sale(1))) == [STANDS]
+    assert await held(heir) == "10.00"
+    assert await codes(heir, late(sale(0))) == ["00"]
+    assert await held(heir) == "0.00"
+
+
+async def test_next_owner_knows_the_author_of_an_increment(host: TestHost, cluster: Cluster) -> None:
+    first = authorize(3, card_id=FIRST.id, amount_minor=1_000)
+    assert await codes(host, first, increment(0)) == ["00", "00"]
+    heir = await cluster.add("b", ALL_SHARDS)
+    assert await codes(heir, late(increment(1))) == [STANDS]
+    assert await held(heir) == "13.00"
+    assert await codes(heir, late(increment(0)), increment(2)) == ["00", "91"]
+    assert await held(heir) == "10.00"
+
+
+async def test_next_owner_finds_old_approvals_in_the_journal(host: TestHost, cluster: Cluster) -> None:
+    assert await codes(host, sale(0)) == ["00"]
+    for number in range(30):
+        await host.ask_one(authorize(100 + number, card_id=FIRST.id, amount_minor=1))
+    heir = await cluster.add("b", ALL_SHARDS)
+    assert await codes(heir, late(sale(1))) == [STANDS]
+    assert heir.faults.calls["find"] == 1
+
+
+async def test_repeat_that_joins_its_original_counts(host: TestHost) -> None:
+    """Both wait for one commit; the first exchange gives up meanwhile, and reverses."""
+    hold = host.faults.hold("during", "commit")
+    first, repeat = host.asking(sale(0)), host.asking(sale(1))
+    await hold.reached.wait()
+    reversing = host.asking(late(sale(0)))
+    await idle()
+    assert not reversing.done()
+    hold.release()
+    replies = await asyncio.gather(first, repeat, reversing)
+    assert [code(reply) for (reply,) in replies] == ["00", "00", STANDS]
+    assert await held(host) == "10.00"
+
+
+async def test_repeat_waits_for_a_reversal_under_way(host: TestHost) -> None:
+    assert await codes(host, sale(0)) == ["00"]
+    hold = host.faults.hold("during", "commit")
+    reversing = host.asking(late(sale(0)))
+    await hold.reached.wait()
+    repeat = host.asking(sale(1))
+    await idle()
+    assert not repeat.done()
+    hold.release()
+    replies = await asyncio.gather(reversing, repeat)
+    assert [code(reply) for (reply,) in replies] == ["00", "91"]
+    assert await held(host) == "0.00"
+
+
+async def test_reversals_of_two_exchanges_at_once_are_both_judged(host: TestHost) -> None:
+    assert await codes(host, sale(0), sale(1)) == ["00", "00"]
+    replies = await asyncio.gather(host.ask_one(late(sale(0))), host.ask_one(late(sale(1))))
+    assert sorted(map(code, replies)) == ["00", STANDS]
+    assert await held(host) == "0.00"
+
+
+async def test_marked_repeat_is_answered_without_a_refused_commit(host: TestHost, cluster: Cluster) -> None:
+    assert await codes(host, sale(0)) == ["00"]
+    for number in range(30):
+        await host.ask_one(authorize(100 + number, card_id=FIRST.id, amount_minor=1))
+    heir = await cluster.add("b", ALL_SHARDS)
+    (reply,) = await heir.host.execute([Submission(sale(1), PATIENCE_MS, repeat=True)])
+    assert reply == Answer("00", sale(0).id, getattr(reply, "approval_code", None), 1_000, replayed=True)
+    assert heir.host.committer.failures == 0
+    unknown = Submission(authorize(77, card_id=FIRST.id), PATIENCE_MS, repeat=True)
+    (fresh,) = await heir.host.execute([unknown])
+    assert code(fresh) == "00"
+
+
+async def test_marked_repeat_of_what_was_reversed_is_refused(host: TestHost, cluster: Cluster) -> None:
+    assert await codes(host, sale(0), late(sale(0))) == ["00", "00"]
+    for number in range(30):
+        await host.ask_one(authorize(100 + number, card_id=FIRST.id, amount_minor=1))
+    heir = await cluster.add("b", ALL_SHARDS)
+    (reply,) = await heir.host.execute([Submission(sale(1), PATIENCE_MS, repeat=True)])
+    assert code(reply) == "91"

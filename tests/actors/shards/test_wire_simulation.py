@@ -1,0 +1,125 @@
+"""What networks were told at two edges agrees with what is held, whatever happens to hosts meanwhile."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+
+import pytest
+
+from actors.network.respondent import Respondent, _Exchange, _Question
+from actors.router import Errand, Router
+from actors.shards.late import LateReversals
+from engine.iso8583.respond import approves
+from engine.replies import Answer, Reply
+from tests.actors.shards.test_simulation import CHAOS, books_balance, one_order
+from tests.actors.shards.virtual_time import run
+from tests.actors.shards.wire_simulation import WIRE_CHECKS, WireInstallation
+
+COUNT = 2_000 if CHAOS else 60
+SLICES = 4
+SEEDS = 300
+"""Seeds within which a fault is found."""
+
+
+def lived_on_wire(seed: int) -> WireInstallation:
+    """A whole simulation."""
+
+    async def main() -> WireInstallation:
+        installation = WireInstallation(seed)
+        await installation.live()
+        return installation
+
+    return run(main())
+
+
+@pytest.mark.parametrize("slice_", range(SLICES))
+def test_wire_and_books_agree(slice_: int) -> None:
+    for seed in range(slice_, COUNT, SLICES):
+        try:
+            installation = lived_on_wire(seed)
+            for check in (*WIRE_CHECKS, one_order, books_balance):
+                check(installation)
+        except BaseException as failure:
+            failure.add_note(f"seed {seed}")
+            raise
+
+
+def test_every_kind_of_outcome_happens() -> None:
+    seen: Counter[str] = Counter()
+    for seed in range(30):
+        installation = lived_on_wire(seed)
+        for said in installation.said:
+            codes = {code for _, code in said.answers}
+            seen["approved"] += any(map(approves, codes))
+            seen["refused in time"] += "91" in codes
+            seen["both"] += "91" in codes and any(map(approves, codes))
+            seen["two edges"] += len({edge for edge, _ in said.answers}) == 2
+        for edge in installation.edges:
+            counts = edge.respondent.counts
+            seen["late"] += counts.late_approvals
+            seen["unknown"] += counts.unknown_outcomes
+            seen["stood"] += edge.respondent.undoing.counts.stood
+            seen["reversed"] += edge.respondent.undoing.counts.done
+        seen["delegated"] += installation.delegated
+    wanted = ("approved", "refused in time", "both", "two edges", "late", "unknown", "stood", "reversed")
+    assert {name for name in (*wanted, "delegated") if not seen[name]} == set(), seen
+
+
+# --- faults that the checks find ---------------------------------------------------------------------------
+
+
+def router_forgets_that_it_asked(patch: pytest.MonkeyPatch) -> None:
+    """The refusal of a new owner is taken for the whole outcome."""
+
+    def hasty(self: Router, errand: Errand, reply: Reply) -> None:
+        errand.doubtful = False
+        finish(self, errand, reply)
+
+    finish = Router._finish
+    patch.setattr(Router, "_finish", hasty)
+
+
+def stored_approvals_are_ignored(patch: pytest.MonkeyPatch) -> None:
+    """A late approval that comes from the journal is not reversed."""
+
+    def blind(self: Respondent, exchange: _Exchange, question: _Question, reply: Reply) -> None:
+        late = isinstance(reply, Answer) and reply.replayed and exchange not in self._open
+        answer(self, exchange, question, Answer("51", "") if late else reply)
+
+    answer = Respondent._answer
+    patch.setattr(Respondent, "_answer", blind)
+
+
+def owner_reverses_unseen(patch: pytest.MonkeyPatch) -> None:
+    """A late reversal is executed although another exchange got the approval."""
+    patch.setattr(LateReversals, "stands", lambda self, reversal, undone: False)
+
+
+def late_replies_are_dropped(patch: pytest.MonkeyPatch) -> None:
+    """An edge reverses nothing."""
+    patch.setattr(Respondent, "_conclude", lambda self, command, question: None)
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        router_forgets_that_it_asked,
+        stored_approvals_are_ignored,
+        owner_reverses_unseen,
+        late_replies_are_dropped,
+    ],
+    ids=lambda fault: fault.__name__,
+)
+def test_a_fault_is_found(
+    fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fault(monkeypatch)
+    for seed in range(SEEDS):
+        installation = lived_on_wire(seed)
+        try:
+            for check in WIRE_CHECKS:
+                check(installation)
+        except AssertionError:
+            return
+    pytest.fail("no seed shows it")

@@ -1,0 +1,270 @@
+"""Networks, edges and hosts in one virtual loop: what was said on the wire against what is held.
+
+Two edges (the real ``Respondent`` over the real ``Router``) ask hosts that are slow, lose calls, die before
+their replies leave, and lose shards. A network sends each authorization to one edge; when no answer came in
+its own time it sends the repeat, to either edge. It reverses nothing itself, so whatever stays wrong is ours.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+
+from actors.network.cards import CardOnFile
+from actors.network.custody import CardCustody
+from actors.network.respondent import Respondent
+from actors.peers import PeerGoneError, RoutingTable
+from actors.router import Router
+from actors.submission import decode_parcel, encode_collected, encode_replies
+from engine.commands import Authorize, Command
+from engine.iso8583.message import Message
+from engine.iso8583.respond import approves
+from engine.limits import AUTHORIZATION_DEADLINE_MS, REST_DEADLINE_MS, SHARD_COUNT
+from engine.replies import Done, Reply
+from tests.actors.network.support import lookup_of, request
+from tests.actors.shards.simulation import ADMIN, CARDS, VAULT, Installation, SimulatedHost, Weather
+from tests.engine.build import load
+
+EDGES: Final = 2
+NETWORK_SECONDS: Final = 5.0
+"""How long the network waits for an answer before it sends a repeat."""
+TABLE_SECONDS: Final = 0.02
+PANS: Final = {f"41111111111111{number:02d}": card for number, card in enumerate(CARDS)}
+
+
+class SaidOnWire(msgspec.Struct):
+    """One authorization as its network knows it: the command key and every answer, with its edge."""
+
+    stan: int
+    command_key: bytes | None = None
+    answers: list[tuple[int, str]] = msgspec.field(default_factory=list)
+
+
+class VirtualPeers:
+    """``actors.peers.Peers`` of one edge: calls to hosts take time, and their replies die with their host."""
+
+    def __init__(self, installation: WireInstallation) -> None:
+        self._installation = installation
+
+    async def execute(self, incarnation: str, parcel: bytes) -> bytes:
+        caller, submissions = decode_parcel(parcel)
+        return encode_replies(
+            await self._call(incarnation, lambda host: host.host.execute_decodable(submissions, caller))
+        )
+
+    async def collect(self, incarnation: str, caller: bytes) -> bytes:
+        return encode_collected(
+            await self._call(incarnation, lambda host: host.host.collect(caller.decode()))
+        )
+
+    async def table(self, after: int) -> RoutingTable:
+        while self._installation.table.version <= after:  # noqa: ASYNC110 - virtual seconds cost nothing
+            await asyncio.sleep(TABLE_SECONDS)
+        return self._installation.table
+
+    async def publish_programme(self, programme: bytes) -> None:
+        raise AssertionError("edges do not publish")
+
+    async def call(self, role: str, method: str, payload: bytes) -> bytes:
+        raise AssertionError("edges call hosts only")
+
+    async def _call(self, incarnation: str, work: Any) -> Any:
+        host = self._installation.hosts.get(incarnation)
+        if host is None or not host.alive:
+            raise PeerGoneError(incarnation)
+        asking = asyncio.ensure_future(work(host))
+        dying = asyncio.ensure_future(host.dead.wait())
+        try:
+            await asyncio.wait((asking, dying), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            dying.cancel()
+            if not asking.done():
+                asking.cancel()
+        if not host.alive:
+            raise PeerGoneError(incarnation)
+        await asyncio.sleep(0.0005)
+        return asking.result()
+
+
+class Exchange:
+    """Where an edge puts the answer to one message."""
+
+    def __init__(self, said: SaidOnWire, edge: int) -> None:
+        self._said = said
+        self._edge = edge
+        self.answered = asyncio.Event()
+
+    def answer(self, response: Message) -> None:
+        self._said.answers.append((self._edge, response.fields[39]))
+        self.answered.set()
+
+    def took_up(self) -> None: ...
+
+    def settled(self) -> None: ...
+
+
+class VirtualEdge:
+    """One edge: a router and a respondent."""
+
+    def __init__(self, installation: WireInstallation) -> None:
+        custody = CardCustody(VAULT)
+        on_file = {pan: CardOnFile(card.id, card.exp_year, card.exp_month, "1") for pan, card in PANS.items()}
+        self.router = Router(VirtualPeers(installation))
+        self.router.start()
+        self.commands: dict[str, Authorize] = {}
+        self.respondent = Respondent(self._submit, lookup_of(custody, on_file), custody)
+
+    def _submit(self, command: Command, *, repeat: bool = False) -> asyncio.Future[Reply]:
+        if isinstance(command, Authorize):
+            self.commands[command.wire.stan] = command
+        return self.router.submit(
+            command, timeout_ms=AUTHORIZATION_DEADLINE_MS, patience_ms=REST_DEADLINE_MS, repeat=repeat
+        )
+
+
+class WireInstallation(Installation):
+    """See the module. ``said`` is every authorization on the wire."""
+
+    def __init__(self, seed: int) -> None:
+        super().__init__(seed)
+        self.said: list[SaidOnWire] = []
+        self.edges: list[VirtualEdge] = []
+        self.slow_seconds = self.dice.choice((0.05, 0.5, 2.0))
+        """Mean duration of a slow call to the journal."""
+        self.table = RoutingTable(1, (None,) * SHARD_COUNT)
+
+    def publish_table(self) -> None:
+        """The owners of now, as the coordinator knows them."""
+        owners: list[str | None] = [None] * SHARD_COUNT
+        for shard, name in self.owners.items():
+            owners[shard] = name if self.hosts[name].alive else None
+        if tuple(owners) != self.table.owners:
+            self.table = RoutingTable(self.table.version + 1, tuple(owners))
+
+    async def give(self, shard: int, host: SimulatedHost) -> None:
+        await super().give(shard, host)
+        self.publish_table()
+
+    async def mend(self) -> None:
+        """As ever; but before anyone takes over, some time passes: up to longer than a network's deadline."""
+        dead = [name for name in self.owners.values() if not self.hosts[name].alive]
+        self.publish_table()
+        if dead:
+            await asyncio.sleep(self.dice.choice((0.01, 0.3, 1.0, AUTHORIZATION_DEADLINE_MS / 1000)))
+        await super().mend()
+        self.publish_table()
+
+    def _edge(self) -> int:
+        return self.dice.randrange(EDGES)
+
+    async def sell(self, stan: int) -> None:
+        """One authorization: its network waits, repeats twice at the most, and takes the answers as they
+        come."""
+        pan = self.dice.choice(list(PANS))
+        said = SaidOnWire(stan)
+        self.said.append(said)
+        amount = f"{self.dice.randint(100, 900):012d}"
+        for mti in ("0100", "0101", "0101"):
+            edge = self._edge()
+            exchange = Exchange(said, edge)
+            self.edges[edge].respondent.respond(exchange, request(stan, mti, de2=pan, de4=amount))
+            patience = self.dice.choice((NETWORK_SECONDS, 0.05, 1.0)) if mti == "0100" else NETWORK_SECONDS
+            try:
+                async with asyncio.timeout(patience):
+                    await exchange.answered.wait()
+                    if self.dice.random() < 0.8:
+                        return
+                    # The answer is lost on its way; its network repeats.
+            except TimeoutError:
+                pass
+
+    async def kill_after_commits(self) -> None:
+        """Hosts that commit and die before a reply has left."""
+        while True:
+            await asyncio.sleep(self.dice.expovariate(1 / 2.0))
+            host = self.dice.choice(self.living() or [None])
+            if host is not None:
+                await self._next_commit(host)
+
+    async def _next_commit(self, host: SimulatedHost) -> None:
+        commits = host.host.committer.commits
+        applied = len(self.store.journal.rows)
+        for _ in range(2_000):
+            if not host.alive or host.host.committer.commits != commits:
+                return
+            if len(self.store.journal.rows) > applied:
+                self.note(f"dies after its commit {host.name}")
+                host.die()
+                return
+            await asyncio.sleep(0.0004)
+
+    async def live(self) -> None:
+        weather, self.weather = self.weather, Weather(0, 0, 0, 0, 1)
+        await self.mend()
+        beginning: list[Command] = [ADMIN, *CARDS, *(load(n, card_id=c.id) for n, c in enumerate(CARDS, 1))]
+        if self.delegated:
+            beginning += self._delegation()
+        for command in beginning:
+            heard = await self.ask(command)
+            assert isinstance(heard.reply, Done), heard.reply
+        self.publish_table()
+        self.edges = [VirtualEdge(self) for _ in range(EDGES)]
+        self.weather = weather
+        for work in (self.watch(), self.trouble(), self.kill_after_commits()):
+            self.spawn(work)
+        if self.delegated:
+            self.spawn(self.flap())
+        await asyncio.gather(*(self._day(stan) for stan in range(1, 31)))
+        await self._calm()
+
+    async def _day(self, stan: int) -> None:
+        await asyncio.sleep(self.dice.uniform(0, 20))
+        await self.sell(stan)
+
+    async def _calm(self) -> None:
+        """Fine weather until every late reversal is done."""
+        self.weather = Weather(0, 0, 0, 0, 1)
+        for task in tuple(self._tasks):
+            task.cancel()
+        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await self.mend()
+        for edge in self.edges:
+            await edge.respondent._idle.wait()
+            while edge.respondent._to_come or edge.respondent.undoing.open:  # noqa: ASYNC110 - as above
+                await asyncio.sleep(0.1)
+            await edge.router.stop()
+        for said in self.said:
+            for edge in self.edges:
+                command = edge.commands.get(f"{said.stan:06d}")
+                said.command_key = command.command_key if command else said.command_key
+        for host in self.living():
+            await host.world.exposure.stop()
+            await host.host.stop()
+
+
+def held_minor(installation: Installation, command_key: bytes | None) -> int:
+    """What the authorization of a message holds."""
+    row = installation.store.command_keys.get(command_key or b"")
+    if row is None:
+        return 0
+    return int(installation.store.transactions.rows[row["authorization_id"]]["held_minor"])
+
+
+def refused_holds_nothing(installation: WireInstallation) -> None:
+    """Where every answer said no, nothing is held."""
+    for said in installation.said:
+        codes = [code for _, code in said.answers]
+        if codes and not any(map(approves, codes)):
+            assert held_minor(installation, said.command_key) == 0, said
+
+
+def approved_is_held(installation: WireInstallation) -> None:
+    """An approval that an edge has given to its network is held."""
+    for said in installation.said:
+        if any(approves(code) for _, code in said.answers):
+            assert held_minor(installation, said.command_key) > 0, said
+
+
+WIRE_CHECKS = (refused_holds_nothing, approved_is_held)
