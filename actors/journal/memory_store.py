@@ -1,6 +1,6 @@
 """What a database keeps for the journal, in memory: tables, owners and locks.
 
-Everything is refused that PostgreSQL refuses (``commit_batch``, ``take_shards`` and the constraints of
+Everything is refused that PostgreSQL refuses (``commit_batch_v2``, ``take_shards_v2`` and the constraints of
 ``ops/migrations``), in the same order, and a batch happens whole or not at all.
 """
 

@@ -1,6 +1,6 @@
 """The journal in PostgreSQL: one connection that commits, a small pool that reads.
 
-A commit is one call of ``commit_batch`` (migration 0002): one round trip, one transaction. Everything else
+A commit is one call of ``commit_batch_v2``: one round trip, one transaction. Everything else
 goes through the pool, taking shards too: a take waits for another host's commit and must not hold up ours.
 A connection that failed is terminated, never awaited: closing a connection to a frozen server can take
 forever.
@@ -262,8 +262,8 @@ class PostgresJournal:
 
 
 def _some(values: Iterable[Any]) -> list[Any] | None:
-    """Null for no values: ``commit_batch`` asks of these whether there are any, and an array without values
-    costs the driver as much as one row."""
+    """Null for no values: ``commit_batch_v2`` asks of these whether there are any, and an array without
+    values costs the driver as much as one row."""
     return list(values) or None
 
 
