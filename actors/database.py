@@ -1,7 +1,9 @@
-"""One database connection that runs one statement at a time and never hangs its caller.
+"""Connections to PostgreSQL, and a lane: one connection that runs one statement at a time and never hangs its
+caller.
 
 Who works in batches needs no pool: it would only stand idle. A connection that failed or took too long is
-terminated, never awaited: closing a connection to a frozen server can take forever.
+terminated, never awaited: closing a connection to a frozen server can take forever. A connection is made only
+to a server that accepts writes, and is given up as soon as the server reports that it does not any more.
 """
 
 from __future__ import annotations
@@ -10,21 +12,28 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
+from urllib.parse import urlsplit
 
 import asyncpg
+from asyncpg.connect_utils import SessionAttribute
 
-from engine.limits import COMMIT_TIMEOUT_MS
+from engine.limits import CLIENT_CHECK_MS, COMMIT_TIMEOUT_MS, IDLE_IN_TRANSACTION_MS, LOCK_WAIT_PERCENT
 
 FAILURES: Final = (
     OSError,
     TimeoutError,
     asyncpg.PostgresError,
     asyncpg.InterfaceError,
-    # The driver's own state is broken: seen when the server ends a connection just as a statement begins.
     asyncpg.InternalClientError,
 )
+"""Everything by which a statement can fail on its way or in the server."""
 
 Result = TypeVar("Result")
+
+
+DEFAULT_PORT: Final = 5432
+WRITABLE: Final = SessionAttribute.read_write
+"""``target_session_attrs`` of every connection."""
 
 
 class Run(Protocol):
@@ -43,6 +52,76 @@ def read_statements(folder: Path) -> dict[str, str]:
     return {path.stem: path.read_text() for path in folder.glob("*.sql")}
 
 
+class CannotConnectError(OSError):
+    """No server of the address accepted the connection, or none that accepts writes. Holds no server text."""
+
+
+def session_settings(timeout_s: float) -> dict[str, str]:
+    """Settings of a session whose callers give up after ``timeout_s``: the server then ends the statement
+    too."""
+    milliseconds = round(timeout_s * 1000)
+    return {
+        # Whatever the role's or the database's own default is.
+        "synchronous_commit": "on",
+        "statement_timeout": f"{milliseconds}ms",
+        # Earlier than the caller gives up: the caller then knows that nothing has changed.
+        "lock_timeout": f"{milliseconds * LOCK_WAIT_PERCENT // 100}ms",
+        # A backend must let go of its locks when its client is gone,
+        "client_connection_check_interval": f"{CLIENT_CHECK_MS}ms",
+        # ... or frozen.
+        "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_MS}ms",
+        "jit": "off",
+    }
+
+
+async def connect(
+    dsn: str, application_name: str, timeout_s: float, settings: Mapping[str, str]
+) -> asyncpg.Connection[Any]:
+    """A connection to the server of ``dsn`` that accepts writes. Where ``dsn`` names several, each gets its
+    share of ``timeout_s``: one that is frozen must not use up the time for the others.
+
+    Raises CannotConnectError or TimeoutError.
+    """
+    places = _places(dsn)
+    failure: BaseException | None = None
+    for place in places:
+        try:
+            return await asyncpg.connect(
+                dsn,
+                host=place[0],
+                port=place[1],
+                timeout=timeout_s / len(places),
+                server_settings={"application_name": application_name, **settings},
+                target_session_attrs=WRITABLE,
+            )
+        except FAILURES as refusal:
+            failure = refusal
+    if isinstance(failure, TimeoutError):
+        raise TimeoutError
+    raise CannotConnectError(type(failure).__name__) from None
+
+
+def _places(dsn: str) -> list[tuple[str | None, int | None]]:
+    """Host and port of each server that ``dsn`` names; empty when the driver is to find the only one."""
+    hosts = urlsplit(dsn).netloc.rpartition("@")[2].split(",")
+    if len(hosts) < 2:
+        return [(None, None)]
+    parts = [urlsplit(f"//{host}") for host in hosts]
+    return [(part.hostname, part.port or DEFAULT_PORT) for part in parts]
+
+
+def accepts_writes(connection: asyncpg.Connection[Any] | asyncpg.pool.PoolConnectionProxy[Any]) -> bool:
+    """Whether the connection is open and its server has not reported that it is read-only. Costs no round
+    trip: the server reports it with its answers."""
+    if connection.is_closed():
+        return False
+    reported = connection.get_settings()
+    return "on" not in (
+        getattr(reported, "in_hot_standby", "off"),
+        getattr(reported, "default_transaction_read_only", "off"),
+    )
+
+
 class Lane:
     """Statements by name. Closing twice is harmless."""
 
@@ -59,8 +138,9 @@ class Lane:
         PostgreSQL for this connection."""
         self._dsn = dsn
         self._statements = statements
-        self._session = {"application_name": application_name, "jit": "off", **(session or {})}
         self._timeout_s = timeout_ms / 1000
+        self._name = application_name
+        self._session = {**session_settings(self._timeout_s), **(session or {})}
         self._turn = asyncio.Lock()
         self._connection: asyncpg.Connection[Any] | None = None
 
@@ -109,8 +189,8 @@ class Lane:
             self._connection = None
 
     async def _connected(self) -> asyncpg.Connection[Any]:
-        if self._connection is None or self._connection.is_closed():
-            self._connection = await asyncpg.connect(
-                self._dsn, timeout=self._timeout_s, server_settings=self._session
-            )
+        if self._connection is not None and not accepts_writes(self._connection):
+            self.close()
+        if self._connection is None:
+            self._connection = await connect(self._dsn, self._name, self._timeout_s, self._session)
         return self._connection

@@ -15,6 +15,7 @@ from collections.abc import Mapping
 from ipaddress import IPv4Network, IPv6Network, ip_network
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from urllib.parse import urlsplit, urlunsplit
 
 from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
@@ -25,6 +26,8 @@ MASTER_KEY_BYTES = 32
 
 # Read by the test suite and the benchmarks, never by the service.
 _FOREIGN_PREFIXES = ("STANCHION_TEST_", "STANCHION_BENCH_", "STANCHION_CHAOS")
+
+_WRITABLE = "target_session_attrs=read-write"
 
 Port = Annotated[int, Field(ge=0, le=65535)]
 Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode]
@@ -65,8 +68,8 @@ class Settings(BaseSettings):
 
     # --- servers ------------------------------------------------------------------------------------------
     database_url: SecretStr | None = None
-    """PostgreSQL 15 or newer, ``postgresql://user:password@host:port/name``; unset = embedded, in
-    ``var_dir``."""
+    """PostgreSQL 15 or newer, ``postgresql://user:password@host:port/name``; several servers, of which the
+    one that accepts writes is used, as ``host:port,host:port``; unset = embedded, in ``var_dir``."""
     redis_url: SecretStr | None = None
     """Redis 7 or newer, ``redis://:password@host:port/0``; unset = embedded. It only carries wake-ups: ids,
     never payloads."""
@@ -214,8 +217,13 @@ class Settings(BaseSettings):
 
     @property
     def database_dsn(self) -> str:
-        """The database address as text; the supervisor has filled it in before any actor asks."""
-        return _present(self.database_url, "DATABASE_URL")
+        """The database address as text; the supervisor has filled it in before any actor asks. Of several
+        servers, only one that accepts writes is used."""
+        dsn = _present(self.database_url, "DATABASE_URL")
+        parts = urlsplit(dsn)
+        if "," not in parts.netloc.rpartition("@")[2] or "target_session_attrs" in parts.query:
+            return dsn
+        return urlunsplit(parts._replace(query="&".join(filter(None, (parts.query, _WRITABLE)))))
 
     @property
     def vision_address(self) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeAlias
 
 import asyncpg
 
+from actors.database import CannotConnectError, accepts_writes
 from actors.metrics import Histogram
 from api.faults import CONNECTION_FAILURES
 
@@ -23,6 +24,9 @@ STATEMENT_SECONDS: Final = 4.0
 
 POOL_WAIT: Final = Histogram()
 """How long connections were waited for; one for the process, as the pool is."""
+
+_ENDINGS: Final[tuple[type[BaseException], ...]] = (*CONNECTION_FAILURES, asyncio.CancelledError)
+"""After these the state of a connection is not known."""
 
 # As text: the classes are generic in the type stubs alone.
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
@@ -46,8 +50,10 @@ async def connected(pool: Pool) -> AsyncIterator[Connection]:
         connection = await pool.acquire()
         POOL_WAIT.observe(time.monotonic() - began)
         try:
+            if not accepts_writes(connection):
+                raise CannotConnectError("read-only")
             yield connection
-        except (*CONNECTION_FAILURES, asyncio.CancelledError):
+        except _ENDINGS:
             connection.terminate()
             raise
         finally:

@@ -9,24 +9,15 @@ from __future__ import annotations
 import traceback
 from typing import Final
 
-import asyncpg
 import structlog
 
 from actors.database import DatabaseUnavailableError
+from actors.sqlstates import UNAVAILABLE
 from api.problems import Refusal, unavailable
 from api.services import NetworkUnavailableError
 
-CONNECTION_FAILURES: Final = (
-    OSError,
-    TimeoutError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,  # the server's farewell arrived together with our statement
-    asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.PostgresSystemError,
-)
-"""What PostgreSQL's absence, slowness or restart looks like."""
+CONNECTION_FAILURES: Final[tuple[type[Exception], ...]] = UNAVAILABLE
+"""PostgreSQL's absence, slowness or restart, or a server that is not the primary."""
 
 _log = structlog.get_logger("api")
 

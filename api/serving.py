@@ -10,6 +10,7 @@ import asyncpg
 import uvicorn
 
 from actors.batcher import Batcher
+from actors.database import WRITABLE
 from actors.egress.client import Egress
 from actors.metrics import Figures
 from actors.network.roles import decode_acceptances, encode_requests
@@ -57,7 +58,8 @@ class ApiRole:
             min_size=1,
             max_size=POOL_MAX,
             reset=nothing_to_reset,
-            server_settings={"application_name": "stanchion-api", "jit": "off"},
+            server_settings={"application_name": "stanchion-api", "jit": "off", "synchronous_commit": "on"},
+            target_session_attrs=WRITABLE,
         )
         services = self._services = Services(
             settings,

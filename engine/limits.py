@@ -26,6 +26,13 @@ HOST_STOP_SECONDS: Final = 10.0
 """How long a host that stops waits for its last commits; what is not durable by then was not answered."""
 COMMIT_TIMEOUT_MS: Final = 2_500
 """A commit that has not answered by then is unknown: its connection is cut and fresh epochs are taken."""
+LOCK_WAIT_PERCENT: Final = 80
+"""Share of a caller's time that its statement may wait for one lock: the refusal must still reach the
+caller."""
+CLIENT_CHECK_MS: Final = 500
+"""Interval at which a backend that runs a statement checks that its client is still connected."""
+IDLE_IN_TRANSACTION_MS: Final = 5_000
+"""How long a transaction may wait for its client's next statement before the server ends the session."""
 
 # Group commit
 COMMIT_BATCH_MAX: Final = 256
@@ -355,6 +362,8 @@ CONSOLE_TRANSACTIONS_MAX: Final = 20
 assert BACKLOG_RESUME < BACKLOG_WAIT < BACKLOG_REFUSE
 assert COMMIT_BATCH_MAX <= BACKLOG_RESUME
 assert COMMIT_TIMEOUT_MS < AUTHORIZATION_DEADLINE_MS < REST_DEADLINE_MS
+assert CLIENT_CHECK_MS < COMMIT_TIMEOUT_MS < IDLE_IN_TRANSACTION_MS
+assert LOCK_WAIT_PERCENT < 100
 assert DECISION_TIMEOUT_MS_MAX + STAND_IN_MARGIN_MS < AUTHORIZATION_DEADLINE_MS
 assert STAND_IN_TIMEOUT_MS < STAND_IN_MARGIN_MS
 assert AUTHORIZATION_DEADLINE_MS < NETWORK_TIMEOUT_MS < NETWORK_LATE_SECONDS * 1000

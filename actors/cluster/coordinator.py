@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple, Protocol
 import msgspec
 import structlog
 
-from actors.cluster.ownership import Ownership
+from actors.cluster.ownership import Ownership, ReadEpochs
 from actors.metrics import Figures
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.placement import NODES_SECONDS, missing_hosts
@@ -73,14 +73,16 @@ class Watched(NamedTuple):
 
 
 class Coordinator:
-    """See the module; a ``Role``. ``wanted``: hosts for each node."""
+    """See the module; a ``Role``. ``wanted``: hosts for each node; ``read_epochs`` as for ``Ownership``."""
 
-    def __init__(self, hosts: Hosts, read_owners: ReadOwners, wanted: int) -> None:
+    def __init__(
+        self, hosts: Hosts, read_owners: ReadOwners, wanted: int, read_epochs: ReadEpochs | None = None
+    ) -> None:
         self._hosts = hosts
         self._read_owners = read_owners
         self._wanted = wanted
         self._watched: dict[str, Watched] = {}
-        self._ownership = Ownership(hosts.call)
+        self._ownership = Ownership(hosts.call, read_epochs)
         self._creating: Counter[str] = Counter()
         self._failures: Counter[str] = Counter()
         self._leaving: set[str] = set()

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import uuid
-from functools import partial
 from typing import Final
 
 from actors.cluster.coordinator import Coordinator
@@ -17,7 +16,7 @@ from actors.cluster.peers import PARK, RayPeers
 from actors.cluster.process import launch
 from actors.cluster.session import named
 from actors.cluster.standstill import stands_still
-from actors.journal.owners import read_owners
+from actors.journal.owners import ShardBook
 from actors.peers import PeerGoneError
 from actors.placement import NODE_LETTERS
 from actors.roles import Context, Role
@@ -31,7 +30,8 @@ def coordinator(context: Context) -> Role:
     """The role that assigns shards to hosts of this kind."""
     settings = context.settings
     hosts = RayHosts(settings, RayPeers(settings))
-    return Coordinator(hosts, partial(read_owners, settings.database_dsn), settings.hosts)
+    book = ShardBook(settings.database_dsn)
+    return Coordinator(hosts, book.owners, settings.hosts, book.epochs)
 
 
 class RayHosts:

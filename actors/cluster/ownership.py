@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 import structlog
 
+from actors.database import DatabaseUnavailableError
 from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
 from actors.placement import Move, adopt_orphans, even_out, hand_off
 from engine.limits import SHARD_COUNT
@@ -25,15 +26,23 @@ RETRY_SECONDS: Final = 0.05
 CallHost = Callable[[str, str, bytes], Awaitable[bytes]]
 """Incarnation, method and payload in; raises PeerGoneError and PeerFailedError."""
 
+ReadEpochs = Callable[[Collection[int]], Awaitable[dict[int, int]]]
+"""The newest epochs of shards, from the journal; raises DatabaseUnavailableError."""
+
 _log = structlog.get_logger(__name__)
 _encode = msgspec.msgpack.encode
 
 
 class Ownership:
-    """See the module. Every change is published as a newer routing table."""
+    """See the module. Every change is published as a newer routing table.
 
-    def __init__(self, call_host: CallHost) -> None:
+    ``read_epochs`` gives the epochs that a take is based on. Without it the takers read them themselves, and
+    a take that reaches its host late can end a newer ownership.
+    """
+
+    def __init__(self, call_host: CallHost, read_epochs: ReadEpochs | None = None) -> None:
         self._call_host = call_host
+        self._read_epochs = read_epochs
         self._owners: dict[int, str | None] = dict.fromkeys(range(SHARD_COUNT))
         # Greater than that of any earlier coordinator, so that routers adopt its tables.
         self._version = time.time_ns() // 1_000_000
@@ -95,12 +104,24 @@ class Ownership:
         """Whether the taker owns the shards now; a failure leaves them unowned, to be tried again."""
         taken = False
         try:
-            taken = await self._call_host(move.taker, "take", _encode(move.shards)) == b"taken"
+            taken = await self._ask_to_take(move) == b"taken"
         except (PeerGoneError, PeerFailedError):
             _log.warning("taker_lost", incarnation=move.taker)
+        except DatabaseUnavailableError as failure:
+            _log.warning("epochs_unreadable", error=type(failure).__name__)
         for shard in move.shards:
             self._owners[shard] = move.taker if taken else None
         return taken
+
+    async def _ask_to_take(self, move: Move) -> bytes:
+        """Send the shards with the epochs they have now: once one of them has another owner, the take changes
+        nothing."""
+        if self._read_epochs is not None:
+            known = await self._read_epochs(move.shards)
+            # A host of the release before fails here: it takes shards alone.
+            with suppress(PeerFailedError):
+                return await self._call_host(move.taker, "take", _encode(known))
+        return await self._call_host(move.taker, "take", _encode(move.shards))
 
     async def _publish(self) -> None:
         async with self._changed:

@@ -166,16 +166,23 @@ class Journal(Protocol):
     async def register(self, host: str) -> None:
         """Make ``host``'s incarnation known, once, before it takes shards."""
 
-    async def take(self, shards: Collection[int]) -> dict[int, int]:
-        """Become the owner of ``shards``; returns their new epochs. Only state loaded after this call
-        counts."""
+    async def load_epochs(self, shards: Collection[int]) -> dict[int, int]:
+        """The newest epoch of each shard, whoever owns it."""
 
-    async def renew(self, shards: Collection[int]) -> dict[int, int]:
+    async def take(self, shards: Collection[int], known: Mapping[int, int] | None = None) -> dict[int, int]:
+        """Become the owner of ``shards``; returns their new epochs. Only state loaded after this call counts.
+
+        ``known``: the epochs on which the decision to take was based, read now by default. If one has risen
+        since, ``BehindError``: a take that runs after its caller gave up changes nothing."""
+
+    async def renew(self, shards: Collection[int], known: Mapping[int, int] | None = None) -> dict[int, int]:
         """New epochs for shards this host still owns, so that no commit of an older epoch can follow;
-        ``StaleEpochError`` otherwise."""
+        ``StaleEpochError`` otherwise. ``known``: the epochs that the host has, read now by default; a renewal
+        that runs after its caller gave up changes nothing."""
 
-    async def release(self, shards: Collection[int]) -> None:
-        """Give ``shards`` up; nothing of theirs may be in flight."""
+    async def release(self, shards: Collection[int], known: Mapping[int, int] | None = None) -> None:
+        """Give up those of ``shards`` that this host owns under the epochs ``known``, read now by default;
+        nothing of theirs may be in flight."""
 
     async def commit(self, rows: Rows) -> None:
         """Make ``rows`` durable in one transaction, or raise."""

@@ -6,7 +6,7 @@ run depends on nothing but its arguments.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Literal
@@ -49,17 +49,26 @@ class MemoryJournal:
         async with self._call("register"):
             self._store.register(host)
 
-    async def take(self, shards: Collection[int]) -> dict[int, int]:
+    async def load_epochs(self, shards: Collection[int]) -> dict[int, int]:
+        async with self._call("load_epochs"):
+            return {shard: self._store.epochs[shard] for shard in shards}
+
+    async def take(self, shards: Collection[int], known: Mapping[int, int] | None = None) -> dict[int, int]:
+        known = self._known(shards, known)
         async with self._call("take"):
-            return await self._store.take(self._incarnation, shards)
+            return await self._store.take(self._incarnation, known)
 
-    async def renew(self, shards: Collection[int]) -> dict[int, int]:
-        async with self._call("renew"):
-            return await self._store.renew(self._incarnation, shards)
+    async def renew(self, shards: Collection[int], known: Mapping[int, int] | None = None) -> dict[int, int]:
+        known, renewed = self._known(shards, known), False
+        while not renewed:
+            async with self._call("renew"):
+                known, renewed = await self._store.renew(self._incarnation, known)
+        return known
 
-    async def release(self, shards: Collection[int]) -> None:
+    async def release(self, shards: Collection[int], known: Mapping[int, int] | None = None) -> None:
+        known = self._known(shards, known)
         async with self._call("release"):
-            await self._store.release(self._incarnation, shards)
+            await self._store.release(self._incarnation, known)
 
     async def commit(self, rows: Rows) -> None:
         async with self._call("commit", rows), self._store.committing(self._incarnation):
@@ -117,6 +126,10 @@ class MemoryJournal:
 
     async def close(self) -> None:
         """There are no connections."""
+
+    def _known(self, shards: Collection[int], known: Mapping[int, int] | None) -> dict[int, int]:
+        epochs = self._store.epochs if known is None else known
+        return {shard: epochs[shard] for shard in shards}
 
     def _accounts(self, account_ids: Iterable[str]) -> dict[str, Account]:
         return {id_: account for id_ in account_ids if (account := self._store.account(id_))}

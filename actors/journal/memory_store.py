@@ -1,13 +1,13 @@
 """What a database keeps for the journal, in memory: tables, owners and locks.
 
-Everything is refused that PostgreSQL refuses (``commit_batch``, ``take_shards`` and the constraints of
+Everything is refused that PostgreSQL refuses (``commit_batch_v2``, ``take_shards_v2`` and the constraints of
 ``ops/migrations``), in the same order, and a batch happens whole or not at all.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from operator import itemgetter
 from typing import Any, Final
@@ -151,23 +151,32 @@ class MemoryStore:
     def register(self, host: str) -> None:
         self._hosts.setdefault(host, asyncio.Lock())
 
-    async def take(self, host: str, shards: Collection[int]) -> dict[int, int]:
+    async def take(self, host: str, known: Mapping[int, int]) -> dict[int, int]:
         if host not in self._hosts:
             raise RejectedError("an unknown host")
-        async with _held(self._shards[shard] for shard in sorted(shards)):
-            owners = {owner for shard in shards if (owner := self.owners[shard])}
+        async with _held(self._shards[shard] for shard in sorted(known)):
+            if not self._current(known):
+                raise BehindError
+            owners = {owner for shard in known if (owner := self.owners[shard])}
             async with _held(self._hosts[owner] for owner in sorted(owners)):
-                return self._raise_epochs(shards, host)
+                return self._raise_epochs(known, host)
 
-    async def renew(self, host: str, shards: Collection[int]) -> dict[int, int]:
-        async with _held(self._shards[shard] for shard in sorted(shards)), self.committing(host):
-            if any(self.owners[shard] != host for shard in shards):
+    async def renew(self, host: str, known: Mapping[int, int]) -> tuple[dict[int, int], bool]:
+        """The epochs and whether they are new; the present ones where ``known`` has been overtaken."""
+        async with _held(self._shards[shard] for shard in sorted(known)), self.committing(host):
+            if any(self.owners[shard] != host for shard in known):
                 raise StaleEpochError
-            return self._raise_epochs(shards, host)
+            if not self._current(known):
+                return {shard: self.epochs[shard] for shard in known}, False
+            return self._raise_epochs(known, host), True
 
-    async def release(self, host: str, shards: Collection[int]) -> None:
-        async with _held(self._shards[shard] for shard in sorted(shards)):
-            self._raise_epochs([shard for shard in shards if self.owners[shard] == host], None)
+    async def release(self, host: str, known: Mapping[int, int]) -> None:
+        async with _held(self._shards[shard] for shard in sorted(known)):
+            mine = [shard for shard in known if self.owners[shard] == host]
+            self._raise_epochs([shard for shard in mine if self.epochs[shard] == known[shard]], None)
+
+    def _current(self, known: Mapping[int, int]) -> bool:
+        return all(self.epochs[shard] == epoch for shard, epoch in known.items())
 
     def committing(self, host: str) -> asyncio.Lock:
         """What a commit of ``host`` holds, and whoever takes its shards waits for."""

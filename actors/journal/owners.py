@@ -2,14 +2,27 @@
 
 from __future__ import annotations
 
-import asyncpg
+from collections.abc import Collection
+from pathlib import Path
+from typing import Final
+
+from actors.database import Lane, read_statements
+
+_SQL: Final = read_statements(Path(__file__).parent / "sql")
 
 
-async def read_owners(dsn: str) -> dict[int, str | None]:
-    """The incarnation that holds the newest epoch of each shard; it may have died long ago."""
-    connection = await asyncpg.connect(dsn, timeout=5)
-    try:
-        rows = await connection.fetch("SELECT shard, host FROM shards")
-        return {row["shard"]: row["host"] for row in rows}
-    finally:
-        await connection.close(timeout=5)
+class ShardBook:
+    """The table ``shards``, read through one connection. Errors of every method:
+    ``DatabaseUnavailableError``."""
+
+    def __init__(self, dsn: str) -> None:
+        self._lane = Lane(dsn, "stanchion-coordinator", _SQL)
+
+    async def owners(self) -> dict[int, str | None]:
+        """The incarnation that holds the newest epoch of each shard; it may have died long ago."""
+        return {row["shard"]: row["host"] for row in await self._lane.fetch("load_owners")}
+
+    async def epochs(self, shards: Collection[int]) -> dict[int, int]:
+        """The newest epoch of each of ``shards``."""
+        rows = await self._lane.fetch("load_epochs", sorted(shards))
+        return {row["shard"]: row["epoch"] for row in rows}

@@ -1,6 +1,6 @@
 """The journal in PostgreSQL: one connection that commits, a small pool that reads.
 
-A commit is one call of ``commit_batch`` (migration 0002): one round trip, one transaction. Everything else
+A commit is one call of ``commit_batch_v2``: one round trip, one transaction. Everything else
 goes through the pool, taking shards too: a take waits for another host's commit and must not hold up ours.
 A connection that failed is terminated, never awaited: closing a connection to a frozen server can take
 forever.
@@ -9,7 +9,7 @@ forever.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +18,7 @@ import asyncpg
 import msgspec
 import structlog
 
+from actors.database import FAILURES, accepts_writes, connect, session_settings
 from actors.journal.contract import (
     Activated,
     BehindError,
@@ -34,6 +35,7 @@ from actors.journal.contract import (
     decode_outage,
     decoded,
 )
+from actors.sqlstates import keeps_connection, unavailable
 from engine.account import Account, place_hold
 from engine.authorization import Authorization
 from engine.card import Card, DeclaredBalance
@@ -50,29 +52,14 @@ CONNECT_SECONDS: Final = 2.0
 _log = structlog.get_logger(__name__)
 _SQL: Final = {path.stem: path.read_text() for path in (Path(__file__).parent / "sql").glob("*.sql")}
 _SESSION: Final = {
-    "jit": "off",
     # The commit's plans must stay nested loops over primary keys, however small the tables were when they
     # were first planned.
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "enable_seqscan": "off",
     "plan_cache_mode": "force_generic_plan",
-    # A backend whose client is gone or frozen must let go of its locks.
-    "idle_in_transaction_session_timeout": "5s",
-    "application_name": "stanchion-host",
 }
 _POSTGRES_EPOCH_MS: Final = 946_684_800_000
-_CONNECTION_FAILURES: Final = (
-    OSError,
-    TimeoutError,
-    asyncpg.PostgresConnectionError,
-    asyncpg.InterfaceError,
-    # The driver's own state is broken: seen when the server ends a connection just as a statement begins.
-    asyncpg.InternalClientError,
-    asyncpg.OperatorInterventionError,
-    asyncpg.InsufficientResourcesError,
-    asyncpg.PostgresSystemError,
-)
 
 
 class PostgresJournal:
@@ -98,16 +85,31 @@ class PostgresJournal:
         [row] = await self._read("now")
         return int(row["now_ms"])
 
-    async def take(self, shards: Collection[int]) -> dict[int, int]:
-        rows = await self._ask("take_shards", self._incarnation, sorted(shards))
+    async def load_epochs(self, shards: Collection[int]) -> dict[int, int]:
+        return {row["shard"]: row["epoch"] for row in await self._read("load_epochs", sorted(shards))}
+
+    async def take(self, shards: Collection[int], known: Mapping[int, int] | None = None) -> dict[int, int]:
+        rows = await self._ask("take_shards", self._incarnation, *await self._known(shards, known))
         return {row[0]: row[1] for row in rows}
 
-    async def renew(self, shards: Collection[int]) -> dict[int, int]:
-        rows = await self._ask("renew_shards", self._incarnation, sorted(shards))
-        return {row[0]: row[1] for row in rows}
+    async def renew(self, shards: Collection[int], known: Mapping[int, int] | None = None) -> dict[int, int]:
+        while True:
+            rows = await self._ask("renew_shards", self._incarnation, *await self._known(shards, known))
+            known = {row[0]: row[1] for row in rows}
+            # False when an earlier renewal, whose answer was lost, has raised them.
+            if all(row["renewed"] for row in rows):
+                return known
 
-    async def release(self, shards: Collection[int]) -> None:
-        await self._ask("release_shards", self._incarnation, sorted(shards))
+    async def release(self, shards: Collection[int], known: Mapping[int, int] | None = None) -> None:
+        await self._ask("release_shards", self._incarnation, *await self._known(shards, known))
+
+    async def _known(
+        self, shards: Collection[int], known: Mapping[int, int] | None
+    ) -> tuple[list[int], list[int]]:
+        """Shards and their epochs in two arrays."""
+        epochs = await self.load_epochs(shards) if known is None else known
+        wanted = sorted(shards)
+        return wanted, [epochs[shard] for shard in wanted]
 
     async def commit(self, rows: Rows) -> None:
         await self._write(
@@ -200,14 +202,16 @@ class PostgresJournal:
     async def _write(self, statement: str, *arguments: Any) -> None:
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                if self._writer is None or self._writer.is_closed():
+                if self._writer is None or not accepts_writes(self._writer):
+                    self._drop(self._writer)
                     self._writer = await self._connect()
                 await self._writer.fetch(_SQL[statement], *arguments)
-        except (asyncpg.PostgresError, *_CONNECTION_FAILURES) as failure:
-            error = _error(statement, failure)
-            if isinstance(error, UnknownOutcomeError):
+        except FAILURES as failure:
+            if unavailable(failure):
                 await self.reset()
-            raise error from None
+            elif not keeps_connection(failure):
+                self._drop(self._writer)
+            raise _error(statement, failure) from None
         except Exception as fault:  # noqa: BLE001 - the committer must outlive it, and nobody knows what happened
             # Its text may hold row values.
             _log.error("commit_fault", error=type(fault).__name__)
@@ -227,19 +231,25 @@ class PostgresJournal:
         connection = await self._pool.get()
         try:
             async with asyncio.timeout(self._timeout_seconds):
-                if connection is None or connection.is_closed():
+                if connection is None or not accepts_writes(connection):
+                    self._drop(connection)
                     connection = await self._connect()
                 return await connection.fetch(_SQL[statement], *arguments)
-        except (asyncpg.PostgresError, *_CONNECTION_FAILURES) as failure:
-            error = _error(statement, failure)
-            if connection is not None and isinstance(error, UnknownOutcomeError):
-                connection.terminate()
-            raise error from None
+        except FAILURES as failure:
+            if not keeps_connection(failure):
+                self._drop(connection)
+            raise _error(statement, failure) from None
         finally:
             self._pool.put_nowait(connection)
 
+    def _drop(self, connection: asyncpg.Connection[Any] | None) -> None:
+        """The next statement that would use it connects anew."""
+        if connection is not None:
+            connection.terminate()
+
     async def _connect(self) -> asyncpg.Connection[Any]:
-        connection = await asyncpg.connect(self._dsn, timeout=CONNECT_SECONDS, server_settings=_SESSION)
+        settings = session_settings(self._timeout_seconds) | _SESSION
+        connection = await connect(self._dsn, "stanchion-host", CONNECT_SECONDS, settings)
         self._open = [each for each in self._open if not each.is_closed()] + [connection]
         try:
             await connection.set_type_codec(
@@ -257,15 +267,17 @@ class PostgresJournal:
 
 
 def _some(values: Iterable[Any]) -> list[Any] | None:
-    """Null for no values: ``commit_batch`` asks of these whether there are any, and an array without values
-    costs the driver as much as one row."""
+    """Null for no values: ``commit_batch_v2`` asks of these whether there are any, and an array without
+    values costs the driver as much as one row."""
     return list(values) or None
 
 
-def _error(statement: str, failure: Exception) -> RejectedError | StaleEpochError | UnknownOutcomeError:
+def _error(statement: str, failure: BaseException) -> RejectedError | StaleEpochError | UnknownOutcomeError:
     """The contract's error for one of asyncpg's, without its text: that can hold row values."""
-    if isinstance(failure, _CONNECTION_FAILURES) or not isinstance(failure, asyncpg.PostgresError):
-        return UnknownOutcomeError(f"{statement}: {type(failure).__name__}")
+    if unavailable(failure) or not isinstance(failure, asyncpg.PostgresError):
+        return UnknownOutcomeError(
+            f"{statement}: {getattr(failure, 'sqlstate', None) or type(failure).__name__}"
+        )
     if failure.sqlstate == "ST001":
         return StaleEpochError()
     if failure.sqlstate == "ST002":

@@ -28,8 +28,6 @@ SESSION: Final[Mapping[str, str]] = {
     "enable_mergejoin": "off",
     "enable_bitmapscan": "off",
     "plan_cache_mode": "force_generic_plan",
-    # A backend whose client has given it up must let go of its locks.
-    "statement_timeout": f"{RELAY_TIMEOUT_MS}ms",
 }
 
 _SQL: Final = read_statements(Path(__file__).parent / "sql")

@@ -13,7 +13,7 @@ loop of their own.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Iterable, Mapping
 from contextlib import suppress
 from itertools import chain
 from typing import Any
@@ -140,9 +140,10 @@ class ShardHost:
         await asyncio.gather(*self._followers)
         await self._journal.close()
 
-    async def take(self, shards: Collection[int]) -> None:
-        """Own ``shards`` from now on. Their state is read only after their new epochs are durable."""
-        epochs = await self._journal.take(shards)
+    async def take(self, shards: Collection[int], known: Mapping[int, int] | None = None) -> None:
+        """Own ``shards`` from now on. Their state is read only after their new epochs are durable. ``known``
+        as for ``Journal.take``."""
+        epochs = await self._journal.take(shards, known)
         self.activation.drop_shards(epochs)
         self.epochs.update(epochs)
 
@@ -153,13 +154,12 @@ class ShardHost:
         """
         self._leaving.update(shards)
         await self.committer.drained()
-        for shard in shards:
-            self.epochs.pop(shard, None)
+        known = {shard: epoch for shard in shards if (epoch := self.epochs.pop(shard, None)) is not None}
         self._leaving.difference_update(shards)
         self.activation.drop_shards(shards)
         with suppress(UnknownOutcomeError):
             # Only a courtesy: the next owner ends our epoch in any case.
-            await self._journal.release(shards)
+            await self._journal.release(tuple(known), known)
 
     def programme_changed(self, programme: Programme) -> None:
         """A programme has a new version; decisions from now on see it."""

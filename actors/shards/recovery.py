@@ -117,7 +117,7 @@ class Recovery:
         """Cut the connections and take new epochs, however long the journal is away."""
         await self._journal.reset()
         epochs = self._host.epochs
-        epochs |= await self._until_reached(lambda: self._journal.renew(tuple(epochs)))
+        epochs |= await self._until_reached(lambda: self._journal.renew(tuple(epochs), epochs))
 
     async def _until_reached(self, attempt: Callable[[], Awaitable[T]]) -> T:
         pauses: Iterator[float] = chain(PAUSE_SECONDS, repeat(PAUSE_SECONDS[-1]))

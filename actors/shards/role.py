@@ -39,6 +39,9 @@ FENCED_EXIT = 70
 """Exit status of a host that found another owner of its shards."""
 
 _log = structlog.get_logger(__name__)
+_decode_known = msgspec.msgpack.Decoder(dict[int, int] | list[int]).decode
+"""Shards to take, with the epochs that the coordinator knows; a coordinator of the release before sends
+shards alone."""
 _decode_shards = msgspec.msgpack.Decoder(list[int]).decode
 _decode_programme = msgspec.msgpack.Decoder(Programme).decode
 
@@ -85,7 +88,7 @@ class HostRole:
         if method == "collect":
             return encode_collected(await self.host.collect(payload.decode()))
         if method == "take":
-            return await self._take(_decode_shards(payload))
+            return await self._take(_decode_known(payload))
         if method == "release":
             await self.host.release(_decode_shards(payload))
         elif method == "programme_changed":
@@ -119,9 +122,9 @@ class HostRole:
         await self._egress.close()
         await self._router.stop()
 
-    async def _take(self, shards: list[int]) -> bytes:
+    async def _take(self, shards: dict[int, int] | list[int]) -> bytes:
         try:
-            await self.host.take(shards)
+            await self.host.take(tuple(shards), shards if isinstance(shards, dict) else None)
         except JournalError:
             return b"unavailable"
         return b"taken"

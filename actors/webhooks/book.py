@@ -27,8 +27,6 @@ _SESSION: Final[Mapping[str, str]] = {
     "enable_mergejoin": "off",
     "enable_bitmapscan": "off",
     "plan_cache_mode": "force_generic_plan",
-    # A backend whose client has given it up must let go of its locks.
-    "statement_timeout": "5s",
 }
 
 

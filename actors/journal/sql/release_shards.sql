@@ -1,1 +1,1 @@
-SELECT release_shards($1, $2)
+SELECT release_shards_v2($1, $2, $3)

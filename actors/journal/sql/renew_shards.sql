@@ -1,1 +1,1 @@
-SELECT renewed_shard, new_epoch FROM renew_shards($1, $2)
+SELECT renewed_shard, current_epoch, renewed FROM renew_shards_v2($1, $2, $3)

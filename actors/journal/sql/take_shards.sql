@@ -1,1 +1,1 @@
-SELECT taken_shard, new_epoch FROM take_shards($1, $2)
+SELECT taken_shard, new_epoch FROM take_shards_v2($1, $2, $3)

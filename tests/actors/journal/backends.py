@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import Any, Protocol
 
@@ -58,6 +58,9 @@ class Backend(Protocol):
 
     def commits_held(self, card_id: str) -> AbstractAsyncContextManager[None]:
         """While it lasts, a commit that writes ``card_id`` stays just behind the fence."""
+
+    async def late_renewal(self, incarnation: str, known: Mapping[int, int]) -> dict[int, int]:
+        """What a renewal based on ``known`` returns that runs after its caller gave up."""
 
     async def waiting(self, method: str, incarnation: str) -> None:
         """Returns when the host's call of ``method`` is waiting for somebody."""
@@ -112,6 +115,11 @@ class MemoryBackend:
         yield
         del self._gates[card_id]
         gate.set()
+
+    async def late_renewal(self, incarnation: str, known: Mapping[int, int]) -> dict[int, int]:
+        epochs, renewed = await self.store.renew(incarnation, known)
+        assert not renewed
+        return epochs
 
     async def waiting(self, method: str, incarnation: str) -> None:
         async def under_way() -> bool:
@@ -201,6 +209,13 @@ class PostgresBackend:
         finally:
             await transaction.rollback()
             await holder.close()
+
+    async def late_renewal(self, incarnation: str, known: Mapping[int, int]) -> dict[int, int]:
+        rows = await self.session.fetch(
+            "SELECT * FROM renew_shards_v2($1, $2, $3)", incarnation, list(known), list(known.values())
+        )
+        assert not any(row["renewed"] for row in rows)
+        return {row["renewed_shard"]: row["current_epoch"] for row in rows}
 
     async def waiting(self, method: str, incarnation: str) -> None:
         function = {"commit": "commit_batch", "take": "take_shards", "renew": "renew_shards"}[method]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from contextlib import suppress
 
 import pytest
 
 from actors.journal.contract import (
+    BehindError,
+    Journal,
     StaleEpochError,
 )
 from tests.actors.journal.backends import Backend
@@ -25,6 +28,13 @@ from tests.engine.build import (
 )
 
 
+async def take_all(journal: Journal) -> dict[int, int]:
+    """As a coordinator has it done: with the epochs of now, again when they have risen meanwhile."""
+    while True:
+        with suppress(BehindError):
+            return await journal.take(range(256), await journal.load_epochs(range(256)))
+
+
 class Owned:
     """Tests for a fixture ``backend``."""
 
@@ -34,6 +44,39 @@ class Owned:
         assert await journal.take(range(256)) == {shard: 2 if shard in {1, 3} else 1 for shard in range(256)}
         assert await journal.take([]) == {}
         assert (await backend.owners())[3] == ("a", 2)
+
+    async def test_take_with_an_outdated_epoch_changes_nothing(self, backend: Backend) -> None:
+        healthy, late = await backend.open("healthy"), await backend.open("late")
+        known = await late.load_epochs([1, 2])
+        await healthy.take([2], known)
+        with pytest.raises(BehindError):
+            await late.take([1, 2], known)
+        owners = await backend.owners()
+        assert (owners[1], owners[2]) == ((None, 0), ("healthy", 1))
+
+    async def test_late_renewal_of_the_same_host_changes_nothing(self, backend: Backend) -> None:
+        """A renewal is repeated until it is answered; an attempt that was given up may run after the
+        others."""
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        known = await journal.load_epochs([SHARD])
+        owner.epochs = await journal.renew([SHARD], known)
+        assert await backend.late_renewal("a", known) == dict(owner.epochs)
+        await journal.commit(owner.decide(spend(1)))
+
+    async def test_renewal_succeeds_after_one_whose_answer_was_lost(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        known = await journal.take([1, 2])
+        await journal.renew([1], known)
+        assert await journal.renew([1, 2], known) == {1: 3, 2: 2}
+
+    async def test_late_release_leaves_a_newer_ownership(self, backend: Backend) -> None:
+        first, second = await backend.open("first"), await backend.open("second")
+        known = await first.take([1])
+        await second.take([1])
+        await first.take([1])
+        await first.release([1], known)
+        assert (await backend.owners())[1] == ("first", 3)
 
     async def test_registering_twice_is_harmless(self, backend: Backend) -> None:
         journal = await backend.open("a")
@@ -83,7 +126,7 @@ class Owned:
         took = dict(
             zip(
                 journals,
-                await asyncio.gather(*(journal.take(range(256)) for journal in journals.values())),
+                await asyncio.gather(*(take_all(journal) for journal in journals.values())),
                 strict=True,
             )
         )

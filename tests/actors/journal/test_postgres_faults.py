@@ -9,6 +9,7 @@ import traceback
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
+import asyncpg
 import pytest
 
 from actors.journal.contract import Journal, JournalError, RejectedError, Rows, UnknownOutcomeError
@@ -106,20 +107,60 @@ async def test_a_commit_that_wakes_up_after_the_renewal_fails(postgres: Postgres
     await journal.commit(owner.decide(spend(1)))
 
 
-async def test_a_renewal_waits_for_a_commit_nobody_waits_for_any_more(postgres: PostgresBackend) -> None:
-    """The server was in the middle of the commit when the host gave up: the renewal sees how it ends."""
+async def test_server_ends_a_blocked_commit_whose_caller_gave_up(postgres: PostgresBackend) -> None:
+    """The renewal need not wait for the lock that blocked it."""
     journal = await postgres.open("a")
     owner = await with_card(journal)
     async with postgres.commits_held(FIRST.id):
         hasty = await postgres.open("a", timeout_seconds=0.5)
         with pytest.raises(UnknownOutcomeError):
             await hasty.commit(owner.decide(spend(1)))
-        with pytest.raises(UnknownOutcomeError):
-            await hasty.renew(range(256))
-        renewal = asyncio.create_task(retried(lambda: journal.renew(range(256))))
-        await postgres.waiting("renew", "a")
-    await renewal
-    assert set(await journal.find([spend(1).command_key])) == {spend(1).command_key}
+        owner.epochs = await retried(lambda: journal.renew(range(256)))
+    assert await journal.find([spend(1).command_key]) == {}
+    owner.activate(await journal.load_cards([FIRST.id]))
+    await journal.commit(owner.decide(spend(1)))
+
+
+async def test_service_resumes_when_a_read_only_server_accepts_writes(
+    postgres: PostgresBackend,
+) -> None:
+    journal = await postgres.open("a")
+    owner = await with_card(journal)
+    operator = await asyncpg.connect(postgres.url)
+    await operator.execute("ALTER SYSTEM SET default_transaction_read_only = on")
+    try:
+        await operator.execute("SELECT pg_reload_conf()")
+        await until(lambda: _refuses_writes(postgres))
+        calls: tuple[Callable[[], Awaitable[object]], ...] = (
+            lambda: journal.commit(owner.decide(spend(1))),
+            lambda: journal.renew(range(256)),
+            lambda: journal.load_cards([FIRST.id]),
+        )
+        for call in calls:
+            with pytest.raises(UnknownOutcomeError):
+                await _until_raised(call)
+    finally:
+        await operator.execute("ALTER SYSTEM RESET default_transaction_read_only")
+        await operator.execute("SELECT pg_reload_conf()")
+        await operator.close()
+    owner.epochs = await retried(lambda: journal.renew(range(256)))
+    assert await journal.find([spend(1).command_key]) == {}
+    owner.activate(await journal.load_cards([FIRST.id]))
+    await journal.commit(owner.decide(spend(1)))
+
+
+async def _refuses_writes(postgres: PostgresBackend) -> bool:
+    session = await asyncpg.connect(postgres.url)
+    try:
+        return bool(await session.fetchval("SHOW default_transaction_read_only") == "on")
+    finally:
+        await session.close()
+
+
+async def _until_raised(call: Callable[[], Awaitable[object]]) -> None:
+    """The answer to the first statement after the change still reports the state before it."""
+    for _ in range(POOLED + 1):
+        await call()
 
 
 async def _gone(postgres: PostgresBackend, pid: int) -> bool:

@@ -1,0 +1,1 @@
+SELECT shard, epoch FROM shards WHERE shard = ANY ($1::smallint[])

@@ -1,0 +1,1 @@
+SELECT shard, host FROM shards

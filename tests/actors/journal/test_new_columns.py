@@ -1,0 +1,113 @@
+"""Tables gain columns while processes of this release run: commits, reads and the relay go on."""
+
+from __future__ import annotations
+
+import asyncio
+
+import asyncpg
+import pytest
+
+from actors.clock import SystemClock
+from actors.database import Lane
+from actors.network.database import SQL as NETWORK_SQL
+from actors.outbox.announcer import Announcer
+from actors.outbox.relay import Relay, relay_lane
+from actors.outbox.retention import Retention, retention_lane
+from actors.outbox.stream import Stream
+from tests.actors.journal.backends import PostgresBackend
+from tests.actors.journal.cases import FIRST, claim_row, spend, with_card
+from tests.engine.build import change_programme, create_programme, declare_balance, load
+
+HOT = (
+    "journal",
+    "programmes",
+    "cards",
+    "card_usage",
+    "declared_balances",
+    "accounts",
+    "holds",
+    "tombstones",
+    "transactions",
+    "ledger_entries",
+    "events",
+    "idempotency",
+    "outages",
+    "stand_ins",
+    "hosts",
+    "shards",
+)
+OUTBOX = ("events", "relay_progress", "deliveries", "delivery_attempts", "webhook_endpoints")
+ADDED = "added_while_running"
+
+
+@pytest.fixture
+def journal_url(database_url: str) -> str:
+    """A database of the test's own: its tables change."""
+    return database_url
+
+
+async def add_column(url: str, table: str) -> None:
+    """As a migration does: with a default for the rows that are there and those of older processes."""
+    session = await asyncpg.connect(url)
+    await session.execute(f"ALTER TABLE {table} ADD COLUMN {ADDED} text NOT NULL DEFAULT 'default'")
+    await session.close()
+
+
+async def test_commits_go_on_while_every_hot_table_gains_a_column(postgres: PostgresBackend) -> None:
+    journal = await postgres.open("a")
+    owner = await with_card(journal)
+    programme = create_programme(2)
+    await journal.commit(owner.decide(programme))
+    for number, table in enumerate(HOT, 1):
+        committing = asyncio.create_task(
+            journal.commit(owner.decide(spend(number, amount_minor=1), load(500 + number, card_id=FIRST.id)))
+        )
+        await add_column(postgres.url, table)
+        await committing
+        rows = owner.decide(
+            spend(100 + number, amount_minor=1),
+            declare_balance(200 + number, card_id=FIRST.id),
+            change_programme(300 + number, programme_id=programme.config.id, name=f"name {number}"),
+        )
+        rows.idempotency.append(claim_row(number, SystemClock().now_ms()))
+        await journal.commit(rows)
+        assert (await journal.load_cards([FIRST.id])).cards == owner.cards
+        assert await journal.find([spend(number).command_key])
+        owner.epochs = await journal.renew(range(256), owner.epochs)
+    session = await asyncpg.connect(postgres.url)
+    assert await session.fetchval(f"SELECT count(*) FROM journal WHERE {ADDED} = 'default'") > len(HOT)
+    await session.close()
+
+
+@pytest.mark.parametrize("table", OUTBOX)
+async def test_relay_goes_on_when_a_table_gains_a_column(
+    postgres: PostgresBackend, redis_url: str, table: str
+) -> None:
+    stream = Stream(redis_url)
+    announcer = Announcer(stream)
+    lane, deleting = relay_lane(postgres.url, "relay"), retention_lane(postgres.url)
+    relay, retention = Relay(lane, announcer), Retention(deleting)
+    await relay.adopt()
+    await relay.relay_batch()
+    await retention.step()
+    await add_column(postgres.url, table)
+    await relay.adopt()
+    await relay.relay_batch()
+    await retention.step()
+    await announcer.stop()
+    await stream.close()
+    lane.close()
+    deleting.close()
+
+
+@pytest.mark.parametrize("table", ["simulations", "stan_blocks", "clearing_schedule", "cards", "pans"])
+async def test_simulated_network_goes_on_when_a_table_gains_a_column(
+    postgres: PostgresBackend, table: str
+) -> None:
+    lane = Lane(postgres.url, "network", NETWORK_SQL)
+    before = await lane.fetch("take_stans", "1", 10)
+    await lane.fetch("find_unanswered", 24)
+    await add_column(postgres.url, table)
+    assert (await lane.fetch("take_stans", "1", 10))[0]["first"] > before[0]["first"]
+    await lane.fetch("find_unanswered", 24)
+    lane.close()

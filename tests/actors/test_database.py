@@ -1,0 +1,121 @@
+"""Connections go to a server that accepts writes, and end when it does not any more."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from urllib.parse import urlsplit, urlunsplit
+
+import asyncpg
+import pytest
+
+from actors.database import (
+    CannotConnectError,
+    DatabaseUnavailableError,
+    Lane,
+    accepts_writes,
+    connect,
+    session_settings,
+)
+from tests.actors.journal.proxy import Proxy
+
+STATEMENTS = {
+    "write": "CREATE TEMP TABLE written AS SELECT 1",
+    "read": "SELECT 1 AS one",
+    "shown": "SHOW ALL",
+}
+SECONDS = 30.0
+
+
+@asynccontextmanager
+async def read_only(url: str) -> AsyncIterator[None]:
+    """The database refuses writes in the transactions of new sessions and of those that have read this."""
+    name = urlsplit(url).path[1:]
+    session = await asyncpg.connect(url)
+    try:
+        await session.execute(f"ALTER DATABASE {name} SET default_transaction_read_only = on")
+        yield
+    finally:
+        await session.execute("SET default_transaction_read_only = off")
+        await session.execute(f"ALTER DATABASE {name} RESET default_transaction_read_only")
+        await session.close()
+
+
+def of_both(first: str, second: str) -> str:
+    """One address that names the servers of two."""
+    one, two = urlsplit(first), urlsplit(second)
+    return urlunsplit(one._replace(netloc=f"{one.netloc},{two.hostname}:{two.port}"))
+
+
+async def test_read_only_server_is_not_connected_to(database_url: str) -> None:
+    lane = Lane(database_url, "test", STATEMENTS)
+    async with read_only(database_url):
+        with pytest.raises(DatabaseUnavailableError):
+            await lane.fetch("read")
+        with pytest.raises(CannotConnectError):
+            await connect(database_url, "test", SECONDS, {})
+    assert await lane.fetch("read")
+    lane.close()
+
+
+async def test_connection_to_a_server_that_became_read_only_is_given_up(database_url: str) -> None:
+    connection = await connect(database_url, "test", SECONDS, session_settings(SECONDS))
+    assert accepts_writes(connection)
+    await connection.execute("SET default_transaction_read_only = on")
+    assert not accepts_writes(connection)
+    connection.terminate()
+    assert not accepts_writes(connection)
+
+
+async def test_lane_leaves_a_read_only_server_and_returns_by_itself(database_url: str) -> None:
+    lane = Lane(database_url, "test", STATEMENTS | {"demote": "SET default_transaction_read_only = on"})
+    await lane.fetch("demote")
+    async with read_only(database_url):
+        with pytest.raises(DatabaseUnavailableError):
+            await lane.fetch("write")
+    await lane.fetch("write")
+    lane.close()
+
+
+async def test_frozen_server_leaves_time_for_the_other_one(database_url: str) -> None:
+    async with Proxy(database_url) as frozen:
+        frozen.swallowing = True
+        connection = await connect(of_both(frozen.address, database_url), "test", 2.0, {})
+    assert await connection.fetchval("SELECT 1") == 1
+    await connection.close()
+
+
+async def test_of_two_servers_the_writable_one_is_used(database_url: str) -> None:
+    async with Proxy(database_url) as other:
+        other.cut()
+        connection = await connect(of_both(database_url, other.address), "test", SECONDS, {})
+        await connection.close()
+
+
+async def test_every_session_waits_for_the_log_and_has_limits(database_url: str) -> None:
+    name = urlsplit(database_url).path[1:]
+    session = await asyncpg.connect(database_url)
+    await session.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
+    await session.close()
+    lane = Lane(database_url, "test", STATEMENTS, timeout_ms=10_000)
+    shown = {row["name"]: row["setting"] for row in await lane.fetch("shown")}
+    lane.close()
+    assert shown["synchronous_commit"] == "on"
+    assert shown["statement_timeout"] == "10s"
+    assert shown["lock_timeout"] == "8s"
+    assert shown["client_connection_check_interval"] == "500ms"
+    assert shown["idle_in_transaction_session_timeout"] == "5s"
+
+
+async def test_server_ends_a_statement_that_waits_for_a_lock_longer_than_its_caller(
+    database_url: str,
+) -> None:
+    holder = await asyncpg.connect(database_url)
+    waiter = await connect(database_url, "test", SECONDS, session_settings(0.5))
+    async with holder.transaction():
+        await holder.execute("LOCK TABLE shards")
+        with pytest.raises(asyncpg.LockNotAvailableError):
+            await asyncio.wait_for(waiter.fetch("SELECT 1 FROM shards FOR UPDATE"), SECONDS)
+    await waiter.close()
+    await holder.close()
