@@ -58,9 +58,14 @@ class RayPeers:
             return answer
         return await line.call(method, payload)
 
-    async def ping(self, role: str) -> None:
-        """Returns when the process serves; its role is started if need be."""
-        await self.call(role, PING, b"")
+    async def ping(self, role: str) -> str:
+        """Returns when the process serves; its role is started if need be. The answer is the process's
+        ``whereabouts``."""
+        return (await self.call(role, PING, b"")).decode()
+
+    async def death(self, role: str) -> None:
+        """Raises PeerGoneError as soon as the process has ended."""
+        await self.call(role, PARK, b"")
 
     async def ask(self, role: str, method: str) -> Any:
         """Call a method of the process itself (``figures``, ``stop``) instead of its role, through
