@@ -44,6 +44,8 @@ ROLE_STOP_SECONDS: Final = 15.0
 """Time that a process has to finish its work before it is killed."""
 RAY_ANSWER_SECONDS: Final = 10.0
 """Time that Ray has to answer a look-up of a name or of its nodes."""
+RAY_LEAVE_SECONDS: Final = 20.0
+"""Time that Ray has to end its servers and processes."""
 SHARD_MOVE_SECONDS: Final = 20.0
 """Time that a host has to take or release shards: longer than its own limits on the database."""
 

@@ -66,9 +66,7 @@ class Watched(NamedTuple):
 class Coordinator:
     """See the module; a ``Role``. ``wanted``: hosts for each node."""
 
-    def __init__(
-        self, hosts: Hosts, read_owners: ReadOwners, wanted: int, pulse: Pulse = HOST_PULSE
-    ) -> None:
+    def __init__(self, hosts: Hosts, read_owners: ReadOwners, wanted: int, pulse: Pulse = HOST_PULSE) -> None:
         self._hosts = hosts
         self._pulse = pulse
         self._read_owners = read_owners

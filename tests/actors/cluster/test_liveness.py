@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
+from collections.abc import Iterator
 
 import pytest
 
@@ -22,7 +23,7 @@ class Watched:
         self.dead = asyncio.Event()
         self.silent = False
         self.fails = False
-        self.stopped = itertools.repeat(False)
+        self.stopped: Iterator[bool] = itertools.repeat(False)
         self.pings = 0
 
     async def ping(self) -> None:
@@ -45,7 +46,9 @@ class Watched:
 
     async def pinged(self, times: int) -> None:
         async with asyncio.timeout(60):
-            while self.pings < times:
+            while True:
+                if self.pings >= times:
+                    return
                 await asyncio.sleep(0.001)
 
 
