@@ -40,6 +40,8 @@ class RayPeers:
         """``None``: the door cannot be reached from here."""
         self._dialling: dict[str, asyncio.Task[Line | None]] = {}
         self._finding: dict[str, asyncio.Task[Any]] = {}
+        self._session = 0
+        """Counts the Rays that have ended; handles and lines of an earlier one are worth nothing."""
 
     async def execute(self, incarnation: str, parcel: bytes) -> bytes:
         return await self.call(incarnation, "execute", parcel)
@@ -77,7 +79,12 @@ class RayPeers:
     async def _remote(self, role: str, method: str, *arguments: Any) -> Any:
         handle = self._handles.get(role) or await self._find(role)
         try:
-            return await getattr(handle, method).remote(*arguments)
+            reply = getattr(handle, method).remote(*arguments)
+        except Exception:  # noqa: BLE001 - Ray raises plain ones for handles of a Ray that has ended
+            self._handles.pop(role, None)
+            raise PeerGoneError(role) from None
+        try:
+            return await reply
         except RayTaskError as failure:
             # Its text is a traceback with whatever values stood in it.
             raise PeerFailedError(f"{role}: {type(failure.cause).__name__}") from None
@@ -97,6 +104,7 @@ class RayPeers:
 
     def forget(self) -> None:
         """Drop everything that is known of a Ray that has ended. Callers get PeerGoneError."""
+        self._session += 1
         lines, dialling = tuple(self._lines.values()), tuple(self._dialling.values())
         self._handles.clear()
         self._lines.clear()
@@ -122,8 +130,14 @@ class RayPeers:
 
     async def _dial(self, role: str) -> Line | None:
         """The process tells its door once its role serves, so this is also what makes it start."""
+        session = self._session
         door = await self._remote(role, "door", here())
-        line = self._lines[role] = await dial(role, door, partial(self._hung_up, role))
+        line = await dial(role, door, partial(self._hung_up, role))
+        if session != self._session:
+            if line is not None:
+                line.close()
+            raise PeerGoneError(role)
+        self._lines[role] = line
         return line
 
     def _dialled(self, role: str, dialling: asyncio.Task[Line | None]) -> None:
@@ -138,6 +152,7 @@ class RayPeers:
 
     async def _find(self, role: str) -> Any:
         """Looking a name up blocks, so it happens beside the loop, once for all who ask meanwhile."""
+        session = self._session
         finding = self._finding.get(role)
         if finding is None:
             finding = self._finding[role] = asyncio.create_task(in_thread(_look_up, role, self._namespace))
@@ -146,6 +161,8 @@ class RayPeers:
             handle = await asyncio.shield(finding)
         except (ValueError, RuntimeError, RayError, TimeoutError):
             raise PeerGoneError(role) from None
+        if session != self._session:
+            raise PeerGoneError(role)
         self._handles[role] = handle
         return handle
 

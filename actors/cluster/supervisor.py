@@ -128,7 +128,7 @@ class Supervisor:
         if not self._ray.look():
             in_reverse = reversed(tuple(self._kept.values()))
             for _, alike in groupby(in_reverse, key=lambda kept: kept.placed.spec.name):
-                await asyncio.gather(*(kept.end() for kept in alike))
+                await asyncio.gather(*(kept.end() for kept in alike), return_exceptions=True)
         self._kept.clear()
         joining, self._joining = self._joining, None
         if joining is not None:
@@ -153,6 +153,8 @@ class Supervisor:
         # What Ray cannot end in time ends with this process.
         with suppress(TimeoutError):
             await in_thread(leave, self._settings, seconds=RAY_LEAVE_SECONDS)
+        # Looked up while it was still there.
+        self._peers.forget()
 
     def _end_outlived(self) -> None:
         for where in self._outlived:
