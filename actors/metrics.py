@@ -35,7 +35,8 @@ Figures: TypeAlias = dict[str, Figure]
 
 METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] = {
     "stanchion_process_id": ("gauge", "The process's id on its machine."),
-    "stanchion_process_serving": ("gauge", "1 once the process's role has started, else 0."),
+    "stanchion_process_serving": ("gauge", "1 while the process answers and its role has started, else 0."),
+    "stanchion_ready": ("gauge", "1 while the part of the installation answers its readiness check, else 0."),
     "stanchion_process_cpu_seconds": ("counter", "CPU time of the process, user and system, in seconds."),
     "stanchion_process_resident_bytes_max": ("gauge", "Largest resident memory so far, in bytes."),
     "stanchion_loop_lag_seconds": (
@@ -142,6 +143,7 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
 
 
 LABELS: Final[dict[str, tuple[str, ...]]] = {
+    "stanchion_ready": ("part",),
     "stanchion_decisions": ("outcome", "reason", "decided_by"),
     "stanchion_programme_answers": ("answer",),
     "stanchion_stand_ins": ("rule", "trigger"),

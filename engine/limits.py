@@ -11,6 +11,44 @@ from typing import Final
 SHARD_COUNT: Final = 256
 """The last byte of every id: the unit of ownership and of movement."""
 
+# Liveness of processes
+HOST_PING_SECONDS: Final = 0.25
+HOST_SILENCE_SECONDS: Final = 1.0
+"""A shard host that leaves a ping unanswered for this long counts as dead. A wrong guess costs a takeover,
+never money."""
+HOST_LOOK_SECONDS: Final = 0.05
+"""Interval between looks at the kernel's state of a process of the same machine."""
+ROLE_PING_SECONDS: Final = 0.5
+ROLE_SILENCE_SECONDS: Final = 2.0
+"""The same for every other process: none of them takes over the work of another, so a wrong guess costs its
+users a restart."""
+ROLE_LOOK_SECONDS: Final = 0.1
+STANDSTILL_LOOKS: Final = 2
+"""Looks in a row that must find a process stopped or gone before it counts as lost."""
+PULSE_LATE_SECONDS: Final = 0.25
+"""A watcher that notices a silence this much too late had no processor time itself, and pings again."""
+ROLE_REPLACED_SECONDS: Final = 5.0
+"""Time from the freeze of a process to its successor; what is left after its detection is for the start of a
+Python process."""
+ROLE_PATIENCE_SECONDS: Final = 60.0
+"""A process that is killed for silence again within this time is allowed twice the silence, so that a machine
+with too little processor time does not spend it on restarts."""
+ROLE_PATIENCE_DOUBLINGS_MAX: Final = 3
+RAY_LOOK_SECONDS: Final = 0.25
+"""Interval between looks at the servers of a local Ray."""
+READY_SECONDS: Final = 1.0
+"""Time that each part of the installation has to answer a readiness check; all are asked at once."""
+ROLE_START_SECONDS: Final = 60.0
+"""Time that a process has to serve after its start, before it is killed and started again."""
+ROLE_STOP_SECONDS: Final = 15.0
+"""Time that a process has to finish its work before it is killed."""
+RAY_ANSWER_SECONDS: Final = 10.0
+"""Time that Ray has to answer a look-up of a name or of its nodes."""
+RAY_LEAVE_SECONDS: Final = 20.0
+"""Time that Ray has to end its servers and processes."""
+SHARD_MOVE_SECONDS: Final = 20.0
+"""Time that a host has to take or release shards: longer than its own limits on the database."""
+
 # Money
 AMOUNT_MINOR_MAX: Final = 10**18 - 1
 """16 integer digits and 2 minor digits (contract); fits a signed 64-bit integer."""
@@ -359,6 +397,9 @@ CONSOLE_DELIVERIES_MAX: Final = 1_000
 """Of each endpoint."""
 CONSOLE_TRANSACTIONS_MAX: Final = 20
 
+assert HOST_SILENCE_SECONDS <= ROLE_SILENCE_SECONDS
+assert ROLE_PING_SECONDS + ROLE_SILENCE_SECONDS + PULSE_LATE_SECONDS < ROLE_REPLACED_SECONDS
+assert ROLE_LOOK_SECONDS * STANDSTILL_LOOKS < READY_SECONDS
 assert BACKLOG_RESUME < BACKLOG_WAIT < BACKLOG_REFUSE
 assert COMMIT_BATCH_MAX <= BACKLOG_RESUME
 assert COMMIT_TIMEOUT_MS < AUTHORIZATION_DEADLINE_MS < REST_DEADLINE_MS

@@ -12,27 +12,18 @@ import asyncio
 from collections import Counter
 from collections.abc import Awaitable, Callable, Coroutine
 from contextlib import suppress
+from functools import partial
 from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 import structlog
 
+from actors.cluster.liveness import HOST_PULSE, Loss, Pulse, loss, silence
 from actors.cluster.ownership import Ownership, ReadEpochs
 from actors.metrics import Figures
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.placement import NODES_SECONDS, missing_hosts
 
-PING_SECONDS: Final = 0.25
-SILENCE_SECONDS: Final = 1.0
-"""A host that has not answered a ping for so long is taken for dead. Wrong guesses cost a takeover, never
-money."""
-LATE_SECONDS: Final = 0.25
-"""A coordinator that notices a silence so much too late has stood still itself, or had no processor time: the
-answer may be there, and nobody has looked."""
-LOOK_SECONDS: Final = 0.05
-STILL_LOOKS: Final = 2
-"""A host on this machine that is seen to be stopped or gone so many times in a row is taken for dead, without
-waiting for a silence or for Ray."""
 RETRY_SECONDS: Final = 0.05
 RETRY_SECONDS_MAX: Final = 5.0
 """Pauses before a node on which no host would start is tried again: twice as long each time."""
@@ -76,9 +67,16 @@ class Coordinator:
     """See the module; a ``Role``. ``wanted``: hosts for each node; ``read_epochs`` as for ``Ownership``."""
 
     def __init__(
-        self, hosts: Hosts, read_owners: ReadOwners, wanted: int, read_epochs: ReadEpochs | None = None
+        self,
+        hosts: Hosts,
+        read_owners: ReadOwners,
+        wanted: int,
+        read_epochs: ReadEpochs | None = None,
+        *,
+        pulse: Pulse = HOST_PULSE,
     ) -> None:
         self._hosts = hosts
+        self._pulse = pulse
         self._read_owners = read_owners
         self._wanted = wanted
         self._watched: dict[str, Watched] = {}
@@ -152,21 +150,7 @@ class Coordinator:
     # --- watching -----------------------------------------------------------------------------------------
 
     async def _answers(self, incarnation: str) -> bool:
-        """Whether the host answers a ping; asked again when the silence may be the coordinator's own."""
-        loop = asyncio.get_running_loop()
-        while True:
-            until = loop.time() + SILENCE_SECONDS
-            try:
-                # Not wait_for: before Python 3.12 it can swallow a cancellation.
-                async with asyncio.timeout_at(until):
-                    await self._hosts.ping(incarnation)
-            except (PeerGoneError, PeerFailedError):
-                return False
-            except TimeoutError:
-                if loop.time() - until < LATE_SECONDS:
-                    return False
-            else:
-                return True
+        return await silence(partial(self._hosts.ping, incarnation), self._pulse) is None
 
     def _watch(self, incarnation: str) -> None:
         guard = asyncio.create_task(self._guard(incarnation))
@@ -177,37 +161,19 @@ class Coordinator:
         self._watched.pop(incarnation).guard.cancel()
 
     async def _guard(self, incarnation: str) -> None:
-        """Returns when the host is lost: a death is heard at once, a freeze is seen soon on this machine, and
-        noticed after a silence everywhere."""
-        signs = [
-            asyncio.ensure_future(self._hosts.death(incarnation)),
-            asyncio.create_task(self._silence(incarnation)),
-            asyncio.create_task(self._standstill(incarnation)),
-        ]
-        try:
-            await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for sign in signs:
-                sign.cancel()
-            await asyncio.gather(*signs, return_exceptions=True)
-        self._spawn(self._lost(incarnation))
+        """Returns when the host is lost."""
+        reason = await loss(
+            partial(self._hosts.ping, incarnation),
+            partial(self._hosts.death, incarnation),
+            partial(self._hosts.stands_still, incarnation),
+            self._pulse,
+        )
+        self._spawn(self._lost(incarnation, reason))
 
-    async def _silence(self, incarnation: str) -> None:
-        while True:
-            if not await self._answers(incarnation):
-                return
-            await asyncio.sleep(PING_SECONDS)
-
-    async def _standstill(self, incarnation: str) -> None:
-        looks = 0
-        while looks < STILL_LOOKS:
-            await asyncio.sleep(LOOK_SECONDS)
-            looks = looks + 1 if self._hosts.stands_still(incarnation) else 0
-
-    async def _lost(self, incarnation: str) -> None:
+    async def _lost(self, incarnation: str, reason: Loss) -> None:
         if self._watched.pop(incarnation, None) is None:
             return
-        _log.warning("host_lost", incarnation=incarnation)
+        _log.warning("host_lost", incarnation=incarnation, reason=reason)
         self._hosts.end(incarnation)
         self.takeovers += 1
         async with self._ownership.moving:

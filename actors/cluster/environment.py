@@ -4,12 +4,14 @@ imported.
 Niceness 15, Ray's default for workers, starves actors; task events and metric export cost a quarter of the
 throughput and nobody here reads them. Ray executes what it is sent, so nobody but this machine may reach its
 ports: the variable about clusters makes it listen on the loopback address alone. Whoever joins shall not wait
-until two processes have been begun that nobody has asked for yet.
+until two processes have been begun that nobody has asked for yet. A call that comes while Ray is being
+started again must not start one by itself.
 """
 
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import Final
 
 from actors.settings import Settings
@@ -24,6 +26,7 @@ LOCAL: Final = {
     "RAY_DEDUP_LOGS": "0",
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_prestart_worker_first_driver": "0",
+    "RAY_ENABLE_AUTO_CONNECT": "0",
 }
 
 
@@ -35,7 +38,19 @@ class RestartError(Exception):
     """A process could not be put in the place of another. The message is one line."""
 
 
+TOKEN_FILE: Final = "keys/ray.token"
+"""In the state folder: what a caller of the local Ray must show. Without it any user of the machine could
+have Ray execute code as this one."""
+
+
+def token_file(settings: Settings) -> Path:
+    """Where the token of the local Ray is kept."""
+    return settings.var_dir / TOKEN_FILE
+
+
 def prepare(settings: Settings) -> None:
     """Call it before the first import of ``ray``. A cluster that is joined has its own variables."""
     if not settings.ray_address:
-        os.environ.update(LOCAL)
+        os.environ.update(LOCAL, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=str(token_file(settings)))
+        # It would go before the file.
+        os.environ.pop("RAY_AUTH_TOKEN", None)

@@ -12,7 +12,7 @@ from typing import Final
 
 from actors.cluster.coordinator import Coordinator
 from actors.cluster.nodes import Nodes, on
-from actors.cluster.peers import PARK, RayPeers
+from actors.cluster.peers import RayPeers
 from actors.cluster.process import launch
 from actors.cluster.session import named
 from actors.cluster.standstill import stands_still
@@ -82,9 +82,7 @@ class RayHosts:
 
     async def ping(self, incarnation: str) -> None:
         """Returns when the host answers; PeerGoneError when it is dead."""
-        await self._peers.ping(incarnation)
-        if incarnation not in self._whereabouts:
-            self._whereabouts[incarnation] = await self._peers.ask(incarnation, "whereabouts")
+        self._whereabouts[incarnation] = await self._peers.ping(incarnation)
 
     def stands_still(self, incarnation: str) -> bool:
         """Whether the host is seen to be stopped or dead; false where that cannot be seen."""
@@ -92,7 +90,7 @@ class RayHosts:
 
     async def death(self, incarnation: str) -> None:
         """Raises PeerGoneError as soon as the host is dead."""
-        await self._peers.call(incarnation, PARK, b"")
+        await self._peers.death(incarnation)
 
     async def call(self, incarnation: str, method: str, payload: bytes) -> bytes:
         """Call the host's role."""

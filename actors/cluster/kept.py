@@ -1,27 +1,38 @@
-"""One process that the supervisor keeps alive."""
+"""One process that the supervisor keeps alive.
+
+Ray starts a process again when it has died. A process that lives and does nothing (stopped, hanging, starved)
+is the supervisor's to find: it is pinged like a shard host (``liveness``) and killed.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from typing import Final
 
 import structlog
 
+from actors.cluster.liveness import ROLE_PULSE, Loss, Pulse, loss
 from actors.cluster.nodes import on
 from actors.cluster.peers import COORDINATOR, RayPeers
 from actors.cluster.process import FOREVER, launch
+from actors.cluster.standstill import end, stands_still
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.placement import Placed
 from actors.settings import Settings
+from engine.limits import (
+    ROLE_PATIENCE_DOUBLINGS_MAX,
+    ROLE_PATIENCE_SECONDS,
+    ROLE_START_SECONDS,
+    ROLE_STOP_SECONDS,
+)
 
-PING_SECONDS: Final = 1.0
-STOP_SECONDS: Final = 15.0
-"""What a process gets to finish before it is killed."""
-AGAIN_SECONDS: Final = 60.0
-"""What a process that is started again gets to serve."""
 AGAIN_POLL_SECONDS: Final = 0.1
+FAILED_PAUSE_SECONDS: Final = 1.0
+"""Pause after a role that could not start."""
 
 _log = structlog.get_logger(__name__)
 
@@ -29,10 +40,19 @@ _log = structlog.get_logger(__name__)
 class Kept:
     """``launch`` it, then ``watch`` it. ``unwatch`` twice is harmless."""
 
-    def __init__(self, placed: Placed, settings: Settings, peers: RayPeers) -> None:
+    def __init__(
+        self, placed: Placed, settings: Settings, peers: RayPeers, pulse: Pulse = ROLE_PULSE
+    ) -> None:
         self.placed = placed
         self.name = placed.name
         """Of the process of now: a successor that began beside it has another one."""
+        self.where = ""
+        """The whereabouts of the process, once it has served; empty where they cannot be seen."""
+        self.served = asyncio.Event()
+        """Set while it serves, as far as is known."""
+        self._pulse = pulse
+        self._impatience: list[float] = []
+        """When it was killed for silence lately."""
         self._successors = 0
         self._renewing = False
         self._settings = settings
@@ -44,11 +64,15 @@ class Kept:
         self._launch(self.name)
 
     async def serves(self) -> None:
-        """Return once its role serves. Raises PeerGoneError and PeerFailedError."""
-        await self._peers.ping(self.name)
+        """Return once its role serves. Raises PeerGoneError, PeerFailedError, and TimeoutError when that
+        takes longer than a start may."""
+        async with asyncio.timeout(ROLE_START_SECONDS):
+            self.where = await self._peers.ping(self.name)
+        self.served.set()
 
     def watch(self, on_failure: Callable[[BaseException], None]) -> None:
-        """Ask it now and then. ``on_failure`` hears what cannot be waited out."""
+        """Keep watch over it, and kill it when it is stopped or hangs. ``on_failure`` is called with faults
+        of the watch itself."""
         self._watcher = asyncio.create_task(self._watch())
         self._watcher.add_done_callback(
             lambda task: None if task.cancelled() else on_failure(task.exception() or RuntimeError())
@@ -88,7 +112,7 @@ class Kept:
         new = f"{self.placed.name}.{self._successors}"
         self._launch(new)
         try:
-            async with asyncio.timeout(AGAIN_SECONDS):
+            async with asyncio.timeout(ROLE_START_SECONDS):
                 await self._peers.ping(new)
         except BaseException:
             # Given up for whatever reason, it must not serve beside the old one unwatched.
@@ -104,7 +128,7 @@ class Kept:
             # The coordinator would end every host; those go on without it.
             await self._stop(self.name)
         self._peers.kill(self.name, again=True)
-        async with asyncio.timeout(AGAIN_SECONDS):
+        async with asyncio.timeout(ROLE_START_SECONDS):
             while True:
                 if await self._is_another(before):
                     return
@@ -119,7 +143,7 @@ class Kept:
 
     async def _stop(self, name: str) -> None:
         with suppress(PeerGoneError, PeerFailedError, TimeoutError):
-            async with asyncio.timeout(STOP_SECONDS):
+            async with asyncio.timeout(ROLE_STOP_SECONDS):
                 await self._peers.ask(name, "stop")
 
     def _launch(self, name: str) -> None:
@@ -128,11 +152,52 @@ class Kept:
         launch(spec.factory, self._settings, name, where, restarts=FOREVER, niceness=spec.niceness)
 
     async def _watch(self) -> None:
-        """Ray starts a dead process again; being asked, it starts its role again."""
+        """Ray starts a dead process again; the first ping then starts its role."""
+        while True:
+            name = self.name
+            await self._begun()
+            _log.info("process_serves", name=name)
+            lost = await loss(
+                partial(self._peers.ping, name),
+                partial(self._peers.death, name),
+                lambda: stands_still(self.where),
+                self._pulse.patient(self._killed_lately()),
+            )
+            self.served.clear()
+            if self._renewing or name != self.name:
+                continue
+            _log.warning("process_lost", name=name, reason=lost)
+            if lost != "ended":
+                self._put_down(lost)
+
+    async def _begun(self) -> None:
+        """Return when the process serves, however often it has to be started for that."""
         while True:
             try:
                 await self.serves()
-            except (PeerGoneError, PeerFailedError):
+            except PeerGoneError:
+                await asyncio.sleep(AGAIN_POLL_SECONDS)
+            except PeerFailedError:
+                await asyncio.sleep(FAILED_PAUSE_SECONDS)
+            except TimeoutError:
                 if not self._renewing:
-                    _log.warning("process_lost", name=self.name)
-            await asyncio.sleep(PING_SECONDS)
+                    _log.warning("process_does_not_start", name=self.name)
+                    self._kill()
+            else:
+                return
+
+    def _put_down(self, lost: Loss) -> None:
+        """Kill a process that does not answer. On this machine by a signal, because Ray asks it to end first
+        and waits for five seconds; Ray sees its death at once and starts a new one."""
+        if lost == "silent":
+            self._impatience.append(time.monotonic())
+        if not end(self.where):
+            self._kill()
+
+    def _kill(self) -> None:
+        self._peers.kill(self.name, again=True)
+
+    def _killed_lately(self) -> int:
+        since = time.monotonic() - ROLE_PATIENCE_SECONDS
+        self._impatience = [when for when in self._impatience if when > since]
+        return min(len(self._impatience), ROLE_PATIENCE_DOUBLINGS_MAX)

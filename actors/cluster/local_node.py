@@ -10,12 +10,14 @@ inside (``ray._private``); a version of Ray that does it differently fails at it
 from __future__ import annotations
 
 import socket
+import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final
 
 from ray._private import node as ray_node
+from ray._private import worker as ray_worker
 from ray._private.parameter import RayParams
 from ray._raylet import (  # type: ignore[attr-defined]
     DASHBOARD_AGENT_LISTEN_PORT_NAME,
@@ -27,6 +29,14 @@ from ray._raylet import (  # type: ignore[attr-defined]
 NOT_IN_USE: Final = -1
 """What the dashboard's agent writes down for each of its ports where Ray is installed without dashboard."""
 DASHBOARD_PORTS: Final = (METRICS_AGENT_PORT_NAME, METRICS_EXPORT_PORT_NAME, DASHBOARD_AGENT_LISTEN_PORT_NAME)
+
+
+def servers() -> dict[str, subprocess.Popen[bytes]]:
+    """The servers of the Ray that this process has started, by name; none when there is no such Ray."""
+    node: Any = ray_worker._global_node
+    if node is None:
+        return {}
+    return {name: running[0].process for name, running in node.all_processes.items() if running}
 
 
 @contextmanager

@@ -3,7 +3,6 @@ and an address can be given to another one."""
 
 from __future__ import annotations
 
-import asyncio
 from typing import Any, Final
 
 import ray
@@ -11,6 +10,7 @@ import structlog
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
+from actors.cluster.beside import in_thread
 from actors.settings import Settings
 
 NODE_LABEL: Final = "ray.io/node-id"
@@ -51,10 +51,14 @@ class Nodes:
         if not self.may_change:
             return [here()]
         try:
-            self._last = taking(await asyncio.to_thread(ray.nodes))
-        except (RayError, RuntimeError) as failure:
+            self._last = taking(await in_thread(ray.nodes))
+        except (RayError, RuntimeError, TimeoutError) as failure:
             _log.warning("nodes_unknown", error=type(failure).__name__)
         return self._last
+
+    async def head_answers(self) -> None:
+        """Returns when Ray's head answers; raises otherwise, or never returns."""
+        await in_thread(ray.nodes)
 
 
 def taking(table: list[dict[str, Any]]) -> list[str]:

@@ -56,6 +56,7 @@ class Process:
         self._lag = LoopLag()
         self._exhaustion = Exhaustion()
         self._door = Door(self.call)
+        self._whereabouts = whereabouts().encode()
         # Loaded before anybody asks, while other processes begin; what fails here fails again, and is told,
         # when somebody does.
         with suppress(Exception):
@@ -80,7 +81,7 @@ class Process:
         """Have the role answer."""
         role = self._role or await self._started()
         if method == PING:
-            return b""
+            return self._whereabouts
         if method == PARK:
             await asyncio.Event().wait()
         return await role.call(method, payload)

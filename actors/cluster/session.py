@@ -1,19 +1,28 @@
-"""Joining Ray: a local one of our own, or a cluster that is there."""
+"""Joining Ray: a local one of our own, or a cluster that is there.
+
+A local Ray keeps its sockets, logs and session files in a folder of its own, and lets every user write
+there. So that folder lies in one with a random name which only the installation's user can enter. It cannot
+lie in the state folder: paths of sockets have at most 107 bytes. Its name stands in the state folder, for the
+start after one that was killed.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import logging
 import os
+import secrets
 import shutil
 import socket
+import stat
+import tempfile
 from pathlib import Path
 from typing import Final
 
 import ray
 import structlog
 
-from actors.cluster.environment import ClusterError, prepare
+from actors.cluster.environment import ClusterError, prepare, token_file
 from actors.cluster.local_node import without_helpers
 from actors.settings import Settings
 
@@ -22,6 +31,12 @@ OBJECT_STORE_BYTES: Final = 128 * 1024 * 1024
 PROBE_SECONDS: Final = 5.0
 START_ATTEMPTS: Final = 2
 """Ray gives itself up when its parts have not begun after 30 s, which happens on a machine that is busy."""
+
+FOLDERS: Final = Path("/tmp")
+"""Where the folder of a local Ray is made: the system's ``TMPDIR`` is too long on some."""
+FOLDER_PREFIX: Final = "stanchion-"
+FOLDER_FILE: Final = "ray-folder"
+"""In the state folder: the path of the folder of its Ray."""
 
 _log = structlog.get_logger(__name__)
 
@@ -37,9 +52,12 @@ def join(settings: Settings) -> None:
         _join_cluster(settings.ray_address, namespace(settings))
         return
     prepare(settings)
+    _make_token(token_file(settings))
+    _remove_folder(settings)
+    folder = _make_folder(settings)
     for attempt in range(1, START_ATTEMPTS + 1):
         try:
-            _start_local(settings)
+            _start_local(settings, folder)
         except Exception as failure:  # noqa: BLE001 - Ray raises plain ones when its parts take too long
             ray.shutdown()
             _log.warning("ray_did_not_start", error=type(failure).__name__, attempt=attempt)
@@ -49,7 +67,7 @@ def join(settings: Settings) -> None:
     raise ClusterError(f"Ray does not start: {reason}")
 
 
-def _start_local(settings: Settings) -> None:
+def _start_local(settings: Settings, folder: Path) -> None:
     with without_helpers():
         ray.init(
             address="local",
@@ -59,7 +77,7 @@ def _start_local(settings: Settings) -> None:
             object_store_memory=OBJECT_STORE_BYTES,
             log_to_driver=False,
             logging_level=logging.ERROR,
-            _temp_dir=str(_folder(settings)),
+            _temp_dir=str(folder / "ray"),
         )
 
 
@@ -96,12 +114,50 @@ def leave(settings: Settings) -> None:
     """Disconnect; a local Ray ends with all its processes and files."""
     ray.shutdown()
     if not settings.ray_address:
-        shutil.rmtree(_folder(settings), ignore_errors=True)
+        _remove_folder(settings)
 
 
-def _folder(settings: Settings) -> Path:
-    """Short on purpose: Ray puts sockets below it, whose paths may have 107 bytes."""
-    return Path("/tmp") / f"stanchion-{_digest(settings)}"
+def _make_folder(settings: Settings) -> Path:
+    """A new folder that only this user can enter."""
+    folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=FOLDERS))
+    _write_private(settings.var_dir / FOLDER_FILE, str(folder))
+    return folder
+
+
+def _remove_folder(settings: Settings) -> None:
+    """Remove the folder of this installation's last Ray, if it is one that this user has made."""
+    file = settings.var_dir / FOLDER_FILE
+    try:
+        folder = Path(file.read_text())
+        found = folder.lstat()
+    except OSError:
+        return
+    private = stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077
+    if private and folder.parent == FOLDERS and folder.name.startswith(FOLDER_PREFIX):
+        shutil.rmtree(folder, ignore_errors=True)
+    file.unlink(missing_ok=True)
+
+
+def _make_token(file: Path) -> None:
+    """See to it that there is a token without which this Ray refuses every call, for this user's eyes
+    only."""
+    file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    if not file.exists():
+        _write_private(file, secrets.token_hex(32))
+    file.chmod(0o600)
+
+
+def _write_private(file: Path, text: str) -> None:
+    """Replace ``file`` by one that only its owner can read; never visible half written or with other
+    rights."""
+    descriptor, name = tempfile.mkstemp(dir=file.parent)
+    try:
+        with os.fdopen(descriptor, "w") as new:
+            new.write(text)
+        Path(name).replace(file)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
 
 
 def _digest(settings: Settings) -> str:

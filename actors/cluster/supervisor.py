@@ -1,8 +1,10 @@
 """The supervisor: one process at the terminal that starts all others, in order, and ends them in reverse.
 
-Ray restarts what dies (hosts excepted: the coordinator replaces them); the supervisor asks every process
-now and then, which is also what makes a restarted one serve again. In a cluster it looks which nodes there
-are, and gives each that joins the processes that every node has.
+Ray restarts what dies (hosts excepted: the coordinator replaces them); the supervisor pings every process,
+kills one that does not answer, and so makes a restarted one serve again. A local Ray that loses one of its
+servers cannot be repaired, and does not give its processes back: then Ray and all processes are started anew
+(``_rebuild``). In a cluster the supervisor looks which nodes there are, and gives each that joins the
+processes that every node has.
 """
 
 from __future__ import annotations
@@ -10,26 +12,48 @@ from __future__ import annotations
 import asyncio
 import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import groupby
-from typing import Final
+from functools import partial
+from itertools import count, groupby
+from typing import Any, Final
 
 import msgspec
 import structlog
 
+from actors.cluster.beside import in_thread
 from actors.cluster.environment import ClusterError, RestartError
 from actors.cluster.exporter import Exporter
 from actors.cluster.kept import Kept
 from actors.cluster.left_over import end_left_over
+from actors.cluster.local_node import servers
 from actors.cluster.nodes import Nodes, here
 from actors.cluster.peers import COORDINATOR, RayPeers
+from actors.cluster.ray_servers import RayServers
+from actors.cluster.readiness import (
+    Check,
+    NotReadyError,
+    accepts,
+    all_owned,
+    answers_http,
+    answers_sql,
+)
 from actors.cluster.session import join, leave
+from actors.cluster.standstill import end
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.placement import NODES_SECONDS, Placed, ProcessSpec, place
 from actors.settings import Settings
+from engine.limits import RAY_LEAVE_SECONDS, READY_SECONDS, ROLE_START_SECONDS
 
+EDGE: Final = "edge"
+API: Final = "api-"
+"""Names of processes whose port is checked, too."""
+REBUILD_PAUSE_SECONDS: Final = 1.0
+REBUILD_PAUSE_SECONDS_MAX: Final = 30.0
+"""Pauses before Ray is started again when it would not start: twice as long each time."""
+REPLACE_SECONDS: Final = 2 * ROLE_START_SECONDS
+"""Time that a shard host has to begin and to take over everything from another."""
 FIRST_NODE_LOOKS: Final = 60
 """How often a cluster is looked at that has no node yet which takes processes."""
 NODE_START_SECONDS: Final = 60.0
@@ -59,22 +83,23 @@ class Supervisor:
         self._specs = specs
         self._peers = RayPeers(settings)
         self._nodes = Nodes(settings)
+        self._ray = RayServers(servers)
+        self._guarding: asyncio.Task[None] | None = None
+        self._rebuilding = asyncio.Event()
+        self._outlived: set[str] = set()
+        """Processes of a Ray that has ended, until their successors serve."""
         self._own = ""
         self._kept: dict[str, Kept] = {}
         self._looking: asyncio.Task[None] | None = None
         self._failed: asyncio.Future[str] | None = None
         self._joining: asyncio.Future[None] | None = None
         self._restarting = asyncio.Lock()
-        self._exporter = Exporter(self._peers, self._processes, settings.database_dsn)
+        self._exporter = Exporter(self._peers, self._processes, self._checks, settings.database_dsn)
 
     async def start(self) -> Addresses:
         """Start Ray and every process; returns when all of them serve. What another node cannot start
         is tried again later."""
-        # In a thread: on the main one Ray would install signal handlers that end this process at once, and
-        # the loop could not hear that it should stop.
-        self._joining = asyncio.ensure_future(asyncio.to_thread(join, self._settings))
-        await asyncio.shield(self._joining)
-        _take_signals_back()
+        await self._join()
         self._failed = asyncio.get_running_loop().create_future()
         nodes = await self._first_nodes()
         self._own = here()
@@ -82,30 +107,59 @@ class Supervisor:
             await end_left_over(self._settings, self._peers)
         placed = place(self._specs, nodes, self._own)
         self._launch(placed)
-        await self._all_serve(placed)
+        await self._unless_ray_ends(self._all_serve(placed))
         await self._exporter.start(self._settings.metrics_host, self._settings.metrics_port)
-        for kept in self._kept.values():
-            kept.watch(self._on_failure)
+        self._watch()
         if self._nodes.may_change:
             self._looking = asyncio.create_task(self._look_for_nodes())
+        else:
+            self._guarding = asyncio.create_task(self._guard_ray())
         return _addresses(self._settings)
 
     async def stop(self) -> None:
         """End the processes in reverse order, each after what it has under way, then Ray."""
-        if self._looking is not None:
-            self._looking.cancel()
-            await asyncio.gather(self._looking, return_exceptions=True)
+        background = [task for task in (self._looking, self._guarding) if task is not None]
+        for task in background:
+            task.cancel()
+        await asyncio.gather(*background, return_exceptions=True)
         for kept in self._kept.values():
             kept.unwatch()
         await self._exporter.stop()
-        in_reverse = reversed(tuple(self._kept.values()))
-        for _, alike in groupby(in_reverse, key=lambda kept: kept.placed.spec.name):
-            await asyncio.gather(*(kept.end() for kept in alike))
+        if not self._ray.look():
+            in_reverse = reversed(tuple(self._kept.values()))
+            for _, alike in groupby(in_reverse, key=lambda kept: kept.placed.spec.name):
+                await asyncio.gather(*(kept.end() for kept in alike), return_exceptions=True)
         self._kept.clear()
         joining, self._joining = self._joining, None
         if joining is not None:
             await asyncio.wait((joining,))
-            leave(self._settings)
+            await self._leave()
+        self._end_outlived()
+
+    async def _join(self) -> None:
+        # In a thread: on the main one Ray would install signal handlers that end this process at once, and
+        # the loop could not hear that it should stop. In one that lives on: Ray's servers end with it.
+        self._joining = asyncio.ensure_future(asyncio.to_thread(join, self._settings))
+        await asyncio.shield(self._joining)
+        _take_signals_back()
+        self._ray.learn()
+
+    async def _leave(self) -> None:
+        """Leave Ray; of a local one, no process is left after ``_end_outlived``."""
+        self._outlived |= self._ray.processes()
+        if self._ray.missing:
+            self._ray.kill()
+        self._peers.forget()
+        # What Ray cannot end in time ends with this process.
+        with suppress(TimeoutError):
+            await in_thread(leave, self._settings, seconds=RAY_LEAVE_SECONDS)
+        # Looked up while it was still there.
+        self._peers.forget()
+
+    def _end_outlived(self) -> None:
+        for where in self._outlived:
+            end(where)
+        self._outlived.clear()
 
     async def wait_failed(self) -> str:
         """Why the installation cannot go on: it returns only if that happens."""
@@ -117,22 +171,41 @@ class Supervisor:
         installation serves; ``say`` hears of each. The first that does not begin ends it: RestartError, and
         whatever was not reached yet goes on as it is."""
         async with self._restarting:
-            for host in _decode_names(await self._peers.call(COORDINATOR, "hosts", b"")):
-                await self._replace_host(host, say)
-            for name, kept in tuple(self._kept.items()):
-                began = time.monotonic()
-                try:
-                    await kept.renew()
-                except (PeerGoneError, PeerFailedError, TimeoutError) as failure:
-                    raise RestartError(f"{name} does not begin: {failure!s}".rstrip(": ")) from None
-                say(f"{name} is new ({time.monotonic() - began:.1f} s)")
+            renewing = asyncio.create_task(self._renew_all(say))
+            rebuilding = asyncio.create_task(self._rebuilding.wait())
+            try:
+                await asyncio.wait((renewing, rebuilding), return_when=asyncio.FIRST_COMPLETED)
+                if not renewing.done():
+                    raise RestartError("Ray has ended meanwhile; everything is being started again")
+                renewing.result()
+            finally:
+                for task in (renewing, rebuilding):
+                    task.cancel()
+                await asyncio.gather(renewing, rebuilding, return_exceptions=True)
+
+    async def _renew_all(self, say: Callable[[str], None]) -> None:
+        try:
+            async with asyncio.timeout(ROLE_START_SECONDS):
+                hosts = _decode_names(await self._peers.call(COORDINATOR, "hosts", b""))
+        except (PeerGoneError, PeerFailedError, TimeoutError):
+            raise RestartError("the coordinator does not answer") from None
+        for host in hosts:
+            await self._replace_host(host, say)
+        for name, kept in tuple(self._kept.items()):
+            began = time.monotonic()
+            try:
+                await kept.renew()
+            except (PeerGoneError, PeerFailedError, TimeoutError) as failure:
+                raise RestartError(f"{name} does not begin: {failure!s}".rstrip(": ")) from None
+            say(f"{name} is new ({time.monotonic() - began:.1f} s)")
 
     async def _replace_host(self, old: str, say: Callable[[str], None]) -> None:
         began = time.monotonic()
         try:
-            new = (await self._peers.call(COORDINATOR, "replace", old.encode())).decode()
-        except (PeerGoneError, PeerFailedError) as failure:
-            raise RestartError(f"{old} could not be replaced: {failure}") from None
+            async with asyncio.timeout(REPLACE_SECONDS):
+                new = (await self._peers.call(COORDINATOR, "replace", old.encode())).decode()
+        except (PeerGoneError, PeerFailedError, TimeoutError) as failure:
+            raise RestartError(f"{old} could not be replaced: {failure}".rstrip(": ")) from None
         if new == old:
             raise RestartError(f"{old} could not give its shards away")
         say(f"{old} is {new or 'gone'} ({time.monotonic() - began:.1f} s)")
@@ -140,6 +213,90 @@ class Supervisor:
     def _processes(self) -> dict[str, str]:
         """What each is to be known by, whichever process is at work under it, and the name of that one."""
         return {known_by: kept.name for known_by, kept in self._kept.items()}
+
+    def _checks(self) -> dict[str, Check]:
+        """The readiness checks by part. Ports are those of this node."""
+        settings = self._settings
+        names = [kept.placed.spec.name for kept in self._kept.values() if not self._elsewhere(kept.placed)]
+        checks: dict[str, Check] = {
+            name: partial(self._peers.ping, kept.name) for name, kept in self._kept.items()
+        }
+        checks["shards"] = partial(all_owned, partial(self._peers.table, 0), self._peers.ping)
+        if EDGE in names:
+            checks["iso8583"] = partial(accepts, settings.iso8583_host, settings.iso8583_port)
+        if any(name.startswith(API) for name in names):
+            checks["api"] = partial(answers_http, f"{_addresses(settings).base_url}/healthz")
+        checks["postgresql"] = partial(answers_sql, settings.database_dsn, READY_SECONDS)
+        checks["ray"] = self._ray_answers
+        return checks
+
+    async def _ray_answers(self) -> None:
+        if self._rebuilding.is_set():
+            raise NotReadyError("is being started again")
+        if missing := self._ray.look():
+            raise NotReadyError(f"{missing} has ended")
+        await self._nodes.head_answers()
+
+    # --- a local Ray that has ended -----------------------------------------------------------------------
+
+    async def _guard_ray(self) -> None:
+        while True:
+            _log.error("ray_lost", server=await self._ray.lost())
+            self._rebuilding.set()
+            await self._rebuild()
+
+    async def _rebuild(self) -> None:
+        """Start Ray and every process anew. Ray cannot adopt processes, so all are new in the end; but those
+        that serve (edges, API servers, hosts) go on until their successors do."""
+        began = time.monotonic()
+        for kept in self._kept.values():
+            kept.unwatch()
+            if kept.placed.spec.called_by_name or kept.placed.spec.spread == "around":
+                end(kept.where)
+        await self._leave()
+        for attempt in count():
+            try:
+                await self._join()
+                break
+            except ClusterError:
+                _log.exception("ray_does_not_start")
+                await asyncio.sleep(min(REBUILD_PAUSE_SECONDS * 2**attempt, REBUILD_PAUSE_SECONDS_MAX))
+        _log.warning("ray_started_again", seconds=round(time.monotonic() - began, 1))
+        self._own = here()
+        self._kept.clear()
+        self._launch(place(self._specs, [self._own], self._own))
+        self._watch()
+        serving, lost = asyncio.create_task(self._served()), asyncio.create_task(self._ray.lost())
+        try:
+            await asyncio.wait(
+                (serving, lost), timeout=ROLE_START_SECONDS, return_when=asyncio.FIRST_COMPLETED
+            )
+        finally:
+            for task in (serving, lost):
+                task.cancel()
+            await asyncio.gather(serving, lost, return_exceptions=True)
+        self._end_outlived()
+        if not self._ray.missing:
+            self._rebuilding.clear()
+            _log.warning("ray_rebuilt", seconds=round(time.monotonic() - began, 1))
+
+    async def _served(self) -> None:
+        """Returns when every process has served."""
+        for kept in self._kept.values():
+            await kept.served.wait()
+
+    async def _unless_ray_ends(self, work: Coroutine[Any, Any, None]) -> None:
+        """Raises ClusterError when a server of the local Ray ends before ``work`` does."""
+        working, lost = asyncio.create_task(work), asyncio.create_task(self._ray.lost())
+        try:
+            await asyncio.wait((working, lost), return_when=asyncio.FIRST_COMPLETED)
+            if not working.done():
+                raise ClusterError(f"Ray has ended during the start: {self._ray.missing}")
+            working.result()
+        finally:
+            for task in (working, lost):
+                task.cancel()
+            await asyncio.gather(working, lost, return_exceptions=True)
 
     # --- nodes that come and go ---------------------------------------------------------------------------
 
@@ -170,6 +327,10 @@ class Supervisor:
                 return nodes
             await asyncio.sleep(NODES_SECONDS)
         raise ClusterError("STANCHION_RAY_ADDRESS: no node of the cluster has processors to give")
+
+    def _watch(self) -> None:
+        for kept in self._kept.values():
+            kept.watch(self._on_failure)
 
     def _launch(self, placed: Sequence[Placed]) -> None:
         """Ray begins a few at a time: first the coordinator, whose hosts are still to come, then the API

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
-import time
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import AsyncIterator, Callable
 
 import msgspec
@@ -14,6 +12,7 @@ import pytest
 from actors.cluster import coordinator as module
 from actors.cluster import ownership
 from actors.cluster.coordinator import Coordinator
+from actors.cluster.liveness import Pulse
 from actors.peers import PeerGoneError, RoutingTable
 from engine.limits import SHARD_COUNT
 
@@ -99,11 +98,13 @@ class FakeHosts:
             raise PeerGoneError(incarnation)
 
 
+QUICK = Pulse(ping_seconds=0.01, silence_seconds=0.05, look_seconds=0.05)
+"""A silence need not last a second here."""
+
+
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A silence need not last a second here."""
-    monkeypatch.setattr(module, "SILENCE_SECONDS", 0.05)
-    monkeypatch.setattr(module, "PING_SECONDS", 0.01)
+    """Retries need not wait either."""
     monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(module, "NODES_SECONDS", 0.01)
     monkeypatch.setattr(ownership, "RETRY_SECONDS", 0.01)
@@ -116,7 +117,7 @@ def hosts() -> FakeHosts:
 
 @pytest.fixture
 async def coordinator(hosts: FakeHosts) -> AsyncIterator[Coordinator]:
-    coordinator = Coordinator(hosts, nobody, wanted=2)
+    coordinator = Coordinator(hosts, nobody, wanted=2, pulse=QUICK)
     await coordinator.start()
     yield coordinator
     await coordinator.stop()
@@ -195,7 +196,7 @@ async def test_a_new_coordinator_finds_the_hosts_that_live(
         return dict(enumerate(current.owners))
 
     spare = await hosts.create("n1")
-    second = Coordinator(hosts, owners, wanted=2)
+    second = Coordinator(hosts, owners, wanted=2, pulse=QUICK)
     await second.start()
     found = await table(second)
     assert set(found.owners) == {"host-1", "host-2"}
@@ -218,53 +219,22 @@ async def test_a_dying_host_does_not_keep_a_programme_from_the_others(
 
 
 async def test_stopping_lets_every_host_finish_and_ends_it(hosts: FakeHosts) -> None:
-    coordinator = Coordinator(hosts, nobody, wanted=3)
+    coordinator = Coordinator(hosts, nobody, wanted=3, pulse=QUICK)
     await coordinator.start()
     await coordinator.stop()
     await coordinator.stop()
     assert sorted(hosts.stopped) == sorted(hosts.ended) == ["host-1", "host-2", "host-3"]
 
 
-async def test_a_freeze_that_is_seen_is_not_waited_for(
-    coordinator: Coordinator, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(module, "SILENCE_SECONDS", 60.0)
+async def test_host_stopped_by_the_kernel_is_replaced_before_its_silence(hosts: FakeHosts) -> None:
+    coordinator = Coordinator(hosts, nobody, wanted=2, pulse=QUICK._replace(silence_seconds=60.0))
+    await coordinator.start()
     hosts.frozen.add("host-1")
     hosts.seen_frozen.add("host-1")
     taken = await settled(coordinator, lambda each: "host-1" not in each.owners)
     assert None not in taken.owners
     assert "host-1" in hosts.ended
-
-
-async def test_a_coordinator_that_stood_still_asks_again(
-    coordinator: Coordinator, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked: list[str] = []
-    often = asyncio.Event()
-
-    async def ping(incarnation: str) -> None:
-        asked.append(incarnation)
-        if len(asked) == 1:
-            # The answer comes, and the silence is over, while nobody here can look.
-            asyncio.get_running_loop().call_soon(time.sleep, 2 * module.LATE_SECONDS)
-            await asyncio.sleep(module.SILENCE_SECONDS)
-        if len(asked) == 10:
-            often.set()
-
-    monkeypatch.setattr(hosts, "ping", ping)
-    async with asyncio.timeout(60):
-        await often.wait()
-    assert hosts.ended == []
-
-
-async def test_one_look_proves_nothing(
-    coordinator: Coordinator, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looks: defaultdict[str, itertools.cycle[bool]] = defaultdict(lambda: itertools.cycle((True, False)))
-    monkeypatch.setattr(hosts, "stands_still", lambda incarnation: next(looks[incarnation]))
-    monkeypatch.setattr(module, "LOOK_SECONDS", 0.001)
-    await asyncio.sleep(0.03)
-    assert hosts.ended == []
+    await coordinator.stop()
 
 
 # --- nodes ------------------------------------------------------------------------------------------------
@@ -274,7 +244,7 @@ async def test_one_look_proves_nothing(
 async def spread() -> AsyncIterator[tuple[Coordinator, FakeHosts]]:
     """Two nodes with two hosts each."""
     hosts = FakeHosts("n1", "n2")
-    coordinator = Coordinator(hosts, nobody, wanted=2)
+    coordinator = Coordinator(hosts, nobody, wanted=2, pulse=QUICK)
     await coordinator.start()
     yield coordinator, hosts
     await coordinator.stop()
@@ -320,7 +290,7 @@ async def test_a_node_on_which_nothing_starts_keeps_nobody_waiting(monkeypatch: 
     monkeypatch.setattr(module, "RETRY_SECONDS_MAX", 0.02)
     hosts = FakeHosts("n1", "n2")
     hosts.barren.add("n2")
-    coordinator = Coordinator(hosts, nobody, wanted=2)
+    coordinator = Coordinator(hosts, nobody, wanted=2, pulse=QUICK)
     await coordinator.start()
     assert per_node(hosts, await table(coordinator)) == {"n1": 256}
     hosts.barren.clear()
@@ -333,7 +303,7 @@ async def test_where_no_node_can_start_a_host_the_coordinator_cannot_either() ->
     hosts = FakeHosts()
     hosts.barren.add("n1")
     with pytest.raises(PeerGoneError):
-        await Coordinator(hosts, nobody, wanted=2).start()
+        await Coordinator(hosts, nobody, wanted=2, pulse=QUICK).start()
 
 
 async def test_a_drained_node_gives_everything_away_and_gets_nothing(

@@ -14,12 +14,22 @@ import pytest
 from actors.cluster import kept as module
 from actors.cluster.environment import RestartError
 from actors.cluster.kept import Kept
+from actors.cluster.liveness import Pulse
 from actors.cluster.supervisor import Supervisor
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.placement import Placed, ProcessSpec, place
 from actors.settings import Settings
 
+QUICK = Pulse(ping_seconds=0.001, silence_seconds=0.02, look_seconds=0.001)
 HOME, OTHER, THIRD = "a" * 56, "b" * 56, "c" * 56
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(60):
+        while True:
+            if holds():
+                return
+            await asyncio.sleep(0.001)
 
 
 class Processes:
@@ -29,6 +39,8 @@ class Processes:
         self.pids: dict[str, int] = {}
         self.barren: set[str] = set()
         """Names that are launched and never serve."""
+        self.silent: set[str] = set()
+        """Names that leave pings unanswered."""
         self.story: list[str] = []
         self._next = 100
 
@@ -38,8 +50,14 @@ class Processes:
         self.story.append(f"launch {name}")
         self._begin(name)
 
-    async def ping(self, name: str) -> None:
-        await self.ask(name, "ping")
+    async def ping(self, name: str) -> str:
+        await until(lambda: name not in self.silent or name not in self.pids)
+        pid = await self.ask(name, "ping")
+        return f"elsewhere/{pid}/1"
+
+    async def death(self, name: str) -> None:
+        await until(lambda: name not in self.pids)
+        raise PeerGoneError(name)
 
     async def ask(self, name: str, method: str) -> Any:
         if name not in self.pids:
@@ -67,7 +85,7 @@ def processes(monkeypatch: pytest.MonkeyPatch) -> Processes:
     processes = Processes()
     monkeypatch.setattr(module, "launch", processes.launch)
     monkeypatch.setattr(module, "AGAIN_POLL_SECONDS", 0.001)
-    monkeypatch.setattr(module, "PING_SECONDS", 0.001)
+    monkeypatch.setattr(module, "FAILED_PAUSE_SECONDS", 0.001)
     return processes
 
 
@@ -77,7 +95,8 @@ def settings(tmp_path: Path) -> Settings:
 
 
 def kept(processes: Processes, settings: Settings, spec: ProcessSpec) -> Kept:
-    each = Kept(Placed(spec.name, spec, HOME, pinned=False), settings, processes)  # type: ignore[arg-type]
+    placed = Placed(spec.name, spec, HOME, pinned=False)
+    each = Kept(placed, settings, processes, QUICK)  # type: ignore[arg-type]
     each.launch()
     processes.story.clear()
     return each
@@ -133,6 +152,72 @@ async def test_one_that_is_watched_is_waited_for_however_it_fails(
     assert failures == []
     edge.unwatch()
     edge.unwatch()
+
+
+async def test_silent_process_is_killed_and_started_again(processes: Processes, settings: Settings) -> None:
+    edge = kept(processes, settings, ProcessSpec("edge", "m:e", "each"))
+    edge.watch(lambda _failure: None)
+    await until(lambda: bool(edge.where))
+    before = edge.where
+    processes.silent.add("edge")
+    await until(lambda: "kill edge" in processes.story)
+    processes.silent.clear()
+    await until(lambda: edge.where not in ("", before))
+    edge.unwatch()
+
+
+async def test_process_that_the_kernel_has_stopped_is_killed_by_a_signal(
+    processes: Processes, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stopped, signalled = set[str](), list[str]()
+    monkeypatch.setattr(module, "stands_still", lambda where: where in stopped)
+
+    def end(where: str) -> bool:
+        signalled.append(where)
+        return True
+
+    monkeypatch.setattr(module, "end", end)
+    edge = kept(processes, settings, ProcessSpec("edge", "m:e", "each"))
+    edge.watch(lambda _failure: None)
+    await until(lambda: bool(edge.where))
+    stopped.add(edge.where)
+    await until(lambda: bool(signalled))
+    assert signalled[0] == edge.where
+    assert processes.story == [], "Ray would let it live for five seconds more"
+    edge.unwatch()
+
+
+async def test_process_that_does_not_start_is_killed(
+    processes: Processes, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "ROLE_START_SECONDS", 0.01)
+    edge = kept(processes, settings, ProcessSpec("edge", "m:e", "each"))
+    processes.silent.add("edge")
+    edge.watch(lambda _failure: None)
+    await until(lambda: "kill edge" in processes.story)
+    edge.unwatch()
+
+
+async def test_process_that_is_renewed_is_not_killed_for_its_silence(
+    processes: Processes, settings: Settings
+) -> None:
+    edge = kept(processes, settings, ProcessSpec("edge", "m:e", "each"))
+    edge.watch(lambda _failure: None)
+    await until(lambda: bool(edge.where))
+    edge._renewing = True
+    processes.silent.add("edge")
+    await asyncio.sleep(5 * QUICK.silence_seconds)
+    assert processes.story == []
+    edge.unwatch()
+
+
+async def test_each_kill_for_silence_doubles_the_patience(processes: Processes, settings: Settings) -> None:
+    edge = kept(processes, settings, ProcessSpec("edge", "m:e", "each"))
+    patience = []
+    for _ in range(6):
+        patience.append(edge._pulse.patient(edge._killed_lately()).silence_seconds)
+        edge._put_down("silent")
+    assert patience == [QUICK.silence_seconds * times for times in (1, 2, 4, 8, 8, 8)]
 
 
 # --- the supervisor ---------------------------------------------------------------------------------------

@@ -1,14 +1,17 @@
-"""Starting a local Ray on a machine that is busy; without Ray."""
+"""Starting a local Ray: on a machine that is busy, and in a folder that no other user can enter; without
+Ray."""
 
 from __future__ import annotations
 
+import os
+import stat
 from pathlib import Path
 
 import pytest
 
 from actors.cluster import session as module
-from actors.cluster.environment import ClusterError
-from actors.cluster.session import join
+from actors.cluster.environment import ClusterError, token_file
+from actors.cluster.session import FOLDER_FILE, join, leave
 from actors.settings import Settings
 
 
@@ -17,32 +20,116 @@ class Slow:
 
     def __init__(self, failures: int) -> None:
         self.failures = failures
-        self.starts = 0
+        self.folders: list[Path] = []
 
-    def __call__(self, settings: Settings) -> None:
-        self.starts += 1
-        if self.starts <= self.failures:
+    def __call__(self, settings: Settings, folder: Path) -> None:
+        self.folders.append(folder)
+        if len(self.folders) <= self.failures:
             raise Exception("The current node timed out during startup.\nThis could happen because ...")
 
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setattr(module, "prepare", lambda _settings: None)
-    return Settings.load(var_dir=tmp_path)
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.setattr(module, "FOLDERS", tmp_path / "tmp")
+    return Settings.load(var_dir=tmp_path / "var")
+
+
+def start(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The folder in which Ray has been started."""
+    settings.var_dir.mkdir(exist_ok=True)
+    ray = Slow(0)
+    monkeypatch.setattr(module, "_start_local", ray)
+    join(settings)
+    return ray.folders[0]
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.lstat().st_mode)
 
 
 @pytest.mark.parametrize(("failures", "starts"), [(0, 1), (1, 2)])
 def test_a_start_that_takes_too_long_is_tried_again(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, failures: int, starts: int
 ) -> None:
+    settings.var_dir.mkdir()
     slow = Slow(failures)
     monkeypatch.setattr(module, "_start_local", slow)
     join(settings)
-    assert slow.starts == starts
+    assert len(slow.folders) == starts
 
 
-def test_in_the_end_it_is_one_line(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_failed_start_is_reported_in_one_line(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    settings.var_dir.mkdir()
     monkeypatch.setattr(module, "_start_local", Slow(9))
     with pytest.raises(ClusterError) as told:
         join(settings)
     assert str(told.value) == "Ray does not start: The current node timed out during startup."
+
+
+def test_folder_is_random_and_closed_to_other_users(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = start(settings, monkeypatch)
+    assert mode(first) == 0o700
+    assert first.stat().st_uid == os.geteuid()
+    assert mode(settings.var_dir / FOLDER_FILE) == 0o600
+    assert start(settings, monkeypatch) != first
+
+
+def test_socket_paths_fit_into_107_bytes(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    session = "session_2026-11-22_18-00-42_660867_4194304/sockets/plasma_store"
+    folder = module._make_folder(Settings.load(var_dir=tmp_path))
+    assert len(str(folder / "ray" / session)) <= 107
+    folder.rmdir()
+
+
+def test_token_is_for_this_user_alone_and_outlives_a_restart(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start(settings, monkeypatch)
+    file = token_file(settings)
+    token = file.read_text()
+    assert (mode(file), mode(file.parent), len(token)) == (0o600, 0o700, 64)
+    file.chmod(0o644)
+    start(settings, monkeypatch)
+    assert file.read_text() == token
+    assert mode(file) == 0o600
+
+
+def test_folder_of_a_killed_supervisor_is_removed(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    left_over = start(settings, monkeypatch)
+    (left_over / "ray").mkdir()
+    current = start(settings, monkeypatch)
+    assert not left_over.exists()
+    leave(settings)
+    assert not current.exists()
+    assert not (settings.var_dir / FOLDER_FILE).exists()
+
+
+@pytest.mark.parametrize("kind", ["elsewhere", "a link", "open to others", "another name"])
+def test_only_a_folder_of_our_own_is_removed(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
+) -> None:
+    precious = tmp_path / "precious"
+    precious.mkdir(mode=0o700)
+    named = module.FOLDERS / "stanchion-1"
+    match kind:
+        case "elsewhere":
+            named = precious
+        case "a link":
+            named.symlink_to(precious)
+        case "open to others":
+            named.mkdir()
+            named.chmod(0o755)
+        case _:
+            named = module.FOLDERS / "other"
+            named.mkdir(mode=0o700)
+    settings.var_dir.mkdir()
+    (settings.var_dir / FOLDER_FILE).write_text(str(named))
+    start(settings, monkeypatch)
+    assert precious.exists()
+    assert named.exists()

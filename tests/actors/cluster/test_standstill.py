@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.cluster.standstill import stands_still, whereabouts
+from actors.cluster.standstill import children, end, of, stands_still, whereabouts
 
 SECONDS_MAX = 60.0
 _TELL = """
@@ -74,3 +74,28 @@ def test_of_strangers_nothing_is_claimed(child: tuple[subprocess.Popen[str], str
 def test_it_knows_itself() -> None:
     assert whereabouts().split("/")[-2] == str(os.getpid())
     assert not stands_still(whereabouts())
+
+
+def test_stopped_process_is_killed(child: tuple[subprocess.Popen[str], str]) -> None:
+    process, where = child
+    process.send_signal(signal.SIGSTOP)
+    assert seen(where, True)
+    assert end(where)
+    assert process.wait(SECONDS_MAX) == -signal.SIGKILL
+    assert end(where), "it has ended"
+
+
+def test_only_the_process_that_was_meant_is_killed(child: tuple[subprocess.Popen[str], str]) -> None:
+    process, where = child
+    place, _, started = where.rpartition("/")
+    assert end(f"{place}/{int(started) + 1}")
+    assert not end(f"another-kernel/{where.partition('/')[2]}")
+    assert not end("")
+    assert process.poll() is None
+
+
+def test_children_are_found_by_their_whereabouts(child: tuple[subprocess.Popen[str], str]) -> None:
+    process, where = child
+    assert where in children(os.getpid())
+    assert of(process.pid) == where
+    assert children(process.pid) == []

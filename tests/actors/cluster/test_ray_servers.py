@@ -1,0 +1,88 @@
+"""The servers of a local Ray, seen to end and to stand still; with other processes in their place."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from actors.cluster.ray_servers import RAYLET, RayServers
+from actors.cluster.standstill import of
+
+_PARENT = """
+import subprocess, sys
+child = subprocess.Popen([sys.executable, "-c", "import sys; sys.stdin.read()"], stdin=subprocess.PIPE)
+print(child.pid, flush=True)
+sys.stdin.read()
+"""
+Process = subprocess.Popen[str]
+
+
+@pytest.fixture
+def processes() -> Iterator[dict[str, Process]]:
+    """Two servers, one of which has a child."""
+    started = {
+        name: subprocess.Popen(
+            [sys.executable, "-c", _PARENT], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for name in ("gcs_server", RAYLET)
+    }
+    yield started
+    for process in started.values():
+        process.kill()
+        process.communicate()
+
+
+@pytest.fixture
+def child(processes: dict[str, Process]) -> int:
+    """The raylet's child."""
+    for process in processes.values():
+        assert process.stdout is not None
+        pid = int(process.stdout.readline())
+    return pid
+
+
+async def lost(servers: RayServers) -> str:
+    async with asyncio.timeout(60):
+        return await servers.lost()
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSTOP])
+@pytest.mark.parametrize("name", ["gcs_server", RAYLET])
+async def test_server_that_ends_or_stops_is_lost(
+    processes: dict[str, Process], child: int, name: str, number: signal.Signals
+) -> None:
+    servers = RayServers(lambda: processes, look_seconds=0.001)  # type: ignore[arg-type,return-value]
+    servers.learn()
+    assert servers.look() == ""
+    processes[name].send_signal(number)
+    assert await lost(servers) == servers.missing == name
+    servers.kill()
+    assert {process.wait(60) for process in processes.values()} == {-signal.SIGKILL}
+
+
+async def test_processes_are_known_after_the_death_of_their_raylet(
+    processes: dict[str, Process], child: int
+) -> None:
+    servers = RayServers(lambda: processes, look_seconds=0.001)  # type: ignore[arg-type,return-value]
+    servers.learn()
+    where = of(child)
+    assert servers.processes() == {where}
+    processes[RAYLET].kill()
+    assert await lost(servers) == RAYLET
+    assert servers.processes() == {where}
+
+
+def test_next_life_has_other_servers(processes: dict[str, Process], child: int) -> None:
+    found: dict[str, Process] = dict(processes)
+    servers = RayServers(lambda: found)  # type: ignore[arg-type,return-value]
+    servers.learn()
+    servers.missing = RAYLET
+    found.clear()
+    servers.learn()
+    assert servers.look() == ""
+    assert servers.processes() == set()
