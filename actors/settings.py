@@ -21,6 +21,8 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError as UnreadableSettingError
 
+from engine.limits import HTTP_CONNECTIONS_MAX, HTTP_CONNECTIONS_PER_ADDRESS_MAX
+
 PREFIX = "STANCHION_"
 MASTER_KEY_BYTES = 32
 
@@ -94,7 +96,17 @@ class Settings(BaseSettings):
     """Public address of the documentation host, the base of every problem ``type``; unset = relative to the
     API itself."""
     trusted_proxies: Networks = ()
-    """Comma-separated networks whose ``X-Forwarded-For`` is believed (contract section 10)."""
+    """Comma-separated networks whose ``X-Forwarded-For`` and ``X-Forwarded-Proto`` are believed (contract
+    section 10)."""
+    tls_cert_file: Path | None = None
+    """Certificate chain, PEM, with which the API and the vision host serve HTTPS; read again when it changes;
+    unset = plain HTTP, for a proxy that ends TLS."""
+    tls_key_file: Annotated[Path | None, Field(validate_default=True)] = None
+    """Its unencrypted private key, PEM."""
+    connections_max: Annotated[int, Field(ge=16, le=65_536)] = HTTP_CONNECTIONS_MAX
+    """Open connections on each HTTP port of each API server; idle ones give way to new ones."""
+    connections_per_address_max: Annotated[int, Field(ge=1, le=65_536)] = HTTP_CONNECTIONS_PER_ADDRESS_MAX
+    """Of these, connections from one address (IPv6: one /64); ``trusted_proxies`` are exempt."""
 
     # --- processes ----------------------------------------------------------------------------------------
     hosts: Annotated[int, Field(ge=1, le=256)] = 2
@@ -132,12 +144,12 @@ class Settings(BaseSettings):
     ``var_dir/keys``."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
-    @field_validator("var_dir", "egress_ca_file")
+    @field_validator("var_dir", "egress_ca_file", "tls_cert_file", "tls_key_file")
     @classmethod
     def _absolute(cls, value: Path | None) -> Path | None:
         return None if value is None else value.expanduser().absolute()
 
-    @field_validator("egress_ca_file")
+    @field_validator("egress_ca_file", "tls_cert_file", "tls_key_file")
     @classmethod
     def _readable(cls, value: Path | None) -> Path | None:
         if value is not None and not value.is_file():
@@ -174,6 +186,14 @@ class Settings(BaseSettings):
         if value is not None and not value.startswith(("https://", "http://")):
             raise ValueError("must be an address that starts with https:// or http://")
         return None if value is None else value.rstrip("/")
+
+    @field_validator("tls_key_file")
+    @classmethod
+    def _pair(cls, value: Path | None, info: ValidationInfo) -> Path | None:
+        # A broken certificate path is reported as such, and is absent here.
+        if "tls_cert_file" in info.data and (value is None) != (info.data["tls_cert_file"] is None):
+            raise ValueError("the certificate and the key are set together")
+        return value
 
     @field_validator("master_key")
     @classmethod
@@ -228,7 +248,12 @@ class Settings(BaseSettings):
     @property
     def vision_address(self) -> str:
         """The base of every address on the vision host, without a slash at its end."""
-        return self.vision_base_url or f"http://{self.api_host}:{self.vision_port}"
+        return self.vision_base_url or f"{self.web_scheme}://{self.api_host}:{self.vision_port}"
+
+    @property
+    def web_scheme(self) -> Literal["http", "https"]:
+        """Scheme of the API and of the vision host as they listen."""
+        return "http" if self.tls_cert_file is None else "https"
 
     @property
     def redis_dsn(self) -> str:

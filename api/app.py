@@ -107,7 +107,13 @@ def refuse_as_problems(app: FastAPI, services: Services) -> None:
     counted.
     """
     app.add_exception_handler(HTTPException, _refuse)
-    app.add_middleware(Boundary, base_url=services.settings.docs_base_url, counts=services.counts)
+    settings = services.settings
+    app.add_middleware(
+        Boundary,
+        base_url=settings.docs_base_url,
+        counts=services.counts,
+        trusted=settings.trusted_proxies,
+    )
 
 
 async def _refuse(request: Request, refused: Exception) -> NoReturn:

@@ -7,7 +7,6 @@ import socket
 from typing import Any, Final
 
 import asyncpg
-import uvicorn
 
 from actors.batcher import Batcher
 from actors.database import WRITABLE
@@ -17,10 +16,11 @@ from actors.network.roles import decode_acceptances, encode_requests
 from actors.peers import NETWORK, PeerFailedError, PeerGoneError, Peers
 from actors.roles import Context
 from actors.router import Router
+from actors.tls import ServerTls
 from actors.vault import Vault
 from api.app import create_app
 from api.database import POOL_WAIT, nothing_to_reset
-from api.http_protocol import protocol_with
+from api.http_server import HttpServer, connection_table
 from api.kyc.sweeper import Sweeper
 from api.services import NetworkUnavailableError, Services
 from api.simulated_spends.card_states import card_lane
@@ -29,10 +29,7 @@ from engine.limits import SIMULATION_BATCH_MAX
 from engine.simulation import Acceptance, SimulationRequest
 
 POOL_MAX: Final = 10
-KEEP_ALIVE_SECONDS: Final = 75
-STOP_SECONDS: Final = 5
 BACKLOG: Final = 2_048
-CONNECTIONS_MAX: Final = 4_096
 
 
 class ApiRole:
@@ -44,7 +41,7 @@ class ApiRole:
         self._network = NetworkClient(context.peers)
         self._egress = Egress(context.settings.egress_allow, context.settings.egress_ca_file)
         self._card_lane = card_lane(context.settings.database_dsn)
-        self._servers: list[uvicorn.Server] = []
+        self._servers: list[HttpServer] = []
         self._serving: list[asyncio.Task[None]] = []
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._services: Services
@@ -72,8 +69,9 @@ class ApiRole:
         )
         self._sweeper = Sweeper(services)
         self._sweeper.start()
-        await self._serve(create_app(services), settings.api_port)
-        await self._serve(create_vision_app(services), settings.vision_port)
+        tls = ServerTls.from_settings(settings)
+        await self._serve(create_app(services), settings.api_port, tls)
+        await self._serve(create_vision_app(services), settings.vision_port, tls)
 
     async def call(self, method: str, payload: bytes) -> bytes:
         raise ValueError(method, len(payload))
@@ -97,23 +95,13 @@ class ApiRole:
         if self._pool is not None:
             self._pool.terminate()
 
-    async def _serve(self, app: Any, port: int) -> None:
+    async def _serve(self, app: Any, port: int, tls: ServerTls | None) -> None:
         """Listen before the first request can come, then serve in the background."""
-        listener = socket.create_server((self._settings.api_host, port), backlog=BACKLOG, reuse_port=True)
-        config = uvicorn.Config(
-            app,
-            http=protocol_with(self._settings.docs_base_url),
-            loop="none",
-            lifespan="off",
-            access_log=False,
-            log_config=None,
-            proxy_headers=False,
-            server_header=False,
-            limit_concurrency=None,
-            timeout_keep_alive=KEEP_ALIVE_SECONDS,
-            timeout_graceful_shutdown=STOP_SECONDS,
+        settings = self._settings
+        listener = socket.create_server((settings.api_host, port), backlog=BACKLOG, reuse_port=True)
+        server = HttpServer(
+            app, table=connection_table(settings), tls=tls, base_url=settings.docs_base_url
         )
-        server = uvicorn.Server(config)
         self._servers.append(server)
         self._serving.append(asyncio.create_task(server.serve([listener])))
 

@@ -166,6 +166,37 @@ STAND_IN_COUNT_MAX: Final = 1_000_000_000
 """Of a policy's ``max_count_per_day``, which decides nothing."""
 STIP_WINDOW_DAYS_MAX: Final = 90
 
+# HTTP connections, for each port of each process
+HTTP_CONNECTIONS_MAX: Final = 4_096
+"""Default of a setting. Descriptors and memory of one API server; idle connections give way to new ones."""
+HTTP_CONNECTIONS_PER_ADDRESS_MAX: Final = 1_024
+"""Default of a setting. Trusted proxies are exempt: they carry many clients."""
+HTTP_HEAD_SECONDS: Final = 10.0
+"""From the connection, or a request's first byte, to the end of the request's head."""
+HTTP_HEAD_BYTES_MAX: Final = 32 * 1024
+"""Request line and headers together."""
+HTTP_FRAMING_BYTES_MAX: Final = 64 * 1024
+"""Chunk sizes, chunk extensions and trailers of one body, beyond eight bytes for each byte of content."""
+HTTP_PIPELINE_MAX: Final = 32
+"""Requests that wait for earlier answers on one connection; each holds memory before it is admitted."""
+HTTP_IDLE_SECONDS: Final = 75
+"""Between two requests of a connection; longer than common load balancers keep theirs (60 s)."""
+HTTP_DRAIN_SECONDS: Final = 15.0
+"""From the first byte that the kernel did not take to an empty write buffer; slower readers are cut."""
+HTTP_LINGER_SECONDS: Final = 2.0
+"""After an answer that did not wait for the request's end: reading on keeps the answer from being lost to a
+reset of the connection."""
+HTTP_LINGER_BYTES_MAX: Final = 1024 * 1024
+HTTP_SWEEP_SECONDS: Final = 1.0
+"""Interval between checks of all connections against these deadlines."""
+TLS_HANDSHAKE_SECONDS: Final = 10.0
+TLS_SHUTDOWN_SECONDS: Final = 2.0
+TLS_RELOAD_SECONDS: Final = 10.0
+"""Interval between checks whether the certificate's files have changed."""
+METRICS_CONNECTIONS_MAX: Final = 64
+METRICS_CONNECTION_SECONDS: Final = 15.0
+"""One scrape: a connection of the metrics port carries one request."""
+
 # HTTP
 BODY_BYTES_MAX: Final = 64 * 1024
 JSON_DEPTH_MAX: Final = 16
@@ -420,3 +451,5 @@ assert CLAIM_FRESH_SECONDS + WEBHOOK_TIMEOUT_SECONDS < CLAIM_SECONDS
 assert DISPATCHER_STOP_SECONDS < WEBHOOK_TIMEOUT_SECONDS < WAKE_UP_STUCK_SECONDS
 assert KYC_EVALUATION_SECONDS < KYC_RETRY_SECONDS_MIN < KYC_LEASE_SECONDS < KYC_RETRY_SECONDS_MAX
 assert BODY_BYTES_MAX < EVIDENCE_BYTES_MAX
+assert HTTP_HEAD_SECONDS + HTTP_SWEEP_SECONDS + HTTP_LINGER_SECONDS < 15.0
+assert HTTP_CONNECTIONS_PER_ADDRESS_MAX < HTTP_CONNECTIONS_MAX

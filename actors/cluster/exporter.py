@@ -9,6 +9,7 @@ from typing import Final
 
 from aiohttp import web
 
+from actors.cluster.metrics_port import MetricsPort
 from actors.cluster.peers import RayPeers
 from actors.cluster.readiness import Check, not_ready
 from actors.journal.sizes import read_sizes
@@ -43,8 +44,8 @@ class Exporter:
         self._checks = checks
         self._checking: asyncio.Task[dict[str, str]] | None = None
         self._hosts: set[str] = set()
-        """The owners of the last routing table that there was."""
-        self._runner: web.AppRunner | None = None
+        """The owners in the last known routing table."""
+        self._port: MetricsPort | None = None
 
     async def start(self, host: str, port: int) -> None:
         """Listen."""
@@ -52,14 +53,13 @@ class Exporter:
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._health)
         app.router.add_get("/readyz", self._readiness)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
-        await self._runner.setup()
-        await web.TCPSite(self._runner, host, port).start()
+        self._port = MetricsPort(app)
+        await self._port.start(host, port)
 
     async def stop(self) -> None:
-        if self._runner is not None:
-            await self._runner.cleanup()
-            self._runner = None
+        if self._port is not None:
+            await self._port.stop()
+            self._port = None
 
     async def _metrics(self, _request: web.Request) -> web.Response:
         # Without a coordinator, the hosts that there were are still asked.

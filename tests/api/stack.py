@@ -15,9 +15,9 @@ from typing import Any
 import asyncpg
 import httpx2
 import msgspec
-import uvicorn
 from fastapi import FastAPI
 
+from actors.connections import ConnectionTable
 from actors.egress.client import Egress
 from actors.ids import new_id
 from actors.network.roles import EdgeRole, NetworkRole
@@ -27,11 +27,12 @@ from actors.roles import Context, Role
 from actors.router import Router
 from actors.settings import Settings
 from actors.shards.role import HostRole
+from actors.tls import ServerTls
 from actors.vault import Vault
 from actors.webhooks.role import DispatcherRole
 from api.app import create_app
 from api.database import nothing_to_reset
-from api.http_protocol import protocol_with
+from api.http_server import HttpServer
 from api.services import Services
 from api.serving import NetworkClient
 from api.simulated_spends.card_states import card_lane
@@ -168,16 +169,15 @@ async def installation(
 
 
 @asynccontextmanager
-async def served(app: FastAPI, port: int = 0) -> AsyncIterator[str]:
+async def served(
+    app: FastAPI, port: int = 0, table: ConnectionTable | None = None, tls: ServerTls | None = None
+) -> AsyncIterator[str]:
     """The address at which ``app`` is served over TCP, for clients of other people."""
     with socket.create_server(("127.0.0.1", port)) as listener:
-        config = uvicorn.Config(
-            app, http=protocol_with(None), lifespan="off", access_log=False, log_config=None
-        )
-        server = uvicorn.Server(config)
+        server = HttpServer(app, table=table, tls=tls)
         serving = asyncio.create_task(server.serve([listener]))
         try:
-            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+            yield f"{'http' if tls is None else 'https'}://127.0.0.1:{listener.getsockname()[1]}"
         finally:
             server.should_exit = True
             await serving

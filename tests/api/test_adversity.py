@@ -12,7 +12,8 @@ import asyncpg
 import httpx2
 import pytest
 
-from api import database, http_protocol, json_body
+from actors.connections import ConnectionLimits, ConnectionTable
+from api import database, json_body
 from api.app import create_app
 from api.simulated_spends.card_states import card_lane
 from ops.embedded.ports import free_port
@@ -35,6 +36,11 @@ async def raw(base_url: str, *parts: bytes) -> tuple[bytes, bytes]:
         body = await reader.readexactly(length)
     writer.close()
     return head, body
+
+
+def impatient() -> ConnectionTable:
+    """Connections that cut a head after a tenth of a second."""
+    return ConnectionTable(ConnectionLimits(head_seconds=0.1, linger_seconds=0.1, sweep_seconds=0.02))
 
 
 def post(path: str, token: str, *headers: str) -> bytes:
@@ -95,18 +101,16 @@ async def test_what_is_not_http_gets_a_problem_body(running: Installation, reque
     assert json.loads(body)["type"].startswith("/problems/")
 
 
-async def test_a_head_that_never_ends(running: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.1)
-    async with served(running.app) as base_url:
+async def test_a_head_that_never_ends(running: Installation) -> None:
+    async with served(running.app, table=impatient()) as base_url:
         for beginning in (b"", b"GET /v1/cards HT", b"GET /v1/cards HTTP/1.1\r\nHost: x\r\n"):
             head, body = await raw(base_url, beginning)
             assert head.startswith(b"HTTP/1.1 408")
             assert json.loads(body)["type"] == "/problems/request-timeout"
 
 
-async def test_a_second_head_that_never_ends(running: Installation, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.1)
-    async with served(running.app) as base_url:
+async def test_a_second_head_that_never_ends(running: Installation) -> None:
+    async with served(running.app, table=impatient()) as base_url:
         host, port = base_url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
         writer.write(b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n")

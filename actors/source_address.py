@@ -1,4 +1,4 @@
-"""From where a request comes, for limits: the address of the last hop that nobody can make up."""
+"""Source addresses for limits: the address of the last hop that a client cannot forge."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ IPV6_PREFIX: Final = 64
 """One customer of a provider has at least so much to draw addresses from."""
 
 Address = IPv4Address | IPv6Address
+Network = IPv4Network | IPv6Network
 
 
 def source_of(
-    peer: str | None, forwarded: Sequence[str], trusted: Sequence[IPv4Network | IPv6Network]
+    peer: str | None, forwarded: Sequence[str], trusted: Sequence[Network]
 ) -> str:
     """The source as limits count it: an IPv4 address, or an IPv6 /64.
 
@@ -30,6 +31,14 @@ def source_of(
             break
         address = said
     return _counted(address)
+
+
+def is_trusted(peer: str | None, trusted: Sequence[Network]) -> bool:
+    """Whether the connection's ``peer`` is one of the ``trusted`` proxies."""
+    address = _parsed(peer or "") if trusted else None
+    return address is not None and any(
+        address in network for network in trusted if network.version == address.version
+    )
 
 
 def _parsed(text: str) -> Address | None:

@@ -1,0 +1,180 @@
+"""The server's side of TLS: a certificate from files that may change while the process runs, and a listener
+that counts connections before their handshake.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import socket
+import ssl
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+
+from actors.connections import Admission, ConnectionTable
+from actors.settings import Settings, SettingsError
+from engine.limits import TLS_HANDSHAKE_SECONDS, TLS_RELOAD_SECONDS, TLS_SHUTDOWN_SECONDS
+
+ACCEPT_RETRY_SECONDS: Final = 0.5
+"""Pause after a failed ``accept``: the process has no descriptor left."""
+
+_log = structlog.get_logger("tls")
+
+_Version = tuple[tuple[int, int, int], ...]
+
+
+class ServerTls:
+    """TLS 1.2 or newer with the certificate chain and the key of two PEM files.
+
+    Replacing the files takes effect for new connections within ``reload_seconds``; open connections keep
+    their session. Files that do not fit together leave the certificate before in use, and are logged.
+    """
+
+    def __init__(
+        self,
+        certificate: Path,
+        key: Path,
+        *,
+        reload_seconds: float = TLS_RELOAD_SECONDS,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """Raises ``OSError`` (``ssl.SSLError`` among them) when the files cannot be used."""
+        self._files = (certificate, key)
+        self._reload_seconds = reload_seconds
+        self._clock = clock
+        self._version = self._versions()
+        self._context = _context(certificate, key)
+        self._looked = clock()
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> ServerTls | None:
+        """TLS as the settings ask for it, or ``None`` for plain HTTP. Raises ``SettingsError``."""
+        certificate, key = settings.tls_cert_file, settings.tls_key_file
+        if certificate is None or key is None:
+            return None
+        try:
+            return cls(certificate, key)
+        except ssl.SSLError as failure:
+            fault = (failure.reason or "").replace("_", " ").lower() or "not PEM"
+            raise SettingsError(
+                f"STANCHION_TLS_CERT_FILE, STANCHION_TLS_KEY_FILE: the files are no certificate chain with its"
+                f" unencrypted key in PEM ({fault})"
+            ) from None
+        except OSError as failure:
+            raise SettingsError(
+                f"STANCHION_TLS_CERT_FILE, STANCHION_TLS_KEY_FILE: cannot be read ({failure.strerror})"
+            ) from None
+
+    def context(self) -> ssl.SSLContext:
+        """The context for a new connection."""
+        now = self._clock()
+        if now - self._looked >= self._reload_seconds:
+            self._looked = now
+            self._reload()
+        return self._context
+
+    def _reload(self) -> None:
+        try:
+            version = self._versions()
+            if version == self._version:
+                return
+            self._context = _context(*self._files)
+        except OSError as failure:
+            # Perhaps one of the two files is still to come: the next look tries again.
+            _log.error("certificate not reloaded", fault=type(failure).__name__)
+            return
+        self._version = version
+        _log.info("certificate reloaded")
+
+    def _versions(self) -> _Version:
+        found = (os.stat(path) for path in self._files)
+        return tuple((each.st_mtime_ns, each.st_size, each.st_ino) for each in found)
+
+
+def _context(certificate: Path, key: Path) -> ssl.SSLContext:
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    context.set_alpn_protocols(["http/1.1"])
+    # An encrypted key would make OpenSSL ask at the terminal.
+    context.load_cert_chain(certificate, key, password=_no_password)
+    return context
+
+
+def _no_password() -> bytes:
+    raise ssl.SSLError(1, "the key is encrypted")
+
+
+class TlsListener:
+    """Accepts on ``listener`` and gives each connection, after its handshake, to a protocol of ``factory``.
+
+    ``factory`` takes the connection's admission. The loops' own servers create protocols only after the
+    handshake, so their connections in handshake would not be counted. The interface is that part of
+    ``asyncio.Server`` which servers use to stop: ``close``.
+    """
+
+    def __init__(
+        self,
+        listener: socket.socket,
+        factory: Callable[[Admission], asyncio.Protocol],
+        tls: ServerTls,
+        table: ConnectionTable,
+        *,
+        handshake_seconds: float = TLS_HANDSHAKE_SECONDS,
+    ) -> None:
+        self._listener = listener
+        self._factory = factory
+        self._tls = tls
+        self._table = table
+        self._handshake_seconds = handshake_seconds
+        self._handshakes: set[asyncio.Task[None]] = set()
+        listener.setblocking(False)
+        self._accepting = asyncio.create_task(self._accept())
+
+    def close(self) -> None:
+        """Stop accepting. Handshakes under way are cut, open connections stay. Safe to call twice."""
+        self._accepting.cancel()
+        for task in self._handshakes:
+            task.cancel()
+
+    async def _accept(self) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            try:
+                connection, address = await loop.sock_accept(self._listener)
+            except OSError:
+                if self._listener.fileno() < 0:
+                    return
+                await asyncio.sleep(ACCEPT_RETRY_SECONDS)
+                continue
+            admission = self._table.admit(address[0])
+            if admission is None:
+                connection.close()
+                continue
+            task = asyncio.create_task(self._shake_hands(connection, admission))
+            self._handshakes.add(task)
+            task.add_done_callback(self._handshakes.discard)
+
+    async def _shake_hands(self, connection: socket.socket, admission: Admission) -> None:
+        options: dict[str, Any] = {
+            "ssl": self._tls.context(),
+            "ssl_handshake_timeout": self._handshake_seconds,
+            "ssl_shutdown_timeout": TLS_SHUTDOWN_SECONDS,
+        }
+        try:
+            connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            await asyncio.get_running_loop().connect_accepted_socket(
+                lambda: self._factory(admission), connection, **options
+            )
+        except OSError:
+            # No TLS, no common version, too slow, or gone.
+            admission.end()
+            connection.close()
+        except asyncio.CancelledError:
+            admission.end()
+            connection.close()
+            raise

@@ -1,0 +1,17 @@
+"""Headers that keep browsers from doing more with an answer than it was made for."""
+
+from __future__ import annotations
+
+from typing import Final
+
+HSTS_SECONDS: Final = 365 * 86_400
+
+SECURITY_HEADERS: Final[tuple[tuple[bytes, bytes], ...]] = (
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
+)
+"""For every answer that has no such header of its own: data, which no browser has to render."""
+
+HSTS: Final = (b"strict-transport-security", b"max-age=%d" % HSTS_SECONDS)
+"""For answers over TLS, this server's own or that of a trusted proxy."""

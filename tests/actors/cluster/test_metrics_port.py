@@ -1,0 +1,80 @@
+"""The metrics port on real sockets: slow clients are cut, and few connections are enough."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+from aiohttp import web
+
+from actors.cluster.metrics_port import MetricsPort
+from actors.connections import ConnectionLimits, ConnectionTable
+
+SECONDS_MAX = 60.0
+GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+class Hands:
+    """A clock that is moved by hand."""
+
+    time = 0.0
+
+    def __call__(self) -> float:
+        return self.time
+
+
+@asynccontextmanager
+async def port(table: ConnectionTable) -> AsyncIterator[int]:
+    async def page(_request: web.Request) -> web.Response:
+        return web.Response(text="up 1\n")
+
+    app = web.Application()
+    app.router.add_get("/metrics", page)
+    serving = MetricsPort(app, table)
+    await serving.start("127.0.0.1", 0)
+    try:
+        async with asyncio.timeout(SECONDS_MAX):
+            yield serving.port
+    finally:
+        await serving.stop()
+        await serving.stop()
+
+
+async def test_each_connection_carries_one_request() -> None:
+    async with port(ConnectionTable(ConnectionLimits())) as number:
+        for _ in range(2):
+            reader, writer = await asyncio.open_connection("127.0.0.1", number)
+            writer.write(GET)
+            text = await reader.read()
+            assert text.startswith(b"HTTP/1.1 200 ")
+            assert text.endswith(b"up 1\n")
+            writer.close()
+
+
+@pytest.mark.parametrize("beginning", [b"", b"GET /met", GET[:-2] + b"Content-Length: 9\r\n\r\nx"])
+async def test_trickling_request_is_cut_within_15_seconds(beginning: bytes) -> None:
+    clock = Hands()
+    table = ConnectionTable(ConnectionLimits(sweep_seconds=0.01), clock=clock)
+    async with port(table) as number:
+        reader, writer = await asyncio.open_connection("127.0.0.1", number)
+        writer.write(beginning)
+        while not table.count:  # noqa: ASYNC110 -- the other end is a socket
+            await asyncio.sleep(0.01)
+        clock.time = 15.0
+        while table.count:  # noqa: ASYNC110 -- the other end is a socket
+            await asyncio.sleep(0.01)
+        writer.close()
+
+
+async def test_connections_are_limited() -> None:
+    table = ConnectionTable(ConnectionLimits(connections_max=2, per_address_max=2))
+    async with port(table) as number:
+        waiting = [await asyncio.open_connection("127.0.0.1", number) for _ in range(2)]
+        reader, writer = await asyncio.open_connection("127.0.0.1", number)
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            writer.write(GET)
+            await reader.readexactly(1)
+        for _, each in (*waiting, (reader, writer)):
+            each.close()
