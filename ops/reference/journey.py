@@ -45,6 +45,7 @@ def walk(api: Client, receiver: str) -> None:
     ``receiver``: an https address at which whatever arrives at HOOK_PATH is answered by 200.
     """
     _stand_in(api, receiver)
+    api.cardholders.delete(_cardholder(api, _programme(api))["id"])
     programme = _programme(api)
     product = _product(api, programme)
     holder = _cardholder(api, programme)
