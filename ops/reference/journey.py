@@ -45,7 +45,6 @@ def walk(api: Client, receiver: str) -> None:
     ``receiver``: an https address at which whatever arrives at HOOK_PATH is answered by 200.
     """
     _stand_in(api, receiver)
-    api.cardholders.delete(_cardholder(api, _programme(api))["id"])
     programme = _programme(api)
     product = _product(api, programme)
     holder = _cardholder(api, programme)
@@ -79,6 +78,7 @@ def _stand_in(api: Client, receiver: str) -> None:
     product = _product(api, programme)
     card = api.cards.create(card_product_id=product["id"], cardholder_id=_cardholder(api, programme)["id"])
     api.cards.load(card["id"], eur("100.00"))
+    api.cardholders.delete(_cardholder(api, programme)["id"])
     declared = {"balance": eur("200.00")}
     api.request("PUT", f"/v1/cards/{card['id']}/declared-balance", body=declared)
     for amount in ("60.00", "20.00"):
