@@ -15,6 +15,7 @@ from starlette.routing import Match
 from api import (
     card_products,
     cardholder_changes,
+    cardholder_erasure,
     cardholders,
     event_types,
     events,
@@ -91,6 +92,7 @@ def operations_of(services: Services) -> tuple[Operation, ...]:
         card_products.family,
         cardholders.family,
         cardholder_changes.family,
+        cardholder_erasure.family,
         kyc.family,
         capture.family,
     )

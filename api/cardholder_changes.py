@@ -7,15 +7,14 @@ being issued meanwhile looks at the row after it exists: one of the two always s
 from __future__ import annotations
 
 import asyncio
-from datetime import datetime
-from typing import Any, Final, Literal
+from typing import Final, Literal
 
 import asyncpg
-import msgspec
 from pydantic import ConfigDict, model_validator
 from starlette.responses import Response
 
 from api.auth import Caller
+from api.cardholder_custody import COLUMNS, FIELDS, People, seal_person
 from api.cardholders import FIND, Address, CardholderView, Email, Phone, show, told
 from api.database import Connection, transaction
 from api.event_log import record
@@ -39,10 +38,10 @@ TRANSITIONS: Final[dict[str, frozenset[str]]] = {
 }
 """Cardholder status: from each to which; an absent pair is the illegal move."""
 
-_UPDATE: Final = """
+_UPDATE: Final = f"""
     UPDATE cardholders
-    SET given_name = $2, family_name = $3, email = $4, phone = $5, date_of_birth = $6::text::date,
-        address = $7, external_ref = $8, status = $9, updated_at = $10
+    SET external_ref = $2, status = $3, updated_at = $4,
+        {", ".join(f"{name} = ${5 + i}" for i, name in enumerate(COLUMNS))}
     WHERE id = $1::uuid
 """
 _STATUS: Final = "SELECT status FROM cardholders WHERE id = $1::uuid FOR SHARE"
@@ -51,16 +50,7 @@ _CARDS: Final = """
     SELECT id::text FROM cards
     WHERE cardholder_id = $1::uuid AND state NOT IN ('terminated', 'lost', 'stolen')
 """
-_COLUMNS: Final = (
-    "given_name",
-    "family_name",
-    "email",
-    "phone",
-    "date_of_birth",
-    "address",
-    "external_ref",
-    "status",
-)
+_MEMBERS: Final = (*FIELDS, "external_ref", "status")
 
 
 class CardholderChange(Input):
@@ -90,7 +80,7 @@ class CardholderChange(Input):
     "update_cardholder",
     takes=CardholderChange,
     gives={200: CardholderView},
-    problems=("not-found", "invalid-state-transition"),
+    problems=("not-found", "invalid-state-transition", "cardholder-erased"),
 )
 async def update_cardholder(call: Call[CardholderChange]) -> Response:
     """Change a cardholder.
@@ -110,7 +100,7 @@ async def update_cardholder(call: Call[CardholderChange]) -> Response:
         if "status" in call.given.model_fields_set:
             cards = [card["id"] for card in await connection.fetch(_CARDS, cardholder_id)]
             await _put_in_force(services, caller, cards, row["status"])
-        return json_response(200, show(row))
+        return json_response(200, show(row, People(services.vault)))
 
     return await once(services, call.claim, work)
 
@@ -128,34 +118,29 @@ async def _change(
 ) -> asyncpg.Record:
     """The row after the change, with its event; the same row when nothing changes."""
     services, caller = call.services, call.caller
-    before = _values(row)
+    shown = show(row, People(services.vault))
+    before = {name: shown[name] for name in _MEMBERS}
     after = before | call.given.model_dump(include=call.given.model_fields_set)
     if after == before:
         return row
+    if row["erased_at"] is not None:
+        raise Refusal("cardholder-erased")
     if after["status"] not in {before["status"], *TRANSITIONS[before["status"]]}:
         detail = f"A cardholder who is {before['status']} cannot become {after['status']}."
         raise Refusal("invalid-state-transition", detail)
-    now_ms = services.clock.now_ms()
-    await connection.execute(_UPDATE, row["id"], *_columns(after), to_datetime(now_ms))
-    changed = await connection.fetchrow(FIND, row["id"], caller.tenant_id, caller.live)
+    now_ms, id_ = services.clock.now_ms(), row["id"]
+    sealed = seal_person(services.vault, row["tenant_id"], caller.live, id_, after, row["data_key"])
+    await services.clear_columns.write(connection, id_, after)
+    await connection.execute(
+        _UPDATE, id_, after["external_ref"], after["status"], to_datetime(now_ms), *sealed
+    )
+    changed = await connection.fetchrow(FIND, id_, caller.tenant_id, caller.live)
     assert changed is not None, "locked in this transaction"
-    names = [name for name in _COLUMNS if after[name] != before[name]]
+    names = [name for name in _MEMBERS if after[name] != before[name]]
     await record(
         connection, services, caller, "cardholder.updated", told(changed) | {"changed": names}, now_ms
     )
     return changed
-
-
-def _values(row: asyncpg.Record) -> dict[str, Any]:
-    """The row's changeable parts in the form in which callers give them."""
-    shown = show(row)
-    return {name: shown[name] for name in _COLUMNS}
-
-
-def _columns(values: dict[str, Any]) -> list[str | datetime | None]:
-    address = values["address"]
-    stored = None if address is None else msgspec.json.encode(address).decode()
-    return [*({**values, "address": stored}[name] for name in _COLUMNS)]
 
 
 async def _put_in_force(services: Services, caller: Caller, cards: list[str], status: str) -> None:

@@ -1,5 +1,5 @@
-"""Cardholders: the people cards are issued to (contract, section 5). Personal data stays in this table and in
-answers.
+"""Cardholders: the people cards are issued to (contract, section 5). Their personal data are sealed in this
+table (``api.cardholder_custody``) and leave it in answers only.
 """
 
 from __future__ import annotations
@@ -7,10 +7,10 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal
 
 import asyncpg
-import msgspec
 from pydantic import StringConstraints
 from starlette.responses import Response
 
+from api.cardholder_custody import COLUMNS, FIELDS, People, seal_person, selected
 from api.database import Connection, fetch_row
 from api.event_log import record
 from api.fields import Country, Day, Id, Instant, Text20, Text100, Text200, Text255, example, shown_instant
@@ -24,16 +24,16 @@ from engine.instant import to_datetime
 
 family = Family("Cardholders")
 
-_SELECT: Final = """
-    SELECT r.id::text, r.programme_id::text, r.given_name, r.family_name, r.email, r.phone, r.date_of_birth,
-           r.address, r.external_ref, r.status, r.kyc_state, r.created_at, r.updated_at
+_SELECT: Final = f"""
+    SELECT r.id::text, r.tenant_id::text, r.programme_id::text, r.external_ref, r.status, r.kyc_state,
+           r.created_at, r.updated_at, r.erased_at, {selected("r")}
     FROM cardholders r
 """
 FIND: Final = _SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3"
-_INSERT: Final = """
-    INSERT INTO cardholders (id, tenant_id, live, programme_id, given_name, family_name, email, phone,
-                             date_of_birth, address, external_ref, status, created_at, updated_at)
-    VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9::text::date, $10, $11, 'active', $12, $12)
+_INSERT: Final = f"""
+    INSERT INTO cardholders (id, tenant_id, live, programme_id, external_ref, status, created_at, updated_at,
+                             {", ".join(COLUMNS)})
+    VALUES ($1, $2, $3, $4, $5, 'active', $6, $6, {", ".join(f"${7 + i}" for i in range(len(COLUMNS)))})
 """
 
 Email = Annotated[
@@ -80,13 +80,13 @@ class AddressView(View):
 
 
 class CardholderView(View):
-    """A cardholder."""
+    """A cardholder. After `DELETE` all personal members and `external_ref` are null."""
 
     id: Id
     programme_id: Id
-    given_name: str
-    family_name: str
-    email: str
+    given_name: str | None
+    family_name: str | None
+    email: str | None
     phone: str | None
     date_of_birth: str | None
     address: AddressView | None
@@ -95,6 +95,8 @@ class CardholderView(View):
     kyc_state: Literal["pending", "in_review", "passed", "failed", "expired"] | None
     created_at: Instant
     updated_at: Instant
+    erased_at: Instant | None
+    """When the personal data were erased."""
 
 
 class CardholdersQuery(PageQuery):
@@ -122,26 +124,22 @@ async def create_cardholder(call: Call[CardholderInput]) -> Response:
         given, services, caller = call.given, call.services, call.caller
         await open_programme(connection, caller, given.programme_id)
         now_ms, cardholder_id = services.clock.now_ms(), services.new_id()
-        address = msgspec.json.encode(given.address.model_dump()).decode() if given.address else None
+        person = given.model_dump(include={*FIELDS})
         await connection.execute(
             _INSERT,
             cardholder_id,
             caller.tenant_id,
             caller.live,
             given.programme_id,
-            given.given_name,
-            given.family_name,
-            given.email,
-            given.phone,
-            given.date_of_birth,
-            address,
             given.external_ref,
             to_datetime(now_ms),
+            *seal_person(services.vault, caller.tenant_id, caller.live, cardholder_id, person),
         )
+        await services.clear_columns.write(connection, cardholder_id, person)
         row = await connection.fetchrow(FIND, cardholder_id, caller.tenant_id, caller.live)
         assert row is not None, "just written in this transaction"
         await record(connection, services, caller, "cardholder.created", told(row), now_ms)
-        return json_response(201, show(row))
+        return json_response(201, show(row, People(services.vault)))
 
     return await once(call.services, call.claim, work)
 
@@ -155,7 +153,7 @@ async def create_cardholder(call: Call[CardholderInput]) -> Response:
 )
 async def list_cardholders(call: Call[CardholdersQuery]) -> Response:
     """List cardholders, newest first."""
-    given = call.given
+    given, people = call.given, People(call.services.vault)
     return await page(
         call.services,
         call.caller,
@@ -163,7 +161,7 @@ async def list_cardholders(call: Call[CardholdersQuery]) -> Response:
         table="cardholders",
         select=_SELECT,
         filters={"r.programme_id = ?::uuid": given.programme_id, "r.external_ref = ?": given.external_ref},
-        show=show,
+        show=lambda row: show(row, people),
     )
 
 
@@ -176,18 +174,22 @@ async def get_cardholder(call: Call[Empty]) -> Response:
     row = await fetch_row(call.services.pool, FIND, call.path_id(), caller.tenant_id, caller.live)
     if row is None:
         raise not_found()
-    return json_response(200, show(row))
+    return json_response(200, show(row, People(call.services.vault)))
 
 
-def show(row: asyncpg.Record) -> dict[str, Any]:
+def show(row: asyncpg.Record, people: People) -> dict[str, Any]:
     """The public representation of a row of ``FIND``."""
-    born = row["date_of_birth"]
+    erased = row["erased_at"]
     return {
-        **row,
-        "date_of_birth": born.isoformat() if born else None,
-        "address": msgspec.json.decode(row["address"]) if row["address"] else None,
+        "id": row["id"],
+        "programme_id": row["programme_id"],
+        **people.of(row),
+        "external_ref": row["external_ref"],
+        "status": row["status"],
+        "kyc_state": row["kyc_state"],
         "created_at": shown_instant(row["created_at"]),
         "updated_at": shown_instant(row["updated_at"]),
+        "erased_at": shown_instant(erased) if erased else None,
     }
 
 

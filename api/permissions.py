@@ -42,6 +42,7 @@ PERMISSIONS: Final[dict[str, Permission]] = {
     "list_cardholders": Permission("cardholders:read"),
     "get_cardholder": Permission("cardholders:read"),
     "update_cardholder": Permission("cardholders:write"),
+    "delete_cardholder": Permission("cardholders:write", frozenset({"admin"})),
     "create_card": Permission("cards:write"),
     "list_cards": Permission("cards:read"),
     "get_card": Permission("cards:read"),

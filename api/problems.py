@@ -27,6 +27,8 @@ _NOT_STORED: Final = frozenset(
         "idempotency-key-reused",
         "idempotency-in-progress",
         "kyc-check-changed",
+        # The caller terminates the cards and repeats the request.
+        "cardholder-has-cards",
         # Names get addresses, and lose them.
         "target-refused",
     }

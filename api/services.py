@@ -16,6 +16,7 @@ from actors.database import Lane
 from actors.ids import new_id
 from actors.settings import Settings
 from actors.vault import Vault
+from api.cardholder_custody import ClearColumns
 from api.counts import RestCounts
 from api.identity import BuiltInProvider, IdentityProvider
 from engine.commands import Command
@@ -77,3 +78,4 @@ class Services:
     new_id: NewId = new_id
     identity: IdentityProvider = field(default_factory=BuiltInProvider)
     counts: RestCounts = field(default_factory=RestCounts)
+    clear_columns: ClearColumns = field(default_factory=ClearColumns)

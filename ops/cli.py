@@ -14,6 +14,7 @@ import os
 import sys
 from dataclasses import asdict
 from datetime import UTC, datetime
+from functools import partial
 from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Annotated
@@ -138,8 +139,10 @@ def migrate(
     var: Var = None,
 ) -> None:
     """Bring the database to this version of the code."""
-    with database(read_settings(var)) as dsn:
-        applied = asyncio.run(bring_up_to_date(dsn, before_only=before))
+    settings = read_settings(var)
+    keys = partial(Vault.from_settings, settings, make=False)
+    with database(settings) as dsn:
+        applied = asyncio.run(bring_up_to_date(dsn, before_only=before, keys=keys))
         left = asyncio.run(waiting(dsn))
     print("\n".join(f"applied {name}" for name in applied) or "nothing to apply")
     for name in left:
@@ -148,17 +151,28 @@ def migrate(
 
 @app.command()
 def audit(var: Var = None) -> None:
-    """Check the books of the whole database, running or not: exit status 0 if every promise holds, else 1."""
+    """Check the books of the whole database, running or not: exit status 0 if every promise holds, else 1.
+
+    Needs the master key to check that sealed personal data can be opened; without it, that is left out.
+    """
     from ops.audit import AuditError
     from ops.audit import audit as audit_books
 
-    with database(read_settings(var)) as dsn:
-        found = asyncio.run(audit_books(dsn))
+    settings = read_settings(var)
+    with database(settings) as dsn:
+        found = asyncio.run(audit_books(dsn, _keys(settings)))
     print("\n".join(str(finding) for finding in found))
     broken = sum(finding.broken > 0 for finding in found)
     if broken:
         raise AuditError(f"{broken} of {len(found)} promises are broken")
     print(f"All {len(found)} promises hold.")
+
+
+def _keys(settings: Settings) -> Vault | None:
+    """The vault, or ``None`` on a machine without the master key."""
+    if settings.master_key is None and not (settings.var_dir / "keys" / "master.key").exists():
+        return None
+    return Vault.from_settings(settings, make=False)
 
 
 @clients.command()
@@ -177,7 +191,8 @@ def create(
         vault = Vault.from_settings(settings)
 
         async def make() -> ClientCredentials:
-            await bring_up_to_date(dsn)
+            # Processes of the version before may be running.
+            await bring_up_to_date(dsn, before_only=True, keys=lambda: vault)
             await check_master_key(dsn, vault)
             connection = await asyncpg.connect(dsn)
             try:

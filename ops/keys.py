@@ -17,6 +17,7 @@ import asyncpg
 from actors.network.custody import SEAL as PAN
 from actors.vault import Vault, VaultError
 from actors.webhooks.custody import SEAL as WEBHOOK
+from api.cardholder_custody import KEY_PURPOSE as CARDHOLDER
 from ops.kyc import rewrap
 
 BATCH: Final = 500
@@ -46,6 +47,7 @@ COLUMNS: Final = (
     Sealed("card numbers", "pans", "sealed", "card_id", PAN),
     Sealed("webhook secrets", "webhook_endpoints", "secret_sealed", "id", WEBHOOK),
     Sealed("previous webhook secrets", "webhook_endpoints", "previous_secret_sealed", "id", WEBHOOK),
+    Sealed("data keys of cardholders", "cardholders", "data_key", "id", CARDHOLDER),
     Sealed("data keys of applicants", "kyc_data_keys", "wrapped"),
     Sealed("decision secrets", "programmes", "decision_secret_sealed"),
     Sealed("stored answers, kept for a day", "idempotency", "body"),

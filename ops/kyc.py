@@ -15,24 +15,20 @@ from pathlib import Path
 from typing import Any, Final
 
 import asyncpg
-import msgspec
 
 from actors.vault import Vault
 from api.database import Connection
 from api.kyc import custody
-from api.kyc.cases import FIND_ANY, check_of, save
+from api.kyc.cases import FIND_ANY
 from api.kyc.custody import CustodyError
+from api.kyc.erasure import erase as erase_check
 from engine.ids import is_id
-from engine.kyc.case import erased
 from engine.kyc.flows import EVIDENCE, PURPOSE_OF, PURPOSES
 from engine.kyc.images import media_type_of
 
 READER: Final = re.compile(r"[\w.@+-][\w.@+ -]{0,99}")
 
 _OF_CARDHOLDER: Final = "SELECT id::text FROM kyc_checks WHERE cardholder_id = $1::uuid ORDER BY id"
-_ERASED: Final = "SELECT erased_at IS NOT NULL FROM kyc_checks WHERE id = $1::uuid"
-_MARK: Final = "UPDATE kyc_checks SET erased_at = now() WHERE id = $1::uuid"
-_END_SESSIONS: Final = "DELETE FROM kyc_capture_sessions WHERE check_id = $1::uuid"
 _KEYS: Final = """
     SELECT check_id::text, purpose, wrapped FROM kyc_data_keys WHERE wrapped IS NOT NULL
     ORDER BY check_id, purpose
@@ -121,16 +117,7 @@ def write_pictures(pictures: dict[str, bytes], folder: Path) -> list[Path]:
 
 async def _erase_one(connection: Connection, check_id: str) -> int:
     row = await _found(connection, check_id, lock=True)
-    if await connection.fetchval(_ERASED, check_id):
-        return 0
-    now_ms = _now_ms()
-    check = check_of(row, now_ms)
-    await custody.destroy(connection, check_id, now_ms)
-    await connection.execute(_END_SESSIONS, check_id)
-    gone = msgspec.structs.replace(check, case=erased(check.case, now_ms))
-    await save(connection, gone, row["version"], now_ms)
-    await connection.execute(_MARK, check_id)
-    return 1
+    return int(await erase_check(connection, row, _now_ms()))
 
 
 async def _checks_of(connection: Connection, cardholder_id: str) -> list[str]:

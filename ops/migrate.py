@@ -7,6 +7,9 @@ its checksum is kept, and a database that is newer than the code is refused rath
 While a new version takes the place of an old one, process by process, both use the database. So a file may
 only add what the old version does not mind, unless its name ends in ``.after.sql``: such a file takes away
 what the old version still needed, and waits until every process runs the new one.
+
+A file can need rows changed first that only code can change, for example values to be sealed: ``PREPARED``
+names the step that runs before it. Such a step commits by batches and can be repeated.
 """
 
 from __future__ import annotations
@@ -15,11 +18,16 @@ import asyncio
 import hashlib
 import re
 import time
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeAlias
 
 import asyncpg
+
+from actors.vault import Vault, VaultError
+from ops.cardholder_sealing import seal_cardholders
+from ops.key_check import KeyCheckError
 
 FOLDER: Final = Path(__file__).parent / "migrations"
 SERVER_VERSION_MIN: Final = 15
@@ -41,6 +49,19 @@ CREATE TABLE IF NOT EXISTS schema_migrations (
 
 class MigrationError(Exception):
     """The database cannot be brought to this version. The message is one line without row values."""
+
+
+Keys: TypeAlias = Callable[[], Vault]
+"""Builds the vault; called only if a step seals something. Raises VaultError."""
+PREPARED: Final[dict[str, Callable[[str, Keys], Awaitable[object]]]] = {
+    "cardholder_clear_columns": seal_cardholders
+}
+"""Steps by the name of the migration that they come before: they take the DSN and the keys."""
+
+
+def no_keys() -> Vault:
+    """For databases without rows to seal. Raises VaultError."""
+    raise VaultError("stored values have to be sealed: give the master key, STANCHION_MASTER_KEY")
 
 
 @dataclass(frozen=True)
@@ -70,13 +91,19 @@ def load_migrations(folder: Path = FOLDER) -> list[Migration]:
 
 
 async def migrate(
-    dsn: str, folder: Path = FOLDER, *, patience_seconds: float = 0.0, before_only: bool = False
+    dsn: str,
+    folder: Path = FOLDER,
+    *,
+    patience_seconds: float = 0.0,
+    before_only: bool = False,
+    keys: Keys = no_keys,
 ) -> list[str]:
     """Bring the database at ``dsn`` to this version; returns the names applied by this call.
 
-    ``before_only``: as far as processes of the version before may still run; ``waiting`` then says what is
-    left. A server that does not answer yet is asked again for ``patience_seconds``: machines often start all
-    at once.
+    ``before_only``: as far as processes of the version before may still run; ``waiting`` then names the
+    remaining files. Connecting is retried for ``patience_seconds``: machines often start all at once.
+
+    ``keys`` seals stored values that the version before kept in clear.
 
     Raises MigrationError when the server is unsafe or too old, an applied file has changed, or a file fails.
     """
@@ -87,9 +114,25 @@ async def migrate(
         await _check_newer(connection, migrations)
         if before_only:
             migrations = _before(migrations, await _applied(connection))
-        return [migration.name for migration in migrations if await _apply(connection, migration)]
+        applied = []
+        for migration in migrations:
+            if migration.name in PREPARED and migration.version not in await _applied(connection):
+                await _prepare(migration, dsn, keys)
+            if await _apply(connection, migration):
+                applied.append(migration.name)
+        return applied
     finally:
         await connection.close(timeout=10)
+
+
+async def _prepare(migration: Migration, dsn: str, keys: Keys) -> None:
+    label = f"{migration.version:04}_{migration.name}"
+    try:
+        await PREPARED[migration.name](dsn, keys)
+    except (VaultError, KeyCheckError) as failure:
+        raise MigrationError(f"{label} cannot be applied: {failure}") from None
+    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as failure:
+        raise MigrationError(f"{label} cannot be applied: {_one_line(failure)}") from None
 
 
 async def waiting(dsn: str, folder: Path = FOLDER) -> list[str]:
@@ -103,7 +146,10 @@ async def waiting(dsn: str, folder: Path = FOLDER) -> list[str]:
 
 
 def _before(migrations: list[Migration], applied: set[int]) -> list[Migration]:
-    """Everything up to the first one that has to wait: order is kept."""
+    """Everything up to the first one that has to wait: order is kept. An empty database takes all: no process
+    of the version before uses it."""
+    if not applied:
+        return migrations
     waits = (each.version for each in migrations if each.after and each.version not in applied)
     first = next(waits, len(migrations) + 1)
     return [each for each in migrations if each.version < first]

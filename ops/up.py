@@ -203,7 +203,9 @@ async def _prepare(settings: Settings, vault: Vault) -> list[ClientCredentials]:
     # In a cluster, processes of the version before may run on.
     shared = settings.ray_address is not None
     dsn = settings.database_dsn
-    applied = await migrate(dsn, patience_seconds=DEPENDENCY_SECONDS_MAX, before_only=shared)
+    applied = await migrate(
+        dsn, patience_seconds=DEPENDENCY_SECONDS_MAX, before_only=shared, keys=lambda: vault
+    )
     if applied:
         _say(f"Applied {len(applied)} migration{'s' if len(applied) > 1 else ''}.")
     await check_master_key(settings.database_dsn, vault)

@@ -14,9 +14,10 @@ from starlette.responses import Response
 
 from api.auth import Caller
 from api.cardholder_changes import follow_status
+from api.cardholder_custody import People
 from api.cards.custody import give_back, reserve
 from api.cards.inputs import CardInput
-from api.cards.views import holder
+from api.cards.views import HOLDER_COLUMNS, holder
 from api.controls import stored_controls, to_engine
 from api.database import Connection, connected
 from api.operations import Call
@@ -39,8 +40,8 @@ _PRODUCT: Final = """
     FROM card_products r JOIN programmes p ON p.id = r.programme_id
     WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3
 """
-_CARDHOLDER: Final = """
-    SELECT programme_id::text, given_name, family_name, email, status, kyc_state,
+_CARDHOLDER: Final = f"""
+    SELECT id::text, tenant_id::text, programme_id::text, status, kyc_state, {HOLDER_COLUMNS},
            ARRAY(SELECT k.flow_key FROM kyc_checks k
                  WHERE k.cardholder_id = h.id AND k.state = 'passed' AND k.expires_at > $4) AS kyc_flows
     FROM cardholders h WHERE id = $1::uuid AND tenant_id = $2 AND live = $3
@@ -65,9 +66,7 @@ async def issue(call: Call[CardInput]) -> Response:
     pan = await reserve(services, card_id, product["iin"])
     command = _command(call, card_id, pan.last4, product)
     try:
-        response = await submit(
-            call, command, holder(cardholder["given_name"], cardholder["family_name"], cardholder["email"])
-        )
+        response = await submit(call, command, holder(cardholder, People(services.vault), cardholder_id="id"))
     except Refusal as refusal:
         if refusal.kind.status < 500:
             await give_back(services, card_id)

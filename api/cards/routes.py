@@ -6,6 +6,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from api.cardholder_custody import People
 from api.cards.inputs import CardChange, CardInput, CardsQuery
 from api.cards.issue import issue
 from api.cards.views import FIND, FIND_MANY, SELECT, BalanceView, CardView, holder, show
@@ -60,21 +61,30 @@ async def list_cards(call: Call[CardsQuery]) -> Response:
     be given.
     """
     given, services, caller = call.given, call.services, call.caller
+    people = People(services.vault)
     if given.ids is not None:
         of_caller = (list(given.ids), caller.tenant_id, caller.live, given.cardholder_id, given.programme_id)
         rows = await fetch(services.pool, FIND_MANY, *of_caller)
-        return page_response([show(row) for row in rows], has_more=False)
+        return page_response([show(row, people) for row in rows], has_more=False)
     filters = {
         "r.cardholder_id = ?::uuid": given.cardholder_id,
         "r.programme_id = ?::uuid": given.programme_id,
     }
-    return await page(services, caller, given, table="cards", select=SELECT, filters=filters, show=show)
+    return await page(
+        services,
+        caller,
+        given,
+        table="cards",
+        select=SELECT,
+        filters=filters,
+        show=lambda row: show(row, people),
+    )
 
 
 @family.operation("GET", "/v1/cards/{id}", "get_card", gives={200: CardView}, problems=("not-found",))
 async def get_card(call: Call[Empty]) -> Response:
     """Get a card."""
-    return json_response(200, show(await _card(call, call.path_id())))
+    return json_response(200, show(await _card(call, call.path_id()), People(call.services.vault)))
 
 
 @family.operation(
@@ -105,7 +115,7 @@ async def update_card(call: Call[CardChange]) -> Response:
         state_reason=given.state_reason,
         controls=None if given.controls is None else to_engine(given.controls),
     )
-    return await submit(call, command, holder(row["given_name"], row["family_name"], row["email"]))
+    return await submit(call, command, holder(row, People(services.vault)))
 
 
 @family.operation(

@@ -6,17 +6,21 @@ from typing import Any, Final, Literal
 
 import asyncpg
 
+from api.cardholder_custody import People, selected
 from api.controls import ControlView, stored_controls
 from api.fields import Currency, Id, Instant, ShownAmount
 from api.validation import View
 from engine.card import Card, card_view
 from engine.instant import to_ms
 
-SELECT: Final = """
+_NAMED: Final = ("given_name", "family_name", "email")
+HOLDER_COLUMNS: Final = selected("h", _NAMED)
+"""What ``holder`` opens, of the cardholder's row ``h``."""
+SELECT: Final = f"""
     SELECT r.id::text, r.tenant_id::text, r.live, r.programme_id::text, r.card_product_id::text,
            r.cardholder_id::text, r.account_id::text, r.network, r.currency, r.iin, r.last4, r.pan_ref,
            r.exp_month, r.exp_year, r.cvk_generation, r.state, r.state_reason, r.controls, r.created_at,
-           h.given_name, h.family_name, h.email
+           {HOLDER_COLUMNS}
     FROM cards r JOIN cardholders h ON h.id = r.cardholder_id
 """
 FIND: Final = SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3"
@@ -25,6 +29,8 @@ FIND_MANY: Final = (
     " AND ($4::uuid IS NULL OR r.cardholder_id = $4) AND ($5::uuid IS NULL OR r.programme_id = $5)"
     " ORDER BY r.id DESC"
 )
+
+_CARD_FIELDS: Final = frozenset(Card.__struct_fields__)
 
 State = Literal["unactivated", "active", "suspended", "terminated", "lost", "stolen"]
 
@@ -50,7 +56,9 @@ class CardView(View):
     currency: Currency
     created_at: Instant
     cardholder_name: str
+    """Empty once the cardholder has been erased."""
     cardholder_email: str
+    """Empty once the cardholder has been erased."""
 
 
 class BalanceView(View):
@@ -66,15 +74,17 @@ class BalanceView(View):
     version: int
 
 
-def show(row: asyncpg.Record) -> dict[str, Any]:
+def show(row: asyncpg.Record, people: People) -> dict[str, Any]:
     """The public representation: the owner's view of the card, and the cardholder's name and address."""
-    fields = dict(row)
-    person = holder(fields.pop("given_name"), fields.pop("family_name"), fields.pop("email"))
+    fields = {name: value for name, value in row.items() if name in _CARD_FIELDS}
     fields["controls"] = stored_controls(fields["controls"])
-    fields["created_ms"] = to_ms(fields.pop("created_at"))
-    return card_view(Card(**fields)) | person
+    fields["created_ms"] = to_ms(row["created_at"])
+    return card_view(Card(**fields)) | holder(row, people)
 
 
-def holder(given_name: str, family_name: str, email: str) -> dict[str, Any]:
-    """The personal data that answers carry and owners and events do not."""
-    return {"cardholder_name": f"{given_name} {family_name}", "cardholder_email": email}
+def holder(row: asyncpg.Record, people: People, *, cardholder_id: str = "cardholder_id") -> dict[str, Any]:
+    """The personal data that answers carry and owners and events do not. ``row`` has ``HOLDER_COLUMNS``, the
+    tenant's id, and the cardholder's id as ``cardholder_id``."""
+    person = people.of(row, _NAMED, cardholder_id=cardholder_id)
+    given_name, family_name, email = (person[name] or "" for name in _NAMED)
+    return {"cardholder_name": f"{given_name} {family_name}".strip(), "cardholder_email": email}

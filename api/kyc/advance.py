@@ -17,6 +17,7 @@ import msgspec
 import structlog
 
 from api.auth import Caller
+from api.cardholder_custody import People
 from api.cardholders import FIND as FIND_CARDHOLDER
 from api.database import Connection, connected, fetch_row
 from api.kyc import custody
@@ -151,11 +152,12 @@ async def _facts(services: Services, check: Check, case: Case, given: dict[str, 
     row: Any = await fetch_row(
         services.pool, FIND_CARDHOLDER, check.cardholder_id, check.tenant_id, check.live
     )
-    address = msgspec.json.decode(row["address"]) if row["address"] else {}
+    person = People(services.vault).of(row)
+    address, born = person["address"] or {}, person["date_of_birth"]
     holder = Holder(
-        row["given_name"],
-        row["family_name"],
-        row["date_of_birth"],
+        person["given_name"] or "",
+        person["family_name"] or "",
+        date.fromisoformat(born) if born else None,
         address.get("postcode"),
         address.get("country"),
     )

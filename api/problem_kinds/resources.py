@@ -93,6 +93,20 @@ KINDS: Final = (
         "Use another cardholder, or activate this one first.",
     ),
     Kind(
+        "cardholder-has-cards",
+        409,
+        "The cardholder has cards that can be used",
+        "A cardholder is erased only when each of their cards is terminated, lost or stolen.",
+        "Terminate the cards, then repeat the request, with the same Idempotency-Key if it has one.",
+    ),
+    Kind(
+        "cardholder-erased",
+        409,
+        "The cardholder has been erased",
+        "An erased cardholder has no personal data and cannot be changed.",
+        "Create another cardholder.",
+    ),
+    Kind(
         "kyc-not-passed",
         409,
         "The cardholder has not passed the KYC flow",

@@ -256,6 +256,12 @@ _TYPES: Final = (
     EventType("card_product.retired", "live", "A card product was retired.", _CARD_PRODUCT),
     EventType("cardholder.created", "live", "A cardholder was made.", record(_CARDHOLDER)),
     EventType(
+        "cardholder.erased",
+        "live",
+        "A cardholder's personal data were erased; the record and its id stay.",
+        record(_CARDHOLDER),
+    ),
+    EventType(
         "cardholder.updated",
         "live",
         "A cardholder changed; the data name what, and hold no personal data.",

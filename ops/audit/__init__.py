@@ -15,9 +15,11 @@ from typing import Final, TypeAlias
 import asyncpg
 import msgspec
 
+from actors.vault import Vault
 from engine.commands import Authorize
 from engine.decide import Inputs, authorize
 from ops.audit.books import BOOKS
+from ops.audit.cardholders import CARDHOLDERS, READABLE, unreadable
 from ops.audit.gateway import GATEWAY
 from ops.audit.kyc import KYC
 from ops.audit.stand_in import STAND_IN
@@ -58,15 +60,16 @@ _LIVED_AGAIN: Final = "a card's journal lived through again gives the same answe
 _STANDING: Final = "and leaves its counters, balance and transactions as they stand"
 
 # Each statement gives a row (subject, holds) for everything that the promise is about.
-PROMISES: Final = BOOKS | GATEWAY | STAND_IN | WEBHOOKS | KYC
+PROMISES: Final = BOOKS | GATEWAY | STAND_IN | WEBHOOKS | KYC | CARDHOLDERS
 
 
-async def audit(dsn: str) -> list[Finding]:
-    """Check every promise on one snapshot of the database at ``dsn``. Raises AuditError when it cannot be
-    read."""
+async def audit(dsn: str, vault: Vault | None = None) -> list[Finding]:
+    """Check every promise on one snapshot of the database at ``dsn``; with a ``vault`` also that sealed
+    personal data can be opened. Raises AuditError when the database cannot be read."""
     try:
         async with _snapshot(dsn) as connection:
-            return await findings(connection)
+            found = await findings(connection)
+            return found if vault is None else [*found, await _readable(connection, vault)]
     except (OSError, TimeoutError, asyncpg.InterfaceError) as failure:
         raise AuditError(f"the database cannot be reached: {type(failure).__name__}") from None
     except asyncpg.PostgresError as failure:
@@ -98,6 +101,11 @@ async def _check(connection: Connection, promise: str, sql: str) -> Finding:
     )
     assert row is not None
     return Finding(promise, row["subjects"], row["broken"], tuple(row["examples"] or ()))
+
+
+async def _readable(connection: Connection, vault: Vault) -> Finding:
+    subjects, broken = await unreadable(connection, vault)
+    return Finding(READABLE, subjects, len(broken), tuple(broken[:EXAMPLES_MAX]))
 
 
 async def _decide_again(connection: Connection) -> Finding:

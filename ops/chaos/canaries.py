@@ -66,6 +66,20 @@ PERSON: Final = {
         )
     ),
 }
+HOLDER: Final[dict[str, Any]] = {
+    "given_name": "Wombatrice",
+    "family_name": "Yttriumsdottir",
+    "email": "wombatrice@yttriumsdottir.example",
+    "phone": "+999271828182845",
+    "date_of_birth": "1909-10-31",
+    "address": {
+        "line1": "88 Feldspar Terrace",
+        "city": "Quartzhaven",
+        "postcode": "ZQ7 6WVJ",
+        "country": "MN",
+    },
+}
+"""The applicant's cardholder. Answers of the API show these values and are not searched for them."""
 COMMON: Final = frozenset({"nationality", "address_country", "document_type", "document_issuing_state"})
 """Too short, or too common, to be told from anything else."""
 _TEMP_DIR: Final = re.compile(r"--temp[_-]dir=(\S+)")
@@ -116,9 +130,8 @@ class Canaries:
 
     async def live(self) -> None:
         """Everything that can happen to an applicant's data and to a card's number."""
-        person = {"programme_id": self._programme_id, "email": "ada@example.com", "external_ref": CONTROL}
-        name = {"given_name": "Ada", "family_name": "Byron"}
-        holder = await self._say("POST", "/v1/cardholders", person | name)
+        given = HOLDER | {"programme_id": self._programme_id, "external_ref": CONTROL}
+        holder = await self._say("POST", "/v1/cardholders", given)
         check = await self._say("POST", "/v1/kyc/checks", {"cardholder_id": holder["id"], "flow_key": "full"})
         path = f"/v1/kyc/checks/{check['id']}"
         await self._say("POST", f"{path}/submissions", PERSON | {"document_expiry": "never"})
@@ -128,9 +141,16 @@ class Canaries:
         await self._say("POST", f"{path}/submissions", PERSON)
         await self._capture(path)
         await self._say("GET", path)
-        await self._say("GET", f"/v1/cardholders/{holder['id']}")
+        person = f"/v1/cardholders/{holder['id']}"
+        await self._say("GET", person)
+        await self._say("PATCH", person, {"email": HOLDER["email"].upper()})
+        await self._say("PATCH", person, {"phone": HOLDER["given_name"]})
+        await self._say("GET", f"/v1/cardholders?external_ref={HOLDER['given_name']}")
         await self._shop()
         await self._say("GET", "/v1/events?limit=50")
+        # The rest keep the control's value in the database.
+        if self.lives % 2:
+            await self._say("DELETE", person)
         self.lives += 1
 
     async def _capture(self, path: str) -> None:
@@ -209,16 +229,20 @@ class Canaries:
             ("the files of Ray", b"raylet", _files(*_temporary_folders(stage))),
             ("what Redis keeps", b"XADD", _files(stage.redis.data_dir)),
         ]
-        searches = {name: self._search(numbers, control) for name, control, _ in places}
+        searches = {
+            name: self._search(numbers, control, {} if pieces is answers else holders())
+            for name, control, pieces in places
+        }
         for name, _, pieces in places:
             await asyncio.to_thread(_feed, searches[name], pieces)
-        searches["a dump of the database"] = self._search(numbers, CONTROL.encode())
+        searches["a dump of the database"] = self._search(numbers, CONTROL.encode(), holders())
         async for piece in _dump(connection):
             await asyncio.to_thread(searches["a dump of the database"].feed, piece)
         return [self._finding(name, search) for name, search in searches.items()]
 
-    def _search(self, numbers: list[str], control: bytes) -> Search:
-        return Search(self._keys | personal(), self._tokens, numbers, self._cvv2s, control=control)
+    def _search(self, numbers: list[str], control: bytes, holder: dict[str, bytes]) -> Search:
+        values = self._keys | personal() | holder
+        return Search(values, self._tokens, numbers, self._cvv2s, control=control)
 
     def _finding(self, place: str, search: Search) -> Finding:
         count = len(self._keys) + len(self._tokens) + len(personal())
@@ -231,6 +255,13 @@ def personal() -> dict[str, bytes]:
     rows = PERSON["document_mrz"].split("\n")
     values = {name: value.encode() for name, value in PERSON.items() if name not in COMMON}
     return values | {"row 1": rows[0].encode(), "row 2": rows[1].encode(), "picture": MARK}
+
+
+def holders() -> dict[str, bytes]:
+    """The cardholder's personal data, by name."""
+    texts = HOLDER | HOLDER["address"]
+    names = [name for name in texts if name not in {"address", "country"}]
+    return {f"cardholder's {name}": texts[name].encode() for name in names}
 
 
 def picture() -> bytes:

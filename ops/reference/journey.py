@@ -78,6 +78,7 @@ def _stand_in(api: Client, receiver: str) -> None:
     product = _product(api, programme)
     card = api.cards.create(card_product_id=product["id"], cardholder_id=_cardholder(api, programme)["id"])
     api.cards.load(card["id"], eur("100.00"))
+    api.cardholders.delete(_cardholder(api, programme)["id"])
     declared = {"balance": eur("200.00")}
     api.request("PUT", f"/v1/cards/{card['id']}/declared-balance", body=declared)
     for amount in ("60.00", "20.00"):

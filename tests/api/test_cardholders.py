@@ -29,6 +29,7 @@ async def test_a_new_cardholder(acme: Caller) -> None:
         "kyc_state": None,
         "created_at": "",
         "updated_at": "",
+        "erased_at": None,
     }
     assert await acme.get(f"/v1/cardholders/{holder['id']}") == holder
 

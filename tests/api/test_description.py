@@ -26,6 +26,7 @@ from schemathesis.specs.openapi.checks import (
 from api import (
     card_products,
     cardholder_changes,
+    cardholder_erasure,
     cardholders,
     event_types,
     events,
@@ -146,6 +147,7 @@ def labels() -> list[str]:
         cards,
         card_products,
         cardholder_changes,
+        cardholder_erasure,
         cardholders,
         cvv2,
         event_types,

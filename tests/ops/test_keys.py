@@ -14,6 +14,7 @@ from actors.network.custody import CardCustody
 from actors.settings import Settings
 from actors.vault import Vault
 from actors.webhooks.custody import SecretCustody
+from api.cardholder_custody import People, selected
 from ops import keys as module
 from ops.cli import app
 from ops.failures import EXPECTED_FAILURES
@@ -86,6 +87,7 @@ async def test_secrets_move_to_the_current_key_and_the_one_between_can_go(
         ("card numbers", PANS),
         ("webhook secrets", ENDPOINTS),
         ("previous webhook secrets", 1),
+        ("data keys of cardholders", 1),
         ("data keys of applicants", 0),
     ]
     assert {count for _, count in await reseal(dsn, rotated)} == {0}
@@ -95,6 +97,11 @@ async def test_secrets_move_to_the_current_key_and_the_one_between_can_go(
     assert rest["previous webhook secrets"] == {0: 1}
     assert rest["decision secrets"] == {1: 1}, "their owner has them in memory"
     assert await opened(dsn, Vault((NEWEST, OLDEST))) == before
+    connection = await asyncpg.connect(dsn)
+    row = await connection.fetchrow(f"SELECT id::text, tenant_id::text, {selected('r')} FROM cardholders r")
+    await connection.close()
+    assert row is not None
+    assert People(Vault((NEWEST, OLDEST))).of(row)["given_name"] == "Ada"
 
 
 async def test_the_commands(running: Installation, settings: Settings) -> None:

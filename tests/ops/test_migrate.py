@@ -46,16 +46,21 @@ async def test_two_runners_at_once_apply_each_file_once(empty_url: str, folder: 
 
 
 async def test_what_takes_away_waits_for_the_last_process_of_before(empty_url: str, folder: Path) -> None:
+    assert await migrate(empty_url, folder, before_only=True) == ["first", "second"]
     (folder / "0003_third.after.sql").write_text("ALTER TABLE thing RENAME COLUMN id TO number;")
     (folder / "0004_fourth.sql").write_text("CREATE TABLE other (id integer);")
-    assert await waiting(empty_url, folder) == ["first", "second", "third", "fourth"]
-    assert await migrate(empty_url, folder, before_only=True) == ["first", "second"]
     assert await migrate(empty_url, folder, before_only=True) == []
     assert await waiting(empty_url, folder) == ["third", "fourth"], "order is kept"
     assert await migrate(empty_url, folder) == ["third", "fourth"]
     assert await waiting(empty_url, folder) == []
     (folder / "0005_fifth.sql").write_text("CREATE TABLE another (id integer);")
     assert await migrate(empty_url, folder, before_only=True) == ["fifth"]
+
+
+async def test_empty_database_gets_every_file(empty_url: str, folder: Path) -> None:
+    (folder / "0003_third.after.sql").write_text("ALTER TABLE thing RENAME COLUMN id TO number;")
+    assert await waiting(empty_url, folder) == ["first", "second", "third"]
+    assert await migrate(empty_url, folder, before_only=True) == ["first", "second", "third"]
 
 
 async def test_a_changed_file_is_refused(empty_url: str, folder: Path) -> None:

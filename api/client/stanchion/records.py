@@ -83,13 +83,13 @@ class Address(TypedDict):
 
 
 class Cardholder(TypedDict):
-    """A person with cards."""
+    """A person with cards; once erased, personal members and ``external_ref`` are ``None``."""
 
     id: str
     programme_id: str
-    given_name: str
-    family_name: str
-    email: str
+    given_name: str | None
+    family_name: str | None
+    email: str | None
     phone: str | None
     date_of_birth: str | None
     address: Address | None
@@ -98,6 +98,7 @@ class Cardholder(TypedDict):
     kyc_state: str | None
     created_at: str
     updated_at: str
+    erased_at: str | None
 
 
 class Card(TypedDict):

@@ -170,6 +170,12 @@ DAMAGES: Final = [
     ("UPDATE cardholders SET kyc_state = 'failed'", "a cardholder shows what their checks say"),
     ("UPDATE cardholders SET kyc_state = 'pending'", "a cardholder shows what their checks say"),
     (
+        "UPDATE cardholders SET data_key = NULL, given_name_sealed = NULL, family_name_sealed = NULL,"
+        " email_sealed = NULL, phone_sealed = NULL, date_of_birth_sealed = NULL, address_sealed = NULL,"
+        " email_digest = NULL, external_ref = NULL, status = 'closed', erased_at = now()",
+        "a cardholder has a data key, or is erased with what their checks have in custody",
+    ),
+    (
         "ALTER TABLE shards DROP CONSTRAINT shards_shard_check; INSERT INTO shards (shard) VALUES (256)",
         "the id space has 256 shards",
     ),

@@ -60,6 +60,11 @@ class Cardholders(Family[Way]):
         """Change some members."""
         return Ask(id_, body=change, key=idempotency_key)
 
+    @operation("DELETE", "/v1/cardholders/{id}")
+    def delete(self, id_: str, *, idempotency_key: str | None = None) -> Ask[None]:
+        """Erase the personal data; the cards must be terminated, lost or stolen."""
+        return Ask(id_, key=idempotency_key)
+
     @rows("/v1/cardholders")
     def list(
         self,

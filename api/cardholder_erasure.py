@@ -1,0 +1,87 @@
+"""Erasing a cardholder: the personal data go, the record and the books keep ids only."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import asyncpg
+from starlette.responses import Response
+
+from api.auth import Caller
+from api.cardholder_custody import COLUMNS
+from api.cardholders import FIND, told
+from api.database import Connection
+from api.event_log import record
+from api.idempotency import once
+from api.kyc.cases import LOCKED, SELECT
+from api.kyc.erasure import erase as erase_check
+from api.operations import Call, Empty, Family
+from api.problems import Refusal, not_found
+from engine.instant import to_datetime
+
+family = Family("Cardholders")
+
+_CHECKS: Final = SELECT + " WHERE r.cardholder_id = $1::uuid AND r.tenant_id = $2::uuid ORDER BY r.id"
+_LIVE_CARD: Final = """
+    SELECT 1 FROM cards
+    WHERE cardholder_id = $1::uuid AND state NOT IN ('terminated', 'lost', 'stolen') LIMIT 1
+"""
+_ERASE: Final = f"""
+    UPDATE cardholders
+    SET status = 'closed', external_ref = NULL, updated_at = $2, erased_at = $2,
+        {", ".join(f"{name} = NULL" for name in COLUMNS)}
+    WHERE id = $1::uuid
+"""
+
+
+@family.operation(
+    "DELETE",
+    "/v1/cardholders/{id}",
+    "delete_cardholder",
+    gives={204: None},
+    problems=("not-found", "cardholder-has-cards", "kyc-check-changed"),
+)
+async def delete_cardholder(call: Call[Empty]) -> Response:
+    """Erase a cardholder.
+
+    Destroys the key of the cardholder's personal data and the keys of their KYC checks. The record stays with
+    the status `closed`, `erased_at`, and null for every personal member and `external_ref`; cards,
+    transactions and the ledger keep its id. All cards must be `terminated`, `lost` or `stolen` first. Erasing
+    cannot be undone; repeating it has no effect. Stored answers of earlier requests end within 24 hours.
+    Emits `cardholder.erased`.
+    """
+    cardholder_id, services, caller = call.path_id(), call.services, call.caller
+
+    async def work(connection: Connection) -> Response:
+        checks, row = await _locked(connection, caller, cardholder_id)
+        if row["erased_at"] is None:
+            if await connection.fetchval(_LIVE_CARD, cardholder_id):
+                raise Refusal("cardholder-has-cards")
+            now_ms = services.clock.now_ms()
+            for check in checks:
+                await erase_check(connection, check, now_ms)
+            await connection.execute(_ERASE, cardholder_id, to_datetime(now_ms))
+            await services.clear_columns.write(connection, cardholder_id, None)
+            gone = await connection.fetchrow(FIND, cardholder_id, caller.tenant_id, caller.live)
+            assert gone is not None, "locked in this transaction"
+            await record(connection, services, caller, "cardholder.erased", told(gone), now_ms)
+        return Response(status_code=204)
+
+    return await once(services, call.claim, work)
+
+
+async def _locked(
+    connection: Connection, caller: Caller, cardholder_id: str
+) -> tuple[list[asyncpg.Record], Any]:
+    """The cardholder's checks and row. Raises ``Refusal`` 404 or ``kyc-check-changed``.
+
+    KYC writes lock the check first and the cardholder second; this does the same, or the two would deadlock.
+    """
+    checks = await connection.fetch(_CHECKS + LOCKED, cardholder_id, caller.tenant_id)
+    row = await connection.fetchrow(FIND + " FOR UPDATE", cardholder_id, caller.tenant_id, caller.live)
+    if row is None:
+        raise not_found()
+    begun = await connection.fetch(_CHECKS, cardholder_id, caller.tenant_id)
+    if len(begun) > len(checks):
+        raise Refusal("kyc-check-changed")
+    return checks, row
