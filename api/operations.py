@@ -71,6 +71,7 @@ class Call(Generic[B]):
 
 
 Handler = Callable[[Call[Any]], Awaitable[Response]]
+Resume = Callable[[Services, Response], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -92,6 +93,8 @@ class Operation:
     permission: Permission
     published: bool = True
     """Whether the public description names it."""
+    resume: Resume | None = None
+    """Finishes what an earlier request with the key left undone, before its stored answer is repeated."""
 
     @property
     def body_optional(self) -> bool:
@@ -128,6 +131,7 @@ class Family:
         problems: tuple[str, ...] = (),
         keyed: Keyed | None = None,
         published: bool = True,
+        resume: Resume | None = None,
     ) -> Callable[[Callable[[Call[Any]], Awaitable[Response]]], Handler]:
         """Declare the decorated handler. A name without a permission is an error at import."""
 
@@ -135,7 +139,7 @@ class Family:
             policy = keyed or _KEYED.get(method, "never")
             permission = PERMISSIONS[name]
             about = (name, method, path, self.tag, handler, takes, gives, problems, policy, permission)
-            self.operations.append(Operation(*about, published))
+            self.operations.append(Operation(*about, published, resume))
             return handler
 
         return declare
@@ -174,6 +178,8 @@ class Endpoint:
         claim = claim_of(services, caller, request, body, required=operation.keyed == "required")
         stored = None if claim is None else await recall(services, claim)
         if stored is not None:
+            if operation.resume is not None:
+                await operation.resume(services, stored)
             return stored
         try:
             given = validated(operation.takes, {} if body is None and operation.body_optional else body)

@@ -18,6 +18,7 @@ from actors.roles import Context
 from actors.router import Router
 from actors.vault import Vault
 from api.app import create_app
+from api.cardholder_sweeper import CardholderSweeper
 from api.database import POOL_WAIT, nothing_to_reset
 from api.http_protocol import protocol_with
 from api.kyc.sweeper import Sweeper
@@ -47,7 +48,7 @@ class ApiRole:
         self._serving: list[asyncio.Task[None]] = []
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._services: Services
-        self._sweeper: Sweeper | None = None
+        self._sweepers: tuple[Sweeper | CardholderSweeper, ...] = ()
 
     async def start(self) -> None:
         settings = self._settings
@@ -68,8 +69,9 @@ class ApiRole:
             self._network,
             self._egress,
         )
-        self._sweeper = Sweeper(services)
-        self._sweeper.start()
+        self._sweepers = (Sweeper(services), CardholderSweeper(services))
+        for sweeper in self._sweepers:
+            sweeper.start()
         await self._serve(create_app(services), settings.api_port)
         await self._serve(create_vision_app(services), settings.vision_port)
 
@@ -84,8 +86,8 @@ class ApiRole:
         }
 
     async def stop(self) -> None:
-        if self._sweeper is not None:
-            await self._sweeper.stop()
+        for sweeper in self._sweepers:
+            await sweeper.stop()
         for server in self._servers:
             server.should_exit = True
         await asyncio.gather(*self._serving, return_exceptions=True)

@@ -87,6 +87,19 @@ CVV2_FAILURES_PER_DAY: Final = 5
 """Wrong CVV2 values in a day after which the next is declined without being looked at."""
 CARD_VALID_MONTHS: Final = 36
 
+# Cardholders
+CARDHOLDER_CARDS_AT_ONCE: Final = 256
+"""Cards of one cardholder that are changed at the same time: one batch of the router."""
+CARDHOLDER_CHANGES_IN_ROW_MAX: Final = 4
+"""Open changes of one cardholder that a request finishes before it gives up on its own."""
+CARDHOLDER_RESUME_SECONDS: Final = 20
+"""Time a request has to finish its change of a cardholder, or its issue of a card, before a sweeper takes it
+over: longer than any command lives."""
+CARDHOLDER_SWEEP_SECONDS: Final = 1.0
+"""Interval between sweeps for interrupted changes."""
+CARDHOLDER_SWEEP_MAX: Final = 20
+"""Interrupted changes that one sweep takes."""
+
 # Holds
 HOLD_EXPIRY_DAYS_DEFAULT: Final = 7
 HOLD_EXPIRY_DAYS_TRAVEL: Final = 30
@@ -352,6 +365,7 @@ CONSOLE_TRANSACTIONS_MAX: Final = 20
 
 assert BACKLOG_RESUME < BACKLOG_WAIT < BACKLOG_REFUSE
 assert COMMIT_BATCH_MAX <= BACKLOG_RESUME
+assert CARDHOLDER_RESUME_SECONDS * 1000 > 2 * REST_DEADLINE_MS
 assert COMMIT_TIMEOUT_MS < AUTHORIZATION_DEADLINE_MS < REST_DEADLINE_MS
 assert DECISION_TIMEOUT_MS_MAX + STAND_IN_MARGIN_MS < AUTHORIZATION_DEADLINE_MS
 assert STAND_IN_TIMEOUT_MS < STAND_IN_MARGIN_MS

@@ -7,7 +7,7 @@ from typing import Any
 from starlette.responses import Response
 
 from api.cards.inputs import CardChange, CardInput, CardsQuery
-from api.cards.issue import issue
+from api.cards.issue import finish, issue
 from api.cards.views import FIND, FIND_MANY, SELECT, BalanceView, CardView, holder, show
 from api.controls import to_engine
 from api.database import fetch, fetch_row
@@ -35,6 +35,7 @@ family = Family("Cards")
         "cardholder-not-active",
         "kyc-not-passed",
     ),
+    resume=finish,
 )
 async def create_card(call: Call[CardInput]) -> Response:
     """Issue a card.

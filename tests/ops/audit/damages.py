@@ -168,6 +168,8 @@ DAMAGES: Final = [
         "a case has custody of what its tokens name",
     ),
     ("UPDATE cardholders SET kyc_state = 'failed'", "a cardholder shows what their checks say"),
+    ("UPDATE cardholders SET status = 'blocked'", "a card declines exactly while its cardholder"),
+    ("UPDATE cards SET cardholder_active = false", "a card declines exactly while its cardholder"),
     ("UPDATE cardholders SET kyc_state = 'pending'", "a cardholder shows what their checks say"),
     (
         "ALTER TABLE shards DROP CONSTRAINT shards_shard_check; INSERT INTO shards (shard) VALUES (256)",
