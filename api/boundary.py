@@ -18,6 +18,7 @@ from actors.log import TRACE
 from api.counts import CLIENT_GONE, OPERATION, RestCounts
 from api.faults import refusal_of
 from api.problems import Refusal, problem_response
+from api.shares import TENANT
 
 REQUEST_ID: Final = "stanchion.request_id"
 """The key of the request's id in the ASGI scope."""
@@ -42,6 +43,7 @@ class Boundary:
         request_id = scope[REQUEST_ID] = _request_id(scope)
         # The server gives each request a task, and so a context, of its own.
         TRACE.set(request_id)
+        TENANT.set(None)
         header = (b"x-request-id", request_id.encode())
         status = CLIENT_GONE
 

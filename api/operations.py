@@ -26,6 +26,7 @@ from api.permissions import PERMISSIONS, Permission, permit
 from api.problems import Refusal, not_found, problem_response
 from api.rate_limits import RateLimits
 from api.services import Services
+from api.shares import TENANT
 from api.validation import Input, validated
 from engine.ids import is_id
 from engine.replies import Claim, body_bytes
@@ -159,6 +160,7 @@ class Endpoint:
         operation = self._operation
         request.scope[OPERATION] = operation.name
         caller = await self._tokens.caller(request)
+        TENANT.set(caller.tenant_id)
         if caller.live:
             await self._limits.admit(caller)
         permit(operation.permission, caller)

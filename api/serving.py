@@ -19,7 +19,7 @@ from actors.router import Router
 from actors.vault import Vault
 from api.app import create_app
 from api.cardholder_sweeper import CardholderSweeper
-from api.database import POOL_WAIT, nothing_to_reset
+from api.database import POOL_WAIT, SharedPool
 from api.http_protocol import protocol_with
 from api.kyc.sweeper import Sweeper
 from api.services import NetworkUnavailableError, Services
@@ -28,7 +28,6 @@ from api.vision.app import create_app as create_vision_app
 from engine.limits import SIMULATION_BATCH_MAX
 from engine.simulation import Acceptance, SimulationRequest
 
-POOL_MAX: Final = 10
 KEEP_ALIVE_SECONDS: Final = 75
 STOP_SECONDS: Final = 5
 BACKLOG: Final = 2_048
@@ -53,13 +52,7 @@ class ApiRole:
     async def start(self) -> None:
         settings = self._settings
         self._router.start()
-        self._pool = await asyncpg.create_pool(
-            settings.database_dsn,
-            min_size=1,
-            max_size=POOL_MAX,
-            reset=nothing_to_reset,
-            server_settings={"application_name": "stanchion-api", "jit": "off"},
-        )
+        self._pool = await SharedPool(settings.database_dsn)
         services = self._services = Services(
             settings,
             self._pool,
