@@ -22,6 +22,7 @@ from api.faults import refusal_of
 from api.json_body import ARRIVED
 from api.problems import Refusal, problem_response
 from api.security_headers import HSTS, SECURITY_HEADERS
+from api.shares import TENANT
 
 REQUEST_ID: Final = "stanchion.request_id"
 """The key of the request's id in the ASGI scope."""
@@ -59,6 +60,7 @@ class Boundary:
             self._read_scheme(scope)
         # The server gives each request a task, and so a context, of its own.
         TRACE.set(request_id)
+        TENANT.set(None)
         header = (b"x-request-id", request_id.encode())
         status = CLIENT_GONE
 

@@ -1,33 +1,28 @@
-"""Changing a cardholder. A status is in force on every card of the cardholder before it is acknowledged.
-
-The cardholder's row stays locked from its change until every card's owner has been told, and a card that is
-being issued meanwhile looks at the row after it exists: one of the two always sees the other.
+"""Changing a cardholder. A status is in force on every card of the cardholder before it is acknowledged
+(``api.cardholder_status`` says how).
 """
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final, Literal
 
 import asyncpg
 from pydantic import ConfigDict, model_validator
 from starlette.responses import Response
 
-from api.auth import Caller
 from api.cardholder_custody import COLUMNS, FIELDS, People, seal_person
+from api.cardholder_status import Owned, StatusChange, begin, end, open_change, put_in_force
 from api.cardholders import FIND, Address, CardholderView, Email, Phone, show, told
 from api.database import Connection, transaction
-from api.event_log import record
+from api.event_log import record, write
 from api.fields import Day, Text100, Text255
 from api.idempotency import once
 from api.operations import Call, Family, json_response
 from api.problems import Refusal, not_found, unavailable
 from api.services import Services
 from api.validation import Input, broken
-from engine.commands import SetCardholderStatus
-from engine.ids import key_of, shard_of
 from engine.instant import to_datetime
-from engine.replies import Done
+from engine.limits import CARDHOLDER_CHANGES_IN_ROW_MAX
 
 family = Family("Cardholders")
 
@@ -44,12 +39,7 @@ _UPDATE: Final = f"""
         {", ".join(f"{name} = ${5 + i}" for i, name in enumerate(COLUMNS))}
     WHERE id = $1::uuid
 """
-_STATUS: Final = "SELECT status FROM cardholders WHERE id = $1::uuid FOR SHARE"
-# Cards in a final state are never used again.
-_CARDS: Final = """
-    SELECT id::text FROM cards
-    WHERE cardholder_id = $1::uuid AND state NOT IN ('terminated', 'lost', 'stolen')
-"""
+_SET_STATUS: Final = "UPDATE cardholders SET status = $2, updated_at = $3 WHERE id = $1::uuid"
 _MEMBERS: Final = (*FIELDS, "external_ref", "status")
 
 
@@ -87,30 +77,97 @@ async def update_cardholder(call: Call[CardholderChange]) -> Response:
 
     Members that are left out stay as they are. The cards of a cardholder who is `blocked` or `closed` are
     declined; `closed` is final. A status acknowledged here is in force for every authorization that is asked
-    for afterwards. Emits `cardholder.updated`, which carries no personal data; a change to what is already
-    there emits nothing.
+    for afterwards. A status change that ends with 500 has begun and is finished within a minute: the
+    cardholder shows `blocked` or `closed` only when every card declines, and `active` before any card is
+    released. Emits `cardholder.updated`, which carries no personal data; a change to what is already there
+    emits nothing.
     """
-    cardholder_id, services, caller = call.path_id(), call.services, call.caller
+    if "status" in call.given.model_fields_set:
+        return await _with_status(call)
 
     async def work(connection: Connection) -> Response:
-        row = await connection.fetchrow(FIND + " FOR UPDATE", cardholder_id, caller.tenant_id, caller.live)
-        if row is None:
-            raise not_found()
-        row = await _change(call, connection, row)
-        if "status" in call.given.model_fields_set:
-            cards = [card["id"] for card in await connection.fetch(_CARDS, cardholder_id)]
-            await _put_in_force(services, caller, cards, row["status"])
-        return json_response(200, show(row, People(services.vault)))
+        row = await _change(call, connection, await _locked(call, connection))
+        return json_response(200, show(row, People(call.services.vault)))
 
-    return await once(services, call.claim, work)
+    return await once(call.services, call.claim, work)
 
 
-async def follow_status(services: Services, caller: Caller, cardholder_id: str, card_id: str) -> None:
-    """Tell a card that has just been issued if its cardholder has meanwhile been blocked."""
+async def _with_status(call: Call[CardholderChange]) -> Response:
+    """The response to a change that sets the status, once it is in force on every card."""
+    for _ in range(CARDHOLDER_CHANGES_IN_ROW_MAX):
+        change = await _begin(call)
+        await put_in_force(call.services, change)
+        try:
+            return await _end(call, change)
+        except _EndedElsewhereError:
+            continue
+    raise unavailable()
+
+
+async def _begin(call: Call[CardholderChange]) -> StatusChange:
+    """The open change of the cardholder to the status that is asked for, after any other open change."""
+    services, target = call.services, call.given.status
+    for _ in range(CARDHOLDER_CHANGES_IN_ROW_MAX):
+        async with transaction(services.pool) as connection:
+            row = await _locked(call, connection)
+            of = Owned(row["id"], call.caller.tenant_id, call.caller.live)
+            change = await open_change(connection, of)
+            if row["erased_at"] is not None and row["status"] != target:
+                raise Refusal("cardholder-erased")
+            if change is None or change.status == target:
+                _require_move(row["status"], target)
+                if target == "active":
+                    # The row first: it never says blocked while a card may approve.
+                    await _change(call, connection, row)
+                return change or await begin(connection, services, of, target)
+        await finish(services, change)
+    raise unavailable()
+
+
+async def _end(call: Call[CardholderChange], change: StatusChange) -> Response:
+    async def work(connection: Connection) -> Response:
+        row = await _locked(call, connection)
+        if not await end(connection, change):
+            raise _EndedElsewhereError
+        changed = await _change(call, connection, row)
+        return json_response(200, show(changed, People(call.services.vault)))
+
+    return await once(call.services, call.claim, work)
+
+
+class _EndedElsewhereError(Exception):
+    """Another request, or the sweeper, has ended the change, and the status may have moved on since."""
+
+
+async def finish(services: Services, change: StatusChange) -> None:
+    """Finish a change that another request has begun. Raises ``Refusal`` 500 when a card's owner is away."""
+    await put_in_force(services, change)
     async with transaction(services.pool) as connection:
-        status = await connection.fetchval(_STATUS, cardholder_id)
-    if status != "active":
-        await _put_in_force(services, caller, [card_id], status)
+        found = (change.cardholder_id, change.tenant_id, change.live)
+        row = await connection.fetchrow(FIND + " FOR UPDATE", *found)
+        if row is None or not await end(connection, change) or row["status"] == change.status:
+            return
+        now_ms = services.clock.now_ms()
+        await connection.execute(_SET_STATUS, change.cardholder_id, change.status, to_datetime(now_ms))
+        changed = await connection.fetchrow(FIND, *found)
+        assert changed is not None, "locked in this transaction"
+        data = told(changed) | {"changed": ["status"]}
+        await write(connection, services.new_id(), change, "cardholder.updated", data, now_ms)
+
+
+async def _locked(call: Call[CardholderChange], connection: Connection) -> asyncpg.Record:
+    """The caller's cardholder, locked until the transaction ends. Raises ``Refusal`` 404."""
+    caller = call.caller
+    row = await connection.fetchrow(FIND + " FOR UPDATE", call.path_id(), caller.tenant_id, caller.live)
+    if row is None:
+        raise not_found()
+    return row
+
+
+def _require_move(before: str, after: str) -> None:
+    if after not in {before, *TRANSITIONS[before]}:
+        detail = f"A cardholder who is {before} cannot become {after}."
+        raise Refusal("invalid-state-transition", detail)
 
 
 async def _change(
@@ -125,9 +182,7 @@ async def _change(
         return row
     if row["erased_at"] is not None:
         raise Refusal("cardholder-erased")
-    if after["status"] not in {before["status"], *TRANSITIONS[before["status"]]}:
-        detail = f"A cardholder who is {before['status']} cannot become {after['status']}."
-        raise Refusal("invalid-state-transition", detail)
+    _require_move(before["status"], after["status"])
     now_ms, id_ = services.clock.now_ms(), row["id"]
     sealed = seal_person(services.vault, row["tenant_id"], caller.live, id_, after, row["data_key"])
     await services.clear_columns.write(connection, id_, after)
@@ -143,23 +198,3 @@ async def _change(
     return changed
 
 
-async def _put_in_force(services: Services, caller: Caller, cards: list[str], status: str) -> None:
-    """Have every card's owner know the cardholder's status. Raises ``Refusal`` 500 when one cannot be
-    told.
-    """
-    commands = [_command(services, caller, card_id, status) for card_id in cards]
-    replies = await asyncio.gather(*(services.owners.submit(command) for command in commands))
-    if not all(isinstance(reply, Done) for reply in replies):
-        raise unavailable()
-
-
-def _command(services: Services, caller: Caller, card_id: str, status: str) -> SetCardholderStatus:
-    id_ = services.new_id(shard_of(card_id))
-    return SetCardholderStatus(
-        id=id_,
-        command_key=key_of(id_),
-        card_id=card_id,
-        tenant_id=caller.tenant_id,
-        live=caller.live,
-        active=status == "active",
-    )

@@ -22,10 +22,13 @@ from engine.instant import to_datetime
 family = Family("Cardholders")
 
 _CHECKS: Final = SELECT + " WHERE r.cardholder_id = $1::uuid AND r.tenant_id = $2::uuid ORDER BY r.id"
+# A card that is being issued counts, whether or not its owner has created it yet.
 _LIVE_CARD: Final = """
-    SELECT 1 FROM cards
-    WHERE cardholder_id = $1::uuid AND state NOT IN ('terminated', 'lost', 'stolen') LIMIT 1
+    SELECT EXISTS (SELECT FROM cards
+                   WHERE cardholder_id = $1::uuid AND state NOT IN ('terminated', 'lost', 'stolen'))
+        OR EXISTS (SELECT FROM card_issues WHERE cardholder_id = $1::uuid)
 """
+_END_STATUS_CHANGE: Final = "DELETE FROM cardholder_status_changes WHERE cardholder_id = $1::uuid"
 _ERASE: Final = f"""
     UPDATE cardholders
     SET status = 'closed', external_ref = NULL, updated_at = $2, erased_at = $2,
@@ -60,6 +63,8 @@ async def delete_cardholder(call: Call[Empty]) -> Response:
             now_ms = services.clock.now_ms()
             for check in checks:
                 await erase_check(connection, check, now_ms)
+            # No card is left to follow an open status change.
+            await connection.execute(_END_STATUS_CHANGE, cardholder_id)
             await connection.execute(_ERASE, cardholder_id, to_datetime(now_ms))
             await services.clear_columns.write(connection, cardholder_id, None)
             gone = await connection.fetchrow(FIND, cardholder_id, caller.tenant_id, caller.live)

@@ -2,7 +2,8 @@
 one.
 
 A connection whose statement failed by time or by the network is terminated, not closed: closing one to a
-frozen server can take forever and would take the pool with it.
+frozen server can take forever and would take the pool with it. The server notices within half a second that
+the API has gone and ends the statement; ``statement_timeout`` ends it in any case.
 """
 
 from __future__ import annotations
@@ -10,16 +11,23 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import AsyncIterator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final, TypeAlias
 
 import asyncpg
 
-from actors.database import CannotConnectError, accepts_writes
+from actors.database import WRITABLE, CannotConnectError, accepts_writes
 from actors.metrics import Histogram
 from api.faults import CONNECTION_FAILURES
+from api.shares import TENANT, Shares
+from engine.limits import (
+    ABANDONED_STATEMENT_MS,
+    API_CONNECTIONS,
+    IDLE_TRANSACTION_MS,
+    STATEMENT_MS_MAX,
+)
 
-STATEMENT_SECONDS: Final = 4.0
+STATEMENT_SECONDS: Final = STATEMENT_MS_MAX / 1000
 """For a whole short transaction, the wait for a free connection included."""
 
 POOL_WAIT: Final = Histogram()
@@ -40,13 +48,60 @@ async def nothing_to_reset(_connection: Any) -> None:
     """
 
 
+def session(statement_ms: int = STATEMENT_MS_MAX) -> dict[str, str]:
+    """Settings of PostgreSQL for a session of the API."""
+    return {
+        "application_name": "stanchion-api",
+        "jit": "off",
+        # Whatever the default of the role or the database is.
+        "synchronous_commit": "on",
+        "statement_timeout": str(statement_ms),
+        "idle_in_transaction_session_timeout": str(IDLE_TRANSACTION_MS),
+        "client_connection_check_interval": str(ABANDONED_STATEMENT_MS),
+    }
+
+
+class SharedPool(asyncpg.Pool):
+    """A pool whose connections are shared out between tenants."""
+
+    __slots__ = ("shares",)
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        idle: int = 1,
+        size: int = API_CONNECTIONS,
+        statement_ms: int = STATEMENT_MS_MAX,
+    ) -> None:
+        """``idle``: connections made at the start; ``size``: at the most."""
+        super().__init__(
+            dsn,
+            min_size=idle,
+            max_size=size,
+            max_queries=50_000,
+            max_inactive_connection_lifetime=300.0,
+            connection_class=asyncpg.Connection,
+            record_class=asyncpg.Record,
+            loop=None,
+            setup=None,
+            init=None,
+            reset=nothing_to_reset,
+            server_settings=session(statement_ms),
+            target_session_attrs=WRITABLE,
+        )
+        self.shares = Shares(size)
+
+
 @asynccontextmanager
 async def connected(pool: Pool) -> AsyncIterator[Connection]:
-    """A connection for one piece of work. Raises one of ``faults.CONNECTION_FAILURES`` when the database
-    does not answer.
+    """A connection for one piece of work, out of the share of the request's tenant. Never to be held while
+    another process is asked. Raises one of ``faults.CONNECTION_FAILURES`` when the database does not answer.
     """
-    async with asyncio.timeout(STATEMENT_SECONDS):
+    async with asyncio.timeout(STATEMENT_SECONDS), AsyncExitStack() as stack:
         began = time.monotonic()
+        if isinstance(pool, SharedPool):
+            await stack.enter_async_context(pool.shares.place(TENANT.get()))
         connection = await pool.acquire()
         POOL_WAIT.observe(time.monotonic() - began)
         try:
@@ -65,8 +120,17 @@ async def transaction(pool: Pool) -> AsyncIterator[Connection]:
     """A connection inside a transaction that commits at the end of the block and rolls back on any
     exception.
     """
-    async with connected(pool) as connection, connection.transaction():
-        yield connection
+    async with connected(pool) as connection:
+        inside = connection.transaction()
+        await inside.start()
+        try:
+            yield connection
+        except (*CONNECTION_FAILURES, asyncio.CancelledError):
+            raise  # the connection ends, and its transaction with it: a frozen server would not roll back
+        except BaseException:
+            await inside.rollback()
+            raise
+        await inside.commit()
 
 
 async def fetch(pool: Pool, statement: str, *arguments: Any) -> Sequence[asyncpg.Record]:

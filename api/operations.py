@@ -26,6 +26,7 @@ from api.permissions import PERMISSIONS, Permission, permit
 from api.problems import Refusal, not_found, problem_response
 from api.rate_limits import RateLimits
 from api.services import Services
+from api.shares import TENANT
 from api.validation import Input, validated
 from engine.ids import is_id
 from engine.replies import Claim, body_bytes
@@ -71,6 +72,7 @@ class Call(Generic[B]):
 
 
 Handler = Callable[[Call[Any]], Awaitable[Response]]
+Resume = Callable[[Services, Response], Awaitable[None]]
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,8 @@ class Operation:
     permission: Permission
     published: bool = True
     """Whether the public description names it."""
+    resume: Resume | None = None
+    """Finishes what an earlier request with the key left undone, before its stored answer is repeated."""
 
     @property
     def body_optional(self) -> bool:
@@ -128,6 +132,7 @@ class Family:
         problems: tuple[str, ...] = (),
         keyed: Keyed | None = None,
         published: bool = True,
+        resume: Resume | None = None,
     ) -> Callable[[Callable[[Call[Any]], Awaitable[Response]]], Handler]:
         """Declare the decorated handler. A name without a permission is an error at import."""
 
@@ -135,7 +140,7 @@ class Family:
             policy = keyed or _KEYED.get(method, "never")
             permission = PERMISSIONS[name]
             about = (name, method, path, self.tag, handler, takes, gives, problems, policy, permission)
-            self.operations.append(Operation(*about, published))
+            self.operations.append(Operation(*about, published, resume))
             return handler
 
         return declare
@@ -155,6 +160,7 @@ class Endpoint:
         operation = self._operation
         request.scope[OPERATION] = operation.name
         caller = await self._tokens.caller(request)
+        TENANT.set(caller.tenant_id)
         if caller.live:
             await self._limits.admit(caller)
         permit(operation.permission, caller)
@@ -174,6 +180,8 @@ class Endpoint:
         claim = claim_of(services, caller, request, body, required=operation.keyed == "required")
         stored = None if claim is None else await recall(services, claim)
         if stored is not None:
+            if operation.resume is not None:
+                await operation.resume(services, stored)
             return stored
         try:
             given = validated(operation.takes, {} if body is None and operation.body_optional else body)

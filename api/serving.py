@@ -9,7 +9,6 @@ from typing import Any, Final
 import asyncpg
 
 from actors.batcher import Batcher
-from actors.database import WRITABLE
 from actors.egress.client import Egress
 from actors.metrics import Figures
 from actors.network.roles import decode_acceptances, encode_requests
@@ -19,7 +18,8 @@ from actors.router import Router
 from actors.tls import ServerTls
 from actors.vault import Vault
 from api.app import create_app
-from api.database import POOL_WAIT, nothing_to_reset
+from api.cardholder_sweeper import CardholderSweeper
+from api.database import POOL_WAIT, SharedPool
 from api.http_server import HttpServer, connection_table
 from api.kyc.sweeper import Sweeper
 from api.services import NetworkUnavailableError, Services
@@ -28,7 +28,6 @@ from api.vision.app import create_app as create_vision_app
 from engine.limits import SIMULATION_BATCH_MAX
 from engine.simulation import Acceptance, SimulationRequest
 
-POOL_MAX: Final = 10
 BACKLOG: Final = 2_048
 
 
@@ -45,19 +44,12 @@ class ApiRole:
         self._serving: list[asyncio.Task[None]] = []
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._services: Services
-        self._sweeper: Sweeper | None = None
+        self._sweepers: tuple[Sweeper | CardholderSweeper, ...] = ()
 
     async def start(self) -> None:
         settings = self._settings
         self._router.start()
-        self._pool = await asyncpg.create_pool(
-            settings.database_dsn,
-            min_size=1,
-            max_size=POOL_MAX,
-            reset=nothing_to_reset,
-            server_settings={"application_name": "stanchion-api", "jit": "off", "synchronous_commit": "on"},
-            target_session_attrs=WRITABLE,
-        )
+        self._pool = await SharedPool(settings.database_dsn)
         services = self._services = Services(
             settings,
             self._pool,
@@ -67,8 +59,9 @@ class ApiRole:
             self._network,
             self._egress,
         )
-        self._sweeper = Sweeper(services)
-        self._sweeper.start()
+        self._sweepers = (Sweeper(services), CardholderSweeper(services))
+        for sweeper in self._sweepers:
+            sweeper.start()
         tls = ServerTls.from_settings(settings)
         await self._serve(create_app(services), settings.api_port, tls)
         await self._serve(create_vision_app(services), settings.vision_port, tls)
@@ -84,8 +77,8 @@ class ApiRole:
         }
 
     async def stop(self) -> None:
-        if self._sweeper is not None:
-            await self._sweeper.stop()
+        for sweeper in self._sweepers:
+            await sweeper.stop()
         for server in self._servers:
             server.should_exit = True
         await asyncio.gather(*self._serving, return_exceptions=True)

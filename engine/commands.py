@@ -162,6 +162,8 @@ class CreateCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="c
     cvk_generation: str
     state: Literal["unactivated", "active"]
     controls: tuple[Control, ...] = ()
+    cardholder_active: bool = True
+    """``False``: the card declines until ``SetCardholderStatus`` says that its cardholder is active."""
 
 
 class ChangeCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="change_card"):

@@ -45,6 +45,7 @@ def card_of(command: CreateCard, now_ms: int) -> Card:
         cvk_generation=command.cvk_generation,
         state=command.state,
         controls=in_precedence(command.controls),
+        cardholder_active=command.cardholder_active,
         created_ms=now_ms,
     )
 
@@ -87,10 +88,12 @@ def change(command: ChangeCard, card: Card) -> Executed:
 
 
 def set_cardholder_status(command: SetCardholderStatus, card: Card) -> Executed:
-    """Have ``card`` know whether its cardholder may spend."""
+    """Set whether the cardholder of ``card`` is active.
+
+    Journaled even where it changes nothing: once it was answered, no copy of the command that is still on its
+    way can execute after a later one.
+    """
     reply = Done(200, {"id": card.id, "cardholder_active": command.active})
-    if card.cardholder_active == command.active:
-        return Executed(reply)
     effects = (CardholderSet(command.active),)
     evolve(card, None, None, effects)
     return Executed(reply, True, effects)

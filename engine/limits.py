@@ -134,6 +134,19 @@ CVV2_FAILURES_PER_DAY: Final = 5
 """Wrong CVV2 values in a day after which the next is declined without being looked at."""
 CARD_VALID_MONTHS: Final = 36
 
+# Cardholders
+CARDHOLDER_CARDS_AT_ONCE: Final = 256
+"""Cards of one cardholder that are changed at the same time: one batch of the router."""
+CARDHOLDER_CHANGES_IN_ROW_MAX: Final = 4
+"""Open changes of one cardholder that a request finishes before it gives up on its own."""
+CARDHOLDER_RESUME_SECONDS: Final = 20
+"""Time a request has to finish its change of a cardholder, or its issue of a card, before a sweeper takes it
+over: longer than any command lives."""
+CARDHOLDER_SWEEP_SECONDS: Final = 1.0
+"""Interval between sweeps for interrupted changes."""
+CARDHOLDER_SWEEP_MAX: Final = 20
+"""Interrupted changes that one sweep takes."""
+
 # Holds
 HOLD_EXPIRY_DAYS_DEFAULT: Final = 7
 HOLD_EXPIRY_DAYS_TRAVEL: Final = 30
@@ -202,7 +215,21 @@ BODY_BYTES_MAX: Final = 64 * 1024
 JSON_DEPTH_MAX: Final = 16
 PAGE_LIMIT_DEFAULT: Final = 50
 PAGE_LIMIT_MAX: Final = 100
+PAGE_SCAN_MAX: Final = 10_000
+"""Rows that one page of a filtered list looks at: some 50 ms. A page may end before it is full."""
 CARD_IDS_MAX: Final = 100
+API_CONNECTIONS: Final = 10
+"""Connections of one API server to PostgreSQL, those for card states aside."""
+POOL_RESERVED: Final = 1
+"""Connections that no tenant takes: token look-ups and sweepers have one at any time."""
+POOL_WAITING_OF_TENANT_MAX: Final = 1_024
+"""Requests of one tenant that wait for a connection; any further one is refused with 429."""
+STATEMENT_MS_MAX: Final = 4_000
+"""Of one statement of the API, in PostgreSQL; as long as a request waits for the whole of its work there."""
+ABANDONED_STATEMENT_MS: Final = 500
+"""Interval at which PostgreSQL looks whether the API still waits for a running statement."""
+IDLE_TRANSACTION_MS: Final = 2 * STATEMENT_MS_MAX
+"""After it PostgreSQL ends a session whose transaction waits for the API: its process is frozen or gone."""
 IDEMPOTENCY_KEY_CHARS_MAX: Final = 255
 IDEMPOTENCY_RETENTION_HOURS: Final = 24
 TOKEN_SECONDS: Final = 3_600
@@ -433,6 +460,8 @@ assert ROLE_PING_SECONDS + ROLE_SILENCE_SECONDS + PULSE_LATE_SECONDS < ROLE_REPL
 assert ROLE_LOOK_SECONDS * STANDSTILL_LOOKS < READY_SECONDS
 assert BACKLOG_RESUME < BACKLOG_WAIT < BACKLOG_REFUSE
 assert COMMIT_BATCH_MAX <= BACKLOG_RESUME
+assert 0 < POOL_RESERVED < API_CONNECTIONS
+assert CARDHOLDER_RESUME_SECONDS * 1000 > 2 * REST_DEADLINE_MS
 assert COMMIT_TIMEOUT_MS < AUTHORIZATION_DEADLINE_MS < REST_DEADLINE_MS
 assert CLIENT_CHECK_MS < COMMIT_TIMEOUT_MS < IDLE_IN_TRANSACTION_MS
 assert LOCK_WAIT_PERCENT < 100

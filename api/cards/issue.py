@@ -13,8 +13,8 @@ import msgspec
 from starlette.responses import Response
 
 from api.auth import Caller
-from api.cardholder_changes import follow_status
 from api.cardholder_custody import People
+from api.cardholder_status import release
 from api.cards.custody import give_back, reserve
 from api.cards.inputs import CardInput
 from api.cards.views import HOLDER_COLUMNS, holder
@@ -22,6 +22,7 @@ from api.controls import stored_controls, to_engine
 from api.database import Connection, connected
 from api.operations import Call
 from api.problems import Refusal, not_found
+from api.services import Services
 from api.submission import submit
 from engine.commands import CreateCard
 from engine.ids import Derived, derive, key_of, shard_of
@@ -33,6 +34,12 @@ from engine.programme import ProgrammeConfig
 CVK_GENERATION: Final = "1"
 """The card verification keys that new cards get (``Vault.cvk_pair``)."""
 
+
+class _Created(msgspec.Struct):
+    id: str
+
+
+_created = msgspec.json.Decoder(_Created).decode
 _config = msgspec.json.Decoder(ProgrammeConfig).decode
 _PRODUCT: Final = """
     SELECT r.programme_id::text, r.network, r.currency, r.form_factor, r.iin, r.control_defaults,
@@ -63,7 +70,7 @@ async def issue(call: Call[CardInput]) -> Response:
         _check(product, cardholder)
         await _check_account(connection, caller, given.funding_account_id, product)
     card_id = services.new_id(shard_of(given.funding_account_id) if given.funding_account_id else None)
-    pan = await reserve(services, card_id, product["iin"])
+    pan = await reserve(services, card_id, product["iin"], given.cardholder_id)
     command = _command(call, card_id, pan.last4, product)
     try:
         response = await submit(call, command, holder(cardholder, People(services.vault), cardholder_id="id"))
@@ -73,9 +80,16 @@ async def issue(call: Call[CardInput]) -> Response:
         raise
     if "idempotent-replayed" in response.headers:
         await give_back(services, card_id)
-        return response
-    await follow_status(services, caller, given.cardholder_id, card_id)
+    await finish(services, response)
     return response
+
+
+async def finish(services: Services, response: Response) -> None:
+    """Release the card of a successful ``response``, also of one that is repeated: the request that created
+    the card may have ended before. Raises ``Refusal`` 500 when the card's owner is away.
+    """
+    if response.status_code == 201:
+        await release(services, _created(bytes(response.body)).id)
 
 
 async def _product(connection: Connection, caller: Caller, id_: str) -> asyncpg.Record:
@@ -151,6 +165,7 @@ def _command(call: Call[CardInput], card_id: str, last4: str, product: asyncpg.R
         cvk_generation=CVK_GENERATION,
         state="active" if activate else "unactivated",
         controls=controls,
+        cardholder_active=False,
     )
 
 

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from api.cardholder_custody import People
 from api.cards.inputs import CardChange, CardInput, CardsQuery
-from api.cards.issue import issue
+from api.cards.issue import finish, issue
 from api.cards.views import FIND, FIND_MANY, SELECT, BalanceView, CardView, holder, show
 from api.controls import to_engine
 from api.database import fetch, fetch_row
@@ -36,6 +36,7 @@ family = Family("Cards")
         "cardholder-not-active",
         "kyc-not-passed",
     ),
+    resume=finish,
 )
 async def create_card(call: Call[CardInput]) -> Response:
     """Issue a card.

@@ -25,6 +25,7 @@ from api.permissions import PERMISSIONS, permit
 from api.problems import Refusal
 from api.rate_limits import RateLimits
 from api.services import Services
+from api.shares import TENANT
 from engine.ids import is_id
 
 HEADERS: Final = {
@@ -163,8 +164,8 @@ class Console:
                 return self._sign_in_page(200, None)
             if caller is None:
                 return Response(status_code=401, headers=HEADERS | {"HX-Redirect": PATH})
-            if caller.live:
-                await self._limits.admit(caller)
+            TENANT.set(caller.tenant_id)
+            await self._limits.admit(caller)
             return await page(request, caller)
 
         return run

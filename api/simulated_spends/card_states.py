@@ -11,7 +11,7 @@ from typing import Final
 
 from actors.database import Lane
 from api.coalesce import Coalescer
-from api.database import STATEMENT_SECONDS
+from api.database import STATEMENT_SECONDS, session
 from api.problems import Refusal, not_found
 
 # The ids are given twice, so that no plan, however old, looks at other cards.
@@ -32,7 +32,9 @@ _SESSION: Final = {
 def card_lane(dsn: str) -> Lane:
     """The connection for ``CardStates``."""
     milliseconds = round(STATEMENT_SECONDS * 1000)
-    return Lane(dsn, "stanchion-api", {"card_states": _STATES}, timeout_ms=milliseconds, session=_SESSION)
+    return Lane(
+        dsn, "stanchion-api", {"card_states": _STATES}, timeout_ms=milliseconds, session=session() | _SESSION
+    )
 
 
 class CardStates:

@@ -21,4 +21,12 @@ KYC: Final[dict[str, str]] = {
                     FILTER (WHERE state IN ('passed', 'failed')))[1] AS verdict,
                 bool_or(state IN ('pending', 'passed') AND expires_at <= now()) AS due
             FROM kyc_checks GROUP BY cardholder_id) k ON k.cardholder_id = h.id""",
+    # A change that is being made may have reached some cards; no card of a blocked cardholder is ever usable.
+    "a card declines exactly while its cardholder is not active": """
+        SELECT c.id, CASE WHEN h.status = 'active' THEN c.cardholder_active OR s.id IS NOT NULL
+                OR EXISTS (SELECT FROM card_issues WHERE card_id = c.id)
+            ELSE NOT c.cardholder_active END
+        FROM cards c LEFT JOIN cardholders h ON h.id = c.cardholder_id
+        LEFT JOIN cardholder_status_changes s ON s.cardholder_id = h.id
+        WHERE c.state NOT IN ('terminated', 'lost', 'stolen')""",
 }

@@ -31,7 +31,7 @@ from actors.tls import ServerTls
 from actors.vault import Vault
 from actors.webhooks.role import DispatcherRole
 from api.app import create_app
-from api.database import nothing_to_reset
+from api.database import SharedPool
 from api.http_server import HttpServer
 from api.services import Services
 from api.serving import NetworkClient
@@ -151,9 +151,7 @@ async def installation(
         router = Router(peers)
         router.start()
         stack.push_async_callback(router.stop)
-        pool = await stack.enter_async_context(
-            asyncpg.create_pool(settings.database_dsn, min_size=1, max_size=10, reset=nothing_to_reset)
-        )
+        pool = await stack.enter_async_context(SharedPool(settings.database_dsn))
         egress = Egress(settings.egress_allow, settings.egress_ca_file, lookup=look_up)
         stack.push_async_callback(egress.close)
         lane = card_lane(settings.database_dsn)

@@ -16,7 +16,9 @@ from actors.connections import ConnectionLimits, ConnectionTable
 from api import database, json_body
 from api.app import create_app
 from api.simulated_spends.card_states import card_lane
+from engine.limits import API_CONNECTIONS
 from ops.embedded.ports import free_port
+from tests.actors.outbox.waiting import eventually
 from tests.api.driver import Caller
 from tests.api.stack import Installation, served
 
@@ -153,7 +155,7 @@ def unavailable(response: httpx2.Response) -> None:
 @asynccontextmanager
 async def on_database(running: Installation, address: str) -> AsyncIterator[httpx2.AsyncClient]:
     """A server of the installation whose connections lead elsewhere."""
-    pool, lane = asyncpg.create_pool(address, min_size=0, max_size=2), card_lane(address)
+    pool, lane = database.SharedPool(address, idle=0, size=2), card_lane(address)
     async with pool:
         app = create_app(replace(running.services, pool=pool, card_lane=lane))
         transport = httpx2.ASGITransport(app=app)
@@ -236,17 +238,68 @@ async def test_the_connection_of_the_card_states_was_cut(running: Installation, 
     connection = await asyncpg.connect(running.services.settings.database_dsn)
     assert await connection.fetch(cut + " AND datname = current_database()")
     await connection.close()
-    response = await acme.send("POST", "/v1/simulated-spends", SPEND, key=None)
-    if response.status_code != 404:
-        unavailable(response)
+    # Each cut connection may cost one request, and no more.
+    for _ in range(12):
         response = await acme.send("POST", "/v1/simulated-spends", SPEND, key=None)
+        if response.status_code == 404:
+            break
+        unavailable(response)
     assert response.status_code == 404
+
+
+async def test_abandoned_statement_ends_on_the_server(
+    running: Installation, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database, "STATEMENT_SECONDS", 0.2)
+    with pytest.raises(TimeoutError):
+        await database.fetch(running.services.pool, "SELECT pg_sleep(600) AS abandoned")
+    monkeypatch.undo()
+    sleeping = "SELECT count(*) FROM pg_stat_activity WHERE query = 'SELECT pg_sleep(600) AS abandoned'"
+    await eventually(lambda: running.services.pool.fetchval(f"SELECT 0 = ({sleeping} AND state = 'active')"))
+
+
+async def test_every_session_of_the_api_has_a_statement_timeout(running: Installation) -> None:
+    async with database.connected(running.services.pool) as connection:
+        assert await connection.fetchval("SHOW statement_timeout") == "4s"
+        assert await connection.fetchval("SHOW client_connection_check_interval") == "500ms"
+
+
+async def test_slow_statements_of_one_tenant_leave_connections_to_the_others(
+    running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = await running.caller("neighbour-of-the-slow-one")
+    product = await acme.product(await acme.programme())
+    monkeypatch.setattr(database, "STATEMENT_SECONDS", 600.0)
+    dsn = running.services.settings.database_dsn
+    blocker = await asyncpg.connect(dsn)
+    async with database.SharedPool(dsn, statement_ms=600_000) as pool:
+        app = create_app(replace(running.services, pool=pool))
+        async with httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://t") as http:
+            acme.http = other.http = http
+            await blocker.execute(f"BEGIN; SELECT FROM card_products WHERE id = '{product['id']}' FOR UPDATE")
+            path = f"/v1/card-products/{product['id']}/retire"
+            slow = [asyncio.create_task(acme.send("POST", path)) for _ in range(30)]
+            await eventually(lambda: blocker.fetchval(f"SELECT 0 < ({WAITING})"))
+            for _ in range(5):
+                assert (await asyncio.gather(*(other.send("GET", "/v1/programs") for _ in range(4))))[
+                    3
+                ].status_code == 200
+            assert not any(task.done() for task in slow)
+            assert await blocker.fetchval(WAITING) < API_CONNECTIONS / 2
+            await blocker.close()
+            assert {answer.status_code for answer in await asyncio.gather(*slow)} == {200}
+
+
+WAITING = (
+    "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+)
 
 
 async def test_connections_that_were_cut(running: Installation, acme: Caller) -> None:
     cut = (
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-        " WHERE datname = current_database() AND application_name = '' AND pid <> pg_backend_pid()"
+        " WHERE datname = current_database() AND application_name = 'stanchion-api'"
+        " AND pid <> pg_backend_pid()"
     )
     for _ in range(3):
         connection = await asyncpg.connect(running.services.settings.database_dsn)

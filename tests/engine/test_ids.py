@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.ids import new_id, new_id_beside
-from engine.ids import Derived, approval_code, derive, is_id, shard_of
+from engine.ids import Derived, approval_code, derive, is_id, joined, shard_of
 from engine.limits import SHARD_COUNT
 
 ids = st.uuids().map(str)
@@ -83,3 +83,12 @@ def test_approval_codes_are_six_letters_or_digits_and_belong_to_the_id(id_: str)
 def test_approval_codes_differ() -> None:
     codes = {approval_code(new_id()) for _ in range(500)}
     assert len(codes) >= 499
+
+
+@given(ids, ids)
+def test_id_of_a_pair_is_one_and_on_the_shard_of_the_second(first: str, second: str) -> None:
+    pair = joined(first, second)
+    assert is_id(pair)
+    assert pair == joined(first, second)
+    assert shard_of(pair) == shard_of(second)
+    assert pair != joined(derive(first, Derived.HOLD), second)

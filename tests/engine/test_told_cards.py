@@ -7,6 +7,7 @@ from engine.commands import CardCommand
 from engine.effects import BalanceDeclared, CardholderSet
 from engine.execute import execute
 from engine.executed import NOT_FOUND, Executed, Surroundings
+from engine.issuing import card_of
 from engine.replies import Answer, Done, Problem
 from tests.engine.build import (
     CARD,
@@ -15,6 +16,7 @@ from tests.engine.build import (
     an_id,
     authorize,
     card,
+    create_card,
     declare_balance,
     programme,
     set_cardholder_status,
@@ -41,10 +43,18 @@ def test_a_blocked_cardholder_can_pay_nothing() -> None:
     assert code(of) == "00"
 
 
-def test_what_is_known_changes_nothing() -> None:
+def test_status_that_a_card_has_already_is_journaled_under_its_key() -> None:
+    """A copy of the command that arrives after a later one finds its key used, and executes nothing."""
     executed = told(card(), set_cardholder_status(active=True))
-    assert (executed.journaled, executed.effects) == (False, ())
+    assert (executed.journaled, executed.effects) == (True, (CardholderSet(True),))
     assert isinstance(executed.reply, Done)
+
+
+def test_card_of_a_cardholder_not_known_to_be_active_declines_until_released() -> None:
+    of = card_of(create_card(cardholder_active=False), NOW_MS)
+    assert code(of) == "57"
+    told(of, set_cardholder_status(active=True))
+    assert code(of) == "00"
 
 
 def test_a_declared_balance_starts_anew() -> None:

@@ -168,6 +168,8 @@ DAMAGES: Final = [
         "a case has custody of what its tokens name",
     ),
     ("UPDATE cardholders SET kyc_state = 'failed'", "a cardholder shows what their checks say"),
+    ("UPDATE cardholders SET status = 'blocked'", "a card declines exactly while its cardholder"),
+    ("UPDATE cards SET cardholder_active = false", "a card declines exactly while its cardholder"),
     ("UPDATE cardholders SET kyc_state = 'pending'", "a cardholder shows what their checks say"),
     (
         "UPDATE cardholders SET data_key = NULL, given_name_sealed = NULL, family_name_sealed = NULL,"

@@ -1,0 +1,82 @@
+"""Finishes what interrupted requests left undone: status changes of cardholders, and cards being issued.
+
+Every API server sweeps; each row is taken by one of them for ``CARDHOLDER_RESUME_SECONDS``.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final
+
+import structlog
+
+from api.cardholder_changes import finish
+from api.cardholder_status import StatusChange, release, resume_at
+from api.cards.custody import give_back
+from api.database import connected
+from api.faults import CONNECTION_FAILURES
+from api.problems import Refusal
+from api.services import Services
+from engine.instant import to_datetime
+from engine.limits import CARDHOLDER_SWEEP_MAX, CARDHOLDER_SWEEP_SECONDS
+
+_CHANGES: Final = """
+    UPDATE cardholder_status_changes c SET resume_at = $2
+    FROM (SELECT cardholder_id FROM cardholder_status_changes WHERE resume_at <= $1
+          ORDER BY resume_at LIMIT $3 FOR UPDATE SKIP LOCKED) due
+    JOIN cardholders h ON h.id = due.cardholder_id
+    WHERE c.cardholder_id = due.cardholder_id
+    RETURNING c.id::text, c.cardholder_id::text, h.tenant_id::text, h.live, c.status
+"""
+_ISSUES: Final = """
+    UPDATE card_issues i SET resume_at = $2
+    FROM (SELECT card_id FROM card_issues WHERE resume_at <= $1
+          ORDER BY resume_at LIMIT $3 FOR UPDATE SKIP LOCKED) due
+    WHERE i.card_id = due.card_id
+    RETURNING i.card_id::text, EXISTS (SELECT FROM cards WHERE id = i.card_id) AS created
+"""
+
+_log = structlog.get_logger("api.cardholders")
+
+
+class CardholderSweeper:
+    """Sweeps until it is stopped."""
+
+    def __init__(self, services: Services) -> None:
+        self._services = services
+        self._sweeping: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        self._sweeping = asyncio.create_task(self._run(), name="cardholder-sweeper")
+
+    async def stop(self) -> None:
+        """Safe to call twice."""
+        if self._sweeping is not None:
+            self._sweeping.cancel()
+            await asyncio.gather(self._sweeping, return_exceptions=True)
+            self._sweeping = None
+
+    async def _run(self) -> None:
+        while True:
+            await asyncio.sleep(CARDHOLDER_SWEEP_SECONDS)
+            try:
+                await sweep(self._services)
+            except CONNECTION_FAILURES as fault:
+                _log.warning("interrupted changes cannot be read", fault=type(fault).__name__)
+            except Exception as fault:  # noqa: BLE001 -- the loop outlives its faults; their texts hold values
+                _log.error("sweeping interrupted changes failed", fault=type(fault).__name__)
+
+
+async def sweep(services: Services) -> int:
+    """Finish interrupted changes that are due; returns how many were finished."""
+    due = (to_datetime(services.clock.now_ms()), resume_at(services), CARDHOLDER_SWEEP_MAX)
+    async with connected(services.pool) as connection:
+        changes = [StatusChange(**row) for row in await connection.fetch(_CHANGES, *due)]
+        issues = await connection.fetch(_ISSUES, *due)
+    works = [finish(services, change) for change in changes]
+    works += [(release if row["created"] else give_back)(services, row["card_id"]) for row in issues]
+    outcomes = await asyncio.gather(*works, return_exceptions=True)
+    for outcome in outcomes:
+        if isinstance(outcome, Exception) and not isinstance(outcome, Refusal):
+            _log.error("an interrupted change cannot be finished", fault=type(outcome).__name__)
+    return sum(outcome is None for outcome in outcomes)
