@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Protocol
 
 import msgspec
 import structlog
@@ -24,6 +24,7 @@ from actors.network.database import DatabaseUnavailableError
 from actors.network.deadlines import Deadlines
 from actors.network.undoing import Undoing
 from engine.commands import Advise, Authorize, Command, Present, Reverse
+from engine.iso8583.card_data import DEFAULT_VERIFICATION, Verification, check_expiry
 from engine.iso8583.content import AuthorizationRequest, Content, read
 from engine.iso8583.elements import ElementError
 from engine.iso8583.identity import fingerprint
@@ -46,8 +47,6 @@ Submit = Callable[[Command], Awaitable[Reply]]
 """The way to the owners."""
 
 FromWire = Authorize | Advise | Present | Reverse
-Cvv2 = Literal["absent", "match", "mismatch"]
-Authentication = Literal["absent", "valid", "invalid"]
 
 _log = structlog.get_logger(__name__)
 _AUTHORIZATION = "0100"
@@ -112,15 +111,18 @@ class Respondent:
         custody: CardCustody,
         *,
         sheds: Callable[[str], bool] = lambda _card_id: False,
+        verification: Verification = DEFAULT_VERIFICATION,
         deadline_ms: int = AUTHORIZATION_DEADLINE_MS,
     ) -> None:
-        """``sheds``: whether the owner of a card is so far behind that a new authorization is refused."""
+        """``sheds``: whether the owner of a card is so far behind that a new authorization is refused.
+        ``verification``: the treatment of PIN blocks and MACs, for which this edge has no keys."""
         self.counts = RespondentCounts()
         self.undoing = Undoing(submit)
         self._submit = submit
         self._cards = cards
         self._custody = custody
         self._sheds = sheds
+        self._verification = verification
         self.seconds = Histogram()
         """From arrival to answer."""
         self._deadline_seconds = deadline_ms / 1000
@@ -135,7 +137,7 @@ class Respondent:
         """Answers ``message``, of one of ``content.FUNCTIONS``, now or later, exactly once. ``since``: when
         it came in, in the loop's time, if not now; never earlier than one before it."""
         try:
-            content = read(message)
+            content = read(message, self._verification)
         except ElementError:
             self.counts.invalid += 1
             asker.answer(refusal(message, INVALID_MESSAGE))
@@ -200,24 +202,17 @@ class Respondent:
         reply.add_done_callback(partial(self._reply, exchange, command))
 
     def _command(self, exchange: _Exchange, card: CardOnFile) -> FromWire:
-        cvv2, authentication = self._checked(exchange.content, card)
-        routed = Routed(
-            new_id_beside(card.card_id),
-            card.card_id,
-            fingerprint(exchange.message, self._custody.fingerprint_key),
-            cvv2,
-            authentication,
-        )
-        return to_command(exchange.content, routed)
-
-    def _checked(self, content: Content, card: CardOnFile) -> tuple[Cvv2, Authentication]:
-        """What the card's secrets say of an authorization."""
+        content = exchange.content
+        id_ = new_id_beside(card.card_id)
+        digest = fingerprint(exchange.message, self._custody.fingerprint_key)
         if not isinstance(content, AuthorizationRequest):
-            return "absent", "absent"
+            return to_command(content, Routed(id_, card.card_id, digest))
         cvv2 = self._custody.check_cvv2(
             content.cvv2, content.pan, card.exp_year, card.exp_month, card.cvk_generation
         )
-        return cvv2, judge(content.auth_value, content.threeds_ref)
+        expiry = check_expiry(content.expiries, card.exp_year, card.exp_month)
+        authentication = judge(content.auth_value, content.threeds_ref)
+        return to_command(content, Routed(id_, card.card_id, digest, expiry, cvv2, authentication))
 
     def _reply(self, exchange: _Exchange, command: FromWire, future: asyncio.Future[Reply]) -> None:
         """Called with the owner's reply, in time or late."""

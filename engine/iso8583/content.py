@@ -1,6 +1,8 @@
 """What a network's request says, or which field makes it unreadable.
 
 Anything that is missing or malformed is an ``ElementError``, which becomes DE39 = 30; nothing is guessed.
+A MAC or a PIN block, which cannot be verified without keys, is treated as the profile's ``Verification``
+prescribes.
 Fields that this profile does not know are carried, hashed into the fingerprint and otherwise ignored.
 """
 
@@ -14,6 +16,14 @@ import msgspec
 
 from engine.commands import Channel, EntryMode, WireIdentity
 from engine.decline import APPROVED, APPROVED_PARTIALLY, VERIFIED
+from engine.iso8583.card_data import (
+    DEFAULT_VERIFICATION,
+    Verification,
+    check_mac,
+    read_chip,
+    read_expiries,
+    read_pin,
+)
 from engine.iso8583.elements import (
     INCREMENT,
     TAG_AUTHENTICATION,
@@ -104,8 +114,10 @@ class AuthorizationRequest(msgspec.Struct, frozen=True):
     mit: bool
     partial_allowed: bool
     partial_cap_minor: int | None
-    expiry: Masked | None
-    """DE14, YYMM."""
+    expiries: tuple[Masked, ...]
+    """YYMM, of DE14 and of DE35; empty when neither names one."""
+    pin: Literal["absent", "ignored", "refused"]
+    chip: Literal["absent", "present"]
     cvv2: Masked | None
     auth_value: Masked | None
     threeds_ref: str | None
@@ -157,13 +169,18 @@ class ReversalNotice(msgspec.Struct, frozen=True):
 Content = AuthorizationRequest | Advice | Presentment | ReversalNotice
 
 
-def read(message: Message) -> Content:
-    """The content of a financial request; ``ElementError`` names the first field that is missing or
-    malformed, ``KeyError`` a function that is not in ``FUNCTIONS``."""
+def read(message: Message, verification: Verification = DEFAULT_VERIFICATION) -> Content:
+    """The content of a financial request; ``ElementError`` names the first field that is missing, malformed
+    or a MAC that cannot be verified, ``KeyError`` a function that is not in ``FUNCTIONS``."""
+    check_mac(message.fields, verification)
+    if message.mti[:3] == "010":
+        return read_authorization(message, verification)
     return _READERS[message.mti[:3]](message)
 
 
-def read_authorization(message: Message) -> AuthorizationRequest:
+def read_authorization(
+    message: Message, verification: Verification = DEFAULT_VERIFICATION
+) -> AuthorizationRequest:
     """The content of an 0100 or 0101."""
     fields, tags = message.fields, _tags(message.fields)
     increment = _increment(tags)
@@ -178,7 +195,9 @@ def read_authorization(message: Message) -> AuthorizationRequest:
         mit=TAG_MIT in tags or entry == "10",
         partial_allowed=TAG_PARTIAL in tags,
         partial_cap_minor=_partial_cap(tags.get(TAG_PARTIAL)),
-        expiry=masked(fields.get(14)),
+        expiries=read_expiries(fields, purchase.pan),
+        pin=read_pin(fields, verification),
+        chip=read_chip(fields),
         cvv2=masked(tags.get(TAG_CVV2)),
         auth_value=masked(tags.get(TAG_AUTHENTICATION)),
         threeds_ref=tags.get(TAG_THREEDS_REFERENCE),

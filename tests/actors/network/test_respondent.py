@@ -125,12 +125,47 @@ async def test_cvv2_is_checked_here_and_goes_no_further(
     assert harness.owners.asked[0].cvv2 == outcome
 
 
+@pytest.mark.parametrize(
+    ("fields", "outcome"),
+    [
+        ({"de14": "2911"}, "match"),
+        ({"de14": "2811"}, "mismatch"),
+        ({"de14": "2411"}, "mismatch"),
+        ({"de35": f"{PAN}=29112010000"}, "match"),
+        ({"de35": f"{PAN}=29122010000"}, "mismatch"),
+        ({"de14": "2912", "de35": f"{PAN}=29112010000"}, "mismatch"),
+    ],
+)
+async def test_expiry_is_compared_here_and_goes_no_further(
+    harness: Harness, fields: dict[str, str], outcome: str
+) -> None:
+    async with harness.peer() as peer:
+        await peer.ask(request(**fields))
+    assert harness.owners.asked[0].expiry == outcome
+
+
+async def test_a_message_without_expiry_is_accepted(harness: Harness) -> None:
+    plain = request()
+    del plain.fields[14]
+    async with harness.peer() as peer:
+        assert (await peer.ask(plain)).fields[39] == "00"
+    assert harness.owners.asked[0].expiry == "absent"
+
+
+@pytest.mark.parametrize("mti", ["0100", "0120", "0220", "0420"])
+async def test_a_message_with_an_unverifiable_mac_reaches_no_owner(harness: Harness, mti: str) -> None:
+    async with harness.peer() as peer:
+        answer = await peer.ask(request(1, mti, de90=ORIGINAL, de128="0123456789ABCDEF"))
+    assert answer.fields[39] == "30"
+    assert harness.owners.submitted == []
+
+
 async def test_authentication_is_judged_here(harness: Harness) -> None:
     evidence = {"02": "AAECAwQFBgcICQoLDA0ODxAREhM=", "03": "0b9f2c0a-6b1e-4b37-9d5f-3c1f0a2b4c5d"}
     async with harness.peer() as peer:
         await peer.ask(request(1, de48=write_private(evidence)))
         await peer.ask(request(2, de48=write_private({"02": "AAEC"})))
-    assert [command.authentication for command in harness.owners.asked] == ["valid", "invalid"]
+    assert [command.authentication for command in harness.owners.asked] == ["present", "malformed"]
 
 
 # Every reply and every error that the way to the owner can give.
