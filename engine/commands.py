@@ -136,6 +136,10 @@ class Advise(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="advis
     entry_mode: EntryMode | None = None
     approved: bool = True
     """Whether the merchant saw an approval (DE39 of the advice)."""
+    approval_code: str | None = None
+    """DE38, as the merchant was given it."""
+    stand_in: bool = False
+    """Whether the network decided in the issuer's stead, because no answer came in time (DE48 tag 11)."""
 
 
 class Expire(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="expire"):

@@ -11,13 +11,14 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Protocol
+from typing import Any
 
 import msgspec
 import structlog
 
 from actors.ids import new_id_beside
 from actors.metrics import Histogram
+from actors.network.asker import Asker, Deferred
 from actors.network.cards import CardOnFile, CardsByDigest
 from actors.network.custody import CardCustody
 from actors.network.database import DatabaseUnavailableError
@@ -26,7 +27,7 @@ from actors.network.undoing import Undoing
 from engine.commands import Advise, Authorize, Command, Present, Reverse
 from engine.iso8583.card_data import DEFAULT_VERIFICATION, Verification, check_expiry
 from engine.iso8583.content import AuthorizationRequest, Content, read
-from engine.iso8583.elements import ElementError
+from engine.iso8583.elements import ANSWER_WITHHELD, ElementError
 from engine.iso8583.identity import fingerprint
 from engine.iso8583.message import Message
 from engine.iso8583.respond import (
@@ -39,7 +40,7 @@ from engine.iso8583.respond import (
     replied,
 )
 from engine.iso8583.translate import Routed, to_command
-from engine.limits import AUTHORIZATION_DEADLINE_MS
+from engine.limits import AUTHORIZATION_DEADLINE_MS, WITHHELD_ANSWER_MS
 from engine.replies import Answer, NotExecuted, Reply
 from engine.threeds import judge
 
@@ -70,31 +71,23 @@ class RespondentCounts(msgspec.Struct):
     """Authorizations that were answered with 91 although they may have been approved."""
 
 
-class Asker(Protocol):
-    """Where an answer goes."""
-
-    def answer(self, response: Message) -> None:
-        """Sends ``response``."""
-
-    def took_up(self) -> None:
-        """One more request is being worked on."""
-
-    def settled(self) -> None:
-        """... and one less."""
-
-
-class _Exchange(msgspec.Struct, frozen=True, eq=False):
-    """One request on its way to its answer. Compared by identity: equal messages are different exchanges."""
+class _Exchange(msgspec.Struct, eq=False):
+    """One request on its way to its answer. Compared by identity: equal messages are different exchanges.
+    ``asker`` may be replaced by a ``Deferred`` one."""
 
     asker: Asker
     message: Message
     content: Content
+    arrived: float
+    """In the loop's time."""
 
 
 class _Question(msgspec.Struct):
     """One command, however many exchanges ask for its answer at the moment."""
 
     waiting: int = 0
+    withheld: bool = False
+    """Whether the network gets the answer too late on purpose, and will advise what it decided itself."""
     told: bool = False
     """Whether an exchange has given the owner's answer to the network in time."""
     unknown: bool = False
@@ -113,6 +106,7 @@ class Respondent:
         sheds: Callable[[str], bool] = lambda _card_id: False,
         verification: Verification = DEFAULT_VERIFICATION,
         deadline_ms: int = AUTHORIZATION_DEADLINE_MS,
+        withheld_ms: int = WITHHELD_ANSWER_MS,
     ) -> None:
         """``sheds``: whether the owner of a card is so far behind that a new authorization is refused.
         ``verification``: the treatment of PIN blocks and MACs, for which this edge has no keys."""
@@ -126,6 +120,7 @@ class Respondent:
         self.seconds = Histogram()
         """From arrival to answer."""
         self._deadline_seconds = deadline_ms / 1000
+        self._withheld_seconds = withheld_ms / 1000
         self._open: Deadlines[_Exchange] = Deadlines(self._deadline_seconds, self._expire)
         self._questions: dict[bytes, _Question] = {}
         self._to_come: set[asyncio.Future[Any]] = set()
@@ -142,7 +137,8 @@ class Respondent:
             self.counts.invalid += 1
             asker.answer(refusal(message, INVALID_MESSAGE))
             return
-        exchange = _Exchange(asker, message, content)
+        arrived = asyncio.get_running_loop().time() if since is None else since
+        exchange = _Exchange(asker, message, content, arrived)
         digest = self._custody.digest(content.pan)
         self._open.add(exchange, since)
         self._idle.clear()
@@ -198,6 +194,9 @@ class Respondent:
         if question is None:
             question = self._questions[command.command_key] = _Question()
         question.waiting += 1
+        if _withholds(exchange.content) and not card.live:
+            question.withheld = True
+            exchange.asker = Deferred(exchange.asker, exchange.arrived + self._withheld_seconds)
         self._to_come.add(reply)
         reply.add_done_callback(partial(self._reply, exchange, command))
 
@@ -245,7 +244,7 @@ class Respondent:
         Undoing what never happened is harmless: its reversal waits for it. Advices, presentments and
         reversals are never undone, networks send them again.
         """
-        if question.told or not isinstance(command, Authorize):
+        if question.told or question.withheld or not isinstance(command, Authorize):
             return
         if question.approved_late_minor is not None:
             self.counts.late_approvals += 1
@@ -287,6 +286,10 @@ class Respondent:
         exchange.asker.settled()
         if not len(self._open):
             self._idle.set()
+
+
+def _withholds(content: Content) -> bool:
+    return isinstance(content, AuthorizationRequest) and content.scenario == ANSWER_WITHHELD
 
 
 _UNAVAILABLE = NotExecuted("unavailable")

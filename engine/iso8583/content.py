@@ -35,6 +35,7 @@ from engine.iso8583.elements import (
     TAG_PARTIAL,
     TAG_PRESENTMENT,
     TAG_SCENARIO,
+    TAG_STAND_IN,
     TAG_THREEDS_REFERENCE,
     ElementError,
     PresentmentReference,
@@ -137,6 +138,8 @@ class Advice(msgspec.Struct, frozen=True):
     channel: Channel
     entry_mode: EntryMode | None
     approved: bool
+    approval_code: str | None
+    stand_in: bool
 
     @property
     def pan(self) -> Pan:
@@ -220,6 +223,8 @@ def read_advice(message: Message) -> Advice:
         channel=_channel(fields, entry),
         entry_mode=ENTRY_CODES.get(entry),
         approved=fields.get(39, APPROVED) in (APPROVED, APPROVED_PARTIALLY, VERIFIED),
+        approval_code=fields.get(38, "").strip() or None,
+        stand_in=TAG_STAND_IN in tags,
     )
 
 

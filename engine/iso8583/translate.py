@@ -105,6 +105,8 @@ def _advise(content: Advice, routed: Routed) -> Advise:
         channel=content.channel,
         entry_mode=content.entry_mode,
         approved=content.approved,
+        approval_code=content.approval_code,
+        stand_in=content.stand_in,
     )
 
 

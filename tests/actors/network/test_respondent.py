@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Literal
 
+import msgspec
 import pytest
 
 from actors.network.cards import CardOnFile
@@ -26,6 +27,7 @@ from tests.actors.network.support import (
     Harness,
     accept,
     approve,
+    lookup_of,
     request,
     running_edge,
     until,
@@ -139,8 +141,10 @@ async def test_cvv2_is_checked_here_and_goes_no_further(
 async def test_expiry_is_compared_here_and_goes_no_further(
     harness: Harness, fields: dict[str, str], outcome: str
 ) -> None:
+    message = request()
+    message.fields.update({int(name[2:]): value for name, value in fields.items()})
     async with harness.peer() as peer:
-        await peer.ask(request(**fields))
+        await peer.ask(message)
     assert harness.owners.asked[0].expiry == outcome
 
 
@@ -370,6 +374,35 @@ async def test_a_late_decline_is_none_of_our_business(custody: CardCustody) -> N
         harness.owners.gate.set()
         assert (await peer.ask(request(2))).fields[39] == "51"
         assert harness.respondent.counts.late_approvals == 0
+
+
+WITHHELD = write_private({"99": "force_stip_timeout"})
+
+
+async def test_an_answer_that_is_to_be_late_leaves_after_its_time(custody: CardCustody) -> None:
+    async with running_edge(custody, withheld_ms=1) as harness, harness.peer() as peer:
+        assert (await peer.ask(request(de48=WITHHELD))).fields[39] == "00"
+    async with running_edge(custody) as harness, harness.peer() as peer:
+        peer.say(request(1, de48=WITHHELD), request(2))
+        assert (await peer.hear()).fields[11] == "000002"
+        await until(lambda: harness.respondent.counts.answered == 2)
+        assert len(harness.owners.asked) == 2
+
+
+async def test_a_withheld_approval_that_comes_late_is_left_to_the_advice(custody: CardCustody) -> None:
+    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+        harness.owners.gate.clear()
+        peer.say(request(de48=WITHHELD))
+        await until(lambda: harness.respondent.counts.expired)
+        harness.owners.gate.set()
+        assert (await peer.ask(request(2))).fields[39] == "00"
+        assert (harness.respondent.counts.late_approvals, harness.owners.undone) == (0, [])
+
+
+async def test_an_answer_about_a_live_card_is_never_withheld(custody: CardCustody) -> None:
+    live = lookup_of(custody, {PAN: msgspec.structs.replace(CARD, live=True)})
+    async with running_edge(custody, live) as harness, harness.peer() as peer:
+        assert (await peer.ask(request(de48=WITHHELD))).fields[39] == "00"
 
 
 async def test_what_is_found_after_the_deadline_is_not_submitted(custody: CardCustody) -> None:
