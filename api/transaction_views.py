@@ -18,6 +18,7 @@ from api.fields import Channel, Id, Instant, ShownAmount, shown_instant
 from api.validation import View
 from engine.commands import Advise, Authorize, Present
 from engine.decide import Decision, decision_view
+from engine.decline import APPROVED, RESPONSE_CODES
 from engine.ids import Derived
 from engine.instant import to_ms, to_text
 from engine.lifecycle import Record
@@ -152,7 +153,10 @@ class TransactionView(View):
     network: NetworkView
     decision: Literal["approved", "declined"] | None
     decline_reason: str | None
-    decided_by: Literal["platform", "programme", "stand_in"] | None
+    decided_by: Literal["platform", "programme", "stand_in", "network_stand_in"] | None
+    """`stand_in`: the platform, in place of the programme's endpoint; `network_stand_in`: the network, in
+    place of the platform, reported by an advice. The trace is that of the platform's own decision, if any.
+    """
     risk: RiskView | None
     trace: list[StepView]
     events: list[HappenedView]
@@ -179,6 +183,7 @@ _record = msgspec.json.Decoder(Record).decode
 def show(row: asyncpg.Record) -> dict[str, Any]:
     """The public representation of a row of ``SELECT``."""
     asked = decode_opener(row["command"])
+    replaced = _replaced(row)
     return {
         **{name: row[name] for name in ("id", "kind", "status", "card_id", "cardholder_id", "programme_id")},
         "authorization_id": row["id"],
@@ -189,8 +194,8 @@ def show(row: asyncpg.Record) -> dict[str, Any]:
         "merchant": {"name": asked.merchant_name, "country": asked.merchant_country},
         "channel": None if isinstance(asked, Present) else asked.channel,
         "entry_mode": None if isinstance(asked, Present) else asked.entry_mode,
-        "network": _network(row, asked),
-        **_decided(row, asked),
+        "network": _network(row, asked, replaced),
+        **_decided(row, asked, replaced),
         "events": _events(row, asked),
         "created_at": shown_instant(row["created_at"]),
         "updated_at": shown_instant(row["updated_at"]),
@@ -200,30 +205,55 @@ def show(row: asyncpg.Record) -> dict[str, Any]:
 _AMOUNTS: Final = ("requested", "approved", "held", "cleared", "reversed")
 
 
-def _network(row: asyncpg.Record, asked: Opener) -> dict[str, Any]:
+def _replaced(row: asyncpg.Record) -> Record | None:
+    """The newest advice that has replaced the first decision, if one has."""
+    advices = [each for each in _followed(row["followed"]) if each.kind == "advise"]
+    records = (_record(each.outcome) for each in reversed(advices))
+    return next((record for record in records if record.decided), None)
+
+
+def _network(row: asyncpg.Record, asked: Opener, replaced: Record | None) -> dict[str, Any]:
     answer = _reply(row["reply"])
+    approval_code, response_code = answer.approval_code, answer.response_code
+    if isinstance(asked, Advise):
+        approval_code = asked.approval_code
+    if replaced is not None:
+        approval_code, response_code = replaced.approval_code, _response_code(replaced)
     return {
         "name": row["network"],
         "stan": asked.wire.stan,
         "rrn": asked.wire.rrn,
         "network_txn_id": asked.wire.network_txn_id,
-        "approval_code": answer.approval_code,
-        "response_code": answer.response_code,
+        "approval_code": approval_code,
+        "response_code": response_code,
     }
 
 
-def _decided(row: asyncpg.Record, asked: Opener) -> dict[str, Any]:
-    """The decision and its explanation: ours, the network's own, or none."""
+def _response_code(replaced: Record) -> str:
+    return APPROVED if replaced.decided == "approved" else RESPONSE_CODES["stand_in_declined"]
+
+
+def _decided(row: asyncpg.Record, asked: Opener, replaced: Record | None) -> dict[str, Any]:
+    """The decision that holds and its explanation: ours, the network's own, or none."""
     if isinstance(asked, Authorize):
-        return decision_view(decode_decision(row["decision"]))
+        first = decision_view(decode_decision(row["decision"]))
+        return first if replaced is None else first | _overruled(replaced)
     advised = isinstance(asked, Advise)
     decision = "approved" if isinstance(asked, Advise) and asked.approved else "declined"
     return {
         "decision": decision if advised else None,
         "decline_reason": "stand_in_declined" if advised and decision == "declined" else None,
-        "decided_by": "stand_in" if advised else None,
+        "decided_by": "network_stand_in" if advised else None,
         "risk": {"score": 0, "action": "allow"} if advised else None,
         "trace": [],
+    }
+
+
+def _overruled(replaced: Record) -> dict[str, Any]:
+    return {
+        "decision": replaced.decided,
+        "decline_reason": "stand_in_declined" if replaced.decided == "declined" else None,
+        "decided_by": "network_stand_in",
     }
 
 

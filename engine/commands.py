@@ -61,10 +61,18 @@ class Authorize(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="au
     partial_allowed: bool = False
     partial_cap_minor: int | None = None
     """The terminal's own cap on a partial approval (DE48 tag 07), if it named one."""
-    cvv2: Literal["absent", "match", "mismatch"] = "absent"
-    """Outcome of the edge's check: the value itself never travels further."""
-    authentication: Literal["absent", "valid", "invalid"] = "absent"
-    """Outcome of the 3DS check of DE48 tags 02 and 03."""
+    expiry: Literal["absent", "match", "mismatch"] = "absent"
+    """Outcome of the edge's comparison of DE14 and of the expiry in DE35 with the card's."""
+    cvv2: Literal["absent", "missing", "match", "mismatch"] = "absent"
+    """Outcome of the edge's check: the value itself never travels further. ``missing``: no CVV2 came, and
+    the message does not say that the card itself was read."""
+    pin: Literal["absent", "ignored", "refused"] = "absent"
+    """Whether a PIN block (DE52) came, and how the profile treats one that it cannot verify."""
+    chip: Literal["absent", "present"] = "absent"
+    """Whether well-formed EMV data (DE55) came; nothing in it is verified."""
+    authentication: Literal["absent", "present", "malformed", "valid", "invalid"] = "absent"
+    """Outcome of the 3DS check of DE48 tags 02 and 03; ``present`` means well-formed and not verified.
+    ``valid`` and ``invalid`` stand in older records, in place of ``present`` and ``malformed``."""
     references: tuple[str, ...] = ()
     """Set on an increment (DE48 tag 06 ``INC``): names of the original, the most exact first.
     ``amount_minor`` is then the additional amount."""
@@ -128,6 +136,10 @@ class Advise(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="advis
     entry_mode: EntryMode | None = None
     approved: bool = True
     """Whether the merchant saw an approval (DE39 of the advice)."""
+    approval_code: str | None = None
+    """DE38, as the merchant was given it."""
+    stand_in: bool = False
+    """Whether the network decided in the issuer's stead, because no answer came in time (DE48 tag 11)."""
 
 
 class Expire(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="expire"):

@@ -91,6 +91,9 @@ UNASKED = "unasked"
 _CARD_ACTIVE: Final = Step("card_state", "pass", "active", "active")
 _CARDHOLDER_ACTIVE: Final = Step("cardholder", "pass")
 _PROGRAMME_ACTIVE: Final = Step("programme", "pass", "active", "active")
+_EXPIRY_MATCHES: Final = Step("expiry", "pass")
+_EXPIRY_DIFFERS: Final = Step("expiry", "fail")
+_CHIP_DATA_PRESENT: Final = Step("chip_data", "skip", "present")
 _NO_CVV2: Final = Step("cvv2", "skip")
 _NO_AUTHENTICATION: Final = Step("authentication", "skip")
 
@@ -237,6 +240,9 @@ def _purchase_rules(
 
 def _refund_rules(command: Authorize, inputs: Inputs, trace: list[Step]) -> str | None:
     """A refund gives money back: it is allowed in any card state and meets no control."""
+    reason = _pin_rule(command, trace)
+    if reason:
+        return reason
     trace.append(Step("amount", verdict(command.amount_minor > 0), command.amount_minor, 1))
     if command.amount_minor <= 0:
         return "invalid_amount"
@@ -263,6 +269,9 @@ def _card_rules(command: Authorize, inputs: Inputs, day: str, trace: list[Step])
     trace.append(Step("card_expiry", verdict(not expired), day, expiry))
     if expired:
         return "card_expired"
+    reason = _presented_card_rule(command, trace)
+    if reason:
+        return reason
     if not inputs.cardholder_active:
         trace.append(Step("cardholder", "fail"))
         return "cardholder_blocked"
@@ -272,7 +281,23 @@ def _card_rules(command: Authorize, inputs: Inputs, day: str, trace: list[Step])
         trace.append(Step("programme", "fail", status, "active"))
         return "programme_inactive"
     trace.append(_PROGRAMME_ACTIVE)
-    return _cvv2_rule(command, inputs, day, trace) or _authentication_rule(command, trace)
+    return (
+        _cvv2_rule(command, inputs, day, trace)
+        or _pin_rule(command, trace)
+        or _authentication_rule(command, trace)
+    )
+
+
+def _presented_card_rule(command: Authorize, trace: list[Step]) -> str | None:
+    """The expiry and the chip data that the message presents; neither has a step when it is absent."""
+    if command.expiry == "mismatch":
+        trace.append(_EXPIRY_DIFFERS)
+        return "expiry_mismatch"
+    if command.expiry == "match":
+        trace.append(_EXPIRY_MATCHES)
+    if command.chip == "present":
+        trace.append(_CHIP_DATA_PRESENT)
+    return None
 
 
 @lru_cache(maxsize=1024)
@@ -282,11 +307,16 @@ def _month_label(year: int, month: int) -> str:
 
 
 def _cvv2_rule(command: Authorize, inputs: Inputs, day: str, trace: list[Step]) -> str | None:
-    if command.cvv2 == "absent":
+    """After too many wrong values in a day, no message is approved that proves itself by the card's data
+    alone: not with a CVV2, and not without one where one is ``missing``. An increment continues what was
+    approved already."""
+    failures = _cvv2_failures(inputs, day)
+    locked = failures >= CVV2_FAILURES_PER_DAY
+    missing = command.cvv2 == "missing" and locked and inputs.original is None
+    if command.cvv2 in ("absent", "missing") and not missing:
         trace.append(_NO_CVV2)
         return None
-    failures = _cvv2_failures(inputs, day)
-    passed = command.cvv2 == "match" and failures < CVV2_FAILURES_PER_DAY
+    passed = command.cvv2 == "match" and not locked
     trace.append(Step("cvv2", verdict(passed), failures, CVV2_FAILURES_PER_DAY))
     return None if passed else "cvv2_mismatch"
 
@@ -301,12 +331,25 @@ def counts_as_cvv2_failure(inputs: Inputs, decision: Decision) -> bool:
     return decision.reason == "cvv2_mismatch" and looked
 
 
+def _pin_rule(command: Authorize, trace: list[Step]) -> str | None:
+    """A PIN block that cannot be verified is refused unless the profile ignores it; without one there is no
+    step."""
+    if command.pin == "absent":
+        return None
+    refused = command.pin == "refused"
+    trace.append(Step("pin", "fail" if refused else "skip", "present"))
+    return "pin_not_supported" if refused else None
+
+
 def _authentication_rule(command: Authorize, trace: list[Step]) -> str | None:
     if command.authentication == "absent":
         trace.append(_NO_AUTHENTICATION)
         return None
-    passed = command.authentication == "valid"
-    trace.append(Step("authentication", verdict(passed), command.authentication, "valid"))
+    outcome = command.authentication
+    passed = outcome in ("present", "valid")
+    # Older records have ``valid`` and ``invalid``; their trace must come out as it was stored.
+    limit = "present" if outcome in ("present", "malformed") else "valid"
+    trace.append(Step("authentication", verdict(passed), outcome, limit))
     return None if passed else "authentication_failed"
 
 

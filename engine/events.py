@@ -137,7 +137,7 @@ def _advised(command: Advise, card: Card, outcome: FollowUp) -> tuple[Event, ...
         "currency": authorization.currency,
         "decision": "approved" if command.approved else "declined",
         "approved_amount": format_minor(authorization.approved_minor),
-        "decided_by": "stand_in",
+        "decided_by": "network_stand_in",
         "risk": {"score": 0, "action": "allow"},
         "hold_id": authorization.hold_id,
         "network_txn_id": authorization.network_txn_id,

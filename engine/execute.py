@@ -7,7 +7,7 @@ objects it is given, and everything it depends on is among its arguments. Its re
 
 from __future__ import annotations
 
-from engine import gateway, instructions
+from engine import gateway, instructions, network_decision
 from engine.account import balance_view
 from engine.authorization import Authorization, open_hold
 from engine.authorizing import execute_authorize
@@ -80,10 +80,14 @@ def _follow_up(command: Reverse | Present | Advise, met: Surroundings, now_ms: i
     lapsed = lapse_due(met, now_ms)
     card, account, original = met.card, met.account, met.original
     outcome = _outcome(command, met, now_ms)
+    if isinstance(command, Advise):
+        outcome = network_decision.mark(command, original, outcome)
     held_before = original is not None and open_hold(original, account) is not None
     apply(met, lapsed, outcome.effects)
     about = _about(command, outcome, original)
     events = follow_up_events(command, card, account, outcome, about, held_before, now_ms)
+    if isinstance(command, Advise) and original is not None:
+        events = network_decision.superseding(command, card, original, outcome) + events
     if met.programme.mode == "gateway":
         events += instructions.of_follow_up(command, outcome, original, now_ms)
     answer = Answer(outcome.response_code, about or "")

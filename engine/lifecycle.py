@@ -56,6 +56,10 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     """What is left of that increment."""
     released_minor: int = 0
     """What a last presentment for less has given up, in gateway mode; a hold tells that by itself."""
+    decided: Literal["approved", "declined"] | None = None
+    """Set when an advice replaces the decision that stood before (``engine.network_decision``)."""
+    approval_code: str | None = None
+    """DE38 of an advice that approves."""
 
 
 class FollowUp(msgspec.Struct, frozen=True):

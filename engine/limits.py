@@ -276,6 +276,9 @@ UNDONE_KEYS_MAX: Final = 100_000
 """Undone authorizations one edge remembers, so that their repeats are not answered with an approval."""
 NETWORK_TIMEOUT_MS: Final = 5_000
 """How long an acquirer waits for an answer before it takes it for lost."""
+WITHHELD_ANSWER_MS: Final = NETWORK_TIMEOUT_MS + 1_000
+"""From the arrival of a test message that asks for a late answer to that answer: after its network has given
+up."""
 NETWORK_LATE_SECONDS: Final = 60
 """How long the simulated network still notes an answer that came too late."""
 FORWARD_ATTEMPTS: Final = 30
@@ -467,7 +470,7 @@ assert CLIENT_CHECK_MS < COMMIT_TIMEOUT_MS < IDLE_IN_TRANSACTION_MS
 assert LOCK_WAIT_PERCENT < 100
 assert DECISION_TIMEOUT_MS_MAX + STAND_IN_MARGIN_MS < AUTHORIZATION_DEADLINE_MS
 assert STAND_IN_TIMEOUT_MS < STAND_IN_MARGIN_MS
-assert AUTHORIZATION_DEADLINE_MS < NETWORK_TIMEOUT_MS < NETWORK_LATE_SECONDS * 1000
+assert AUTHORIZATION_DEADLINE_MS < NETWORK_TIMEOUT_MS < WITHHELD_ANSWER_MS < NETWORK_LATE_SECONDS * 1000
 assert EDGE_OPEN_MAX < EDGE_IN_FLIGHT_MAX < ROUTER_BACKLOG_MAX
 assert 2 * ROUTER_WAIT_SECONDS_MAX * 1000 <= AUTHORIZATION_DEADLINE_MS
 assert ROUTER_BATCH_MAX <= COMMIT_BATCH_MAX

@@ -23,6 +23,7 @@ class CardOnFile(msgspec.Struct, frozen=True, gc=False):
     exp_year: int
     exp_month: int
     cvk_generation: str
+    live: bool = False
 
 
 class Plastic(msgspec.Struct, frozen=True, gc=False):
@@ -44,7 +45,7 @@ def cards_by_digest(lane: Lane, capacity: int = PAN_CACHE_MAX) -> CardsByDigest:
         rows = await lane.fetch("find_cards", digests)
         return {
             row["digest"]: CardOnFile(
-                row["card_id"], row["exp_year"], row["exp_month"], row["cvk_generation"]
+                row["card_id"], row["exp_year"], row["exp_month"], row["cvk_generation"], row["live"]
             )
             for row in rows
         }

@@ -128,13 +128,17 @@ class Legs:
             self._decide(opening, answer.result(), late=True)
 
     async def _stand_in(self, opening: Opening, message: Message) -> None:
-        """The network holds the platform's answer, if one comes, for too late: it approves by itself and
-        advises that."""
-        unheard = await self._ask(opening, message)
-        if unheard is _NOT_CONNECTED:
+        """The message asks the platform to answer too late. When no usable answer comes in time, the network
+        approves by itself and advises that; a decision that comes in time is taken as it is."""
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._timeout_seconds
+        answer = await self._ask(opening, message)
+        if answer is _NOT_CONNECTED:
             self._fail(opening, _NOT_CONNECTED)
             return
-        self._wire.forget(message)
+        if isinstance(answer, Message) and loop.time() < deadline and not _not_now(answer):
+            self._decide(opening, answer)
+            return
         approval_code = message.fields[11]
         advised = await self._forward(stand_in_advice(message, approval_code))
         if advised is None:
@@ -174,7 +178,7 @@ class Legs:
                     opening = None
                 async with asyncio.timeout_at(deadline):
                     said = await asyncio.shield(answer)
-                if said.fields.get(39) not in _NOT_NOW:
+                if not _not_now(said):
                     return said
                 message = as_repeat(message)
             except NotConnectedError:
@@ -241,6 +245,10 @@ def _addition(opening: Opening, approved_minor: int) -> Addition | None:
         return None
     sale = opening.original.request if opening.original else opening.request
     return Addition(sale.simulation_id, approved_minor)
+
+
+def _not_now(answer: Message) -> bool:
+    return answer.fields.get(39) in _NOT_NOW
 
 
 def _stands_in(opening: Opening) -> bool:

@@ -11,21 +11,23 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any
 
 import msgspec
 import structlog
 
 from actors.ids import new_id_beside
 from actors.metrics import Histogram
+from actors.network.asker import Asker, Deferred
 from actors.network.cards import CardOnFile, CardsByDigest
 from actors.network.custody import CardCustody
 from actors.network.database import DatabaseUnavailableError
 from actors.network.deadlines import Deadlines
 from actors.network.undoing import Undoing
 from engine.commands import Advise, Authorize, Command, Present, Reverse
+from engine.iso8583.card_data import DEFAULT_VERIFICATION, Verification, check_expiry
 from engine.iso8583.content import AuthorizationRequest, Content, read
-from engine.iso8583.elements import ElementError
+from engine.iso8583.elements import ANSWER_WITHHELD, ElementError
 from engine.iso8583.identity import fingerprint
 from engine.iso8583.message import Message, is_repeat
 from engine.iso8583.respond import (
@@ -38,7 +40,7 @@ from engine.iso8583.respond import (
     replied,
 )
 from engine.iso8583.translate import Routed, to_command
-from engine.limits import AUTHORIZATION_DEADLINE_MS, UNDO_STOP_SECONDS
+from engine.limits import AUTHORIZATION_DEADLINE_MS, UNDO_STOP_SECONDS, WITHHELD_ANSWER_MS
 from engine.replies import Answer, NotExecuted, Reply
 from engine.threeds import judge
 
@@ -51,8 +53,6 @@ class Submit(Protocol):
 
 
 FromWire = Authorize | Advise | Present | Reverse
-Cvv2 = Literal["absent", "match", "mismatch"]
-Authentication = Literal["absent", "valid", "invalid"]
 
 _log = structlog.get_logger(__name__)
 _AUTHORIZATION = "0100"
@@ -76,25 +76,15 @@ class RespondentCounts(msgspec.Struct):
     """Authorizations that were answered with 91 although they may have been approved."""
 
 
-class Asker(Protocol):
-    """Where an answer goes."""
-
-    def answer(self, response: Message) -> None:
-        """Sends ``response``."""
-
-    def took_up(self) -> None:
-        """One more request is being worked on."""
-
-    def settled(self) -> None:
-        """... and one less."""
-
-
-class _Exchange(msgspec.Struct, frozen=True, eq=False):
-    """One request on its way to its answer. Compared by identity: equal messages are different exchanges."""
+class _Exchange(msgspec.Struct, eq=False):
+    """One request on its way to its answer. Compared by identity: equal messages are different exchanges.
+    ``asker`` may be replaced by a ``Deferred`` one."""
 
     asker: Asker
     message: Message
     content: Content
+    arrived: float
+    """In the loop's time."""
 
 
 class _Question(msgspec.Struct):
@@ -102,6 +92,8 @@ class _Question(msgspec.Struct):
 
     command: FromWire
     waiting: int = 0
+    withheld: bool = False
+    """Whether the network gets the answer too late on purpose, and will advise what it decided itself."""
     told: bool = False
     """Whether an exchange has given the owner's answer to the network in time."""
     unknown: bool = False
@@ -118,18 +110,23 @@ class Respondent:
         custody: CardCustody,
         *,
         sheds: Callable[[str], bool] = lambda _card_id: False,
+        verification: Verification = DEFAULT_VERIFICATION,
         deadline_ms: int = AUTHORIZATION_DEADLINE_MS,
+        withheld_ms: int = WITHHELD_ANSWER_MS,
     ) -> None:
-        """``sheds``: whether the owner of a card is so far behind that a new authorization is refused."""
+        """``sheds``: whether the owner of a card is so far behind that a new authorization is refused.
+        ``verification``: the treatment of PIN blocks and MACs, for which this edge has no keys."""
         self.counts = RespondentCounts()
         self.undoing = Undoing(submit)
         self._submit = submit
         self._cards = cards
         self._custody = custody
         self._sheds = sheds
+        self._verification = verification
         self.seconds = Histogram()
         """From arrival to answer."""
         self._deadline_seconds = deadline_ms / 1000
+        self._withheld_seconds = withheld_ms / 1000
         self._open: Deadlines[_Exchange] = Deadlines(self._deadline_seconds, self._expire)
         self._questions: dict[bytes, _Question] = {}
         self._to_come: set[asyncio.Future[Any]] = set()
@@ -141,12 +138,13 @@ class Respondent:
         """Answers ``message``, of one of ``content.FUNCTIONS``, now or later, exactly once. ``since``: when
         it came in, in the loop's time, if not now; never earlier than one before it."""
         try:
-            content = read(message)
+            content = read(message, self._verification)
         except ElementError:
             self.counts.invalid += 1
             asker.answer(refusal(message, INVALID_MESSAGE))
             return
-        exchange = _Exchange(asker, message, content)
+        arrived = asyncio.get_running_loop().time() if since is None else since
+        exchange = _Exchange(asker, message, content, arrived)
         digest = self._custody.digest(content.pan)
         self._open.add(exchange, since)
         self._idle.clear()
@@ -210,28 +208,24 @@ class Respondent:
         if question is None:
             question = self._questions[command.command_key] = _Question(command)
         question.waiting += 1
+        if _withholds(exchange.content) and not card.live:
+            question.withheld = True
+            exchange.asker = Deferred(exchange.asker, exchange.arrived + self._withheld_seconds)
         self._to_come.add(reply)
         reply.add_done_callback(partial(self._reply, exchange, command))
 
     def _command(self, exchange: _Exchange, card: CardOnFile) -> FromWire:
-        cvv2, authentication = self._checked(exchange.content, card)
-        routed = Routed(
-            new_id_beside(card.card_id),
-            card.card_id,
-            fingerprint(exchange.message, self._custody.fingerprint_key),
-            cvv2,
-            authentication,
-        )
-        return to_command(exchange.content, routed)
-
-    def _checked(self, content: Content, card: CardOnFile) -> tuple[Cvv2, Authentication]:
-        """What the card's secrets say of an authorization."""
+        content = exchange.content
+        id_ = new_id_beside(card.card_id)
+        digest = fingerprint(exchange.message, self._custody.fingerprint_key)
         if not isinstance(content, AuthorizationRequest):
-            return "absent", "absent"
+            return to_command(content, Routed(id_, card.card_id, digest))
         cvv2 = self._custody.check_cvv2(
             content.cvv2, content.pan, card.exp_year, card.exp_month, card.cvk_generation
         )
-        return cvv2, judge(content.auth_value, content.threeds_ref)
+        expiry = check_expiry(content.expiries, card.exp_year, card.exp_month)
+        authentication = judge(content.auth_value, content.threeds_ref)
+        return to_command(content, Routed(id_, card.card_id, digest, expiry, cvv2, authentication))
 
     def _reply(self, exchange: _Exchange, command: FromWire, future: asyncio.Future[Reply]) -> None:
         """Called with the owner's reply, in time or late."""
@@ -266,7 +260,7 @@ class Respondent:
         Undoing what never happened is harmless: its reversal waits for it. Advices, presentments and
         reversals are never undone, networks send them again.
         """
-        if question.told or not isinstance(command, Authorize):
+        if question.told or question.withheld or not isinstance(command, Authorize):
             return
         if question.approved_late_minor is not None:
             self.counts.late_approvals += 1
@@ -308,6 +302,10 @@ class Respondent:
         exchange.asker.settled()
         if not len(self._open):
             self._idle.set()
+
+
+def _withholds(content: Content) -> bool:
+    return isinstance(content, AuthorizationRequest) and content.scenario == ANSWER_WITHHELD
 
 
 _UNAVAILABLE = NotExecuted("unavailable")

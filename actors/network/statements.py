@@ -16,7 +16,9 @@ from actors.network.simulations import Opening
 from engine.iso8583.acquirer import References, Sale, authorization_request
 from engine.iso8583.afterwards import FirstMessage, increment, presentment, reversal_advice
 from engine.iso8583.elements import (
+    ANSWER_WITHHELD,
     ARN_DIGITS,
+    ENDPOINT_SILENT,
     PresentmentReference,
     retrieval_reference,
     transmission_time,
@@ -87,7 +89,8 @@ def first_message(original: Original) -> FirstMessage:
 
 def sale_of(request: SpendRequest, plastic: Plastic) -> Sale:
     """The sale as the terminal sees it: scenarios are things it *does*."""
-    partial_allowed = request.scenario == "partial_approval"
+    cap_minor = request.approved_amount_minor
+    partial_allowed = request.scenario == "partial_approval" or cap_minor is not None
     return Sale(
         pan=plastic.pan,
         expiry=plastic.expiry,
@@ -101,11 +104,11 @@ def sale_of(request: SpendRequest, plastic: Plastic) -> Sale:
         entry_mode=request.entry_mode,
         mit=request.mit,
         partial_allowed=partial_allowed,
-        partial_cap_minor=request.approved_amount_minor if partial_allowed else None,
+        partial_cap_minor=cap_minor,
         cvv2=request.cvv2,
         auth_value=request.auth_value,
         threeds_ref=request.threeds_ref,
-        scenario=request.scenario if request.scenario == "delegated_timeout" else None,
+        scenario=request.scenario if request.scenario in (ENDPOINT_SILENT, ANSWER_WITHHELD) else None,
     )
 
 

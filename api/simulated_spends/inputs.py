@@ -17,15 +17,8 @@ AuthValue = Annotated[
     example("AAABBEg0VhI0VniQEjRWAAAAAAA="),
 ]
 
-# Members that mean something in one scenario only; sent without it they would be lost without a word.
-_SCENARIO_OF = {
-    "approved_amount": "partial_approval",
-    "cvv2": "cvv2_presented",
-    "auth_value": "cavv_presented",
-    "threeds_ref": "cavv_presented",
-}
 _NEEDED_BY = {"cvv2_presented": ("cvv2",), "cavv_presented": ("auth_value", "threeds_ref")}
-assert set(_SCENARIO_OF.values()) | set(_NEEDED_BY) <= set(get_args(Scenario))
+assert set(_NEEDED_BY) <= set(get_args(Scenario))
 
 
 class SpendInput(Input):
@@ -40,14 +33,20 @@ class SpendInput(Input):
     channel: Channel
     entry_mode: Literal["contactless", "chip", "magstripe", "manual"] | None = None
     scenario: Scenario | None = None
+    """`partial_approval`: the terminal accepts less than the amount. `force_stip_timeout`: the platform
+    answers too late, so the network approves in its stead and sends an advice. `delegated_timeout`: the
+    programme's endpoint counts as silent. `cvv2_presented` and `cavv_presented` demand their values.
+    """
     approved_amount: MoneyInput | None = None
-    """With `partial_approval`: the terminal's own cap."""
+    """The terminal accepts a partial approval of at most this amount; with or without `partial_approval`."""
     cvv2: Cvv2 | None = None
-    """With `cvv2_presented`."""
+    """The message carries this CVV2, with or without `cvv2_presented`; the decision verifies it."""
     auth_value: AuthValue | None = None
-    """With `cavv_presented`."""
+    """The message carries this 3-D Secure value, with or without `cavv_presented`. The decision checks its
+    form (20 bytes in base64, together with `threeds_ref`), not its cryptogram.
+    """
     threeds_ref: Id | None = None
-    """With `cavv_presented`."""
+    """The 3-D Secure reference of `auth_value`."""
     mit: bool = False
     """Merchant-initiated."""
     kind: Literal["purchase", "refund"] = "purchase"
@@ -56,14 +55,13 @@ class SpendInput(Input):
 
     @model_validator(mode="after")
     def _scenario(self) -> SpendInput:
-        for name, scenario in _SCENARIO_OF.items():
-            if getattr(self, name) is not None and self.scenario != scenario:
-                raise broken("not_allowed", f"This member belongs to the scenario {scenario}.", at=f"/{name}")
         for name in _NEEDED_BY.get(self.scenario or "", ()):
             if getattr(self, name) is None:
                 raise broken("missing", f"The scenario {self.scenario} needs this member.", at=f"/{name}")
         if self.scenario == "partial_approval" and self.kind == "refund":
             raise broken("not_allowed", "A refund is never approved in part.", at="/scenario")
+        if self.approved_amount is not None and self.kind == "refund":
+            raise broken("not_allowed", "A refund is never approved in part.", at="/approved_amount")
         if self.approved_amount is not None and self.approved_amount.currency != self.amount.currency:
             raise broken(
                 "not_allowed", "The currency must be that of amount.", at="/approved_amount/currency"

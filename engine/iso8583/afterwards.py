@@ -19,6 +19,7 @@ from engine.iso8583.elements import (
     TAG_NETWORK_TXN_ID,
     TAG_OPERATION,
     TAG_PRESENTMENT,
+    TAG_STAND_IN,
     OriginalElements,
     PresentmentReference,
     read_private,
@@ -81,7 +82,7 @@ def presentment(
 def timeout_reversal(request: Message) -> Message:
     """The 0420 for a ``request`` (0100) that got no answer in time: it quotes the references of what it
     undoes."""
-    return _about_itself("0420", request, {})
+    return _about_itself("0420", request, {}, {})
 
 
 def increment_timeout_reversal(request: Message, remaining_minor: int) -> Message:
@@ -96,7 +97,7 @@ def increment_timeout_reversal(request: Message, remaining_minor: int) -> Messag
 
 def stand_in_advice(request: Message, approval_code: str) -> Message:
     """The 0120 for a ``request`` (0100) that the network has approved in the issuer's stead."""
-    return _about_itself("0120", request, {38: approval_code, 39: APPROVED})
+    return _about_itself("0120", request, {38: approval_code, 39: APPROVED}, {TAG_STAND_IN: ""})
 
 
 def _later(
@@ -109,10 +110,10 @@ def _later(
     return Message(mti, fields)
 
 
-def _about_itself(mti: str, request: Message, more: dict[int, str]) -> Message:
+def _about_itself(mti: str, request: Message, more: dict[int, str], tags: dict[str, str]) -> Message:
     fields = request.fields
     first = FirstMessage(fields[32], fields[11], fields[7])
-    return Message(mti, fields | more | {48: write_private(_repeated(fields)), 90: first.elements})
+    return Message(mti, fields | more | {48: write_private(_repeated(fields) | tags), 90: first.elements})
 
 
 def _repeated(fields: dict[int, str]) -> dict[str, str]:

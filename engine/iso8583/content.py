@@ -1,6 +1,8 @@
 """What a network's request says, or which field makes it unreadable.
 
 Anything that is missing or malformed is an ``ElementError``, which becomes DE39 = 30; nothing is guessed.
+A MAC or a PIN block, which cannot be verified without keys, is treated as the profile's ``Verification``
+prescribes.
 Fields that this profile does not know are carried, hashed into the fingerprint and otherwise ignored.
 """
 
@@ -14,6 +16,14 @@ import msgspec
 
 from engine.commands import Channel, EntryMode, WireIdentity
 from engine.decline import APPROVED, APPROVED_PARTIALLY, VERIFIED
+from engine.iso8583.card_data import (
+    DEFAULT_VERIFICATION,
+    Verification,
+    check_mac,
+    read_chip,
+    read_expiries,
+    read_pin,
+)
 from engine.iso8583.elements import (
     INCREMENT,
     TAG_AUTHENTICATION,
@@ -25,6 +35,7 @@ from engine.iso8583.elements import (
     TAG_PARTIAL,
     TAG_PRESENTMENT,
     TAG_SCENARIO,
+    TAG_STAND_IN,
     TAG_THREEDS_REFERENCE,
     ElementError,
     PresentmentReference,
@@ -104,8 +115,10 @@ class AuthorizationRequest(msgspec.Struct, frozen=True):
     mit: bool
     partial_allowed: bool
     partial_cap_minor: int | None
-    expiry: Masked | None
-    """DE14, YYMM."""
+    expiries: tuple[Masked, ...]
+    """YYMM, of DE14 and of DE35; empty when neither names one."""
+    pin: Literal["absent", "ignored", "refused"]
+    chip: Literal["absent", "present"]
     cvv2: Masked | None
     auth_value: Masked | None
     threeds_ref: str | None
@@ -125,6 +138,8 @@ class Advice(msgspec.Struct, frozen=True):
     channel: Channel
     entry_mode: EntryMode | None
     approved: bool
+    approval_code: str | None
+    stand_in: bool
 
     @property
     def pan(self) -> Pan:
@@ -157,13 +172,18 @@ class ReversalNotice(msgspec.Struct, frozen=True):
 Content = AuthorizationRequest | Advice | Presentment | ReversalNotice
 
 
-def read(message: Message) -> Content:
-    """The content of a financial request; ``ElementError`` names the first field that is missing or
-    malformed, ``KeyError`` a function that is not in ``FUNCTIONS``."""
+def read(message: Message, verification: Verification = DEFAULT_VERIFICATION) -> Content:
+    """The content of a financial request; ``ElementError`` names the first field that is missing, malformed
+    or a MAC that cannot be verified, ``KeyError`` a function that is not in ``FUNCTIONS``."""
+    check_mac(message.fields, verification)
+    if message.mti[:3] == "010":
+        return read_authorization(message, verification)
     return _READERS[message.mti[:3]](message)
 
 
-def read_authorization(message: Message) -> AuthorizationRequest:
+def read_authorization(
+    message: Message, verification: Verification = DEFAULT_VERIFICATION
+) -> AuthorizationRequest:
     """The content of an 0100 or 0101."""
     fields, tags = message.fields, _tags(message.fields)
     increment = _increment(tags)
@@ -178,7 +198,9 @@ def read_authorization(message: Message) -> AuthorizationRequest:
         mit=TAG_MIT in tags or entry == "10",
         partial_allowed=TAG_PARTIAL in tags,
         partial_cap_minor=_partial_cap(tags.get(TAG_PARTIAL)),
-        expiry=masked(fields.get(14)),
+        expiries=read_expiries(fields, purchase.pan),
+        pin=read_pin(fields, verification),
+        chip=read_chip(fields),
         cvv2=masked(tags.get(TAG_CVV2)),
         auth_value=masked(tags.get(TAG_AUTHENTICATION)),
         threeds_ref=tags.get(TAG_THREEDS_REFERENCE),
@@ -201,6 +223,8 @@ def read_advice(message: Message) -> Advice:
         channel=_channel(fields, entry),
         entry_mode=ENTRY_CODES.get(entry),
         approved=fields.get(39, APPROVED) in (APPROVED, APPROVED_PARTIALLY, VERIFIED),
+        approval_code=fields.get(38, "").strip() or None,
+        stand_in=TAG_STAND_IN in tags,
     )
 
 

@@ -29,10 +29,14 @@ TAG_PRESENTMENT: Final = "08"
 TAG_FINAL: Final = "09"
 TAG_AUTHORIZATION_ID: Final = "10"
 """In responses only: the issuer's id of the authorization, for the network to quote in disputes."""
+TAG_STAND_IN: Final = "11"
+"""In advices: the network decided in the issuer's stead."""
 TAG_SCENARIO: Final = "99"
 """Test mode only."""
 ENDPOINT_SILENT: Final = "delegated_timeout"
-"""The one scenario that travels: the programme's endpoint counts as silent until its deadline."""
+"""A scenario that travels: the programme's endpoint counts as silent until its deadline."""
+ANSWER_WITHHELD: Final = "force_stip_timeout"
+"""A scenario that travels: the answer leaves after the network's deadline."""
 
 _SECRET_TAGS: Final = frozenset({TAG_CVV2, TAG_AUTHENTICATION})
 

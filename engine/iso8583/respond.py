@@ -9,10 +9,12 @@ from __future__ import annotations
 from typing import Final
 
 from engine.decline import APPROVED, APPROVED_PARTIALLY, DUPLICATE_CONFLICT, RESPONSE_CODES, VERIFIED
+from engine.iso8583.card_data import DEFAULT_VERIFICATION, Verification, check_mac
 from engine.iso8583.elements import (
     ORIGINAL_AMOUNT,
     TAG_AUTHORIZATION_ID,
     AdditionalAmount,
+    ElementError,
     write_additional_amounts,
     write_private,
 )
@@ -98,8 +100,12 @@ def malformed(read: Message | None) -> Message | None:
     return Message(response_mti(read.mti), references)
 
 
-def network_management(request: Message) -> Message:
+def network_management(request: Message, verification: Verification = DEFAULT_VERIFICATION) -> Message:
     """The 0810 to an 0800: sign-on, sign-off and echo test are accepted, anything else is malformed."""
     fields = request.fields
     known = fields.get(70) in NETWORK_CODES and 7 in fields and 11 in fields
+    try:
+        check_mac(fields, verification)
+    except ElementError:
+        known = False
     return refusal(request, ACCEPTED if known else INVALID_MESSAGE)

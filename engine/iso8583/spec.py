@@ -26,8 +26,11 @@ FIELD_MAX: Final = 128
 BITMAP_FIELDS: Final = frozenset({1, 65})
 """Field numbers that announce further bitmaps and never carry data."""
 
-_TYPES: Final[dict[int, type[str]]] = {2: Pan} | dict.fromkeys((14, 34, 35, 36, 45, 48, 52, 55), Masked)
-"""PAN; expiry, track data, PIN and chip data; DE48 may hold CVV2 and authentication values."""
+_TYPES: Final[dict[int, type[str]]] = {2: Pan} | dict.fromkeys(
+    (14, 34, 35, 36, 45, 48, 52, 53, 55, 64, 128), Masked
+)
+"""PAN; expiry, track data, PIN block and its key data, chip data, MACs; DE48 may hold CVV2 and authentication
+values."""
 
 
 class FieldSpec(msgspec.Struct, frozen=True, gc=False):

@@ -6,7 +6,7 @@ the edge finds the card and checks the secrets, and ``to_command`` puts both tog
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -14,6 +14,9 @@ from engine.commands import Advise, Authorize, Present, Reverse
 from engine.iso8583.content import Advice, AuthorizationRequest, Content, Presentment
 from engine.iso8583.elements import ENDPOINT_SILENT
 from engine.iso8583.identity import ADVICE, AUTHORIZATION, REVERSAL, command_key, presentment_key
+
+_CARD_READ: Final = frozenset({"chip", "contactless", "magstripe"})
+"""Entry modes in which a terminal has read the card."""
 
 
 class Routed(msgspec.Struct, frozen=True):
@@ -23,8 +26,9 @@ class Routed(msgspec.Struct, frozen=True):
     """Of the command, on the card's shard."""
     card_id: str
     fingerprint: bytes
+    expiry: Literal["absent", "match", "mismatch"] = "absent"
     cvv2: Literal["absent", "match", "mismatch"] = "absent"
-    authentication: Literal["absent", "valid", "invalid"] = "absent"
+    authentication: Literal["absent", "present", "malformed"] = "absent"
 
 
 def to_command(content: Content, routed: Routed) -> Authorize | Advise | Present | Reverse:
@@ -66,11 +70,22 @@ def _authorize(content: AuthorizationRequest, routed: Routed) -> Authorize:
         mit=content.mit,
         partial_allowed=content.partial_allowed,
         partial_cap_minor=content.partial_cap_minor,
-        cvv2=routed.cvv2,
+        expiry=routed.expiry,
+        cvv2=_cvv2(content, routed),
+        pin=content.pin,
+        chip=content.chip,
         authentication=routed.authentication,
         references=purchase.references,
         endpoint_silent=content.scenario == ENDPOINT_SILENT,
     )
+
+
+def _cvv2(content: AuthorizationRequest, routed: Routed) -> Literal["absent", "missing", "match", "mismatch"]:
+    """``missing`` where no CVV2 came and the card itself was not read: keyed, e-commerce, stored credentials,
+    and messages that leave the entry mode open."""
+    if routed.cvv2 != "absent" or content.entry_mode in _CARD_READ:
+        return routed.cvv2
+    return "missing"
 
 
 def _advise(content: Advice, routed: Routed) -> Advise:
@@ -90,6 +105,8 @@ def _advise(content: Advice, routed: Routed) -> Advise:
         channel=content.channel,
         entry_mode=content.entry_mode,
         approved=content.approved,
+        approval_code=content.approval_code,
+        stand_in=content.stand_in,
     )
 
 

@@ -55,7 +55,11 @@ _DECIDED: Final = record(
         ),
         "decision": choice("approved", "declined"),
         "approved_amount": about(AMOUNT, "Smaller than the amount for a partial approval; 0.00 on declines."),
-        "decided_by": choice("platform", "programme", "stand_in"),
+        "decided_by": about(
+            choice("platform", "programme", "stand_in", "network_stand_in"),
+            "Stand-in: for the programme's own endpoint (`stand_in`), or the network for this platform"
+            " (`network_stand_in`).",
+        ),
         "risk": record({"score": number(0, 100), "action": choice("allow", "review", "block")}),
         "hold_id": or_null(ID),
         "network_txn_id": or_null(TEXT),
@@ -63,6 +67,9 @@ _DECIDED: Final = record(
     {
         "decline_reason": about(choice(*REASONS), "On declines."),
         "operation": about({"const": "increment"}, "When an existing authorization was to be raised."),
+        "supersedes": about(
+            ID, "When the network decided otherwise afterwards: the event whose decision no longer holds."
+        ),
     },
 )
 _HOLD_CREATED: Final = record(

@@ -39,7 +39,8 @@ BOOKS: Final[dict[str, str]] = {
     "each first decision has its transaction": DECIDED
     + """
         SELECT coalesce(d.id, t.id), (t.card_id, t.seq) = (j.actor_id, j.seq) AND j.authorization_id = t.id
-        FROM (SELECT * FROM decided WHERE kind <> 'increment') d FULL JOIN transactions t ON t.id = d.id
+        FROM (SELECT * FROM decided WHERE kind IN ('authorize', 'advise')) d
+        FULL JOIN transactions t ON t.id = d.id
         LEFT JOIN journal j ON j.actor_id = t.card_id AND j.seq = t.seq""",
     "a transaction says what was decided": DECIDED
     + """
@@ -50,11 +51,17 @@ BOOKS: Final[dict[str, str]] = {
         GROUP BY t.id""",
     "each decision has one authorization.decided, which says the same": DECIDED
     + f"""
-        , announced AS (SELECT *, {EVENT_OF_COMMAND} AS event_id FROM decided)
+        , announced AS (
+            SELECT *, {EVENT_OF_COMMAND} AS event_id,
+                {EVENT_OF_COMMAND.replace("(id)", "(authorization_id)")} AS first_event_id FROM decided)
         , told AS (SELECT id, data::jsonb AS data FROM events WHERE type = 'authorization.decided')
         SELECT coalesce(d.id, t.id),
             (t.id IS NULL AND d.recorded_at < now() - interval '{EVENT_RETENTION_DAYS} days') OR (
             t.data ->> 'authorization_id' = d.authorization_id::text AND (d.kind = 'advise' OR (
+                d.kind = 'superseding'
+                AND t.data ->> 'decision' = d.decision ->> 'decided'
+                AND t.data ->> 'decided_by' = 'network_stand_in'
+                AND (t.data ->> 'supersedes')::uuid = d.first_event_id) OR (
                 t.data ->> 'decision' = d.decision ->> 'decision'
                 AND t.data ->> 'decline_reason' IS NOT DISTINCT FROM d.decision ->> 'reason'
                 AND replace(t.data ->> 'approved_amount', '.', '')::bigint
@@ -98,6 +105,12 @@ BOOKS: Final[dict[str, str]] = {
             SELECT FROM journal WHERE actor_id = u.card_id AND kind IN ('reverse', 'present', 'advise'))
         AND NOT EXISTS (SELECT FROM tombstones WHERE card_id = u.card_id)
         GROUP BY u.card_id""",
+    "what the simulated network decided in the platform's stead stands": """
+        SELECT s.id, s.response_code = '00' AND t.decline_reason IS NULL AND EXISTS (
+            SELECT FROM journal a WHERE a.authorization_id = t.id AND a.kind = 'advise')
+        FROM simulations s LEFT JOIN transactions t ON t.id = s.authorization_id
+        WHERE s.operation = 'spend' AND s.state = 'decided' AND s.authorization_id IS NOT NULL
+            AND s.request::jsonb ->> 'scenario' = 'force_stip_timeout' AND s.approval_code = s.stan""",
     "what the simulated network heard was decided": DECIDED
     + """
         SELECT s.id, s.response_code = d.decision ->> 'response_code'

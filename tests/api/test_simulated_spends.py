@@ -106,6 +106,29 @@ async def test_a_refund_posts_at_once(acme: Caller) -> None:
     assert (await acme.get(f"/v1/cards/{card['id']}/balance"))["posted"] == "6.00"
 
 
+@pytest.mark.parametrize("amount", ["10.00", "150.00"])
+async def test_a_network_stand_in_is_one_decision_everywhere(acme: Caller, amount: str) -> None:
+    """Whether the platform, which answers too late, has approved (10.00) or declined (150.00)."""
+    card = await acme.funded_card("100.00")
+    record = await acme.spend(card, amount, scenario="force_stip_timeout")
+    transaction = await acme.get(f"/v1/transactions/{record['transaction_id']}")
+    listed = (await acme.get(f"/v1/transactions?card_id={card['id']}"))["data"]
+    page = await acme.get("/v1/events?types=authorization.decided")
+    newest, first = [event for event in page["data"] if event["data"]["card_id"] == card["id"]]
+    assert first["data"]["decided_by"] == "platform"
+    assert newest["data"]["supersedes"] == first["id"]
+    assert newest["data"]["hold_id"] == record["hold_id"] == transaction["hold_id"]
+    for told in (transaction, newest["data"]):
+        assert (told["decision"], told["decided_by"]) == ("approved", "network_stand_in")
+        assert (told["approved_amount"], told["authorization_id"]) == (amount, record["authorization_id"])
+    assert (record["decision"], record["decline_reason"]) == ("approved", None)
+    assert (transaction["decline_reason"], transaction["status"]) == (None, "pending")
+    assert transaction["network"]["approval_code"] == record["approval_code"]
+    assert transaction["network"]["response_code"] == record["response_code"] == "00"
+    assert (transaction["trace"][-1]["rule"], transaction["held_amount"]) == ("funds", amount)
+    assert [each["decided_by"] for each in listed] == ["network_stand_in"]
+
+
 async def test_a_partial_approval(acme: Caller) -> None:
     card = await acme.funded_card("10.00")
     record = await acme.spend(card, "25.00", scenario="partial_approval")
@@ -134,6 +157,33 @@ async def test_a_wrong_cvv2_and_the_country_of_the_merchant(acme: Caller) -> Non
     assert all("cvv2" not in record for record in wrong)
 
 
+async def test_card_data_and_a_partial_amount_stand_without_a_scenario(acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    right = (await acme.post(f"/v1/cards/{card['id']}/cvv2", {}, 200))["cvv2"]
+    wrong = f"{(int(right) + 1) % 1000:03d}"
+    value = "AAABBEg0VhI0VniQEjRWAAAAAAA="
+    table: list[tuple[dict[str, Any], tuple[str, str, str | None]]] = [
+        # What the message carries; then the rule, its outcome and the reason to decline.
+        ({"cvv2": right}, ("cvv2", "pass", None)),
+        ({"cvv2": wrong}, ("cvv2", "fail", "cvv2_mismatch")),
+        ({"cvv2": right, "scenario": "partial_approval"}, ("cvv2", "pass", None)),
+        ({"auth_value": value, "threeds_ref": CARD_ID}, ("authentication", "pass", None)),
+        ({"auth_value": value}, ("authentication", "fail", "authentication_failed")),
+        ({"threeds_ref": CARD_ID}, ("authentication", "fail", "authentication_failed")),
+        ({}, ("cvv2", "skip", None)),
+    ]
+    for fields, (rule, outcome, reason) in table:
+        record = await acme.spend(card, "1.00", **fields)
+        transaction = await acme.get(f"/v1/transactions/{record['transaction_id']}")
+        steps = {step["rule"]: step for step in transaction["trace"]}
+        assert (record["decline_reason"], steps[rule]["outcome"]) == (reason, outcome), fields
+        assert steps["expiry"]["outcome"] == "pass"
+        if rule == "authentication":
+            assert steps[rule]["observed"] == ("malformed" if reason else "present")
+    capped = await acme.spend(card, "5.00", approved_amount=MONEY)
+    assert (capped["response_code"], capped["approved_amount"]) == ("10", MONEY)
+
+
 @pytest.mark.parametrize(
     ("fields", "pointer"),
     [
@@ -148,19 +198,20 @@ async def test_a_wrong_cvv2_and_the_country_of_the_merchant(acme: Caller) -> Non
         ({"kind": "sale"}, "/kind"),
         ({"merchant_country": "ie"}, "/merchant_country"),
         ({"merchant_country": "ZZ"}, "/merchant_country"),
-        ({"approved_amount": MONEY}, "/approved_amount"),
+        ({"approved_amount": MONEY, "kind": "refund"}, "/approved_amount"),
+        ({"approved_amount": MONEY | {"currency": "USD"}}, "/approved_amount/currency"),
         (
             {"scenario": "partial_approval", "approved_amount": MONEY | {"currency": "USD"}},
             "/approved_amount/currency",
         ),
         ({"scenario": "partial_approval", "approved_amount": "1.00"}, "/approved_amount"),
         ({"scenario": "partial_approval", "kind": "refund"}, "/scenario"),
-        ({"cvv2": "123"}, "/cvv2"),
+        ({"cvv2": "12"}, "/cvv2"),
         ({"scenario": "cvv2_presented"}, "/cvv2"),
         ({"scenario": "cvv2_presented", "cvv2": "12"}, "/cvv2"),
         ({"scenario": "cavv_presented", "threeds_ref": CARD_ID}, "/auth_value"),
         ({"scenario": "cavv_presented", "auth_value": "abc", "threeds_ref": "x"}, "/threeds_ref"),
-        ({"auth_value": "abc"}, "/auth_value"),
+        ({"auth_value": "a b"}, "/auth_value"),
         ({"simulation_id": CARD_ID}, "/simulation_id"),
     ],
 )

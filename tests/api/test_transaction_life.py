@@ -195,7 +195,7 @@ async def test_the_networks_own_decision(running: Installation, acme: Caller) ->
     approved, declined = [await acme.get(f"/v1/transactions/{each.id}") for each in (yes, no)]
     assert (approved["decision"], approved["decided_by"], approved["held_amount"]) == (
         "approved",
-        "stand_in",
+        "network_stand_in",
         "7.00",
     )
     assert (declined["decision"], declined["decline_reason"]) == ("declined", "stand_in_declined")

@@ -386,7 +386,7 @@ async def test_case_39_an_advice_of_what_we_declined(desk: Desk) -> None:
 async def test_case_39_an_advice_of_what_we_never_saw(desk: Desk) -> None:
     assert await desk.advise("30.00", "c39b") == "00"
     assert await desk.balance() == ("100.00", "30.00", "70.00")
-    assert (await desk.transaction("c39b"))["decided_by"] == "stand_in"
+    assert (await desk.transaction("c39b"))["decided_by"] == "network_stand_in"
 
 
 async def test_case_40_the_answer_survives_its_owner(desk: Desk) -> None:

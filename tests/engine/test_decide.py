@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from engine.authorization import OriginalView
 from engine.commands import Authorize
 from engine.controls import (
     ChannelAllow,
@@ -21,14 +22,14 @@ from engine.controls import (
     PerDayCap,
     PerTxnCap,
 )
-from engine.decide import Decision, Inputs, authorize
+from engine.decide import Decision, Inputs, authorize, counts_as_cvv2_failure
 from engine.decline import REASONS, RESPONSE_CODES, response_code
 from engine.ids import approval_code
 from engine.instant import DAY_MS, to_ms
 from engine.limits import CVV2_FAILURES_PER_DAY
 from engine.programme import TRAVEL_MCCS, hold_expiry_days
 from engine.trace import AMOUNT_RULES, Step, step_view
-from tests.engine.build import NOW_MS
+from tests.engine.build import NOW_MS, an_id
 from tests.engine.build import authorize as spend
 from tests.engine.build import inputs as seen
 
@@ -42,9 +43,11 @@ DE39 = {
     "card_unactivated": "78",
     "card_suspended": "62",
     "card_expired": "54",
+    "expiry_mismatch": "54",
     "cardholder_blocked": "57",
     "programme_inactive": "57",
     "cvv2_mismatch": "N7",
+    "pin_not_supported": "86",
     "authentication_failed": "63",
     "invalid_amount": "13",
     "currency_not_supported": "12",
@@ -62,6 +65,30 @@ DE39 = {
     "system_error": "96",
 }
 """The contract's table, in its order."""
+
+# An e-commerce sale on a card with five wrong CVV2 values, as stored before expiry, PIN and chip data had
+# outcomes.
+RECORDED_COMMAND = (
+    '{"command":"authorize","id":"00100001-0000-7000-8000-0000000000a7","command_key":"AAAAAAAAAAAAAA'
+    'AAAAAAAQ==","card_id":"000000c1-0000-7000-8000-0000000000a7","fingerprint":"AAAAAAAAAAAAAAAAAAAA'
+    'AQ==","wire":{"acquirer_id":"00000000001","stan":"000001","transmitted_at":"1121100000","rrn":"6'
+    '32510000001"},"amount_minor":1000,"currency":"EUR","mcc":"5411","merchant_name":"Corner Shop","m'
+    'erchant_country":"IE","channel":"ecommerce","entry_mode":"ecommerce","authentication":"valid"}'
+)
+RECORDED_INPUTS = (
+    '[1795255200000,0,"active",true,"visa","EUR",2029,11,[{"kind":"mcc_deny","values":["7995"]},{"kin'
+    'd":"per_day_cap","count":5}],"2026-11-21",2,0,5,1,"active","managed","UTC",7,1,10000,0,[],null,"'
+    'platform",null,null]'
+)
+RECORDED_DECISION = (
+    '{"decision":"approved","reason":null,"response_code":"00","approval_code":"000000","approved_min'
+    'or":1000,"decided_by":"platform","risk_score":30,"risk_action":"allow","day":"2026-11-21","hold_'
+    'expires_ms":1795860000000,"trace":[["card_state","pass","active","active"],["card_expiry","pass"'
+    ',"2026-11-21","2029-11"],["cardholder","pass",null,null],["programme","pass","active","active"],'
+    '["cvv2","skip",null,null],["authentication","pass","valid","valid"],["currency","pass","EUR","EU'
+    'R"],["mcc_deny","pass","5411",null],["per_day_cap","pass",2,5],["risk","pass",30,90],["funds","p'
+    'ass",10000,1000]]}'
+)
 
 
 def decide(command: Authorize | None = None, **parts: Any) -> Decision:
@@ -92,8 +119,10 @@ WORST = spend(
     merchant_country="KP",
     channel="moto",
     entry_mode="magstripe",
+    expiry="mismatch",
     cvv2="mismatch",
-    authentication="invalid",
+    pin="refused",
+    authentication="malformed",
 )
 WORST_SEEN: dict[str, Any] = {
     "card_state": "lost",
@@ -112,10 +141,12 @@ LADDER: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
     # the rule that fails first, the reason, and then how it is put right: in the command, in what is met
     ("card_state", "card_lost", {}, {"card_state": "active"}),
     ("card_expiry", "card_expired", {}, {"exp_month": 11}),
+    ("expiry", "expiry_mismatch", {"expiry": "match"}, {}),
     ("cardholder", "cardholder_blocked", {}, {"cardholder_active": True}),
     ("programme", "programme_inactive", {}, {"programme_status": "active"}),
     ("cvv2", "cvv2_mismatch", {"cvv2": "match"}, {}),
-    ("authentication", "authentication_failed", {"authentication": "valid"}, {}),
+    ("pin", "pin_not_supported", {"pin": "absent"}, {}),
+    ("authentication", "authentication_failed", {"authentication": "present"}, {}),
     ("currency", "currency_not_supported", {"currency": "EUR"}, {}),
     ("mcc_allow", "mcc_not_allowed", {}, {"controls": EVERY_CONTROL[1:]}),
     ("mcc_deny", "mcc_not_allowed", {}, {"controls": EVERY_CONTROL[2:]}),
@@ -231,18 +262,91 @@ def test_cvv2(cvv2: Any, failures: int, day: str, reason: str | None) -> None:
     assert step.outcome == ("skip" if cvv2 == "absent" else "fail" if reason else "pass")
 
 
+@pytest.mark.parametrize("amount_minor", [0, 1_000])
 @pytest.mark.parametrize(
-    ("authentication", "reason", "outcome"),
+    ("failures", "cvv2", "reason"),
     [
-        ("absent", None, "skip"),
-        ("valid", None, "pass"),
-        ("invalid", "authentication_failed", "fail"),
+        (CVV2_FAILURES_PER_DAY - 1, "missing", None),
+        (CVV2_FAILURES_PER_DAY, "missing", "cvv2_mismatch"),
+        (CVV2_FAILURES_PER_DAY, "match", "cvv2_mismatch"),
+        (CVV2_FAILURES_PER_DAY, "absent", None),
     ],
 )
-def test_3ds(authentication: Any, reason: str | None, outcome: str) -> None:
+def test_too_many_wrong_cvv2_also_decline_messages_that_miss_one(
+    amount_minor: int, failures: int, cvv2: Any, reason: str | None
+) -> None:
+    command = spend(amount_minor=amount_minor, cvv2=cvv2)
+    decision = decide(command, cvv2_failures=failures, day=TODAY)
+    assert decision.reason == reason
+    assert not counts_as_cvv2_failure(seen(cvv2_failures=failures, day=TODAY), decision)
+    assert decide(command, cvv2_failures=failures, day="2026-11-20").reason is None
+
+
+def test_locked_cvv2_leaves_increments_alone() -> None:
+    original = OriginalView(an_id(7), 1_000, 0, 0, 1_000, 0, True)
+    met = {"cvv2_failures": CVV2_FAILURES_PER_DAY, "day": TODAY, "original": original}
+    assert decide(spend(cvv2="missing"), **met).reason is None
+    assert decide(spend(cvv2="mismatch"), **met).reason == "cvv2_mismatch"
+
+
+@pytest.mark.parametrize(
+    ("expiry", "reason", "outcome"),
+    [("absent", None, []), ("match", None, ["pass"]), ("mismatch", "expiry_mismatch", ["fail"])],
+)
+@pytest.mark.parametrize("amount_minor", [0, 1_000])
+def test_expiry_on_the_message_must_be_that_of_the_card(
+    amount_minor: int, expiry: Any, reason: str | None, outcome: list[str]
+) -> None:
+    decision = decide(spend(amount_minor=amount_minor, expiry=expiry))
+    assert decision.reason == reason
+    assert [step.outcome for step in decision.trace if step.rule == "expiry"] == outcome
+
+
+@pytest.mark.parametrize("kind", ["purchase", "refund"])
+@pytest.mark.parametrize(
+    ("pin", "reason", "outcome"),
+    [("absent", None, []), ("ignored", None, ["skip"]), ("refused", "pin_not_supported", ["fail"])],
+)
+def test_an_unverifiable_pin_block_is_declined(
+    kind: Any, pin: Any, reason: str | None, outcome: list[str]
+) -> None:
+    decision = decide(spend(kind=kind, pin=pin))
+    assert decision.reason == reason
+    assert [step.outcome for step in decision.trace if step.rule == "pin"] == outcome
+
+
+def test_chip_data_are_shown_and_not_verified() -> None:
+    decision = decide(spend(chip="present"))
+    assert decision.reason is None
+    assert Step("chip_data", "skip", "present") in decision.trace
+
+
+@pytest.mark.parametrize(
+    ("authentication", "reason", "step"),
+    [
+        ("absent", None, Step("authentication", "skip")),
+        ("present", None, Step("authentication", "pass", "present", "present")),
+        (
+            "malformed",
+            "authentication_failed",
+            Step("authentication", "fail", "malformed", "present"),
+        ),
+        # As older decisions recorded the same outcomes: they replay to the bytes that were stored.
+        ("valid", None, Step("authentication", "pass", "valid", "valid")),
+        ("invalid", "authentication_failed", Step("authentication", "fail", "invalid", "valid")),
+    ],
+)
+def test_3ds(authentication: Any, reason: str | None, step: Step) -> None:
     decision = decide(spend(authentication=authentication))
     assert decision.reason == reason
-    assert next(step for step in decision.trace if step.rule == "authentication").outcome == outcome
+    assert next(each for each in decision.trace if each.rule == "authentication") == step
+
+
+def test_a_decision_recorded_before_card_data_were_checked_replays_to_the_same_bytes() -> None:
+    """The stored form of a command and its inputs, and the decision that was stored beside them."""
+    command = msgspec.json.decode(RECORDED_COMMAND, type=Authorize)
+    met = msgspec.json.decode(RECORDED_INPUTS, type=Inputs)
+    assert msgspec.json.encode(authorize(command, met)).decode() == RECORDED_DECISION
 
 
 def test_controls_of_one_kind_must_all_pass() -> None:
@@ -336,7 +440,7 @@ def test_amount_0_is_an_account_verification() -> None:
         ({}, {"cardholder_active": False}, "cardholder_blocked"),
         ({}, {"programme_status": "closed"}, "programme_inactive"),
         ({"cvv2": "mismatch"}, {}, "cvv2_mismatch"),
-        ({"authentication": "invalid"}, {}, "authentication_failed"),
+        ({"authentication": "malformed"}, {}, "authentication_failed"),
         ({"currency": "USD"}, {}, "currency_not_supported"),
         ({"channel": "moto", "entry_mode": "magstripe", "mcc": "7995", "merchant_country": "KP"}, {}, None),
     ],
@@ -348,7 +452,7 @@ def test_what_a_verification_checks(asked: dict[str, Any], met: dict[str, Any], 
 @pytest.mark.parametrize("state", ["unactivated", "active", "suspended", "terminated", "lost", "stolen"])
 def test_a_refund_is_allowed_in_any_state(state: str) -> None:
     met = WORST_SEEN | {"card_state": state}
-    decision = decide(msgspec.structs.replace(WORST, kind="refund", currency="EUR"), **met)
+    decision = decide(msgspec.structs.replace(WORST, kind="refund", currency="EUR", pin="absent"), **met)
     assert (decision.decision, decision.response_code) == ("approved", "00")
     assert (decision.approved_minor, decision.hold_expires_ms) == (600_000, None)
     assert rules(decision) == ["amount", "currency", "funds"]

@@ -113,7 +113,7 @@ def test_the_networks_own_approval_has_no_code_of_ours() -> None:
     desk = Relay()
     desk.advise(300)
     decided, issued = (msgspec.json.decode(event.data) for event in desk.told)
-    assert (decided["decision"], decided["decided_by"]) == ("approved", "stand_in")
+    assert (decided["decision"], decided["decided_by"]) == ("approved", "network_stand_in")
     assert (issued["type"], issued["approval_code"]) == ("authorization", None)
 
 

@@ -46,10 +46,12 @@ CASES = [
     Case("card_terminated", "46", state="terminated"),
     Case("card_unactivated", "78", form_factor="physical"),
     Case("card_suspended", "62", state="suspended"),
+    Case("expiry_mismatch", "54", fields={"de14": "2001"}),
     Case("programme_inactive", "57", programme={"status": "suspended"}),
     Case("cardholder_blocked", "57", cardholder={"status": "blocked"}),
     Case("cvv2_mismatch", "N7", wrong_cvv2=True),
     Case("cvv2_mismatch", "05", wrong_cvv2=True, network="mastercard"),
+    Case("pin_not_supported", "86", fields={"de52": "0123456789ABCDEF"}),
     Case("authentication_failed", "63", fields={"de48": private(t02="forged")}),
     Case("invalid_amount", "13", amount="0.00", fields={"de3": "200000"}),
     Case("currency_not_supported", "12", fields={"de49": "840"}),
@@ -107,4 +109,6 @@ async def test_what_never_reaches_an_owner(stack: Stack, demo: Caller, acquirer:
     card = await demo.funded_card()
     plastic = (await stack.plastics(card))[card["id"]]
     assert (await acquirer.ask(purchase(plastic, de43=None)))["39"] == "30"
+    assert (await acquirer.ask(purchase(plastic, de64="0123456789ABCDEF")))["39"] == "30"
+    assert (await acquirer.ask(purchase(plastic, de55="garbage")))["39"] == "30"
     assert (await acquirer.ask(purchase(plastic | {"pan": "4999999999999995"})))["39"] == "14"

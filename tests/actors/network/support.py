@@ -185,6 +185,7 @@ async def running_edge(
     cards: CardsByDigest | None = None,
     *,
     deadline_ms: int = 60_000,
+    withheld_ms: int = 60_000,
     sheds: Callable[[str], bool] = lambda _card_id: False,
     **options: Any,
 ) -> AsyncIterator[Harness]:
@@ -196,6 +197,7 @@ async def running_edge(
         custody,
         sheds=sheds,
         deadline_ms=deadline_ms,
+        withheld_ms=withheld_ms,
     )
     harness = Harness(Edge(respondent, **options), respondent, owners, custody)
     harness.address = await harness.edge.start("127.0.0.1", 0)

@@ -11,7 +11,7 @@ from actors.ids import new_id
 from actors.network.session import SessionLostError
 from actors.network.simulated import SimulatedNetwork
 from actors.network.simulations import Addition
-from engine.iso8583.content import Advice, ReversalNotice, read
+from engine.iso8583.content import Advice, AuthorizationRequest, ReversalNotice, read
 from engine.iso8583.message import Message
 from engine.iso8583.respond import refusal
 from engine.simulation import (
@@ -248,8 +248,10 @@ def advised(wire: FakeWire) -> Message | None:
     return next((message for message in wire.sent if message.mti == "0120"), None)
 
 
-@pytest.mark.parametrize("platform", ["00", "51", None])
-async def test_the_network_stands_in_whatever_the_platform_says(platform: str | None) -> None:
+@pytest.mark.parametrize("platform", ["91", "96", None])
+async def test_the_network_stands_in_when_the_platform_gives_no_decision_in_time(
+    platform: str | None,
+) -> None:
     wire, book = FakeWire(), MemoryBook()
     network = SimulatedNetwork(wire, book, plastics(), timeout_ms=20 if platform is None else 60_000)
     request = spend(scenario="force_stip_timeout")
@@ -261,8 +263,11 @@ async def test_the_network_stands_in_whatever_the_platform_says(platform: str | 
     message = wire.sent[1]
     content = read(message)
     assert isinstance(content, Advice)
-    assert (content.approved, content.purchase.amount_minor) == (True, 12_34)
-    assert message.fields[48] == wire.sent[0].fields[48]
+    assert (content.approved, content.stand_in, content.purchase.amount_minor) == (True, True, 12_34)
+    asked = read(wire.sent[0])
+    assert isinstance(asked, AuthorizationRequest)
+    assert asked.scenario == "force_stip_timeout"
+    assert content.purchase.wire == asked.purchase.wire
     answer = refusal(message, "00")
     wire.answers[1].set_result(answer)
     await until(lambda: book.states == ["sent", "decided"])
@@ -274,6 +279,19 @@ async def test_the_network_stands_in_whatever_the_platform_says(platform: str | 
         await asyncio.sleep(0)
     assert book.states == ["sent", "decided"]
     assert not [message for message in wire.sent if message.mti == "0420"]
+    await network.stop()
+
+
+@pytest.mark.parametrize(("code", "approved"), [("00", True), ("51", False)])
+async def test_a_decision_that_comes_in_time_is_taken_as_it_is(code: str, approved: bool) -> None:
+    wire, book = FakeWire(), MemoryBook()
+    network = SimulatedNetwork(wire, book, plastics(), timeout_ms=60_000)
+    await network.accept([spend(scenario="force_stip_timeout")])
+    await until(lambda: len(wire.sent) == 1)
+    wire.answer(0, code)
+    await until(lambda: book.states == ["sent", "decided"])
+    assert (book.moves[1].response_code, book.moves[1].addition is not None) == (code, approved)
+    assert not advised(wire)
     await network.stop()
 
 

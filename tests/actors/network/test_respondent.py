@@ -7,6 +7,7 @@ import asyncio
 from collections.abc import Mapping
 from typing import Literal
 
+import msgspec
 import pytest
 
 from actors.network.cards import CardOnFile
@@ -26,6 +27,7 @@ from tests.actors.network.support import (
     Harness,
     accept,
     approve,
+    lookup_of,
     request,
     running_edge,
     until,
@@ -125,12 +127,49 @@ async def test_cvv2_is_checked_here_and_goes_no_further(
     assert harness.owners.asked[0].cvv2 == outcome
 
 
+@pytest.mark.parametrize(
+    ("fields", "outcome"),
+    [
+        ({"de14": "2911"}, "match"),
+        ({"de14": "2811"}, "mismatch"),
+        ({"de14": "2411"}, "mismatch"),
+        ({"de35": f"{PAN}=29112010000"}, "match"),
+        ({"de35": f"{PAN}=29122010000"}, "mismatch"),
+        ({"de14": "2912", "de35": f"{PAN}=29112010000"}, "mismatch"),
+    ],
+)
+async def test_expiry_is_compared_here_and_goes_no_further(
+    harness: Harness, fields: dict[str, str], outcome: str
+) -> None:
+    message = request()
+    message.fields.update({int(name[2:]): value for name, value in fields.items()})
+    async with harness.peer() as peer:
+        await peer.ask(message)
+    assert harness.owners.asked[0].expiry == outcome
+
+
+async def test_a_message_without_expiry_is_accepted(harness: Harness) -> None:
+    plain = request()
+    del plain.fields[14]
+    async with harness.peer() as peer:
+        assert (await peer.ask(plain)).fields[39] == "00"
+    assert harness.owners.asked[0].expiry == "absent"
+
+
+@pytest.mark.parametrize("mti", ["0100", "0120", "0220", "0420"])
+async def test_a_message_with_an_unverifiable_mac_reaches_no_owner(harness: Harness, mti: str) -> None:
+    async with harness.peer() as peer:
+        answer = await peer.ask(request(1, mti, de90=ORIGINAL, de128="0123456789ABCDEF"))
+    assert answer.fields[39] == "30"
+    assert harness.owners.submitted == []
+
+
 async def test_authentication_is_judged_here(harness: Harness) -> None:
     evidence = {"02": "AAECAwQFBgcICQoLDA0ODxAREhM=", "03": "0b9f2c0a-6b1e-4b37-9d5f-3c1f0a2b4c5d"}
     async with harness.peer() as peer:
         await peer.ask(request(1, de48=write_private(evidence)))
         await peer.ask(request(2, de48=write_private({"02": "AAEC"})))
-    assert [command.authentication for command in harness.owners.asked] == ["valid", "invalid"]
+    assert [command.authentication for command in harness.owners.asked] == ["present", "malformed"]
 
 
 # Every reply and every error that the way to the owner can give.
@@ -335,6 +374,35 @@ async def test_a_late_decline_is_none_of_our_business(custody: CardCustody) -> N
         harness.owners.gate.set()
         assert (await peer.ask(request(2))).fields[39] == "51"
         assert harness.respondent.counts.late_approvals == 0
+
+
+WITHHELD = write_private({"99": "force_stip_timeout"})
+
+
+async def test_an_answer_that_is_to_be_late_leaves_after_its_time(custody: CardCustody) -> None:
+    async with running_edge(custody, withheld_ms=1) as harness, harness.peer() as peer:
+        assert (await peer.ask(request(de48=WITHHELD))).fields[39] == "00"
+    async with running_edge(custody) as harness, harness.peer() as peer:
+        peer.say(request(1, de48=WITHHELD), request(2))
+        assert (await peer.hear()).fields[11] == "000002"
+        await until(lambda: harness.respondent.counts.answered == 2)
+        assert len(harness.owners.asked) == 2
+
+
+async def test_a_withheld_approval_that_comes_late_is_left_to_the_advice(custody: CardCustody) -> None:
+    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+        harness.owners.gate.clear()
+        peer.say(request(de48=WITHHELD))
+        await until(lambda: harness.respondent.counts.expired)
+        harness.owners.gate.set()
+        assert (await peer.ask(request(2))).fields[39] == "00"
+        assert (harness.respondent.counts.late_approvals, harness.owners.undone) == (0, [])
+
+
+async def test_an_answer_about_a_live_card_is_never_withheld(custody: CardCustody) -> None:
+    live = lookup_of(custody, {PAN: msgspec.structs.replace(CARD, live=True)})
+    async with running_edge(custody, live) as harness, harness.peer() as peer:
+        assert (await peer.ask(request(de48=WITHHELD))).fields[39] == "00"
 
 
 async def test_what_is_found_after_the_deadline_is_not_submitted(custody: CardCustody) -> None:

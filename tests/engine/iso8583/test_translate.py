@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from engine.commands import Advise, Authorize, Present, Reverse
@@ -17,7 +18,7 @@ from engine.iso8583.message import as_repeat
 from engine.iso8583.translate import Routed, to_command
 from tests.engine.iso8583.messages import ORIGINAL, message
 
-ROUTED = Routed("i", "c", b"f", "match", "valid")
+ROUTED = Routed("i", "c", b"f", "match", "match", "present")
 ARN = "7" * 23
 PURCHASE = ("wire", "amount_minor", "currency", "mcc", "merchant_name", "merchant_country")
 
@@ -28,11 +29,40 @@ def test_an_authorization() -> None:
     command = to_command(content, ROUTED)
     assert isinstance(command, Authorize)
     assert command.command_key == command_key(content.purchase.wire, AUTHORIZATION)
-    assert (command.cvv2, command.authentication) == ("match", "valid")
+    assert (command.expiry, command.cvv2, command.authentication) == ("match", "match", "present")
     for name in (*PURCHASE, "kind", "references"):
         assert getattr(command, name) == getattr(content.purchase, name), name
     for name in ("channel", "entry_mode", "mit", "partial_allowed", "partial_cap_minor"):
         assert getattr(command, name) == getattr(content, name), name
+
+
+@pytest.mark.parametrize(
+    ("entry", "condition", "cvv2"),
+    [
+        ("051", "00", "absent"),
+        ("071", "00", "absent"),
+        ("901", "00", "absent"),
+        ("012", "00", "missing"),
+        ("812", "59", "missing"),
+        ("102", "59", "missing"),
+        ("002", "00", "missing"),
+        (None, "00", "missing"),
+    ],
+)
+def test_cvv2_is_missing_where_the_card_itself_was_not_read(
+    entry: str | None, condition: str, cvv2: str
+) -> None:
+    content = read(message({22: entry, 25: condition}))
+    command = to_command(content, Routed("i", "c", b"f"))
+    assert isinstance(command, Authorize)
+    assert command.cvv2 == cvv2
+
+
+def test_presented_card_data_become_outcomes() -> None:
+    command = to_command(read(message({52: "0123456789ABCDEF", 55: "9F360200FF"})), ROUTED)
+    assert isinstance(command, Authorize)
+    assert (command.pin, command.chip) == ("refused", "present")
+    assert "0123456789ABCDEF" not in msgspec.json.encode(command).decode()
 
 
 def test_an_advice() -> None:

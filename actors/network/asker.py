@@ -1,0 +1,47 @@
+"""Where answers go: to the connection that asked, at once or later."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Protocol
+
+from engine.iso8583.message import Message
+
+
+class Asker(Protocol):
+    """The sender of a request."""
+
+    def answer(self, response: Message) -> None:
+        """Sends ``response``."""
+
+    def took_up(self) -> None:
+        """One more request is being worked on."""
+
+    def settled(self) -> None:
+        """... and one less."""
+
+
+class Deferred:
+    """An asker whose answer leaves at ``due``, in the loop's time, and not before.
+
+    Until then the request occupies a place of its connection, so the number of waiting answers is bounded as
+    the number of open requests is.
+    """
+
+    def __init__(self, asker: Asker, due: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._asker = asker
+        self._due = due
+
+    def answer(self, response: Message) -> None:
+        self._loop.call_at(self._due, self._send, response)
+
+    def took_up(self) -> None:
+        self._asker.took_up()
+
+    def settled(self) -> None:
+        """The place is given back when the answer leaves."""
+
+    def _send(self, response: Message) -> None:
+        self._asker.settled()
+        self._asker.answer(response)
