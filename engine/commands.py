@@ -294,6 +294,11 @@ def reference_of_message(command_key: bytes) -> str:
     return f"k:{command_key.hex()}"
 
 
+def is_network(reference: str) -> bool:
+    """Whether ``reference`` is a network id, which several authorizations can share."""
+    return reference.startswith("n:")
+
+
 def is_message(reference: str) -> bool:
     """Whether ``reference`` names a message, and not a life or an authorization."""
     return reference.startswith("k:")

@@ -71,9 +71,9 @@ class MemoryJournal:
 
     async def load_authorizations(
         self, references: Iterable[tuple[str, str]]
-    ) -> dict[tuple[str, str], Authorization]:
+    ) -> dict[tuple[str, str], list[Authorization]]:
         async with self._call("load_authorizations"):
-            return {each: found for each in references if (found := self._store.authorization(*each))}
+            return {each: found for each in references if (found := self._store.authorizations(*each))}
 
     async def find_due_cards(self, shards: Collection[int], limit: int) -> list[str]:
         async with self._call("find_due_cards"):
