@@ -18,6 +18,7 @@ from tests.conformance.peer import Document
 EURO = "978"
 DAY_MS = 86_400_000
 HOLD_DAYS = 7
+TOMBSTONE_DAYS = 30
 
 Name = tuple[str, ...]
 
@@ -94,7 +95,8 @@ class Book:
         self.events: Counter[str] = Counter()
         self._named: dict[Name, Sale] = {}
         self._lives: dict[Name, list[Sale]] = {}
-        self._buried: set[Name] = set()
+        self._buried: dict[Name, int] = {}
+        self._now_ms = 0
 
     @property
     def held(self) -> int:
@@ -102,6 +104,7 @@ class Book:
 
     def hear(self, document: Document, at_ms: int) -> Said:
         """One message takes effect."""
+        self._now_ms = at_ms
         self._lapse(at_ms)
         today = datetime.fromtimestamp(at_ms / 1000, UTC).date().isoformat()
         day = max(self.day, today)
@@ -169,6 +172,17 @@ class Book:
         named = self._named.get(message) if message else None
         return named or self._sale_of(life) or next(iter(self._life(life)), None)
 
+    # --- reversals that came first
+
+    def _bury(self, *names: Name | None) -> None:
+        for name in names:
+            if name and not self._is_buried(name):
+                self._buried[name] = self._now_ms
+
+    def _is_buried(self, *names: Name | None) -> bool:
+        since = self._now_ms - TOMBSTONE_DAYS * DAY_MS
+        return any(self._buried.get(name or (), since) > since for name in names)
+
     # --- the day
 
     def _count(self, day: str, amount: int, count: int) -> None:
@@ -195,7 +209,7 @@ class Book:
         sale = Sale(
             "purchase" if amount else "verification", day, approved, said.code not in ("00", "10", "85")
         )
-        buried = not self._buried.isdisjoint(self._names(document))
+        buried = self._is_buried(*self._names(document))
         if buried and not approved:
             # Declined and reversed: the network's own approval of it, if one comes, is over too.
             sale.ended = "released"
@@ -233,7 +247,7 @@ class Book:
         said = self._judge(document, delta, sale.kept if sale.lapsed else 0)
         if not said.amount:
             return said
-        if own in self._buried:
+        if self._is_buried(own):
             sale.approved += delta
             sale.reversed += delta
             return said
@@ -254,7 +268,7 @@ class Book:
             said = Said("13")
         credited = said.amount or 0
         sale = Sale("refund", day, credited, said.code != "00")
-        if credited and not self._buried.isdisjoint(self._names(document)):
+        if credited and self._is_buried(*self._names(document)):
             sale.reversed = credited
         elif credited:
             self._post(credited)
@@ -282,10 +296,10 @@ class Book:
         message, life = self._said(document)
         sale = self._undone(message, life)
         if sale is None:
-            self._buried |= {name for name in (message, life) if name}
+            self._bury(message, life)
             return Said("00")
         if message is not None and message not in self._named:
-            self._buried.add(message)
+            self._bury(message)
         remaining = int(document["95"][:12]) if "95" in document else 0
         if sale.kind == "refund" and not sale.declined:
             taken = sale.promised - min(remaining, sale.promised)
@@ -413,7 +427,7 @@ class Book:
         self.events["authorization.decided"] += 1
         declined = document.get("39", "00") not in ("00", "10", "85")
         sale = Sale("purchase" if amount else "verification", day, true, declined)
-        if not self._buried.isdisjoint({name for name in self._said(document) if name}):
+        if self._is_buried(*self._said(document)):
             sale.reversed, sale.ended = true, "released"
         elif true:
             self._hold(sale, true, at_ms)
