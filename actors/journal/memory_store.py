@@ -299,7 +299,9 @@ class MemoryStore:
         follow_ups = [
             (each, msgspec.json.decode(each["decision"]))
             for each in sorted(self.journal.rows.values(), key=itemgetter("seq"))
-            if each["authorization_id"] == row["id"] and each["kind"] in ("increment", "reverse", "advise")
+            if each["authorization_id"] == row["id"]
+            and each["kind"] in ("increment", "reverse", "advise")
+            and each["decision"] is not None
         ]
         day = next(
             (
