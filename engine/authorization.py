@@ -41,9 +41,20 @@ class Authorization(msgspec.Struct, kw_only=True):
     closed: Closed | None = None
     """How it ended, if by a command; lapses are told by the account."""
     decline_reason: str | None = None
-    raised: dict[str, int] = msgspec.field(default_factory=dict)
-    """What is left of each increment, by the name of its message (``reference_of_message``); 0 of one that
-    was declined or given back."""
+    raised: dict[str, Increment] = msgspec.field(default_factory=dict)
+    """Its increments, oldest first, by the name of their message (``reference_of_message``); also what an
+    advice added on a later day."""
+
+
+class Increment(msgspec.Struct, frozen=True, gc=False):
+    """What is left of one increment."""
+
+    left_minor: int
+    """What a reversal that names it gives back; 0 of one that was declined or given back."""
+    day: str
+    """The day label to which it counted."""
+    counted_minor: int
+    """What of it still counts toward a day that is not its authorization's; 0 where it is the same day."""
 
 
 class OriginalView(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -87,6 +98,11 @@ def relayed_minor(authorization: Authorization) -> int:
     cleared nor given back. Nothing, where this service keeps the balance."""
     relayed = authorization.hold_id is None and authorization.closed is None
     return authorization.remainder_minor if relayed else 0
+
+
+def promised_minor(authorization: Authorization) -> int:
+    """Of an authorized refund: approved, not given back and not presented yet."""
+    return max(0, authorization.approved_minor - authorization.reversed_minor - authorization.cleared_minor)
 
 
 def view(authorization: Authorization, account: Account | None) -> OriginalView:

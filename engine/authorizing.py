@@ -10,16 +10,18 @@ from __future__ import annotations
 import msgspec
 
 from engine import gateway, instructions
-from engine.authorization import Authorization, names, view
+from engine.authorization import Authorization, OriginalView, view
 from engine.card import (
     Card,
     declared_remaining,
+    is_buried,
 )
 from engine.commands import (
     Authorize,
     reference_of_message,
+    reference_of_network,
 )
-from engine.decide import Decision, Inputs, authorize, counts_as_cvv2_failure, wants_answer
+from engine.decide import RULES, Decision, Inputs, authorize, counts_as_cvv2_failure, wants_answer
 from engine.delegation import Question
 from engine.effects import (
     AuthorizationOpened,
@@ -41,8 +43,11 @@ from engine.lifecycle import given_up, raise_hold, settlement_of, transfer
 from engine.replies import Answer
 
 
-def observe(met: Surroundings, now_ms: int, lapsed: tuple[HoldLapsed, ...]) -> Inputs:
-    """What a decision at ``now_ms`` sees. Holds in ``lapsed`` have stopped counting already."""
+def observe(
+    met: Surroundings, now_ms: int, lapsed: tuple[HoldLapsed, ...], command: Authorize | None = None
+) -> Inputs:
+    """What a decision about ``command`` at ``now_ms`` sees. Holds in ``lapsed`` have stopped counting
+    already."""
     card, account, programme = met.card, met.account, met.programme
     seen = None if met.original is None else view(met.original, account)
     # By position, in the order of the fields: by name, so many take five times as long.
@@ -73,6 +78,8 @@ def observe(met: Surroundings, now_ms: int, lapsed: tuple[HoldLapsed, ...]) -> I
         programme.decisioning,
         met.consulted,
         declared_remaining(card),
+        RULES,
+        bool(card.tombstones) and command is not None and is_buried(card, _names(command, seen), now_ms),
     )
 
 
@@ -83,7 +90,7 @@ def question(command: Authorize, met: Surroundings, now_ms: int) -> Question | N
     """
     if met.programme.decisioning != "delegated" or met.consulted is not None:
         return None
-    inputs = observe(met, now_ms, ())
+    inputs = observe(met, now_ms, (), command)
     expired = met.account.expired_holds(now_ms) if met.account is not None else ()
     if expired:
         held_minor = inputs.held_minor - sum(hold.amount_minor for hold in expired)
@@ -110,7 +117,7 @@ def question(command: Authorize, met: Surroundings, now_ms: int) -> Question | N
 def execute_authorize(command: Authorize, met: Surroundings, now_ms: int) -> Executed:
     """Decide ``command`` on the card as it is at ``now_ms``, and let what follows happen."""
     lapsed = lapse_due(met, now_ms)
-    inputs = observe(met, now_ms, lapsed)
+    inputs = observe(met, now_ms, lapsed, command)
     decision = authorize(command, inputs)
     increment = inputs.original is not None and met.original is not None
     effects = _raised(command, decision, inputs, met) if increment else opened(command, decision, inputs, met)
@@ -154,13 +161,15 @@ def _raised(command: Authorize, decision: Decision, inputs: Inputs, met: Surroun
     failed = (Cvv2Failed(decision.day),) if counts_as_cvv2_failure(inputs, decision) else ()
     name = reference_of_message(command.command_key)
     if decision.reason or not decision.approved_minor:
-        return (*failed, IncrementSet(name, 0))
+        return (*failed, IncrementSet(name, 0, decision.day, 0))
     if met.programme.mode == "gateway":
-        return gateway.raised(command, decision, met.original, name in met.card.tombstones)
-    if name in met.card.tombstones:
-        return (given_up(decision, met.original, inputs.original), IncrementSet(name, 0))
+        return gateway.raised(command, decision, met.original, inputs.buried)
+    if inputs.buried:
+        given = given_up(decision, met.original, inputs.original)
+        return (given, IncrementSet(name, 0, decision.day, 0))
     raised = raise_hold(command, decision, met.original, met.account, inputs.original)
-    return (*raised, IncrementSet(name, decision.approved_minor))
+    later_minor = 0 if decision.day == met.original.day else decision.approved_minor
+    return (*raised, IncrementSet(name, decision.approved_minor, decision.day, later_minor))
 
 
 def opened(command: Authorize, decision: Decision, inputs: Inputs, met: Surroundings) -> tuple[Effect, ...]:
@@ -168,9 +177,10 @@ def opened(command: Authorize, decision: Decision, inputs: Inputs, met: Surround
     approved_minor = decision.approved_minor
     hold = _hold(command, decision)
     authorization = _authorization(command, decision, hold)
-    buried = approved_minor > 0 and _is_buried(authorization, met.card)
+    buried = inputs.buried and approved_minor > 0
     relayed = met.programme.mode == "gateway"
-    if buried:
+    if buried or (inputs.buried and authorization.kind == "purchase"):
+        # A sale that was declined and reversed is over as well: a later advice of the network holds nothing.
         authorization.reversed_minor, authorization.closed = approved_minor, "released"
     elif hold is not None or relayed:
         authorization.remainder_minor = approved_minor
@@ -191,9 +201,13 @@ def opened(command: Authorize, decision: Decision, inputs: Inputs, met: Surround
     return tuple(effects)
 
 
-def _is_buried(authorization: Authorization, card: Card) -> bool:
-    """Whether it was reversed before it came."""
-    return bool(card.tombstones) and not card.tombstones.isdisjoint(names(authorization))
+def _names(command: Authorize, original: OriginalView | None) -> tuple[str, ...]:
+    """The references under which an earlier reversal may have named it: an increment by its message alone."""
+    message = reference_of_message(command.command_key)
+    network_txn_id = command.wire.network_txn_id
+    if network_txn_id is None or (original is not None and original.open):
+        return (message,)
+    return (message, reference_of_network(network_txn_id))
 
 
 def _hold(command: Authorize, decision: Decision) -> Hold | None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
 
 from engine.controls import Control, control_view
-from engine.instant import to_text
+from engine.instant import DAY_MS, to_text
+from engine.limits import TOMBSTONE_DAYS, TOMBSTONES_FORGOTTEN_MAX
 from engine.money import format_minor
 
 TRANSITIONS: Final[dict[str, frozenset[str]]] = {
@@ -59,15 +62,37 @@ class Card(msgspec.Struct, kw_only=True):
     day_count: int = 0
     day_amount_minor: int = 0
     cvv2_failures: int = 0
-    tombstones: frozenset[str] = frozenset()
-    """References of authorizations that were reversed before they came: what is approved under them is not
-    held."""
+    tombstones: dict[str, int] = msgspec.field(default_factory=dict)
+    """References of authorizations that were reversed before they came, and when, oldest first: what is
+    approved under them within ``TOMBSTONE_DAYS`` is not held."""
     declared: DeclaredBalance | None = None
 
 
 def may_move(card: Card, state: str) -> bool:
     """Whether ``card`` may go to ``state``; staying where it is is always allowed."""
     return state == card.state or state in TRANSITIONS[card.state]
+
+
+def is_buried(card: Card, references: Iterable[str], now_ms: int) -> bool:
+    """Whether an authorization under one of ``references`` was reversed before it came."""
+    if not card.tombstones:
+        return False
+    oldest_ms = now_ms - TOMBSTONE_DAYS * DAY_MS
+    return any(card.tombstones.get(reference, oldest_ms) > oldest_ms for reference in references)
+
+
+def bury(card: Card, references: Iterable[str], now_ms: int) -> None:
+    """Leave tombstones, and forget some that have expired: one command never pays for many."""
+    tombstones = card.tombstones
+    oldest_ms = now_ms - TOMBSTONE_DAYS * DAY_MS
+    for reference in references:
+        if tombstones.get(reference, oldest_ms) <= oldest_ms:
+            tombstones.pop(reference, None)
+            tombstones[reference] = now_ms
+    for reference, recorded_ms in list(islice(tombstones.items(), TOMBSTONES_FORGOTTEN_MAX)):
+        if recorded_ms > oldest_ms:
+            return
+        del tombstones[reference]
 
 
 def card_view(card: Card) -> dict[str, Any]:

@@ -313,6 +313,11 @@ def key_of_message(reference: str) -> bytes:
     return bytes.fromhex(reference.removeprefix("k:"))
 
 
+def is_network(reference: str) -> bool:
+    """Whether ``reference`` is a network id, which several authorizations can share."""
+    return reference.startswith("n:")
+
+
 def is_message(reference: str) -> bool:
     """Whether ``reference`` names a message, and not a life or an authorization."""
     return reference.startswith("k:")

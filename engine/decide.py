@@ -63,6 +63,10 @@ class Inputs(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What came of asking the programme; ``None`` as long as nobody has."""
     declared_remaining_minor: int | None = None
     """What is left of the card's declared balance; ``None`` when none was declared."""
+    rules: int = 0
+    """The version of the rules that decide (``RULES``); inputs stored without it are of version 0."""
+    buried: bool = False
+    """Whether a reversal came before this message. It does not change the decision, only what follows."""
 
 
 class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
@@ -84,6 +88,13 @@ class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """Set when the decision was made in stand-in."""
 
 
+RULES: Final = 1
+"""Version of these rules. Under version 0 ``per_txn_cap`` judged an increment by itself, the answer of a
+programme limited a decision that had become the platform's own meanwhile, and the trace did not show why a
+smaller approval was refused."""
+
+APPROVED_FOR_LESS: Final = "approved_for_less"
+"""What the trace shows of a programme's answer that approves a part, where the terminal takes no part."""
 UNASKED = "unasked"
 """What the trace shows in place of the programme's answer while nobody has asked for it."""
 
@@ -206,7 +217,12 @@ def _delegated_rule(
     consulted = inputs.consulted
     said = UNASKED if consulted is None else consulted.decision or str(consulted.trigger)
     passed = said == "approved" and _approved_minor(command, inputs) > 0
+    if inputs.rules and said == "approved" and not passed:
+        # Approved for less, and the terminal does not take a part.
+        said = APPROVED_FOR_LESS
     trace.append(Step("programme_decision", verdict(passed), said, "approved"))
+    if said == APPROVED_FOR_LESS and consulted is not None:
+        trace.append(Step("approved_amount", "fail", consulted.approved_minor, command.amount_minor))
     return None if passed else "programme_declined"
 
 
@@ -371,6 +387,7 @@ def _control_rules(command: Authorize, inputs: Inputs, day: str, trace: list[Ste
         command.channel,
         inputs.day_count if same_day else 0,
         inputs.day_amount_minor if same_day else 0,
+        _authorized_minor(inputs) if inputs.rules else 0,
     )
     for control in inputs.controls:
         if inputs.original is not None and isinstance(control, PerDayCap):
@@ -382,6 +399,17 @@ def _control_rules(command: Authorize, inputs: Inputs, day: str, trace: list[Ste
         if step.outcome == "fail":
             return control.reason
     return None
+
+
+def _authorized_minor(inputs: Inputs) -> int:
+    """What the authorization that an increment raises amounts to before it: held, to be held again or still
+    to come, and cleared."""
+    original = inputs.original
+    if original is None:
+        return 0
+    if original.lapsed_minor:
+        return original.cleared_minor + original.lapsed_minor
+    return max(original.cleared_minor, original.approved_minor - original.reversed_minor)
 
 
 def _risk_rule(points: int, trace: list[Step]) -> str | None:
@@ -418,6 +446,9 @@ def _approved_minor(command: Authorize, inputs: Inputs) -> int:
         return stand_in_minor(command)
     affordable_minor = _affordable_minor(command, inputs)
     limit_minor = inputs.consulted.approved_minor if inputs.consulted else None
+    if inputs.rules and not delegates(command, inputs):
+        # Asked, and meanwhile the programme has left its decisions to the platform.
+        limit_minor = None
     if limit_minor is None or affordable_minor <= limit_minor:
         return affordable_minor
     return limit_minor if command.partial_allowed else 0

@@ -56,9 +56,10 @@ class Cvv2Failed(msgspec.Struct, frozen=True, gc=False):
 
 
 class TombstoneSet(msgspec.Struct, frozen=True):
-    """A reversal came before its original."""
+    """A reversal came before its original, at ``recorded_ms``."""
 
     references: tuple[str, ...]
+    recorded_ms: int
 
 
 class AuthorizationOpened(msgspec.Struct, frozen=True, gc=False):
@@ -79,13 +80,16 @@ class AuthorizationMoved(msgspec.Struct, frozen=True, gc=False):
     decline_reason: str | None
     held_minor: int
     remainder_minor: int
+    day: str
 
 
 class IncrementSet(msgspec.Struct, frozen=True, gc=False):
-    """So much is left of the increment that the message ``reference`` asked for."""
+    """So much is left of the increment that the message ``reference`` asked for (``Increment``)."""
 
     reference: str
     left_minor: int
+    day: str
+    counted_minor: int
 
 
 class HoldPlaced(msgspec.Struct, frozen=True, gc=False):

@@ -154,8 +154,8 @@ def _advised_hold(
         if isinstance(effect, HoldPlaced) and about is not None:
             return (_hold_created(command.id, about, account, effect.hold, now_ms),)
         if isinstance(effect, HoldClosed) and about is not None:
-            moved = next(each for each in outcome.effects if isinstance(each, Counted))
-            return (_hold_released(command.id, about, effect.hold_id, -moved.amount_minor, account, now_ms),)
+            released_minor = -sum(each.amount_minor for each in outcome.effects if isinstance(each, Counted))
+            return (_hold_released(command.id, about, effect.hold_id, released_minor, account, now_ms),)
     return ()
 
 

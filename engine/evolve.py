@@ -6,8 +6,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from engine.account import Account, close_hold, place_hold, post, resize_hold
-from engine.authorization import Authorization
-from engine.card import Card
+from engine.authorization import Authorization, Increment
+from engine.card import Card, bury
 from engine.effects import (
     AuthorizationMoved,
     BalanceDeclared,
@@ -76,10 +76,11 @@ def _moved(authorization: Authorization, effect: AuthorizationMoved) -> None:
     authorization.closed = effect.closed
     authorization.decline_reason = effect.decline_reason
     authorization.remainder_minor = effect.remainder_minor
+    authorization.day = effect.day
 
 
 def _increment_set(authorization: Authorization, effect: IncrementSet) -> None:
-    authorization.raised[effect.reference] = effect.left_minor
+    authorization.raised[effect.reference] = Increment(effect.left_minor, effect.day, effect.counted_minor)
 
 
 # --- cards
@@ -100,7 +101,7 @@ def _cvv2_failed(card: Card, effect: Cvv2Failed) -> None:
 
 
 def _buried(card: Card, effect: TombstoneSet) -> None:
-    card.tombstones |= frozenset(effect.references)
+    bury(card, effect.references, effect.recorded_ms)
 
 
 def _changed(card: Card, effect: CardChanged) -> None:

@@ -7,6 +7,8 @@ objects it is given, and everything it depends on is among its arguments. Its re
 
 from __future__ import annotations
 
+import msgspec
+
 from engine import gateway, instructions, network_decision
 from engine.account import balance_view
 from engine.authorization import Authorization, open_hold
@@ -41,7 +43,7 @@ from engine.executed import NOT_FOUND, Executed, Surroundings, apply, lapse_due
 from engine.ids import Derived, derive
 from engine.instant import day_label
 from engine.issuing import change, set_cardholder_status
-from engine.lifecycle import FollowUp, Record, advise, present, transfer
+from engine.lifecycle import RULES, FollowUp, Record, advise, present, transfer
 from engine.limits import AMOUNT_MINOR_MAX
 from engine.money import format_minor
 from engine.replies import Answer, Done, Problem
@@ -91,19 +93,20 @@ def _follow_up(command: Reverse | Present | Advise, met: Surroundings, now_ms: i
     if met.programme.mode == "gateway":
         events += instructions.of_follow_up(command, outcome, original, now_ms)
     answer = Answer(outcome.response_code, about or "")
-    return Executed(answer, True, (*lapsed, *outcome.effects), events, None, outcome.record, about)
+    record = None if outcome.record is None else msgspec.structs.replace(outcome.record, rules=RULES)
+    return Executed(answer, True, (*lapsed, *outcome.effects), events, None, record, about)
 
 
 def _outcome(command: Reverse | Present | Advise, met: Surroundings, now_ms: int) -> FollowUp:
     """What follows from ``command``, here or in the programme's own ledger."""
     card, account, programme, original = met.card, met.account, met.programme, met.original
     if isinstance(command, Reverse):
-        return reverse(command, original, account, programme)
+        return reverse(command, original, account, programme, now_ms)
     day = max(card.day, day_label(now_ms, programme.timezone))
     if programme.mode == "gateway":
         if isinstance(command, Present):
             return gateway.present(command, card, original, day)
-        return gateway.advise(command, card, original, day)
+        return gateway.advise(command, card, original, day, now_ms)
     if isinstance(command, Present):
         return present(command, card, original, account, programme, day)
     return advise(command, card, original, account, programme, day, now_ms)

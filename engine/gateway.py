@@ -16,6 +16,7 @@ from engine.card import Card
 from engine.commands import Advise, Authorize, Present, Reverse, reference_of_message
 from engine.decide import Decision
 from engine.effects import AuthorizationMoved, AuthorizationOpened, Counted, Effect, IncrementSet
+from engine.giving_back import count_back
 from engine.lifecycle import (
     INVALID_AMOUNT,
     OK,
@@ -26,6 +27,7 @@ from engine.lifecycle import (
     advised,
     moved,
     presented,
+    unposted_minor,
 )
 
 
@@ -43,7 +45,9 @@ def raised(
         held_minor=0,
         remainder_minor=original.remainder_minor + delta_minor - given_minor,
     )
-    left = IncrementSet(reference_of_message(command.command_key), delta_minor - given_minor)
+    counted_minor = 0 if buried or decision.day == original.day else delta_minor
+    name = reference_of_message(command.command_key)
+    left = IncrementSet(name, delta_minor - given_minor, decision.day, counted_minor)
     return (move, left) if buried else (Counted(decision.day, delta_minor, 0), move, left)
 
 
@@ -60,14 +64,17 @@ def reverse(command: Reverse, original: Authorization) -> FollowUp:
         given_minor = open_minor - min(_left_by(command, open_minor), open_minor)
         left_minor = None
     else:
-        left_minor = min(command.remaining_minor or 0, original.raised[increment])
-        given_minor = min(original.raised[increment] - left_minor, open_minor)
+        raised_minor = original.raised[increment].left_minor
+        left_minor = min(command.remaining_minor or 0, raised_minor)
+        given_minor = min(raised_minor - left_minor, open_minor)
     remark: Remark | None = None if open_minor else "nothing_held"
     record = Record("reversal", given_minor, 0, remark, increment, left_minor)
-    effects = _given_back(original, given_minor) if given_minor else ()
-    if increment is not None and left_minor is not None:
-        effects = (*effects, IncrementSet(increment, left_minor))
-    return FollowUp(OK, effects, record)
+    if given_minor:
+        return _given_back(original, given_minor, record)
+    if increment is None or left_minor is None:
+        return FollowUp(OK, (), record)
+    known = original.raised[increment]
+    return FollowUp(OK, (IncrementSet(increment, left_minor, known.day, known.counted_minor),), record)
 
 
 def _left_by(command: Reverse, open_minor: int) -> int:
@@ -77,9 +84,8 @@ def _left_by(command: Reverse, open_minor: int) -> int:
     return command.remaining_minor or 0
 
 
-def _given_back(original: Authorization, given_minor: int) -> tuple[Effect, ...]:
-    """So much less is to come; the counters follow on the original's day, unless it was a refund, which never
-    counted."""
+def _given_back(original: Authorization, given_minor: int, record: Record) -> FollowUp:
+    """So much less is to come; the counters follow, unless it was a refund, which never counted."""
     left_minor = original.remainder_minor - given_minor
     move = moved(
         original,
@@ -89,9 +95,12 @@ def _given_back(original: Authorization, given_minor: int) -> tuple[Effect, ...]
         closed=None if left_minor else _ended(original),
     )
     if original.kind == "refund":
-        return (move,)
-    never_was = not left_minor and not original.cleared_minor
-    return (Counted(original.day, -given_minor, -1 if never_was else 0), move)
+        return FollowUp(OK, (move,), record)
+    count = -1 if not left_minor and not original.cleared_minor else 0
+    increment, left = record.increment, record.increment_left_minor or 0
+    counted = count_back(original, given_minor, count, increment, left)
+    record = msgspec.structs.replace(record, uncounted=counted.uncounted)
+    return FollowUp(OK, (*counted.effects, move), record)
 
 
 def _ended(original: Authorization) -> Closed:
@@ -146,13 +155,15 @@ def _present_unasked(command: Present, card: Card, day: str) -> FollowUp:
 # --------------------------------------------------------------------------------------------------
 
 
-def advise(command: Advise, card: Card, original: Authorization | None, day: str) -> FollowUp:
+def advise(command: Advise, card: Card, original: Authorization | None, day: str, now_ms: int) -> FollowUp:
     """What the merchant saw counts: exactly that amount is to come afterwards (cases 16, 39)."""
     if command.currency != card.currency:
         return FollowUp(WRONG_CURRENCY)
+    if original is not None and original.kind == "force_post" and unposted_minor(command, original) <= 0:
+        return FollowUp(OK, (), Record("advice", command.amount_minor, 0, "nothing_held"))
     if original is None or original.kind != "purchase":
-        return _advise_unknown(command, card, day)
-    wanted_minor = command.amount_minor if command.approved else 0
+        return _advise_unknown(command, card, original, day, now_ms)
+    wanted_minor = max(0, unposted_minor(command, original))
     open_minor = relayed_minor(original)
     if open_minor:
         return _advise_open(original, wanted_minor, open_minor)
@@ -174,20 +185,30 @@ def _advise_open(original: Authorization, wanted_minor: int, open_minor: int) ->
         remainder_minor=wanted_minor,
         closed=None if wanted_minor else _ended(original),
     )
+    if delta_minor > 0:
+        return FollowUp(OK, (Counted(original.day, delta_minor, 0), move), record)
     never_was = not wanted_minor and not original.cleared_minor
-    return FollowUp(OK, (Counted(original.day, delta_minor, -1 if never_was else 0), move), record)
+    counted = count_back(original, -delta_minor, -1 if never_was else 0)
+    record = msgspec.structs.replace(record, uncounted=counted.uncounted)
+    return FollowUp(OK, (*counted.effects, move), record)
 
 
 def _advise_declined(original: Authorization, wanted_minor: int, day: str) -> FollowUp:
     """We declined, and the merchant was told yes."""
-    move = moved(original, approved_minor=wanted_minor, held_minor=0, remainder_minor=wanted_minor)
+    move = moved(original, approved_minor=wanted_minor, held_minor=0, remainder_minor=wanted_minor, day=day)
     alive: AuthorizationMoved = msgspec.structs.replace(move, decline_reason=None)
-    return FollowUp(OK, (Counted(day, wanted_minor, 1), alive), Record("advice", wanted_minor))
+    record = Record("advice", wanted_minor)
+    if day != original.day:
+        record = msgspec.structs.replace(record, counted_day=day)
+    return FollowUp(OK, (Counted(day, wanted_minor, 1), alive), record)
 
 
-def _advise_unknown(command: Advise, card: Card, day: str) -> FollowUp:
-    """The network decided without asking: its decision is recorded as a stand-in."""
-    authorization = advised(command, card, day)
+def _advise_unknown(
+    command: Advise, card: Card, posted: Authorization | None, day: str, now_ms: int
+) -> FollowUp:
+    """The network decided without asking: its decision is recorded as a stand-in. What a force post has
+    ``posted`` of it already is not to come again."""
+    authorization = advised(command, card, posted, day, now_ms)
     approved_minor = authorization.approved_minor
     record = Record("advice", command.amount_minor)
     if authorization.closed is None:

@@ -76,14 +76,15 @@ def _of_advice(command: Advise, outcome: FollowUp, about: Authorization, now_ms:
         if not opened.reversed_minor:
             return (issued,)
         return (issued, _released(command, about, opened.reversed_minor, now_ms))
-    counted = next((effect for effect in outcome.effects if isinstance(effect, Counted)), None)
-    if counted is None:
+    counted = [effect for effect in outcome.effects if isinstance(effect, Counted)]
+    difference_minor = sum(effect.amount_minor for effect in counted)
+    if not difference_minor:
         return ()
-    if counted.amount_minor < 0:
-        return (_released(command, about, -counted.amount_minor, now_ms),)
+    if difference_minor < 0:
+        return (_released(command, about, -difference_minor, now_ms),)
     # It counts as one more where it had been declined here.
-    type_: InstructionType = "authorization" if counted.count else "increment"
-    return (_issued(command, about, type_, counted.amount_minor, None, now_ms),)
+    type_: InstructionType = "authorization" if any(effect.count for effect in counted) else "increment"
+    return (_issued(command, about, type_, difference_minor, None, now_ms),)
 
 
 def _opened(effects: tuple[Effect, ...]) -> Authorization | None:

@@ -8,7 +8,7 @@ programmes that keep their own ledger.
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -20,8 +20,8 @@ from engine.authorization import (
     has_lapsed,
     open_hold,
 )
-from engine.card import Card
-from engine.commands import Advise, Authorize, Present
+from engine.card import Card, is_buried
+from engine.commands import Advise, Authorize, Present, reference_of_message
 from engine.decide import Decision
 from engine.effects import (
     AuthorizationMoved,
@@ -31,8 +31,10 @@ from engine.effects import (
     HoldClosed,
     HoldPlaced,
     HoldResized,
+    IncrementSet,
     Transferred,
 )
+from engine.giving_back import count_back
 from engine.hold import Hold
 from engine.ids import Derived, derive
 from engine.instant import DAY_MS
@@ -60,6 +62,19 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     """Set when an advice replaces the decision that stood before (``engine.network_decision``)."""
     approval_code: str | None = None
     """DE38 of an advice that approves."""
+    uncounted: dict[str, int] = msgspec.field(default_factory=dict)
+    """What was given back of increments that counted on a later day than their sale, by their names."""
+    counted_day: str | None = None
+    """The day to which an advice counted, where that is not its sale's."""
+    counted_minor: int = 0
+    """What an advice added to a sale that had lapsed, if it counted on ``counted_day``."""
+    rules: int = 0
+    """The version of the rules of this package (``RULES``) that made the record."""
+
+
+RULES: Final = 1
+"""Version of the rules for follow-ups. 0, which old records leave out, posted a refund of a network id once,
+found the newest transaction of it, took presented refunds back and counted back on the sale's day alone."""
 
 
 class FollowUp(msgspec.Struct, frozen=True):
@@ -110,6 +125,7 @@ def moved(
     remainder_minor: int | None = None,
     hold_id: str | None = None,
     closed: Closed | None = None,
+    day: str | None = None,
 ) -> AuthorizationMoved:
     """``original`` after so much more was approved, cleared or reversed.
 
@@ -124,6 +140,7 @@ def moved(
         decline_reason=None if hold_id else original.decline_reason,
         held_minor=held_minor,
         remainder_minor=held_minor if remainder_minor is None else remainder_minor,
+        day=day or original.day,
     )
 
 
@@ -252,11 +269,11 @@ def _present_refund(
 
 
 def _settle_refund(command: Present, original: Authorization, programme: ProgrammeConfig) -> FollowUp:
-    """The money of an authorized refund moves. What of it is not with the cardholder, because it was taken
-    back before, or because it is more than was authorized, is credited now."""
-    if original.cleared_minor:
-        return FollowUp(OK, (), Record("refund", 0, 0, "matched"))
-    missing_minor = max(0, command.amount_minor - (original.approved_minor - original.reversed_minor))
+    """The money of an authorized refund moves, perhaps in several presentments. What was presented in all
+    and is not with the cardholder, because it was taken back before or is more than was authorized, is
+    credited now."""
+    credited_minor = original.approved_minor - original.reversed_minor
+    missing_minor = max(0, original.cleared_minor + command.amount_minor - credited_minor)
     regained_minor = min(missing_minor, original.reversed_minor)
     move = moved(
         original,
@@ -304,14 +321,16 @@ def advise(
     39)."""
     if command.currency != card.currency:
         return FollowUp(WRONG_CURRENCY)
+    if original is not None and original.kind == "force_post" and unposted_minor(command, original) <= 0:
+        return FollowUp(OK, (), Record("advice", command.amount_minor, 0, "nothing_held"))
     if original is None or original.kind != "purchase":
-        return _advise_unknown(command, card, account, programme, day, now_ms)
-    wanted_minor = command.amount_minor if command.approved else 0
+        return _advise_unknown(command, card, original, account, programme, day, now_ms)
+    wanted_minor = max(0, unposted_minor(command, original))
     hold = open_hold(original, account)
     if hold is not None:
         return _advise_held(original, hold, wanted_minor)
     if original.closed is None and wanted_minor and account is not None:
-        return _advise_unheld(command, original, account, programme, day, now_ms)
+        return _advise_unheld(command, original, account, programme, day, wanted_minor, now_ms)
     return FollowUp(OK, (), Record("advice", command.amount_minor, 0, "nothing_held"))
 
 
@@ -331,10 +350,19 @@ def _advise_held(original: Authorization, hold: Hold, wanted_minor: int) -> Foll
         held_minor=wanted_minor,
         closed=None if wanted_minor else "released",
     )
+    record = Record("advice", wanted_minor, wanted_minor)
+    if delta_minor > 0:
+        return FollowUp(OK, (Counted(original.day, delta_minor, 0), resized, move), record)
     # A sale that the merchant saw declined does not count, as if it had been reversed.
     never_was = not wanted_minor and not original.cleared_minor
-    counted = Counted(original.day, delta_minor, -1 if never_was else 0)
-    return FollowUp(OK, (counted, resized, move), Record("advice", wanted_minor, wanted_minor))
+    counted = count_back(original, -delta_minor, -1 if never_was else 0)
+    record = msgspec.structs.replace(record, uncounted=counted.uncounted)
+    return FollowUp(OK, (*counted.effects, resized, move), record)
+
+
+def unposted_minor(command: Advise, original: Authorization) -> int:
+    """What is still to be held of the amount that the merchant saw: some of it may have been presented."""
+    return (command.amount_minor if command.approved else 0) - original.cleared_minor
 
 
 def _advise_unheld(
@@ -343,50 +371,74 @@ def _advise_unheld(
     account: Account,
     programme: ProgrammeConfig,
     day: str,
+    wanted_minor: int,
     now_ms: int,
 ) -> FollowUp:
     """We declined, or the hold lapsed, and the merchant was told yes: it is held (again)."""
-    lapsed = has_lapsed(original, account)
-    hold = _new_hold(command, original.card_id, original.id, programme, now_ms)
-    delta_minor = command.amount_minor - (original.remainder_minor if lapsed else 0)
-    effects = (
-        Counted(day if delta_minor > 0 else original.day, delta_minor, 0 if lapsed else 1),
-        HoldPlaced(hold),
-        moved(
-            original,
-            approved_minor=max(0, delta_minor),
-            reversed_minor=max(0, -delta_minor),
-            held_minor=hold.amount_minor,
-            hold_id=hold.id,
-        ),
+    hold = _new_hold(command, original.card_id, original.id, wanted_minor, programme, now_ms)
+    if has_lapsed(original, account):
+        return _advise_lapsed(command, original, hold, day)
+    record = Record("advice", command.amount_minor, wanted_minor)
+    if day != original.day:
+        record = msgspec.structs.replace(record, counted_day=day)
+    move = moved(original, approved_minor=wanted_minor, held_minor=wanted_minor, hold_id=hold.id, day=day)
+    return FollowUp(OK, (Counted(day, wanted_minor, 1), HoldPlaced(hold), move), record)
+
+
+def _advise_lapsed(command: Advise, original: Authorization, hold: Hold, day: str) -> FollowUp:
+    """It had counted as a purchase; the difference counts now."""
+    delta_minor = hold.amount_minor - original.remainder_minor
+    record = Record("advice", command.amount_minor, hold.amount_minor)
+    move = moved(
+        original,
+        approved_minor=max(0, delta_minor),
+        reversed_minor=max(0, -delta_minor),
+        held_minor=hold.amount_minor,
+        hold_id=hold.id,
     )
-    return FollowUp(OK, effects, Record("advice", command.amount_minor, hold.amount_minor))
+    if delta_minor <= 0:
+        counted = count_back(original, -delta_minor, 0)
+        record = msgspec.structs.replace(record, uncounted=counted.uncounted)
+        return FollowUp(OK, (*counted.effects, HoldPlaced(hold), move), record)
+    effects: tuple[Effect, ...] = (Counted(day, delta_minor, 0), HoldPlaced(hold), move)
+    if day != original.day:
+        # Like an increment that no reversal can name.
+        share = IncrementSet(reference_of_message(command.command_key), 0, day, delta_minor)
+        effects = (*effects, share)
+        record = msgspec.structs.replace(record, counted_day=day, counted_minor=delta_minor)
+    return FollowUp(OK, effects, record)
 
 
 def _advise_unknown(
     command: Advise,
     card: Card,
+    posted: Authorization | None,
     account: Account | None,
     programme: ProgrammeConfig,
     day: str,
     now_ms: int,
 ) -> FollowUp:
-    """The network decided without asking: its decision is recorded as a stand-in."""
-    authorization = advised(command, card, day)
+    """The network decided without asking: its decision is recorded as a stand-in. What a force post has
+    ``posted`` of it already is not held again."""
+    authorization = advised(command, card, posted, day, now_ms)
     approved_minor = authorization.approved_minor
     if not approved_minor or account is None or authorization.closed is not None:
         return FollowUp(OK, (AuthorizationOpened(authorization, 0),), Record("advice", command.amount_minor))
-    hold = _new_hold(command, card.id, command.id, programme, now_ms)
+    hold = _new_hold(command, card.id, command.id, approved_minor, programme, now_ms)
     authorization.hold_id, authorization.remainder_minor = hold.id, approved_minor
     opened = AuthorizationOpened(authorization, approved_minor)
     effects = (opened, Counted(day, approved_minor, 1), HoldPlaced(hold))
     return FollowUp(OK, effects, Record("advice", approved_minor, approved_minor))
 
 
-def advised(command: Advise, card: Card, day: str) -> Authorization:
+def advised(
+    command: Advise, card: Card, posted: Authorization | None, day: str, now_ms: int
+) -> Authorization:
     """The transaction of a decision that the network has made without asking; nothing is held for it yet."""
     approved_minor = command.amount_minor if command.approved else 0
-    reversed_before = not card.tombstones.isdisjoint(command.references)
+    if posted is not None and posted.kind == "force_post":
+        approved_minor = max(0, unposted_minor(command, posted))
+    reversed_before = is_buried(card, command.references, now_ms)
     return Authorization(
         id=command.id,
         card_id=card.id,
@@ -404,7 +456,12 @@ def advised(command: Advise, card: Card, day: str) -> Authorization:
 
 
 def _new_hold(
-    command: Advise, card_id: str, authorization_id: str, programme: ProgrammeConfig, now_ms: int
+    command: Advise,
+    card_id: str,
+    authorization_id: str,
+    amount_minor: int,
+    programme: ProgrammeConfig,
+    now_ms: int,
 ) -> Hold:
     expires_ms = now_ms + hold_expiry_days(programme.hold_expiry_days, command.mcc) * DAY_MS
-    return Hold(derive(command.id, Derived.HOLD), card_id, authorization_id, command.amount_minor, expires_ms)
+    return Hold(derive(command.id, Derived.HOLD), card_id, authorization_id, amount_minor, expires_ms)

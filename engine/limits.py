@@ -101,6 +101,9 @@ ACTIVE_CARDS_MAX: Final = 50_000
 KNOWN_REFERENCES_MAX: Final = 48
 """References to authorizations kept with an active card (three for each); older ones are read back when
 named."""
+LIFE_MEMBERS_MAX: Final = 64
+"""Authorizations of one card that are read back under one network id; networks give a sale an id of its
+own."""
 RECENT_ANSWERS_MAX: Final = 50_000
 """Answers one host remembers for repeated messages; older repeats are found through the journal."""
 LATE_KEYS_MAX: Final = 50_000
@@ -151,6 +154,13 @@ CARDHOLDER_SWEEP_MAX: Final = 20
 HOLD_EXPIRY_DAYS_DEFAULT: Final = 7
 HOLD_EXPIRY_DAYS_TRAVEL: Final = 30
 HOLD_EXPIRY_DAYS_MAX: Final = 31
+
+# Tombstones
+TOMBSTONE_DAYS: Final = 30
+"""How long a reversal that came before its original counts against it: longer than networks store and forward
+a message."""
+TOMBSTONES_FORGOTTEN_MAX: Final = 16
+"""Expired tombstones that one command forgets; more than one command leaves, so they cannot pile up."""
 
 # Programmes
 DECISION_TIMEOUT_MS_MIN: Final = 200

@@ -1,8 +1,11 @@
 """Reversals (0400, 0420): what is given back, and of what (wire cases 5 to 11).
 
 A reversal names the very message that it undoes (DE90), the life that this belongs to (DE48 tag 04), or both.
-The first message of a sale stands for all of it, an increment for itself alone. What is named and has not
-come yet leaves a tombstone, and raises or holds nothing when it comes.
+The first message of a sale stands for all of it, an increment for itself alone. A message that is named and
+has not come yet leaves a tombstone, and raises or holds nothing when it comes.
+
+A reversal undoes a promise, never money that has moved: what was presented, of a sale or of a refund, stays
+(cases 10, 26). Networks undo a cleared transaction with a presentment of its own.
 """
 
 from __future__ import annotations
@@ -11,26 +14,31 @@ import msgspec
 
 from engine import gateway
 from engine.account import Account
-from engine.authorization import Authorization, Closed, has_lapsed, names, open_hold
+from engine.authorization import Authorization, Closed, has_lapsed, names, open_hold, promised_minor
 from engine.commands import Reverse, is_message
-from engine.effects import Counted, Effect, HoldClosed, HoldResized, IncrementSet, TombstoneSet
+from engine.effects import Effect, HoldClosed, HoldResized, IncrementSet, TombstoneSet
+from engine.giving_back import GivenBack, count_back
 from engine.hold import Hold
-from engine.lifecycle import OK, FollowUp, Record, moved, settlement_of, transfer
+from engine.lifecycle import OK, FollowUp, Record, Remark, moved, settlement_of, transfer
 from engine.programme import ProgrammeConfig
 
 
 def reverse(
-    command: Reverse, original: Authorization | None, account: Account | None, programme: ProgrammeConfig
+    command: Reverse,
+    original: Authorization | None,
+    account: Account | None,
+    programme: ProgrammeConfig,
+    now_ms: int,
 ) -> FollowUp:
     """Give back what is held, all of it or down to DE95. Accepted whatever it finds."""
     if original is None:
         record = Record("reversal", 0, 0, "unknown_original")
-        return FollowUp(OK, (TombstoneSet(command.references),), record)
+        return FollowUp(OK, (TombstoneSet(command.references, now_ms),), record)
     outcome = _reverse_known(command, original, account, programme)
     unheard = _unheard(command, original)
     if not unheard:
         return outcome
-    return msgspec.structs.replace(outcome, effects=(*outcome.effects, TombstoneSet(unheard)))
+    return msgspec.structs.replace(outcome, effects=(*outcome.effects, TombstoneSet(unheard, now_ms)))
 
 
 def _unheard(command: Reverse, original: Authorization) -> tuple[str, ...]:
@@ -43,6 +51,8 @@ def _unheard(command: Reverse, original: Authorization) -> tuple[str, ...]:
 def _reverse_known(
     command: Reverse, original: Authorization, account: Account | None, programme: ProgrammeConfig
 ) -> FollowUp:
+    if original.kind == "purchase" and original.decline_reason is not None:
+        return _reverse_declined(command, original)
     if programme.mode == "gateway":
         return gateway.reverse(command, original)
     if original.kind == "refund" and original.decline_reason is None:
@@ -57,47 +67,56 @@ def _reverse_known(
     if target_minor == hold.amount_minor:
         return FollowUp(OK, (), Record("reversal", 0, hold.amount_minor))
     given_back_minor = hold.amount_minor - target_minor
-    return FollowUp(
-        OK, _lowered(original, hold, target_minor), Record("reversal", given_back_minor, target_minor)
-    )
+    counted = count_back(original, given_back_minor, _count(original, target_minor))
+    effects = _lowered(original, hold, target_minor, counted)
+    record = Record("reversal", given_back_minor, target_minor, uncounted=counted.uncounted)
+    return FollowUp(OK, effects, record)
 
 
-def _lowered(original: Authorization, hold: Hold, target_minor: int) -> tuple[Effect, ...]:
-    """The hold gives back all but ``target_minor``; the day's counters follow, on the original's day."""
-    given_back_minor = hold.amount_minor - target_minor
+def _count(original: Authorization, target_minor: int) -> int:
+    """A sale of which nothing is held or cleared any more does not count as a purchase."""
+    return -1 if target_minor == 0 and not original.cleared_minor else 0
+
+
+def _lowered(
+    original: Authorization, hold: Hold, target_minor: int, counted: GivenBack
+) -> tuple[Effect, ...]:
+    """The hold gives back all but ``target_minor``."""
     whole = target_minor == 0
     ended: Effect = (
         HoldClosed(hold.id, "released") if whole else HoldResized(hold.id, target_minor, hold.expires_ms)
     )
-    never_was = whole and not original.cleared_minor
-    return (
-        Counted(original.day, -given_back_minor, -1 if never_was else 0),
-        ended,
-        moved(
-            original,
-            reversed_minor=given_back_minor,
-            held_minor=target_minor,
-            closed="released" if whole else None,
-        ),
+    move = moved(
+        original,
+        reversed_minor=hold.amount_minor - target_minor,
+        held_minor=target_minor,
+        closed="released" if whole else None,
     )
+    return (*counted.effects, ended, move)
 
 
 def _reverse_increment(
     command: Reverse, name: str, original: Authorization, account: Account | None
 ) -> FollowUp:
     """One increment is taken back, all of it or down to DE95, and nothing else of its transaction."""
-    raised_minor = original.raised[name]
-    left_minor = min(command.remaining_minor or 0, raised_minor)
-    given_minor = raised_minor - left_minor
+    increment = original.raised[name]
+    left_minor = min(command.remaining_minor or 0, increment.left_minor)
+    asked_minor = increment.left_minor - left_minor
     hold = open_hold(original, account)
-    if hold is not None:
-        target_minor = max(0, hold.amount_minor - given_minor)
-        record = Record("reversal", hold.amount_minor - target_minor, target_minor, None, name, left_minor)
-        lowered = _lowered(original, hold, target_minor) if given_minor else ()
-    else:
-        record = Record("reversal", 0, 0, "nothing_held", name, left_minor)
-        lowered = _forgone(original, account, given_minor)
-    return FollowUp(OK, (*lowered, IncrementSet(name, left_minor)), record)
+    if hold is None or not asked_minor:
+        held_minor = hold.amount_minor if hold is not None else 0
+        remark: Remark | None = None if hold is not None else "nothing_held"
+        unchanged = IncrementSet(name, left_minor, increment.day, increment.counted_minor)
+        forgone = () if hold is not None else _forgone(original, account, asked_minor)
+        record = Record("reversal", 0, held_minor, remark, name, left_minor)
+        return FollowUp(OK, (*forgone, unchanged), record)
+    target_minor = max(0, hold.amount_minor - asked_minor)
+    given_minor = hold.amount_minor - target_minor
+    counted = count_back(original, given_minor, _count(original, target_minor), name, left_minor)
+    record = Record(
+        "reversal", given_minor, target_minor, None, name, left_minor, uncounted=counted.uncounted
+    )
+    return FollowUp(OK, _lowered(original, hold, target_minor, counted), record)
 
 
 def _forgone(original: Authorization, account: Account | None, given_minor: int) -> tuple[Effect, ...]:
@@ -109,8 +128,17 @@ def _forgone(original: Authorization, account: Account | None, given_minor: int)
     return (moved(original, held_minor=0, remainder_minor=left_minor, closed=closed),)
 
 
+def _reverse_declined(command: Reverse, original: Authorization) -> FollowUp:
+    """Nothing to release of a sale that was declined here; but if the network approves it later itself, in an
+    advice, that is over too: the order of the two does not matter."""
+    record = Record("reversal", 0, 0, "nothing_held")
+    if original.closed is not None or command.remaining_minor or command.increment_minor is not None:
+        return FollowUp(OK, (), record)
+    return FollowUp(OK, (moved(original, held_minor=0, closed="released"),), record)
+
+
 def _reverse_unheld(command: Reverse, original: Authorization, account: Account | None) -> FollowUp:
-    """Nothing to release; but what had lapsed is now over, and no increment holds it again."""
+    """Nothing to release; but a hold that had lapsed is over now, and no increment holds it again."""
     record = Record("reversal", 0, 0, "nothing_held")
     if not has_lapsed(original, account) or command.increment_minor is not None:
         return FollowUp(OK, (), record)
@@ -128,12 +156,14 @@ def _left_by(command: Reverse, hold: Hold) -> int:
 
 
 def _reverse_refund(command: Reverse, original: Authorization, programme: ProgrammeConfig) -> FollowUp:
-    """The merchant takes a refund back: what was credited is debited, once."""
-    left_minor = original.approved_minor - original.reversed_minor
-    if left_minor <= 0:
-        return FollowUp(OK, (), Record("reversal", 0, 0, "nothing_held"))
+    """The merchant takes a refund back, all of it or down to DE95: what was credited and not presented yet is
+    debited, once."""
+    promised = promised_minor(original)
+    taken_minor = promised - min(command.remaining_minor or 0, promised)
+    if not taken_minor:
+        return FollowUp(OK, (), Record("reversal", 0, 0, None if promised else "nothing_held"))
     effects = (
-        transfer(command.id, settlement_of(programme), "debit", left_minor, original.id),
-        moved(original, reversed_minor=left_minor, held_minor=0),
+        transfer(command.id, settlement_of(programme), "debit", taken_minor, original.id),
+        moved(original, reversed_minor=taken_minor, held_minor=0),
     )
-    return FollowUp(OK, effects, Record("reversal", left_minor))
+    return FollowUp(OK, effects, Record("reversal", taken_minor))

@@ -10,7 +10,9 @@ from engine.money import format_minor
 
 Outcome = Literal["pass", "fail", "skip"]
 
-AMOUNT_RULES = frozenset({"amount", "per_txn_cap", "per_day_amount_cap", "funds", "stand_in_budget"})
+AMOUNT_RULES = frozenset(
+    {"amount", "per_txn_cap", "per_day_amount_cap", "funds", "stand_in_budget", "approved_amount"}
+)
 """Rules whose observed value and limit are minor units inside and decimal strings on the API."""
 
 

@@ -21,7 +21,7 @@ from actors.cards.reading import Need, Read, Reader, Wanted, split
 from actors.essential import start_essential
 from actors.journal.contract import Journal, Stored, UnknownOutcomeError, Unreadable
 from engine.account import Account
-from engine.authorization import Authorization, names
+from engine.authorization import Authorization
 from engine.card import Card
 from engine.commands import (
     FOLLOW_UPS,
@@ -30,10 +30,9 @@ from engine.commands import (
     CreateCard,
     CreateProgramme,
     FollowUp,
-    reference_of_id,
-    reference_of_message,
 )
 from engine.ids import shard_of
+from engine.known import Known
 from engine.limits import ACTIVE_CARDS_MAX, KNOWN_REFERENCES_MAX
 from engine.programme import Programme
 
@@ -54,42 +53,27 @@ class CardActor(msgspec.Struct):
     """An active card. ``undurable`` counts its commands whose commit is still to come.
 
     ``pledged_minor`` is what stand-ins under way want of the declared balance. ``known`` are authorizations
-    that follow-ups have named, or may soon name, by reference; ``None`` stands for a reference under which
-    the journal has nothing. As the card has one owner, what is known stays true.
+    that follow-ups have named, or may soon name, by reference. As the card has one owner, what is known stays
+    true.
     """
 
     card: Card
     account: Account | None
     undurable: int = 0
     pledged_minor: int = 0
-    known: dict[str, Authorization | None] = msgspec.field(default_factory=dict)
+    known: Known = msgspec.field(default_factory=Known)
 
     def learn(self, authorization: Authorization) -> None:
-        """Remember an authorization under all its names."""
-        for reference in names(authorization):
-            self.known.pop(reference, None)
-            self.known[reference] = authorization
+        """Remember an authorization that has just been opened, under all its names."""
+        self.known.learn(authorization)
 
-    def original(self, references: Iterable[str]) -> Authorization | None:
-        """The authorization that the first of ``references`` with one names; all of them are known."""
-        for reference in references:
-            found = self.known.get(reference)
-            if found is not None:
-                return found
-        return None
+    def original(self, command: FollowUp, now_ms: int) -> Authorization | None:
+        """The authorization that ``command`` is about; all its references are known."""
+        return self.known.original(command, self.account, now_ms)
 
     def forget_old(self) -> None:
-        """Keep the newest references only; to be called when everything of the card is durable. An
-        authorization is forgotten under all its names or under none: read back, it would be there twice."""
-        surplus = len(self.known) - KNOWN_REFERENCES_MAX
-        if surplus <= 0:
-            return
-        # More than need be, so that not every command has to look through all of them.
-        # What is found to be absent is the same for all: the newer of these are looked up again, if ever.
-        forgotten = set(map(id, islice(self.known.values(), surplus + KNOWN_REFERENCES_MAX // 2)))
-        self.known = {
-            reference: found for reference, found in self.known.items() if id(found) not in forgotten
-        }
+        """Keep the newest references only; to be called when everything of the card is durable."""
+        self.known.forget_old(KNOWN_REFERENCES_MAX)
 
 
 class ActiveAccount(msgspec.Struct):
@@ -288,21 +272,10 @@ class Activation:
             if card.id not in self.cards:
                 self.admit(card, read.loaded.accounts.get(card.account_id or ""))
         for id_ in wanted.authorizations:
-            if id_ not in read.unreadable:
-                card_id, reference = split(id_)
-                self._install_authorization(card_id, reference, read.authorizations.get((card_id, reference)))
-
-    def _install_authorization(self, card_id: str, reference: str, found: Authorization | None) -> None:
-        actor = self.cards.get(card_id)
-        if actor is None or actor.known.get(reference) is not None:
-            return
-        same = actor.known.get(reference_of_id(found.id)) if found else None
-        if found is not None and same is None:
-            # The life that it shares may have a newer one: only its own names are surely its.
-            own = (reference_of_id(found.id), reference_of_message(found.command_key))
-            actor.known |= dict.fromkeys(own, found)
-        # Also a name that is not its own: that of a message which raised it.
-        actor.known[reference] = same or found
+            card_id, reference = split(id_)
+            actor = self.cards.get(card_id)
+            if actor is not None and id_ not in read.unreadable:
+                actor.known.install(reference, read.authorizations.get((card_id, reference), ()))
 
     def _leave(self, account_id: str) -> None:
         active = self.accounts.get(account_id)
@@ -321,9 +294,7 @@ def _share(state: Card | Account, names: tuple[str, ...]) -> None:
 def _unknown_original(command: FollowUp, actor: CardActor) -> Need | None:
     """The first reference of ``command`` that has not been looked up, unless one before it names the
     original."""
-    for reference in command.references:
-        if reference not in actor.known:
-            return Need("authorization", f"{command.card_id}|{reference}")
-        if actor.known[reference] is not None:
-            return None
-    return None
+    if not command.references:
+        return None
+    reference = actor.known.lacks(command, actor.account)
+    return None if reference is None else Need("authorization", f"{command.card_id}|{reference}")

@@ -82,7 +82,7 @@ class Read(msgspec.Struct):
     loaded: Activated = msgspec.field(default_factory=lambda: Activated({}, {}, {}))
     accounts: dict[str, Account] = msgspec.field(default_factory=dict)
     programmes: dict[str, Programme] = msgspec.field(default_factory=dict)
-    authorizations: dict[tuple[str, str], Authorization] = msgspec.field(default_factory=dict)
+    authorizations: dict[tuple[str, str], list[Authorization]] = msgspec.field(default_factory=dict)
     answers: dict[bytes, Stored] = msgspec.field(default_factory=dict)
     """Executed commands that were wanted, and the newest ones of the programmes."""
     unreadable: set[str] = msgspec.field(default_factory=set)

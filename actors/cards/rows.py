@@ -138,7 +138,7 @@ def _stood_in(to: Writing, effect: StoodIn) -> None:
 
 
 def _buried(to: Writing, effect: TombstoneSet) -> None:
-    to.rows.tombstones += [(to.card.id, reference, to.now_ms) for reference in effect.references]
+    to.rows.tombstones += [(to.card.id, reference, effect.recorded_ms) for reference in effect.references]
 
 
 def _placed(to: Writing, effect: HoldPlaced) -> None:

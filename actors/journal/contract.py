@@ -192,9 +192,10 @@ class Journal(Protocol):
 
     async def load_authorizations(
         self, references: Iterable[tuple[str, str]]
-    ) -> dict[tuple[str, str], Authorization | Unreadable]:
-        """Authorizations by card id and reference (``engine.commands.reference_of_*``); unknown ones are
-        absent."""
+    ) -> dict[tuple[str, str], list[Authorization] | Unreadable]:
+        """Authorizations by card id and reference (``engine.commands.reference_of_*``), oldest first; unknown
+        references are absent. Several can share a network id: the newest ``LIFE_MEMBERS_MAX`` are read. A
+        reference is unreadable as soon as one of its rows is."""
 
     async def find_due_cards(self, shards: Collection[int], limit: int) -> list[str]:
         """Cards of ``shards`` that have holds past their expiry, the longest overdue first."""

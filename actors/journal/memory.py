@@ -86,10 +86,10 @@ class MemoryJournal:
 
     async def load_authorizations(
         self, references: Iterable[tuple[str, str]]
-    ) -> dict[tuple[str, str], Authorization | Unreadable]:
+    ) -> dict[tuple[str, str], list[Authorization] | Unreadable]:
         async with self._call("load_authorizations"):
-            read = {each: decoded(partial(self._store.authorization, *each)) for each in references}
-            return {each: found for each, found in read.items() if found is not None}
+            read = {each: decoded(partial(self._store.authorizations, *each)) for each in references}
+            return {each: found for each, found in read.items() if found}
 
     async def find_due_cards(self, shards: Collection[int], limit: int) -> list[str]:
         async with self._call("find_due_cards"):

@@ -27,15 +27,25 @@ from actors.journal.contract import (
     decode_outage,
 )
 from engine.account import Account, place_hold
-from engine.authorization import Authorization
+from engine.authorization import Authorization, Increment
 from engine.card import Card, DeclaredBalance
 from engine.commands import reference_of_message
+from engine.decide import Inputs
 from engine.hold import Hold
 from engine.ids import shard_of
-from engine.limits import ACTIVATION_ANSWERS, IDEMPOTENCY_RETENTION_HOURS, SHARD_COUNT
+from engine.instant import DAY_MS
+from engine.limits import (
+    ACTIVATION_ANSWERS,
+    IDEMPOTENCY_RETENTION_HOURS,
+    LIFE_MEMBERS_MAX,
+    SHARD_COUNT,
+    TOMBSTONE_DAYS,
+)
 from engine.programme import Programme
 
 Row = dict[str, Any]
+decode_inputs = msgspec.json.Decoder(Inputs).decode
+replace = msgspec.structs.replace
 
 _RETENTION_MS: Final = IDEMPOTENCY_RETENTION_HOURS * 3_600_000
 _BIGINT_MAX: Final = 2**63 - 1
@@ -255,15 +265,20 @@ class MemoryStore:
 
     # --- reading ------------------------------------------------------------------------------------------
 
-    def card(self, card_id: str) -> Card | None:
-        """A card as its owner has it."""
+    def card(self, card_id: str, now_ms: int | None = None) -> Card | None:
+        """A card as its owner has it, at ``now_ms`` or now."""
         row, usage = self.cards.rows.get(card_id), self.card_usage.rows.get(card_id)
         if row is None or usage is None:
             return None
         counters = {name: value for name, value in usage.items() if name != "card_id"}
         fixed = {name: value for name, value in row.items() if name not in {"controls", "created_at"}}
         controls = decode_controls(row["controls"])
-        tombstones = frozenset(name for card, name in self.tombstones.rows if card == card_id)
+        oldest_ms = (self._now_ms() if now_ms is None else now_ms) - TOMBSTONE_DAYS * DAY_MS
+        tombstones = {
+            name: row["recorded_at"]
+            for (card, name), row in self.tombstones.rows.items()
+            if card == card_id and row["recorded_at"] > oldest_ms
+        }
         declared = self.declared_balances.rows.get(card_id)
         return Card(
             controls=controls,
@@ -282,43 +297,67 @@ class MemoryStore:
         outage = None if row["outage"] is None else decode_outage(row["outage"])
         return Programme(decode_config(row["config"]), row["seq"], outage, row["decision_secret_sealed"])
 
-    def authorization(self, card_id: str, reference: str) -> Authorization | None:
-        """The authorization that ``reference`` names on a card."""
-        row = self._named(card_id, reference)
-        if row is None or row["card_id"] != card_id:
-            return None
+    def authorizations(self, card_id: str, reference: str) -> list[Authorization]:
+        """The authorizations that ``reference`` names on a card, oldest first."""
+        return [self._authorization(row) for row in self._named(card_id, reference)]
+
+    def _authorization(self, row: Row) -> Authorization:
+        card_id = row["card_id"]
         command_key = self.journal.rows[card_id, row["seq"]]["command_key"]
         columns = {name: row[name] for name in Authorization.__struct_fields__ if name in row}
-        return Authorization(command_key=command_key, raised=self._raised(card_id, row["id"]), **columns)
+        follow_ups = [
+            (each, msgspec.json.decode(each["decision"]))
+            for each in sorted(self.journal.rows.values(), key=itemgetter("seq"))
+            if each["authorization_id"] == row["id"]
+            and each["kind"] in ("increment", "reverse", "advise")
+            and each["decision"] is not None
+        ]
+        day = next(
+            (
+                decision["counted_day"]
+                for each, decision in follow_ups
+                if each["kind"] == "advise" and "counted_day" in decision and "counted_minor" not in decision
+            ),
+            row["day"],
+        )
+        raised = self._raised(card_id, day, follow_ups)
+        return Authorization(command_key=command_key, raised=raised, **columns | {"day": day})
 
-    def _raised(self, card_id: str, authorization_id: str) -> dict[str, int]:
-        """What is left of each increment of an authorization."""
-        left: dict[str, int] = {}
-        for row in self.journal.rows.values():
-            if row["authorization_id"] != authorization_id or row["kind"] not in ("increment", "reverse"):
-                continue
-            decision = msgspec.json.decode(row["decision"])
+    def _raised(
+        self, card_id: str, day: str, follow_ups: list[tuple[Row, dict[str, Any]]]
+    ) -> dict[str, Increment]:
+        """What is left of each increment of an authorization that counted to ``day``."""
+        left: dict[str, Increment] = {}
+        for row, decision in follow_ups:
+            name = reference_of_message(row["command_key"])
             if row["kind"] == "increment":
-                name = reference_of_message(row["command_key"])
-                buried = (card_id, name) in self.tombstones.rows
-                left[name] = 0 if buried else decision["approved_minor"]
-            elif "increment" in decision:
-                left[decision["increment"]] = decision.get("increment_left_minor", 0)
+                buried = decode_inputs(row["inputs"]).buried or (card_id, name) in self.tombstones.rows
+                approved = 0 if buried else decision["approved_minor"]
+                left[name] = Increment(approved, decision["day"], 0 if decision["day"] == day else approved)
+            elif "counted_minor" in decision:
+                left[name] = Increment(0, decision["counted_day"], decision["counted_minor"])
+            if "increment" in decision:
+                remaining = decision.get("increment_left_minor", 0)
+                left[decision["increment"]] = replace(left[decision["increment"]], left_minor=remaining)
+            for other, minor in decision.get("uncounted", {}).items():
+                counted = left[other].counted_minor - minor
+                left[other] = replace(left[other], counted_minor=counted)
         return left
 
-    def _named(self, card_id: str, reference: str) -> Row | None:
+    def _named(self, card_id: str, reference: str) -> list[Row]:
         kind, _, name = reference.partition(":")
-        if kind == "a":
-            return self.transactions.rows.get(name)
+        if kind == "n":
+            named = [
+                row
+                for row in self.transactions.rows.values()
+                if (row["card_id"], row["network_txn_id"]) == (card_id, name)
+            ]
+            return sorted(named, key=itemgetter("seq"))[-LIFE_MEMBERS_MAX:]
         if kind == "k":
             entry = self.command_keys.get(bytes.fromhex(name), {"authorization_id": None})
-            return self.transactions.rows.get(entry["authorization_id"])
-        named = [
-            row
-            for row in self.transactions.rows.values()
-            if (row["card_id"], row["network_txn_id"]) == (card_id, name)
-        ]
-        return max(named, key=itemgetter("seq"), default=None)
+            name = entry["authorization_id"]
+        row = self.transactions.rows.get(name)
+        return [row] if row is not None and row["card_id"] == card_id else []
 
     def due_cards(self, shards: Collection[int], limit: int) -> list[str]:
         """Cards with holds past their expiry."""

@@ -37,12 +37,18 @@ from actors.journal.contract import (
 )
 from actors.sqlstates import keeps_connection, unavailable
 from engine.account import Account, place_hold
-from engine.authorization import Authorization
+from engine.authorization import Authorization, Increment
 from engine.card import Card, DeclaredBalance
 from engine.controls import Control
 from engine.hold import Hold
 from engine.ids import is_id
-from engine.limits import ACTIVATION_ANSWERS, COMMIT_TIMEOUT_MS, CONTROLS_SHARED_MAX
+from engine.limits import (
+    ACTIVATION_ANSWERS,
+    COMMIT_TIMEOUT_MS,
+    CONTROLS_SHARED_MAX,
+    LIFE_MEMBERS_MAX,
+    TOMBSTONE_DAYS,
+)
 from engine.programme import Programme
 
 POOLED: Final = 2
@@ -142,7 +148,8 @@ class PostgresJournal:
 
     async def load_cards(self, card_ids: Iterable[str]) -> Activated:
         ids = list(filter(is_id, card_ids))
-        read = {row["id"]: decoded(partial(_card, row)) for row in await self._read("load_cards", ids)}
+        rows = await self._read("load_cards", ids, TOMBSTONE_DAYS)
+        read = {row["id"]: decoded(partial(_card, row)) for row in rows}
         cards = {id_: card for id_, card in read.items() if not isinstance(card, Unreadable)}
         accounts = await self.load_accounts({card.account_id for card in cards.values() if card.account_id})
         return Activated(
@@ -165,12 +172,13 @@ class PostgresJournal:
 
     async def load_authorizations(
         self, references: Iterable[tuple[str, str]]
-    ) -> dict[tuple[str, str], Authorization | Unreadable]:
+    ) -> dict[tuple[str, str], list[Authorization] | Unreadable]:
         wanted = list(references)
-        rows = await self._read(
-            "load_authorizations", [card for card, _ in wanted], [name for _, name in wanted]
-        )
-        return {(row["card_id"], row["reference"]): decoded(partial(_authorization, row)) for row in rows}
+        cards, names = [card for card, _ in wanted], [name for _, name in wanted]
+        rows: dict[tuple[str, str], list[Any]] = {}
+        for row in await self._read("load_authorizations", cards, names, LIFE_MEMBERS_MAX):
+            rows.setdefault((row["card_id"], row["reference"]), []).append(row)
+        return {each: decoded(partial(_authorizations, found)) for each, found in rows.items()}
 
     async def find_due_cards(self, shards: Collection[int], limit: int) -> list[str]:
         return [row["card_id"] for row in await self._read("find_due_cards", list(shards), limit)]
@@ -295,7 +303,7 @@ def _card(row: Any) -> Card:
     fields = dict(row)
     declared = [fields.pop(name) for name in ("balance_minor", "consumed_minor", "declared_ms")]
     fields["controls"] = _controls(fields["controls"])
-    fields["tombstones"] = frozenset(fields["tombstones"])
+    fields["tombstones"] = dict(zip(fields["tombstones"], fields.pop("buried_ms"), strict=True))
     return Card(**fields, declared=None if declared[0] is None else DeclaredBalance(*declared))
 
 
@@ -305,11 +313,18 @@ def _controls(text: str) -> tuple[Control, ...]:
     return decode_controls(text)
 
 
+_raised = msgspec.json.Decoder(dict[str, Increment]).decode
+
+
 def _programme(row: Any) -> Programme:
     outage = None if row["outage"] is None else decode_outage(row["outage"])
     return Programme(decode_config(row["config"]), row["seq"], outage, row["decision_secret_sealed"])
 
 
+def _authorizations(rows: list[Any]) -> list[Authorization]:
+    return [_authorization(row) for row in rows]
+
+
 def _authorization(row: Any) -> Authorization:
     columns = {name: row[name] for name in Authorization.__struct_fields__}
-    return Authorization(**columns | {"raised": msgspec.json.decode(row["raised"])})
+    return Authorization(**columns | {"raised": _raised(row["raised"])})

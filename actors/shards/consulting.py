@@ -76,9 +76,10 @@ class Consulting:
         programme = self._activation.snapshots[actor.card.programme_id]
         if programme.config.decisioning != "delegated":
             return False
-        original = actor.original(command.references)
+        now_ms = self._clock.now_ms()
+        original = actor.original(command, now_ms)
         met = Surroundings(actor.card, actor.account, programme.config, original)
-        question = authorizing.question(command, met, self._clock.now_ms())
+        question = authorizing.question(command, met, now_ms)
         if question is not None:
             self._begin(pending, programme, question)
         return question is not None

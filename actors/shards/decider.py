@@ -70,7 +70,7 @@ class Decider:
         self, pending: Pending, actor: CardActor, command: CardCommand, rows: Rows, now_ms: int
     ) -> None:
         programme = self._activation.snapshots[actor.card.programme_id].config
-        original = actor.original(command.references) if isinstance(command, FOLLOW_UPS) else None
+        original = actor.original(command, now_ms) if isinstance(command, FOLLOW_UPS) else None
         met = Surroundings(actor.card, actor.account, programme, original, pending.consulted)
         executed = execute(command, met, now_ms)
         for effect in executed.effects:
@@ -78,7 +78,7 @@ class Decider:
                 actor.learn(effect.authorization)
         if original is not None and executed.authorization_id == original.id:
             # What follows may name this very message, before the journal has it.
-            actor.known[reference_of_message(command.command_key)] = original
+            actor.known.also(reference_of_message(command.command_key), original)
         self._write(pending, command, actor, executed, original, rows, now_ms)
 
     def _stands(self, reversal: Reverse) -> bool:

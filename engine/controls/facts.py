@@ -6,7 +6,8 @@ import msgspec
 
 
 class Facts(msgspec.Struct, frozen=True, gc=False):
-    """Amounts in minor units of the card's currency; ``day_*`` are today's approvals before this one."""
+    """Amounts in minor units of the card's currency; ``day_*`` are today's approvals before this one, and
+    ``authorized_minor`` is what the authorization amounts to that an increment raises."""
 
     amount_minor: int
     mcc: str
@@ -14,3 +15,4 @@ class Facts(msgspec.Struct, frozen=True, gc=False):
     channel: str
     day_count: int
     day_amount_minor: int
+    authorized_minor: int = 0

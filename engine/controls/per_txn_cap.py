@@ -1,4 +1,4 @@
-"""``per_txn_cap``: the largest single authorization, in the card's currency."""
+"""``per_txn_cap``: the largest single authorization with all its increments, in the card's currency."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from engine.trace import Step, verdict
 
 
 class PerTxnCap(msgspec.Struct, frozen=True, tag_field="kind", tag="per_txn_cap"):
-    """Passes an amount up to and including the cap."""
+    """Passes a total up to and including the cap: the amount, and for an increment the authorization that it
+    raises; the step shows the total."""
 
     amount_minor: int
     reason: ClassVar[str] = "per_txn_cap_exceeded"
 
     def check(self, facts: Facts) -> Step:
-        passed = facts.amount_minor <= self.amount_minor
-        return Step("per_txn_cap", verdict(passed), facts.amount_minor, self.amount_minor)
+        total_minor = facts.authorized_minor + facts.amount_minor
+        return Step("per_txn_cap", verdict(total_minor <= self.amount_minor), total_minor, self.amount_minor)

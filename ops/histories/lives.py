@@ -13,16 +13,20 @@ from typing import Any, Final
 import asyncpg
 import msgspec
 
-from engine import govern
+from engine import decide, govern
 from engine.account import Account
-from engine.authorization import Authorization, names
+from engine.authorization import Authorization
 from engine.card import Card
 from engine.commands import (
+    Advise,
+    Authorize,
     CardCommand,
     CreateCard,
     CreateProgramme,
     FollowUp,
+    Present,
     ProgrammeCommand,
+    Reverse,
     reference_of_id,
     reference_of_message,
 )
@@ -32,6 +36,8 @@ from engine.execute import execute
 from engine.executed import Executed, Surroundings
 from engine.instant import to_ms
 from engine.issuing import card_of, issue
+from engine.known import Known
+from engine.lifecycle import RULES
 from engine.programme import Programme, ProgrammeConfig
 
 FETCH: Final = 1_000
@@ -40,7 +46,8 @@ _PROGRAMMES: Final = """
     SELECT j.actor_id::text, j.command, j.recorded_at FROM journal j
     WHERE j.actor_id IN (SELECT id FROM programmes) ORDER BY j.actor_id, j.seq"""
 _LIVES: Final = """
-    SELECT j.actor_id::text, j.seq, j.command_key, j.command, j.inputs, j.reply, j.recorded_at
+    SELECT j.actor_id::text, j.seq, j.command_key, j.command, j.inputs, j.decision, j.reply,
+           j.recorded_at
     FROM journal j JOIN cards c ON c.id = j.actor_id
     WHERE NOT EXISTS (SELECT FROM cards o WHERE o.account_id = c.account_id AND o.id <> c.id)
     ORDER BY j.actor_id, j.seq"""
@@ -52,9 +59,17 @@ _STANDS: Final = """
     FROM card_usage u JOIN cards c ON c.id = u.card_id LEFT JOIN accounts a ON a.id = c.account_id
     WHERE u.card_id = $1::text::uuid"""
 
+
+class _Rules(msgspec.Struct):
+    """Of a follow-up's record."""
+
+    rules: int = 0
+
+
 _command = msgspec.json.Decoder(CardCommand).decode
 _governed = msgspec.json.Decoder(ProgrammeCommand).decode
 _inputs = msgspec.json.Decoder(Inputs).decode
+_rules = msgspec.json.Decoder(_Rules).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -65,10 +80,13 @@ class Life:
     card_id: str
     card: Card | None = None
     account: Account | None = None
-    known: dict[str, Authorization] = field(default_factory=dict)
+    known: Known = field(default_factory=Known)
     commands: int = 0
     differs_at: int | None = None
     """The first ``seq`` whose stored answer is not the one that it gets again."""
+    earlier_rules: bool = False
+    """Whether earlier rules moved its figures: its journal comes to others under these. Each of its decisions
+    is still made again, by the rules that its inputs name (``ops.audit``)."""
 
 
 class Programmes:
@@ -119,13 +137,15 @@ async def stands(connection: asyncpg.Connection[asyncpg.Record], life: Life) -> 
     card, account = life.card, life.account
     if row is None or card is None:
         return False
+    if life.earlier_rules:
+        return bool(row["seq"] == card.seq)
     counters = (row["day"], row["day_count"], row["day_amount_minor"], row["seq"])
     balance = (row["posted_minor"], row["held_minor"])
     told = {id_: tuple(figures) for id_, figures in msgspec.json.decode(row["transactions"]).items()}
     return (
         counters == (card.day, card.day_count, card.day_amount_minor, card.seq)
         and balance == ((account.posted_minor, account.held_minor) if account else (None, None))
-        and told == dict(_figures(life.known.values(), account))
+        and told == dict(_figures(life.known, account))
     )
 
 
@@ -145,6 +165,11 @@ def _step(life: Life, row: Any, programmes: Programmes) -> None:
     """The next command of a life; a life that cannot go on differs."""
     command = _command(row["command"])
     life.commands += 1
+    life.earlier_rules = life.earlier_rules or _by_earlier_rules(command, row)
+    if life.earlier_rules:
+        if life.card is not None:
+            life.card.seq += 1
+        return
     try:
         executed = _execute(life, command, row, programmes)
     except (AssertionError, KeyError, StopIteration):
@@ -152,14 +177,24 @@ def _step(life: Life, row: Any, programmes: Programmes) -> None:
         return
     for effect in executed.effects:
         if isinstance(effect, AuthorizationOpened):
-            life.known |= dict.fromkeys(names(effect.authorization), effect.authorization)
-    about = life.known.get(reference_of_id(executed.authorization_id or ""))
-    if about is not None:
-        life.known[reference_of_message(row["command_key"])] = about
+            life.known.learn(effect.authorization)
+    about = reference_of_id(executed.authorization_id or "")
+    if about in life.known:
+        life.known.also(reference_of_message(row["command_key"]), life.known[about])
     if life.card is not None:
         life.card.seq += 1
     if not executed.journaled or _encode(executed.reply) != row["reply"].encode():
         life.differs_at = row["seq"]
+
+
+def _by_earlier_rules(command: CardCommand, row: Any) -> bool:
+    """Whether rules were in force that may have given ``command`` other effects than today's."""
+    if isinstance(command, Reverse | Present | Advise):
+        return row["decision"] is not None and _rules(row["decision"]).rules < RULES
+    if not isinstance(command, Authorize) or not row["inputs"]:
+        return False
+    inputs = _inputs(row["inputs"])
+    return inputs.rules < decide.RULES and bool(command.references or inputs.consulted)
 
 
 def _execute(life: Life, command: CardCommand, row: Any, programmes: Programmes) -> Executed:
@@ -172,8 +207,8 @@ def _execute(life: Life, command: CardCommand, row: Any, programmes: Programmes)
     inputs = _inputs(row["inputs"]) if row["inputs"] else None
     version = inputs.programme_version if inputs else None
     config = programmes.config(life.card.programme_id, version, at_ms)
-    references = command.references if isinstance(command, FollowUp) else ()
-    original = next((life.known[name] for name in references if name in life.known), None)
+    follows = isinstance(command, FollowUp)
+    original = life.known.original(command, life.account, at_ms) if follows else None
     consulted = inputs.consulted if inputs else None
     return execute(command, Surroundings(life.card, life.account, config, original, consulted), at_ms)
 

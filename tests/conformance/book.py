@@ -8,7 +8,7 @@ what it then holds is what balance, transactions and events have to say.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Literal
@@ -18,8 +18,18 @@ from tests.conformance.peer import Document
 EURO = "978"
 DAY_MS = 86_400_000
 HOLD_DAYS = 7
+TOMBSTONE_DAYS = 30
 
 Name = tuple[str, ...]
+
+
+@dataclass
+class Share:
+    """``amount`` still counts toward ``day``; ``message`` asked for it."""
+
+    day: str
+    amount: int
+    message: Name
 
 
 @dataclass
@@ -40,11 +50,18 @@ class Sale:
     reversed: int = 0
     raised: dict[Name, int] = field(default_factory=dict)
     """What is left of each of its increments."""
+    shares: list[Share] = field(default_factory=list)
+    """What was added after the first approval, oldest first."""
     message: Name = ()
 
     @property
     def lapsed(self) -> bool:
         return self.was_held and not self.open and self.ended is None
+
+    @property
+    def promised(self) -> int:
+        """Of a refund: credited and not presented yet."""
+        return max(0, self.approved - self.reversed - self.cleared)
 
 
 @dataclass
@@ -77,7 +94,9 @@ class Book:
         self.day_amount = 0
         self.events: Counter[str] = Counter()
         self._named: dict[Name, Sale] = {}
-        self._buried: set[Name] = set()
+        self._lives: dict[Name, list[Sale]] = {}
+        self._buried: dict[Name, int] = {}
+        self._now_ms = 0
 
     @property
     def held(self) -> int:
@@ -85,6 +104,7 @@ class Book:
 
     def hear(self, document: Document, at_ms: int) -> Said:
         """One message takes effect."""
+        self._now_ms = at_ms
         self._lapse(at_ms)
         today = datetime.fromtimestamp(at_ms / 1000, UTC).date().isoformat()
         day = max(self.day, today)
@@ -116,8 +136,52 @@ class Book:
         message = ("message", de90[4:10], de90[10:20]) if de90 else None
         return message, ("life", life) if life else None
 
-    def _find(self, *names: Name | None) -> Sale | None:
-        return next((self._named[name] for name in names if name in self._named), None)
+    def _life(self, life: Name | None) -> list[Sale]:
+        """All transactions under the network's id, newest first."""
+        return list(reversed(self._lives.get(life, []))) if life else []
+
+    def _sale_of(self, life: Name | None) -> Sale | None:
+        """The sale that a message about ``life`` means: what is open before what is over, what was posted
+        without a request before what was declined; the newest of its kind."""
+        sales = self._life(life)
+        ranks: list[Callable[[Sale], bool]] = [
+            lambda sale: sale.open,
+            lambda sale: sale.lapsed,
+            lambda sale: sale.kind == "purchase" and not sale.declined,
+            lambda sale: sale.kind == "force_post",
+            lambda sale: sale.kind == "purchase",
+        ]
+        return next((sale for rank in ranks for sale in sales if rank(sale)), None)
+
+    def _refund_of(self, life: Name | None, amount: int) -> Sale | None:
+        """The authorized refund that a credit of ``amount`` pays: not presented in full yet, and the nearest
+        to it; the oldest first."""
+        refunds = [sale for sale in reversed(self._life(life)) if sale.kind == "refund"]
+        unpaid = [sale for sale in refunds if not sale.declined and sale.approved > sale.cleared]
+        ranks: list[Callable[[Sale], bool]] = [
+            lambda sale: sale.promised == amount,
+            lambda sale: sale.promised > amount,
+            lambda sale: sale.promised > 0,
+            lambda sale: True,
+        ]
+        return next((sale for rank in ranks for sale in unpaid if rank(sale)), None)
+
+    def _undone(self, message: Name | None, life: Name | None) -> Sale | None:
+        """What a reversal is about: the message that it names; else the sale, and a refund only where no
+        sale has the id."""
+        named = self._named.get(message) if message else None
+        return named or self._sale_of(life) or next(iter(self._life(life)), None)
+
+    # --- reversals that came first
+
+    def _bury(self, *names: Name | None) -> None:
+        for name in names:
+            if name and not self._is_buried(name):
+                self._buried[name] = self._now_ms
+
+    def _is_buried(self, *names: Name | None) -> bool:
+        since = self._now_ms - TOMBSTONE_DAYS * DAY_MS
+        return any(self._buried.get(name or (), since) > since for name in names)
 
     # --- the day
 
@@ -137,7 +201,7 @@ class Book:
         if document["3"].startswith("20"):
             return self._refund(document, day, amount)
         message, life = self._said(document)
-        sale = self._find(life, message) if tags.get("06") == "INC" else None
+        sale = self._sale_of(life) or self._named.get(message or ()) if tags.get("06") == "INC" else None
         if sale is not None and (sale.open or sale.lapsed):
             return self._increment(document, sale, day, at_ms, amount)
         said = self._judge(document, amount, 0)
@@ -145,8 +209,11 @@ class Book:
         sale = Sale(
             "purchase" if amount else "verification", day, approved, said.code not in ("00", "10", "85")
         )
-        buried = bool(approved) and not self._buried.isdisjoint(self._names(document))
-        if buried:
+        buried = self._is_buried(*self._names(document))
+        if buried and not approved:
+            # Declined and reversed: the network's own approval of it, if one comes, is over too.
+            sale.ended = "released"
+        elif buried:
             sale.reversed, sale.ended = approved, "released"
             sale.was_held = True
             self.events["ledger.hold.released"] += 1
@@ -180,7 +247,7 @@ class Book:
         said = self._judge(document, delta, sale.kept if sale.lapsed else 0)
         if not said.amount:
             return said
-        if own in self._buried:
+        if self._is_buried(own):
             sale.approved += delta
             sale.reversed += delta
             return said
@@ -191,6 +258,7 @@ class Book:
             sale.expires_ms = max(sale.expires_ms, at_ms + HOLD_DAYS * DAY_MS)
         sale.approved += delta
         sale.raised[own] = delta
+        sale.shares.append(Share(day, delta, own))
         self._count(day, delta, 0)
         return said
 
@@ -200,7 +268,7 @@ class Book:
             said = Said("13")
         credited = said.amount or 0
         sale = Sale("refund", day, credited, said.code != "00")
-        if credited and not self._buried.isdisjoint(self._names(document)):
+        if credited and self._is_buried(*self._names(document)):
             sale.reversed = credited
         elif credited:
             self._post(credited)
@@ -209,8 +277,10 @@ class Book:
 
     def _open(self, document: Document, sale: Sale) -> None:
         self.sales.append(sale)
-        sale.message = self._names(document)[0]
-        self._named |= dict.fromkeys(self._names(document), sale)
+        sale.message, *lives = self._names(document)
+        self._named[sale.message] = sale
+        for life in lives:
+            self._lives.setdefault(life, []).append(sale)
 
     def _hold(self, sale: Sale, amount: int, at_ms: int) -> None:
         sale.held, sale.open, sale.was_held, sale.ended = amount, True, True, None
@@ -224,17 +294,18 @@ class Book:
 
     def _reverse(self, document: Document) -> Said:
         message, life = self._said(document)
-        sale = self._find(message, life)
+        sale = self._undone(message, life)
         if sale is None:
-            self._buried |= {name for name in (message, life) if name}
+            self._bury(message, life)
             return Said("00")
         if message is not None and message not in self._named:
-            self._buried.add(message)
+            self._bury(message)
         remaining = int(document["95"][:12]) if "95" in document else 0
         if sale.kind == "refund" and not sale.declined:
-            if sale.approved > sale.reversed:
-                self._post(sale.reversed - sale.approved)
-                sale.reversed = sale.approved
+            taken = sale.promised - min(remaining, sale.promised)
+            if taken:
+                self._post(-taken)
+                sale.reversed += taken
             return Said("00")
         if message in sale.raised:
             self._give_back_increment(sale, message, remaining)
@@ -243,6 +314,8 @@ class Book:
         elif sale.lapsed:
             sale.kept = min(remaining, sale.kept)
             sale.ended = None if sale.kept else "released"
+        elif sale.declined and sale.kind == "purchase" and not remaining:
+            sale.ended = "released"
         return Said("00")
 
     def _give_back_increment(self, sale: Sale, message: Name, remaining: int) -> None:
@@ -250,21 +323,33 @@ class Book:
         given = sale.raised[message] - min(remaining, sale.raised[message])
         sale.raised[message] -= given
         if sale.open:
-            self._give_back(sale, max(0, sale.held - given))
+            self._give_back(sale, max(0, sale.held - given), message)
         elif sale.lapsed and given:
             sale.kept = max(0, sale.kept - given)
             sale.ended = None if sale.kept else "released"
 
-    def _give_back(self, sale: Sale, left: int) -> None:
+    def _give_back(self, sale: Sale, left: int, message: Name = ()) -> None:
         given = sale.held - left
         if not given:
             return
         whole = not left
-        self._count(sale.day, -given, -1 if whole and not sale.cleared else 0)
+        self._count_back(sale, given, -1 if whole and not sale.cleared else 0, message)
         sale.held, sale.reversed = left, sale.reversed + given
         if whole:
             sale.open, sale.ended = False, "released"
             self.events["ledger.hold.released"] += 1
+
+    def _count_back(self, sale: Sale, given: int, count: int, message: Name = ()) -> None:
+        """On the day on which it was counted: of the increment that is named, of the others from the newest,
+        and the rest of the first approval."""
+        newest_first = sale.shares[::-1]
+        shares = sorted(newest_first, key=lambda share: share.message != message)
+        for share in shares:
+            part = min(given, share.amount)
+            share.amount -= part
+            given -= part
+            self._count(share.day, -part, 0)
+        self._count(sale.day, -given, count)
 
     # --- 0220
 
@@ -275,9 +360,12 @@ class Book:
         if document["49"] != EURO:
             return Said("12")
         message, life = self._said(document)
-        sale = self._find(life, message)
+        named = self._named.get(message or ())
         if document["3"].startswith("20"):
-            return self._present_refund(document, sale, day, amount)
+            return self._present_refund(document, self._refund_of(life, amount) or named, day, amount)
+        sale = self._sale_of(life)
+        if sale is None or sale.kind != "purchase" or sale.declined:
+            sale = named or sale
         if sale is None or sale.kind != "purchase" or sale.declined:
             self._post(-amount)
             self._count(day, amount, 0)
@@ -301,14 +389,16 @@ class Book:
         if sale is None or sale.kind != "refund" or sale.declined:
             self._post(amount)
             self._open(document, Sale("refund", day, amount, cleared=amount))
-        elif not sale.cleared:
-            sale.cleared = amount
-            credited = sale.approved - sale.reversed
-            if amount > credited:
-                # Taken back before, or more than was asked for: the money comes all the same.
-                self._post(amount - credited)
-                sale.reversed = max(0, sale.reversed - (amount - credited))
-                sale.approved = amount + sale.reversed
+        else:
+            # What was presented in all is with the cardholder: what was taken back, or is more than was
+            # asked for, comes now.
+            sale.cleared += amount
+            missing = max(0, sale.cleared - (sale.approved - sale.reversed))
+            if missing:
+                self._post(missing)
+                again = min(missing, sale.reversed)
+                sale.reversed -= again
+                sale.approved += missing - again
         return Said("00")
 
     # --- 0120
@@ -319,20 +409,25 @@ class Book:
         amount = int(document["4"])
         true = amount if document.get("39", "00") in ("00", "10", "85") else 0
         message, life = self._said(document)
-        sale = self._find(life, message)
-        if sale is None or sale.kind != "purchase":
+        sale = self._sale_of(life) or self._named.get(message or ())
+        if sale is not None and sale.kind == "force_post":
+            # Posted already: no more is held than was not.
+            rest = max(0, true - sale.cleared)
+            if rest:
+                self._advise_unknown(document, day, at_ms, amount, rest)
+        elif sale is None or sale.kind != "purchase":
             self._advise_unknown(document, day, at_ms, amount, true)
         elif sale.open:
-            self._advise_held(sale, true)
-        elif sale.ended is None and true:
-            self._advise_unheld(sale, day, at_ms, true)
+            self._advise_held(sale, max(0, true - sale.cleared))
+        elif sale.ended is None and true > sale.cleared:
+            self._advise_unheld(document, sale, day, at_ms, true - sale.cleared)
         return Said("00")
 
     def _advise_unknown(self, document: Document, day: str, at_ms: int, amount: int, true: int) -> None:
         self.events["authorization.decided"] += 1
         declined = document.get("39", "00") not in ("00", "10", "85")
         sale = Sale("purchase" if amount else "verification", day, true, declined)
-        if not self._buried.isdisjoint({name for name in self._said(document) if name}):
+        if self._is_buried(*self._said(document)):
             sale.reversed, sale.ended = true, "released"
         elif true:
             self._hold(sale, true, at_ms)
@@ -342,7 +437,10 @@ class Book:
 
     def _advise_held(self, sale: Sale, true: int) -> None:
         delta = true - sale.held
-        self._count(sale.day, delta, 0 if true or sale.cleared else -1)
+        if delta > 0:
+            self._count(sale.day, delta, 0)
+        else:
+            self._count_back(sale, -delta, 0 if true or sale.cleared else -1)
         sale.approved += max(0, delta)
         sale.reversed += max(0, -delta)
         sale.held = true
@@ -350,10 +448,17 @@ class Book:
             sale.open, sale.ended = False, "released"
             self.events["ledger.hold.released"] += 1
 
-    def _advise_unheld(self, sale: Sale, day: str, at_ms: int, true: int) -> None:
+    def _advise_unheld(self, document: Document, sale: Sale, day: str, at_ms: int, true: int) -> None:
         """Declined here, or lapsed, and the merchant was told yes."""
         delta = true - (sale.kept if sale.lapsed else 0)
-        self._count(day if delta > 0 else sale.day, delta, 0 if sale.lapsed else 1)
+        if not sale.lapsed:
+            sale.day = day
+            self._count(day, delta, 1)
+        elif delta > 0:
+            sale.shares.append(Share(day, delta, self._names(document)[0]))
+            self._count(day, delta, 0)
+        else:
+            self._count_back(sale, -delta, 0)
         sale.approved += max(0, delta)
         sale.reversed += max(0, -delta)
         sale.declined = False

@@ -9,9 +9,9 @@ from typing import Any, Final
 
 import msgspec
 
-from engine.authorization import names, relayed_minor, status
+from engine.authorization import relayed_minor, status
 from engine.card import Card
-from engine.commands import CardCommand, reference_of_message
+from engine.commands import CardCommand, FollowUp, reference_of_message
 from engine.delegation import Consulted
 from engine.effects import AccountEffect, AuthorizationOpened
 from engine.events import Event
@@ -47,16 +47,16 @@ class Relay(Desk):
     told: list[Event] = field(default_factory=list)
 
     def do(self, command: CardCommand) -> Executed:
-        references = getattr(command, "references", ())
-        original = next((self.known[name] for name in references if name in self.known), None)
+        follows = isinstance(command, FollowUp)
+        original = self.known.original(command, None, self.now_ms) if follows else None
         met = Surroundings(self.card, None, self.programme, original, self.consulted)
         executed = execute(command, met, self.now_ms)
         for effect in executed.effects:
             assert not isinstance(effect, AccountEffect)
             if isinstance(effect, AuthorizationOpened):
-                self.known |= dict.fromkeys(names(effect.authorization), effect.authorization)
+                self.known.learn(effect.authorization)
         if original is not None and executed.authorization_id == original.id:
-            self.known[reference_of_message(command.command_key)] = original
+            self.known.also(reference_of_message(command.command_key), original)
         self.told += executed.events
         self.done.append(executed)
         return executed
@@ -73,31 +73,9 @@ class Relay(Desk):
     def counters(self) -> tuple[int, int]:
         return self.card.day_count, self.card.day_amount_minor
 
-    def refund(self, amount_minor: int, sale: str = SALE) -> str:
-        return self.authorize(amount_minor, sale, kind="refund")
-
-    def part(self, amount_minor: int, sale: str = SALE) -> str:
-        """A presentment after which more may come."""
-        return self.present(amount_minor, sale, final=False)
-
-    def give(self, amount_minor: int, sale: str = SALE) -> str:
-        """The presentment of a refund."""
-        return self.present(amount_minor, sale, kind="refund")
-
-    def give_part(self, amount_minor: int, sale: str = SALE) -> str:
-        return self.present(amount_minor, sale, kind="refund", final=False)
-
-    def lower(self, left_minor: int, sale: str = SALE) -> str:
-        """A partial reversal."""
-        return self.reverse(sale, remaining_minor=left_minor)
-
     def less(self, increment_minor: int, sale: str = SALE) -> str:
         """The reversal of one increment."""
         return self.reverse(sale, increment_minor=increment_minor)
-
-    def advise_no(self, amount_minor: int, sale: str = SALE) -> str:
-        """The advice of a decline."""
-        return self.advise(amount_minor, sale, approved=False)
 
     def instructions(self) -> str:
         """All that was to be posted: A, I and R are issued (authorization, increment, refund), G and T

@@ -9,7 +9,7 @@ import pytest
 from engine.authorizing import observe
 from engine.card import DeclaredBalance
 from engine.controls import PerDayAmountCap, PerDayCap
-from engine.decide import Inputs
+from engine.decide import RULES, Inputs
 from engine.delegation import Consulted
 from engine.effects import Cvv2Failed, HoldLapsed
 from engine.executed import Surroundings
@@ -91,6 +91,7 @@ def test_a_decision_sees_each_thing_under_its_name() -> None:
         decisioning="delegated",
         consulted=Consulted(trigger="timeout"),
         declared_remaining_minor=9,
+        rules=RULES,
     )
 
 

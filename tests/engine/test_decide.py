@@ -542,6 +542,7 @@ def test_the_trace_tells_what_was_seen() -> None:
         "per_txn_cap",
         "per_day_amount_cap",
         "stand_in_budget",
+        "approved_amount",
     } == AMOUNT_RULES
 
 

@@ -141,7 +141,7 @@ def test_an_increment_that_was_given_up_is_issued_and_reversed() -> None:
     assert desk.figures() == (1_500, 1_000, 0, 500)
     assert desk.counters == (1, 1_000)
     assert desk.instructions() == "A1000 I500 G500"
-    assert desk.sale().raised == {coming: 0}
+    assert desk.sale().raised[coming].left_minor == 0
 
 
 def test_only_purchases_can_be_raised() -> None:

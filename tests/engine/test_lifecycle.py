@@ -16,18 +16,20 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.account import Account
-from engine.authorization import Authorization, names, status
+from engine.authorization import Authorization, status
 from engine.card import Card
 from engine.commands import (
     Advise,
     Authorize,
     CardCommand,
     Expire,
+    FollowUp,
     Present,
     Reverse,
     reference_of_message,
     reference_of_network,
 )
+from engine.controls import PerTxnCap
 from engine.decide import Decision, Inputs
 from engine.decide import authorize as decide
 from engine.effects import AuthorizationOpened, Effect, HoldClosed, HoldLapsed, HoldPlaced, Transferred
@@ -35,7 +37,9 @@ from engine.execute import execute
 from engine.executed import Executed, Surroundings
 from engine.hold import TRANSITIONS
 from engine.instant import DAY_MS
+from engine.known import Known
 from engine.replies import Answer
+from engine.trace import step_view
 from tests.engine.build import (
     ACCOUNT,
     CARD,
@@ -60,7 +64,7 @@ class Desk:
 
     card: Card = field(default_factory=card)
     account: Account = field(default_factory=account)
-    known: dict[str, Authorization] = field(default_factory=dict)
+    known: Known = field(default_factory=Known)
     now_ms: int = NOW_MS
     entries: list[Transferred] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
@@ -68,14 +72,16 @@ class Desk:
     number: int = 0
 
     def do(self, command: CardCommand) -> Executed:
-        references = getattr(command, "references", ())
-        original = next((self.known[name] for name in references if name in self.known), None)
+        follows = isinstance(command, FollowUp)
+        original = self.known.original(command, self.account, self.now_ms) if follows else None
         executed = execute(command, Surroundings(self.card, self.account, programme(), original), self.now_ms)
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
-                self.known |= dict.fromkeys(names(effect.authorization), effect.authorization)
+                self.known.learn(effect.authorization)
             if isinstance(effect, Transferred):
                 self.entries.append(effect)
+        if original is not None and executed.authorization_id == original.id:
+            self.known.also(reference_of_message(command.command_key), original)
         self.effects += executed.effects
         self.done.append(executed)
         return executed
@@ -108,6 +114,32 @@ class Desk:
         return self.code(
             self._named(Advise, sale, amount_minor=amount_minor, channel="pos", **_sale(), **parts)
         )
+
+    def refund(self, amount_minor: int, sale: str = SALE) -> str:
+        return self.authorize(amount_minor, sale, kind="refund")
+
+    def part(self, amount_minor: int, sale: str = SALE) -> str:
+        """A presentment after which more may come."""
+        return self.present(amount_minor, sale, final=False)
+
+    def give(self, amount_minor: int, sale: str = SALE) -> str:
+        """The presentment of a refund."""
+        return self.present(amount_minor, sale, kind="refund")
+
+    def give_part(self, amount_minor: int, sale: str = SALE) -> str:
+        return self.present(amount_minor, sale, kind="refund", final=False)
+
+    def lower(self, left_minor: int, sale: str = SALE) -> str:
+        """A partial reversal."""
+        return self.reverse(sale, remaining_minor=left_minor)
+
+    def undo(self, number: int, sale: str = SALE) -> str:
+        """The reversal of the message with that number."""
+        return self.reverse(sale, references=(reference_of_message(key(number)), reference_of_network(sale)))
+
+    def advise_no(self, amount_minor: int, sale: str = SALE) -> str:
+        """The advice of a decline."""
+        return self.advise(amount_minor, sale, approved=False)
 
     def expire(self, sale: str = SALE) -> Executed:
         number = self._next()
@@ -256,7 +288,7 @@ def test_a_reversal_that_names_an_increment_is_about_that_alone(
     desk.authorize(1_000)
     named = (reference_of_message(key(desk.number + 1)), reference_of_network(SALE))
     desk.increment(500)
-    desk.known[named[0]] = desk.known[named[1]]
+    desk.known.also(named[0], desk.known[named[1]])
     held = []
     for _ in left:
         assert desk.reverse(references=named, **parts) == "00"
@@ -270,7 +302,7 @@ def test_a_reversal_of_a_declined_increment_gives_nothing_back() -> None:
     desk.authorize(1_000)
     named = (reference_of_message(key(desk.number + 1)),)
     assert desk.increment(9_500) == "51"
-    desk.known[named[0]] = desk.known[reference_of_network(SALE)]
+    desk.known.also(named[0], desk.known[reference_of_network(SALE)])
     assert desk.reverse(references=named) == "00"
     assert desk.balance == (10_000, 1_000)
 
@@ -322,41 +354,237 @@ def test_a_presentment_that_cannot_be_posted(parts: dict[str, Any], code: str) -
     assert desk.balance == (10_000, 0)
 
 
-def test_a_refund_is_posted_once_and_can_be_taken_back() -> None:
+def test_reversal_of_unpresented_refund_debits_it_once() -> None:
     desk = Desk()
     assert desk.authorize(700, kind="refund") == "00"
-    assert desk.present(700, kind="refund") == "00"
-    assert desk.balance == (10_700, 0)
     assert [desk.reverse(), desk.reverse()] == ["00", "00"]
-    assert desk.balance == (10_000, 0)
-
-
-@pytest.mark.parametrize(
-    ("taken_back", "presented_minor", "credited_minor", "shown"),
-    [
-        (False, 700, 700, (700, 0)),
-        (False, 600, 700, (700, 0)),
-        (False, 900, 900, (900, 0)),
-        (True, 700, 700, (700, 0)),
-        (True, 300, 300, (700, 400)),
-        (True, 900, 900, (900, 0)),
-    ],
-    ids=["as asked", "less", "more", "taken back", "taken back, less", "taken back, more"],
-)
-def test_a_refund_is_with_the_cardholder_once_it_is_presented(
-    taken_back: bool, presented_minor: int, credited_minor: int, shown: tuple[int, int]
-) -> None:
-    """Whatever was told before: then the network pays."""
-    desk = Desk()
-    if taken_back:
-        desk.reverse()
-    desk.authorize(700, kind="refund")
-    for _ in range(2):
-        assert desk.present(presented_minor, kind="refund") == "00"
-        assert desk.balance == (10_000 + credited_minor, 0)
-        assert (desk.sale().approved_minor, desk.sale().reversed_minor, desk.status()) == (*shown, "posted")
-    assert desk.reverse() == "00"
     assert (desk.balance, desk.status()) == ((10_000, 0), "reversed")
+
+
+# What is said of refunds under one network id; the balance and the hold afterwards.
+REFUNDS: dict[str, tuple[list[tuple[Any, ...]], tuple[int, int]]] = {
+    "authorized": ([("refund", 700)], (10_700, 0)),
+    "authorized, presented": ([("refund", 700), ("give", 700)], (10_700, 0)),
+    "authorized, presented for less": ([("refund", 700), ("give", 600)], (10_700, 0)),
+    "authorized, presented for more": ([("refund", 700), ("give", 900)], (10_900, 0)),
+    "authorized, presented in two parts": ([("refund", 700), ("give", 300), ("give", 400)], (10_700, 0)),
+    "authorized, presented twice in full": ([("refund", 700), ("give", 700), ("give", 700)], (11_400, 0)),
+    "authorized, two parts and more": (
+        [("refund", 700), ("give", 300), ("give", 400), ("give", 200)],
+        (10_900, 0),
+    ),
+    "presented twice": ([("give", 300), ("give", 200)], (10_500, 0)),
+    "two authorized, both presented": (
+        [("refund", 300), ("refund", 200), ("give", 300), ("give", 200)],
+        (10_500, 0),
+    ),
+    "two authorized, both presented the other way": (
+        [("refund", 300), ("refund", 200), ("give", 200), ("give", 300)],
+        (10_500, 0),
+    ),
+    "taken back": ([("refund", 700), ("reverse",)], (10_000, 0)),
+    "taken back in part": ([("refund", 700), ("lower", 300)], (10_300, 0)),
+    "taken back in part twice": ([("refund", 700), ("lower", 300), ("lower", 300)], (10_300, 0)),
+    "taken back to more than it is": ([("refund", 700), ("lower", 900)], (10_700, 0)),
+    "taken back, then presented": ([("refund", 700), ("reverse",), ("give", 700)], (10_700, 0)),
+    "taken back, then presented for less": ([("refund", 700), ("reverse",), ("give", 300)], (10_300, 0)),
+    "taken back, then presented for more": ([("refund", 700), ("reverse",), ("give", 900)], (10_900, 0)),
+    "reversed before it came": ([("reverse",), ("refund", 700)], (10_000, 0)),
+    "presented, then reversed": ([("refund", 700), ("give", 700), ("reverse",)], (10_700, 0)),
+    "presented in part, then reversed": ([("refund", 700), ("give", 300), ("reverse",)], (10_300, 0)),
+    "presented unasked, then reversed": ([("give", 700), ("reverse",)], (10_700, 0)),
+    "captured in part, refunded, captured": (
+        [("authorize", 6_000), ("part", 3_000), ("give", 1_000), ("present", 3_000)],
+        (5_000, 0),
+    ),
+    "captured in part, refund authorized, captured": (
+        [("authorize", 6_000), ("part", 3_000), ("refund", 1_000), ("give", 1_000), ("present", 3_000)],
+        (5_000, 0),
+    ),
+    "captured, refunded, then reversed late": (
+        [("authorize", 1_000), ("present", 1_000), ("refund", 400), ("reverse",)],
+        (9_400, 0),
+    ),
+    "held, refunded, then reversed late": (
+        [("authorize", 1_000), ("refund", 400), ("reverse",)],
+        (10_400, 0),
+    ),
+    "held, refunded, then raised": (
+        [("authorize", 1_000), ("refund", 400), ("increment", 500)],
+        (10_400, 1_500),
+    ),
+    "held, refunded, then advised": (
+        [("authorize", 1_000), ("refund", 400), ("advise", 700)],
+        (10_400, 700),
+    ),
+    "held, a second attempt declined, captured": (
+        [("authorize", 6_000), ("authorize", 9_000), ("present", 6_000)],
+        (4_000, 0),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", REFUNDS)
+def test_refunds_of_one_network_id(name: str) -> None:
+    said, balance = REFUNDS[name]
+    desk = Desk()
+    for verb, *amounts in said:
+        assert getattr(desk, verb)(*amounts) in {"00", "51"}
+    assert desk.balance == balance
+    assert not any(each.kind == "force_post" for each in desk.known)
+
+
+# A decline, its reversal and the network's own approval, in any order; an advice after captures.
+ADVICES: dict[str, tuple[list[tuple[Any, ...]], tuple[int, int]]] = {
+    "declined, reversed, advised": ([("authorize", 50_000), ("reverse",), ("advise", 50_000)], (10_000, 0)),
+    "declined, advised, reversed": ([("authorize", 50_000), ("advise", 50_000), ("reverse",)], (10_000, 0)),
+    "reversed, declined, advised": ([("reverse",), ("authorize", 50_000), ("advise", 50_000)], (10_000, 0)),
+    "reversed, advised": ([("reverse",), ("advise", 50_000)], (10_000, 0)),
+    "advised, reversed": ([("advise", 50_000), ("reverse",)], (10_000, 0)),
+    "declined, lowered, advised": ([("authorize", 50_000), ("lower", 1), ("advise", 9)], (10_000, 9)),
+    "captured in part, advised": ([("authorize", 6_000), ("part", 3_000), ("advise", 5_000)], (7_000, 2_000)),
+    "captured in part, advised of that": (
+        [("authorize", 6_000), ("part", 3_000), ("advise", 3_000)],
+        (7_000, 0),
+    ),
+    "captured in part, advised of less": (
+        [("authorize", 6_000), ("part", 3_000), ("advise", 1_000)],
+        (7_000, 0),
+    ),
+    "captured in part, lapsed, advised": (
+        [("authorize", 6_000), ("part", 3_000), ("expire",), ("advise", 5_000)],
+        (7_000, 2_000),
+    ),
+    "captured in part, lapsed, advised of that": (
+        [("authorize", 6_000), ("part", 3_000), ("expire",), ("advise", 3_000)],
+        (7_000, 0),
+    ),
+    "declined, forced, advised": (
+        [("authorize", 11_000), ("present", 11_000), ("advise", 11_000)],
+        (-1_000, 0),
+    ),
+    "forced, advised of more": ([("present", 3_000), ("advise", 5_000)], (7_000, 2_000)),
+    "forced, advised of a decline": ([("present", 3_000), ("advise_no", 3_000)], (7_000, 0)),
+}
+
+
+@pytest.mark.parametrize("name", ADVICES)
+def test_advices(name: str) -> None:
+    said, balance = ADVICES[name]
+    desk = Desk()
+    for verb, *amounts in said:
+        getattr(desk, verb)(*amounts)
+    assert desk.balance == balance
+
+
+# What is said, with the days between; then the day's amount and count, each day, as they were last seen.
+DAYS: dict[str, tuple[list[tuple[Any, ...]], list[tuple[int, int]]]] = {
+    "raised next day, reversed": (
+        [("authorize", 1_000), ("day",), ("increment", 500), ("reverse",)],
+        [(1_000, 1), (0, 0)],
+    ),
+    "raised next day, lowered by less": (
+        [("authorize", 1_000), ("day",), ("increment", 500), ("lower", 1_200)],
+        [(1_000, 1), (200, 0)],
+    ),
+    "raised next day, lowered by more": (
+        [("authorize", 1_000), ("day",), ("increment", 500), ("lower", 300)],
+        [(1_000, 1), (0, 0)],
+    ),
+    "raised next day, lowered, reversed": (
+        [("authorize", 1_000), ("day",), ("increment", 500), ("lower", 1_200), ("reverse",)],
+        [(1_000, 1), (0, 0)],
+    ),
+    "raised next day, another sale, reversed": (
+        [("authorize", 1_000), ("day",), ("increment", 500), ("authorize", 70, "b"), ("reverse",)],
+        [(1_000, 1), (70, 1)],
+    ),
+    "raised on two days, the older one undone": (
+        [("authorize", 1_000), ("day",), ("increment", 500), ("day",), ("increment", 40), ("undo", 2)],
+        [(1_000, 1), (500, 0), (40, 0)],
+    ),
+    "raised on two days, the newer one undone": (
+        [("authorize", 1_000), ("day",), ("increment", 500), ("day",), ("increment", 40), ("undo", 3)],
+        [(1_000, 1), (500, 0), (0, 0)],
+    ),
+    "declined, advised next day, reversed": (
+        [("authorize", 50_000), ("day",), ("advise", 50_000), ("reverse",)],
+        [(0, 0), (0, 0)],
+    ),
+    "raised next day, advised of less": (
+        [("authorize", 1_000), ("day",), ("increment", 500), ("advise", 1_100)],
+        [(1_000, 1), (100, 0)],
+    ),
+    "lapsed, advised of more next day, reversed": (
+        [("authorize", 1_000), ("expire",), ("day",), ("advise", 1_500), ("reverse",)],
+        [(1_000, 1), (0, 0)],
+    ),
+}
+
+
+@pytest.mark.parametrize("gateway", [False, True], ids=["managed", "gateway"])
+@pytest.mark.parametrize("name", DAYS)
+def test_counters_are_given_back_on_the_day_they_were_counted(name: str, gateway: bool) -> None:
+    said, days = DAYS[name]
+    desk = a_desk(gateway)
+    if gateway and "expire" in str(said):
+        pytest.skip("nothing lapses in gateway mode")
+    seen = []
+    for verb, *amounts in said:
+        if verb == "day":
+            seen.append((desk.card.day_amount_minor, desk.card.day_count))
+            desk.now_ms += DAY_MS
+            continue
+        getattr(desk, verb)(*amounts)
+    assert [*seen, (desk.card.day_amount_minor, desk.card.day_count)] == days
+
+
+def a_desk(gateway: bool) -> Desk:
+    from tests.engine.relay import Relay
+
+    return Relay(card=card(account_id=None, controls=(PerTxnCap(40_000),))) if gateway else Desk()
+
+
+# The cap, the sale, and each increment with its answer; at 10.00 each.
+CAPPED: dict[str, list[tuple[Any, ...]]] = {
+    "total within the cap": [("authorize", 800, "00"), ("increment", 200, "00")],
+    "total above the cap": [("authorize", 800, "00"), ("increment", 201, "61"), ("increment", 200, "00")],
+    "several increments": [("authorize", 800, "00"), ("increment", 100, "00"), ("increment", 101, "61")],
+    "after a partial reversal": [("authorize", 800, "00"), ("lower", 300, "00"), ("increment", 700, "00")],
+    "after a partial capture": [("authorize", 800, "00"), ("part", 300, "00"), ("increment", 201, "61")],
+    "after a lapse": [("authorize", 800, "00"), ("expire",), ("increment", 201, "61")],
+    "of a sale that is over": [("authorize", 800, "00"), ("present", 800, "00"), ("increment", 900, "00")],
+}
+
+
+@pytest.mark.parametrize("gateway", [False, True], ids=["managed", "gateway"])
+@pytest.mark.parametrize("name", CAPPED)
+def test_per_txn_cap_judges_the_total_of_the_authorization(name: str, gateway: bool) -> None:
+    desk = a_desk(gateway)
+    desk.card.controls = (PerTxnCap(1_000),)
+    if gateway and "expire" in str(CAPPED[name]):
+        pytest.skip("nothing lapses in gateway mode")
+    for verb, *arguments in CAPPED[name]:
+        if verb == "expire":
+            desk.expire()
+            continue
+        amount, code = arguments
+        assert getattr(desk, verb)(amount) == code
+
+
+def test_per_txn_cap_shows_total_and_limit() -> None:
+    desk = Desk()
+    desk.card.controls = (PerTxnCap(1_000),)
+    desk.authorize(800)
+    assert desk.increment(300) == "61"
+    decision = desk.done[-1].outcome
+    assert isinstance(decision, Decision)
+    assert step_view(decision.trace[-1]) == {
+        "rule": "per_txn_cap",
+        "outcome": "fail",
+        "observed": "11.00",
+        "limit": "10.00",
+    }
 
 
 def test_a_hold_past_its_expiry_stops_counting_without_being_swept() -> None:
@@ -416,7 +644,7 @@ def the_books_are_right(desk: Desk) -> None:
     assert desk.account.held_minor == sum(hold.amount_minor for hold in desk.account.holds.values())
     assert all(hold.amount_minor > 0 for hold in desk.account.holds.values())
     assert min(desk.card.day_count, desk.card.day_amount_minor) >= 0
-    for authorization in desk.known.values():
+    for authorization in desk.known:
         assert (
             min(authorization.approved_minor, authorization.cleared_minor, authorization.reversed_minor) >= 0
         )

@@ -1,29 +1,56 @@
-SELECT wanted.card_id::text, wanted.reference, t.id::text, t.kind, t.currency, t.day, j.command_key, t.network_txn_id,
+-- The authorizations that references ($2) of cards ($1) name; under one network id the newest $3, oldest first.
+SELECT wanted.card_id::text, wanted.reference, t.id::text, t.kind, t.currency, first.day, j.command_key, t.network_txn_id,
        t.requested_minor, t.approved_minor, t.cleared_minor, t.reversed_minor, t.hold_id::text, t.decline_reason, t.remainder_minor, t.closed,
        coalesce((
-           SELECT jsonb_object_agg(raised.name, CASE
-               -- Given up before it came: it has raised nothing.
-               WHEN EXISTS (SELECT FROM tombstones b WHERE b.card_id = t.card_id AND b.reference = raised.name) THEN 0
-               ELSE coalesce((
-                   SELECT (r.decision::jsonb ->> 'increment_left_minor')::bigint FROM journal r
-                   WHERE r.authorization_id = t.id AND r.kind = 'reverse' AND r.decision::jsonb ->> 'increment' = raised.name
-                   ORDER BY r.seq DESC LIMIT 1), raised.approved_minor)
-               END)
+           SELECT json_object_agg(raised.name, json_build_object(
+               'left_minor', CASE
+                   -- Given up before it came: it has raised nothing.
+                   WHEN raised.buried THEN 0
+                   ELSE coalesce((
+                       SELECT (r.decision::jsonb ->> 'increment_left_minor')::bigint FROM journal r
+                       WHERE r.authorization_id = t.id AND r.kind = 'reverse' AND r.decision::jsonb ->> 'increment' = raised.name
+                       ORDER BY r.seq DESC LIMIT 1), raised.left_minor)
+                   END,
+               'day', raised.day,
+               'counted_minor', CASE
+                   WHEN raised.buried OR raised.day = first.day THEN 0
+                   ELSE raised.counted_minor - (
+                       SELECT coalesce(sum((g.decision::jsonb -> 'uncounted' ->> raised.name)::bigint), 0) FROM journal g
+                       WHERE g.authorization_id = t.id AND g.kind IN ('reverse', 'advise'))
+                   END) ORDER BY raised.seq)
            FROM (
-               SELECT 'k:' || encode(i.command_key, 'hex') AS name, (i.decision::jsonb ->> 'approved_minor')::bigint AS approved_minor
-               FROM journal i WHERE i.authorization_id = t.id AND i.kind = 'increment'
+               SELECT i.seq, i.name, i.approved_minor AS left_minor, i.approved_minor AS counted_minor, i.day,
+                   i.buried OR EXISTS (SELECT FROM tombstones b WHERE b.card_id = t.card_id AND b.reference = i.name) AS buried
+               FROM (
+                   SELECT n.seq, 'k:' || encode(n.command_key, 'hex') AS name, n.decision::jsonb ->> 'day' AS day,
+                       (n.decision::jsonb ->> 'approved_minor')::bigint AS approved_minor,
+                       -- Inputs are stored by name, or by position.
+                       coalesce(n.inputs::jsonb ->> 'buried', n.inputs::jsonb ->> 27, 'false')::boolean AS buried
+                   FROM journal n WHERE n.authorization_id = t.id AND n.kind = 'increment') i
+               UNION ALL
+               SELECT a.seq, 'k:' || encode(a.command_key, 'hex'), 0, (a.decision::jsonb ->> 'counted_minor')::bigint,
+                   a.decision::jsonb ->> 'counted_day', false
+               FROM journal a WHERE a.authorization_id = t.id AND a.kind = 'advise' AND a.decision::jsonb ? 'counted_minor'
            ) raised), '{}') AS raised
 FROM unnest($1::uuid[], $2::text[]) AS wanted (card_id, reference)
 CROSS JOIN LATERAL (
     SELECT found.* FROM transactions found
-    WHERE found.card_id = wanted.card_id AND found.id = (
+    WHERE found.card_id = wanted.card_id AND found.id = ANY (
         CASE left(wanted.reference, 2)
-            WHEN 'a:' THEN substr(wanted.reference, 3)::uuid
-            WHEN 'k:' THEN (SELECT authorization_id FROM journal
-                            WHERE command_key = decode(substr(wanted.reference, 3), 'hex') AND actor_id = wanted.card_id)
-            ELSE (SELECT id FROM transactions named
-                  WHERE named.network_txn_id = substr(wanted.reference, 3) AND named.card_id = wanted.card_id
-                  ORDER BY seq DESC LIMIT 1)
+            WHEN 'a:' THEN ARRAY[substr(wanted.reference, 3)::uuid]
+            WHEN 'k:' THEN ARRAY(SELECT authorization_id FROM journal
+                                 WHERE command_key = decode(substr(wanted.reference, 3), 'hex') AND actor_id = wanted.card_id)
+            ELSE ARRAY(SELECT id FROM transactions named
+                       WHERE named.network_txn_id = substr(wanted.reference, 3) AND named.card_id = wanted.card_id
+                       ORDER BY seq DESC LIMIT $3::int)
         END)
 ) t
+CROSS JOIN LATERAL (
+    -- The day of the approval: that of the advice, of what had been declined here.
+    SELECT coalesce((
+        SELECT a.decision::jsonb ->> 'counted_day' FROM journal a
+        WHERE a.authorization_id = t.id AND a.kind = 'advise' AND NOT a.decision::jsonb ? 'counted_minor'
+            AND a.decision::jsonb ? 'counted_day' ORDER BY a.seq LIMIT 1), t.day) AS day
+) first
 JOIN journal j ON j.actor_id = t.card_id AND j.seq = t.seq
+ORDER BY t.seq

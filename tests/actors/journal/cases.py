@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from actors.journal.contract import Journal, Rows
-from engine.commands import Present, Reverse
+from engine.commands import Advise, Present, Reverse
 from engine.controls import (
     ChannelAllow,
     ChannelDeny,
@@ -72,6 +72,11 @@ def present_sale(number: int, *references: str, **parts: Any) -> Present:
     }
     paper: dict[str, Any] = {"kind": "purchase", "arn": "1", "sequence": 1}
     return Present(**_about(number), **sale, **paper, references=references, **parts)
+
+
+def advise_sale(number: int, *references: str, **parts: Any) -> Advise:
+    shop: dict[str, Any] = {"mcc": "5411", "merchant_name": "Shop", "merchant_country": "IE"}
+    return Advise(**_about(number), **shop, currency="EUR", channel="pos", references=references, **parts)
 
 
 def _about(number: int) -> dict[str, Any]:

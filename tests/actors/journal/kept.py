@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from actors.clock import SystemClock
+from engine.authorization import names
 from engine.card import DeclaredBalance
 from engine.commands import reference_of_id, reference_of_message
 from engine.ids import Derived, derive
@@ -21,6 +22,7 @@ from tests.actors.journal.cases import (
     EVERY_CONTROL,
     FIRST,
     OTHER_SHARD,
+    advise_sale,
     present_sale,
     reverse_sale,
     spend,
@@ -220,11 +222,51 @@ class Kept:
         ]
         for command, at_ms in lives:
             await journal.commit(owner.decide(command, now_ms=at_ms))
-            wanted = [(FIRST.id, name) for name in owner.authorizations]
-            loaded = await journal.load_authorizations(wanted)
-            assert {name: found for (_, name), found in loaded.items()} == owner.authorizations
+            expected = {(FIRST.id, name): [each] for each in owner.known for name in names(each)}
+            assert await journal.load_authorizations(expected) == expected
         raised = (FIRST.id, reference_of_message(spend(2).command_key))
-        assert (await journal.load_authorizations([raised]))[raised].id == first.id
+        (found,) = (await journal.load_authorizations([raised]))[raised]
+        assert found.id == first.id
+
+    async def test_authorizations_of_one_network_id_come_back_oldest_first(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        life = wire(1, network_txn_id="N1")
+        commands = [spend(1, wire=life), spend(2, wire=life, kind="refund"), spend(3, wire=life)]
+        await journal.commit(owner.decide(*commands))
+        loaded = await journal.load_authorizations([(FIRST.id, "n:N1")])
+        assert [each.id for each in loaded[FIRST.id, "n:N1"]] == [each.id for each in commands]
+
+    async def test_increments_come_back_with_day_and_counted_share(self, backend: Backend) -> None:
+        """Also where reversals and advices have given some of it back, or added to it, on another day."""
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        sale, declined = wire(1, network_txn_id="N1"), wire(2, network_txn_id="N2")
+        again = ("n:N1",)
+        undone = reference_of_message(spend(3).command_key)
+        unheard = reference_of_message(spend(8).command_key)
+        lives: list[tuple[Any, int]] = [
+            (spend(1, wire=sale), NOW_MS),
+            (spend(20, wire=declined, amount_minor=99_999), NOW_MS),
+            (spend(2, wire=wire(3), amount_minor=500, references=again), NOW_MS),
+            (spend(3, wire=wire(4), amount_minor=400, references=again), NOW_MS + DAY_MS),
+            (spend(4, wire=wire(5), amount_minor=300, references=again), NOW_MS + 2 * DAY_MS),
+            (advise_sale(21, "n:N2", amount_minor=700), NOW_MS + 2 * DAY_MS),
+            (reverse_sale(5, undone, "n:N1", remaining_minor=350), NOW_MS + 2 * DAY_MS),
+            (reverse_sale(6, "n:N1", remaining_minor=1_600), NOW_MS + 2 * DAY_MS),
+            (advise_sale(7, "n:N1", amount_minor=1_580), NOW_MS + 3 * DAY_MS),
+            (reverse_sale(9, unheard), NOW_MS + 3 * DAY_MS),
+            (spend(8, wire=wire(8), amount_minor=5, references=again), NOW_MS + 3 * DAY_MS),
+            (advise_sale(10, "n:N1", amount_minor=1_600), NOW_MS + 40 * DAY_MS),
+            (reverse_sale(11, "n:N1", remaining_minor=1_550), NOW_MS + 41 * DAY_MS),
+            (spend(99, amount_minor=1), NOW_MS + 41 * DAY_MS),
+        ]
+        for command, at_ms in lives:
+            await journal.commit(owner.decide(command, now_ms=at_ms))
+            expected = {(FIRST.id, name): [each] for each in owner.known for name in names(each)}
+            assert await journal.load_authorizations(expected) == expected
+        assert [each.counted_minor for each in owner.known["n:N1"].raised.values()] == [0, 50, 0, 0, 0]
+        assert owner.known["n:N2"].day == "2026-11-23"
 
     async def test_names_of_nothing_are_absent(self, backend: Backend) -> None:
         journal = await backend.open("a")
@@ -240,10 +282,23 @@ class Kept:
     async def test_tombstones_come_back(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)
-        await journal.commit(owner.decide(reverse_sale(1, "n:N1", "k:00"), reverse_sale(2, "n:N1")))
+        now_ms = SystemClock().now_ms()
+        await journal.commit(
+            owner.decide(reverse_sale(1, "n:N1", "k:00"), reverse_sale(2, "n:N1"), now_ms=now_ms)
+        )
         card = (await journal.load_cards([FIRST.id])).cards[FIRST.id]
         assert card == owner.cards[FIRST.id]
-        assert card.tombstones == {"n:N1", "k:00"}
+        assert card.tombstones == {"n:N1": now_ms, "k:00": now_ms}
+
+    async def test_expired_tombstones_are_not_read(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        now_ms = SystemClock().now_ms()
+        for number, days in enumerate((31, 30, 29, 0)):
+            command = reverse_sale(number + 1, f"n:{days}")
+            await journal.commit(owner.decide(command, now_ms=now_ms - days * DAY_MS))
+        card = (await journal.load_cards([FIRST.id])).cards[FIRST.id]
+        assert list(card.tombstones) == ["n:29", "n:0"]
 
     async def test_cards_with_overdue_holds_are_found_the_longest_overdue_first(
         self, backend: Backend

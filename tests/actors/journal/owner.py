@@ -11,7 +11,7 @@ from actors.journal.contract import Activated, Rows
 from actors.programmes import rows as programme_rows
 from engine import govern
 from engine.account import Account
-from engine.authorization import Authorization, names
+from engine.authorization import Authorization
 from engine.card import Card
 from engine.commands import (
     CardCommand,
@@ -20,6 +20,7 @@ from engine.commands import (
     CreateProgramme,
     FollowUp,
     ProgrammeCommand,
+    reference_of_message,
     target_of,
 )
 from engine.effects import AuthorizationOpened
@@ -27,6 +28,7 @@ from engine.execute import execute
 from engine.executed import Executed, Surroundings
 from engine.ids import shard_of
 from engine.issuing import card_of, issue
+from engine.known import Known
 from engine.programme import Programme, ProgrammeConfig
 from engine.replies import Reply
 from tests.engine.build import NOW_MS, programme
@@ -40,7 +42,7 @@ class Owner:
         self.config = config or programme()
         self.cards: dict[str, Card] = {}
         self.accounts: dict[str, Account] = {}
-        self.authorizations: dict[str, Authorization] = {}
+        self.known = Known()
         self.programmes: dict[str, Programme] = {}
         self.replies: dict[bytes, Reply] = {}
 
@@ -65,21 +67,24 @@ class Owner:
             original = None
         else:
             card = self.cards[command.card_id]
-            original = self._original(command)
+            original = self._original(command, now_ms)
             met = Surroundings(card, self._account(card), self.config, original)
             executed = execute(command, met, now_ms)
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
-                self.authorizations |= dict.fromkeys(names(effect.authorization), effect.authorization)
+                self.known.learn(effect.authorization)
+        if original is not None and executed.authorization_id == original.id:
+            self.known.also(reference_of_message(command.command_key), original)
         self.replies[command.command_key] = executed.reply
         if executed.journaled:
             epoch = self._fence(rows, card.id)
             actor = CardActor(card, self._account(card))
             card_rows.write_command(rows, command, actor, executed, original, epoch, now_ms)
 
-    def _original(self, command: CardCommand) -> Authorization | None:
-        references = command.references if isinstance(command, FollowUp) else ()
-        return next((self.authorizations[name] for name in references if name in self.authorizations), None)
+    def _original(self, command: CardCommand, now_ms: int) -> Authorization | None:
+        if not isinstance(command, FollowUp):
+            return None
+        return self.known.original(command, self._account(self.cards[command.card_id]), now_ms)
 
     def _issue(self, command: CreateCard, now_ms: int) -> tuple[Card, Executed]:
         card = card_of(command, now_ms)

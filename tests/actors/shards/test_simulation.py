@@ -19,8 +19,7 @@ import pytest
 from actors.journal.memory_store import MemoryStore, Row
 from engine import govern
 from engine.account import Account
-from engine.authorization import Authorization, names
-from engine.card import Card
+from engine.card import Card, is_buried
 from engine.commands import (
     Authorize,
     CardCommand,
@@ -40,6 +39,7 @@ from engine.execute import execute
 from engine.executed import Surroundings
 from engine.ids import Derived, derive
 from engine.issuing import card_of, issue
+from engine.known import Known
 from engine.programme import Programme, ProgrammeConfig
 from engine.replies import Answer, Done, Granted, NotExecuted, Problem, Reply
 from tests.actors.shards.simulation import ADMIN, CARDS, Heard, Installation
@@ -220,7 +220,7 @@ def governed(rows: list[Row]) -> list[Programme]:
 def _fold(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeConfig]) -> dict[bytes, int]:
     """Live through a card's journal; returns the version of its balance after each command."""
     versions: dict[bytes, int] = {}
-    known: dict[str, Authorization] = {}
+    known = Known()
     card: Card | None = None
     account: Account | None = None
     for row in rows:
@@ -239,8 +239,8 @@ def _fold(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeConfi
             assert card is not None
             inputs = msgspec.json.decode(row["inputs"], type=Inputs) if row["inputs"] else None
             config = configs[inputs.programme_version if inputs else 1]
-            references = command.references if isinstance(command, FollowUp) else ()
-            original = next((known[name] for name in references if name in known), None)
+            follows = isinstance(command, FollowUp)
+            original = known.original(command, account, row["recorded_at"]) if follows else None
             consulted = inputs.consulted if inputs else None
             met = Surroundings(card, account, config, original, consulted)
             executed = execute(command, met, row["recorded_at"])
@@ -248,10 +248,10 @@ def _fold(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeConfi
                 assert msgspec.json.encode(authorize(command, inputs)).decode() == row["decision"]
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
-                known |= dict.fromkeys(names(effect.authorization), effect.authorization)
-        about = known.get(reference_of_id(executed.authorization_id or ""))
-        if about is not None:
-            known[reference_of_message(row["command_key"])] = about
+                known.learn(effect.authorization)
+        about = reference_of_id(executed.authorization_id or "")
+        if about in known:
+            known.also(reference_of_message(row["command_key"]), known[about])
         card.seq += 1
         assert card.seq == row["seq"]
         assert executed.journaled
@@ -261,9 +261,11 @@ def _fold(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeConfi
         versions[row["command_key"]] = account.version
     assert card is not None
     assert account is not None
-    assert store.card(card.id) == card
+    ended_ms = rows[-1]["recorded_at"]
+    card.tombstones = {name: at for name, at in card.tombstones.items() if is_buried(card, (name,), ended_ms)}
+    assert store.card(card.id, ended_ms) == card
     assert store.account(account.id) == account
-    for authorization in known.values():
+    for authorization in known:
         row = store.transactions.rows[authorization.id]
         hold = account.holds.get(authorization.hold_id or "")
         assert (row["approved_minor"], row["cleared_minor"], row["reversed_minor"], row["held_minor"]) == (
