@@ -56,10 +56,13 @@ ACTIVE_CARDS_MAX: Final = 50_000
 KNOWN_REFERENCES_MAX: Final = 48
 """References to authorizations kept with an active card (three for each); older ones are read back when
 named."""
-RECENT_ANSWERS_MAX: Final = 50_000
-"""Answers one host remembers for repeated messages; older repeats are found through the journal."""
-LATE_KEYS_MAX: Final = 50_000
-"""Approvals one host remembers to have given to repeated messages, which an edge may reverse as late."""
+RECENT_ANSWERS_MAX: Final = 120_000
+"""Answers one host remembers for repeated messages: half a minute at 4,000 a second, in about 50 MB. Older
+repeats are found through the journal."""
+ANSWERS_FORGOTTEN: Final = 4_096
+"""Answers forgotten at a time: few enough not to hold up decisions, and so many that each costs little."""
+REPEATS_NOTED_MAX: Final = 8
+"""Repeats of one message noted as having got its approval; with more, no edge can reverse it as late."""
 ACTIVATION_ANSWERS: Final = 8
 """Answers read back with a card when it is activated."""
 CONTROLS_SHARED_MAX: Final = 1_024

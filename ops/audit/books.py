@@ -96,7 +96,7 @@ BOOKS: Final[dict[str, str]] = {
         ) d ON d.actor_id = u.card_id AND d.decision ->> 'day' = u.day
         WHERE NOT EXISTS (
             SELECT FROM journal WHERE actor_id = u.card_id AND kind IN ('reverse', 'present', 'advise'))
-        AND NOT EXISTS (SELECT FROM tombstones WHERE card_id = u.card_id)
+        AND NOT EXISTS (SELECT FROM tombstones WHERE card_id = u.card_id AND reference !~ '^[gw]:')
         GROUP BY u.card_id""",
     "what the simulated network heard was decided": DECIDED
     + """

@@ -9,7 +9,6 @@ import pytest
 
 from actors.network.respondent import Respondent, _Exchange, _Question
 from actors.router import Errand, Router
-from actors.shards.late import LateReversals
 from engine.iso8583.respond import approves
 from engine.replies import Answer, Reply
 from tests.actors.shards.test_simulation import CHAOS, books_balance, one_order
@@ -93,7 +92,12 @@ def stored_approvals_are_ignored(patch: pytest.MonkeyPatch) -> None:
 
 def owner_reverses_unseen(patch: pytest.MonkeyPatch) -> None:
     """A late reversal is executed although another exchange got the approval."""
-    patch.setattr(LateReversals, "stands", lambda self, reversal, undone: False)
+    patch.setattr("actors.shards.decider.judge", lambda *about: None)
+
+
+def repeats_are_not_noted(patch: pytest.MonkeyPatch) -> None:
+    """The next owner does not know which exchanges got an approval."""
+    patch.setattr("actors.shards.decider.note_given", lambda *about: None)
 
 
 def late_replies_are_dropped(patch: pytest.MonkeyPatch) -> None:
@@ -107,6 +111,7 @@ def late_replies_are_dropped(patch: pytest.MonkeyPatch) -> None:
         router_forgets_that_it_asked,
         stored_approvals_are_ignored,
         owner_reverses_unseen,
+        repeats_are_not_noted,
         late_replies_are_dropped,
     ],
     ids=lambda fault: fault.__name__,
