@@ -106,6 +106,17 @@ BOOKS: Final[dict[str, str]] = {
         FROM simulations s LEFT JOIN decided d ON d.id = s.authorization_id
         WHERE s.authorization_id IS NOT NULL AND s.operation = 'spend'
             AND s.request::jsonb ->> 'scenario' IS DISTINCT FROM 'force_stip_timeout'""",
+    # A late reversal may still be on its way for a minute.
+    "what the simulated network was told has failed holds nothing": """
+        SELECT s.id, s.response_code NOT IN ('91', '96') OR s.decided_at > now() - interval '1 minute'
+            OR NOT EXISTS (
+                SELECT FROM journal j JOIN transactions t ON t.id = j.authorization_id
+                WHERE j.actor_id = s.card_id AND j.kind = 'authorize' AND t.held_minor > 0
+                    AND j.command::jsonb -> 'wire' ->> 'stan' = s.stan
+                    AND j.command::jsonb -> 'wire' ->> 'rrn' = s.rrn)
+        FROM simulations s
+        WHERE s.operation = 'spend' AND s.response_code IS NOT NULL
+            AND s.request::jsonb ->> 'scenario' IS DISTINCT FROM 'force_stip_timeout'""",
     "a programme's versions rise by 1": """
         SELECT p.id, max(told.version) = p.version AND max(told.version) - min(told.version) + 1 = count(*)
         FROM programmes p JOIN (
