@@ -24,6 +24,10 @@ REST_DEADLINE_MS: Final = 8_000
 """The same for a REST command; long enough to outlive a takeover."""
 HOST_STOP_SECONDS: Final = 10.0
 """How long a host that stops waits for its last commits; what is not durable by then was not answered."""
+RELEASE_SECONDS: Final = 5.0
+"""How long a host that gives shards away waits for its last commits; past it, it keeps them."""
+MOVE_SECONDS: Final = 10.0
+"""How long the coordinator waits for a host to take or release shards; past it, another host takes them."""
 COMMIT_TIMEOUT_MS: Final = 2_500
 """A commit that has not answered by then is unknown: its connection is cut and fresh epochs are taken."""
 
@@ -118,7 +122,9 @@ CONSULTATIONS_MAX: Final = 8_192
 COLLECT_SECONDS: Final = 10.0
 """How long a host keeps a router waiting for deferred replies before it answers that there are none."""
 MAILBOXES_MAX: Final = 256
-"""Routers that a host keeps deferred replies for."""
+"""Routers that a host keeps deferred replies for, however long they have collected none."""
+MAILBOX_IDLE_SECONDS: Final = 60.0
+"""With more routers, those that have collected nothing for so long are forgotten: they are gone."""
 MCC_LIST_MAX: Final = 500
 STAND_IN_COUNT_MAX: Final = 1_000_000_000
 """Of a policy's ``max_count_per_day``, which decides nothing."""
@@ -358,6 +364,8 @@ CONSOLE_TRANSACTIONS_MAX: Final = 20
 assert BACKLOG_RESUME < BACKLOG_WAIT < BACKLOG_REFUSE
 assert COMMIT_BATCH_MAX <= BACKLOG_RESUME
 assert COMMIT_TIMEOUT_MS < AUTHORIZATION_DEADLINE_MS < REST_DEADLINE_MS
+assert COMMIT_TIMEOUT_MS < RELEASE_SECONDS * 1000 < MOVE_SECONDS * 1000
+assert max(COLLECT_SECONDS, REST_DEADLINE_MS / 1000) * 2 < MAILBOX_IDLE_SECONDS
 assert DECISION_TIMEOUT_MS_MAX + STAND_IN_MARGIN_MS < AUTHORIZATION_DEADLINE_MS
 assert STAND_IN_TIMEOUT_MS < STAND_IN_MARGIN_MS
 assert AUTHORIZATION_DEADLINE_MS < NETWORK_TIMEOUT_MS < NETWORK_LATE_SECONDS * 1000

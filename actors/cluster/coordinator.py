@@ -18,6 +18,7 @@ import msgspec
 import structlog
 
 from actors.cluster.ownership import Ownership
+from actors.essential import start_essential
 from actors.metrics import Figures
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.placement import NODES_SECONDS, missing_hosts
@@ -317,6 +318,6 @@ class Coordinator:
         self._hosts.end(incarnation)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+        task = start_essential(work, "coordinator")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

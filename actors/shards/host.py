@@ -60,7 +60,13 @@ from engine.commands import (
 )
 from engine.decline import RESPONSE_CODES
 from engine.ids import shard_of
-from engine.limits import ACTIVE_CARDS_MAX, BACKLOG_REFUSE, COLLECT_SECONDS, HOST_STOP_SECONDS
+from engine.limits import (
+    ACTIVE_CARDS_MAX,
+    BACKLOG_REFUSE,
+    COLLECT_SECONDS,
+    HOST_STOP_SECONDS,
+    RELEASE_SECONDS,
+)
 from engine.programme import Programme
 from engine.replies import Answer, Done, Granted, NotExecuted, Problem, Reply
 
@@ -146,12 +152,18 @@ class ShardHost:
         self.epochs.update(epochs)
 
     async def release(self, shards: Collection[int]) -> None:
-        """Give ``shards`` up: refuse new commands, finish the old ones, then let go.
+        """Give ``shards`` up: refuse new commands, finish the old ones, then let go. Raises TimeoutError when
+        they cannot be finished in time; the host then keeps the shards and serves them.
 
         The epochs are kept to the end: if a commit fails meanwhile, recovery has to renew them.
         """
         self._leaving.update(shards)
-        await self.committer.drained()
+        try:
+            async with asyncio.timeout(RELEASE_SECONDS):
+                await self.committer.drained()
+        except BaseException:
+            self._leaving.difference_update(shards)
+            raise
         for shard in shards:
             self.epochs.pop(shard, None)
         self._leaving.difference_update(shards)
