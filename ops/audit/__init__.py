@@ -16,7 +16,8 @@ import asyncpg
 import msgspec
 
 from engine.commands import Authorize
-from engine.decide import Inputs, authorize
+from engine.decide import authorize
+from engine.recorded import decode_inputs
 from ops.audit.books import BOOKS
 from ops.audit.gateway import GATEWAY
 from ops.audit.kyc import KYC
@@ -30,7 +31,6 @@ EXAMPLES_MAX: Final = 3
 REPLAY_FETCH: Final = 1_000
 
 _command = msgspec.json.Decoder(Authorize).decode
-_inputs = msgspec.json.Decoder(Inputs).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -110,7 +110,7 @@ async def _decide_again(connection: Connection) -> Finding:
     async for row in rows:
         decisions += 1
         command = _command(row["command"])
-        if _encode(authorize(command, _inputs(row["inputs"]))) != row["decision"].encode():
+        if _encode(authorize(command, decode_inputs(row["inputs"]))) != row["decision"].encode():
             different.append(command.id)
     return Finding(_REPEATABLE, decisions, len(different), tuple(different[:EXAMPLES_MAX]))
 

@@ -26,13 +26,13 @@ from engine.commands import (
     reference_of_id,
     reference_of_message,
 )
-from engine.decide import Inputs
 from engine.effects import AuthorizationOpened
 from engine.execute import execute
 from engine.executed import Executed, Surroundings
 from engine.instant import to_ms
 from engine.issuing import card_of, issue
 from engine.programme import Programme, ProgrammeConfig
+from engine.recorded import decode_inputs
 
 FETCH: Final = 1_000
 
@@ -54,7 +54,6 @@ _STANDS: Final = """
 
 _command = msgspec.json.Decoder(CardCommand).decode
 _governed = msgspec.json.Decoder(ProgrammeCommand).decode
-_inputs = msgspec.json.Decoder(Inputs).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -169,7 +168,7 @@ def _execute(life: Life, command: CardCommand, row: Any, programmes: Programmes)
         life.account = _account(command) if command.account_id is not None else None
         return issue(command, life.card, life.account)
     assert life.card is not None, "a life begins with the card's issue"
-    inputs = _inputs(row["inputs"]) if row["inputs"] else None
+    inputs = decode_inputs(row["inputs"]) if row["inputs"] else None
     version = inputs.programme_version if inputs else None
     config = programmes.config(life.card.programme_id, version, at_ms)
     references = command.references if isinstance(command, FollowUp) else ()
