@@ -1,5 +1,5 @@
-"""Faults around the outcome of a single message: commits whose reply is lost, stale repeats, rows that cannot be
-decoded."""
+"""Faults around the outcome of single messages: commits whose reply is lost, stale repeats, rows that cannot
+be decoded."""
 
 from __future__ import annotations
 
@@ -65,8 +65,8 @@ async def commit_and_die(stage: Stage) -> Outcome:
 
 
 async def stale_repeats(stage: Stage) -> Outcome:
-    """Originals that were answered long ago come again, unmarked, ten a second. The figure: refused commits of
-    all hosts for each repeat."""
+    """Originals that were answered long ago come again, unmarked, ten a second. The figure: refused commits
+    of all hosts for each repeat."""
     _, pid, tills = await _busy_host(stage)
     sales = [(till, *till.original()) for till in tills[: STALE_PER_SECOND * STALE_SECONDS]]
     first = [await till.say(message, amount) for till, message, amount in sales]
