@@ -13,11 +13,11 @@ from api.fields import ShownAmount
 from api.transaction_views import RiskView, StepView, decode_decision
 from api.validation import View
 from engine.commands import Authorize
-from engine.decide import Decision, Inputs, authorize, decision_view
+from engine.decide import Decision, authorize, decision_view
 from engine.money import format_minor
+from engine.recorded import decode_inputs
 
 _command = msgspec.json.Decoder(Authorize).decode
-_inputs = msgspec.json.Decoder(Inputs).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -65,7 +65,7 @@ def replay(decided: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
 
 
 def _compare(command: str, inputs: str, decision: str) -> dict[str, Any]:
-    recomputed = authorize(_command(command), _inputs(inputs))
+    recomputed = authorize(_command(command), decode_inputs(inputs))
     return {
         "identical": _encode(recomputed) == decision.encode(),
         "recorded": _show(decode_decision(decision)),

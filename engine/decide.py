@@ -25,10 +25,13 @@ from engine.programme import hold_expiry_days
 from engine.standin import StandIn
 from engine.trace import Step, step_view, verdict
 
+INPUTS_LAYOUT: Final = 2
+"""Number of the layout in which inputs are stored; ``engine.recorded`` says when it rises."""
 
-class Inputs(msgspec.Struct, frozen=True, array_like=True, gc=False):
+
+class Inputs(msgspec.Struct, frozen=True, array_like=True, tag=INPUTS_LAYOUT, gc=False):
     """All that a decision may look at besides the command, as the owner held it at that moment. Amounts in
-    minor units."""
+    minor units. Stored by position: see ``engine.recorded`` before changing a field."""
 
     now_ms: int
     card_seq: int

@@ -62,6 +62,10 @@ REST_DEADLINE_MS: Final = 8_000
 """The same for a REST command; long enough to outlive a takeover."""
 HOST_STOP_SECONDS: Final = 10.0
 """How long a host that stops waits for its last commits; what is not durable by then was not answered."""
+RELEASE_SECONDS: Final = 5.0
+"""How long a host that gives shards away waits for its last commits; past it, it keeps them."""
+MOVE_SECONDS: Final = 10.0
+"""How long the coordinator waits for a host to take or release shards; past it, another host takes them."""
 COMMIT_TIMEOUT_MS: Final = 2_500
 """A commit that has not answered by then is unknown: its connection is cut and fresh epochs are taken."""
 LOCK_WAIT_PERCENT: Final = 80
@@ -104,10 +108,13 @@ named."""
 LIFE_MEMBERS_MAX: Final = 64
 """Authorizations of one card that are read back under one network id; networks give a sale an id of its
 own."""
-RECENT_ANSWERS_MAX: Final = 50_000
-"""Answers one host remembers for repeated messages; older repeats are found through the journal."""
-LATE_KEYS_MAX: Final = 50_000
-"""Approvals one host remembers to have given to repeated messages, which an edge may reverse as late."""
+RECENT_ANSWERS_MAX: Final = 120_000
+"""Answers one host remembers for repeated messages: half a minute at 4,000 a second, in about 50 MB. Older
+repeats are found through the journal."""
+ANSWERS_FORGOTTEN: Final = 4_096
+"""Answers forgotten at a time: few enough not to hold up decisions, and so many that each costs little."""
+REPEATS_NOTED_MAX: Final = 8
+"""Repeats of one message noted as having got its approval; with more, no edge can reverse it as late."""
 ACTIVATION_ANSWERS: Final = 8
 """Answers read back with a card when it is activated."""
 CONTROLS_SHARED_MAX: Final = 1_024
@@ -183,7 +190,9 @@ CONSULTATIONS_MAX: Final = 8_192
 COLLECT_SECONDS: Final = 10.0
 """How long a host keeps a router waiting for deferred replies before it answers that there are none."""
 MAILBOXES_MAX: Final = 256
-"""Routers that a host keeps deferred replies for."""
+"""Routers that a host keeps deferred replies for, however long they have collected none."""
+MAILBOX_IDLE_SECONDS: Final = 60.0
+"""With more routers, those that have collected nothing for so long are forgotten: they are gone."""
 MCC_LIST_MAX: Final = 500
 STAND_IN_COUNT_MAX: Final = 1_000_000_000
 """Of a policy's ``max_count_per_day``, which decides nothing."""
@@ -478,6 +487,8 @@ assert CARDHOLDER_RESUME_SECONDS * 1000 > 2 * REST_DEADLINE_MS
 assert COMMIT_TIMEOUT_MS < AUTHORIZATION_DEADLINE_MS < REST_DEADLINE_MS
 assert CLIENT_CHECK_MS < COMMIT_TIMEOUT_MS < IDLE_IN_TRANSACTION_MS
 assert LOCK_WAIT_PERCENT < 100
+assert COMMIT_TIMEOUT_MS < RELEASE_SECONDS * 1000 < MOVE_SECONDS * 1000
+assert max(COLLECT_SECONDS, REST_DEADLINE_MS / 1000) * 2 < MAILBOX_IDLE_SECONDS
 assert DECISION_TIMEOUT_MS_MAX + STAND_IN_MARGIN_MS < AUTHORIZATION_DEADLINE_MS
 assert STAND_IN_TIMEOUT_MS < STAND_IN_MARGIN_MS
 assert AUTHORIZATION_DEADLINE_MS < NETWORK_TIMEOUT_MS < WITHHELD_ANSWER_MS < NETWORK_LATE_SECONDS * 1000

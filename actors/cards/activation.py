@@ -106,6 +106,8 @@ class Activation:
         self._wanted = Wanted()
         self._reading = Wanted()
         self._generation = 0
+        self._mark: str | None = None
+        """Up to which changes of programmes have been read."""
         self._paused = False
         self._task: asyncio.Task[None] | None = None
         self.cards: dict[str, CardActor] = {}
@@ -180,12 +182,20 @@ class Activation:
             self.snapshots[programme.config.id] = programme
 
     async def refresh_programmes(self) -> None:
-        """Read all snapshots again: whoever announces a version can die between its commit and the
-        announcement."""
-        known = list(self.snapshots)
-        for programme in (await self._journal.load_programmes(known)).values() if known else ():
+        """Read the snapshots that have changed since the last call: a host that announces a version can die
+        between its commit and the announcement."""
+        # The mark is older than what is read in full below, so no change falls between the two.
+        mark, changed = await self._journal.load_changed_programmes(self._mark, self._is_newer)
+        if self._mark is None and self.snapshots:
+            changed = await self._journal.load_programmes(list(self.snapshots))
+        self._mark = mark
+        for programme in changed.values():
             if not isinstance(programme, Unreadable):
                 self.learn(programme)
+
+    def _is_newer(self, programme_id: str, seq: int) -> bool:
+        known = self.snapshots.get(programme_id)
+        return known is not None and known.seq < seq
 
     def drop_cards(self, card_ids: Iterable[str]) -> None:
         """Forget cards, their accounts and every other card of those accounts: what they hold in memory may

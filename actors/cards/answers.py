@@ -19,7 +19,7 @@ from engine.commands import Advise, Authorize, Command, Present, Reverse
 from engine.decline import DUPLICATE_CONFLICT
 from engine.iso8583.identity import undo_key
 from engine.iso8583.respond import DEADLINE_EXCEEDED, approves
-from engine.limits import RECENT_ANSWERS_MAX
+from engine.limits import ANSWERS_FORGOTTEN, RECENT_ANSWERS_MAX
 from engine.replies import Answer, Done, NotExecuted, Reply
 
 _decode = msgspec.json.Decoder(Reply).decode
@@ -82,7 +82,7 @@ class RecentAnswers:
         self._known[command_key] = answer
         if len(self._known) > self._size:
             # Many at once: a dict looks for its first key behind all that have been deleted.
-            for oldest in list(islice(self._known, max(1, self._size // 8))):
+            for oldest in list(islice(self._known, max(1, min(self._size // 8, ANSWERS_FORGOTTEN)))):
                 del self._known[oldest]
 
 

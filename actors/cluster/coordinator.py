@@ -20,6 +20,7 @@ import structlog
 
 from actors.cluster.liveness import HOST_PULSE, Loss, Pulse, loss, silence
 from actors.cluster.ownership import Ownership, ReadEpochs
+from actors.essential import start_essential
 from actors.metrics import Figures
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.placement import NODES_SECONDS, missing_hosts
@@ -285,6 +286,6 @@ class Coordinator:
         self._hosts.end(incarnation)
 
     def _spawn(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.create_task(work)
+        task = start_essential(work, "coordinator")
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

@@ -1,7 +1,7 @@
 """Which host owns which shard, and every way in which that changes.
 
-Whoever moves shards holds ``moving`` meanwhile. The truth about ownership is in the journal (epochs): if this
-table is wrong, commits fail and money is safe.
+Moves of shards hold ``moving``; each of their calls to a host has a time limit. The truth about ownership is
+in the journal (epochs): if this table is wrong, commits fail and money is safe.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ import structlog
 from actors.database import DatabaseUnavailableError
 from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
 from actors.placement import Move, adopt_orphans, even_out, hand_off
-from engine.limits import SHARD_COUNT
+from engine.limits import MOVE_SECONDS, SHARD_COUNT
 
 TABLE_WAIT_SECONDS: Final = 10.0
 RETRY_SECONDS: Final = 0.05
@@ -94,9 +94,13 @@ class Ownership:
         """The giver finishes what it has decided before the taker reads; meanwhile routers hold the
         commands back."""
         try:
-            await self._call_host(move.giver or "", "release", _encode(move.shards))
+            async with asyncio.timeout(MOVE_SECONDS):
+                await self._call_host(move.giver or "", "release", _encode(move.shards))
         except (PeerGoneError, PeerFailedError):
             return
+        except TimeoutError:
+            # It may have let go or not. Whether it has or not, the taker's epochs are the newer ones.
+            _log.warning("giver_silent", incarnation=move.giver)
         await self._take(move)
         await self._publish()
 
@@ -104,8 +108,9 @@ class Ownership:
         """Whether the taker owns the shards now; a failure leaves them unowned, to be tried again."""
         taken = False
         try:
-            taken = await self._ask_to_take(move) == b"taken"
-        except (PeerGoneError, PeerFailedError):
+            async with asyncio.timeout(MOVE_SECONDS):
+                taken = await self._ask_to_take(move) == b"taken"
+        except (PeerGoneError, PeerFailedError, TimeoutError):
             _log.warning("taker_lost", incarnation=move.taker)
         except DatabaseUnavailableError as failure:
             _log.warning("epochs_unreadable", error=type(failure).__name__)

@@ -206,6 +206,12 @@ class Journal(Protocol):
     async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, Programme | Unreadable]:
         """Programmes; unknown ids are absent."""
 
+    async def load_changed_programmes(
+        self, mark: str | None, wanted: Callable[[str, int], bool]
+    ) -> tuple[str, dict[str, Programme | Unreadable]]:
+        """Programmes that were written since ``mark`` was given out, and the next mark; without a mark, none.
+        Only those are decoded of whose id and ``seq`` ``wanted`` is true. A programme may come twice."""
+
     async def load_answers(self, actor_ids: Iterable[str]) -> dict[bytes, Stored]:
         """The newest commands of cards or programmes by command key."""
 

@@ -104,6 +104,20 @@ class MemoryJournal:
             read = {id_: decoded(partial(self._store.programme, id_)) for id_ in programme_ids}
             return {id_: found for id_, found in read.items() if found is not None}
 
+    async def load_changed_programmes(
+        self, mark: str | None, wanted: Callable[[str, int], bool]
+    ) -> tuple[str, dict[str, Programme | Unreadable]]:
+        async with self._call("load_changed_programmes"):
+            changes = self._store.programme_changes
+            since = len(changes) if mark is None else int(mark)
+            ids = [
+                id_
+                for id_ in dict.fromkeys(changes[since:])
+                if wanted(id_, self._store.programmes.rows[id_]["seq"])
+            ]
+            read = {id_: decoded(partial(self._store.programme, id_)) for id_ in ids}
+            return str(len(changes)), {id_: found for id_, found in read.items() if found is not None}
+
     async def load_answers(self, actor_ids: Iterable[str]) -> dict[bytes, Stored]:
         async with self._call("load_answers"):
             return self._store.newest_answers(actor_ids)

@@ -103,6 +103,8 @@ class MemoryStore:
         self.epochs = [0] * SHARD_COUNT
         self.owners: list[str | None] = [None] * SHARD_COUNT
         self.command_keys: dict[bytes, Row] = {}
+        self.programme_changes: list[str] = []
+        """Ids of programmes in the order in which they were written."""
         self.journal = Table(
             "journal",
             "actor_id seq epoch command_key fingerprint kind command inputs decision reply recorded_at"
@@ -212,6 +214,7 @@ class MemoryStore:
         self.journal.put(rows.journal)
         self.command_keys |= {row["command_key"]: row for row in self.journal.read(rows.journal)}
         self.programmes.put(rows.programmes.values(), ("version", "seq", "config", "outage"))
+        self.programme_changes += rows.programmes
         self.outages.put(rows.outages.values(), ("used_minor", "ended_at"))
         self.stand_ins.put(rows.stand_ins)
         self.cards.put(rows.cards.values(), ("state", "state_reason", "controls", "cardholder_active"))

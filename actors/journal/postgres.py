@@ -9,7 +9,7 @@ forever.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, Final
@@ -186,6 +186,13 @@ class PostgresJournal:
     async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, Programme | Unreadable]:
         rows = await self._read("load_programmes", list(filter(is_id, programme_ids)))
         return {row["id"]: decoded(partial(_programme, row)) for row in rows}
+
+    async def load_changed_programmes(
+        self, mark: str | None, wanted: Callable[[str, int], bool]
+    ) -> tuple[str, dict[str, Programme | Unreadable]]:
+        rows = await self._read("load_changed_programmes", mark)
+        changed = [row for row in rows if row["id"] is not None and wanted(row["id"], row["seq"])]
+        return rows[0]["mark"], {row["id"]: decoded(partial(_programme, row)) for row in changed}
 
     async def load_answers(self, actor_ids: Iterable[str]) -> dict[bytes, Stored]:
         return _stored(await self._read("load_answers", list(filter(is_id, actor_ids)), ACTIVATION_ANSWERS))

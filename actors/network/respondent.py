@@ -171,7 +171,9 @@ class Respondent:
             for reply in silent:
                 # Its outcome is then not known, and it is undone.
                 reply.cancel()
-            await asyncio.sleep(0)
+            if silent:
+                await asyncio.wait(silent)
+                await asyncio.sleep(0)
         await self.undoing.stop()
 
     async def _find_card(self, exchange: _Exchange, digest: bytes) -> None:

@@ -70,7 +70,11 @@ class Consulting:
         """Whether the programme has to be asked before ``pending`` can be decided. If so it is being asked,
         and the command is admitted again afterwards. All that the command needs is in memory."""
         command = pending.command
-        if pending.consulted is not None or not isinstance(command, Authorize):
+        if (
+            not isinstance(command, Authorize)
+            or pending.consulted is not None
+            or pending.repeated is not None
+        ):
             return False
         actor = self._activation.cards[command.card_id]
         programme = self._activation.snapshots[actor.card.programme_id]

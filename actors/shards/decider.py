@@ -9,9 +9,10 @@ from __future__ import annotations
 
 from actors.cards import rows as card_rows
 from actors.cards.activation import Activation, CardActor
+from actors.cards.answers import RecentAnswers
 from actors.journal.contract import Rows
 from actors.programmes import rows as programme_rows
-from actors.shards.late import LateReversals, no_action, undone_by
+from actors.shards.late import judge, no_action, note_given, undone_by
 from actors.shards.pending import Pending
 from actors.vault import Vault
 from engine import govern, issuing
@@ -31,16 +32,16 @@ from engine.effects import AuthorizationOpened
 from engine.execute import execute
 from engine.executed import Executed, Surroundings
 from engine.programme import Programme
-from engine.replies import Done, body_bytes
+from engine.replies import Done, Reply, body_bytes
 
 
 class Decider:
     """Decides for one host; ``epochs`` is the host's own, always current, map of shard to epoch."""
 
     def __init__(
-        self, activation: Activation, epochs: dict[int, int], vault: Vault, late: LateReversals
+        self, activation: Activation, epochs: dict[int, int], vault: Vault, answers: RecentAnswers
     ) -> None:
-        self._late = late
+        self._answers = answers
         self._activation = activation
         self._epochs = epochs
         self._vault = vault
@@ -57,12 +58,13 @@ class Decider:
             self._govern(pending, command, rows, now_ms)
         elif isinstance(command, CreateCard):
             self._issue(pending, command, rows, now_ms)
-        elif isinstance(command, Reverse) and self._stands(command):
-            pending.reply, pending.stands = no_action(command), True
         else:
             actor = self._activation.card(command.card_id)
             assert actor is not None, "prefetch brings the card"
-            self._execute(pending, actor, command, rows, now_ms)
+            if pending.repeated is not None:
+                self._repeat(pending, pending.repeated, actor, rows, now_ms)
+            elif not (isinstance(command, Reverse) and self._stands(pending, command, actor, rows, now_ms)):
+                self._execute(pending, actor, command, rows, now_ms)
         self._claim(pending, rows, now_ms)
         self.decided += 1
 
@@ -81,9 +83,22 @@ class Decider:
             actor.known.also(reference_of_message(command.command_key), original)
         self._write(pending, command, actor, executed, original, rows, now_ms)
 
-    def _stands(self, reversal: Reverse) -> bool:
+    def _repeat(self, pending: Pending, stored: Reply, actor: CardActor, rows: Rows, now_ms: int) -> None:
+        """A repeat gets the stored approval; that is noted first."""
+        pending.reply = stored
+        _note(pending, note_given(actor.card.tombstones, pending.command), actor, rows, now_ms)
+
+    def _stands(self, pending: Pending, reversal: Reverse, actor: CardActor, rows: Rows, now_ms: int) -> bool:
+        """Whether ``reversal`` is a late one of an approval that stands; it then has its reply."""
         undone = undone_by(reversal)
-        return undone is not None and self._late.stands(reversal, undone)
+        if undone is None:
+            return False
+        note = judge(actor.card.tombstones, reversal, undone, self._answers.known(undone))
+        if note is None:
+            return False
+        pending.reply, pending.stands = no_action(reversal), True
+        _note(pending, note, actor, rows, now_ms)
+        return True
 
     def _issue(self, pending: Pending, command: CreateCard, rows: Rows, now_ms: int) -> None:
         card = issuing.card_of(command, now_ms)
@@ -150,3 +165,12 @@ class Decider:
             body = body_bytes(reply.body | (pending.submission.presentation or {}))
             sealed = self._vault.seal("idempotency", body, claim.key_digest)
             rows.idempotency.append((claim.key_digest, claim.fingerprint, reply.status, sealed, now_ms))
+
+
+def _note(pending: Pending, note: str | None, actor: CardActor, rows: Rows, now_ms: int) -> None:
+    """Add ``note``, if any, to the card's tombstones."""
+    pending.actor = actor
+    actor.undurable += 1
+    if note:
+        actor.card.tombstones.setdefault(note, now_ms)
+        rows.tombstones.append((actor.card.id, note, now_ms))

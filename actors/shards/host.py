@@ -37,9 +37,9 @@ from actors.journal.group_commit import Batch, GroupCommitter
 from actors.shards.consulting import Consulting, Delegates
 from actors.shards.counts import HostCounts
 from actors.shards.decider import Decider
-from actors.shards.late import LateReversals, undone_by
+from actors.shards.late import is_repeated_approval, undone_by
 from actors.shards.pending import Pending, present
-from actors.shards.recovery import Recovery
+from actors.shards.recovery import Prepared, Recovery
 from actors.shards.turn import Mailboxes, Seat, Turn
 from actors.submission import Submission
 from actors.vault import Vault
@@ -60,7 +60,13 @@ from engine.commands import (
 )
 from engine.decline import RESPONSE_CODES
 from engine.ids import shard_of
-from engine.limits import ACTIVE_CARDS_MAX, BACKLOG_REFUSE, COLLECT_SECONDS, HOST_STOP_SECONDS
+from engine.limits import (
+    ACTIVE_CARDS_MAX,
+    BACKLOG_REFUSE,
+    COLLECT_SECONDS,
+    HOST_STOP_SECONDS,
+    RELEASE_SECONDS,
+)
 from engine.programme import Programme
 from engine.replies import Answer, Done, Granted, NotExecuted, Problem, Reply
 
@@ -99,8 +105,7 @@ class ShardHost:
         self.answers = RecentAnswers()
         self.epochs: dict[int, int] = {}
         self.activation = Activation(journal, self._on_loaded, self.answers.remember_stored, active_cards_max)
-        self.late = LateReversals(self.answers)
-        self.decider = Decider(self.activation, self.epochs, vault, self.late)
+        self.decider = Decider(self.activation, self.epochs, vault, self.answers)
         self.committer: GroupCommitter[Pending] = GroupCommitter(journal, self._on_commit, self._on_failure)
         self._recovery = Recovery(self, journal, fenced)
         self.consulting = Consulting(self.activation, delegates, clock, self._admit, self.resolve)
@@ -148,12 +153,18 @@ class ShardHost:
         self.epochs.update(epochs)
 
     async def release(self, shards: Collection[int]) -> None:
-        """Give ``shards`` up: refuse new commands, finish the old ones, then let go.
+        """Give ``shards`` up: refuse new commands, finish the old ones, then let go. Raises TimeoutError when
+        they cannot be finished in time; the host then keeps the shards and serves them.
 
         The epochs are kept to the end: if a commit fails meanwhile, recovery has to renew them.
         """
         self._leaving.update(shards)
-        await self.committer.drained()
+        try:
+            async with asyncio.timeout(RELEASE_SECONDS):
+                await self.committer.drained()
+        except BaseException:
+            self._leaving.difference_update(shards)
+            raise
         known = {shard: epoch for shard in shards if (epoch := self.epochs.pop(shard, None)) is not None}
         self._leaving.difference_update(shards)
         self.activation.drop_shards(shards)
@@ -232,8 +243,7 @@ class ShardHost:
             _spawn(self._enter_after(pending, before.overheard()), self._followers)
             return
         repeated = self.answers.repeat(command)
-        if repeated is not None:
-            self.answer_executed(pending, repeated)
+        if repeated is not None and self.answer_executed(pending, repeated):
             return
         first = self._in_flight.get(command.command_key)
         if first is not None:
@@ -267,13 +277,18 @@ class ShardHost:
         reply = await asyncio.shield(overheard)
         if isinstance(reply, NotExecuted):
             pending.answer(reply)
-        elif first.stands or fingerprint_of(pending.command) != fingerprint_of(first.command):
-            # A reversal that changed nothing says nothing about that of another exchange. One key, two
-            # contents: the first's own answer does not tell whose of them was executed.
+        elif self._has_to_enter_again(pending, first, reply):
             self._enter(pending)
         else:
-            self.late.given(pending.command, reply)
             pending.answer(reply_again(pending.command, fingerprint_of(first.command), reply))
+
+    def _has_to_enter_again(self, pending: Pending, first: Pending, reply: Reply) -> bool:
+        """One key, two contents: the first's own answer does not tell whose of them was executed. A reversal
+        that changed nothing says nothing about that of another exchange. And an approval that a repeat gets
+        has to be noted first."""
+        if first.stands or fingerprint_of(pending.command) != fingerprint_of(first.command):
+            return True
+        return is_repeated_approval(pending.command, reply)
 
     async def _follow_claim(
         self, pending: Pending, holder: Pending, overheard: asyncio.Future[Reply]
@@ -368,10 +383,10 @@ class ShardHost:
         need = self.activation.need(pending.command)
         if need is not None and need.id == id_:
             self.resolve(pending, absent_reply(pending.command))
-        elif (repeated := self.answers.repeat(pending.command)) is not None:
-            self.answer_executed(pending, repeated)
         else:
-            self._admit(pending)
+            repeated = self.answers.repeat(pending.command)
+            if repeated is None or not self.answer_executed(pending, repeated):
+                self._admit(pending)
 
     # --- commit -------------------------------------------------------------------------------------------
 
@@ -396,9 +411,10 @@ class ShardHost:
             pending.actor.undurable -= 1
             if not pending.actor.undurable:
                 self.activation.forget_old(pending.actor)
-        if isinstance(reply, _REMEMBERED) and not (
-            pending.stands or isinstance(pending.command, ReadBalance)
-        ):
+        if pending.repeated is not None or pending.stands:
+            self.resolve(pending, reply)
+            return
+        if isinstance(reply, _REMEMBERED) and not isinstance(pending.command, ReadBalance):
             # What has been read can be read again; remembered, it would take more memory than its card.
             self.answers.remember(pending.command.command_key, fingerprint_of(pending.command), reply)
             reply = self._told(pending, reply)
@@ -412,10 +428,14 @@ class ShardHost:
             return reply
         return self.answers.still_true(pending.command, reply)
 
-    def answer_executed(self, pending: Pending, reply: Reply) -> None:
-        """The command was executed before: the same answer again, under the same conditions."""
-        self.late.given(pending.command, reply)
+    def answer_executed(self, pending: Pending, reply: Reply) -> bool:
+        """The command was executed before: the same answer again, under the same conditions. False: it is the
+        approval of another exchange, and ``pending`` has to be admitted, so that this is noted first."""
+        if is_repeated_approval(pending.command, reply):
+            pending.repeated = reply
+            return False
         self._resolve_told(pending, present(reply, pending.submission))
+        return True
 
     def answer_claimed(self, pending: Pending, response: StoredResponse) -> None:
         """Another request has executed the idempotency key: its stored response, or a conflict."""
@@ -492,31 +512,29 @@ class ShardHost:
         for pending in (*left, *held_back):
             self._admit(pending)
 
-    async def prepare_alone(self, pending: Pending) -> Rows | None:
-        """Bring in what the command needs and decide it; ``None`` when it has its reply already."""
+    async def prepare(self, pending: Pending, rows: Rows) -> Prepared:
+        """Bring in what the command needs and decide it into ``rows``."""
         if (refusal := self._refusal(pending)) is not None:
             self.resolve(pending, refusal)
-            return None
+            return "answered"
         while (need := self.activation.need(pending.command)) is not None:
             if not await self.activation.fetch(need):
                 self.resolve(pending, NotExecuted("faulty"))
-                return None
+                return "answered"
             if self.activation.need(pending.command) == need:
                 self.resolve(pending, absent_reply(pending.command))
-                return None
-        rows = Rows()
+                return "answered"
         try:
             if self.consulting.begins(pending):
-                return None
+                return "answered"
             self.decider.decide(pending, rows, self._clock.now_ms())
         except MemoryError:
             # Not the command's fault. It ends the committer, and with that the process: others have memory.
             raise
         except Exception as fault:  # noqa: BLE001 - this is the poisonous one
             self._log_fault(pending, fault)
-            self._recovery.give_up(pending)
-            return None
-        return rows
+            return "spoiled"
+        return "decided"
 
 
 def _spawn(work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]]) -> None:

@@ -48,6 +48,8 @@ class Pending(msgspec.Struct, eq=False):
     """Whether every host has to hear of that."""
     looked_up: bool = False
     """Whether the journal has been searched for a stored reply of it, or of what it reverses."""
+    repeated: Reply | None = None
+    """The stored approval of another exchange that it gets, once that is noted."""
     stands: bool = False
     """Whether it is a late reversal of an approval that stands, so that its reply is not kept."""
 

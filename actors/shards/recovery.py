@@ -3,16 +3,18 @@
 Tentative state is never repaired. Everything the undurable commands touched is forgotten; if the outcome is
 unknown, new epochs are taken first, which a commit still under way somewhere cannot survive; then the
 journal itself says which of the commands were executed. Those get their stored replies. The others were
-certainly not executed: after a refused commit each is tried once more alone, so that one poisonous command
-cannot take others with it; after an unknown one they are simply admitted again while they have time left.
+certainly not executed: after an unknown commit they are admitted again while they have time left; after a
+refused one they are committed again together, and in halves where that is refused too, so that neither
+repeated nor poisonous commands take others with them.
 """
 
 from __future__ import annotations
 
 import asyncio
+from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Iterator
 from itertools import chain, repeat
-from typing import Protocol, TypeVar
+from typing import Literal, Protocol, TypeVar
 
 import msgspec
 import structlog
@@ -32,6 +34,7 @@ from actors.journal.contract import (
 from actors.shards.pending import Pending
 from engine.commands import target_of
 from engine.iso8583.identity import undo_key
+from engine.limits import COMMIT_BATCH_MAX
 from engine.replies import NotExecuted, Reply
 
 T = TypeVar("T")
@@ -40,6 +43,11 @@ _log = structlog.get_logger(__name__)
 
 PAUSE_SECONDS = (0.01, 0.05, 0.1, 0.2, 0.5)
 """Pauses between attempts to reach the journal again; the last one repeats."""
+
+
+Prepared = Literal["decided", "answered", "spoiled"]
+"""Its reply waits for the commit; or it has or will have its reply without one; or our own code failed with
+it, and no row of its batch may be written."""
 
 
 class Recoverable(Protocol):
@@ -55,14 +63,15 @@ class Recoverable(Protocol):
     def carry_on(self, left: list[Pending]) -> None:
         """Admit ``left``, then whatever has been held back."""
 
-    async def prepare_alone(self, pending: Pending) -> Rows | None:
-        """Bring in what the command needs and decide it; ``None`` when it has its reply already."""
+    async def prepare(self, pending: Pending, rows: Rows) -> Prepared:
+        """Bring in what the command needs and decide it into ``rows``."""
 
     def confirm(self, pendings: Iterable[Pending]) -> None:
         """The commands' commit has happened."""
 
-    def answer_executed(self, pending: Pending, reply: Reply) -> None:
-        """The command turned out to have been executed before."""
+    def answer_executed(self, pending: Pending, reply: Reply) -> bool:
+        """The command turned out to have been executed before; false when it has to be admitted before it may
+        have its reply."""
 
     def answer_claimed(self, pending: Pending, response: StoredResponse) -> None:
         """Another request has executed the command's idempotency key."""
@@ -103,7 +112,7 @@ class Recovery:
         if isinstance(failure, UnknownOutcomeError):
             await self._renew()
         left = await self._answer_executed(pendings)
-        return await self._try_alone(left) if isinstance(failure, RejectedError) else left
+        return await self._commit_again(left) if isinstance(failure, RejectedError) else left
 
     def _forget(self, pendings: list[Pending]) -> None:
         activation = self._host.activation
@@ -146,42 +155,68 @@ class Recovery:
             claim = pending.submission.claim
             response = responses.get(claim.key_digest) if claim else None
             if executed is not None:
-                self._answer_stored(pending, executed)
+                if not self._answer_stored(pending, executed):
+                    left.append(pending)
             elif response is not None:
                 self._host.answer_claimed(pending, response)
             else:
                 left.append(pending)
         return left
 
-    def _answer_stored(self, pending: Pending, executed: Stored) -> None:
+    def _answer_stored(self, pending: Pending, executed: Stored) -> bool:
         try:
             reply = reply_from_journal(pending.command, executed)
         except (msgspec.MsgspecError, ValueError) as fault:
             _log.error("reply_unreadable", id=pending.command.id, error=type(fault).__name__)
             self._host.resolve(pending, NotExecuted("faulty"))
-            return
-        self._host.answer_executed(pending, self._host.answers.still_true(pending.command, reply))
+            return True
+        return self._host.answer_executed(pending, self._host.answers.still_true(pending.command, reply))
 
-    async def _try_alone(self, pendings: list[Pending]) -> list[Pending]:
-        """Commit commands one by one; returns those that are left if the journal goes away meanwhile."""
-        for position, pending in enumerate(pendings):
+    async def _commit_again(self, pendings: list[Pending]) -> list[Pending]:
+        """Commit commands in as few transactions as the journal accepts; returns those that are left if the
+        journal goes away meanwhile."""
+        groups = deque(
+            pendings[start : start + COMMIT_BATCH_MAX] for start in range(0, len(pendings), COMMIT_BATCH_MAX)
+        )
+        while groups:
+            group = groups.popleft()
             try:
-                await self._commit_alone(pending)
+                groups.extendleft(reversed(await self._commit_group(group)))
             except UnknownOutcomeError:
-                self._forget(pendings[position:])
+                left = [*group, *chain.from_iterable(groups)]
+                self._forget(left)
                 await self._renew()
-                return await self._answer_executed(pendings[position:])
+                return await self._answer_executed(left)
         return []
 
-    async def _commit_alone(self, pending: Pending) -> None:
-        rows = await self._host.prepare_alone(pending)
-        if rows is None:
-            return
+    async def _commit_group(self, group: list[Pending]) -> list[list[Pending]]:
+        """Commit a group in one transaction; returns the groups to be tried next. A refused group loses the
+        commands that turn out to have been executed, or is split: so one poisonous command costs a few
+        transactions, and no other command its execution. Who has its reply leaves ``group``."""
+        rows = Rows()
+        for pending in tuple(group):
+            prepared = await self._host.prepare(pending, rows)
+            if prepared != "decided":
+                group.remove(pending)
+            if prepared == "spoiled":
+                self._forget(group)
+                self.give_up(pending)
+                return [group]
+        if not group:
+            return []
         try:
             await self._journal.commit(rows)
         except RejectedError:
-            self._forget([pending])
-            if await self._answer_executed([pending]):
-                self.give_up(pending)
-        else:
-            self._host.confirm([pending])
+            return await self._split(group)
+        self._host.confirm(group)
+        return []
+
+    async def _split(self, refused: list[Pending]) -> list[list[Pending]]:
+        self._forget(refused)
+        left = await self._answer_executed(refused)
+        if len(left) < len(refused):
+            return [left]
+        if len(left) == 1:
+            self.give_up(left[0])
+            return []
+        return [left[: len(left) // 2], left[len(left) // 2 :]]

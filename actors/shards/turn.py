@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from typing import Final
 
-from engine.limits import BACKLOG_REFUSE, MAILBOXES_MAX
+from engine.limits import BACKLOG_REFUSE, MAILBOX_IDLE_SECONDS, MAILBOXES_MAX
 from engine.replies import Deferred, Reply
 
 DEFERRED: Final = Deferred()
@@ -24,6 +24,8 @@ class Mailbox:
         # Bounded: a caller that died collects nothing any more.
         self._replies: deque[tuple[int, Reply]] = deque(maxlen=BACKLOG_REFUSE)
         self._filled = asyncio.Event()
+        self.used = 0.0
+        """When its caller was here last, in the loop's time."""
 
     def put(self, ticket: int, reply: Reply) -> None:
         """Keep a reply until it is collected."""
@@ -44,17 +46,22 @@ class Mailbox:
 
 
 class Mailboxes:
-    """Mailboxes by caller; of too many the one that was used longest ago is forgotten."""
+    """Mailboxes by caller, the longest unused first. A router with deferred replies collects all the time, so
+    only mailboxes of routers that are gone are forgotten."""
 
     def __init__(self) -> None:
         self._boxes: dict[str, Mailbox] = {}
+        self._loop = asyncio.get_running_loop()
 
     def of(self, caller: str) -> Mailbox:
         """The mailbox of ``caller``."""
         box = self._boxes.pop(caller, None) or Mailbox()
+        box.used = now = self._loop.time()
         self._boxes[caller] = box
         if len(self._boxes) > MAILBOXES_MAX:
-            del self._boxes[next(iter(self._boxes))]
+            oldest = next(iter(self._boxes))
+            if now - self._boxes[oldest].used > MAILBOX_IDLE_SECONDS:
+                del self._boxes[oldest]
         return box
 
 

@@ -17,7 +17,8 @@ import msgspec
 
 from actors.vault import Vault
 from engine.commands import Authorize
-from engine.decide import Inputs, authorize
+from engine.decide import authorize
+from engine.recorded import decode_inputs
 from ops.audit.books import BOOKS
 from ops.audit.cardholders import CARDHOLDERS, READABLE, unreadable
 from ops.audit.gateway import GATEWAY
@@ -32,7 +33,6 @@ EXAMPLES_MAX: Final = 3
 REPLAY_FETCH: Final = 1_000
 
 _command = msgspec.json.Decoder(Authorize).decode
-_inputs = msgspec.json.Decoder(Inputs).decode
 _encode = msgspec.json.Encoder().encode
 
 
@@ -118,7 +118,7 @@ async def _decide_again(connection: Connection) -> Finding:
     async for row in rows:
         decisions += 1
         command = _command(row["command"])
-        if _encode(authorize(command, _inputs(row["inputs"]))) != row["decision"].encode():
+        if _encode(authorize(command, decode_inputs(row["inputs"]))) != row["decision"].encode():
             different.append(command.id)
     return Finding(_REPEATABLE, decisions, len(different), tuple(different[:EXAMPLES_MAX]))
 

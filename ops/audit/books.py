@@ -103,7 +103,7 @@ BOOKS: Final[dict[str, str]] = {
         ) d ON d.actor_id = u.card_id AND d.decision ->> 'day' = u.day
         WHERE NOT EXISTS (
             SELECT FROM journal WHERE actor_id = u.card_id AND kind IN ('reverse', 'present', 'advise'))
-        AND NOT EXISTS (SELECT FROM tombstones WHERE card_id = u.card_id)
+        AND NOT EXISTS (SELECT FROM tombstones WHERE card_id = u.card_id AND reference !~ '^[gw]:')
         GROUP BY u.card_id""",
     "what the simulated network decided in the platform's stead stands": """
         SELECT s.id, s.response_code = '00' AND t.decline_reason IS NULL AND EXISTS (
@@ -118,6 +118,17 @@ BOOKS: Final[dict[str, str]] = {
             AND coalesce(s.approved_minor, 0) = (d.decision ->> 'approved_minor')::bigint
         FROM simulations s LEFT JOIN decided d ON d.id = s.authorization_id
         WHERE s.authorization_id IS NOT NULL AND s.operation = 'spend'
+            AND s.request::jsonb ->> 'scenario' IS DISTINCT FROM 'force_stip_timeout'""",
+    # A late reversal may still be on its way for a minute.
+    "what the simulated network was told has failed holds nothing": """
+        SELECT s.id, s.response_code NOT IN ('91', '96') OR s.decided_at > now() - interval '1 minute'
+            OR NOT EXISTS (
+                SELECT FROM journal j JOIN transactions t ON t.id = j.authorization_id
+                WHERE j.actor_id = s.card_id AND j.kind = 'authorize' AND t.held_minor > 0
+                    AND j.command::jsonb -> 'wire' ->> 'stan' = s.stan
+                    AND j.command::jsonb -> 'wire' ->> 'rrn' = s.rrn)
+        FROM simulations s
+        WHERE s.operation = 'spend' AND s.response_code IS NOT NULL
             AND s.request::jsonb ->> 'scenario' IS DISTINCT FROM 'force_stip_timeout'""",
     "a programme's versions rise by 1": """
         SELECT p.id, max(told.version) = p.version AND max(told.version) - min(told.version) + 1 = count(*)

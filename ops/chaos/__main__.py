@@ -35,6 +35,7 @@ from ops.chaos.errors import NotInjectedError
 from ops.chaos.faults import FAULTS, Fault
 from ops.chaos.machine import MACHINE_FAULTS
 from ops.chaos.memory import MEMORY_FAULTS
+from ops.chaos.outcomes import OUTCOME_FAULTS
 from ops.chaos.report import PROMISES, Report
 from ops.chaos.servers import SERVER_FAULTS
 from ops.chaos.stage import Stage
@@ -52,6 +53,7 @@ ALL_FAULTS: Final = (
     *STAND_IN_FAULTS,
     *MACHINE_FAULTS,
     *MEMORY_FAULTS,
+    *OUTCOME_FAULTS,
     *TOO_MANY,
 )
 WHOLE_AGAIN_ATTEMPTS: Final = 4

@@ -15,12 +15,15 @@ CHECKS: Final = {
     "all answers to one message say the same": "G10",
     "no approval is told after its deadline": "G11",
     "what had ended before something began stands before it": "G4",
+    "an authorization that was refused with 91 or 96 alone holds nothing": "G11",
+    "an approval on the wire is not reversed as late": "G11",
     # the receiver of webhooks
     "each event reached its endpoint": "G7",
     "no delivery is left over": "G7",
     "every delivery of an event is the same bytes": "G9",
     "every delivery is signed": "G9",
     # the audit
+    "what the simulated network was told has failed holds nothing": "G11",
     "seq is gap-free from 1": "G2",
     "cards and programmes stand at their last seq": "G2",
     "epochs never decrease along seq": "G2",

@@ -107,6 +107,15 @@ class Till:
             self._open.append(Bought(sale, first, names.network_txn_id or ""))
         return operation
 
+    def original(self) -> tuple[Message, int]:
+        """A purchase as its network says it first, and its amount; ``say`` says it."""
+        sale = self.sale()
+        return authorization_request(sale, self.references()), sale.amount_minor
+
+    async def say(self, message: Message, amount_minor: int) -> Operation:
+        """A message once, as it is."""
+        return await self._say("authorize", message, amount_minor, first=True)
+
     async def _raise(self, bought: Bought) -> None:
         sale = msgspec.structs.replace(bought.sale, amount_minor=self._dice.randint(1, 300))
         message = increment(sale, self.references(bought.life), bought.first)

@@ -53,6 +53,13 @@ SUITES: Final = (
         20_000,
     ),
     Suite("G10", "crashes of the simulated network", "tests/actors/network/test_crashes.py"),
+    Suite(
+        "G11",
+        "two edges with one repeat, by seed",
+        "tests/actors/shards/test_wire_simulation.py",
+        60,
+        2_000,
+    ),
     Suite("G19", "bad days by seed", "tests/actors/shards/test_simulation.py", 600, 50_000),
     Suite("G20", "faults put in on purpose: ownership", "tests/actors/shards/test_checkers.py"),
     Suite("G20", "faults put in on purpose: the wire", "tests/conformance/test_checkers.py"),

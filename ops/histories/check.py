@@ -13,6 +13,7 @@ from typing import Any, Final
 import asyncpg
 import msgspec
 
+from engine.iso8583.identity import undo_key
 from engine.limits import AUTHORIZATION_DEADLINE_MS
 from ops.audit import EXAMPLES_MAX, Finding
 from ops.histories.operations import Operation
@@ -22,13 +23,21 @@ LATE_SECONDS: Final = AUTHORIZATION_DEADLINE_MS / 1000 + 0.5
 to the way there and back, and to a client that shares the machine."""
 APPROVALS: Final = frozenset({"00", "10", "85"})
 
+REFUSALS: Final = frozenset({"91", "96"})
+"""The network takes these for a failure: what was approved under the message must not stay held."""
+
+_REFUSED_HOLDS_NOTHING: Final = "an authorization that was refused with 91 or 96 alone holds nothing"
+
 _ROWS: Final = """
-    SELECT actor_id::text AS card_id, seq, epoch, kind, reply, command::jsonb -> 'wire' ->> 'stan' AS stan,
-           command::jsonb -> 'wire' ->> 'transmitted_at' AS transmitted_at,
-           command::jsonb -> 'wire' ->> 'rrn' AS rrn
-    FROM journal WHERE actor_id = ANY($1::text[]::uuid[])
-      AND kind IN ('authorize', 'increment', 'reverse', 'present')
-    ORDER BY actor_id, seq"""
+    SELECT j.actor_id::text AS card_id, j.seq, j.epoch, j.kind, j.reply,
+           j.command::jsonb -> 'wire' ->> 'stan' AS stan,
+           j.command::jsonb -> 'wire' ->> 'transmitted_at' AS transmitted_at,
+           j.command::jsonb -> 'wire' ->> 'rrn' AS rrn,
+           j.command_key, coalesce(t.held_minor, 0) AS held_minor
+    FROM journal j LEFT JOIN transactions t ON t.id = j.authorization_id
+    WHERE j.actor_id = ANY($1::text[]::uuid[])
+      AND j.kind IN ('authorize', 'increment', 'reverse', 'present')
+    ORDER BY j.actor_id, j.seq"""
 
 
 class Row(msgspec.Struct, frozen=True):
@@ -41,6 +50,9 @@ class Row(msgspec.Struct, frozen=True):
     identity: tuple[str, str, str]
     response_code: str
     authorization_id: str | None
+    command_key: bytes = b""
+    held_minor: int = 0
+    """What its authorization still holds."""
 
 
 async def check(connection: asyncpg.Connection[asyncpg.Record], operations: list[Operation]) -> list[Finding]:
@@ -80,7 +92,41 @@ def judge(operations: list[Operation], rows: list[Row]) -> list[Finding]:
         _finding(
             "what had ended before something began stands before it", _real_time(answered, operations, rows)
         ),
+        _finding(_REFUSED_HOLDS_NOTHING, _refused(operations, rows)),
+        _finding("an approval on the wire is not reversed as late", _standing(answered, rows)),
     ]
+
+
+def _refused(operations: list[Operation], rows: list[Row]) -> Iterable[tuple[Any, bool]]:
+    """Messages whose every sending was answered with a refusal: their network takes them for failed."""
+    codes: dict[Any, set[str | None]] = defaultdict(set)
+    for each in operations:
+        if each.kind in ("authorize", "increment") and each.outcome != "fail":
+            codes[_of(each)].add(each.response_code)
+    reversed_late = _reversed_late(rows)
+    approved: dict[Any, list[Row]] = defaultdict(list)
+    for row in rows:
+        if _class(row.kind) == "authorize" and row.response_code in APPROVALS:
+            approved["authorize", row.identity].append(row)
+    for name, heard in codes.items():
+        if heard <= REFUSALS:
+            yield name, all(not row.held_minor or row.command_key in reversed_late for row in approved[name])
+
+
+def _standing(answered: list[Operation], rows: list[Row]) -> Iterable[tuple[Any, bool]]:
+    reversed_late = _reversed_late(rows)
+    undone = {row.identity for row in rows if row.command_key in reversed_late}
+    return ((each, each.identity not in undone) for each in answered if _approved(each))
+
+
+def _reversed_late(rows: list[Row]) -> set[bytes]:
+    """Command keys of authorizations that an edge has reversed itself."""
+    executed = {row.command_key for row in rows if row.kind == "reverse"}
+    return {
+        row.command_key
+        for row in rows
+        if _class(row.kind) == "authorize" and undo_key(row.command_key) in executed
+    }
 
 
 def _approved(operation: Operation) -> bool:
@@ -154,4 +200,6 @@ def _row(record: asyncpg.Record) -> Row:
         (record["stan"], record["transmitted_at"], record["rrn"]),
         reply["response_code"],
         reply["authorization_id"] or None,
+        record["command_key"],
+        record["held_minor"],
     )

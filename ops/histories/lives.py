@@ -30,7 +30,6 @@ from engine.commands import (
     reference_of_id,
     reference_of_message,
 )
-from engine.decide import Inputs
 from engine.effects import AuthorizationOpened
 from engine.execute import execute
 from engine.executed import Executed, Surroundings
@@ -39,6 +38,7 @@ from engine.issuing import card_of, issue
 from engine.known import Known
 from engine.lifecycle import RULES
 from engine.programme import Programme, ProgrammeConfig
+from engine.recorded import decode_inputs
 
 FETCH: Final = 1_000
 
@@ -68,7 +68,6 @@ class _Rules(msgspec.Struct):
 
 _command = msgspec.json.Decoder(CardCommand).decode
 _governed = msgspec.json.Decoder(ProgrammeCommand).decode
-_inputs = msgspec.json.Decoder(Inputs).decode
 _rules = msgspec.json.Decoder(_Rules).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -204,7 +203,7 @@ def _execute(life: Life, command: CardCommand, row: Any, programmes: Programmes)
         life.account = _account(command) if command.account_id is not None else None
         return issue(command, life.card, life.account)
     assert life.card is not None, "a life begins with the card's issue"
-    inputs = _inputs(row["inputs"]) if row["inputs"] else None
+    inputs = decode_inputs(row["inputs"]) if row["inputs"] else None
     version = inputs.programme_version if inputs else None
     config = programmes.config(life.card.programme_id, version, at_ms)
     follows = isinstance(command, FollowUp)

@@ -9,7 +9,7 @@ import pytest
 
 from actors.cards.activation import Activation
 from actors.cards.reading import Need, Wanted
-from actors.journal.contract import Stored, UnknownOutcomeError
+from actors.journal.contract import Rows, Stored, UnknownOutcomeError
 from actors.journal.memory import MemoryJournal
 from actors.journal.memory_store import MemoryStore
 from engine.ids import Derived, derive
@@ -27,6 +27,8 @@ from tests.engine.build import (
     governed,
     load,
 )
+
+encode = msgspec.json.encode
 
 
 def activation(active_max: int = 100) -> Activation:
@@ -188,3 +190,40 @@ async def test_a_failed_read_keeps_what_was_wanted() -> None:
     assert attempts == 2
     assert msgspec.structs.asdict(active._reading) == msgspec.structs.asdict(Wanted())
     await active.stop()
+
+
+async def test_refresh_reads_only_programmes_that_have_changed() -> None:
+    """Counted in decoded programmes: those that did not change, or are not known here, are never decoded."""
+    store = MemoryStore()
+    active = Activation(MemoryJournal(store, "a"), lambda wanted, unreadable: None, lambda answers: None)
+    decoded: list[str] = []
+    read = store.programme
+
+    def counting(programme_id: str) -> Any:
+        decoded.append(programme_id)
+        return read(programme_id)
+
+    store.programme = counting  # type: ignore[method-assign]
+    ids = [an_id(number) for number in range(200)]
+
+    def write(id_: str, seq: int) -> None:
+        rows = Rows()
+        made = governed(seq, id=id_)
+        rows.programmes[id_] = (id_, "t", False, seq, seq, encode(made.config).decode(), None, None)
+        store.programmes.put(rows.programmes.values(), ("version", "seq", "config"))
+        store.programme_changes.append(id_)
+
+    for id_ in ids:
+        write(id_, 1)
+    for id_ in ids[:100]:
+        active.learn(governed(1, id=id_))
+    await active.refresh_programmes()
+    assert len(decoded) == 100
+    decoded.clear()
+    await active.refresh_programmes()
+    assert decoded == []
+    write(ids[3], 2)
+    write(ids[150], 2)
+    await active.refresh_programmes()
+    assert decoded == [ids[3]]
+    assert active.snapshots[ids[3]].seq == 2

@@ -372,3 +372,43 @@ async def test_a_successor_that_cannot_take_leaves_everything_owned(
     assert None not in current.owners
     assert set(current.owners) <= hosts.owned.keys()
     assert all(shard in hosts.owned[owner or ""] for shard, owner in enumerate(current.owners))
+
+
+async def test_take_without_an_answer_is_given_up(
+    coordinator: Coordinator, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A host that answers pings but never a take must not hold up the takeover of a dead one."""
+    monkeypatch.setattr(ownership, "MOVE_SECONDS", 0.02)
+    call, silent, asked = hosts.call, {"host-2"}, asyncio.Event()
+
+    async def hanging(incarnation: str, method: str, payload: bytes) -> bytes:
+        if method == "take" and incarnation in silent:
+            asked.set()
+            await asyncio.Event().wait()
+        return await call(incarnation, method, payload)
+
+    monkeypatch.setattr(coordinator._ownership, "_call_host", hanging)
+    hosts.dead["host-1"].set()
+    await asked.wait()
+    silent.clear()
+    assert loads(
+        await settled(coordinator, lambda each: None not in each.owners and len(set(each.owners)) == 2)
+    )
+
+
+async def test_release_without_an_answer_is_given_up(
+    coordinator: Coordinator, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(ownership, "MOVE_SECONDS", 0.02)
+    call = hosts.call
+
+    async def hanging(incarnation: str, method: str, payload: bytes) -> bytes:
+        if method == "release":
+            await asyncio.Event().wait()
+        return await call(incarnation, method, payload)
+
+    monkeypatch.setattr(coordinator._ownership, "_call_host", hanging)
+    new = (await coordinator.call("replace", b"host-1")).decode()
+    current = await table(coordinator)
+    assert set(current.owners) == {new, "host-2"}
+    assert hosts.owned[new] >= {shard for shard, owner in enumerate(current.owners) if owner == new}

@@ -279,6 +279,27 @@ class Kept:
         assert await journal.load_authorizations(strangers) == {}
         assert await journal.load_authorizations([]) == {}
 
+    async def test_changed_programmes_are_read_once(self, backend: Backend) -> None:
+        journal = await backend.open("a")
+        owner = Owner(await journal.take(range(256)))
+        first, other = create_programme(1), create_programme(2)
+        await journal.commit(owner.decide(first, other))
+        mark, changed = await journal.load_changed_programmes(None, lambda id_, seq: True)
+        assert changed == {}
+        await journal.commit(owner.decide(change_programme(1, programme_id=first.id, name="New")))
+        asked: list[tuple[str, int]] = []
+
+        def newer(id_: str, seq: int) -> bool:
+            asked.append((id_, seq))
+            return id_ == first.id and seq > 1
+
+        after, changed = await journal.load_changed_programmes(mark, newer)
+        assert changed == await journal.load_programmes([first.id])
+        assert (first.id, 2) in asked
+        asked.clear()
+        assert (await journal.load_changed_programmes(after, newer))[1] == {}
+        assert asked == []
+
     async def test_tombstones_come_back(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)

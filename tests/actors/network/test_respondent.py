@@ -16,7 +16,7 @@ from actors.network.database import DatabaseUnavailableError
 from actors.network.lookup import Lookup
 from actors.network.respondent import FromWire
 from engine.commands import Advise, Present, Reverse, reference_of_message
-from engine.ids import shard_of
+from engine.ids import Derived, derive, shard_of
 from engine.iso8583.elements import read_additional_amounts, write_private
 from engine.iso8583.identity import undo_key
 from engine.replies import Answer, NotExecuted, Problem, Reply
@@ -295,6 +295,63 @@ async def test_what_may_have_been_approved_is_undone(
         harness.owners.decide = accept
         assert (await peer.ask(request(mti="0101"))).fields[39] == "91"
     assert first.fields[39] in ("91", "96")
+
+
+async def test_late_stored_approval_is_reversed(custody: CardCustody) -> None:
+    """The owner that executed the command is gone; the next one answers from the journal, too late."""
+    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+        harness.owners.gate.clear()
+        harness.owners.decide = lambda command: Answer("00", command.id, "ABC123", 12_34, replayed=True)
+        assert (await peer.ask(request())).fields[39] == "91"
+        harness.owners.gate.set()
+        await until(lambda: harness.owners.undone)
+        (reversal,), (command,) = harness.owners.undone, harness.owners.asked
+        assert derive(reversal.id, Derived.UNDO) == command.id
+
+
+async def test_repeats_of_an_approval_that_stands_get_it(custody: CardCustody) -> None:
+    """Another edge has given it to the network, so the owner has changed nothing."""
+    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+        harness.owners.undo = lambda command: Answer("21", command.id)
+        harness.owners.gate.clear()
+        assert (await peer.ask(request())).fields[39] == "91"
+        harness.owners.gate.set()
+        await until(lambda: harness.respondent.undoing.counts.stood)
+        assert (await peer.ask(request(mti="0101"))).fields[39] == "00"
+        assert harness.respondent.undoing.counts.done == 0
+
+
+async def test_exchanges_of_one_message_share_one_command(custody: CardCustody) -> None:
+    async with running_edge(custody) as harness, harness.peer() as peer:
+        harness.owners.gate.clear()
+        peer.say(request(), request(mti="0101"))
+        await until(lambda: len(harness.owners.submitted) == 2)
+        first, second = harness.owners.asked
+        assert first == second
+        harness.owners.gate.set()
+        assert [(await peer.hear()).fields[39] for _ in range(2)] == ["00", "00"]
+
+
+async def test_stopping_edge_waits_for_late_approvals(custody: CardCustody) -> None:
+    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+        harness.owners.gate.clear()
+        assert (await peer.ask(request())).fields[39] == "91"
+        stopping = asyncio.create_task(harness.edge.stop())
+        await asyncio.sleep(0)
+        harness.owners.gate.set()
+        await stopping
+        assert len(harness.owners.undone) == 1
+
+
+async def test_stopping_edge_reverses_what_no_owner_answers(
+    custody: CardCustody, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.network.respondent.UNDO_STOP_SECONDS", 0.05)
+    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+        harness.owners.gate.clear()
+        assert (await peer.ask(request())).fields[39] == "91"
+        await harness.edge.stop()
+        assert len(harness.owners.undone) == 1
 
 
 @pytest.mark.parametrize("reason", ["deadline", "overloaded", "faulty", "key_reused"])

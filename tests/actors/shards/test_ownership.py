@@ -248,3 +248,17 @@ async def test_shards_move_under_load(cluster: Cluster) -> None:
 
 def _id(number: int, card_id: str) -> str:
     return f"{number:08x}-0001-7000-8000-0000000000{card_id[-2:]}"
+
+
+async def test_release_that_cannot_finish_in_time_keeps_the_shards(
+    host: TestHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("actors.shards.host.RELEASE_SECONDS", 0.01)
+    hold = host.faults.hold("during", "commit")
+    asking = host.asking(authorize(1, card_id=FIRST.id))
+    await hold.reached.wait()
+    with pytest.raises(TimeoutError):
+        await host.host.release(ALL_SHARDS)
+    hold.release()
+    assert approved((await asking)[0])
+    assert approved(await host.ask_one(authorize(2, card_id=FIRST.id)))

@@ -17,7 +17,9 @@ from actors.journal.contract import (
     UnknownOutcomeError,
 )
 from actors.shards import host as host_module
+from actors.submission import Submission
 from engine.commands import Authorize, Command
+from engine.limits import ACTIVATION_ANSWERS, COMMIT_BATCH_MAX
 from engine.replies import Answer, Claim, Done, NotExecuted
 from tests.actors.shards.support import (
     ADMIN,
@@ -27,6 +29,7 @@ from tests.actors.shards.support import (
     Cluster,
     TestHost,
     approved,
+    furnish,
     idle,
     turns,
 )
@@ -324,3 +327,73 @@ async def test_a_host_that_stops_does_not_wait_for_ever_for_a_journal_that_is_aw
     await turns(lambda: host.host.committer.backlog)
     await host.host.stop()
     assert await asking == [NotExecuted("unavailable")]
+
+
+# --- how many transactions a refused batch costs ---
+
+
+async def stale(cluster: Cluster, repeats: int) -> TestHost:
+    """A host with nothing in memory, after one that has executed ``repeats`` spends long ago: they are not
+    among the newest answers of their card."""
+    first = await cluster.add("a", range(256))
+    await furnish(first, cents=1_000_000)
+    assert all(map(approved, await first.ask(*(spend(number) for number in range(1, repeats + 1)))))
+    await first.ask(*(spend(1_000 + number, amount_minor=1) for number in range(ACTIVATION_ANSWERS)))
+    return await cluster.add("b", range(256))
+
+
+async def test_stale_repeats_cost_one_more_transaction(cluster: Cluster) -> None:
+    host = await stale(cluster, 10)
+    fresh = [spend(number, amount_minor=1) for number in range(100, 300)]
+    repeats = [spend(number) for number in range(1, 11)]
+    replies = await host.ask(*fresh[:100], *repeats, *fresh[100:])
+    assert all(map(approved, replies))
+    assert [reply.replayed for reply in replies if isinstance(reply, Answer)].count(True) == 10
+    assert host.faults.calls["commit"] == 2
+    assert host.faults.calls["find"] == 1
+
+
+async def test_stale_repeats_before_a_backlog_cost_one_refusal(cluster: Cluster) -> None:
+    host = await stale(cluster, 3)
+    fresh = [spend(number, amount_minor=1) for number in range(5_000, 5_000 + 8 * COMMIT_BATCH_MAX)]
+    replies = await host.ask(*(spend(number) for number in range(1, 4)), *fresh)
+    assert all(map(approved, replies))
+    # One is refused; then every command is committed, in full batches, the repeats in none.
+    assert host.faults.calls["commit"] == 1 + 8
+
+
+async def test_marked_repeats_cost_no_refusal(cluster: Cluster) -> None:
+    host = await stale(cluster, 10)
+    batch = [Submission(spend(number), PATIENCE_MS, repeat=True) for number in range(1, 11)]
+    batch += [Submission(spend(number, amount_minor=1), PATIENCE_MS) for number in range(100, 300)]
+    assert all(map(approved, await host.host.execute(batch)))
+    assert host.host.committer.failures == 0
+    assert host.faults.calls["find"] == 1
+
+
+async def test_poisonous_command_is_found_by_halving(host: TestHost, cluster: Cluster) -> None:
+    host.faults.refuses = poison(77)
+    await host.ask(load(900, card_id=FIRST.id, amount_minor=1_000_000))
+    before = host.faults.calls["commit"]
+    replies = await host.ask(*(spend(number, amount_minor=1) for number in range(1, 129)))
+    assert [number for number, reply in enumerate(replies, 1) if not approved(reply)] == [77]
+    # Refused twice as a whole; then seven halvings of 128, two transactions each.
+    assert host.faults.calls["commit"] - before <= 2 + 2 * 7
+
+
+async def test_command_that_fails_our_code_costs_one_transaction(
+    host: TestHost, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    decide = host.host.decider.decide
+
+    def failing(pending: Any, rows: Rows, now_ms: int) -> None:
+        decide(pending, rows, now_ms)
+        if pending.command.command_key == spend(3).command_key:
+            raise ZeroDivisionError
+
+    monkeypatch.setattr(host.host.decider, "decide", failing)
+    before = host.faults.calls["commit"]
+    replies = await host.ask(*crowd())
+    assert [number for number, reply in enumerate(replies, 1) if not approved(reply)] == [3]
+    assert replies[2] == NotExecuted("faulty")
+    assert host.faults.calls["commit"] - before == 1

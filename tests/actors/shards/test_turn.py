@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from actors.shards.turn import DEFERRED, Mailbox, Mailboxes, Seat, Turn
-from engine.limits import MAILBOXES_MAX
+from engine.limits import MAILBOX_IDLE_SECONDS, MAILBOXES_MAX
 from engine.replies import Done
+from tests.actors.shards.virtual_time import run
 
 ONE, TWO = Done(201, {}), Done(202, {})
 
@@ -64,10 +65,21 @@ async def test_a_mailbox_is_emptied_at_once() -> None:
     assert await box.collect(0.0) == []
 
 
-async def test_mailboxes_of_too_many_callers_are_forgotten() -> None:
-    boxes = Mailboxes()
-    first, second = boxes.of("first"), boxes.of("second")
-    for number in range(MAILBOXES_MAX - 1):
-        boxes.of(str(number))
-        assert boxes.of("second") is second
-    assert boxes.of("first") is not first
+def test_only_mailboxes_of_callers_that_are_gone_are_forgotten() -> None:
+    async def main() -> None:
+        boxes = Mailboxes()
+        gone, living = boxes.of("gone"), boxes.of("living")
+        living.put(1, ONE)
+        for number in range(MAILBOXES_MAX):
+            boxes.of(f"crowd {number}")
+        assert boxes.of("gone") is gone, "not even the oldest, as long as it may live"
+        for number in range(3):
+            await asyncio.sleep(MAILBOX_IDLE_SECONDS / 2)
+            assert boxes.of("living") is living
+            boxes.of(f"later {number}")
+        for number in range(MAILBOXES_MAX + 1):
+            boxes.of(f"crowd {number}")
+        assert boxes.of("gone") is not gone
+        assert await living.collect(1.0) == [(1, ONE)]
+
+    run(main())

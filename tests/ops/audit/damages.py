@@ -54,6 +54,10 @@ DAMAGES: Final = [
         " WHERE type = 'authorization.decided'",
         "each decision has one authorization.decided",
     ),
+    (
+        "UPDATE simulations SET response_code = '91', decided_at = now() - interval '1 hour'",
+        "what the simulated network was told has failed holds nothing",
+    ),
     ("DELETE FROM holds", "each managed approval has a hold"),
     ("UPDATE transactions SET hold_id = id WHERE kind = 'refund'", "each managed approval has a hold"),
     (

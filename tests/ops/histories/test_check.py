@@ -8,8 +8,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from engine.iso8583.identity import undo_key
 from ops.histories.check import LATE_SECONDS, Row, judge
 from ops.histories.operations import History, Operation
+from tests.engine.build import key
 
 CARD = "01900000-0000-7000-8000-0000000000a7"
 
@@ -34,7 +36,7 @@ def operation(number: int, began: float, **parts: Any) -> Operation:
 
 def row(number: int, seq: int, **parts: Any) -> Row:
     identity = (f"{number:06d}", "1121100000", f"632510{number:06d}")
-    made = Row(CARD, seq, 1, "authorize", identity, "00", f"a{number}")
+    made = Row(CARD, seq, 1, "authorize", identity, "00", f"a{number}", key(number), 100)
     return msgspec.structs.replace(made, **parts)
 
 
@@ -45,8 +47,18 @@ OPERATIONS = [
     operation(3, 2.0, outcome="info", ended=None, response_code=None, authorization_id=None),
     operation(4, 2.0, outcome="fail", response_code=None, authorization_id=None),
     operation(5, 3.0, kind="reverse"),
+    operation(6, 4.0, outcome="info", response_code="91", authorization_id=None),
+    operation(7, 4.5, outcome="info", response_code="96", authorization_id=None),
+    operation(7, 5.0, outcome="info", response_code="91", authorization_id=None),
 ]
-ROWS = [row(1, 1), row(2, 2, response_code="51"), row(3, 3), row(5, 4, kind="reverse")]
+ROWS = [
+    row(1, 1),
+    row(2, 2, response_code="51"),
+    row(3, 3),
+    row(5, 4, kind="reverse"),
+    row(7, 5, held_minor=0),
+    row(7, 6, kind="reverse", command_key=undo_key(key(7))),
+]
 
 
 def broken(operations: list[Operation], rows: list[Row]) -> set[str]:
@@ -76,6 +88,14 @@ def with_operation(at: int, **parts: Any) -> Callable[[], set[str]]:
         (
             lambda: broken(OPERATIONS, [row(2, 1, response_code="51"), row(1, 2), *ROWS[2:]]),
             "what had ended before something began stands before it",
+        ),
+        (
+            lambda: broken(OPERATIONS, [*ROWS, row(6, 7)]),
+            "an authorization that was refused with 91 or 96 alone holds nothing",
+        ),
+        (
+            lambda: broken(OPERATIONS, [*ROWS, row(1, 7, kind="reverse", command_key=undo_key(key(1)))]),
+            "an approval on the wire is not reversed as late",
         ),
     ],
 )
