@@ -78,6 +78,16 @@ REFRESH_SECONDS: Final = 1.0
 CLOCK_SECONDS: Final = 10.0
 """How often a host asks the database for the time; clocks of machines drift by less than a millisecond
 meanwhile."""
+CLOCK_REFUSED_SECONDS: Final = 1.0
+"""... and while its last answer is refused."""
+CLOCK_START_SECONDS_MAX: Final = 300.0
+"""How far the database's clock and a starting host's machine may be apart: a wrong zone or date is
+further."""
+CLOCK_STEP_SECONDS_MAX: Final = 30.0
+"""By how much the database's clock may step while a host runs: more than a promoted standby's clock differs,
+and too little to lapse holds or to begin a day long before its time."""
+CLOCK_DRIFT_MAX: Final = 0.001
+"""Share of the time that passes by which further steps are allowed; quartz clocks drift by a tenth of it."""
 
 # Lapses
 SWEEP_SECONDS: Final = 1.0

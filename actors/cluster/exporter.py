@@ -4,7 +4,7 @@ shard has an owner)."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from aiohttp import web
@@ -58,8 +58,13 @@ class Exporter:
 
     async def _readiness(self, _request: web.Request) -> web.Response:
         owners = await self._owners()
-        ready = bool(owners) and None not in owners
+        ready = bool(owners) and None not in owners and await self._clocks_trusted(filter(None, owners))
         return web.Response(text="ready\n" if ready else "not ready\n", status=200 if ready else 503)
+
+    async def _clocks_trusted(self, hosts: Iterable[str]) -> bool:
+        """Whether no host refuses to decide; one that does not answer is found by its own signs."""
+        answers = await asyncio.gather(*map(self._figures, hosts))
+        return not any(figures and figures.get("stanchion_clock_refused") for figures in answers)
 
     async def _owners(self) -> set[str | None]:
         try:

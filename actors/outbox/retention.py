@@ -8,6 +8,8 @@ the transactions are kept.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -35,12 +37,21 @@ _SQL: Final = read_statements(Path(__file__).parent / "sql")
 _log = structlog.get_logger(__name__)
 
 
-class Retention:
-    """``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
+def _machine_now() -> datetime:
+    return datetime.now(UTC)
 
-    def __init__(self, lane: Lane, *, rows_max: int = RETENTION_ROWS_MAX) -> None:
+
+class Retention:
+    """Deletes what is too old by the database's clock and by ``now``: one wrong clock deletes nothing.
+
+    ``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
+
+    def __init__(
+        self, lane: Lane, *, rows_max: int = RETENTION_ROWS_MAX, now: Callable[[], datetime] = _machine_now
+    ) -> None:
         self.deleted = 0
         self._lane = lane
+        self._now = now
         self._rows_max = rows_max
         self._loop: asyncio.Task[None] | None = None
 
@@ -59,7 +70,7 @@ class Retention:
         """Delete some of everything that is due; whether more may be. Raises DatabaseUnavailableError."""
         more = False
         for statement, days in KEPT_DAYS.items():
-            (row,) = await self._lane.fetch(statement, days, self._rows_max)
+            (row,) = await self._lane.fetch(statement, days, self._rows_max, self._now())
             self.deleted += row["deleted"]
             more = more or row["deleted"] == self._rows_max
         return more
