@@ -9,8 +9,6 @@ from __future__ import annotations
 import fcntl
 import json
 import os
-import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -19,14 +17,11 @@ from typing import IO, Final
 from actors.settings import Settings
 from ops.embedded.passwords import write_private
 from ops.embedded.postgres import EmbeddedPostgres
-from ops.embedded.process import ServerError
 from ops.embedded.redis import EmbeddedRedis
+from ops.revival import Revival
 
 SERVERS_FILE: Final = "servers.json"
 LOCK_FILE: Final = "lock"
-# More than this in a minute is a fault that starting again does not cure.
-REVIVALS_MAX: Final = 20
-REVIVALS_SECONDS: Final = 60.0
 
 
 class InstallationError(Exception):
@@ -67,7 +62,8 @@ class Servers:
         self._file = settings.var_dir / SERVERS_FILE
         self._postgres = EmbeddedPostgres(settings.var_dir) if settings.database_url is None else None
         self._redis = EmbeddedRedis(settings.var_dir) if settings.redis_url is None else None
-        self._revivals: deque[float] = deque(maxlen=REVIVALS_MAX)
+        embedded = (("PostgreSQL", self._postgres), ("Redis", self._redis))
+        self._revivals = {name: Revival(server) for name, server in embedded if server is not None}
 
     def start(self) -> Settings:
         """Start what is missing; returns the settings with every address filled in. Raises ServerError.
@@ -87,20 +83,9 @@ class Servers:
         return complete
 
     def revive(self) -> list[str]:
-        """Start again what has ended without being asked to; returns their names and does not wait for them.
-
-        Raises ServerError when they keep ending.
-        """
-        revived = [
-            name
-            for name, server in (("PostgreSQL", self._postgres), ("Redis", self._redis))
-            if server is not None and server.revive()
-        ]
-        now = time.monotonic()
-        self._revivals.extend(now for _ in revived)
-        if revived and len(self._revivals) == REVIVALS_MAX and now - self._revivals[0] < REVIVALS_SECONDS:
-            raise ServerError(f"{' and '.join(revived)} ended {REVIVALS_MAX} times within a minute")
-        return revived
+        """Start again what has ended without being asked to, with a back-off, and do not wait for it. Returns
+        the names of those that have just begun to fail."""
+        return [name for name, revival in self._revivals.items() if revival.step()]
 
     def stop(self) -> None:
         """Stop them in reverse order. Safe to call twice."""

@@ -244,7 +244,7 @@ async def _first_failure(supervisor: Supervisor, servers: Servers) -> str:
     try:
         while not failed.done():
             for name in servers.revive():
-                _say(f"{name} ended unexpectedly; started again.")
+                _say(f"{name} ended unexpectedly; it is started again until it runs.")
             await asyncio.wait((failed,), timeout=REVIVAL_POLL_SECONDS)
         return failed.result()
     finally:
