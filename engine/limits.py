@@ -249,6 +249,9 @@ REDIS_TIMEOUT_SECONDS: Final = 1.0
 BACKLOG_COUNT_MAX: Final = 100_000
 """Due deliveries beyond which a measurement stops counting."""
 BACKLOG_MEASURE_SECONDS: Final = 5.0
+SCHEDULE_SLACK_SECONDS: Final = 3_600
+"""By how much an attempt may be scheduled later than its place, before it counts as put there by a wrong
+clock."""
 
 # Dispatchers
 ATTEMPTS_OF_ENDPOINT_MAX: Final = 16

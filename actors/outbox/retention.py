@@ -23,7 +23,9 @@ from engine.limits import (
     RETENTION_GRACE_DAYS,
     RETENTION_ROWS_MAX,
     RETENTION_SECONDS,
+    SCHEDULE_SLACK_SECONDS,
 )
+from engine.webhooks.schedule import OFFSETS_SECONDS
 
 KEPT_DAYS: Final = {
     "delete_deliveries": EVENT_RETENTION_DAYS + RETENTION_GRACE_DAYS,
@@ -43,6 +45,7 @@ def _machine_now() -> datetime:
 
 class Retention:
     """Deletes what is too old by the database's clock and by ``now``: one wrong clock deletes nothing.
+    Deliveries that a wrong clock has scheduled beyond every schedule become due.
 
     ``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
 
@@ -73,7 +76,14 @@ class Retention:
             (row,) = await self._lane.fetch(statement, days, self._rows_max, self._now())
             self.deleted += row["deleted"]
             more = more or row["deleted"] == self._rows_max
+        await self._recall()
         return more
+
+    async def _recall(self) -> None:
+        ahead = OFFSETS_SECONDS[-1] + SCHEDULE_SLACK_SECONDS
+        (row,) = await self._lane.fetch("recall_deliveries", float(ahead), self._now(), self._rows_max)
+        if row["recalled"]:
+            _log.warning("deliveries_recalled", deliveries=row["recalled"])
 
     async def _run(self) -> None:
         while True:
