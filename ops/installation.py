@@ -6,6 +6,7 @@ running servers if there are any, and start the embedded one for their own durat
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import json
 import os
@@ -15,8 +16,9 @@ from pathlib import Path
 from typing import IO, Final
 
 from actors.settings import Settings
+from ops import process_role
 from ops.embedded.passwords import write_private
-from ops.embedded.postgres import EmbeddedPostgres
+from ops.embedded.postgres import PROCESS_USER, EmbeddedPostgres
 from ops.embedded.redis import EmbeddedRedis
 from ops.revival import Revival
 
@@ -66,19 +68,29 @@ class Servers:
         self._revivals = {name: Revival(server) for name, server in embedded if server is not None}
 
     def start(self) -> Settings:
-        """Start what is missing; returns the settings with every address filled in. Raises ServerError.
+        """Start what is missing; returns the settings with every address filled in. Raises ServerError and
+        MigrationError.
 
         Call it from a thread that lives as long as the servers shall: they end with it.
         """
         changes: dict[str, str] = {}
         if self._postgres is not None:
-            changes["database_url"] = self._postgres.start()
+            owner = changes["migrations_database_url"] = self._postgres.start()
+            asyncio.run(process_role.make(owner, PROCESS_USER, self._postgres.process_password))
+            changes["database_url"] = self._postgres.process_url
         if self._redis is not None:
             changes["redis_url"] = self._redis.start()
         complete = self._settings.replace(**changes)
         write_private(
             self._file,
-            json.dumps({"database_url": complete.database_dsn, "redis_url": complete.redis_dsn}) + "\n",
+            json.dumps(
+                {
+                    "database_url": complete.database_dsn,
+                    "migrations_database_url": complete.migrations_dsn,
+                    "redis_url": complete.redis_dsn,
+                }
+            )
+            + "\n",
         )
         return complete
 
@@ -98,14 +110,14 @@ class Servers:
 
 @contextmanager
 def database(settings: Settings) -> Iterator[str]:
-    """The address of the installation's database, for one command: the user's, the running one, or one
-    started for it.
+    """The address of the installation's database, for one command of an operator: the user's, the running
+    one, or one started for it; as the role that owns the tables.
 
     Raises InstallationError or ServerError.
     """
     with ExitStack() as stack:
         if settings.database_url is not None:
-            dsn = settings.database_dsn
+            dsn = settings.migrations_dsn
         else:
             try:
                 stack.enter_context(locked(settings.var_dir))
@@ -122,6 +134,8 @@ def _running(var_dir: Path, busy: InstallationError) -> str:
     """The database address of the supervisor that holds ``var_dir``, once its servers are up; raises ``busy``
     until then."""
     try:
-        return str(json.loads((var_dir / SERVERS_FILE).read_bytes())["database_url"])
+        servers = json.loads((var_dir / SERVERS_FILE).read_bytes())
+        # A supervisor of the release before has one role alone.
+        return str(servers.get("migrations_database_url", servers["database_url"]))
     except FileNotFoundError:
         raise busy from None

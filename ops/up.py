@@ -28,6 +28,7 @@ from actors.cluster.environment import RestartError
 from actors.log import configure
 from actors.settings import PREFIX, Settings
 from actors.vault import Vault
+from ops import process_role
 from ops.clients import ClientCredentials, ensure_demo_clients
 from ops.control import Control
 from ops.embedded.passwords import write_private
@@ -202,10 +203,11 @@ async def _prepare(settings: Settings, vault: Vault) -> list[ClientCredentials]:
     """Wait for the dependencies, bring the database up to date, and see that keys and clients fit it."""
     # In a cluster, processes of the version before may run on.
     shared = settings.ray_address is not None
-    dsn = settings.database_dsn
-    applied = await migrate(dsn, patience_seconds=DEPENDENCY_SECONDS_MAX, before_only=shared)
+    owner = settings.migrations_dsn
+    applied = await migrate(owner, patience_seconds=DEPENDENCY_SECONDS_MAX, before_only=shared)
     if applied:
         _say(f"Applied {len(applied)} migration{'s' if len(applied) > 1 else ''}.")
+    await process_role.grant(owner, process_role.role_of(settings.database_dsn))
     await check_master_key(settings.database_dsn, vault)
     await _wait_for_redis(settings.redis_dsn)
     return await ensure_demo_clients(settings.database_dsn, vault, settings.var_dir / CLIENTS_FILE)
