@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Final, Protocol
+
+from engine.limits import CLOCK_DRIFT_MAX, CLOCK_START_SECONDS_MAX, CLOCK_STEP_SECONDS_MAX
 
 ROUND_TRIP_SECONDS_MAX: Final = 0.25
 """The time that the database tells may be half a round trip wrong."""
@@ -30,23 +33,46 @@ class SystemClock:
 
 
 class DatabaseClock:
-    """Wall time as the database tells it, carried on from one look to the next by the monotonic clock.
+    """Wall time as the database tells it, carried on from one reading to the next by a clock that never
+    jumps.
 
     What is decided by time (when a hold expires, which day a purchase counts for) is decided by one clock for
-    all hosts, and a machine whose own clock is set wrong, or jumps, changes nothing. ``set`` it before the
-    first use and now and then afterwards; it never goes back.
+    all hosts. ``set`` it before the first use and now and then afterwards; it never goes back.
+
+    A reading is adopted only within bounds: the first one must agree with this machine's wall clock, every
+    later one with the time carried on. Otherwise ``refusal`` says why, the reading changes nothing, and the
+    host must not decide until a later reading is within the bounds. A process that starts anew begins with
+    the first reading again; that is how an operator confirms a clock that was corrected by more than the
+    bound.
     """
 
-    def __init__(self, monotonic: Callable[[], float] = time.monotonic) -> None:
-        self._monotonic = monotonic
+    def __init__(
+        self,
+        monotonic: Callable[[], float] | None = None,
+        machine_ms: Callable[[], int] | None = None,
+    ) -> None:
+        """``monotonic`` also counts the time that the machine was suspended; ``machine_ms`` is its wall
+        clock."""
+        self._monotonic = monotonic or _since_boot()
+        self._machine_ms = machine_ms or SystemClock().now_ms
         self._ahead_seconds: float | None = None
         """How much further the database's clock is than the monotonic one."""
         self._latest_ms = 0
+        self._allowance_seconds = CLOCK_STEP_SECONDS_MAX
+        """By how much readings may still correct the time."""
+        self._read_at = 0.0
+        self.refusal: str | None = None
+        """Why the last reading was not adopted; ``None`` when it was, or before the first."""
+
+    @property
+    def trusted(self) -> bool:
+        """Whether decisions may be made by this clock."""
+        return self.refusal is None and self._ahead_seconds is not None
 
     def now_ms(self) -> int:
-        """Raises RuntimeError before the first ``set``."""
+        """Raises RuntimeError before the first reading that was adopted."""
         if self._ahead_seconds is None:
-            raise RuntimeError("nobody has asked the database for the time")
+            raise RuntimeError("no reading of the database's clock has been adopted")
         now_ms = int(1000 * (self._monotonic() + self._ahead_seconds))
         self._latest_ms = max(self._latest_ms, now_ms)
         return self._latest_ms
@@ -55,7 +81,41 @@ class DatabaseClock:
         return self._monotonic()
 
     def set(self, database_ms: int, asked: float, heard: float) -> None:
-        """The database said ``database_ms`` between two instants of ``monotonic``. An answer that was so long
-        on its way that it says less than what is known is passed over."""
-        if self._ahead_seconds is None or heard - asked <= ROUND_TRIP_SECONDS_MAX:
-            self._ahead_seconds = database_ms / 1000 - (asked + heard) / 2
+        """The database said ``database_ms`` between two instants of ``monotonic``. An answer that took so
+        long that it says less than what is known is passed over."""
+        ahead_seconds = database_ms / 1000 - (asked + heard) / 2
+        if self._ahead_seconds is None:
+            self.refusal = self._refuse_first(database_ms)
+        elif heard - asked > ROUND_TRIP_SECONDS_MAX:
+            return
+        else:
+            self.refusal = self._refuse_step(abs(ahead_seconds - self._ahead_seconds), heard)
+        if self.refusal is None:
+            self._ahead_seconds = ahead_seconds
+
+    def _refuse_first(self, database_ms: int) -> str | None:
+        apart_seconds = abs(database_ms - self._machine_ms()) / 1000
+        if apart_seconds <= CLOCK_START_SECONDS_MAX:
+            return None
+        return f"the clocks of the database and of this machine are {apart_seconds:.0f} s apart"
+
+    def _refuse_step(self, step_seconds: float, heard: float) -> str | None:
+        """Steps within the error of a reading are free; longer ones use up an allowance that comes back
+        slowly, so that many small steps do not add up to a large one."""
+        regained = (heard - self._read_at) * CLOCK_DRIFT_MAX
+        allowance = min(self._allowance_seconds + regained, CLOCK_STEP_SECONDS_MAX)
+        self._read_at = heard
+        if step_seconds <= ROUND_TRIP_SECONDS_MAX:
+            self._allowance_seconds = allowance
+        elif step_seconds <= allowance:
+            self._allowance_seconds = allowance - step_seconds
+        else:
+            self._allowance_seconds = allowance
+            return f"the clock of the database has jumped by {step_seconds:.0f} s"
+        return None
+
+
+def _since_boot() -> Callable[[], float]:
+    """Seconds on a clock that never jumps; on Linux one that goes on while the machine is suspended."""
+    boot_time: int | None = getattr(time, "CLOCK_BOOTTIME", None)
+    return time.monotonic if boot_time is None else partial(time.clock_gettime, boot_time)

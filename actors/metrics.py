@@ -85,6 +85,10 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
         "Stored rows that the shard host could not decode when a command needed them (96).",
     ),
     "stanchion_active_cards": ("gauge", "Cards in the memory of the shard host."),
+    "stanchion_clock_refused": (
+        "gauge",
+        "1 while the shard host decides nothing because the database's clock is out of bounds.",
+    ),
     "stanchion_shards": ("gauge", "Shards the host owns."),
     "stanchion_takeovers": ("counter", "Shard hosts that were lost and replaced as owners."),
     "stanchion_nodes": ("gauge", "Nodes of the cluster that have shard hosts."),

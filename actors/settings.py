@@ -72,6 +72,9 @@ class Settings(BaseSettings):
     database_url: SecretStr | None = None
     """PostgreSQL 15 or newer, ``postgresql://user:password@host:port/name``; several servers, of which the
     one that accepts writes is used, as ``host:port,host:port``; unset = embedded, in ``var_dir``."""
+    migrations_database_url: SecretStr | None = None
+    """The same database as the role that owns its tables; `stanchion up` and the other commands of operators
+    use it, processes never see it. Unset = ``database_url``."""
     redis_url: SecretStr | None = None
     """Redis 7 or newer, ``redis://:password@host:port/0``; unset = embedded. It only carries wake-ups: ids,
     never payloads."""
@@ -170,7 +173,7 @@ class Settings(BaseSettings):
             # The original text repeats the value.
             raise ValueError("must be networks like 10.0.0.0/8, separated by commas") from None
 
-    @field_validator("database_url", "redis_url")
+    @field_validator("database_url", "migrations_database_url", "redis_url")
     @classmethod
     def _scheme(cls, value: SecretStr | None, info: ValidationInfo) -> SecretStr | None:
         schemes = (
@@ -222,8 +225,10 @@ class Settings(BaseSettings):
         return self.load(**(values | changes))
 
     def to_json(self) -> bytes:
-        """All settings but the master key, as bytes for another process."""
-        values = self.model_dump(mode="json", exclude={"master_key", "database_url", "redis_url"})
+        """All settings but the master key and the owner's database address, as bytes for another process."""
+        values = self.model_dump(
+            mode="json", exclude={"master_key", "migrations_database_url", "database_url", "redis_url"}
+        )
         for name in ("database_url", "redis_url"):
             secret: SecretStr | None = getattr(self, name)
             values[name] = secret.get_secret_value() if secret else None
@@ -239,11 +244,12 @@ class Settings(BaseSettings):
     def database_dsn(self) -> str:
         """The database address as text; the supervisor has filled it in before any actor asks. Of several
         servers, only one that accepts writes is used."""
-        dsn = _present(self.database_url, "DATABASE_URL")
-        parts = urlsplit(dsn)
-        if "," not in parts.netloc.rpartition("@")[2] or "target_session_attrs" in parts.query:
-            return dsn
-        return urlunsplit(parts._replace(query="&".join(filter(None, (parts.query, _WRITABLE)))))
+        return _writable(_present(self.database_url, "DATABASE_URL"))
+
+    @property
+    def migrations_dsn(self) -> str:
+        """The database address of the role that owns the tables."""
+        return _writable(_present(self.migrations_database_url or self.database_url, "DATABASE_URL"))
 
     @property
     def vision_address(self) -> str:
@@ -259,6 +265,14 @@ class Settings(BaseSettings):
     def redis_dsn(self) -> str:
         """The Redis address as text; the supervisor has filled it in before any actor asks."""
         return _present(self.redis_url, "REDIS_URL")
+
+
+def _writable(dsn: str) -> str:
+    """``dsn``; where it names several servers, restricted to one that accepts writes."""
+    parts = urlsplit(dsn)
+    if "," not in parts.netloc.rpartition("@")[2] or "target_session_attrs" in parts.query:
+        return dsn
+    return urlunsplit(parts._replace(query="&".join(filter(None, (parts.query, _WRITABLE)))))
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:

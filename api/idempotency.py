@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Awaitable, Callable
+from datetime import UTC, datetime
 from typing import Any, Final
 
 from starlette.requests import Request
@@ -30,7 +31,8 @@ REPLAYED_HEADER: Final = "Idempotent-Replayed"
 
 _KEY: Final = re.compile(rf"[\x21-\x7e]{{1,{IDEMPOTENCY_KEY_CHARS_MAX}}}")
 _LOCK: Final = "SELECT pg_try_advisory_xact_lock($1)"
-_FRESH: Final = f"created_at > now() - interval '{IDEMPOTENCY_RETENTION_HOURS} hours'"
+_FRESH: Final = f"created_at > least(now(), $2::timestamptz) - interval '{IDEMPOTENCY_RETENTION_HOURS} hours'"
+"""$2 is this machine's clock: an answer is too old only by both clocks."""
 _RECALL: Final = f"SELECT fingerprint, status, body FROM idempotency WHERE key_digest = $1 AND {_FRESH}"
 _EXPIRE: Final = f"DELETE FROM idempotency WHERE key_digest = $1 AND NOT {_FRESH}"
 _KEEP: Final = (
@@ -68,7 +70,9 @@ def replayed(status: int, body: bytes) -> Response:
 
 async def recall(services: Services, claim: Claim) -> Response | None:
     """The stored answer, if the key has one. Raises ``Refusal`` ``idempotency-key-reused``."""
-    return _answer_of(services, claim, await fetch_row(services.pool, _RECALL, claim.key_digest))
+    return _answer_of(
+        services, claim, await fetch_row(services.pool, _RECALL, claim.key_digest, datetime.now(UTC))
+    )
 
 
 async def once(
@@ -84,12 +88,14 @@ async def once(
             return await work(connection)
         if not await connection.fetchval(_LOCK, int.from_bytes(claim.key_digest[:8], signed=True)):
             raise _in_progress()
-        stored = _answer_of(services, claim, await connection.fetchrow(_RECALL, claim.key_digest))
+        stored = _answer_of(
+            services, claim, await connection.fetchrow(_RECALL, claim.key_digest, datetime.now(UTC))
+        )
         if stored is not None:
             return stored
         answer = await work(connection)
         sealed = services.vault.seal(SEAL_PURPOSE, bytes(answer.body), claim.key_digest)
-        await connection.execute(_EXPIRE, claim.key_digest)
+        await connection.execute(_EXPIRE, claim.key_digest, datetime.now(UTC))
         kept = (claim.key_digest, claim.fingerprint, answer.status_code, sealed)
         if not await connection.fetchval(_KEEP, *kept):
             # An owner, who does not take our lock, has just committed the key; what was done here is undone.

@@ -128,6 +128,16 @@ REFRESH_SECONDS: Final = 1.0
 CLOCK_SECONDS: Final = 10.0
 """How often a host asks the database for the time; clocks of machines drift by less than a millisecond
 meanwhile."""
+CLOCK_REFUSED_SECONDS: Final = 1.0
+"""... and while its last answer is refused."""
+CLOCK_START_SECONDS_MAX: Final = 300.0
+"""How far the database's clock and a starting host's machine may be apart: a wrong zone or date is
+further."""
+CLOCK_STEP_SECONDS_MAX: Final = 30.0
+"""By how much the database's clock may step while a host runs: more than a promoted standby's clock differs,
+and too little to lapse holds or to begin a day long before its time."""
+CLOCK_DRIFT_MAX: Final = 0.001
+"""Share of the time that passes by which further steps are allowed; quartz clocks drift by a tenth of it."""
 
 # Lapses
 SWEEP_SECONDS: Final = 1.0
@@ -359,6 +369,9 @@ REDIS_TIMEOUT_SECONDS: Final = 1.0
 BACKLOG_COUNT_MAX: Final = 100_000
 """Due deliveries beyond which a measurement stops counting."""
 BACKLOG_MEASURE_SECONDS: Final = 5.0
+SCHEDULE_SLACK_SECONDS: Final = 3_600
+"""By how much an attempt may be scheduled later than its place, before it counts as put there by a wrong
+clock."""
 
 # Dispatchers
 ATTEMPTS_OF_ENDPOINT_MAX: Final = 16

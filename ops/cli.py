@@ -28,6 +28,7 @@ from actors.settings import Settings, unknown_variables
 from actors.vault import Vault
 from engine.kyc.flows import PURPOSES
 from engine.scopes import SCOPES
+from ops import process_role
 from ops.clients import ClientCredentials, create_client, revoke_client
 from ops.installation import database
 from ops.key_check import check_master_key
@@ -144,6 +145,8 @@ def migrate(
     with database(settings) as dsn:
         applied = asyncio.run(bring_up_to_date(dsn, before_only=before, keys=keys))
         left = asyncio.run(waiting(dsn))
+        if settings.database_url is not None:
+            asyncio.run(process_role.grant(dsn, process_role.role_of(settings.database_dsn)))
     print("\n".join(f"applied {name}" for name in applied) or "nothing to apply")
     for name in left:
         print(f"{name} waits until every process runs this version: stanchion migrate")

@@ -6,27 +6,24 @@ running servers if there are any, and start the embedded one for their own durat
 
 from __future__ import annotations
 
+import asyncio
 import fcntl
 import json
 import os
-import time
-from collections import deque
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Final
 
 from actors.settings import Settings
+from ops import process_role
 from ops.embedded.passwords import write_private
-from ops.embedded.postgres import EmbeddedPostgres
-from ops.embedded.process import ServerError
+from ops.embedded.postgres import PROCESS_USER, EmbeddedPostgres
 from ops.embedded.redis import EmbeddedRedis
+from ops.revival import Revival
 
 SERVERS_FILE: Final = "servers.json"
 LOCK_FILE: Final = "lock"
-# More than this in a minute is a fault that starting again does not cure.
-REVIVALS_MAX: Final = 20
-REVIVALS_SECONDS: Final = 60.0
 
 
 class InstallationError(Exception):
@@ -67,40 +64,40 @@ class Servers:
         self._file = settings.var_dir / SERVERS_FILE
         self._postgres = EmbeddedPostgres(settings.var_dir) if settings.database_url is None else None
         self._redis = EmbeddedRedis(settings.var_dir) if settings.redis_url is None else None
-        self._revivals: deque[float] = deque(maxlen=REVIVALS_MAX)
+        embedded = (("PostgreSQL", self._postgres), ("Redis", self._redis))
+        self._revivals = {name: Revival(server) for name, server in embedded if server is not None}
 
     def start(self) -> Settings:
-        """Start what is missing; returns the settings with every address filled in. Raises ServerError.
+        """Start what is missing; returns the settings with every address filled in. Raises ServerError and
+        MigrationError.
 
         Call it from a thread that lives as long as the servers shall: they end with it.
         """
         changes: dict[str, str] = {}
         if self._postgres is not None:
-            changes["database_url"] = self._postgres.start()
+            owner = changes["migrations_database_url"] = self._postgres.start()
+            asyncio.run(process_role.make(owner, PROCESS_USER, self._postgres.process_password))
+            changes["database_url"] = self._postgres.process_url
         if self._redis is not None:
             changes["redis_url"] = self._redis.start()
         complete = self._settings.replace(**changes)
         write_private(
             self._file,
-            json.dumps({"database_url": complete.database_dsn, "redis_url": complete.redis_dsn}) + "\n",
+            json.dumps(
+                {
+                    "database_url": complete.database_dsn,
+                    "migrations_database_url": complete.migrations_dsn,
+                    "redis_url": complete.redis_dsn,
+                }
+            )
+            + "\n",
         )
         return complete
 
     def revive(self) -> list[str]:
-        """Start again what has ended without being asked to; returns their names and does not wait for them.
-
-        Raises ServerError when they keep ending.
-        """
-        revived = [
-            name
-            for name, server in (("PostgreSQL", self._postgres), ("Redis", self._redis))
-            if server is not None and server.revive()
-        ]
-        now = time.monotonic()
-        self._revivals.extend(now for _ in revived)
-        if revived and len(self._revivals) == REVIVALS_MAX and now - self._revivals[0] < REVIVALS_SECONDS:
-            raise ServerError(f"{' and '.join(revived)} ended {REVIVALS_MAX} times within a minute")
-        return revived
+        """Start again what has ended without being asked to, with a back-off, and do not wait for it. Returns
+        the names of those that have just begun to fail."""
+        return [name for name, revival in self._revivals.items() if revival.step()]
 
     def stop(self) -> None:
         """Stop them in reverse order. Safe to call twice."""
@@ -113,14 +110,14 @@ class Servers:
 
 @contextmanager
 def database(settings: Settings) -> Iterator[str]:
-    """The address of the installation's database, for one command: the user's, the running one, or one
-    started for it.
+    """The address of the installation's database, for one command of an operator: the user's, the running
+    one, or one started for it; as the role that owns the tables.
 
     Raises InstallationError or ServerError.
     """
     with ExitStack() as stack:
         if settings.database_url is not None:
-            dsn = settings.database_dsn
+            dsn = settings.migrations_dsn
         else:
             try:
                 stack.enter_context(locked(settings.var_dir))
@@ -137,6 +134,8 @@ def _running(var_dir: Path, busy: InstallationError) -> str:
     """The database address of the supervisor that holds ``var_dir``, once its servers are up; raises ``busy``
     until then."""
     try:
-        return str(json.loads((var_dir / SERVERS_FILE).read_bytes())["database_url"])
+        servers = json.loads((var_dir / SERVERS_FILE).read_bytes())
+        # A supervisor of the release before has one role alone.
+        return str(servers.get("migrations_database_url", servers["database_url"]))
     except FileNotFoundError:
         raise busy from None

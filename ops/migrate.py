@@ -35,7 +35,7 @@ CONNECT_SECONDS_MAX: Final = 10.0
 RETRY_SECONDS: Final = 0.2
 
 # "stanchion" in ASCII, cut to 63 bits: the same lock for every runner on one database.
-_LOCK: Final = int.from_bytes(b"stanchio", "big") >> 1
+LOCK: Final = int.from_bytes(b"stanchio", "big") >> 1
 _NAME: Final = re.compile(r"(\d{4})_([a-z0-9_]+)(\.after)?\.sql")
 _BOOKKEEPING: Final = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
@@ -168,9 +168,9 @@ async def _connect(dsn: str, patience_seconds: float) -> asyncpg.Connection[asyn
             return await asyncpg.connect(dsn, timeout=CONNECT_SECONDS_MAX)
         except (OSError, TimeoutError, asyncpg.CannotConnectNowError) as failure:
             if time.monotonic() > deadline:
-                raise MigrationError(f"the database cannot be reached: {_one_line(failure)}") from None
+                raise MigrationError(f"the database cannot be reached: {one_line(failure)}") from None
         except (ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as failure:
-            raise MigrationError(f"the database refuses us: {_one_line(failure)}") from None
+            raise MigrationError(f"the database refuses us: {one_line(failure)}") from None
         await asyncio.sleep(RETRY_SECONDS)
 
 
@@ -207,7 +207,7 @@ async def _apply(connection: asyncpg.Connection[asyncpg.Record], migration: Migr
     label = f"{migration.version:04}_{migration.name}"
     try:
         async with connection.transaction():
-            await connection.execute("SELECT pg_advisory_xact_lock($1)", _LOCK)
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
             await connection.execute(_BOOKKEEPING)
             checksum = await connection.fetchval(
                 "SELECT checksum FROM schema_migrations WHERE version = $1", migration.version
@@ -224,11 +224,11 @@ async def _apply(connection: asyncpg.Connection[asyncpg.Record], migration: Migr
                 migration.checksum,
             )
     except (asyncpg.PostgresError, asyncpg.InterfaceError) as failure:
-        raise MigrationError(f"{label} failed: {_one_line(failure)}") from None
+        raise MigrationError(f"{label} failed: {one_line(failure)}") from None
     return True
 
 
-def _one_line(failure: BaseException) -> str:
-    """The server's message alone: its DETAIL may hold row values."""
+def one_line(failure: BaseException) -> str:
+    """The server's message alone: its DETAIL may hold row values. For one-line errors."""
     message = getattr(failure, "message", None) or str(failure) or type(failure).__name__
     return str(message).splitlines()[0]

@@ -28,6 +28,7 @@ from actors.cluster.environment import RestartError
 from actors.log import configure
 from actors.settings import PREFIX, Settings
 from actors.vault import Vault
+from ops import process_role
 from ops.clients import ClientCredentials, ensure_demo_clients
 from ops.control import Control
 from ops.embedded.passwords import write_private
@@ -202,12 +203,13 @@ async def _prepare(settings: Settings, vault: Vault) -> list[ClientCredentials]:
     """Wait for the dependencies, bring the database up to date, and see that keys and clients fit it."""
     # In a cluster, processes of the version before may run on.
     shared = settings.ray_address is not None
-    dsn = settings.database_dsn
+    owner = settings.migrations_dsn
     applied = await migrate(
-        dsn, patience_seconds=DEPENDENCY_SECONDS_MAX, before_only=shared, keys=lambda: vault
+        owner, patience_seconds=DEPENDENCY_SECONDS_MAX, before_only=shared, keys=lambda: vault
     )
     if applied:
         _say(f"Applied {len(applied)} migration{'s' if len(applied) > 1 else ''}.")
+    await process_role.grant(owner, process_role.role_of(settings.database_dsn))
     await check_master_key(settings.database_dsn, vault)
     await _wait_for_redis(settings.redis_dsn)
     return await ensure_demo_clients(settings.database_dsn, vault, settings.var_dir / CLIENTS_FILE)
@@ -246,7 +248,7 @@ async def _first_failure(supervisor: Supervisor, servers: Servers) -> str:
     try:
         while not failed.done():
             for name in servers.revive():
-                _say(f"{name} ended unexpectedly; started again.")
+                _say(f"{name} ended unexpectedly; it is started again until it runs.")
             await asyncio.wait((failed,), timeout=REVIVAL_POLL_SECONDS)
         return failed.result()
     finally:

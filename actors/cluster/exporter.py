@@ -4,7 +4,7 @@ part of the installation answers: ``readiness``)."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from aiohttp import web
@@ -91,12 +91,23 @@ class Exporter:
     async def _not_ready(self) -> dict[str, str]:
         """Requests that come while the parts are being asked share the answer."""
         if self._checking is None:
-            self._checking = asyncio.create_task(not_ready(self._checks(), READY_SECONDS))
+            self._checking = asyncio.create_task(self._check())
             self._checking.add_done_callback(self._checked)
         return await asyncio.shield(self._checking)
 
     def _checked(self, _checking: asyncio.Task[dict[str, str]]) -> None:
         self._checking = None
+
+    async def _check(self) -> dict[str, str]:
+        missing = await not_ready(self._checks(), READY_SECONDS)
+        if not await self._clocks_trusted(await self._owners()):
+            missing["clock"] = "a shard host refuses to decide by the database's clock"
+        return missing
+
+    async def _clocks_trusted(self, hosts: Iterable[str]) -> bool:
+        """Whether no host refuses to decide; a host that does not answer has its own check."""
+        answers = await asyncio.gather(*map(self._figures, hosts))
+        return not any(figures and figures.get("stanchion_clock_refused") for figures in answers)
 
     async def _owners(self) -> set[str]:
         try:

@@ -264,7 +264,8 @@ class MemoryStore:
         self.transactions.refuse_known(rows.transactions)
         self.ledger_entries.refuse_known(rows.entries)
         self.events.refuse_known(rows.events)
-        self.idempotency.refuse_known(each for each in rows.idempotency if self.response(each[0]))
+        # A row's last column is when its host claimed it.
+        self.idempotency.refuse_known(each for each in rows.idempotency if self.response(each[0], each[-1]))
 
     # --- reading ------------------------------------------------------------------------------------------
 
@@ -411,10 +412,11 @@ class MemoryStore:
         row = self.card_usage.rows.get(actor_id) or self.programmes.rows.get(actor_id, {"seq": 0})
         return int(row["seq"])
 
-    def response(self, key_digest: bytes) -> Row | None:
-        """The idempotency row of a key, unless it is too old to count."""
+    def response(self, key_digest: bytes, claimed_ms: int | None = None) -> Row | None:
+        """The idempotency row of a key, unless it is too old by the store's clock and by the claim's."""
         row = self.idempotency.rows.get(key_digest)
-        return row if row is not None and row["created_at"] > self._now_ms() - _RETENTION_MS else None
+        now_ms = self._now_ms() if claimed_ms is None else min(self._now_ms(), claimed_ms)
+        return row if row is not None and row["created_at"] > now_ms - _RETENTION_MS else None
 
 
 def stored(row: Row) -> Stored:

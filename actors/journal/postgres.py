@@ -18,6 +18,7 @@ import asyncpg
 import msgspec
 import structlog
 
+from actors.clock import SystemClock
 from actors.database import FAILURES, accepts_writes, connect, session_settings
 from actors.journal.contract import (
     Activated,
@@ -201,7 +202,7 @@ class PostgresJournal:
         return _stored(await self._read("find_commands", list(command_keys)))
 
     async def find_responses(self, key_digests: Iterable[bytes]) -> dict[bytes, StoredResponse]:
-        rows = await self._read("find_responses", list(key_digests))
+        rows = await self._read("find_responses", list(key_digests), SystemClock().now_ms())
         return {
             row["key_digest"]: StoredResponse(row["fingerprint"], row["status"], row["body"]) for row in rows
         }

@@ -6,6 +6,8 @@ last thirty days sees no gap. Journal, ledger and transactions are never deleted
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
@@ -20,7 +22,9 @@ from engine.limits import (
     RETENTION_GRACE_DAYS,
     RETENTION_ROWS_MAX,
     RETENTION_SECONDS,
+    SCHEDULE_SLACK_SECONDS,
 )
+from engine.webhooks.schedule import OFFSETS_SECONDS
 
 KEPT_DAYS: Final = {
     "delete_deliveries": EVENT_RETENTION_DAYS + RETENTION_GRACE_DAYS,
@@ -34,12 +38,22 @@ _SQL: Final = read_statements(Path(__file__).parent / "sql")
 _log = structlog.get_logger(__name__)
 
 
-class Retention:
-    """``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
+def _machine_now() -> datetime:
+    return datetime.now(UTC)
 
-    def __init__(self, lane: Lane, *, rows_max: int = RETENTION_ROWS_MAX) -> None:
+
+class Retention:
+    """Deletes what is too old by the database's clock and by ``now``: one wrong clock deletes nothing.
+    Deliveries that a wrong clock has scheduled beyond every schedule become due.
+
+    ``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
+
+    def __init__(
+        self, lane: Lane, *, rows_max: int = RETENTION_ROWS_MAX, now: Callable[[], datetime] = _machine_now
+    ) -> None:
         self.deleted = 0
         self._lane = lane
+        self._now = now
         self._rows_max = rows_max
         self._loop: asyncio.Task[None] | None = None
 
@@ -59,10 +73,17 @@ class Retention:
         DatabaseUnavailableError."""
         more = False
         for statement, days in KEPT_DAYS.items():
-            (row,) = await self._lane.fetch(statement, days, self._rows_max)
+            (row,) = await self._lane.fetch(statement, days, self._rows_max, self._now())
             self.deleted += row["deleted"]
             more = more or row["deleted"] == self._rows_max
+        await self._recall()
         return more
+
+    async def _recall(self) -> None:
+        ahead = OFFSETS_SECONDS[-1] + SCHEDULE_SLACK_SECONDS
+        (row,) = await self._lane.fetch("recall_deliveries", float(ahead), self._now(), self._rows_max)
+        if row["recalled"]:
+            _log.warning("deliveries_recalled", deliveries=row["recalled"])
 
     async def _run(self) -> None:
         while True:

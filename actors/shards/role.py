@@ -27,13 +27,14 @@ from actors.submission import decode_parcel, encode_collected, encode_replies
 from actors.vault import Vault
 from engine.commands import Command
 from engine.limits import (
+    CLOCK_REFUSED_SECONDS,
     CLOCK_SECONDS,
     DECISION_CALLS_PER_TARGET_MAX,
     REFRESH_SECONDS,
     SWEEP_SECONDS,
 )
 from engine.programme import Programme
-from engine.replies import Reply
+from engine.replies import NotExecuted, Reply
 
 FENCED_EXIT = 70
 """Exit status of a host that found another owner of its shards."""
@@ -65,9 +66,9 @@ class HostRole:
         self._exposure = Exposure(self._submit)
         world = OutsideWorld(self.endpoint, self._exposure)
         self.host = ShardHost(self._journal, vault, clock, self._publish, self._fenced, world)
-        sweeper = Sweeper(self._journal, self.host.execute, self.host.epochs.keys)
+        self._sweeper = Sweeper(self._journal, self.host.execute, self.host.epochs.keys)
         self._background = [
-            Repeating(sweeper.step, SWEEP_SECONDS),
+            Repeating(self._sweep, SWEEP_SECONDS),
             Repeating(self._refresh, REFRESH_SECONDS),
             Repeating(self._look_at_clock, CLOCK_SECONDS),
         ]
@@ -84,6 +85,9 @@ class HostRole:
     async def call(self, method: str, payload: bytes) -> bytes:
         if method == "execute":
             caller, submissions = decode_parcel(payload)
+            if not self._clock.trusted:
+                self.host.counts.refused("clock", len(submissions))
+                return encode_replies([NotExecuted("overloaded")] * len(submissions))
             return encode_replies(await self.host.execute_decodable(submissions, caller))
         if method == "collect":
             return encode_collected(await self.host.collect(payload.decode()))
@@ -110,6 +114,7 @@ class HostRole:
             "stanchion_undurable_commands": committer.backlog,
             "stanchion_unreadable_rows": self.host.activation.reader.unreadable,
             "stanchion_active_cards": len(self.host.activation.cards),
+            "stanchion_clock_refused": int(not self._clock.trusted),
             "stanchion_shards": len(self.host.epochs),
         }
 
@@ -133,10 +138,19 @@ class HostRole:
         await self.host.activation.refresh_programmes()
         return REFRESH_SECONDS
 
+    async def _sweep(self) -> float:
+        """What is due is found by the database's clock."""
+        return await self._sweeper.step() if self._clock.trusted else SWEEP_SECONDS
+
     async def _look_at_clock(self) -> float:
-        asked = self._clock.monotonic()
+        before, asked = self._clock.refusal, self._clock.monotonic()
         self._clock.set(await self._journal.now_ms(), asked, self._clock.monotonic())
-        return CLOCK_SECONDS
+        refusal = self._clock.refusal
+        if refusal is not None:
+            _log.error("clock_refused", reason=refusal)
+        elif before is not None:
+            _log.warning("clock_trusted_again")
+        return CLOCK_SECONDS if refusal is None else CLOCK_REFUSED_SECONDS
 
     async def _publish(self, programme: Programme) -> None:
         await self._context.peers.publish_programme(msgspec.msgpack.encode(programme))

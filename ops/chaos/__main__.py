@@ -31,6 +31,7 @@ from ops.chaos.cluster import DRILLS
 from ops.chaos.cluster import run as run_cluster
 from ops.chaos.copies import KEY_FAULTS
 from ops.chaos.crowds import TOO_MANY
+from ops.chaos.database_states import DATABASE_FAULTS
 from ops.chaos.errors import NotInjectedError
 from ops.chaos.faults import FAULTS, Fault
 from ops.chaos.machine import MACHINE_FAULTS
@@ -52,6 +53,7 @@ ALL_FAULTS: Final = (
     *KEY_FAULTS,
     *STAND_IN_FAULTS,
     *MACHINE_FAULTS,
+    *DATABASE_FAULTS,
     *MEMORY_FAULTS,
     *OUTCOME_FAULTS,
     *TOO_MANY,

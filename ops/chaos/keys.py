@@ -196,7 +196,8 @@ class KeyedCallers:
             except (aiohttp.ClientError, TimeoutError, OSError):
                 keyed.lost += 1
             else:
-                if heard.status < 500 and heard.status != 429 and heard.slug != IN_PROGRESS:
+                # 401: by a wrong clock of the database its token is not valid at the moment.
+                if heard.status < 500 and heard.status not in (401, 429) and heard.slug != IN_PROGRESS:
                     return heard
             await asyncio.sleep(RETRY_SECONDS * self._dice.uniform(0.5, 1.5))
         return None

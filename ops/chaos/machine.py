@@ -7,14 +7,18 @@ import time
 from typing import Final
 
 from ops.chaos.errors import NotInjectedError
-from ops.chaos.faults import NORMAL_SECONDS_MAX, Fault, Outcome, expect_unnoticed
+from ops.chaos.faults import Fault, Outcome, expect_unnoticed
 from ops.chaos.servers import answered_in_time
 from ops.chaos.stage import Stage
+from ops.revival import Revival
+from ops.up import REVIVAL_POLL_SECONDS
 
 FULL_SECONDS_MAX: Final = 20.0
 """How long it may take until somebody misses the space."""
-FULL_SECONDS: Final = 3.0
-"""How long it then stays full."""
+FULL_SECONDS: Final = 30.0
+"""How long it then stays full: longer than any number of quick restarts."""
+SPACE_SECONDS_MAX: Final = 5.0
+"""From free space to normal service."""
 NO_SPACE: Final = "No space left on device"
 JUMPS: Final = (8 * 86_400, -86_400)
 """Ahead, beyond what holds last, and back beyond a day."""
@@ -27,23 +31,33 @@ _ELSEWHEN: Final = """
 
 
 async def full_disk(stage: Stage) -> Outcome:
-    """PostgreSQL, and Redis, cannot write another block."""
+    """PostgreSQL, and Redis, cannot write another block; how soon after space there is service."""
     if not stage.disk.mounted:
         raise NotInjectedError("this machine mounts no file system of ours")
     began, told = time.monotonic(), stage.postgres.log.stat().st_size
+    reviving = asyncio.create_task(_revive(stage))
     stage.disk.fill()
     try:
         while NO_SPACE not in stage.postgres.log.read_bytes()[told:].decode("utf-8", "replace"):
             if time.monotonic() - began > FULL_SECONDS_MAX:
-                raise NotInjectedError("nobody missed the space")
+                raise NotInjectedError("no server needed space")
             await asyncio.sleep(0.1)
         await asyncio.sleep(FULL_SECONDS)
     finally:
         stage.disk.free()
-        # Where the write-ahead log could not go on, PostgreSQL has ended.
-        stage.postgres.revive()
-        stage.redis.revive()
-    return answered_in_time(stage, began, Outcome(await stage.back()))
+    try:
+        return answered_in_time(stage, began, Outcome(await stage.back()))
+    finally:
+        reviving.cancel()
+
+
+async def _revive(stage: Stage) -> None:
+    """As an installation does with its embedded servers."""
+    revivals = [Revival(stage.postgres), Revival(stage.redis)]
+    while True:
+        for revival in revivals:
+            revival.step()
+        await asyncio.sleep(REVIVAL_POLL_SECONDS)
 
 
 async def jump_clock(stage: Stage) -> Outcome:
@@ -70,6 +84,6 @@ async def jump_clock(stage: Stage) -> Outcome:
 
 
 MACHINE_FAULTS: Final = (
-    Fault("G16", "PostgreSQL's disk full", "s until normal", NORMAL_SECONDS_MAX, full_disk),
+    Fault("G16", "PostgreSQL's disk full for 30 s", "s from space to normal", SPACE_SECONDS_MAX, full_disk),
     Fault("G3", "a host's clock jumps", "holds lapsed by it", 0, jump_clock),
 )

@@ -18,10 +18,14 @@ from pathlib import Path
 from typing import Final
 
 from ops.embedded import identity, launch
+from ops.embedded.passwords import password_file
 from ops.embedded.process import STOP_SECONDS_MAX, ServerError, ServerProcess, launched
 from ops.embedded.server import HOST, EmbeddedServer
 
 USER: Final = "stanchion"
+"""The superuser that owns the tables: migrations and commands of operators."""
+PROCESS_USER: Final = "stanchion_process"
+"""The role of the processes, made after the first start."""
 DATABASE: Final = "stanchion"
 
 SETTINGS: Final = {
@@ -71,6 +75,16 @@ class EmbeddedPostgres(EmbeddedServer):
     def url(self) -> str:
         """``postgresql://stanchion:…@127.0.0.1:port/stanchion``."""
         return f"postgresql://{USER}:{self.password}@{HOST}:{self.port}/{DATABASE}"
+
+    @property
+    def process_password(self) -> str:
+        """The password of ``PROCESS_USER``, made on first use."""
+        return password_file(self._password_path.with_name("postgres-process.password"))
+
+    @property
+    def process_url(self) -> str:
+        """As ``url``, for ``PROCESS_USER``."""
+        return f"postgresql://{PROCESS_USER}:{self.process_password}@{HOST}:{self.port}/{DATABASE}"
 
     def _prepare(self) -> None:
         if not (self.data_dir / "PG_VERSION").exists():

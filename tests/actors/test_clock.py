@@ -8,9 +8,11 @@ import pytest
 
 from actors.clock import ROUND_TRIP_SECONDS_MAX, DatabaseClock
 from actors.journal.postgres import PostgresJournal
+from engine.limits import CLOCK_DRIFT_MAX, CLOCK_START_SECONDS_MAX, CLOCK_STEP_SECONDS_MAX
 from tests.conftest import PostgresServer
 
 NOON_MS = 1_800_000_000_000
+DAY_MS = 86_400_000
 
 
 class Passing:
@@ -30,7 +32,7 @@ def passing() -> Passing:
 
 @pytest.fixture
 def clock(passing: Passing) -> DatabaseClock:
-    made = DatabaseClock(passing)
+    made = DatabaseClock(passing, lambda: NOON_MS)
     made.set(NOON_MS, passing.seconds, passing.seconds)
     return made
 
@@ -57,10 +59,69 @@ def test_it_follows_the_database(clock: DatabaseClock, passing: Passing) -> None
 
 def test_it_never_goes_back(clock: DatabaseClock, passing: Passing) -> None:
     assert clock.now_ms() == NOON_MS
-    clock.set(NOON_MS - 60_000, passing.seconds, passing.seconds)
+    clock.set(NOON_MS - 20_000, passing.seconds, passing.seconds)
+    assert clock.trusted
     assert clock.now_ms() == NOON_MS
-    passing.seconds += 60.5
+    passing.seconds += 20.5
     assert clock.now_ms() == NOON_MS + 500
+
+
+@pytest.mark.parametrize("days", [400, 1, -1, -400])
+def test_reading_that_jumps_is_refused_and_changes_nothing(
+    clock: DatabaseClock, passing: Passing, days: int
+) -> None:
+    passing.seconds += 10
+    clock.set(NOON_MS + 10_000 + days * DAY_MS, passing.seconds, passing.seconds)
+    assert not clock.trusted
+    assert str(86_400) in str(clock.refusal) or abs(days) > 1
+    assert clock.now_ms() == NOON_MS + 10_000
+
+
+def test_sane_reading_ends_a_refusal(clock: DatabaseClock, passing: Passing) -> None:
+    clock.set(NOON_MS + DAY_MS, passing.seconds, passing.seconds)
+    passing.seconds += 5
+    clock.set(NOON_MS + 5_100, passing.seconds, passing.seconds)
+    assert clock.trusted
+    assert clock.now_ms() == NOON_MS + 5_100
+
+
+@pytest.mark.parametrize(
+    ("apart_seconds", "trusted"),
+    [(0, True), (CLOCK_START_SECONDS_MAX, True), (CLOCK_START_SECONDS_MAX + 1, False), (-86_400, False)],
+)
+def test_first_reading_must_agree_with_the_machine(
+    passing: Passing, apart_seconds: float, trusted: bool
+) -> None:
+    made = DatabaseClock(passing, lambda: NOON_MS)
+    made.set(NOON_MS + int(1000 * apart_seconds), passing.seconds, passing.seconds)
+    assert made.trusted is trusted
+    if not trusted:
+        with pytest.raises(RuntimeError):
+            made.now_ms()
+        made.set(NOON_MS, passing.seconds, passing.seconds)
+        assert made.trusted
+        assert made.refusal is None
+
+
+def test_small_steps_do_not_add_up_to_a_large_one(clock: DatabaseClock, passing: Passing) -> None:
+    database_ms = NOON_MS
+    for _ in range(200):
+        passing.seconds += 10
+        database_ms += 10_000 + 5_000
+        clock.set(database_ms, passing.seconds, passing.seconds)
+    passed_ms = 200 * 10_000
+    most_ms = 1000 * CLOCK_STEP_SECONDS_MAX + CLOCK_DRIFT_MAX * passed_ms
+    assert NOON_MS + passed_ms < clock.now_ms() <= NOON_MS + passed_ms + most_ms
+    assert not clock.trusted
+
+
+def test_time_of_a_suspended_machine_passes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The default clock goes on while the machine sleeps, so that waking up is no jump."""
+    if not hasattr(time, "CLOCK_BOOTTIME"):
+        pytest.skip("this system has no clock that counts suspension")
+    monkeypatch.setattr(time, "monotonic", lambda: 0.0)
+    clock = DatabaseClock()
+    assert clock.monotonic() == pytest.approx(time.clock_gettime(time.CLOCK_BOOTTIME), abs=60)
 
 
 def test_an_answer_that_was_long_on_its_way_says_nothing(clock: DatabaseClock, passing: Passing) -> None:
@@ -70,7 +131,7 @@ def test_an_answer_that_was_long_on_its_way_says_nothing(clock: DatabaseClock, p
 
 
 def test_the_first_answer_counts_however_long_it_took(passing: Passing) -> None:
-    late = DatabaseClock(passing)
+    late = DatabaseClock(passing, lambda: NOON_MS)
     with pytest.raises(RuntimeError):
         late.now_ms()
     late.set(NOON_MS, passing.seconds - 1.0, passing.seconds + 1.0)

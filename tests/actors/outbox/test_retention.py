@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
 
 import asyncpg
 import pytest
@@ -133,3 +134,32 @@ async def test_stopping_before_starting_is_harmless(ours: Retention) -> None:
     await ours.stop()
     await asyncio.sleep(0)
     assert ours.deleted == 0
+
+
+@pytest.mark.parametrize("days", [0, 200])
+async def test_rows_go_only_when_both_clocks_say_so(
+    connection: Connection, database_url: str, days: int
+) -> None:
+    """The clock of the process is right or behind while the database's says that rows are old."""
+    await fill(connection, "100 days", 3)
+    lane = retention_lane(database_url)
+    ours = Retention(lane, now=lambda: datetime.now(UTC) - timedelta(days=days))
+    await ours.step()
+    lane.close()
+    assert (ours.deleted == 0) is (days > 0)
+
+
+async def test_delivery_scheduled_by_a_wrong_clock_becomes_due(
+    connection: Connection, ours: Retention
+) -> None:
+    await fill(connection, "1 hour", 2)
+    await connection.execute(
+        "UPDATE deliveries SET state = 'pending', next_attempt_at = now() + interval '23 hours'"
+    )
+    first = await connection.fetchval(
+        "UPDATE deliveries SET next_attempt_at = now() + interval '400 days'"
+        " WHERE id = (SELECT id FROM deliveries LIMIT 1) RETURNING id"
+    )
+    await ours.step()
+    due = await connection.fetch("SELECT id FROM deliveries WHERE next_attempt_at <= now()")
+    assert [row["id"] for row in due] == [first]
