@@ -100,6 +100,7 @@ class Ownership:
             _log.warning("taker_lost", incarnation=move.taker)
         for shard in move.shards:
             self._owners[shard] = move.taker if taken else None
+        _log.info("shards_moved", shards=len(move.shards), giver=move.giver, taker=move.taker, taken=taken)
         return taken
 
     async def _publish(self) -> None:
