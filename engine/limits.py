@@ -46,8 +46,16 @@ RAY_ANSWER_SECONDS: Final = 10.0
 """Time that Ray has to answer a look-up of a name or of its nodes."""
 RAY_LEAVE_SECONDS: Final = 20.0
 """Time that Ray has to end its servers and processes."""
-SHARD_MOVE_SECONDS: Final = 20.0
-"""Time that a host has to take or release shards: longer than its own limits on the database."""
+SHARD_TAKE_SECONDS: Final = 10.0
+"""Time that a host has to take shards: longer than its own limits on the database."""
+SHARD_RELEASE_SECONDS: Final = 5.0
+"""Time that a host has to finish its commits and release shards; then they are taken from it."""
+PROGRAMME_PUBLISH_SECONDS: Final = 10.0
+"""Time that all hosts together have to learn a new version of a programme."""
+LEFT_OVER_SECONDS: Final = 30.0
+"""Time that the processes of a killed supervisor have to end."""
+DRAIN_SECONDS: Final = 300.0
+"""Time that a node has to give all its shards away."""
 
 # Money
 AMOUNT_MINOR_MAX: Final = 10**18 - 1
@@ -391,6 +399,7 @@ CONSOLE_TRANSACTIONS_MAX: Final = 20
 assert HOST_SILENCE_SECONDS <= ROLE_SILENCE_SECONDS
 assert ROLE_PING_SECONDS + ROLE_SILENCE_SECONDS + PULSE_LATE_SECONDS < ROLE_REPLACED_SECONDS
 assert ROLE_LOOK_SECONDS * STANDSTILL_LOOKS < READY_SECONDS
+assert COMMIT_TIMEOUT_MS < 1000 * SHARD_RELEASE_SECONDS < 1000 * SHARD_TAKE_SECONDS
 assert BACKLOG_RESUME < BACKLOG_WAIT < BACKLOG_REFUSE
 assert COMMIT_BATCH_MAX <= BACKLOG_RESUME
 assert COMMIT_TIMEOUT_MS < AUTHORIZATION_DEADLINE_MS < REST_DEADLINE_MS

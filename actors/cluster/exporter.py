@@ -18,6 +18,8 @@ from engine.limits import READY_SECONDS
 
 ANSWER_SECONDS: Final = 1.0
 """A process that has not answered by then counts as not serving; its other figures are left out."""
+STOP_SECONDS: Final = 2.0
+"""Time that requests under way have at the end."""
 SUPERVISOR: Final = "supervisor"
 """The process of the figures that the exporter has itself."""
 _AWAY: Final[Figures] = {"stanchion_process_serving": 0.0}
@@ -52,7 +54,9 @@ class Exporter:
         app.router.add_get("/metrics", self._metrics)
         app.router.add_get("/healthz", self._health)
         app.router.add_get("/readyz", self._readiness)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
+        self._runner = web.AppRunner(
+            app, access_log=None, handle_signals=False, shutdown_timeout=STOP_SECONDS
+        )
         await self._runner.setup()
         await web.TCPSite(self._runner, host, port).start()
 

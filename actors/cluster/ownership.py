@@ -17,7 +17,7 @@ import structlog
 
 from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
 from actors.placement import Move, adopt_orphans, even_out, hand_off
-from engine.limits import SHARD_COUNT
+from engine.limits import SHARD_COUNT, SHARD_RELEASE_SECONDS, SHARD_TAKE_SECONDS
 
 TABLE_WAIT_SECONDS: Final = 10.0
 RETRY_SECONDS: Final = 0.05
@@ -65,15 +65,22 @@ class Ownership:
     async def adopt_orphans(self, hosts: Collection[str]) -> None:
         """Repeats until every shard is with one of ``hosts``, which may change meanwhile: takers can die, and
         the journal can be away."""
-        while hosts and (moves := adopt_orphans(self._owners, hosts)):
-            if not all(await asyncio.gather(*(self._take(move) for move in moves))):
-                await asyncio.sleep(RETRY_SECONDS)
+        unable: set[str] = set()
+        while hosts and (moves := adopt_orphans(self._owners, hosts, unable)):
+            taken = await asyncio.gather(*(self._take(move) for move in moves))
             await self._publish()
+            # The others are tried first; all of them again when none could take.
+            unable = {move.taker for move, done in zip(moves, taken, strict=True) if not done}
+            if unable:
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def even_out(self, hosts: Collection[str]) -> None:
         """Move the fewest shards after which all of ``hosts`` have as many."""
         for move in even_out(self._owners, hosts) if hosts else ():
-            await self._hand_over(move)
+            # Those of a host that is lost meanwhile do not wait until all is even.
+            await self.adopt_orphans(hosts)
+            if move.giver in hosts and move.taker in hosts:
+                await self._hand_over(move)
         await self.adopt_orphans(hosts)
 
     async def hand_off(self, giver: str, takers: Collection[str]) -> None:
@@ -85,9 +92,13 @@ class Ownership:
         """The giver finishes what it has decided before the taker reads; meanwhile routers hold the
         commands back."""
         try:
-            await self._call_host(move.giver or "", "release", _encode(move.shards))
+            async with asyncio.timeout(SHARD_RELEASE_SECONDS):
+                await self._call_host(move.giver or "", "release", _encode(move.shards))
         except (PeerGoneError, PeerFailedError):
             return
+        except TimeoutError:
+            # It refuses new commands for them by now; what it still commits is fenced.
+            _log.warning("release_takes_too_long", incarnation=move.giver)
         await self._take(move)
         await self._publish()
 
@@ -95,9 +106,10 @@ class Ownership:
         """Whether the taker owns the shards now; a failure leaves them unowned, to be tried again."""
         taken = False
         try:
-            taken = await self._call_host(move.taker, "take", _encode(move.shards)) == b"taken"
-        except (PeerGoneError, PeerFailedError):
-            _log.warning("taker_lost", incarnation=move.taker)
+            async with asyncio.timeout(SHARD_TAKE_SECONDS):
+                taken = await self._call_host(move.taker, "take", _encode(move.shards)) == b"taken"
+        except (PeerGoneError, PeerFailedError, TimeoutError) as failure:
+            _log.warning("taker_lost", incarnation=move.taker, error=type(failure).__name__)
         for shard in move.shards:
             self._owners[shard] = move.taker if taken else None
         _log.info("shards_moved", shards=len(move.shards), giver=move.giver, taker=move.taker, taken=taken)

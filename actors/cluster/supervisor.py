@@ -132,7 +132,7 @@ class Supervisor:
         self._kept.clear()
         joining, self._joining = self._joining, None
         if joining is not None:
-            await asyncio.wait((joining,))
+            await asyncio.wait((joining,), timeout=RAY_LEAVE_SECONDS)
             await self._leave()
         self._end_outlived()
 

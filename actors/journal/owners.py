@@ -7,7 +7,7 @@ import asyncpg
 
 async def read_owners(dsn: str) -> dict[int, str | None]:
     """The incarnation that holds the newest epoch of each shard; it may have died long ago."""
-    connection = await asyncpg.connect(dsn, timeout=5)
+    connection = await asyncpg.connect(dsn, timeout=5, command_timeout=5)
     try:
         rows = await connection.fetch("SELECT shard, host FROM shards")
         return {row["shard"]: row["host"] for row in rows}
