@@ -12,6 +12,7 @@ import pytest
 from actors.cluster import kept as kept_module
 from actors.cluster import supervisor as module
 from actors.cluster.environment import ClusterError, RestartError
+from actors.cluster.readiness import NotReadyError
 from actors.cluster.supervisor import Supervisor
 from actors.placement import ProcessSpec, place
 from actors.settings import Settings
@@ -153,10 +154,10 @@ async def test_installation_is_not_ready_meanwhile(
     supervisor: Supervisor, processes: Processes, ray: Ray
 ) -> None:
     ray.missing = "raylet"
-    with pytest.raises(module.NotReadyError, match="raylet has ended"):
+    with pytest.raises(NotReadyError, match="raylet has ended"):
         await supervisor._checks()["ray"]()
     await supervisor._rebuilding.wait()
-    with pytest.raises(module.NotReadyError, match="is being started again"):
+    with pytest.raises(NotReadyError, match="is being started again"):
         await supervisor._checks()["ray"]()
 
 
