@@ -43,6 +43,8 @@ def configure(var_dir: Path, level: str, process: str) -> logging.Handler:
     """
     path = var_dir / LOG_FILE
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    # Where the documentation says it is from the first moment, and for its user alone.
+    path.touch(mode=0o600)
     handler = logging.handlers.WatchedFileHandler(path, encoding="utf-8", delay=True)
     number = logging.getLevelNamesMapping()[level.upper()]
     structlog.configure(

@@ -90,12 +90,16 @@ class Move(msgspec.Struct, frozen=True):
     shards: tuple[int, ...]
 
 
-def adopt_orphans(owners: Mapping[int, str | None], hosts: Collection[str]) -> list[Move]:
-    """Every shard whose owner is not among ``hosts`` gets one, evenly; living owners keep what they have."""
+def adopt_orphans(
+    owners: Mapping[int, str | None], hosts: Collection[str], unable: Collection[str] = ()
+) -> list[Move]:
+    """Every shard whose owner is not among ``hosts`` gets one, evenly; living owners keep what they have.
+    Hosts that are ``unable`` get none while there are others."""
     load = {host: [shard for shard, owner in owners.items() if owner == host] for host in sorted(hosts)}
     given: dict[str, list[int]] = {host: [] for host in load}
+    takers = [host for host in load if host not in unable] or list(load)
     for shard in sorted(shard for shard, owner in owners.items() if owner not in load):
-        taker = min(load, key=lambda host: len(load[host]))
+        taker = min(takers, key=lambda host: len(load[host]))
         load[taker].append(shard)
         given[taker].append(shard)
     return [Move(None, host, tuple(shards)) for host, shards in given.items() if shards]

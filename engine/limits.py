@@ -46,8 +46,12 @@ RAY_ANSWER_SECONDS: Final = 10.0
 """Time that Ray has to answer a look-up of a name or of its nodes."""
 RAY_LEAVE_SECONDS: Final = 20.0
 """Time that Ray has to end its servers and processes."""
-SHARD_MOVE_SECONDS: Final = 20.0
-"""Time that a host has to take or release shards: longer than its own limits on the database."""
+PROGRAMME_PUBLISH_SECONDS: Final = 10.0
+"""Time that all hosts together have to learn a new version of a programme."""
+LEFT_OVER_SECONDS: Final = 30.0
+"""Time that the processes of a killed supervisor have to end."""
+DRAIN_SECONDS: Final = 300.0
+"""Time that a node has to give all its shards away."""
 
 # Money
 AMOUNT_MINOR_MAX: Final = 10**18 - 1

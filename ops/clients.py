@@ -122,7 +122,7 @@ async def ensure_demo_clients(dsn: str, vault: Vault, path: Path) -> list[Client
     They are made anew when the database does not know them (any more), so that what ``run.json`` says always
     works.
     """
-    connection = await asyncpg.connect(dsn)
+    connection = await asyncpg.connect(dsn, timeout=10, command_timeout=30)
     try:
         remembered = read_clients(path)
         known = await connection.fetchval(

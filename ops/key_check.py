@@ -29,7 +29,7 @@ async def check_master_key(dsn: str, vault: Vault) -> None:
     which sealed last is still in the list. It is sealed anew each time, so it follows a rotation.
     """
     sealed, digest = vault.seal(PURPOSE, _CONSTANT), vault.digest(PURPOSE, _CONSTANT)
-    connection = await asyncpg.connect(dsn, timeout=10)
+    connection = await asyncpg.connect(dsn, timeout=10, command_timeout=30)
     try:
         async with connection.transaction():
             await connection.execute(

@@ -1,4 +1,7 @@
-"""The installation's log at its terminal: for a person where one looks on, else as it is, for collectors."""
+"""The installation's log at its terminal: for a person where one looks on, else as it is, for collectors.
+
+The supervisor's own start and stop are in the log alone: it prints them itself.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,8 @@ import structlog
 from actors.log import LOG_FILE
 
 LOOK_SECONDS: Final = 0.25
+_PRINTED: Final = '"level": "info", "process": "supervisor"'
+"""In lines that say what the supervisor prints itself."""
 _FIRST: Final = ("at", "level", "process", "event")
 
 
@@ -78,6 +83,8 @@ class LogView:
         *lines, self._rest = (self._rest + added).split(b"\n")
         for line in lines:
             text = line.decode("utf-8", "replace")
+            if _PRINTED in text:
+                continue
             print(for_people(text) if self._pretty else text, file=self._output, flush=True)
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import signal
 import socket
 import sys
@@ -18,9 +19,11 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict
 from functools import partial
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final, Protocol, TypeVar
 
+import structlog
 from redis.asyncio import Redis
 from redis.exceptions import AuthenticationError, RedisError
 
@@ -47,6 +50,8 @@ DEPENDENCY_SECONDS_MAX: Final = 30.0
 REVIVAL_POLL_SECONDS: Final = 0.2
 ACTORS_STOP_SECONDS_MAX: Final = 60.0
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
+
+_log = structlog.get_logger(__name__)
 
 
 class Addresses(Protocol):
@@ -101,6 +106,7 @@ def up(settings: Settings, load: Callable[[], MakeSupervisor]) -> None:
         log = LogView(settings.var_dir, sys.stderr)
         try:
             log.start()
+            _log.info("starting", pid=os.getpid(), version=version("stanchion"))
             _say(f"Starting the servers in {settings.var_dir} ...")
             loading = beside.submit(load)
             complete = servers.start()
@@ -109,6 +115,7 @@ def up(settings: Settings, load: Callable[[], MakeSupervisor]) -> None:
             pass  # asked to stop before it served
         finally:
             _stop_undisturbed(servers)
+            _log.info("stopped")
             log.stop()
     _say("Stopped; the data are kept.")
 
@@ -182,12 +189,14 @@ async def _serve(settings: Settings, vault: Vault, servers: Servers, loading: Fu
         if addresses is not None:
             await control.open()
             write_private(run_file, json.dumps(run_record(settings, addresses, clients), indent=2) + "\n")
+            _log.info("serving")
             _say(greeting(addresses, clients, settings.var_dir))
             reason = await _unless(stop, _first_failure(supervisor, servers))
             if reason is not None:
                 raise UpError(reason)
     finally:
         run_file.unlink(missing_ok=True)
+        _log.info("stopping")
         _say("Stopping ...")
         await control.close()
         await _stop_in_time(supervisor)
@@ -208,6 +217,7 @@ async def _prepare(settings: Settings, vault: Vault) -> list[ClientCredentials]:
         owner, patience_seconds=DEPENDENCY_SECONDS_MAX, before_only=shared, keys=lambda: vault
     )
     if applied:
+        _log.info("migrated", applied=applied)
         _say(f"Applied {len(applied)} migration{'s' if len(applied) > 1 else ''}.")
     await process_role.grant(owner, process_role.role_of(settings.database_dsn))
     await check_master_key(settings.database_dsn, vault)

@@ -24,6 +24,7 @@ from actors.essential import start_essential
 from actors.metrics import Figures
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.placement import NODES_SECONDS, missing_hosts
+from engine.limits import PROGRAMME_PUBLISH_SECONDS
 
 RETRY_SECONDS: Final = 0.05
 RETRY_SECONDS_MAX: Final = 5.0
@@ -135,15 +136,14 @@ class Coordinator:
         await asyncio.gather(*self._tasks, *guards, return_exceptions=True)
         hosts = tuple(self._watched)
         self._watched.clear()
-        await asyncio.gather(*(self._hosts.stop(host) for host in hosts), return_exceptions=True)
         # A cluster that is not ours would keep them.
-        for host in hosts:
-            self._hosts.end(host)
+        await asyncio.gather(*(self._end(host) for host in hosts))
 
     async def _publish_programme(self, config: bytes) -> None:
         """All living hosts learn it; one that dies meanwhile has no cards to decide on."""
         calls = (self._hosts.call(host, "programme_changed", config) for host in tuple(self._watched))
-        results = await asyncio.gather(*calls, return_exceptions=True)
+        async with asyncio.timeout(PROGRAMME_PUBLISH_SECONDS):
+            results = await asyncio.gather(*calls, return_exceptions=True)
         for result in results:
             if isinstance(result, BaseException) and not isinstance(result, PeerGoneError):
                 raise result

@@ -8,6 +8,7 @@ from typing import Final
 
 import msgspec
 
+from actors.cluster.beside import in_thread
 from actors.cluster.environment import ClusterError
 from actors.cluster.nodes import here
 from actors.cluster.peers import COORDINATOR, RayPeers
@@ -15,6 +16,7 @@ from actors.cluster.session import join, leave, named
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.placement import NODE_LETTERS, name_on
 from actors.settings import Settings
+from engine.limits import DRAIN_SECONDS
 
 STOP_SECONDS: Final = 15.0
 
@@ -40,10 +42,14 @@ async def drain(settings: Settings, node: str | None) -> tuple[str, int]:
 
 
 async def _drain(settings: Settings, peers: RayPeers, node: str) -> tuple[str, int]:
-    hosts = _drained.decode(await peers.call(COORDINATOR, "drain", node.encode()))
+    try:
+        async with asyncio.timeout(DRAIN_SECONDS):
+            hosts = _drained.decode(await peers.call(COORDINATOR, "drain", node.encode()))
+    except TimeoutError:
+        raise ClusterError("the node has not given its shards away in time") from None
     if hosts is None:
         raise ClusterError("no other node has shard hosts: this one cannot be drained")
-    names = [name for name in await asyncio.to_thread(named, settings) if name_on("", node) in name]
+    names = [name for name in await in_thread(named, settings) if name_on("", node) in name]
     await asyncio.gather(*(_stop(peers, name) for name in names))
     return node, hosts
 

@@ -10,6 +10,7 @@ import asyncio
 import uuid
 from typing import Final
 
+from actors.cluster.beside import in_thread
 from actors.cluster.coordinator import Coordinator
 from actors.cluster.nodes import Nodes, on
 from actors.cluster.peers import RayPeers
@@ -17,10 +18,11 @@ from actors.cluster.process import launch
 from actors.cluster.session import named
 from actors.cluster.standstill import stands_still
 from actors.journal.owners import ShardBook
-from actors.peers import PeerGoneError
+from actors.peers import PeerFailedError, PeerGoneError
 from actors.placement import NODE_LETTERS
 from actors.roles import Context, Role
 from actors.settings import Settings
+from engine.limits import ROLE_START_SECONDS
 
 FACTORY: Final = "actors.shards.role:HostRole"
 PREFIX: Final = "host-"
@@ -65,20 +67,21 @@ class RayHosts:
         incarnation = f"{PREFIX}{node}-{uuid.uuid4().hex[:8]}"
         if node not in self._ids:
             raise PeerGoneError(incarnation)
-        await asyncio.to_thread(
-            launch, FACTORY, self._settings, incarnation, on(self._ids[node], pinned=True)
-        )
         try:
-            await self._peers.ping(incarnation)
-        except BaseException:
+            await in_thread(launch, FACTORY, self._settings, incarnation, on(self._ids[node], pinned=True))
+            async with asyncio.timeout(ROLE_START_SECONDS):
+                await self._peers.ping(incarnation)
+        except BaseException as failure:
             # One that lives and cannot serve is nobody's host.
             self._peers.kill(incarnation)
+            if isinstance(failure, TimeoutError):
+                raise PeerFailedError(f"{incarnation}: it does not start") from None
             raise
         return incarnation
 
     async def living(self) -> set[str]:
         """The incarnations that Ray knows, frozen ones among them."""
-        return {name for name in await asyncio.to_thread(named, self._settings) if name.startswith(PREFIX)}
+        return {name for name in await in_thread(named, self._settings) if name.startswith(PREFIX)}
 
     async def ping(self, incarnation: str) -> None:
         """Returns when the host answers; PeerGoneError when it is dead."""

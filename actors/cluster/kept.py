@@ -156,7 +156,6 @@ class Kept:
         while True:
             name = self.name
             await self._begun()
-            _log.info("process_serves", name=name)
             lost = await loss(
                 partial(self._peers.ping, name),
                 partial(self._peers.death, name),

@@ -1,15 +1,18 @@
-"""The metrics port's sockets: one request for each connection, and no connection lives longer than a scrape."""
+"""The metrics port: one request per connection, and no connection outlives a scrape."""
 
 from __future__ import annotations
 
 import asyncio
+from typing import Final
 
 from aiohttp import web
 
 from actors.connections import ConnectionLimits, ConnectionTable, OneRequestConnection
 from engine.limits import METRICS_CONNECTION_SECONDS, METRICS_CONNECTIONS_MAX
 
-LIMITS = ConnectionLimits(
+STOP_SECONDS: Final = 2.0
+"""How long open scrapes may take after the server has stopped listening."""
+LIMITS: Final = ConnectionLimits(
     connections_max=METRICS_CONNECTIONS_MAX, per_address_max=METRICS_CONNECTIONS_MAX // 2
 )
 
@@ -19,7 +22,9 @@ class MetricsPort:
 
     def __init__(self, app: web.Application, table: ConnectionTable | None = None) -> None:
         app.on_response_prepare.append(_close_after)
-        self._runner = web.AppRunner(app, access_log=None, handle_signals=False)
+        self._runner = web.AppRunner(
+            app, access_log=None, handle_signals=False, shutdown_timeout=STOP_SECONDS
+        )
         self._table = table or ConnectionTable(LIMITS)
         self._server: asyncio.Server | None = None
 

@@ -74,15 +74,22 @@ class Ownership:
     async def adopt_orphans(self, hosts: Collection[str]) -> None:
         """Repeats until every shard is with one of ``hosts``, which may change meanwhile: takers can die, and
         the journal can be away."""
-        while hosts and (moves := adopt_orphans(self._owners, hosts)):
-            if not all(await asyncio.gather(*(self._take(move) for move in moves))):
-                await asyncio.sleep(RETRY_SECONDS)
+        unable: set[str] = set()
+        while hosts and (moves := adopt_orphans(self._owners, hosts, unable)):
+            taken = await asyncio.gather(*(self._take(move) for move in moves))
             await self._publish()
+            # The others are tried first; all of them again when none could take.
+            unable = {move.taker for move, done in zip(moves, taken, strict=True) if not done}
+            if unable:
+                await asyncio.sleep(RETRY_SECONDS)
 
     async def even_out(self, hosts: Collection[str]) -> None:
         """Move the fewest shards after which all of ``hosts`` have as many."""
         for move in even_out(self._owners, hosts) if hosts else ():
-            await self._hand_over(move)
+            # Those of a host that is lost meanwhile do not wait until all is even.
+            await self.adopt_orphans(hosts)
+            if move.giver in hosts and move.taker in hosts:
+                await self._hand_over(move)
         await self.adopt_orphans(hosts)
 
     async def hand_off(self, giver: str, takers: Collection[str]) -> None:
@@ -99,8 +106,8 @@ class Ownership:
         except (PeerGoneError, PeerFailedError):
             return
         except TimeoutError:
-            # It may have let go or not. Whether it has or not, the taker's epochs are the newer ones.
-            _log.warning("giver_silent", incarnation=move.giver)
+            # Whether it has let go or not, the taker's epochs are newer: its later commits fail.
+            _log.warning("release_timed_out", incarnation=move.giver)
         await self._take(move)
         await self._publish()
 
@@ -110,12 +117,13 @@ class Ownership:
         try:
             async with asyncio.timeout(MOVE_SECONDS):
                 taken = await self._ask_to_take(move) == b"taken"
-        except (PeerGoneError, PeerFailedError, TimeoutError):
-            _log.warning("taker_lost", incarnation=move.taker)
+        except (PeerGoneError, PeerFailedError, TimeoutError) as failure:
+            _log.warning("taker_lost", incarnation=move.taker, error=type(failure).__name__)
         except DatabaseUnavailableError as failure:
             _log.warning("epochs_unreadable", error=type(failure).__name__)
         for shard in move.shards:
             self._owners[shard] = move.taker if taken else None
+        _log.info("shards_moved", shards=len(move.shards), giver=move.giver, taker=move.taker, taken=taken)
         return taken
 
     async def _ask_to_take(self, move: Move) -> bytes:

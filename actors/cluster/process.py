@@ -25,6 +25,7 @@ from actors.cluster.nodes import Options, here
 from actors.cluster.peers import PARK, PING, RayPeers
 from actors.cluster.precedence import give_way
 from actors.cluster.standstill import whereabouts
+from actors.cluster.title import entitle, title_of
 from actors.log import configure
 from actors.metrics import Figures, process_figures
 from actors.roles import Context, Role
@@ -45,6 +46,7 @@ class Process:
     being asked anything."""
 
     def __init__(self, factory: str, settings: bytes, name: str, proof: bytes, niceness: int = 0) -> None:
+        entitle(title_of(name))
         give_way(niceness)
         self._settings = Settings.from_json(settings)
         self._proof = proof
@@ -96,6 +98,7 @@ class Process:
         """Let the role finish."""
         if self._role is not None:
             await self._role.stop()
+            _log.info("stopped")
         await self._door.close()
 
     async def _started(self) -> Role:
@@ -109,6 +112,7 @@ class Process:
                     _log.exception("role_cannot_start", name=self._name)
                     raise
                 self._role = role
+                _log.info("started", pid=os.getpid())
                 self._lag.start()
                 self._exhaustion.start()
                 await self._door.open()

@@ -132,7 +132,7 @@ class Supervisor:
         self._kept.clear()
         joining, self._joining = self._joining, None
         if joining is not None:
-            await asyncio.wait((joining,))
+            await asyncio.wait((joining,), timeout=RAY_LEAVE_SECONDS)
             await self._leave()
         self._end_outlived()
 
@@ -261,7 +261,6 @@ class Supervisor:
             except ClusterError:
                 _log.exception("ray_does_not_start")
                 await asyncio.sleep(min(REBUILD_PAUSE_SECONDS * 2**attempt, REBUILD_PAUSE_SECONDS_MAX))
-        _log.warning("ray_started_again", seconds=round(time.monotonic() - began, 1))
         self._own = here()
         self._kept.clear()
         self._launch(place(self._specs, [self._own], self._own))

@@ -14,9 +14,9 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
-from engine.limits import AUTHORIZATION_DEADLINE_MS
+from engine.limits import AUTHORIZATION_DEADLINE_MS, ROLE_REPLACED_SECONDS
 from ops.chaos.errors import NotInjectedError
-from ops.chaos.processes import gone, send
+from ops.chaos.processes import called, send
 from ops.chaos.stage import Stage
 from ops.histories.operations import Operation
 
@@ -28,6 +28,9 @@ NORMAL_SECONDS_MAX: Final = 15.0
 RESTART_SECONDS_MAX: Final = 60.0
 """A process of Python and Ray takes seconds to start, many of them on a machine that is busy; nothing waits
 for it but its own work."""
+FROZEN_SECONDS_MAX: Final = 10.0
+"""Ray gives a process that it kills five seconds to end by itself."""
+NOTICED_SECONDS_MAX: Final = 2.0
 IN_FLIGHT_SECONDS: Final = 0.15
 """What was committed when the fault began may still be told for so long."""
 
@@ -133,22 +136,76 @@ def kill_role(role: str, *, noticed: bool) -> Inject:
     return inject
 
 
-def freeze_role(role: str, seconds: float, *, noticed: bool) -> Inject:
-    """SIGSTOP and SIGCONT of a role."""
+def freeze_role(role: str, *, noticed: bool) -> Inject:
+    """SIGSTOP of a role for good: how soon its successor serves."""
 
     async def inject(stage: Stage) -> Outcome:
         pid = await stage.pid_of(role)
         began = time.monotonic()
-        strike(signal.SIGSTOP, [pid])
-        try:
-            await asyncio.sleep(seconds)
-        finally:
-            send(signal.SIGCONT, [pid])
-        outcome = Outcome(0.0)
+
+        async def again() -> bool:
+            return (await stage.processes()).get(role, pid) != pid and await stage.ready()
+
+        outcome = await _replaced(stage, pid, again)
         if not noticed:
             expect_unnoticed(stage, began, outcome)
-        outcome.expect(not gone(pid), f"{role} died of it")
-        outcome.figure = await stage.back()
+        return outcome
+
+    return inject
+
+
+async def freeze_host_for_good(stage: Stage) -> Outcome:
+    """SIGSTOP of a shard host for good: how soon there are as many hosts as before, and all are ready."""
+    hosts = await stage.hosts()
+    if len(hosts) < 2:
+        raise NotInjectedError("there are no two hosts")
+    name = stage.dice.choice(sorted(hosts))
+
+    async def again() -> bool:
+        found = await stage.hosts()
+        return name not in found and len(found) == len(hosts) and await stage.ready()
+
+    return await _replaced(stage, hosts[name], again)
+
+
+async def _replaced(stage: Stage, pid: int, again: Callable[[], Awaitable[bool]]) -> Outcome:
+    """Stop a process for good; the figure is the time until ``again`` holds."""
+    strike(signal.SIGSTOP, [pid])
+    began = time.monotonic()
+    noticing = asyncio.create_task(stage.not_ready())
+    try:
+        await stage.until(again, "the frozen process is replaced", RESTART_SECONDS_MAX)
+        outcome = Outcome(time.monotonic() - began)
+        outcome.expect(noticing.done(), "/readyz said ready all the time")
+    finally:
+        noticing.cancel()
+    try:
+        await stage.ended(pid, FROZEN_SECONDS_MAX)
+    except TimeoutError:
+        outcome.broken.append("the frozen process is still there")
+    return outcome
+
+
+# --- Ray ----------------------------------------------------------------------------------------------------
+
+
+def kill_ray(server: str) -> Inject:
+    """kill -9 of a server of Ray, and then of a shard host, which Ray cannot replace: how soon the
+    installation is whole again by itself."""
+
+    async def inject(stage: Stage) -> Outcome:
+        supervisor, hosts = stage.installation.pid, await stage.hosts()
+        if supervisor is None or not hosts:
+            raise NotInjectedError("the installation is not whole")
+        strike(signal.SIGKILL, called(server, supervisor))
+        began = time.monotonic()
+        strike(signal.SIGKILL, [hosts[stage.dice.choice(sorted(hosts))]])
+        await stage.until(stage.unready, f"the death of {server} is noticed", RESTART_SECONDS_MAX)
+        noticed = time.monotonic() - began
+        await stage.until(stage.whole, "the installation is whole", RESTART_SECONDS_MAX)
+        outcome = Outcome(time.monotonic() - began)
+        outcome.expect(noticed <= NOTICED_SECONDS_MAX, f"it was noticed after {noticed:.1f} s")
+        outcome.expect(stage.installation.pid == supervisor, "the supervisor has ended")
         return outcome
 
     return inject
@@ -179,6 +236,16 @@ def strike(number: signal.Signals, pids: Iterable[int]) -> None:
         raise NotInjectedError("there was nobody to signal")
 
 
+_FROZEN: Final = (
+    ("the coordinator", "coordinator", False),
+    ("the edge", "edge", True),
+    ("the API server", "api-0", False),
+    ("the simulated network", "network", False),
+    ("the relay", "relay", False),
+    ("a dispatcher", "dispatcher-0", False),
+)
+"""Roles, and whether decisions may notice."""
+
 FAULTS: Final = (
     Fault("G3", "kill -9 of a shard host", "ms to the first good answer", FIRST_GOOD_MS_MAX, kill_host),
     Fault(
@@ -192,17 +259,11 @@ FAULTS: Final = (
         kill_role("coordinator", noticed=False),
     ),
     Fault(
-        "G3", "the coordinator frozen", "s until normal", None, freeze_role("coordinator", 2.0, noticed=False)
-    ),
-    Fault(
         "G3",
         "kill -9 of the edge",
         "s until it is back",
         RESTART_SECONDS_MAX,
         kill_role("edge", noticed=True),
-    ),
-    Fault(
-        "G11", "the edge frozen", "s until normal", NORMAL_SECONDS_MAX, freeze_role("edge", 2.0, noticed=True)
     ),
     Fault(
         "G7",
@@ -225,12 +286,38 @@ FAULTS: Final = (
         RESTART_SECONDS_MAX,
         kill_role("api-0", noticed=False),
     ),
-    Fault("G3", "the API server frozen", "s until normal", None, freeze_role("api-0", 2.0, noticed=False)),
     Fault(
         "G3",
         "kill -9 of the simulated network",
         "s until it is back",
         RESTART_SECONDS_MAX,
         kill_role("network", noticed=False),
+    ),
+    Fault(
+        "G3",
+        "a shard host frozen for good",
+        "s until it is replaced",
+        ROLE_REPLACED_SECONDS,
+        freeze_host_for_good,
+    ),
+    *(
+        Fault(
+            "G3",
+            f"{words} frozen for good",
+            "s until it is replaced",
+            ROLE_REPLACED_SECONDS,
+            freeze_role(role, noticed=noticed),
+        )
+        for words, role, noticed in _FROZEN
+    ),
+    *(
+        Fault(
+            "G3",
+            f"kill -9 of Ray's {server}, then of a shard host",
+            "s until all is whole",
+            NORMAL_SECONDS_MAX,
+            kill_ray(server),
+        )
+        for server in ("raylet", "gcs_server")
     ),
 )

@@ -36,6 +36,16 @@ def descendants(root: int) -> list[int]:
     return found
 
 
+def called(name: str, root: int) -> list[int]:
+    """Those below ``root`` whose program has this name."""
+    found = []
+    for pid in descendants(root):
+        with suppress(OSError):
+            if Path(f"/proc/{pid}/comm").read_text().strip() == name:
+                found.append(pid)
+    return found
+
+
 def cpu_seconds(pids: Iterable[int]) -> dict[int, float]:
     """Processor time that each process has used, of those that are there."""
     used = {}

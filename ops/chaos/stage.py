@@ -269,10 +269,24 @@ class Stage:
         roots = [self.installation.pid, self.postgres.pid, self.redis.pid]
         return [pid for root in roots if root is not None for pid in descendants(root)]
 
+    async def ready(self) -> bool:
+        """Whether the installation says that all its parts answer."""
+        return await asyncio.to_thread(_answers, self.record["metrics_url"].replace("/metrics", "/readyz"))
+
+    async def unready(self) -> bool:
+        """Whether it says that a part does not."""
+        return not await self.ready()
+
+    async def not_ready(self) -> None:
+        """Returns once it has said so."""
+        while True:
+            if await self.unready():
+                return
+            await asyncio.sleep(0.05)
+
     async def whole(self) -> bool:
         """Whether every role serves and all hosts are there."""
-        ready = self.record["metrics_url"].replace("/metrics", "/readyz")
-        if not await asyncio.to_thread(_answers, ready):
+        if not await self.ready():
             return False
         found = (await self.processes()).keys()
         return found >= ROLES and sum(name.startswith("host-") for name in found) == HOSTS

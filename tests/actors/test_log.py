@@ -62,6 +62,11 @@ def test_a_line_is_an_object_with_its_circumstances(file: Path) -> None:
     }
 
 
+def test_file_exists_from_the_start_and_is_private(file: Path) -> None:
+    assert lines(file) == []
+    assert file.stat().st_mode & 0o077 == 0
+
+
 def test_what_is_below_the_level_is_dropped(file: Path) -> None:
     log().debug("quiet")
     log().info("loud")

@@ -163,3 +163,9 @@ def test_where_the_supervisor_has_no_place_every_name_carries_a_node() -> None:
         "dispatcher-1": THIRD,
         "dispatcher-2": OTHER,
     }
+
+
+def test_host_that_could_not_take_shards_gets_none_while_there_are_others() -> None:
+    owners: dict[int, str | None] = {0: "a", 1: "a", 2: None, 3: None}
+    assert adopt_orphans(owners, ["a", "b"], {"b"}) == [Move(None, "a", (2, 3))]
+    assert adopt_orphans(owners, ["b"], {"b"}) == [Move(None, "b", (0, 1, 2, 3))]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import io
 import json
 from pathlib import Path
+from typing import Any
 
-from actors.log import LOG_FILE
+from actors.log import LOG_FILE, processors
 from ops.log_view import LogView, for_people
 
 
@@ -73,3 +74,19 @@ def test_nothing_reaches_the_terminal_that_moves_its_cursor() -> None:
     shown = for_people(json.dumps(line))
     assert "\x1b[2J" not in shown
     assert "\n" not in shown
+
+
+def test_start_and_stop_of_the_supervisor_are_not_shown_twice(tmp_path: Path) -> None:
+    output = io.StringIO()
+    path = written(tmp_path, "yesterday")
+    view = LogView(tmp_path, output)
+    view.start()
+    render = processors("supervisor")
+    with path.open("a") as file:
+        for level, event in (("info", "serving"), ("warning", "process_lost")):
+            line: Any = {"event": event}
+            for each in render:
+                line = each(None, level, line)
+            file.write(f"{line}\n")
+    view.stop()
+    assert [json.loads(line)["event"] for line in output.getvalue().splitlines()] == ["process_lost"]

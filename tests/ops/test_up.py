@@ -15,6 +15,7 @@ from typing import Any
 import asyncpg
 import pytest
 
+from actors.log import LOG_FILE
 from ops.control import DOOR_FILE, restart
 from tests.ops.waiting import gone, wait_until
 
@@ -108,6 +109,11 @@ class Installation:
         record: dict[str, Any] = json.loads((self.var_dir / "run.json").read_bytes())
         return record
 
+    def logged(self) -> list[str]:
+        """The events of the log, in order."""
+        text = (self.var_dir / LOG_FILE).read_text("utf-8")
+        return [json.loads(line)["event"] for line in text.splitlines()]
+
     def database_url(self) -> str:
         return str(json.loads((self.var_dir / "servers.json").read_bytes())["database_url"])
 
@@ -158,6 +164,8 @@ async def test_it_serves_stops_cleanly_and_keeps_its_data(
     assert all(gone(pid) for pid in servers)
     assert not (installation.var_dir / "run.json").exists()
     assert not (installation.var_dir / DOOR_FILE).exists()
+
+    assert installation.logged() == ["starting", "migrated", "serving", "stopping", "stopped"]
 
     await installation.started()
     again = installation.run_record()

@@ -36,6 +36,8 @@ class FakeHosts:
         self.ended: list[str] = []
         self.heard: list[tuple[str, bytes]] = []
         self.refusals = 0
+        self.hangs = ("", "")
+        """A method of a host that never answers, while pings do."""
         self.stopped: list[str] = []
         self._count = 0
 
@@ -73,6 +75,9 @@ class FakeHosts:
 
     async def call(self, incarnation: str, method: str, payload: bytes) -> bytes:
         await self.ping(incarnation)
+        if self.hangs == (method, incarnation):
+            await self.dead[incarnation].wait()
+            raise PeerGoneError(incarnation)
         if method == "take":
             if self.refusals:
                 self.refusals -= 1
@@ -178,6 +183,19 @@ async def test_a_take_that_is_refused_is_tried_again(coordinator: Coordinator, h
     hosts.dead["host-1"].set()
     current = await settled(coordinator, lambda each: "host-1" not in each.owners and None not in each.owners)
     assert set(current.owners) <= {"host-2", "host-3"}
+
+
+@pytest.mark.parametrize("method", ["take", "release"])
+async def test_host_that_hangs_in_a_move_does_not_block_the_takeover_of_another(
+    coordinator: Coordinator, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch, method: str
+) -> None:
+    monkeypatch.setattr(ownership, "MOVE_SECONDS", 0.02)
+    hosts.hangs = (method, "host-3" if method == "take" else "host-1")
+    replacing = asyncio.create_task(coordinator.call("replace", b"host-1"))
+    hosts.dead["host-2"].set()
+    await settled(coordinator, lambda each: not {None, "host-2"} & set(each.owners))
+    hosts.hangs = ("", "")
+    await replacing
 
 
 async def test_versions_only_rise(coordinator: Coordinator, hosts: FakeHosts) -> None:

@@ -56,7 +56,7 @@ async def lost(servers: RayServers) -> str:
 async def test_server_that_ends_or_stops_is_lost(
     processes: dict[str, Process], child: int, name: str, number: signal.Signals
 ) -> None:
-    servers = RayServers(lambda: processes, look_seconds=0.001)  # type: ignore[arg-type,return-value]
+    servers = RayServers(lambda: processes, look_seconds=0.001)
     servers.learn()
     assert servers.look() == ""
     processes[name].send_signal(number)
@@ -68,7 +68,7 @@ async def test_server_that_ends_or_stops_is_lost(
 async def test_processes_are_known_after_the_death_of_their_raylet(
     processes: dict[str, Process], child: int
 ) -> None:
-    servers = RayServers(lambda: processes, look_seconds=0.001)  # type: ignore[arg-type,return-value]
+    servers = RayServers(lambda: processes, look_seconds=0.001)
     servers.learn()
     where = of(child)
     assert servers.processes() == {where}
@@ -79,7 +79,7 @@ async def test_processes_are_known_after_the_death_of_their_raylet(
 
 def test_next_life_has_other_servers(processes: dict[str, Process], child: int) -> None:
     found: dict[str, Process] = dict(processes)
-    servers = RayServers(lambda: found)  # type: ignore[arg-type,return-value]
+    servers = RayServers(lambda: found)
     servers.learn()
     servers.missing = RAYLET
     found.clear()

@@ -76,7 +76,7 @@ def frozen() -> Iterator[int]:
 
 @pytest.fixture
 async def healthy() -> AsyncIterator[int]:
-    async def health(request: web.Request) -> web.Response:
+    async def health(request: web.BaseRequest) -> web.Response:
         return web.Response(status=200 if request.path == "/healthz" else 503)
 
     runner = web.ServerRunner(web.Server(health))
