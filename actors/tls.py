@@ -113,8 +113,8 @@ class TlsListener:
     """Accepts on ``listener`` and gives each connection, after its handshake, to a protocol of ``factory``.
 
     ``factory`` takes the connection's admission. The loops' own servers create protocols only after the
-    handshake, so their connections in handshake would not be counted. The interface is that part of
-    ``asyncio.Server`` which servers use to stop: ``close``.
+    handshake, so their connections in handshake would not be counted. The
+    interface is the part of ``asyncio.Server`` that servers use to stop.
     """
 
     def __init__(
@@ -140,6 +140,10 @@ class TlsListener:
         self._accepting.cancel()
         for task in self._handshakes:
             task.cancel()
+
+    async def wait_closed(self) -> None:
+        """Wait until accepting and all handshakes have ended, after ``close``."""
+        await asyncio.gather(self._accepting, *self._handshakes, return_exceptions=True)
 
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()
