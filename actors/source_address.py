@@ -13,9 +13,7 @@ Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 
-def source_of(
-    peer: str | None, forwarded: Sequence[str], trusted: Sequence[Network]
-) -> str:
+def source_of(peer: str | None, forwarded: Sequence[str], trusted: Sequence[Network]) -> str:
     """The source as limits count it: an IPv4 address, or an IPv6 /64.
 
     ``forwarded`` are the values of ``X-Forwarded-For`` in order. They are read from the right, as long as the

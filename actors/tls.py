@@ -5,7 +5,6 @@ that counts connections before their handshake.
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import ssl
 import time
@@ -61,7 +60,7 @@ class ServerTls:
         except ssl.SSLError as failure:
             fault = (failure.reason or "").replace("_", " ").lower() or "not PEM"
             raise SettingsError(
-                f"STANCHION_TLS_CERT_FILE, STANCHION_TLS_KEY_FILE: the files are no certificate chain with its"
+                "STANCHION_TLS_CERT_FILE, STANCHION_TLS_KEY_FILE: the files are no certificate chain with its"
                 f" unencrypted key in PEM ({fault})"
             ) from None
         except OSError as failure:
@@ -91,7 +90,7 @@ class ServerTls:
         _log.info("certificate reloaded")
 
     def _versions(self) -> _Version:
-        found = (os.stat(path) for path in self._files)
+        found = (path.stat() for path in self._files)
         return tuple((each.st_mtime_ns, each.st_size, each.st_ino) for each in found)
 
 

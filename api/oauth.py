@@ -132,9 +132,7 @@ class TokenEndpoint:
             await connection.execute(_SWEEP)
         return token
 
-    async def authenticate(
-        self, request: Request, client_id: str, secret: str
-    ) -> tuple[str, Sequence[str]]:
+    async def authenticate(self, request: Request, client_id: str, secret: str) -> tuple[str, Sequence[str]]:
         """The client's row id and its scopes. Raises ``Refusal`` 401, or 429 for too many failures.
 
         The right secret always works: others who fail for the same client id must not lock its owner out.

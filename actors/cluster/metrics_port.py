@@ -1,4 +1,4 @@
-"""The metrics port's sockets: one request for each connection, and no connection lives longer than a scrape."""
+"""The metrics port's sockets: each connection carries one request and lives no longer than a scrape."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Sessions of the console: a client's credentials, traded for a random id in a cookie.
 
-A session is a row with the hash of that id. It ends after twelve hours, by signing out, or with its client, and
-it opens the console alone. The cookie is never shown to scripts and never sent along with a request that
+A session is a row with the hash of that id. It ends after twelve hours, by signing out, or with its client,
+and it opens the console alone. The cookie is never shown to scripts and never sent along with a request that
 another site has begun; forms are only taken from the console's own pages.
 """
 

@@ -12,8 +12,8 @@ from limits.aio.storage import MemoryStorage
 from limits.aio.strategies import FixedWindowRateLimiter
 from starlette.requests import Request
 
-from api.problems import Refusal
 from actors.source_address import source_of
+from api.problems import Refusal
 from engine.limits import BINDS_PER_WINDOW, CAPTURE_REQUESTS_PER_WINDOW, VISION_WINDOW_SECONDS
 
 

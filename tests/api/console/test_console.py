@@ -56,7 +56,10 @@ async def test_the_cookie_is_short_lived_and_nobody_elses(running: Installation,
         assert int(cookie["max-age"]) == SESSION_SECONDS
         assert not cookie["secure"]
         # It opens the console and nothing else.
-        for name, value in (("Cookie", f"{COOKIE}={cookie.value}"), ("Authorization", f"Bearer {cookie.value}")):
+        for name, value in (
+            ("Cookie", f"{COOKIE}={cookie.value}"),
+            ("Authorization", f"Bearer {cookie.value}"),
+        ):
             assert (await http.get("/v1/cards", headers={name: value})).status_code == 401
     transport = httpx2.ASGITransport(app=running.app)
     async with httpx2.AsyncClient(transport=transport, base_url="https://console.test") as https:
