@@ -21,7 +21,11 @@ from pydantic import Field, SecretStr, ValidationError, ValidationInfo, field_va
 from pydantic_settings import BaseSettings, NoDecode, SettingsConfigDict
 from pydantic_settings.exceptions import SettingsError as UnreadableSettingError
 
-from engine.limits import HTTP_CONNECTIONS_MAX, HTTP_CONNECTIONS_PER_ADDRESS_MAX
+from engine.limits import (
+    HTTP_CONNECTIONS_MAX,
+    HTTP_CONNECTIONS_PER_ADDRESS_MAX,
+    TOKEN_FAILURES_PER_MINUTE,
+)
 
 PREFIX = "STANCHION_"
 MASTER_KEY_BYTES = 32
@@ -128,15 +132,16 @@ class Settings(BaseSettings):
     section 6)."""
     rate_live_per_second: Annotated[int, Field(ge=1)] = 100
     """Requests a second for each tenant in live mode."""
-    rate_token_per_minute: Annotated[int, Field(ge=1)] = 30
-    """Token requests a minute for each client_id."""
+    rate_token_per_minute: Annotated[int, Field(ge=1)] = TOKEN_FAILURES_PER_MINUTE
+    """Failed token requests and sign-ins a minute for each client_id, ten times as many for each source
+    address; the right secret is never refused."""
     rate_kyc_writes_per_minute: Annotated[int, Field(ge=1)] = 60
     """KYC writes a minute for each client."""
 
     # --- outgoing calls -----------------------------------------------------------------------------------
     egress_allow: Networks = ()
     """Comma-separated networks that webhooks and decision calls may reach although they are private (contract
-    section 9), or ``none``; where the API listens on loopback, `stanchion up` takes loopback for unset."""
+    section 9), in both modes; receivers of `stanchion listen` and `stanchion decide` need no entry."""
     egress_ca_file: Path | None = None
     """An extra certificate authority for outgoing HTTPS, PEM; where the API listens on loopback, `stanchion
     up` takes the authority of ``stanchion listen`` for unset."""

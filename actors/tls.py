@@ -5,7 +5,6 @@ that counts connections before their handshake.
 from __future__ import annotations
 
 import asyncio
-import os
 import socket
 import ssl
 import time
@@ -61,7 +60,7 @@ class ServerTls:
         except ssl.SSLError as failure:
             fault = (failure.reason or "").replace("_", " ").lower() or "not PEM"
             raise SettingsError(
-                f"STANCHION_TLS_CERT_FILE, STANCHION_TLS_KEY_FILE: the files are no certificate chain with its"
+                "STANCHION_TLS_CERT_FILE, STANCHION_TLS_KEY_FILE: the files are no certificate chain with its"
                 f" unencrypted key in PEM ({fault})"
             ) from None
         except OSError as failure:
@@ -91,7 +90,7 @@ class ServerTls:
         _log.info("certificate reloaded")
 
     def _versions(self) -> _Version:
-        found = (os.stat(path) for path in self._files)
+        found = (path.stat() for path in self._files)
         return tuple((each.st_mtime_ns, each.st_size, each.st_ino) for each in found)
 
 
@@ -113,8 +112,8 @@ class TlsListener:
     """Accepts on ``listener`` and gives each connection, after its handshake, to a protocol of ``factory``.
 
     ``factory`` takes the connection's admission. The loops' own servers create protocols only after the
-    handshake, so their connections in handshake would not be counted. The interface is that part of
-    ``asyncio.Server`` which servers use to stop: ``close``.
+    handshake, so their connections in handshake would not be counted. The
+    interface is the part of ``asyncio.Server`` that servers use to stop.
     """
 
     def __init__(
@@ -140,6 +139,10 @@ class TlsListener:
         self._accepting.cancel()
         for task in self._handshakes:
             task.cancel()
+
+    async def wait_closed(self) -> None:
+        """Wait until accepting and all handshakes have ended, after ``close``."""
+        await asyncio.gather(self._accepting, *self._handshakes, return_exceptions=True)
 
     async def _accept(self) -> None:
         loop = asyncio.get_running_loop()

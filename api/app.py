@@ -61,7 +61,7 @@ def create_app(services: Services) -> FastAPI:
         if "{" not in operation.path:
             endpoints[operation.method, operation.path] = endpoint
     app.add_route(TOKEN_PATH, oauth.TokenEndpoint(services, limits).run, methods=["POST"])
-    Console(services, tokens, limits).add_to(app)
+    Console(services, limits).add_to(app)
     app.add_route("/problems", problem_list)
     app.add_route("/problems/{slug}", problem_page)
     app.add_route("/healthz", healthz)

@@ -74,8 +74,10 @@ class Boundary:
             await send(message)
 
         try:
-            if len(hosts) > 1 or (not hosts and scope["http_version"] == "1.1") or not all(
-                map(_HOST.fullmatch, hosts)
+            if (
+                len(hosts) > 1
+                or (not hosts and scope["http_version"] == "1.1")
+                or not all(map(_HOST.fullmatch, hosts))
             ):
                 raise Refusal("malformed-request", "A request has one Host header, a host name.")
             await self._app(scope, receive, send_identified)
@@ -88,7 +90,6 @@ class Boundary:
                 await response(scope, receive, send_identified)
         finally:
             self._counts.answered(scope.get(OPERATION, "other"), status, time.monotonic() - began)
-
 
     def _read_scheme(self, scope: Scope) -> None:
         """Take the scheme over that a trusted proxy names: clients have spoken it to the proxy."""

@@ -25,7 +25,6 @@ TLS_WRITE_BYTES: Final = 64 * 1024
 """A TLS transport hands all that it gets in one call to the socket's buffer, where it cannot be measured."""
 
 
-
 class ProblemProtocol(HttpToolsProtocol):
     """One connection of ``table``.
 
@@ -129,7 +128,10 @@ class ProblemProtocol(HttpToolsProtocol):
         self._head_begun = True
 
     def on_headers_complete(self) -> None:
-        if self._head_bytes + self._feed_bytes > HTTP_HEAD_BYTES_MAX and self._head_size() > HTTP_HEAD_BYTES_MAX:
+        if (
+            self._head_bytes + self._feed_bytes > HTTP_HEAD_BYTES_MAX
+            and self._head_size() > HTTP_HEAD_BYTES_MAX
+        ):
             self._fail(Refusal("request-head-too-large"))
         if len(self.pipeline) >= HTTP_PIPELINE_MAX:
             self._fail(Refusal("rate-limited", "Too many requests wait on this connection."))

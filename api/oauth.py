@@ -107,7 +107,7 @@ class TokenEndpoint:
     async def _grant(self, request: Request) -> Response:
         parameters = await _parameters(request)
         client_id, secret = _credentials(request, parameters)
-        client, granted = await self.authenticate(client_id, secret)
+        client, granted = await self.authenticate(request, client_id, secret)
         grant_type = parameters.get("grant_type")
         if grant_type is None:
             raise Refusal("invalid-request", "The parameter grant_type is missing.")
@@ -132,14 +132,18 @@ class TokenEndpoint:
             await connection.execute(_SWEEP)
         return token
 
-    async def authenticate(self, client_id: str, secret: str) -> tuple[str, Sequence[str]]:
-        """The client's row id and its scopes. Raises ``Refusal`` 401, or 429 for too many tries."""
-        await self._limits.admit_token_request(client_id)
-        row = await fetch_row(self._services.pool, _CLIENT, client_id)
+    async def authenticate(self, request: Request, client_id: str, secret: str) -> tuple[str, Sequence[str]]:
+        """The client's row id and its scopes. Raises ``Refusal`` 401, or 429 for too many failures.
+
+        The right secret always works: others who fail for the same client id must not lock its owner out.
+        """
+        # PostgreSQL takes no NUL, and no client id has one.
+        row = await fetch_row(self._services.pool, _CLIENT, client_id.replace("\0", " "))
         digest = self._services.vault.digest(CLIENT_SECRET_PURPOSE, secret.encode())
         # An unknown client is compared too, with a digest that no secret has.
         expected = row["secret_digest"] if row is not None else bytes(len(digest))
         if not hmac.compare_digest(digest, expected) or row is None:
+            await self._limits.count_failed_authentication(request, client_id)
             raise Refusal("invalid-client")
         return row["id"], row["scopes"]
 

@@ -10,6 +10,7 @@ from starlette.responses import HTMLResponse, Response
 
 from api.problem_kinds.kind import Kind
 from api.problems import PROBLEMS, not_found
+from api.security_headers import HTML_HEADERS
 
 _PAGE: Final = """<!doctype html>
 <html lang="en">
@@ -36,7 +37,7 @@ async def problem_page(request: Request) -> Response:
     kind = PROBLEMS.get(request.path_params["slug"])
     if kind is None:
         raise not_found()
-    return HTMLResponse(_page(kind))
+    return HTMLResponse(_page(kind), headers=HTML_HEADERS)
 
 
 async def problem_list(_request: Request) -> Response:
@@ -46,7 +47,8 @@ async def problem_list(_request: Request) -> Response:
         for slug, kind in sorted(PROBLEMS.items(), key=lambda item: (item[1].status, item[0]))
     )
     title = "Problems"
-    return HTMLResponse(_PAGE.format(title=title, content=f"<h1>{title}</h1>\n<ul>\n{rows}</ul>"))
+    page = _PAGE.format(title=title, content=f"<h1>{title}</h1>\n<ul>\n{rows}</ul>")
+    return HTMLResponse(page, headers=HTML_HEADERS)
 
 
 def _page(kind: Kind) -> str:

@@ -154,7 +154,7 @@ async def create_program(call: Call[ProgrammeInput]) -> Response:
     given, services = call.given, call.services
     if given.mode == "gateway" and not services.settings.enable_gateway:
         raise Refusal("gateway-not-enabled")
-    await require_callable(services, given.decision_url, "decision_url")
+    await require_callable(services, call.caller, given.decision_url, "decision_url")
     programme_id = services.new_id()
     secret = f"decsec_{secrets.token_urlsafe(32)}"
     config = ProgrammeConfig(
@@ -210,7 +210,7 @@ async def update_program(call: Call[ProgrammeChange]) -> Response:
     programme_id = call.path_id()
     changes = given.model_dump(include=given.model_fields_set)
     await require_programme(call, programme_id)
-    await require_callable(services, changes.get("decision_url"), "decision_url")
+    await require_callable(services, call.caller, changes.get("decision_url"), "decision_url")
     id_ = services.new_id()
     command = ChangeProgramme(
         id=id_,

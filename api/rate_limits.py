@@ -9,10 +9,13 @@ from typing import Final
 from limits import RateLimitItem, RateLimitItemPerMinute, RateLimitItemPerSecond
 from limits.aio.storage import MemoryStorage
 from limits.aio.strategies import FixedWindowRateLimiter, MovingWindowRateLimiter
+from starlette.requests import Request
 
 from actors.settings import Settings
+from actors.source_address import source_of
 from api.auth import Caller
 from api.problems import Refusal
+from engine.limits import TOKEN_FAILURES_PER_ADDRESS
 
 CLIENT_ID_CHARACTERS_COUNTED: Final = 64
 """Longer client ids are counted by their beginning: they are none of ours, and memory is bounded."""
@@ -25,7 +28,10 @@ class RateLimits:
         self._requests = FixedWindowRateLimiter(MemoryStorage())
         self._tokens = MovingWindowRateLimiter(MemoryStorage())
         self._live = RateLimitItemPerSecond(settings.rate_live_per_second)
-        self._token = RateLimitItemPerMinute(settings.rate_token_per_minute)
+        per_client = settings.rate_token_per_minute
+        self._failures_of_client = RateLimitItemPerMinute(per_client)
+        self._failures_of_source = RateLimitItemPerMinute(per_client * TOKEN_FAILURES_PER_ADDRESS)
+        self._trusted = settings.trusted_proxies
         self._kyc_writes = MovingWindowRateLimiter(MemoryStorage())
         self._kyc_write = RateLimitItemPerMinute(settings.rate_kyc_writes_per_minute)
 
@@ -34,10 +40,16 @@ class RateLimits:
         if caller.live and not await self._requests.hit(self._live, caller.tenant_id):
             raise _limited(1)
 
-    async def admit_token_request(self, client_id: str) -> None:
-        """Count a token request of ``client_id``, known or not. Raises ``Refusal`` 429."""
-        key = client_id[:CLIENT_ID_CHARACTERS_COUNTED]
-        await _hit(self._tokens, self._token, key)
+    async def count_failed_authentication(self, request: Request, client_id: str) -> None:
+        """Count a wrong secret or an unknown ``client_id``, by source address and by client id. Raises
+        ``Refusal`` 429 beyond either limit. Callers with the right secret never get here.
+        """
+        peer = request.client.host if request.client else None
+        source = source_of(peer, request.headers.getlist("x-forwarded-for"), self._trusted)
+        await _hit(self._tokens, self._failures_of_source, f"address {source}")
+        await _hit(
+            self._tokens, self._failures_of_client, f"client {client_id[:CLIENT_ID_CHARACTERS_COUNTED]}"
+        )
 
     async def admit_kyc_write(self, caller: Caller) -> None:
         """Count a KYC write of the caller's client, repetitions included. Raises ``Refusal`` 429."""

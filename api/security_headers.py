@@ -15,3 +15,11 @@ SECURITY_HEADERS: Final[tuple[tuple[bytes, bytes], ...]] = (
 
 HSTS: Final = (b"strict-transport-security", b"max-age=%d" % HSTS_SECONDS)
 """For answers over TLS, this server's own or that of a trusted proxy."""
+
+HTML_HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'unsafe-inline'; img-src 'self' data:; base-uri 'none';"
+        " form-action 'none'; frame-ancestors 'none'"
+    )
+}
+"""For pages without scripts that carry their style sheet."""

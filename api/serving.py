@@ -10,6 +10,7 @@ import asyncpg
 
 from actors.batcher import Batcher
 from actors.egress.client import Egress
+from actors.egress.receivers import LocalReceivers
 from actors.metrics import Figures
 from actors.network.roles import decode_acceptances, encode_requests
 from actors.peers import NETWORK, PeerFailedError, PeerGoneError, Peers
@@ -38,7 +39,11 @@ class ApiRole:
         self._settings = context.settings
         self._router = Router(context.peers)
         self._network = NetworkClient(context.peers)
-        self._egress = Egress(context.settings.egress_allow, context.settings.egress_ca_file)
+        self._egress = Egress(
+            self._settings.egress_allow,
+            self._settings.egress_ca_file,
+            receivers=LocalReceivers(self._settings.var_dir),
+        )
         self._card_lane = card_lane(context.settings.database_dsn)
         self._servers: list[HttpServer] = []
         self._serving: list[asyncio.Task[None]] = []
@@ -92,9 +97,7 @@ class ApiRole:
         """Listen before the first request can come, then serve in the background."""
         settings = self._settings
         listener = socket.create_server((settings.api_host, port), backlog=BACKLOG, reuse_port=True)
-        server = HttpServer(
-            app, table=connection_table(settings), tls=tls, base_url=settings.docs_base_url
-        )
+        server = HttpServer(app, table=connection_table(settings), tls=tls, base_url=settings.docs_base_url)
         self._servers.append(server)
         self._serving.append(asyncio.create_task(server.serve([listener])))
 

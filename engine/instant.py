@@ -7,6 +7,7 @@ duration decides.
 
 from __future__ import annotations
 
+import re
 from datetime import UTC, datetime, timedelta
 from functools import lru_cache
 from zoneinfo import ZoneInfo, available_timezones
@@ -36,6 +37,11 @@ def to_text(at_ms: int) -> str:
     return f"{_second_text(at_ms // 1000)}{_MILLIS[at_ms % 1000]}"
 
 
+# Files of zone databases that name no place: the machine's own zone, default rules, a placeholder, and copies
+# of the database with other conventions.
+_NOT_A_ZONE = re.compile(r"(?:localtime|posixrules|Factory)$|(?:posix|right|SystemV)/")
+
+
 @lru_cache(maxsize=512)
 def zone(name: str) -> ZoneInfo:
     """The time zone with an IANA name; ``ZoneInfoNotFoundError`` when there is none."""
@@ -45,7 +51,7 @@ def zone(name: str) -> ZoneInfo:
 @lru_cache(maxsize=1)
 def zone_names() -> frozenset[str]:
     """All IANA names that a programme may choose."""
-    return frozenset(available_timezones())
+    return frozenset(name for name in available_timezones() if not _NOT_A_ZONE.match(name))
 
 
 @lru_cache(maxsize=4096)

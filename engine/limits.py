@@ -268,7 +268,10 @@ IDEMPOTENCY_RETENTION_HOURS: Final = 24
 TOKEN_SECONDS: Final = 3_600
 TOKEN_CACHE_SECONDS: Final = 1
 """A revoked token is refused everywhere within this time."""
-TOKEN_REQUESTS_PER_MINUTE: Final = 30
+TOKEN_FAILURES_PER_MINUTE: Final = 30
+"""Default of a setting: failed authentications of one client id."""
+TOKEN_FAILURES_PER_ADDRESS: Final = 10
+"""Times that limit for one address: many clients may share one."""
 EVENT_RETENTION_DAYS: Final = 30
 RETENTION_GRACE_DAYS: Final = 1
 """How much longer a row rests than it is shown."""
@@ -481,6 +484,8 @@ LOG_KINDS_MAX: Final = 1_000
 """Kinds of lines that are told apart."""
 LOG_FRAMES_MAX: Final = 8
 """Places that an exception came through, the innermost ones."""
+
+CONSOLE_SESSION_HOURS: Final = 12
 
 # Console, whose panels are read every two seconds
 CONSOLE_WINDOW_SECONDS: Final = 300

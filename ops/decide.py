@@ -22,7 +22,7 @@ from rich.text import Text
 
 from engine.money import format_minor, parse_amount
 from ops.embedded.passwords import write_private
-from ops.local_https import Answer, Request, require_trust, server_side, serving
+from ops.local_https import Answer, Request, local_receiver, require_trust
 from ops.manners import MANNERS, Manner
 from ops.up import RUN_FILE
 from stanchion import SIGNATURE_HEADER, Client, NotFoundError, SignatureError, money, verify_signature
@@ -218,7 +218,7 @@ async def _serve(
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with serving(server_side(var_dir), decider.handle, port) as url:
+    async with local_receiver(var_dir, decider.handle, port) as url:
         if programme_id is None:
             programme = await asyncio.to_thread(playground, client, var_dir / PLAYGROUND_FILE)
         else:

@@ -22,7 +22,7 @@ import httpx2
 from rich.console import Console
 from rich.text import Text
 
-from ops.local_https import Answer, Request, require_trust, server_side, serving
+from ops.local_https import Answer, Request, local_receiver, require_trust
 from ops.up import RUN_FILE
 from stanchion import SIGNATURE_HEADER, Client, SignatureError, verify_signature
 
@@ -146,7 +146,7 @@ async def _receive(
     # On this machine, where a proxy could only be in the way.
     async with httpx2.AsyncClient(timeout=FORWARD_SECONDS, trust_env=False) as http:
         listener = Listener(console, http, fail=fail, forward_to=forward_to, raw=raw)
-        async with serving(server_side(var_dir), listener.handle, port) as url:
+        async with local_receiver(var_dir, listener.handle, port) as url:
             await asyncio.to_thread(remove_left_behind, client)
             endpoint = await asyncio.to_thread(register, client, url, types)
             listener.secrets.append(endpoint["secret"])

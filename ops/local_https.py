@@ -12,20 +12,20 @@ import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
-from ipaddress import ip_address, ip_network
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Final
 
 import trustme
 from aiohttp import web
 
+from actors.egress.receivers import permitted
 from actors.settings import Settings
 from ops.embedded.passwords import write_private
 
 AUTHORITY_FILE: Final = "local-ca.pem"
 KEY_FILE: Final = "keys/local-ca.key"
 HOST: Final = "127.0.0.1"
-LOOPBACK: Final = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 
 
 class LocalHttpsError(Exception):
@@ -56,21 +56,14 @@ Handler = Callable[[Request], Awaitable[Answer | None]]
 
 
 def with_local_egress(settings: Settings) -> Settings:
-    """``settings`` under which a local installation can call receivers on the same machine.
+    """``settings`` under which a local installation trusts receivers on the same machine.
 
-    Only where the API itself listens on loopback: whoever can reach it there can reach the rest of the
-    machine's loopback as well, so nothing is opened to anybody. ``STANCHION_EGRESS_ALLOW`` and
-    ``STANCHION_EGRESS_CA_FILE`` take precedence, each for itself. Call it with settings as they were read:
-    those that were filled in count as set.
+    Only where the API itself listens on loopback, and unless ``STANCHION_EGRESS_CA_FILE`` names another
+    authority. No address is opened: each receiver asks for its own (``local_receiver``).
     """
-    if not _on_loopback(settings.api_host):
+    if not _on_loopback(settings.api_host) or settings.egress_ca_file is not None:
         return settings
-    changes: dict[str, object] = {}
-    if "egress_allow" not in settings.model_fields_set:
-        changes["egress_allow"] = LOOPBACK
-    if settings.egress_ca_file is None:
-        changes["egress_ca_file"] = make_authority(settings.var_dir)
-    return settings.replace(**changes)
+    return settings.replace(egress_ca_file=make_authority(settings.var_dir))
 
 
 def make_authority(var_dir: Path) -> Path:
@@ -112,6 +105,16 @@ def server_side(var_dir: Path, *names: str) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     authority.issue_cert(*(names or (HOST, "localhost", "::1"))).configure_cert(context)
     return context
+
+
+@asynccontextmanager
+async def local_receiver(var_dir: Path, handler: Handler, port: int = 0) -> AsyncIterator[str]:
+    """Serve ``handler`` as ``serving`` does, under the authority of ``var_dir``, and permit its installation
+    to call this address in test mode meanwhile. Raises LocalHttpsError.
+    """
+    async with serving(server_side(var_dir), handler, port) as url:
+        with permitted(var_dir, HOST, int(url.rpartition(":")[2])):
+            yield url
 
 
 @asynccontextmanager

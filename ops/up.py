@@ -30,6 +30,7 @@ from redis.exceptions import AuthenticationError, RedisError
 from actors.cluster.environment import RestartError
 from actors.log import configure
 from actors.settings import PREFIX, Settings
+from actors.tls import ServerTls
 from actors.vault import Vault
 from ops import process_role
 from ops.clients import ClientCredentials, ensure_demo_clients
@@ -101,6 +102,7 @@ def up(settings: Settings, load: Callable[[], MakeSupervisor]) -> None:
         (settings.var_dir / RUN_FILE).unlink(missing_ok=True)
         settings = _with_ports(with_local_egress(settings))
         vault = Vault.from_settings(settings)
+        ServerTls.from_settings(settings)  # the API servers read the files; a broken one is reported here
         servers = Servers(settings)
         configure(settings.var_dir, settings.log_level, "supervisor")
         log = LogView(settings.var_dir, sys.stderr)

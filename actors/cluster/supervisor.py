@@ -369,7 +369,7 @@ def _take_signals_back() -> None:
 
 def _addresses(settings: Settings) -> Addresses:
     return Addresses(
-        base_url=f"http://{settings.api_host}:{settings.api_port}",
+        base_url=f"{settings.web_scheme}://{settings.api_host}:{settings.api_port}",
         vision_url=f"http://{settings.api_host}:{settings.vision_port}",
         iso8583_host=settings.iso8583_host,
         iso8583_port=settings.iso8583_port,

@@ -23,6 +23,7 @@ from yarl import URL
 
 from actors.clock import Clock, SystemClock
 from actors.egress.addresses import Address, Network, refused_kind
+from actors.egress.receivers import LocalReceivers
 from actors.egress.resolving import Lookup, Resolver, SystemLookup
 from actors.egress.target import Target, TargetRefusedError, read_target
 from engine.limits import (
@@ -70,26 +71,31 @@ class Egress:
         allow: Sequence[Network] = (),
         ca_file: Path | None = None,
         *,
+        receivers: LocalReceivers | None = None,
         lookup: Lookup | None = None,
         clock: Clock | None = None,
         connections_per_target: int = EGRESS_CONNECTIONS_PER_TARGET_MAX,
     ) -> None:
         """``allow``: networks that may be called although they are not public; ``ca_file``: one more
-        authority, PEM. Raises ``OSError`` (``ssl.SSLError`` among them) when it cannot be read.
+        authority, PEM; ``receivers``: exceptions for test mode on this machine. Raises ``OSError``
+        (``ssl.SSLError`` among them) when the authority cannot be read.
         """
         self._allow = tuple(allow)
+        self._receivers = receivers
         self._trust = _trust(ca_file)
         self._threads = SystemLookup()
         self._resolver = Resolver(lookup or self._threads, clock or SystemClock())
         self._connections_per_target = connections_per_target
         self._session: aiohttp.ClientSession | None = None
 
-    async def check(self, url: str) -> None:
-        """Whether ``url`` may be called as things stand. Raises ``TargetRefusedError``."""
+    async def check(self, url: str, *, live: bool = True) -> None:
+        """Whether ``url`` may be called as things stand, in live mode or in test mode. Raises
+        ``TargetRefusedError``.
+        """
         target = read_target(url)
         try:
             async with asyncio.timeout(EGRESS_CHECK_SECONDS):
-                await self._judged(target)
+                await self._judged(target, live=live)
         except OSError:  # TimeoutError is one
             raise TargetRefusedError("unresolvable") from None
 
@@ -101,6 +107,7 @@ class Egress:
         *,
         timeout_seconds: float,
         body_bytes_max: int,
+        live: bool = True,
     ) -> Received:
         """Send ``body`` and read at most ``body_bytes_max`` bytes of the answer, whatever its status.
 
@@ -110,7 +117,7 @@ class Egress:
         try:
             async with asyncio.timeout(timeout_seconds):
                 target = read_target(url)
-                addresses = await self._resolved(target)
+                addresses = await self._resolved(target, live=live)
                 return await self._first_answer(target, addresses, body, headers, body_bytes_max)
         except TargetRefusedError:
             raise EgressError("target_refused") from None
@@ -125,23 +132,28 @@ class Egress:
         if session is not None:
             await session.close()
 
-    async def _resolved(self, target: Target) -> list[Address]:
+    async def _resolved(self, target: Target, *, live: bool) -> list[Address]:
         try:
-            return await self._judged(target)
+            return await self._judged(target, live=live)
         except TimeoutError:
             raise
         except OSError:
             raise EgressError("resolution") from None
 
-    async def _judged(self, target: Target) -> list[Address]:
+    async def _judged(self, target: Target, *, live: bool) -> list[Address]:
         """The addresses to try. One bad address condemns the name: which one a caller gets is chance."""
         if target.literal is not None:
             addresses: tuple[Address, ...] = (target.literal,)
         else:
             addresses = await self._resolver.addresses(target.host)
-        if any(refused_kind(address, self._allow) is not None for address in addresses):
+        if any(self._refuses(address, target.port, live=live) for address in addresses):
             raise TargetRefusedError("address")
         return _worth_trying(addresses)
+
+    def _refuses(self, address: Address, port: int, *, live: bool) -> bool:
+        if refused_kind(address, self._allow) is None:
+            return False
+        return live or self._receivers is None or not self._receivers.permits(address, port)
 
     async def _first_answer(
         self,

@@ -11,6 +11,7 @@ import structlog
 
 from actors.clock import DatabaseClock
 from actors.egress.client import Egress
+from actors.egress.receivers import LocalReceivers
 from actors.essential import end_process
 from actors.journal.contract import JournalError
 from actors.journal.postgres import PostgresJournal
@@ -60,6 +61,7 @@ class HostRole:
         self._egress = Egress(
             settings.egress_allow,
             settings.egress_ca_file,
+            receivers=LocalReceivers(settings.var_dir),
             connections_per_target=DECISION_CALLS_PER_TARGET_MAX,
         )
         self.endpoint = DecisionEndpoint(self._egress, vault, clock)

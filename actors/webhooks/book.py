@@ -111,6 +111,7 @@ def _claim(row: Any) -> Claim:
         started_at=row["started_at"],
         url=row["url"],
         sealed_secrets=tuple(secret for secret in secrets if secret is not None),
+        live=row["live"],
         event_id=row["event_id"],
         type=row["type"],
         created_at=row["created_at"],

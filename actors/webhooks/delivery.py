@@ -18,6 +18,8 @@ import msgspec
 
 from actors.egress.client import Received
 
+CONNECTION_FAILED: Final = "connection_failed"
+"""The error of an attempt whose connection was refused, timed out, had no trusted TLS, or was cut."""
 LOST: Final = "lost"
 INTERRUPTED: Final = "interrupted"
 UNREADABLE: Final = "secret_unreadable"
@@ -37,6 +39,8 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     url: str
     sealed_secrets: tuple[bytes, ...]
     """The endpoint's active secrets, the current one first."""
+    live: bool
+    """The mode of the endpoint."""
     event_id: str
     type: str
     created_at: datetime

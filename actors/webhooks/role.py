@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from actors.clock import SystemClock
 from actors.egress.client import Egress
+from actors.egress.receivers import LocalReceivers
 from actors.metrics import Figures, Labels
 from actors.outbox.stream import Stream
 from actors.roles import Context
@@ -25,7 +26,9 @@ class DispatcherRole:
         ]
         claiming, recording, looking = self._lanes
         self._stream = Stream(settings.redis_dsn, context.name)
-        self._egress = Egress(settings.egress_allow, settings.egress_ca_file)
+        self._egress = Egress(
+            settings.egress_allow, settings.egress_ca_file, receivers=LocalReceivers(settings.var_dir)
+        )
         custody = SecretCustody(Vault.from_settings(settings))
         clock = SystemClock()
         self.dispatcher = Dispatcher(

@@ -10,13 +10,17 @@ from actors.clock import Clock
 from actors.egress.client import EgressError, Received
 from actors.vault import VaultError
 from actors.webhooks.custody import SecretCustody
-from actors.webhooks.delivery import UNREADABLE, Claim, Ending, answered, unanswered
+from actors.webhooks.delivery import CONNECTION_FAILED, UNREADABLE, Claim, Ending, answered, unanswered
 from engine.instant import to_ms
 from engine.limits import OPEN_SECRETS_MAX, WEBHOOK_ANSWER_BYTES_MAX, WEBHOOK_TIMEOUT_SECONDS
 from engine.webhooks.envelope import envelope
 from engine.webhooks.signature import HEADER, sign
 
 _JSON: Final = "application/json"
+
+
+# Which of these it was would tell open ports from closed ones to the owner of an endpoint.
+_NOT_CONNECTED: Final = frozenset({"connect", "tls", "disconnected"})
 
 
 class Poster(Protocol):
@@ -30,6 +34,7 @@ class Poster(Protocol):
         *,
         timeout_seconds: float,
         body_bytes_max: int,
+        live: bool,
     ) -> Received: ...
 
 
@@ -48,7 +53,8 @@ class Sender:
         try:
             received = await self._post(claim)
         except EgressError as failure:
-            return unanswered(claim, self._since(started), failure.reason)
+            error = CONNECTION_FAILED if failure.reason in _NOT_CONNECTED else failure.reason
+            return unanswered(claim, self._since(started), error)
         except VaultError:
             return unanswered(claim, self._since(started), UNREADABLE)
         return answered(claim, self._since(started), received)
@@ -66,6 +72,7 @@ class Sender:
             {"Content-Type": _JSON, HEADER: signature},
             timeout_seconds=WEBHOOK_TIMEOUT_SECONDS,
             body_bytes_max=WEBHOOK_ANSWER_BYTES_MAX,
+            live=claim.live,
         )
 
     def _secret(self, endpoint_id: str, sealed: bytes) -> str:

@@ -44,9 +44,10 @@ _DECISIONS: Final = f"""
 """
 _LATENCIES: Final = f"""
     SELECT extract(epoch FROM decided_at - sent_at) * 1000 AS ms
-    FROM (SELECT tenant_id, decided_at, sent_at FROM simulations
-          WHERE id >= $2::uuid ORDER BY id DESC LIMIT {CONSOLE_SIMULATIONS_MAX}) AS newest
-    WHERE tenant_id = $1 AND decided_at IS NOT NULL AND sent_at IS NOT NULL
+    FROM (SELECT decided_at, sent_at FROM simulations
+          WHERE tenant_id = $1 AND id >= $2::uuid
+          ORDER BY id DESC LIMIT {CONSOLE_SIMULATIONS_MAX}) AS newest
+    WHERE decided_at IS NOT NULL AND sent_at IS NOT NULL
 """
 _PROGRAMMES: Final = f"""
     SELECT p.config, o.started_at, o.used_minor, o.currency

@@ -13,7 +13,7 @@ from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from api.auth import Caller, Tokens
+from api.auth import Caller
 from api.console import figures
 from api.console.sessions import PATH, Sessions, from_this_page
 from api.counts import OPERATION
@@ -53,10 +53,10 @@ Page = Callable[[Request, Caller], Awaitable[Response]]
 class Console:
     """The console of one API server."""
 
-    def __init__(self, services: Services, tokens: Tokens, limits: RateLimits) -> None:
+    def __init__(self, services: Services, limits: RateLimits) -> None:
         self._services = services
         self._limits = limits
-        self._sessions = Sessions(services, tokens, TokenEndpoint(services, limits))
+        self._sessions = Sessions(services, TokenEndpoint(services, limits))
         self._templates = jinja2.Environment(
             loader=jinja2.PackageLoader("api.console"),
             autoescape=True,

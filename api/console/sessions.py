@@ -1,68 +1,94 @@
-"""Who looks on: a client's credentials, traded for an access token that lives in a cookie.
+"""Sessions of the console: a client's credentials, traded for a random id in a cookie.
 
-The token is one like any other, with the client's scopes and an hour to live, and signing out revokes it. The
-cookie is sent to the console alone, never to scripts, and never along with a request that another site has
-begun; forms are only taken from this very page.
+A session is a row with the hash of that id. It ends after twelve hours, by signing out, or with its client,
+and it opens the console alone. The cookie is never shown to scripts and never sent along with a request that
+another site has begun; forms are only taken from the console's own pages.
 """
 
 from __future__ import annotations
 
+import secrets
 from typing import Final
 from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.auth import TOKEN_PURPOSE, Caller, Tokens
-from api.database import transaction
+from api.auth import Caller
+from api.database import fetch_row, transaction
 from api.oauth import TokenEndpoint
-from api.problems import Refusal
 from api.services import Services
-from engine.limits import TOKEN_SECONDS
+from engine.limits import CONSOLE_SESSION_HOURS
 
 COOKIE: Final = "stanchion_console"
 PATH: Final = "/console"
-_REVOKE: Final = "UPDATE access_tokens SET revoked_at = now() WHERE token_digest = $1 AND revoked_at IS NULL"
+SESSION_PURPOSE: Final = "console-session"
+SESSION_SECONDS: Final = CONSOLE_SESSION_HOURS * 3_600
+ID_CHARS_MAX: Final = 128
+
+_BEGIN: Final = f"""
+    INSERT INTO console_sessions (id_digest, client, expires_at)
+    VALUES ($1, $2, now() + interval '{SESSION_SECONDS} seconds')
+"""
+# Each sign-in deletes two expired sessions, so the table stays as large as the sessions in use.
+_SWEEP: Final = """
+    DELETE FROM console_sessions WHERE id_digest IN (
+        SELECT id_digest FROM console_sessions WHERE expires_at < now()
+        ORDER BY expires_at LIMIT 2 FOR UPDATE SKIP LOCKED)
+"""
+_FIND: Final = """
+    SELECT c.id::text AS client, c.tenant_id::text, c.mode = 'live' AS live, c.role, c.scopes,
+           (extract(epoch FROM s.expires_at) * 1000)::bigint AS expires_ms
+    FROM console_sessions s JOIN clients c ON c.id = s.client
+    WHERE s.id_digest = $1 AND s.expires_at > now() AND c.revoked_at IS NULL
+"""
+_END: Final = "DELETE FROM console_sessions WHERE id_digest = $1"
 
 
 class Sessions:
     """The sessions of one API server's console."""
 
-    def __init__(self, services: Services, tokens: Tokens, endpoint: TokenEndpoint) -> None:
+    def __init__(self, services: Services, endpoint: TokenEndpoint) -> None:
         self._services = services
-        self._tokens = tokens
         self._endpoint = endpoint
 
     async def begin(self, request: Request, response: Response, client_id: str, secret: str) -> None:
-        """Have ``response`` carry a session of the client. Raises ``Refusal`` 401 or 429."""
-        client, scopes = await self._endpoint.authenticate(client_id, secret)
-        token = await self._endpoint.issue(client, scopes)
+        """Have ``response`` carry a new session of the client. Raises ``Refusal`` 401 or 429."""
+        client, _ = await self._endpoint.authenticate(request, client_id, secret)
+        session_id = secrets.token_urlsafe(32)
+        async with transaction(self._services.pool) as connection:
+            await connection.execute(_BEGIN, self._digest(session_id), client)
+            await connection.execute(_SWEEP)
         response.set_cookie(
             COOKIE,
-            token,
-            max_age=TOKEN_SECONDS,
+            session_id,
+            max_age=SESSION_SECONDS,
             path=PATH,
-            secure=request.url.scheme == "https",
+            secure=request.scope["scheme"] == "https",
             httponly=True,
             samesite="strict",
         )
 
     async def end(self, request: Request, response: Response) -> None:
-        """Revoke the session's token and have ``response`` take the cookie away."""
-        digest = self._services.vault.digest(TOKEN_PURPOSE, request.cookies.get(COOKIE, "").encode())
+        """Delete the session and have ``response`` take the cookie away."""
+        session_id = request.cookies.get(COOKIE, "")[:ID_CHARS_MAX]
         async with transaction(self._services.pool) as connection:
-            await connection.execute(_REVOKE, digest)
+            await connection.execute(_END, self._digest(session_id))
         response.delete_cookie(COOKIE, path=PATH, httponly=True, samesite="strict")
 
     async def caller(self, request: Request) -> Caller | None:
-        """The client behind the session, if there is one."""
-        token = request.cookies.get(COOKIE)
-        if not token:
+        """The client behind the request's session, or ``None`` without an open one."""
+        session_id = request.cookies.get(COOKIE)
+        if not session_id or len(session_id) > ID_CHARS_MAX:
             return None
-        try:
-            return await self._tokens.bearer(token)
-        except Refusal:
+        row = await fetch_row(self._services.pool, _FIND, self._digest(session_id))
+        if row is None:
             return None
+        fields = {name: row[name] for name in ("client", "tenant_id", "live", "role", "expires_ms")}
+        return Caller(**fields, scopes=frozenset(row["scopes"]))
+
+    def _digest(self, session_id: str) -> bytes:
+        return self._services.vault.digest(SESSION_PURPOSE, session_id.encode())
 
 
 def from_this_page(request: Request) -> bool:
@@ -71,4 +97,9 @@ def from_this_page(request: Request) -> bool:
     if site is not None:
         return site == "same-origin"
     origin = request.headers.get("origin")
-    return origin is not None and urlsplit(origin).netloc == request.headers.get("host")
+    if origin is None:
+        return False
+    try:
+        return urlsplit(origin).netloc == request.headers.get("host")
+    except ValueError:
+        return False

@@ -5,6 +5,7 @@ to try, with its assets from the wheel.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib.resources import files
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -15,23 +16,35 @@ from starlette.responses import HTMLResponse, Response
 from api.docs.openapi import describe
 from api.docs.reference import render
 from api.operations import Operation
+from api.security_headers import HTML_HEADERS
 
 OPENAPI_PATH: Final = "/docs/openapi.json"
 REFERENCE_PATH: Final = "/docs/reference"
+TRY_PATH: Final = "/docs"
+ASSETS_PATH: Final = "/docs/assets"
+SCRIPT_PATH: Final = "/docs/try.js"
+
+# Swagger UI styles elements by attributes, and draws its icons from data addresses.
+TRY_HEADERS: Final = {
+    "Content-Security-Policy": (
+        "default-src 'none'; script-src 'self'; style-src 'self' 'unsafe-inline'; img-src 'self' data:;"
+        " font-src 'self' data:; connect-src 'self'; base-uri 'none'; form-action 'self';"
+        " frame-ancestors 'none'"
+    )
+}
 
 
 def new_application() -> FastAPI:
     """An application whose documentation page needs no network."""
     app: FastAPI = FastAPIOffline(
-        docs_url="/docs",
+        # The page is ours (``add_docs``), its assets are the package's.
+        docs_url=None,
         redoc_url=None,
         title="Stanchion",
         openapi_url=OPENAPI_PATH,
-        static_url="/docs/assets",
-        # A list of what there is, with one operation open at a time and a link for each.
-        swagger_ui_parameters={"docExpansion": "list", "filter": True, "tryItOutEnabled": True},
+        static_url=ASSETS_PATH,
         redirect_slashes=False,
-        # Nobody has asked for the framework's own telemetry, and looking for it costs time at each request.
+        # The framework's own telemetry is not used, and looking for it costs time at each request.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     return app
@@ -50,7 +63,18 @@ def add_docs(app: FastAPI, operations: Sequence[Operation]) -> None:
         # Made for the first reader: no server waits for it at its start.
         if not page:
             page.append(render(document))
-        return HTMLResponse(page[0])
+        return HTMLResponse(page[0], headers=HTML_HEADERS)
+
+    static = files("api.docs").joinpath("static")
+    try_page, script = static.joinpath("try.html").read_bytes(), static.joinpath("try.js").read_bytes()
+
+    async def try_out(_request: Request) -> Response:
+        return HTMLResponse(try_page, headers=TRY_HEADERS)
+
+    async def try_script(_request: Request) -> Response:
+        return Response(script, media_type="text/javascript; charset=utf-8")
 
     app.openapi = openapi  # type: ignore[method-assign]
     app.add_route(REFERENCE_PATH, reference)
+    app.add_route(TRY_PATH, try_out)
+    app.add_route(SCRIPT_PATH, try_script)

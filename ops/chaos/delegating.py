@@ -12,7 +12,7 @@ from rich.console import Console
 
 from ops.chaos.issuing import new_cards
 from ops.decide import Decider
-from ops.local_https import server_side, serving
+from ops.local_https import local_receiver
 from ops.manners import Manner
 from stanchion import Client, StanchionError, money
 
@@ -43,7 +43,7 @@ class Delegating:
 
     async def open(self, var_dir: Path, client: Client, cards: int) -> list[str]:
         """Listen, make the programme; the ids of its cards."""
-        url = await self._stack.enter_async_context(serving(server_side(var_dir), self._decider.handle))
+        url = await self._stack.enter_async_context(local_receiver(var_dir, self._decider.handle))
         self._client = client
         return await asyncio.to_thread(self._make, f"{url}/decide", cards)
 

@@ -15,7 +15,7 @@ import asyncpg
 
 from engine.webhooks.signature import HEADER, verify
 from ops.audit import EXAMPLES_MAX, Finding
-from ops.local_https import Answer, Request, server_side, serving
+from ops.local_https import Answer, Request, local_receiver
 from stanchion import Client
 
 TYPES: Final = ["ledger.hold.released", "ledger.hold.captured"]
@@ -39,7 +39,7 @@ class Receiver:
 
     async def open(self, var_dir: Path, client: Client) -> None:
         """Listen, and register."""
-        url = await self._stack.enter_async_context(serving(server_side(var_dir), self._take))
+        url = await self._stack.enter_async_context(local_receiver(var_dir, self._take))
         with client:
             endpoint = await asyncio.to_thread(client.webhook_endpoints.create, url=url, event_types=TYPES)
         self.secret = endpoint["secret"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Final
 
-from ops.local_https import Handler, server_side, serving
+from ops.local_https import Handler, local_receiver
 
 _START_SECONDS_MAX: Final = 10.0
 
@@ -22,7 +22,7 @@ def answering(var_dir: Path, handler: Handler) -> Iterator[str]:
 
     async def serve() -> None:
         try:
-            async with serving(server_side(var_dir), handler) as url:
+            async with local_receiver(var_dir, handler) as url:
                 stop = asyncio.Event()
                 started.set_result((url, asyncio.get_running_loop(), stop))
                 await stop.wait()

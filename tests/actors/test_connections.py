@@ -84,6 +84,8 @@ def test_address_limit_evicts_no_connection_of_others() -> None:
         ([(0, 5), (9, 0), (10, 5), (19, 5)], False),
     ],
 )
-def test_write_buffer_is_overdue_when_it_never_emptied(unsent: list[tuple[int, int]], *, overdue: bool) -> None:
+def test_write_buffer_is_overdue_when_it_never_emptied(
+    unsent: list[tuple[int, int]], *, overdue: bool
+) -> None:
     drain = Drain()
     assert [drain.overdue(size, now, 10.0) for now, size in unsent][-1] is overdue

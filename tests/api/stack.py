@@ -19,6 +19,7 @@ from fastapi import FastAPI
 
 from actors.connections import ConnectionTable
 from actors.egress.client import Egress
+from actors.egress.receivers import LocalReceivers
 from actors.ids import new_id
 from actors.network.roles import EdgeRole, NetworkRole
 from actors.outbox.role import RelayRole
@@ -152,7 +153,12 @@ async def installation(
         router.start()
         stack.push_async_callback(router.stop)
         pool = await stack.enter_async_context(SharedPool(settings.database_dsn))
-        egress = Egress(settings.egress_allow, settings.egress_ca_file, lookup=look_up)
+        egress = Egress(
+            settings.egress_allow,
+            settings.egress_ca_file,
+            receivers=LocalReceivers(settings.var_dir),
+            lookup=look_up,
+        )
         stack.push_async_callback(egress.close)
         lane = card_lane(settings.database_dsn)
         stack.callback(lane.close)

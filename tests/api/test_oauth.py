@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from ipaddress import ip_network
 from typing import Any
+from uuid import uuid4
 
 import asyncpg
 import httpx2
@@ -150,7 +152,40 @@ async def test_a_revoked_client_gets_no_token(running: Installation, acme: Calle
     refused(await acme.http.post(TOKEN, data=form), 401, "invalid_client")
 
 
-async def test_thirty_requests_a_minute(acme: Caller) -> None:
+async def test_right_secret_works_after_failures_of_others(running: Installation, acme: Caller) -> None:
+    wrong = {"grant_type": "client_credentials", **credentials_of(acme), "client_secret": "x"}
+    answers = [await acme.http.post(TOKEN, data=wrong) for _ in range(35)]
+    assert [answer.status_code for answer in answers] == [401] * 30 + [429] * 5
+    for _ in range(35):
+        await acme.authenticate()
+
+
+async def failures(http: httpx2.AsyncClient, forwarded_for: str, number: int) -> list[int]:
+    """Statuses of so many token requests, each for another unknown client, through a trusted proxy."""
+    return [
+        (
+            await http.post(
+                TOKEN,
+                data={"grant_type": "client_credentials", "client_id": f"cl_{uuid4()}", "client_secret": "x"},
+                headers={"X-Forwarded-For": forwarded_for},
+            )
+        ).status_code
+        for _ in range(number)
+    ]
+
+
+async def test_failures_are_limited_by_source_address(running: Installation, acme: Caller) -> None:
+    proxies = (ip_network("127.0.0.0/8"),)
+    async with running.variant(trusted_proxies=proxies, rate_token_per_minute=1) as http:
+        assert await failures(http, "192.0.2.1", 11) == [401] * 10 + [429]
+        assert await failures(http, "192.0.2.2", 1) == [401]
+        assert await failures(http, "2001:db8::1", 10) == [401] * 10
+        assert await failures(http, "2001:db8::2", 1) == [429]
+        acme.http = http
+        await acme.authenticate()
+
+
+async def test_failures_of_one_client_are_limited(acme: Caller) -> None:
     form = {"grant_type": "client_credentials", "client_id": "cl_test_busy", "client_secret": "x"}
     answers = [await acme.http.post(TOKEN, data=form) for _ in range(31)]
     assert [answer.status_code for answer in answers] == [401] * 30 + [429]

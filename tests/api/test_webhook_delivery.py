@@ -4,6 +4,7 @@ is a record of it."""
 from __future__ import annotations
 
 import json
+from ipaddress import ip_network
 
 import pytest
 from stripe import WebhookSignature
@@ -11,7 +12,7 @@ from stripe import WebhookSignature
 from actors.settings import Settings
 from actors.vault import Vault
 from engine.webhooks.signature import HEADER
-from ops.local_https import LOOPBACK, Request, make_authority, server_side
+from ops.local_https import Request, make_authority, server_side
 from tests.actors.outbox.waiting import eventually
 from tests.actors.webhooks.receivers import Receiver, receiving
 from tests.api.driver import Caller
@@ -24,7 +25,9 @@ _RELAYED = "SELECT NOT EXISTS (SELECT FROM events e, relay_progress p WHERE e.tx
 def local(settings: Settings) -> Settings:
     """An installation that delivers to this machine."""
     return settings.replace(
-        egress_allow=LOOPBACK, egress_ca_file=make_authority(settings.var_dir), auto_clear_seconds=0
+        egress_allow=(ip_network("127.0.0.0/8"),),
+        egress_ca_file=make_authority(settings.var_dir),
+        auto_clear_seconds=0,
     )
 
 

@@ -11,8 +11,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from actors.egress.receivers import permitted
 from engine.limits import DECISION_BODY_BYTES_MAX
-from ops.local_https import Answer, Request, server_side, serving
+from ops.local_https import HOST, Answer, Request, server_side, serving
 
 Json = dict[str, Any]
 Behaviour = Callable[[Json], Awaitable[Answer | None]]
@@ -105,7 +106,8 @@ async def decision_endpoint(var_dir: Path, *names: str) -> AsyncIterator[Decisio
     endpoint = DecisionEndpoint()
     async with serving(server_side(var_dir, *names), endpoint.handle) as address:
         endpoint.url = f"{address}/decide"
-        yield endpoint
+        with permitted(var_dir, HOST, int(address.rpartition(":")[2])):
+            yield endpoint
 
 
 @asynccontextmanager

@@ -28,7 +28,8 @@ A_MINUTE_LATER = """
 
 
 async def test_events_arrive_though_their_senders_are_killed(stack: Stack, demo: Caller) -> None:
-    async with receiving(server_side(stack.installation.var_dir), Receiver()) as receiver:
+    var_dir = stack.installation.var_dir
+    async with receiving(server_side(var_dir), Receiver(), var_dir) as receiver:
         endpoint = await demo.post("/v1/webhook-endpoints", {"url": receiver.url, "event_types": ["*"]})
         card = await demo.funded_card("1000.00")
 

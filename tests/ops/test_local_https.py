@@ -6,22 +6,24 @@ import asyncio
 import ssl
 import stat
 from contextlib import suppress
-from ipaddress import ip_network
+from ipaddress import ip_address
 from pathlib import Path
 
 import pytest
 
 from actors.egress.client import Egress, EgressError, Received
+from actors.egress.receivers import FOLDER, LocalReceivers, permitted
+from actors.egress.target import TargetRefusedError
 from actors.settings import Settings
 from ops.embedded.ports import free_port
 from ops.local_https import (
     AUTHORITY_FILE,
     KEY_FILE,
-    LOOPBACK,
     Answer,
     LocalHttpsError,
     Request,
     cut_off,
+    local_receiver,
     make_authority,
     server_side,
     serving,
@@ -30,12 +32,13 @@ from ops.local_https import (
 
 
 def egress_of(settings: Settings) -> Egress:
-    return Egress(settings.egress_allow, settings.egress_ca_file)
+    receivers = LocalReceivers(settings.var_dir)
+    return Egress(settings.egress_allow, settings.egress_ca_file, receivers=receivers)
 
 
-async def post(egress: Egress, url: str, timeout_seconds: float = 5) -> Received:
+async def post(egress: Egress, url: str, timeout_seconds: float = 5, *, live: bool = False) -> Received:
     return await egress.post(
-        url, b'{"a": 1}', {"X-Test": "1"}, timeout_seconds=timeout_seconds, body_bytes_max=100
+        url, b'{"a": 1}', {"X-Test": "1"}, timeout_seconds=timeout_seconds, body_bytes_max=100, live=live
     )
 
 
@@ -47,7 +50,7 @@ async def test_an_installation_on_loopback_can_call_its_local_receivers(tmp_path
         arrived.append(request)
         return Answer(201, b"thanks", {"X-Answer": "2"})
 
-    async with serving(server_side(tmp_path), handler) as url:
+    async with local_receiver(tmp_path, handler) as url:
         assert await post(egress, f"{url}/hook?a=%20b") == Received(201, b"thanks", truncated=False)
     await egress.close()
     [request] = arrived
@@ -68,7 +71,7 @@ async def test_a_handler_can_hang_up_and_can_be_slow(tmp_path: Path) -> None:
             ended.set()
         return None
 
-    async with serving(server_side(tmp_path), handler) as url:
+    async with local_receiver(tmp_path, handler) as url:
         for path, reason in (("/down", "disconnected"), ("/slow", "timeout")):
             with pytest.raises(EgressError) as failed:
                 await post(egress, url + path, 0.3)
@@ -109,7 +112,8 @@ async def test_another_installation_does_not_trust_it(tmp_path: Path) -> None:
         return Answer()
 
     async with serving(server_side(here), handler) as url:
-        with pytest.raises(EgressError) as failed:
+        port = int(url.rpartition(":")[2])
+        with permitted(there, "127.0.0.1", port), pytest.raises(EgressError) as failed:
             await post(egress, url)
     await egress.close()
     assert failed.value.reason == "tls"
@@ -126,28 +130,67 @@ def test_the_authority_is_made_once_and_its_key_is_private(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.9", "::1", "localhost"])
-def test_loopback_is_opened_where_the_api_listens_on_loopback(tmp_path: Path, host: str) -> None:
+def test_local_authority_is_trusted_where_the_api_listens_on_loopback(tmp_path: Path, host: str) -> None:
     settings = with_local_egress(Settings.load(var_dir=tmp_path, api_host=host))
-    assert settings.egress_allow == LOOPBACK
+    assert settings.egress_allow == ()
     assert settings.egress_ca_file == tmp_path / AUTHORITY_FILE
 
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.1", "192.168.1.5", "api.example.com"])
-def test_nothing_is_opened_where_others_can_reach_the_api(tmp_path: Path, host: str) -> None:
+def test_no_authority_is_trusted_where_others_can_reach_the_api(tmp_path: Path, host: str) -> None:
     settings = with_local_egress(Settings.load(var_dir=tmp_path, api_host=host))
     assert settings.egress_allow == ()
     assert settings.egress_ca_file is None
     assert not (tmp_path / KEY_FILE).exists()
 
 
-@pytest.mark.parametrize(
-    ("given", "allowed"), [("none", ()), ("10.0.0.0/8", (ip_network("10.0.0.0/8"),)), ("", LOOPBACK)]
-)
-def test_what_the_user_says_about_networks_is_kept(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, given: str, allowed: object
-) -> None:
-    monkeypatch.setenv("STANCHION_EGRESS_ALLOW", given)
-    assert with_local_egress(Settings.load(var_dir=tmp_path)).egress_allow == allowed
+async def refused(egress: Egress, url: str, *, live: bool) -> bool:
+    try:
+        await post(egress, url, live=live)
+    except EgressError as failure:
+        assert failure.reason == "target_refused"
+        return True
+    return False
+
+
+async def test_loopback_is_open_for_a_running_receiver_in_test_mode_alone(tmp_path: Path) -> None:
+    egress = egress_of(with_local_egress(Settings.load(var_dir=tmp_path)))
+
+    async def handler(_request: Request) -> Answer:
+        return Answer()
+
+    async with (
+        local_receiver(tmp_path, handler) as url,
+        serving(server_side(tmp_path), handler) as unasked,
+    ):
+        assert not await refused(egress, url, live=False)
+        await egress.check(url, live=False)
+        assert await refused(egress, url, live=True)
+        assert await refused(egress, unasked, live=False)
+        assert await refused(egress, url.replace("127.0.0.1", "127.0.0.2"), live=False)
+        for live, target in ((True, url), (False, unasked)):
+            with pytest.raises(TargetRefusedError):
+                await egress.check(target, live=live)
+    assert await refused(egress, url, live=False)
+    await egress.close()
+
+
+def test_permission_of_a_killed_receiver_is_void(tmp_path: Path) -> None:
+    # A file without the lock of a running process is what a kill leaves.
+    receivers, here = LocalReceivers(tmp_path), ip_address("127.0.0.1")
+    with permitted(tmp_path, "127.0.0.1", 4000):
+        assert receivers.permits(here, 4000)
+        [file] = (tmp_path / FOLDER).iterdir()
+    assert not file.exists()
+    file.touch()
+    assert not receivers.permits(here, 4000)
+    with permitted(tmp_path, "127.0.0.1", 4000):
+        assert receivers.permits(here, 4000)
+
+
+def test_other_addresses_cannot_be_permitted(tmp_path: Path) -> None:
+    with permitted(tmp_path, "10.0.0.1", 4000):
+        assert not LocalReceivers(tmp_path).permits(ip_address("10.0.0.1"), 4000)
 
 
 def test_an_authority_of_the_users_own_is_kept(tmp_path: Path) -> None:
@@ -155,7 +198,7 @@ def test_an_authority_of_the_users_own_is_kept(tmp_path: Path) -> None:
     own.write_text("")
     settings = with_local_egress(Settings.load(var_dir=tmp_path, egress_ca_file=own))
     assert settings.egress_ca_file == own
-    assert settings.egress_allow == LOOPBACK
+    assert settings.egress_allow == ()
 
 
 def test_without_an_authority_there_is_no_server(tmp_path: Path) -> None:

@@ -20,7 +20,7 @@ WITH named AS MATERIALIZED (
         FOR UPDATE SKIP LOCKED
     ) d
 ), due AS MATERIALIZED (
-    SELECT d.id, d.endpoint_id, d.event_id, d.attempts, d.claimed_at, w.url, w.secret_sealed,
+    SELECT d.id, d.live, d.endpoint_id, d.event_id, d.attempts, d.claimed_at, w.url, w.secret_sealed,
         CASE WHEN w.previous_secret_expires_at > coalesce($5::timestamptz, now())
             THEN w.previous_secret_sealed END AS previous_secret_sealed,
         e.type, e.created_at, e.data,
@@ -58,10 +58,10 @@ WITH named AS MATERIALIZED (
         claimed_by = $4::text
     FROM due WHERE d.id = due.id AND due.failure IS NULL
     RETURNING d.id, due.endpoint_id, d.attempts AS number, due.url, due.secret_sealed, due.previous_secret_sealed,
-        due.event_id, due.type, due.created_at, due.data
+        due.live, due.event_id, due.type, due.created_at, due.data
 )
 SELECT id::text, endpoint_id::text, number, coalesce($5::timestamptz, now()) AS started_at, url, secret_sealed,
-    previous_secret_sealed, event_id::text, type, created_at, data
+    previous_secret_sealed, live, event_id::text, type, created_at, data
 FROM claimed
 UNION ALL
-SELECT id::text, endpoint_id::text, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM due WHERE failure IS NOT NULL
+SELECT id::text, endpoint_id::text, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL FROM due WHERE failure IS NOT NULL

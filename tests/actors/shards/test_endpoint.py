@@ -48,6 +48,7 @@ class Receiver:
         *,
         timeout_seconds: float,
         body_bytes_max: int,
+        live: bool,
     ) -> Received:
         self.sent.append((url, body, headers))
         assert body_bytes_max == DECISION_BODY_BYTES_MAX

@@ -11,7 +11,8 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
-from ops.local_https import Answer, Request, serving
+from actors.egress.receivers import permitted
+from ops.local_https import HOST, Answer, Request, serving
 
 
 @dataclass
@@ -58,8 +59,16 @@ def failing_sometimes(share: float, seed: int) -> Callable[[Request], int]:
 
 
 @asynccontextmanager
-async def receiving(tls: ssl.SSLContext, receiver: Receiver) -> AsyncIterator[Receiver]:
-    """Serve a receiver; its ``url`` is known inside."""
+async def receiving(
+    tls: ssl.SSLContext, receiver: Receiver, permitted_by: Path | None = None
+) -> AsyncIterator[Receiver]:
+    """Serve a receiver; its ``url`` is known inside. ``permitted_by``: the state folder of the installation
+    that may call it, unless its settings open loopback.
+    """
     async with serving(tls, receiver) as address:
         receiver.url = f"{address}/hook"
-        yield receiver
+        if permitted_by is None:
+            yield receiver
+            return
+        with permitted(permitted_by, HOST, int(address.rpartition(":")[2])):
+            yield receiver

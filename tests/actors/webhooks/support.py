@@ -72,6 +72,7 @@ class Receivers:
         *,
         timeout_seconds: float,
         body_bytes_max: int,
+        live: bool,
     ) -> Received:
         assert (timeout_seconds, body_bytes_max) == (10, 64 * 1024)
         self.requests.append(Request(url, body, headers[HEADER], self.clock.at_ms))

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AsyncExitStack
+from ipaddress import ip_network
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from engine.instant import to_datetime
 from engine.webhooks.schedule import OFFSETS_SECONDS
 from engine.webhooks.signature import HEADER
 from ops.embedded.redis import EmbeddedRedis
-from ops.local_https import LOOPBACK, make_authority, server_side
+from ops.local_https import make_authority, server_side
 from tests.actors.outbox.database import World
 from tests.actors.outbox.waiting import eventually
 from tests.actors.webhooks.receivers import Receiver, failing_sometimes, receiving
@@ -129,7 +130,7 @@ class Way(AsyncExitStack):
         name = f"dispatcher-{next(self._numbers)}"
         lanes = [book_lane(self.database_url, f"test-{name}-{use}") for use in ("claim", "record", "look")]
         stream = Stream(self.redis.url, name)
-        egress = Egress(LOOPBACK, self._authority)
+        egress = Egress((ip_network("127.0.0.0/8"),), self._authority)
         book = DeliveryBook(lanes[0], lanes[1], lanes[2], name, self.clock.instant)
         sender = Sender(mortal(egress, life), self._custody, self.clock)
         dispatcher = Dispatcher(mortal(book, life), sender, mortal(stream, life), self.clock)

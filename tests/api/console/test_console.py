@@ -11,8 +11,7 @@ import httpx2
 import pytest
 
 from api.app import create_app
-from api.console.sessions import COOKIE
-from engine.limits import TOKEN_SECONDS
+from api.console.sessions import COOKIE, SESSION_SECONDS
 from tests.api.driver import Caller
 from tests.api.stack import Installation
 
@@ -54,12 +53,14 @@ async def test_the_cookie_is_short_lived_and_nobody_elses(running: Installation,
         assert cookie["httponly"] is True
         assert cookie["samesite"].lower() == "strict"
         assert cookie["path"] == "/console"
-        assert int(cookie["max-age"]) == TOKEN_SECONDS
+        assert int(cookie["max-age"]) == SESSION_SECONDS
         assert not cookie["secure"]
         # It opens the console and nothing else.
-        assert (
-            await http.get("/v1/cards", headers={"Cookie": f"{COOKIE}={cookie.value}"})
-        ).status_code == 401
+        for name, value in (
+            ("Cookie", f"{COOKIE}={cookie.value}"),
+            ("Authorization", f"Bearer {cookie.value}"),
+        ):
+            assert (await http.get("/v1/cards", headers={name: value})).status_code == 401
     transport = httpx2.ASGITransport(app=running.app)
     async with httpx2.AsyncClient(transport=transport, base_url="https://console.test") as https:
         answer = await https.post("/console/sign-in", data=form(acme), headers=HERE)
@@ -76,6 +77,7 @@ async def test_the_cookie_is_short_lived_and_nobody_elses(running: Installation,
         ({"Origin": "http://console.test"}, True),
         ({"Origin": "http://evil.test"}, False),
         ({"Origin": "null"}, False),
+        ({"Origin": "http://["}, False),
         ({}, False),
         ({"Sec-Fetch-Site": "cross-site", "Origin": "http://console.test"}, False),
     ],
@@ -129,12 +131,46 @@ async def test_signing_out_ends_the_session_everywhere(running: Installation, ac
         thief.cookies.set(COOKIE, token, domain="console.test", path="/console")
         assert (await http.post("/console/sign-out", headers=HERE)).status_code == 303
         assert COOKIE not in http.cookies
-        row = await running.services.pool.fetchval(
-            "SELECT count(*) FROM access_tokens t JOIN clients c ON c.id = t.client"
-            " WHERE c.client_id = $1 AND t.revoked_at IS NOT NULL",
-            acme.credentials.client_id,
+        assert (await thief.get("/console/panels")).status_code == 401
+
+
+OF_CLIENT = "client = (SELECT id FROM clients WHERE client_id = $1)"
+
+
+async def test_session_ends_after_twelve_hours_and_with_its_client(
+    running: Installation, acme: Caller
+) -> None:
+    pool, client_id = running.services.pool, acme.credentials.client_id
+    async with visitor(running) as http:
+        await sign_in(http, acme)
+        row = await pool.fetchrow(
+            f"SELECT id_digest, expires_at - created_at AS age FROM console_sessions WHERE {OF_CLIENT}",
+            client_id,
         )
-        assert row == 1
+        assert row["age"].total_seconds() == 12 * 3600
+        assert http.cookies[COOKIE].encode() not in row["id_digest"]
+        expire = f"UPDATE console_sessions SET expires_at = now() WHERE {OF_CLIENT}"
+        await pool.execute(expire, client_id)
+        assert (await http.get("/console/panels")).status_code == 401
+        await sign_in(http, acme)
+        assert (await http.get("/console/panels")).status_code == 200
+        await pool.execute("UPDATE clients SET revoked_at = now() WHERE client_id = $1", client_id)
+        assert (await http.get("/console/panels")).status_code == 401
+
+
+@pytest.mark.parametrize("content", [b"client_id=%00&client_secret=x", b"client_id=a&client_secret=%00"])
+async def test_nul_in_credentials_is_a_wrong_credential(running: Installation, content: bytes) -> None:
+    async with visitor(running) as http:
+        answer = await http.post("/console/sign-in", content=content, headers=HERE)
+        assert answer.status_code == 401
+
+
+async def test_cookie_is_secure_behind_a_trusted_proxy_with_tls(running: Installation, acme: Caller) -> None:
+    over_tls = HERE | {"X-Forwarded-Proto": "https"}
+    async with running.variant(trusted_proxies=("127.0.0.0/8",)) as http:
+        for headers, secure in ((over_tls, True), (HERE, "")):
+            answer = await http.post("/console/sign-in", data=form(acme), headers=headers)
+            assert SimpleCookie(answer.headers["set-cookie"])[COOKIE]["secure"] == secure
 
 
 async def test_what_happens_is_shown(running: Installation, acme: Caller) -> None:

@@ -54,7 +54,7 @@ async def books(
     )
     async with (
         installation(settings, Vault.from_settings(settings), webhooks=True) as running,
-        receiving(server_side(settings.var_dir), Receiver(by_its_path)) as receiver,
+        receiving(server_side(settings.var_dir), Receiver(by_its_path), settings.var_dir) as receiver,
     ):
         caller = await running.caller()
         await endpoints(caller, receiver, url)
