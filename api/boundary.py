@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import time
+from collections.abc import Iterable
 from typing import Final
 
 from starlette.requests import ClientDisconnect
@@ -21,6 +22,8 @@ from api.problems import Refusal, problem_response
 
 REQUEST_ID: Final = "stanchion.request_id"
 """The key of the request's id in the ASGI scope."""
+
+NO_STORE: Final = (b"cache-control", b"no-store")
 
 # What may be taken over from the caller: it goes into logs and back into a header.
 _ACCEPTABLE: Final = re.compile(rb"[A-Za-z0-9._~-]{1,128}")
@@ -42,14 +45,18 @@ class Boundary:
         request_id = scope[REQUEST_ID] = _request_id(scope)
         # The server gives each request a task, and so a context, of its own.
         TRACE.set(request_id)
-        header = (b"x-request-id", request_id.encode())
+        own = [(b"x-request-id", request_id.encode())]
+        # Answers may hold personal data or secrets: browsers and proxies must not keep them.
+        if scope["path"].startswith("/v1/"):
+            own.append(NO_STORE)
         status = CLIENT_GONE
 
         async def send_identified(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = str(message["status"])
-                message["headers"] = [*message.get("headers", ()), header]
+                given = message.get("headers", ())
+                message["headers"] = [*given, *(each for each in own if not _has(given, each[0]))]
             await send(message)
 
         try:
@@ -63,6 +70,10 @@ class Boundary:
                 await response(scope, receive, send_identified)
         finally:
             self._counts.answered(scope.get(OPERATION, "other"), status, time.monotonic() - began)
+
+
+def _has(headers: Iterable[tuple[bytes, bytes]], name: bytes) -> bool:
+    return any(known.lower() == name for known, _ in headers)
 
 
 def _request_id(scope: Scope) -> str:
