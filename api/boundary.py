@@ -27,6 +27,8 @@ from api.shares import TENANT
 REQUEST_ID: Final = "stanchion.request_id"
 """The key of the request's id in the ASGI scope."""
 
+NO_STORE: Final = (b"cache-control", b"no-store")
+
 # What may be taken over from the caller: it goes into logs and back into a header.
 _ACCEPTABLE: Final = re.compile(rb"[A-Za-z0-9._~-]{1,128}")
 
@@ -117,6 +119,9 @@ def _complete(headers: list[tuple[bytes, bytes]], scope: Scope) -> None:
     """
     given = {name for name, _ in headers}
     headers += [header for header in SECURITY_HEADERS if header[0] not in given]
+    # Answers may hold personal data or secrets: browsers and proxies must not keep them.
+    if scope["path"].startswith("/v1/") and NO_STORE[0] not in given:
+        headers.append(NO_STORE)
     if scope["scheme"] == "https":
         headers.append(HSTS)
     if not scope.get(ARRIVED, True) and b"connection" not in given:

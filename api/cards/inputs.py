@@ -37,6 +37,7 @@ class CardChange(Input):
 
     state: State | None = None
     state_reason: Annotated[Text255, example("reported by the cardholder")] | None = None
+    """Kept in clear, in events too: no personal data."""
     controls: ControlsInput | None = None
     """All controls of the card from now on."""
 

@@ -7,7 +7,7 @@ bodies, limits, scopes. Schemas come from the models that validate requests.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 from pydantic import BaseModel, Field
@@ -15,6 +15,7 @@ from pydantic.json_schema import models_json_schema
 
 from api.docs.examples import Example, recorded, sample
 from api.docs.schemas import parameters_of, published
+from api.docs.webhooks import webhooks
 from api.oauth import TokenInput, TokenView
 from api.operations import Empty, Operation
 from api.problems import PROBLEM_MEDIA_TYPE, PROBLEMS
@@ -37,6 +38,9 @@ operations on one page to read; here they can be tried out: press *Authorize* an
 * Lists are newest first; pass `next_cursor` as `starting_after`.
 * Every error is a problem body (RFC 9457); its `type` leads to a page that explains it.
 * What belongs to another tenant, or to the other mode, is `404` exactly as what does not exist.
+* The section `webhooks` describes the requests that webhook endpoints get: for each type of event its body,
+  its signature header and the answers that count.
+* The capture page's host describes its own operations at `/docs/openapi.json` there.
 * Unknown members and unknown query parameters are refused: a slip in a name is never silently ignored.
 """
 
@@ -131,11 +135,12 @@ def describe(operations: Sequence[Operation]) -> dict[str, Any]:
         "info": {"title": "Stanchion", "version": API_VERSION, "description": _ABOUT.strip()},
         "tags": _tags(operations),
         "paths": paths,
+        "webhooks": webhooks(),
         "components": {
             # Queries are published as parameters.
             "schemas": {name: schema for name, schema in schemas.items() if name not in read},
             "securitySchemes": _security_schemes(),
-            "headers": _HEADERS,
+            "headers": HEADERS,
         },
     }
 
@@ -146,10 +151,14 @@ def _tags(operations: Iterable[Operation]) -> list[dict[str, str]]:
 
 
 def _schemas(operations: Iterable[Operation]) -> tuple[dict[str, Any], dict[type[BaseModel], str]]:
-    """All schemas under their published names, and the name of each model."""
     models: list[type[BaseModel]] = [ProblemView, TokenInput, TokenView]
     for operation in operations:
         models += [operation.takes, *(model for model in operation.gives.values() if model is not None)]
+    return schemas_of(models)
+
+
+def schemas_of(models: Iterable[type[BaseModel]]) -> tuple[dict[str, Any], dict[type[BaseModel], str]]:
+    """All schemas under their published names, and the name of each model."""
     pairs = [(model, "validation") for model in dict.fromkeys(models)]
     keys, definitions = models_json_schema(pairs, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
     names = {model: keys[model, "validation"]["$ref"].rpartition("/")[2] for model, _ in pairs}
@@ -171,14 +180,14 @@ def _operation(
         "description": _with_demands(operation),
         "security": [{"oauth2": [operation.permission.scope]}],
         "parameters": _parameters(operation, schemas[names[operation.takes]], example),
-        "responses": _responses(
+        "responses": responses(
             operation.gives, _problems(operation), schemas, names, example, keyed=operation.keyed != "never"
         ),
     }
     if operation.method not in {"GET", "DELETE"}:
         name = names[operation.takes]
         value = sample(schemas[name], schemas) if example is None else example["request"]
-        body = {"schema": _ref(name), "examples": {"example": {"value": value}}}
+        body = {"schema": ref(name), "examples": {"example": {"value": value}}}
         described["requestBody"] = {
             "required": not operation.body_optional,
             "content": {"application/json": body},
@@ -236,8 +245,8 @@ def _problems(operation: Operation) -> list[str]:
     return list(dict.fromkeys(slugs))
 
 
-def _responses(
-    gives: Any,
+def responses(
+    gives: Mapping[int, type[BaseModel] | None],
     slugs: Iterable[str],
     schemas: dict[str, Any],
     names: dict[type[BaseModel], str],
@@ -245,29 +254,30 @@ def _responses(
     *,
     keyed: bool,
 ) -> dict[str, Any]:
-    responses: dict[str, Any] = {}
+    """The answers of an operation by status: those with a model, then the problems of ``slugs``."""
+    described: dict[str, Any] = {}
     for status, model in gives.items():
         headers = ["X-Request-Id", *(["Idempotent-Replayed"] if keyed else [])]
         if model is None:
-            responses[str(status)] = _response("Done; there is no body.", headers)
+            described[str(status)] = _response("Done; there is no body.", headers)
             continue
         name = names[model]
         known = example is not None and example["status"] == status
         value = example["response"] if known and example else sample(schemas[name], schemas, full=True)
-        body = {"application/json": {"schema": _ref(name), "examples": {"example": {"value": value}}}}
-        responses[str(status)] = _response(schemas[name]["description"], headers, body)
+        body = {"application/json": {"schema": ref(name), "examples": {"example": {"value": value}}}}
+        described[str(status)] = _response(schemas[name]["description"], headers, body)
     by_status: dict[int, list[str]] = {}
     for slug in slugs:
         by_status.setdefault(PROBLEMS[slug].status, []).append(slug)
     for status, of_status in sorted(by_status.items()):
         content = {
-            "schema": _ref("Problem"),
+            "schema": ref("Problem"),
             "examples": {slug: {"value": _problem(slug)} for slug in of_status},
         }
         titles = ". ".join(PROBLEMS[slug].title for slug in of_status)
         headers = ["X-Request-Id", *_HEADERS_OF.get(status, ())]
-        responses[str(status)] = _response(f"{titles}.", headers, {PROBLEM_MEDIA_TYPE: content})
-    return responses
+        described[str(status)] = _response(f"{titles}.", headers, {PROBLEM_MEDIA_TYPE: content})
+    return described
 
 
 def _response(description: str, headers: list[str], body: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -299,7 +309,7 @@ def _token_operation(
     schemas: dict[str, Any], names: dict[type[BaseModel], str], example: Example | None
 ) -> dict[str, Any]:
     given = sample(schemas[names[TokenInput]], schemas) if example is None else example["request"]
-    body = {"schema": _ref(names[TokenInput]), "examples": {"example": {"value": given}}}
+    body = {"schema": ref(names[TokenInput]), "examples": {"example": {"value": given}}}
     return {
         "operationId": TOKEN_OPERATION,
         "tags": ["Tokens"],
@@ -312,7 +322,7 @@ def _token_operation(
             "required": True,
             "content": {"application/x-www-form-urlencoded": body, "application/json": body},
         },
-        "responses": _responses({200: TokenView}, _TOKEN, schemas, names, example, keyed=False),
+        "responses": responses({200: TokenView}, _TOKEN, schemas, names, example, keyed=False),
     }
 
 
@@ -331,7 +341,8 @@ def _security_schemes() -> dict[str, Any]:
     }
 
 
-def _ref(name: str) -> dict[str, str]:
+def ref(name: str) -> dict[str, str]:
+    """A reference to a schema of the document."""
     return {"$ref": f"#/components/schemas/{name}"}
 
 
@@ -339,7 +350,8 @@ def _header(description: str, schema: dict[str, Any]) -> dict[str, Any]:
     return {"description": description, "schema": schema}
 
 
-_HEADERS: Final = {
+HEADERS: Final = {
+    # By the names that answers refer to.
     "X-Request-Id": _header(
         "Names this request in logs; taken over from the request if it was sent.", {"type": "string"}
     ),

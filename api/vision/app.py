@@ -7,6 +7,7 @@ from fastapi import FastAPI
 from api.app import healthz, refuse_as_problems
 from api.services import Services
 from api.vision.component import IdentityVerification
+from api.vision.description import add_description
 from api.vision.in_process import InProcessVerification
 from api.vision.page import add_page
 from api.vision.routes import CaptureRoutes
@@ -26,6 +27,7 @@ def create_app(services: Services, verification: IdentityVerification | None = N
     app.add_route("/v1/vision/capture-session", routes.describe, methods=["POST"])
     app.add_route("/v1/vision/evidence/{name}", routes.attach, methods=["POST"])
     add_page(app)
+    add_description(app)
     app.add_route("/healthz", healthz)
     refuse_as_problems(app, services)
     return app

@@ -147,11 +147,20 @@ class Canaries:
         await self._say("PATCH", person, {"phone": HOLDER["given_name"]})
         await self._say("GET", f"/v1/cardholders?external_ref={HOLDER['given_name']}")
         await self._shop()
+        await self._card_of(holder["id"])
         await self._say("GET", "/v1/events?limit=50")
         # The rest keep the control's value in the database.
         if self.lives % 2:
             await self._say("DELETE", person)
         self.lives += 1
+
+    async def _card_of(self, cardholder_id: str) -> None:
+        """A card, whose answers carry the cardholder's name through the owner; terminated, so that the
+        cardholder can be erased."""
+        product_id = (await self._say("GET", f"/v1/cards/{self._card_id}"))["card_product_id"]
+        given = {"card_product_id": product_id, "cardholder_id": cardholder_id}
+        card = await self._say("POST", "/v1/cards", given)
+        await self._say("PATCH", f"/v1/cards/{card['id']}", {"state": "terminated"})
 
     async def _capture(self, path: str) -> None:
         """Pictures, through the vision host."""

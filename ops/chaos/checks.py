@@ -47,6 +47,7 @@ CHECKS: Final = {
     "no attempt came before its place in the schedule": "G8",
     "a case has custody of what its tokens name, and of nothing else": "G18",
     "a cardholder shows what their checks say": "G18",
+    "a cardholder has a data key, or is erased with what their checks have in custody": "G18",
     # idempotency keys
     "a key has at most one effect, and one if anybody heard of it": "G5",
     "every answer to a key is the same bytes": "G5",

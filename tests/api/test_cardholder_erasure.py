@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -158,3 +159,34 @@ async def test_no_table_holds_a_cardholders_values_in_clear(running: Installatio
         }
         assert found == set()
         await erase(acme, holder)
+
+
+async def test_erasure_beside_other_requests_is_whole(running: Installation, acme: Caller) -> None:
+    """Each request is done as a whole or refused as a whole; locks are taken in one order."""
+    programme = await acme.programme()
+    product = await acme.product(programme)
+    for _ in range(6):
+        holder = await applicant(acme, programme)
+        checks = [await begin(acme, "basic", holder) for _ in range(2)]
+        body = {"cardholder_id": holder["id"], "flow_key": "basic"}
+        card = {"card_product_id": product["id"], "cardholder_id": holder["id"]}
+        paths = [f"/v1/kyc/checks/{check['id']}/submissions" for check in checks]
+        erased, *others = await asyncio.gather(
+            acme.send("DELETE", f"/v1/cardholders/{holder['id']}"),
+            *(acme.send("POST", path, BASIC) for path in paths),
+            acme.send("POST", "/v1/kyc/checks", body),
+            acme.send("POST", "/v1/cards", card),
+        )
+        assert erased.status_code in {204, 409}, erased.text
+        assert {answer.status_code for answer in others} <= {200, 201, 409}
+        if erased.status_code == 409:
+            continue
+        assert (await acme.get(f"/v1/cardholders/{holder['id']}"))["given_name"] is None
+        statement = """
+            SELECT count(*) FROM kyc_data_keys d JOIN kyc_checks k ON k.id = d.check_id
+            WHERE k.cardholder_id = $1 AND d.wrapped IS NOT NULL
+        """
+        assert await running.services.pool.fetchval(statement, holder["id"]) == 0
+        if others[-1].status_code == 201:
+            await acme.load(others[-1].json(), "5.00")
+            assert (await acme.spend(others[-1].json(), "1.00"))["decline_reason"] == "cardholder_blocked"

@@ -20,6 +20,7 @@ from engine.replies import Claim, NotExecuted, Reply
 from engine.simulation import Acceptance, SimulationRequest
 from tests.api.driver import Caller
 from tests.api.stack import Installation
+from tests.api.vision.applicant import vision_host
 
 ROOT = Path(__file__).parents[2]
 
@@ -201,3 +202,18 @@ async def test_test_mode_has_no_limit(running: Installation, acme: Caller) -> No
     async with running.variant(rate_live_per_second=1) as http:
         acme.http = http
         assert {(await acme.send("GET", "/v1/cards")).status_code for _ in range(6)} == {200}
+
+
+async def test_answers_of_the_api_are_not_cached(running: Installation, acme: Caller) -> None:
+    answers = [
+        await acme.send("GET", "/v1/cardholders"),
+        await acme.send("GET", "/v1/cardholders/unknown"),
+        await acme.http.get("/v1/cardholders"),
+        await acme.http.post("/v1/oauth/token", json={}),
+    ]
+    assert [answer.status_code for answer in answers] == [200, 404, 401, 401]
+    async with vision_host(running) as http:
+        answers.append(await http.post("/v1/vision/capture-session", json={}))
+    for answer in answers:
+        assert answer.headers.get_list("cache-control") == ["no-store"]
+    assert "cache-control" not in (await acme.http.get("/docs/openapi.json")).headers
