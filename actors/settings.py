@@ -110,6 +110,8 @@ class Settings(BaseSettings):
     section 6)."""
     rate_live_per_second: Annotated[int, Field(ge=1)] = 100
     """Requests a second for each tenant in live mode."""
+    rate_test_per_second: Annotated[int, Field(ge=1)] = 1_000
+    """Requests a second for each tenant in test mode, those of simulations aside, in each API server."""
     rate_token_per_minute: Annotated[int, Field(ge=1)] = 30
     """Token requests a minute for each client_id."""
     rate_kyc_writes_per_minute: Annotated[int, Field(ge=1)] = 60

@@ -24,14 +24,16 @@ class RateLimits:
     def __init__(self, settings: Settings) -> None:
         self._requests = FixedWindowRateLimiter(MemoryStorage())
         self._tokens = MovingWindowRateLimiter(MemoryStorage())
-        self._live = RateLimitItemPerSecond(settings.rate_live_per_second)
+        self._live = RateLimitItemPerSecond(settings.rate_live_per_second, namespace="live")
+        self._test = RateLimitItemPerSecond(settings.rate_test_per_second, namespace="test")
         self._token = RateLimitItemPerMinute(settings.rate_token_per_minute)
         self._kyc_writes = MovingWindowRateLimiter(MemoryStorage())
         self._kyc_write = RateLimitItemPerMinute(settings.rate_kyc_writes_per_minute)
 
     async def admit(self, caller: Caller) -> None:
-        """Count a request; live mode is limited by tenant, test mode is not. Raises ``Refusal`` 429."""
-        if caller.live and not await self._requests.hit(self._live, caller.tenant_id):
+        """Count a request of the caller's tenant in its mode. Raises ``Refusal`` 429."""
+        limit = self._live if caller.live else self._test
+        if not await self._requests.hit(limit, caller.tenant_id):
             raise _limited(1)
 
     async def admit_token_request(self, client_id: str) -> None:

@@ -139,6 +139,8 @@ PAGE_LIMIT_DEFAULT: Final = 50
 PAGE_LIMIT_MAX: Final = 100
 PAGE_SCAN_MAX: Final = 10_000
 """Rows that one page of a filtered list looks at: some 50 ms. A page may end before it is full."""
+PAGE_CLOCK_SLACK_MS: Final = 24 * 3_600_000
+"""How far the instant in an id may be from the row's ``created_at``: different machines' clocks give them."""
 CARD_IDS_MAX: Final = 100
 API_CONNECTIONS: Final = 10
 """Connections of one API server to PostgreSQL, those for card states aside."""
