@@ -64,8 +64,8 @@ class Call(Generic[B]):
     claim: Claim | None = None
 
     def path_id(self, name: str = "id") -> str:
-        """An id of the path. Raises ``Refusal`` 404 for anything that cannot be one."""
-        id_: str = self.request.path_params[name]
+        """An id of the path, in lower case. Raises ``Refusal`` 404 for anything that cannot be one."""
+        id_: str = self.request.path_params[name].lower()
         if not is_id(id_):
             raise not_found()
         return id_

@@ -65,13 +65,6 @@ KINDS: Final = (
         "Create the programme in managed mode.",
     ),
     Kind(
-        "decision-url-missing",
-        409,
-        "A delegated programme needs a decision_url",
-        "The programme would decide by itself but says nowhere how to be asked.",
-        "Set decision_url together with decisioning.",
-    ),
-    Kind(
         "programme-closed",
         409,
         "The programme is closed",
