@@ -112,6 +112,18 @@ class Settings(BaseSettings):
     """Requests a second for each tenant in live mode."""
     rate_test_per_second: Annotated[int, Field(ge=1)] = 1_000
     """Requests a second for each tenant in test mode, those of simulations aside, in each API server."""
+    quota_programmes: Annotated[int, Field(ge=1)] = 1_000
+    """Programmes of a tenant in one mode."""
+    quota_card_products: Annotated[int, Field(ge=1)] = 2_000
+    """Card products of a tenant in one mode."""
+    quota_cardholders: Annotated[int, Field(ge=1)] = 1_000_000
+    """Cardholders of a tenant in one mode."""
+    quota_cards: Annotated[int, Field(ge=1)] = 2_000_000
+    """Cards of a tenant in one mode."""
+    quota_keys_per_day: Annotated[int, Field(ge=1)] = 1_000_000
+    """Idempotency keys that a tenant stores in 24 hours, in each API server."""
+    quota_stored_mb_per_day: Annotated[int, Field(ge=1)] = 1_024
+    """Megabytes of answers that a tenant stores under idempotency keys in 24 hours, in each API server."""
     rate_token_per_minute: Annotated[int, Field(ge=1)] = 30
     """Token requests a minute for each client_id."""
     rate_kyc_writes_per_minute: Annotated[int, Field(ge=1)] = 60

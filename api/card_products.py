@@ -99,7 +99,8 @@ class CardProductsQuery(PageQuery):
     "create_card_product",
     takes=CardProductInput,
     gives={201: CardProductView},
-    problems=("not-found", "currency-mismatch", "programme-closed"),
+    creates="card_products",
+    problems=("quota-reached", "not-found", "currency-mismatch", "programme-closed"),
 )
 async def create_card_product(call: Call[CardProductInput]) -> Response:
     """Create a card product.

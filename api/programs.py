@@ -144,7 +144,8 @@ class NewProgrammeView(ProgrammeView):
     "create_program",
     takes=ProgrammeInput,
     gives={201: NewProgrammeView},
-    problems=("decision-url-missing", "gateway-not-enabled", "target-refused"),
+    creates="programmes",
+    problems=("quota-reached", "decision-url-missing", "gateway-not-enabled", "target-refused"),
 )
 async def create_program(call: Call[ProgrammeInput]) -> Response:
     """Create a programme.
@@ -157,7 +158,7 @@ async def create_program(call: Call[ProgrammeInput]) -> Response:
     if given.decisioning == "delegated" and given.decision_url is None:
         missing = FieldError("/decision_url", "missing", "A delegated programme needs a decision_url.")
         raise Refusal("decision-url-missing", errors=[missing])
-    await require_callable(services, given.decision_url, "decision_url")
+    await require_callable(services, call.caller, given.decision_url, "decision_url")
     programme_id = services.new_id()
     secret = f"decsec_{secrets.token_urlsafe(32)}"
     config = ProgrammeConfig(
@@ -213,7 +214,7 @@ async def update_program(call: Call[ProgrammeChange]) -> Response:
     programme_id = call.path_id()
     changes = given.model_dump(include=given.model_fields_set)
     await require_programme(call, programme_id)
-    await require_callable(services, changes.get("decision_url"), "decision_url")
+    await require_callable(services, call.caller, changes.get("decision_url"), "decision_url")
     id_ = services.new_id()
     command = ChangeProgramme(
         id=id_,

@@ -50,8 +50,8 @@ class Network(Protocol):
 class Targets(Protocol):
     """Judges addresses that customers give us to call (``actors.egress``)."""
 
-    async def check(self, url: str) -> None:
-        """Whether ``url`` may be called as things stand. Raises ``TargetRefusedError``."""
+    async def check(self, url: str, party: str | None = None) -> None:
+        """Whether ``url`` may be called as things stand; ``party`` asks. Raises ``TargetRefusedError``."""
         ...
 
 

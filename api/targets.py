@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from actors.egress.target import TargetRefusedError
+from api.auth import Caller
 from api.problems import FieldError, Refusal
 from api.services import Services
 
@@ -20,14 +21,14 @@ _DETAILS: Final = {
 }
 
 
-async def require_callable(services: Services, url: str | None, member: str) -> None:
+async def require_callable(services: Services, caller: Caller, url: str | None, member: str) -> None:
     """Refuse a ``url``, given as ``member`` of a body, that may not be called; none is fine. Raises
     ``Refusal`` 400 that names the reason and neither the address nor the URL.
     """
     if url is None:
         return
     try:
-        await services.egress.check(url)
+        await services.egress.check(url, caller.tenant_id)
     except TargetRefusedError as refused:
         detail = _DETAILS[refused.reason]
         errors = [FieldError(f"/{member}", refused.reason, detail)]

@@ -148,6 +148,10 @@ POOL_RESERVED: Final = 1
 """Connections that no tenant takes: token look-ups and sweepers have one at any time."""
 POOL_WAITING_OF_TENANT_MAX: Final = 1_024
 """Requests of one tenant that wait for a connection; any further one is refused with 429."""
+QUOTA_RECOUNT_SECONDS: Final = 60.0
+"""Age of a tenant's count of objects at which it is read from the database again."""
+QUOTA_TENANTS_COUNTED_MAX: Final = 20_000
+"""Counts that one API server remembers."""
 STATEMENT_MS_MAX: Final = 4_000
 """Of one statement of the API, in PostgreSQL; as long as a request waits for the whole of its work there."""
 ABANDONED_STATEMENT_MS: Final = 500
@@ -319,6 +323,10 @@ EGRESS_ANSWERS_KEPT_SECONDS: Final = 1.0
 """How long the answer of a resolver is used."""
 EGRESS_ANSWERS_KEPT_MAX: Final = 10_000
 EGRESS_LOOKUPS_MAX: Final = 64
+EGRESS_LOOKUPS_OF_PARTY_MAX: Final = 8
+"""Look-ups under way for one tenant, or under one domain."""
+EGRESS_LOOKUPS_WAITING_MAX: Final = 256
+"""Look-ups under way and waiting for one tenant, or under one domain; any further one fails at once."""
 """Names looked up at the same time."""
 
 # Identity verification

@@ -84,12 +84,12 @@ class Egress:
         self._connections_per_target = connections_per_target
         self._session: aiohttp.ClientSession | None = None
 
-    async def check(self, url: str) -> None:
-        """Whether ``url`` may be called as things stand. Raises ``TargetRefusedError``."""
+    async def check(self, url: str, party: str | None = None) -> None:
+        """Whether ``url`` may be called as things stand; ``party`` asks. Raises ``TargetRefusedError``."""
         target = read_target(url)
         try:
             async with asyncio.timeout(EGRESS_CHECK_SECONDS):
-                await self._judged(target)
+                await self._judged(target, party)
         except OSError:  # TimeoutError is one
             raise TargetRefusedError("unresolvable") from None
 
@@ -101,6 +101,7 @@ class Egress:
         *,
         timeout_seconds: float,
         body_bytes_max: int,
+        party: str | None = None,
     ) -> Received:
         """Send ``body`` and read at most ``body_bytes_max`` bytes of the answer, whatever its status.
 
@@ -110,7 +111,7 @@ class Egress:
         try:
             async with asyncio.timeout(timeout_seconds):
                 target = read_target(url)
-                addresses = await self._resolved(target)
+                addresses = await self._resolved(target, party)
                 return await self._first_answer(target, addresses, body, headers, body_bytes_max)
         except TargetRefusedError:
             raise EgressError("target_refused") from None
@@ -125,20 +126,20 @@ class Egress:
         if session is not None:
             await session.close()
 
-    async def _resolved(self, target: Target) -> list[Address]:
+    async def _resolved(self, target: Target, party: str | None) -> list[Address]:
         try:
-            return await self._judged(target)
+            return await self._judged(target, party)
         except TimeoutError:
             raise
         except OSError:
             raise EgressError("resolution") from None
 
-    async def _judged(self, target: Target) -> list[Address]:
+    async def _judged(self, target: Target, party: str | None) -> list[Address]:
         """The addresses to try. One bad address condemns the name: which one a caller gets is chance."""
         if target.literal is not None:
             addresses: tuple[Address, ...] = (target.literal,)
         else:
-            addresses = await self._resolver.addresses(target.host)
+            addresses = await self._resolver.addresses(target.host, party)
         if any(refused_kind(address, self._allow) is not None for address in addresses):
             raise TargetRefusedError("address")
         return _worth_trying(addresses)

@@ -32,7 +32,14 @@ class Post(Protocol):
     """The way out (``actors.egress.Egress``)."""
 
     async def post(
-        self, url: str, body: bytes, headers: dict[str, str], *, timeout_seconds: float, body_bytes_max: int
+        self,
+        url: str,
+        body: bytes,
+        headers: dict[str, str],
+        *,
+        timeout_seconds: float,
+        body_bytes_max: int,
+        party: str | None = None,
     ) -> Received:
         """Raises ``EgressError``."""
 
@@ -103,6 +110,7 @@ class DecisionEndpoint:
                 headers,
                 timeout_seconds=timeout_ms / 1000 + LATE_ANSWER_SECONDS,
                 body_bytes_max=DECISION_BODY_BYTES_MAX,
+                party=config.tenant_id,
             )
         except EgressError as failure:
             return Consulted(trigger=_TRIGGERS.get(failure.reason, "connection_error"))

@@ -65,6 +65,14 @@ KINDS: Final = (
         "Create the programme in managed mode.",
     ),
     Kind(
+        "quota-reached",
+        409,
+        "The tenant has as many as its quota allows",
+        "The installation limits how many programmes, card products, cardholders and cards a tenant has in "
+        "each mode. Objects that are closed, retired or terminated count.",
+        "Use an existing object, or ask the operator for a higher quota (STANCHION_QUOTA_…).",
+    ),
+    Kind(
         "programme-closed",
         409,
         "The programme is closed",

@@ -80,7 +80,7 @@ async def create_webhook_endpoint(call: Call[WebhookEndpointInput]) -> Response:
     in each mode. Events of types that are still planned can be subscribed to.
     """
     given, services, caller = call.given, call.services, call.caller
-    await require_callable(services, given.url, "url")
+    await require_callable(services, call.caller, given.url, "url")
 
     async def work(connection: Connection) -> Response:
         await connection.execute(_TAKE_TURNS, caller.tenant_id)
@@ -157,7 +157,7 @@ async def update_webhook_endpoint(call: Call[WebhookEndpointChange]) -> Response
     if "url" in changes:
         if await fetch_row(services.pool, FIND, endpoint_id, caller.tenant_id, caller.live) is None:
             raise not_found()
-        await require_callable(services, given.url, "url")
+        await require_callable(services, call.caller, given.url, "url")
 
     async def work(connection: Connection) -> Response:
         row = await _require(connection, caller, endpoint_id, lock=True)

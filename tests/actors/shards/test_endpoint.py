@@ -48,7 +48,9 @@ class Receiver:
         *,
         timeout_seconds: float,
         body_bytes_max: int,
+        party: str | None = None,
     ) -> Received:
+        assert party
         self.sent.append((url, body, headers))
         assert body_bytes_max == DECISION_BODY_BYTES_MAX
         await self.gate.wait()
