@@ -132,6 +132,20 @@ class Settings(BaseSettings):
     section 6)."""
     rate_live_per_second: Annotated[int, Field(ge=1)] = 100
     """Requests a second for each tenant in live mode."""
+    rate_test_per_second: Annotated[int, Field(ge=1)] = 1_000
+    """Requests a second for each tenant in test mode, those of simulations aside, in each API server."""
+    quota_programmes: Annotated[int, Field(ge=1)] = 1_000
+    """Programmes of a tenant in one mode."""
+    quota_card_products: Annotated[int, Field(ge=1)] = 2_000
+    """Card products of a tenant in one mode."""
+    quota_cardholders: Annotated[int, Field(ge=1)] = 1_000_000
+    """Cardholders of a tenant in one mode."""
+    quota_cards: Annotated[int, Field(ge=1)] = 2_000_000
+    """Cards of a tenant in one mode."""
+    quota_keys_per_day: Annotated[int, Field(ge=1)] = 1_000_000
+    """Idempotency keys that a tenant stores in 24 hours, in each API server."""
+    quota_stored_mb_per_day: Annotated[int, Field(ge=1)] = 1_024
+    """Megabytes of answers that a tenant stores under idempotency keys in 24 hours, in each API server."""
     rate_token_per_minute: Annotated[int, Field(ge=1)] = TOKEN_FAILURES_PER_MINUTE
     """Failed token requests and sign-ins a minute for each client_id, ten times as many for each source
     address; the right secret is never refused."""

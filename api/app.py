@@ -37,6 +37,7 @@ from api.kyc import routes as kyc
 from api.operations import Endpoint, Operation
 from api.problem_pages import problem_list, problem_page
 from api.problems import Refusal
+from api.quotas import Quotas
 from api.rate_limits import RateLimits
 from api.services import Services
 from api.short_way import ShortWay
@@ -52,11 +53,12 @@ def create_app(services: Services) -> FastAPI:
     """The API of one server."""
     app = new_application()
     tokens, limits = Tokens(services), RateLimits(services.settings)
+    quotas = Quotas(services.settings, services.pool, services.clock)
     operations = operations_of(services)
     # Plain routes: the framework's own reading of parameters would cost 30 µs a request for nothing.
     endpoints: dict[tuple[str, str], Endpoint] = {}
     for operation in operations:
-        endpoint = Endpoint(operation, services, tokens, limits)
+        endpoint = Endpoint(operation, services, tokens, limits, quotas)
         app.add_route(operation.path, endpoint.run, methods=[operation.method])
         if "{" not in operation.path:
             endpoints[operation.method, operation.path] = endpoint

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal
 
 import asyncpg
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, model_validator
 from starlette.responses import Response
 
 from api.controls import ControlsInput, ControlView, encode_controls, stored_controls, to_engine
@@ -19,7 +19,7 @@ from api.operations import Call, Empty, Family, json_response
 from api.pagination import PageQuery, page, page_model
 from api.problems import Refusal, not_found
 from api.programs import KycPolicy, open_programme
-from api.validation import Input, View
+from api.validation import Input, View, broken
 from engine.controls import control_view, in_precedence
 from engine.instant import to_datetime
 
@@ -40,6 +40,11 @@ _RETIRE: Final = "UPDATE card_products SET status = 'retired' WHERE id = $1::uui
 
 Network = Literal["visa", "mastercard"]
 FormFactor = Literal["virtual", "physical"]
+_IIN_PREFIXES: Final = {
+    "visa": (range(4000, 5000),),
+    "mastercard": (range(5100, 5600), range(2221, 2721)),
+}
+"""The first four digits of the card numbers of each network (ISO/IEC 7812 register)."""
 Iin = Annotated[str, StringConstraints(pattern="^[0-9]{6,8}$"), example("400000")]
 
 
@@ -52,10 +57,18 @@ class CardProductInput(Input):
     currency: Currency
     form_factor: FormFactor
     iin: Iin
-    """Issuer identification number (ISO/IEC 7812): the first 6 to 8 digits of the cards' numbers."""
+    """Issuer identification number (ISO/IEC 7812): the first 6 to 8 digits of the cards' numbers. Visa: 4…;
+    Mastercard: 51 to 55, and 2221 to 2720.
+    """
     control_defaults: Annotated[ControlsInput, Field(default_factory=list)]
     kyc_flow: KycPolicy | None = None
-    """Where set, cards are issued only to cardholders who have passed identity verification."""
+    """Where set (not `null`), cards are issued only to cardholders who have passed identity verification."""
+
+    @model_validator(mode="after")
+    def _of_network(self) -> CardProductInput:
+        if not any(int(self.iin[:4]) in prefixes for prefixes in _IIN_PREFIXES[self.network]):
+            raise broken("not_allowed", "The IIN is not one of the network's.", at="/iin")
+        return self
 
 
 class CardProductView(View):
@@ -86,7 +99,8 @@ class CardProductsQuery(PageQuery):
     "create_card_product",
     takes=CardProductInput,
     gives={201: CardProductView},
-    problems=("not-found", "currency-mismatch", "programme-closed"),
+    creates="card_products",
+    problems=("quota-reached", "not-found", "currency-mismatch", "programme-closed"),
 )
 async def create_card_product(call: Call[CardProductInput]) -> Response:
     """Create a card product.

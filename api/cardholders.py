@@ -112,7 +112,8 @@ class CardholdersQuery(PageQuery):
     "create_cardholder",
     takes=CardholderInput,
     gives={201: CardholderView},
-    problems=("not-found", "programme-closed"),
+    creates="cardholders",
+    problems=("quota-reached", "not-found", "programme-closed"),
 )
 async def create_cardholder(call: Call[CardholderInput]) -> Response:
     """Create a cardholder.

@@ -34,20 +34,22 @@ class EventTypesView(View):
 
 
 @family.operation("GET", "/v1/event-types", "list_event_types", gives={200: EventTypesView})
-async def list_event_types(_call: Call[Empty]) -> Response:
+async def list_event_types(call: Call[Empty]) -> Response:
     """List the types of events, with a JSON schema for the data of each.
 
-    The list is short and comes whole.
+    The list is short and comes whole. The types of gateway mode are `planned` in an installation that does
+    not enable it.
     """
-    return json_response(
-        200, {"data": [_show(entry) for entry in CATALOGUE.values()], "has_more": False, "next_cursor": None}
-    )
+    gateway = call.services.settings.enable_gateway
+    data = [_show(entry, gateway=gateway) for entry in CATALOGUE.values()]
+    return json_response(200, {"data": data, "has_more": False, "next_cursor": None})
 
 
-def _show(entry: EventType) -> dict[str, Any]:
+def _show(entry: EventType, *, gateway: bool) -> dict[str, Any]:
+    absent = not gateway and ".posting_instruction." in entry.type
     return {
         "type": entry.type,
-        "status": entry.status,
+        "status": "planned" if absent else entry.status,
         "description": entry.description,
         "schema": entry.schema,
     }

@@ -78,7 +78,8 @@ async def list_events(call: Call[EventsQuery]) -> Response:
         given,
         table="events",
         select=_SELECT,
-        filters={"r.type = ANY(?::text[])": given.types, **given.window},
+        filters=given.around_window,
+        scanned={"r.type = ANY(?::text[])": given.types, **given.window},
         show=_show,
         always=EVENT_KEPT,
     )

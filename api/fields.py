@@ -13,7 +13,8 @@ from api.validation import Input, View, broken
 from engine.instant import to_ms, to_text
 from engine.money import parse_amount
 
-UUID_PATTERN: Final = "^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$"
+UUID_PATTERN: Final = "^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
+"""As callers may write one; it is shown in lower case."""
 AMOUNT_PATTERN: Final = r"^(0|[1-9][0-9]{0,15})(\.[0-9]{1,2})?$"
 SHOWN_AMOUNT_PATTERN: Final = r"^-?(0|[1-9][0-9]*)\.[0-9]{2}$"
 INSTANT_PATTERN: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"
@@ -32,6 +33,7 @@ def example(value: Any) -> Any:
 Id = Annotated[
     str,
     StringConstraints(pattern=UUID_PATTERN),
+    AfterValidator(str.lower),
     Field(json_schema_extra={"format": "uuid"}),
     example(ID_EXAMPLE),
 ]

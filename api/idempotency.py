@@ -30,6 +30,7 @@ FINGERPRINT_PURPOSE: Final = "idempotency-fingerprint"
 REPLAYED_HEADER: Final = "Idempotent-Replayed"
 
 _KEY: Final = re.compile(rf"[\x21-\x7e]{{1,{IDEMPOTENCY_KEY_CHARS_MAX}}}")
+_ID: Final = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _LOCK: Final = "SELECT pg_try_advisory_xact_lock($1)"
 _FRESH: Final = f"created_at > least(now(), $2::timestamptz) - interval '{IDEMPOTENCY_RETENTION_HOURS} hours'"
 """$2 is this machine's clock: an answer is too old only by both clocks."""
@@ -56,10 +57,15 @@ def claim_of(
         raise Refusal("idempotency-key-missing")
     if len(keys) > 1 or not _KEY.fullmatch(keys[0]):
         raise Refusal("idempotency-key-invalid")
-    scope = "\0".join((caller.client, request.method, request.url.path, keys[0]))
+    scope = "\0".join((caller.client, request.method, _path(request), keys[0]))
     canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
     digest = services.vault.digest
     return Claim(digest(KEY_PURPOSE, scope.encode()), digest(FINGERPRINT_PURPOSE, canonical.encode()))
+
+
+def _path(request: Request) -> str:
+    """The path with its ids in lower case: one resource has one scope, however its id is written."""
+    return _ID.sub(lambda id_: id_[0].lower(), request.url.path)
 
 
 def replayed(status: int, body: bytes) -> Response:

@@ -96,8 +96,8 @@ class TokenEndpoint:
             response = await self._grant(request)
         except Refusal as refusal:
             refusal.headers.update(NO_STORE)
-            if refusal.kind.slug in _ERRORS:
-                refusal.members["error"] = _ERRORS[refusal.kind.slug]
+            if refusal.kind.status < 500 and refusal.kind.status != 429:
+                refusal.members["error"] = _ERRORS.get(refusal.kind.slug, "invalid_request")
             if refusal.kind.status == 401:
                 refusal.headers["WWW-Authenticate"] = 'Basic realm="stanchion", charset="UTF-8"'
             raise

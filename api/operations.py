@@ -20,10 +20,11 @@ from starlette.responses import Response
 from api.auth import Caller, Tokens
 from api.boundary import REQUEST_ID
 from api.counts import OPERATION
-from api.idempotency import claim_of, keep_refusal, recall
+from api.idempotency import REPLAYED_HEADER, claim_of, keep_refusal, recall
 from api.json_body import read_json
 from api.permissions import PERMISSIONS, Permission, permit
 from api.problems import Refusal, not_found, problem_response
+from api.quotas import Objects, Quotas
 from api.rate_limits import RateLimits
 from api.services import Services
 from api.shares import TENANT
@@ -64,8 +65,8 @@ class Call(Generic[B]):
     claim: Claim | None = None
 
     def path_id(self, name: str = "id") -> str:
-        """An id of the path. Raises ``Refusal`` 404 for anything that cannot be one."""
-        id_: str = self.request.path_params[name]
+        """An id of the path, in lower case. Raises ``Refusal`` 404 for anything that cannot be one."""
+        id_: str = self.request.path_params[name].lower()
         if not is_id(id_):
             raise not_found()
         return id_
@@ -94,6 +95,8 @@ class Operation:
     permission: Permission
     published: bool = True
     """Whether the public description names it."""
+    creates: Objects | None = None
+    """The kind of object that it creates, where a quota limits their number."""
     resume: Resume | None = None
     """Finishes what an earlier request with the key left undone, before its stored answer is repeated."""
 
@@ -132,6 +135,7 @@ class Family:
         problems: tuple[str, ...] = (),
         keyed: Keyed | None = None,
         published: bool = True,
+        creates: Objects | None = None,
         resume: Resume | None = None,
     ) -> Callable[[Callable[[Call[Any]], Awaitable[Response]]], Handler]:
         """Declare the decorated handler. A name without a permission is an error at import."""
@@ -140,7 +144,7 @@ class Family:
             policy = keyed or _KEYED.get(method, "never")
             permission = PERMISSIONS[name]
             about = (name, method, path, self.tag, handler, takes, gives, problems, policy, permission)
-            self.operations.append(Operation(*about, published, resume))
+            self.operations.append(Operation(*about, published, creates, resume))
             return handler
 
         return declare
@@ -149,8 +153,16 @@ class Family:
 class Endpoint:
     """Runs one operation: an ASGI-side handler for the router."""
 
-    def __init__(self, operation: Operation, services: Services, tokens: Tokens, limits: RateLimits) -> None:
+    def __init__(
+        self,
+        operation: Operation,
+        services: Services,
+        tokens: Tokens,
+        limits: RateLimits,
+        quotas: Quotas,
+    ) -> None:
         self._operation = operation
+        self._quotas = quotas
         self._services = services
         self._tokens = tokens
         self._limits = limits
@@ -161,7 +173,8 @@ class Endpoint:
         request.scope[OPERATION] = operation.name
         caller = await self._tokens.caller(request)
         TENANT.set(caller.tenant_id)
-        if caller.live:
+        # Simulations are loads of their own making: their way to the decision sheds what is too much.
+        if caller.live or not operation.permission.test_mode_only:
             await self._limits.admit(caller)
         permit(operation.permission, caller)
         if operation.permission.scope == KYC_WRITES:
@@ -183,14 +196,35 @@ class Endpoint:
             if operation.resume is not None:
                 await operation.resume(services, stored)
             return stored
+        if claim is not None:
+            self._quotas.admit_key(caller)
         try:
             given = validated(operation.takes, {} if body is None and operation.body_optional else body)
-            return await operation.handler(Call(services, caller, request, given, claim))
+            response = await self._handle(Call(services, caller, request, given, claim))
         except Refusal as refusal:
             if claim is None or not refusal.stored:
                 raise
             refused = problem_response(refusal, request.scope[REQUEST_ID], services.settings.docs_base_url)
-            return await keep_refusal(services, claim, refused)
+            response = await keep_refusal(services, claim, refused)
+        if claim is not None:
+            self._quotas.stored(caller, len(response.body))
+        return response
+
+    async def _handle(self, call: Call[Any]) -> Response:
+        """Run the handler; what it creates counts for the tenant's quota."""
+        kind = self._operation.creates
+        if kind is None:
+            return await self._operation.handler(call)
+        await self._quotas.admit_object(call.caller, kind)
+        try:
+            response = await self._operation.handler(call)
+        except Refusal as refusal:
+            if refusal.kind.status < 500:
+                self._quotas.not_created(call.caller, kind)
+            raise
+        if REPLAYED_HEADER in response.headers:
+            self._quotas.not_created(call.caller, kind)
+        return response
 
 
 def query_of(request: Request) -> dict[str, str]:

@@ -19,21 +19,9 @@ from api.problem_kinds.kind import Kind
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 
-# The outcome of these is not the outcome of the request: the same key may be tried again.
-_NOT_STORED: Final = frozenset(
-    {
-        "idempotency-key-missing",
-        "idempotency-key-invalid",
-        "idempotency-key-reused",
-        "idempotency-in-progress",
-        "kyc-check-changed",
-        # The caller terminates the cards and repeats the request.
-        "cardholder-has-cards",
-        # Names get addresses, and lose them.
-        "target-refused",
-    }
-)
-_STORED_STATUSES: Final = frozenset({400, 404, 409})
+# Judged by the request alone, so a repetition would end in the same way. Every other refusal depends on the
+# state of things (404, 409), on the caller's rights or on the service, and the same key may be tried again.
+_STORED: Final = frozenset({"validation-failed"})
 
 PROBLEMS: Final[dict[str, Kind]] = {
     kind.slug: kind for kind in (*requests.KINDS, *resources.KINDS, *service.KINDS)
@@ -74,7 +62,7 @@ class Refusal(Exception):  # noqa: N818 -- a refusal is an answer, not an error 
     @property
     def stored(self) -> bool:
         """Whether a repetition with the same idempotency key gets this refusal again."""
-        return self.kind.status in _STORED_STATUSES and self.kind.slug not in _NOT_STORED
+        return self.kind.slug in _STORED
 
 
 def not_found() -> Refusal:

@@ -16,7 +16,7 @@ from api.database import Connection, fetch_row
 from api.fields import Currency, HttpsAddress, Id, Instant, Text100, example
 from api.operations import Call, Empty, Family, json_response
 from api.pagination import PageQuery, page, page_model
-from api.problems import Refusal, not_found
+from api.problems import FieldError, Refusal, not_found
 from api.submission import submit
 from api.targets import require_callable
 from api.validation import Input, View, broken
@@ -144,7 +144,8 @@ class NewProgrammeView(ProgrammeView):
     "create_program",
     takes=ProgrammeInput,
     gives={201: NewProgrammeView},
-    problems=("gateway-not-enabled", "target-refused"),
+    creates="programmes",
+    problems=("quota-reached", "decision-url-missing", "gateway-not-enabled", "target-refused"),
 )
 async def create_program(call: Call[ProgrammeInput]) -> Response:
     """Create a programme.
@@ -154,6 +155,9 @@ async def create_program(call: Call[ProgrammeInput]) -> Response:
     given, services = call.given, call.services
     if given.mode == "gateway" and not services.settings.enable_gateway:
         raise Refusal("gateway-not-enabled")
+    if given.decisioning == "delegated" and given.decision_url is None:
+        missing = FieldError("/decision_url", "missing", "A delegated programme needs a decision_url.")
+        raise Refusal("decision-url-missing", errors=[missing])
     await require_callable(services, call.caller, given.decision_url, "decision_url")
     programme_id = services.new_id()
     secret = f"decsec_{secrets.token_urlsafe(32)}"

@@ -27,7 +27,8 @@ class RateLimits:
     def __init__(self, settings: Settings) -> None:
         self._requests = FixedWindowRateLimiter(MemoryStorage())
         self._tokens = MovingWindowRateLimiter(MemoryStorage())
-        self._live = RateLimitItemPerSecond(settings.rate_live_per_second)
+        self._live = RateLimitItemPerSecond(settings.rate_live_per_second, namespace="live")
+        self._test = RateLimitItemPerSecond(settings.rate_test_per_second, namespace="test")
         per_client = settings.rate_token_per_minute
         self._failures_of_client = RateLimitItemPerMinute(per_client)
         self._failures_of_source = RateLimitItemPerMinute(per_client * TOKEN_FAILURES_PER_ADDRESS)
@@ -36,8 +37,9 @@ class RateLimits:
         self._kyc_write = RateLimitItemPerMinute(settings.rate_kyc_writes_per_minute)
 
     async def admit(self, caller: Caller) -> None:
-        """Count a request; live mode is limited by tenant, test mode is not. Raises ``Refusal`` 429."""
-        if caller.live and not await self._requests.hit(self._live, caller.tenant_id):
+        """Count a request of the caller's tenant in its mode. Raises ``Refusal`` 429."""
+        limit = self._live if caller.live else self._test
+        if not await self._requests.hit(limit, caller.tenant_id):
             raise _limited(1)
 
     async def count_failed_authentication(self, request: Request, client_id: str) -> None:

@@ -51,8 +51,9 @@ class Network(Protocol):
 class Targets(Protocol):
     """Judges addresses that customers give us to call (``actors.egress``)."""
 
-    async def check(self, url: str, *, live: bool) -> None:
-        """Whether ``url`` may be called as things stand, in that mode. Raises ``TargetRefusedError``."""
+    async def check(self, url: str, *, live: bool, party: str | None = None) -> None:
+        """Whether ``url`` may be called as things stand, in that mode; ``party`` asks. Raises
+        ``TargetRefusedError``."""
         ...
 
 

@@ -29,7 +29,7 @@ async def require_callable(services: Services, caller: Caller, url: str | None, 
     if url is None:
         return
     try:
-        await services.egress.check(url, live=caller.live)
+        await services.egress.check(url, live=caller.live, party=caller.tenant_id)
     except TargetRefusedError as refused:
         detail = _DETAILS[refused.reason]
         errors = [FieldError(f"/{member}", refused.reason, detail)]

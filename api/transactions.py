@@ -53,14 +53,25 @@ async def list_transactions(call: Call[TransactionsQuery]) -> Response:
     given = call.given
     filters = {
         "r.card_id = ?::uuid": given.card_id,
-        "r.cardholder_id = ?::uuid": given.cardholder_id,
+        "r.card_id = ANY (ARRAY(SELECT id FROM cards WHERE cardholder_id = ?::uuid))": given.cardholder_id,
+        **given.around_window,
+    }
+    scanned = {
         "r.programme_id = ?::uuid": given.programme_id,
         f"{STATUS} = ?": given.status,
         "r.kind = ?": given.kind,
         **given.window,
     }
     return await page(
-        call.services, call.caller, given, table="transactions", select=SELECT, filters=filters, show=show
+        call.services,
+        call.caller,
+        given,
+        table="transactions",
+        select=SELECT,
+        filters=filters,
+        scanned=scanned,
+        joins="LEFT JOIN holds h ON h.id = r.hold_id",
+        show=show,
     )
 
 

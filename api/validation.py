@@ -14,7 +14,7 @@ from api.problems import FieldError, Refusal
 
 M = TypeVar("M", bound=BaseModel)
 
-ERRORS_MAX: Final = 50
+ERRORS_MAX: Final = 20
 """Broken rules named in one answer."""
 
 _CODES: Final = {

@@ -140,7 +140,7 @@ def _refusal(config: ProgrammeConfig, changes: dict[str, Any]) -> Problem | None
         )
     decisioning = changes.get("decisioning", config.decisioning)
     if decisioning == "delegated" and not changes.get("decision_url", config.decision_url):
-        return Problem(409, "decision-url-missing", "A delegated programme needs a decision_url.")
+        return Problem(400, "decision-url-missing", "A delegated programme needs a decision_url.")
     return None
 
 

@@ -64,6 +64,12 @@ def is_id(text: str) -> bool:
     return _UUID.fullmatch(text) is not None
 
 
+def first_id_at(at_ms: int) -> str:
+    """The smallest id that can be drawn at ``at_ms`` (milliseconds since the epoch)."""
+    digits = f"{at_ms:012x}"
+    return f"{digits[:8]}-{digits[8:]}-7000-8000-000000000000"
+
+
 def key_of(id_: str) -> bytes:
     """The command key of a command that is sent once under a fresh id: the id's own 16 bytes."""
     return bytes.fromhex(id_.replace("-", ""))

@@ -250,6 +250,8 @@ PAGE_LIMIT_DEFAULT: Final = 50
 PAGE_LIMIT_MAX: Final = 100
 PAGE_SCAN_MAX: Final = 10_000
 """Rows that one page of a filtered list looks at: some 50 ms. A page may end before it is full."""
+PAGE_CLOCK_SLACK_MS: Final = 24 * 3_600_000
+"""How far the instant in an id may be from the row's ``created_at``: different machines' clocks give them."""
 CARD_IDS_MAX: Final = 100
 API_CONNECTIONS: Final = 10
 """Connections of one API server to PostgreSQL, those for card states aside."""
@@ -257,6 +259,10 @@ POOL_RESERVED: Final = 1
 """Connections that no tenant takes: token look-ups and sweepers have one at any time."""
 POOL_WAITING_OF_TENANT_MAX: Final = 1_024
 """Requests of one tenant that wait for a connection; any further one is refused with 429."""
+QUOTA_RECOUNT_SECONDS: Final = 60.0
+"""Age of a tenant's count of objects at which it is read from the database again."""
+QUOTA_TENANTS_COUNTED_MAX: Final = 20_000
+"""Counts that one API server remembers."""
 STATEMENT_MS_MAX: Final = 4_000
 """Of one statement of the API, in PostgreSQL; as long as a request waits for the whole of its work there."""
 ABANDONED_STATEMENT_MS: Final = 500
@@ -437,6 +443,10 @@ EGRESS_ANSWERS_KEPT_SECONDS: Final = 1.0
 """How long the answer of a resolver is used."""
 EGRESS_ANSWERS_KEPT_MAX: Final = 10_000
 EGRESS_LOOKUPS_MAX: Final = 64
+EGRESS_LOOKUPS_OF_PARTY_MAX: Final = 8
+"""Look-ups under way for one tenant, or under one domain."""
+EGRESS_LOOKUPS_WAITING_MAX: Final = 256
+"""Look-ups under way and waiting for one tenant, or under one domain; any further one fails at once."""
 """Names looked up at the same time."""
 
 # Identity verification

@@ -88,14 +88,14 @@ class Egress:
         self._connections_per_target = connections_per_target
         self._session: aiohttp.ClientSession | None = None
 
-    async def check(self, url: str, *, live: bool = True) -> None:
-        """Whether ``url`` may be called as things stand, in live mode or in test mode. Raises
+    async def check(self, url: str, *, live: bool = True, party: str | None = None) -> None:
+        """Whether ``url`` may be called as things stand, in live mode or in test mode; ``party`` asks. Raises
         ``TargetRefusedError``.
         """
         target = read_target(url)
         try:
             async with asyncio.timeout(EGRESS_CHECK_SECONDS):
-                await self._judged(target, live=live)
+                await self._judged(target, party, live=live)
         except OSError:  # TimeoutError is one
             raise TargetRefusedError("unresolvable") from None
 
@@ -108,6 +108,7 @@ class Egress:
         timeout_seconds: float,
         body_bytes_max: int,
         live: bool = True,
+        party: str | None = None,
     ) -> Received:
         """Send ``body`` and read at most ``body_bytes_max`` bytes of the answer, whatever its status.
 
@@ -117,7 +118,7 @@ class Egress:
         try:
             async with asyncio.timeout(timeout_seconds):
                 target = read_target(url)
-                addresses = await self._resolved(target, live=live)
+                addresses = await self._resolved(target, party, live=live)
                 return await self._first_answer(target, addresses, body, headers, body_bytes_max)
         except TargetRefusedError:
             raise EgressError("target_refused") from None
@@ -132,20 +133,20 @@ class Egress:
         if session is not None:
             await session.close()
 
-    async def _resolved(self, target: Target, *, live: bool) -> list[Address]:
+    async def _resolved(self, target: Target, party: str | None, *, live: bool) -> list[Address]:
         try:
-            return await self._judged(target, live=live)
+            return await self._judged(target, party, live=live)
         except TimeoutError:
             raise
         except OSError:
             raise EgressError("resolution") from None
 
-    async def _judged(self, target: Target, *, live: bool) -> list[Address]:
+    async def _judged(self, target: Target, party: str | None, *, live: bool) -> list[Address]:
         """The addresses to try. One bad address condemns the name: which one a caller gets is chance."""
         if target.literal is not None:
             addresses: tuple[Address, ...] = (target.literal,)
         else:
-            addresses = await self._resolver.addresses(target.host)
+            addresses = await self._resolver.addresses(target.host, party)
         if any(self._refuses(address, target.port, live=live) for address in addresses):
             raise TargetRefusedError("address")
         return _worth_trying(addresses)

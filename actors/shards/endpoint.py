@@ -40,6 +40,7 @@ class Post(Protocol):
         timeout_seconds: float,
         body_bytes_max: int,
         live: bool,
+        party: str | None = None,
     ) -> Received:
         """Raises ``EgressError``."""
 
@@ -111,6 +112,7 @@ class DecisionEndpoint:
                 timeout_seconds=timeout_ms / 1000 + LATE_ANSWER_SECONDS,
                 body_bytes_max=DECISION_BODY_BYTES_MAX,
                 live=config.live,
+                party=config.tenant_id,
             )
         except EgressError as failure:
             return Consulted(trigger=_TRIGGERS.get(failure.reason, "connection_error"))

@@ -51,7 +51,7 @@ class CardChange(Input):
 
 
 def _ids(value: object) -> tuple[str, ...]:
-    ids = tuple(str(value).split(","))
+    ids = tuple(str(value).lower().split(","))
     if len(ids) > CARD_IDS_MAX:
         raise broken("length", f"At most {CARD_IDS_MAX} ids can be asked for at once.")
     if not all(is_id(id_) for id_ in ids):

@@ -28,7 +28,9 @@ family = Family("Cards")
     "create_card",
     takes=CardInput,
     gives={201: CardView},
+    creates="cards",
     problems=(
+        "quota-reached",
         "not-found",
         "card-product-retired",
         "programme-closed",

@@ -60,6 +60,13 @@ KINDS: Final = (
         "Use the currency of the card, the account or the programme.",
     ),
     Kind(
+        "decision-url-missing",
+        400,
+        "A delegated programme needs a decision_url",
+        "The programme would decide by itself but says nowhere how to be asked.",
+        "Set decision_url together with decisioning.",
+    ),
+    Kind(
         "invalid-request",
         400,
         "The token request is malformed",

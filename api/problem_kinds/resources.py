@@ -65,11 +65,12 @@ KINDS: Final = (
         "Create the programme in managed mode.",
     ),
     Kind(
-        "decision-url-missing",
+        "quota-reached",
         409,
-        "A delegated programme needs a decision_url",
-        "The programme would decide by itself but says nowhere how to be asked.",
-        "Set decision_url together with decisioning.",
+        "The tenant has as many as its quota allows",
+        "The installation limits how many programmes, card products, cardholders and cards a tenant has in "
+        "each mode. Objects that are closed, retired or terminated count.",
+        "Use an existing object, or ask the operator for a higher quota (STANCHION_QUOTA_…).",
     ),
     Kind(
         "programme-closed",

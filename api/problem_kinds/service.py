@@ -36,6 +36,14 @@ KINDS: Final = (
         "The caller made more requests than the limit allows.",
         "Wait for the time in Retry-After, then go on more slowly.",
     ),
+    Kind(
+        "quota-of-day-reached",
+        429,
+        "The tenant's quota of the day is used up",
+        "The installation limits how many answers, and how many bytes of them, a tenant stores under "
+        "idempotency keys in 24 hours. Reading, and simulations of spends, are not limited by it.",
+        "Wait for the time in Retry-After, or ask the operator for a higher quota (STANCHION_QUOTA_…).",
+    ),
     # --- faults ---
     Kind(
         "internal-error",

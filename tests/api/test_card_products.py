@@ -16,7 +16,9 @@ async def test_a_new_product(acme: Caller) -> None:
         {"kind": "mcc_allow", "values": ["5411", "5412"]},
         {"kind": "per_day_cap", "count": 3},
     ]
-    product = await acme.product(programme, control_defaults=controls, kyc_flow="basic", network="mastercard")
+    product = await acme.product(
+        programme, control_defaults=controls, kyc_flow="basic", network="mastercard", iin="510000"
+    )
     assert product | {"id": "", "created_at": ""} == {
         "id": "",
         "programme_id": programme["id"],
@@ -24,7 +26,7 @@ async def test_a_new_product(acme: Caller) -> None:
         "network": "mastercard",
         "currency": "EUR",
         "form_factor": "virtual",
-        "iin": "400000",
+        "iin": "510000",
         "control_defaults": [
             {"kind": "mcc_allow", "values": ["5411", "5412"]},
             {"kind": "per_txn_cap", "amount": "10.00"},
@@ -67,6 +69,11 @@ async def test_the_list_of_one_programme(acme: Caller) -> None:
         ({"iin": "400000000"}, "/iin"),
         ({"iin": "40000x"}, "/iin"),
         ({"iin": 400000}, "/iin"),
+        ({"iin": "555500"}, "/iin"),
+        ({"network": "mastercard"}, "/iin"),
+        ({"network": "mastercard", "iin": "222099"}, "/iin"),
+        ({"network": "mastercard", "iin": "272100"}, "/iin"),
+        ({"network": "mastercard", "iin": "560000"}, "/iin"),
         ({"kyc_flow": "none"}, "/kyc_flow"),
         ({"control_defaults": None}, "/control_defaults"),
         ({"control_defaults": [{"kind": "per_day_cap", "count": 1}] * 33}, "/control_defaults"),
@@ -97,3 +104,26 @@ async def test_the_currency_is_the_programmes(acme: Caller) -> None:
         "iin": "400000",
     }
     assert (await acme.post("/v1/card-products", body, 400))["type"] == "/problems/currency-mismatch"
+
+
+@pytest.mark.parametrize(
+    ("network", "iin"),
+    [("visa", "499999"), ("mastercard", "222100"), ("mastercard", "27209999"), ("mastercard", "559999")],
+)
+async def test_iin_within_the_ranges_of_the_network_is_accepted(acme: Caller, network: str, iin: str) -> None:
+    product = await acme.product(await acme.programme(), network=network, iin=iin, kyc_flow=None)
+    assert (product["iin"], product["kyc_flow"]) == (iin, None)
+
+
+async def test_ids_in_capitals_name_the_same_things(acme: Caller) -> None:
+    programme = await acme.programme()
+    product = await acme.product({**programme, "id": programme["id"].upper()})
+    assert product["programme_id"] == programme["id"]
+    assert await acme.get(f"/v1/card-products/{product['id'].upper()}") == product
+    listed = await acme.get(f"/v1/card-products?programme_id={programme['id'].upper()}")
+    assert listed["data"] == [product]
+    retire = "/v1/card-products/{}/retire"
+    first = await acme.send("POST", retire.format(product["id"]), key="retire")
+    again = await acme.send("POST", retire.format(product["id"].upper()), key="retire")
+    assert (again.content, again.headers["Idempotent-Replayed"]) == (first.content, "true")
+    await acme.get(f"/v1/cards?ids={product['id'].upper()}")

@@ -111,43 +111,43 @@ async def test_the_order_of_members_does_not_matter(acme: Caller) -> None:
     assert again.content == first.content
 
 
-async def test_refusals_are_kept(acme: Caller) -> None:
+async def test_validation_refusal_is_repeated_byte_for_byte(acme: Caller) -> None:
+    of_request = key()
+    first = await acme.send("POST", "/v1/programs", {"name": ""}, key=of_request)
+    again = await acme.send("POST", "/v1/programs", {"name": ""}, key=of_request)
+    assert (first.status_code, again.content) == (400, first.content)
+    assert again.headers["idempotent-replayed"] == "true"
+    assert again.headers["content-type"] == "application/problem+json"
+    other = await acme.send("POST", "/v1/programs", {"name": "A", "currency": "EUR"}, key=of_request)
+    assert other.json()["type"] == "/problems/idempotency-key-reused"
+
+
+async def test_refusal_that_depends_on_state_is_not_kept(running: Installation, acme: Caller) -> None:
+    """The same key succeeds once the state allows it, and its effect is then the key's."""
     card = await acme.funded_card()
-    unknown = "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e"
-    refused = [
-        ("POST", "/v1/programs", {"name": ""}, 400),
-        (
-            "POST",
-            "/v1/simulated-loads",
-            {"card_id": unknown, "amount": {"amount": "1", "currency": "EUR"}},
-            404,
-        ),
-        (
-            "POST",
-            "/v1/simulated-loads",
-            {"card_id": card["id"], "amount": {"amount": "1", "currency": "USD"}},
-            400,
-        ),
-        ("PATCH", f"/v1/cards/{card['id']}", {"state": "unactivated"}, 409),
+    path = f"/v1/cards/{card['id']}"
+    load = {"card_id": running.services.new_id(), "amount": {"amount": "1", "currency": "EUR"}}
+    kept = "SELECT count(*) FROM idempotency"
+    before = await running.services.pool.fetchval(kept)
+    for method, at, body, status in (
+        ("POST", "/v1/simulated-loads", load, 404),
+        ("POST", "/v1/simulated-loads", load | {"amount": {"amount": "1", "currency": "USD"}}, 404),
+        ("PATCH", path, {"state": "unactivated"}, 409),
         ("POST", "/v1/programs", {"name": "G", "currency": "EUR", "mode": "gateway"}, 409),
-    ]
-    for method, path, body, status in refused:
+    ):
         of_request = key()
-        first = await acme.send(method, path, body, key=of_request)
-        assert first.status_code == status, first.text
-        again = await acme.send(method, path, body, key=of_request)
-        assert again.content == first.content
-        assert again.headers["idempotent-replayed"] == "true"
-        assert again.headers["content-type"] == "application/problem+json"
-
-
-async def test_a_refusal_is_kept_although_it_would_succeed_now(acme: Caller) -> None:
-    card = await acme.funded_card()
-    path, of_request = f"/v1/cards/{card['id']}", key()
-    await acme.patch(path, {"state": "suspended"})
-    spend = {"state": "unactivated"}
-    assert (await acme.patch(path, spend, 409, key=of_request))["status"] == 409
-    assert (await acme.patch(path, spend, 409, key=of_request))["status"] == 409
+        for _ in range(2):
+            refused = await acme.send(method, at, body, key=of_request)
+            assert refused.status_code == status
+            assert "idempotent-replayed" not in refused.headers
+    assert await running.services.pool.fetchval(kept) == before
+    await acme.patch(f"/v1/cardholders/{card['cardholder_id']}", {"status": "blocked"})
+    issue = {"card_product_id": card["card_product_id"], "cardholder_id": card["cardholder_id"]}
+    of_request = key()
+    assert (await acme.post("/v1/cards", issue, 409, key=of_request))["status"] == 409
+    await acme.patch(f"/v1/cardholders/{card['cardholder_id']}", {"status": "active"})
+    made = await acme.post("/v1/cards", issue, key=of_request)
+    assert await acme.post("/v1/cards", issue, key=of_request) == made
 
 
 async def test_broken_bodies_and_missing_rights_are_not_kept(running: Installation, acme: Caller) -> None:

@@ -220,3 +220,15 @@ async def test_without_a_valid_token(acme: Caller, header: str | None) -> None:
     assert response.status_code == 401
     assert response.headers["www-authenticate"].startswith("Bearer")
     assert response.json()["type"] == "/problems/unauthorized"
+
+
+@pytest.mark.parametrize(
+    ("content", "media_type", "status"),
+    [(b"", None, 415), (b"{", "application/json", 400), (b"[]", "application/json", 400)],
+)
+async def test_every_refusal_of_a_token_request_carries_an_error(
+    running: Installation, content: bytes, media_type: str | None, status: int
+) -> None:
+    headers = {} if media_type is None else {"Content-Type": media_type}
+    response = await running.http.post("/v1/oauth/token", content=content, headers=headers)
+    assert (response.status_code, response.json()["error"]) == (status, "invalid_request")

@@ -198,10 +198,14 @@ async def test_the_limit_of_live_mode(running: Installation, tenant: str) -> Non
     assert limited[0].headers["retry-after"] == "1"
 
 
-async def test_test_mode_has_no_limit(running: Installation, acme: Caller) -> None:
-    async with running.variant(rate_live_per_second=1) as http:
+async def test_limit_of_test_mode_spares_simulations(running: Installation, acme: Caller) -> None:
+    unknown = "/v1/simulated-spends/019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e"
+    async with running.variant(rate_live_per_second=1, rate_test_per_second=2) as http:
         acme.http = http
-        assert {(await acme.send("GET", "/v1/cards")).status_code for _ in range(6)} == {200}
+        assert {(await acme.send("GET", unknown)).status_code for _ in range(20)} == {404}
+        answers = [await acme.send("GET", "/v1/cards") for _ in range(20)]
+    limited = [answer for answer in answers if answer.status_code == 429]
+    is_problem(limited[0], 429, "rate-limited")
 
 
 async def test_answers_of_the_api_are_not_cached(running: Installation, acme: Caller) -> None:

@@ -104,6 +104,20 @@ async def test_programmes_that_cannot_be(acme: Caller, fields: dict[str, Any], p
     assert [error["pointer"] for error in problem["errors"]] == [pointer]
 
 
+async def test_delegated_programme_needs_a_decision_url(acme: Caller) -> None:
+    slug = "/problems/decision-url-missing"
+    delegated = {"name": "A", "currency": "EUR", "decisioning": "delegated"}
+    refused = await acme.post("/v1/programs", delegated, 400)
+    assert (refused["type"], refused["errors"][0]["pointer"]) == (slug, "/decision_url")
+    programme = await acme.programme()
+    path = f"/v1/programs/{programme['id']}"
+    assert (await acme.patch(path, {"decisioning": "delegated"}, 400, key="again"))["type"] == slug
+    await acme.patch(path, {"decision_url": "https://decisions.example.com/"})
+    # It depends on the programme's state, so the key does not keep it.
+    await acme.patch(path, {"decisioning": "delegated"}, key="again")
+    assert (await acme.patch(path, {"decision_url": None}, 400))["type"] == slug
+
+
 @pytest.mark.parametrize(
     "change", [{}, {"currency": "USD"}, {"mode": "gateway"}, {"id": "x"}, {"status": None}]
 )

@@ -9,7 +9,11 @@ import pytest
 
 from actors.egress import resolving
 from actors.egress.resolving import Resolver, SystemLookup
-from engine.limits import EGRESS_ANSWERS_KEPT_SECONDS
+from engine.limits import (
+    EGRESS_ANSWERS_KEPT_SECONDS,
+    EGRESS_LOOKUPS_MAX,
+    EGRESS_LOOKUPS_OF_PARTY_MAX,
+)
 
 PUBLIC = ip_address("93.184.216.34")
 
@@ -114,3 +118,43 @@ async def test_the_machines_own_resolver_knows_this_machine() -> None:
     assert found
     assert all(ip_address(text).is_loopback for text in found)
     lookup.close()
+
+
+async def test_party_with_name_servers_that_never_answer_leaves_threads_to_the_others() -> None:
+    server = Server(str(PUBLIC))
+    resolver = Resolver(server, Moments())
+    stuck = [
+        asyncio.create_task(resolver.addresses(f"slow-{number}.tarpit-{number}.example", "tarpit"))
+        for number in range(EGRESS_LOOKUPS_MAX)
+    ]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert server.asked == EGRESS_LOOKUPS_OF_PARTY_MAX
+    assert await resolver.addresses("quick.example", "another") == (PUBLIC,)
+    resolver.close()
+    await asyncio.gather(*stuck, return_exceptions=True)
+    assert await resolver.addresses("quick.tarpit.example", "tarpit") == (PUBLIC,)
+
+
+async def test_names_under_one_domain_share_the_places_of_a_party_without_a_name() -> None:
+    server = Server(str(PUBLIC))
+    resolver = Resolver(server, Moments())
+    stuck = [asyncio.create_task(resolver.addresses(f"slow-{n}.tarpit.example")) for n in range(20)]
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert server.asked == EGRESS_LOOKUPS_OF_PARTY_MAX
+    assert await resolver.addresses("quick.example") == (PUBLIC,)
+    resolver.close()
+    await asyncio.gather(*stuck, return_exceptions=True)
+
+
+async def test_look_ups_of_a_party_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolving, "EGRESS_LOOKUPS_WAITING_MAX", 10)
+    resolver = Resolver(Server(str(PUBLIC)), Moments())
+    stuck = [asyncio.create_task(resolver.addresses(f"slow-{n}.example", "tarpit")) for n in range(10)]
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    with pytest.raises(OSError, match="too many look-ups"):
+        await resolver.addresses("one-more.example", "tarpit")
+    resolver.close()
+    await asyncio.gather(*stuck, return_exceptions=True)

@@ -49,7 +49,9 @@ class Receiver:
         timeout_seconds: float,
         body_bytes_max: int,
         live: bool,
+        party: str | None = None,
     ) -> Received:
+        assert party
         self.sent.append((url, body, headers))
         assert body_bytes_max == DECISION_BODY_BYTES_MAX
         await self.gate.wait()
