@@ -148,6 +148,15 @@ MALFORMED_FRAMES_MAX: Final = 3
 FRAME_RECEIPT_SECONDS: Final = 10
 """From the first byte of a frame to its last; slower peers are cut."""
 EDGE_CONNECTIONS_MAX: Final = 1_024
+EDGE_CONNECTIONS_PER_ADDRESS_MAX: Final = 768
+"""Connections of one address: the other places are reserved for other addresses."""
+EDGE_IDLE_SECONDS: Final = 300
+"""Time without a message after which a connection without open requests is closed; networks send echo tests
+every minute or so."""
+EDGE_SILENT_SECONDS: Final = 60
+"""The same for a connection that has never sent a request."""
+EDGE_SEND_BUFFER_BYTES: Final = 128 * 1024
+"""Answers of one connection in the kernel: what a peer does not read stays small."""
 EDGE_IN_FLIGHT_MAX: Final = 4_096
 """Requests of one connection being decided; beyond it reading pauses."""
 EDGE_OPEN_MAX: Final = 2_048
@@ -359,6 +368,8 @@ assert COMMIT_TIMEOUT_MS < AUTHORIZATION_DEADLINE_MS < REST_DEADLINE_MS
 assert DECISION_TIMEOUT_MS_MAX + STAND_IN_MARGIN_MS < AUTHORIZATION_DEADLINE_MS
 assert STAND_IN_TIMEOUT_MS < STAND_IN_MARGIN_MS
 assert AUTHORIZATION_DEADLINE_MS < NETWORK_TIMEOUT_MS < WITHHELD_ANSWER_MS < NETWORK_LATE_SECONDS * 1000
+assert EDGE_CONNECTIONS_PER_ADDRESS_MAX < EDGE_CONNECTIONS_MAX
+assert FRAME_RECEIPT_SECONDS < ECHO_SECONDS < EDGE_SILENT_SECONDS < EDGE_IDLE_SECONDS
 assert EDGE_OPEN_MAX < EDGE_IN_FLIGHT_MAX < ROUTER_BACKLOG_MAX
 assert 2 * ROUTER_WAIT_SECONDS_MAX * 1000 <= AUTHORIZATION_DEADLINE_MS
 assert ROUTER_BATCH_MAX <= COMMIT_BATCH_MAX

@@ -20,6 +20,9 @@ class Asker(Protocol):
     def settled(self) -> None:
         """... and one less."""
 
+    def recognized(self) -> None:
+        """The request names an issued card."""
+
 
 class Deferred:
     """An asker whose answer leaves at ``due``, in the loop's time, and not before.
@@ -41,6 +44,9 @@ class Deferred:
 
     def settled(self) -> None:
         """The place is given back when the answer leaves."""
+
+    def recognized(self) -> None:
+        self._asker.recognized()
 
     def _send(self, response: Message) -> None:
         self._asker.settled()

@@ -175,6 +175,7 @@ class Respondent:
             self._ask_owner(exchange, card)
 
     def _ask_owner(self, exchange: _Exchange, card: CardOnFile) -> None:
+        exchange.asker.recognized()
         if exchange.message.mti == _AUTHORIZATION and self._sheds(card.card_id):
             # Before a command is made of it. A repeat goes on: its original may have been approved.
             self.counts.shed += 1

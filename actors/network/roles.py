@@ -58,6 +58,9 @@ class EdgeRole:
         wire, requests = self.edge.counts, self.respondent.counts
         return {
             "stanchion_wire_connections": self.edge.connected,
+            "stanchion_wire_turned_away": wire.refused,
+            "stanchion_wire_cut": wire.cut,
+            "stanchion_wire_idle": wire.idle,
             "stanchion_wire_requests": wire.requests,
             "stanchion_wire_malformed": wire.malformed,
             "stanchion_wire_shed": wire.shed + requests.shed,

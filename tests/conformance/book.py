@@ -351,6 +351,8 @@ class Book:
             self.events["ledger.hold.released"] += 1
 
     def _advise_unheld(self, sale: Sale, day: str, at_ms: int, true: int) -> None:
+        # What the network approved replaces our decline.
+        self.events["authorization.decided"] += sale.declined
         """Declined here, or lapsed, and the merchant was told yes."""
         delta = true - (sale.kept if sale.lapsed else 0)
         self._count(day if delta > 0 else sale.day, delta, 0 if sale.lapsed else 1)

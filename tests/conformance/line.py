@@ -50,6 +50,9 @@ class _Exchange:
     def settled(self) -> None:
         """... and one less."""
 
+    def recognized(self) -> None:
+        """The card is known."""
+
 
 class Line:
     """``journal_of`` makes the journal of one more host by its name."""
