@@ -32,6 +32,8 @@ INVALID_MESSAGE: Final = RESPONSE_CODES["invalid_message"]
 CARD_NOT_FOUND: Final = RESPONSE_CODES["card_not_found"]
 DEADLINE_EXCEEDED: Final = RESPONSE_CODES["decision_deadline_exceeded"]
 SYSTEM_ERROR: Final = RESPONSE_CODES["system_error"]
+SUSPECTED_FRAUD: Final = RESPONSE_CODES["risk_blocked"]
+"""Of an unknown card number, when its sender has sent too many of them."""
 NOT_SUPPORTED: Final = "40"
 """A message of the profile whose function this installation does not offer."""
 

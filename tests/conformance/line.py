@@ -38,6 +38,8 @@ _PATIENCE_MS = 60_000
 class _Exchange:
     """Whoever waits for one answer."""
 
+    source = ""
+
     def __init__(self) -> None:
         self.answer_bytes: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
