@@ -94,6 +94,21 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
     "stanchion_nodes": ("gauge", "Nodes of the cluster that have shard hosts."),
     "stanchion_shards_unowned": ("gauge", "Shards that no living host owns."),
     "stanchion_wire_connections": ("gauge", "ISO 8583 connections that are open."),
+    "stanchion_wire_turned_away": (
+        "counter",
+        "ISO 8583 connections closed because there were too many, new or quiet ones.",
+    ),
+    "stanchion_wire_cut": (
+        "counter",
+        "ISO 8583 connections closed because the peer sent or read too slowly.",
+    ),
+    "stanchion_wire_idle": ("counter", "ISO 8583 connections closed because nothing came for too long."),
+    "stanchion_wire_unknown_cards": ("counter", "ISO 8583 messages about card numbers that do not exist."),
+    "stanchion_wire_wrong_values": ("counter", "Authorizations with a wrong CVV2 or expiry."),
+    "stanchion_wire_probes_limited": (
+        "counter",
+        "Unknown card numbers and wrong values beyond the limit of their sender.",
+    ),
     "stanchion_wire_requests": ("counter", "ISO 8583 requests received."),
     "stanchion_wire_malformed": ("counter", "Frames that could not be decoded."),
     "stanchion_wire_shed": ("counter", "Authorizations refused at once, because too many were waiting."),

@@ -295,6 +295,15 @@ MALFORMED_FRAMES_MAX: Final = 3
 FRAME_RECEIPT_SECONDS: Final = 10
 """From the first byte of a frame to its last; slower peers are cut."""
 EDGE_CONNECTIONS_MAX: Final = 1_024
+EDGE_CONNECTIONS_PER_ADDRESS_MAX: Final = 768
+"""Connections of one address: the other places are reserved for other addresses."""
+EDGE_IDLE_SECONDS: Final = 300
+"""Time without a message after which a connection without open requests is closed; networks send echo tests
+every minute or so."""
+EDGE_SILENT_SECONDS: Final = 60
+"""The same for a connection that has never sent a request."""
+EDGE_SEND_BUFFER_BYTES: Final = 128 * 1024
+"""Answers of one connection in the kernel: what a peer does not read stays small."""
 EDGE_IN_FLIGHT_MAX: Final = 4_096
 """Requests of one connection being decided; beyond it reading pauses."""
 EDGE_OPEN_MAX: Final = 2_048
@@ -304,6 +313,18 @@ from waits for answers that come too late."""
 EDGE_WRITE_BUFFER_BYTES: Final = 256 * 1024
 """Answers waiting for a peer to read them; beyond it nothing more is read from that peer, and one that
 stays deaf is cut."""
+PROBES_BURST: Final = 100
+"""Unknown card numbers and wrong values of one acquirer at one address that are answered at once."""
+PROBES_PER_SECOND: Final = 5.0
+"""... and how fast that number comes back. Above it they are slowed and refused (card testing)."""
+PROBES_OF_SOURCE_FACTOR: Final = 4
+"""How much more one address may send under several acquirer ids, which it chooses itself."""
+PROBE_KEYS_MAX: Final = 4_096
+"""Addresses and acquirers that one edge tells apart; the least recently seen are forgotten."""
+PROBE_DELAY_SECONDS: Final = 2.0
+"""How much later an answer beyond the limit leaves: within the network's deadline."""
+PROBES_DELAYED_MAX: Final = 1_024
+"""Delayed answers of one edge. Each holds a place of its connection, and good cards need places too."""
 PAN_CACHE_MAX: Final = 100_000
 """Cards whose number one edge remembers, about 40 MB; others cost a look-up that is shared with their
 neighbours."""
@@ -524,6 +545,10 @@ assert max(COLLECT_SECONDS, REST_DEADLINE_MS / 1000) * 2 < MAILBOX_IDLE_SECONDS
 assert DECISION_TIMEOUT_MS_MAX + STAND_IN_MARGIN_MS < AUTHORIZATION_DEADLINE_MS
 assert STAND_IN_TIMEOUT_MS < STAND_IN_MARGIN_MS
 assert AUTHORIZATION_DEADLINE_MS < NETWORK_TIMEOUT_MS < WITHHELD_ANSWER_MS < NETWORK_LATE_SECONDS * 1000
+assert EDGE_CONNECTIONS_PER_ADDRESS_MAX < EDGE_CONNECTIONS_MAX
+assert FRAME_RECEIPT_SECONDS < ECHO_SECONDS < EDGE_SILENT_SECONDS < EDGE_IDLE_SECONDS
+assert PROBE_DELAY_SECONDS * 1000 < AUTHORIZATION_DEADLINE_MS
+assert PROBES_DELAYED_MAX < EDGE_IN_FLIGHT_MAX // 2
 assert EDGE_OPEN_MAX < EDGE_IN_FLIGHT_MAX < ROUTER_BACKLOG_MAX
 assert 2 * ROUTER_WAIT_SECONDS_MAX * 1000 <= AUTHORIZATION_DEADLINE_MS
 assert ROUTER_BATCH_MAX <= COMMIT_BATCH_MAX

@@ -132,7 +132,7 @@ async def _prepare(migration: Migration, dsn: str, keys: Keys) -> None:
     except (VaultError, KeyCheckError) as failure:
         raise MigrationError(f"{label} cannot be applied: {failure}") from None
     except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as failure:
-        raise MigrationError(f"{label} cannot be applied: {_one_line(failure)}") from None
+        raise MigrationError(f"{label} cannot be applied: {one_line(failure)}") from None
 
 
 async def waiting(dsn: str, folder: Path = FOLDER) -> list[str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import Protocol
 
 from engine.iso8583.message import Message
@@ -10,6 +11,10 @@ from engine.iso8583.message import Message
 
 class Asker(Protocol):
     """The sender of a request."""
+
+    @property
+    def source(self) -> str:
+        """The address it comes from."""
 
     def answer(self, response: Message) -> None:
         """Sends ``response``."""
@@ -20,6 +25,9 @@ class Asker(Protocol):
     def settled(self) -> None:
         """... and one less."""
 
+    def recognized(self) -> None:
+        """The request names an issued card."""
+
 
 class Deferred:
     """An asker whose answer leaves at ``due``, in the loop's time, and not before.
@@ -28,10 +36,16 @@ class Deferred:
     the number of open requests is.
     """
 
-    def __init__(self, asker: Asker, due: float) -> None:
+    def __init__(self, asker: Asker, due: float, sent: Callable[[], None] = lambda: None) -> None:
+        """``sent`` is called when the answer leaves."""
         self._loop = asyncio.get_running_loop()
         self._asker = asker
         self._due = due
+        self._sent = sent
+
+    @property
+    def source(self) -> str:
+        return self._asker.source
 
     def answer(self, response: Message) -> None:
         self._loop.call_at(self._due, self._send, response)
@@ -42,6 +56,10 @@ class Deferred:
     def settled(self) -> None:
         """The place is given back when the answer leaves."""
 
+    def recognized(self) -> None:
+        self._asker.recognized()
+
     def _send(self, response: Message) -> None:
+        self._sent()
         self._asker.settled()
         self._asker.answer(response)

@@ -15,6 +15,7 @@ import structlog
 from actors.essential import start_essential
 from actors.network.intake import Intake
 from actors.network.peer import Peer
+from actors.network.places import Places
 from actors.network.respondent import Respondent
 from engine.iso8583.content import FUNCTIONS
 from engine.iso8583.message import Message
@@ -26,7 +27,14 @@ from engine.iso8583.respond import (
     network_management,
     refusal,
 )
-from engine.limits import EDGE_CONNECTIONS_MAX, EDGE_OPEN_MAX, FRAME_RECEIPT_SECONDS
+from engine.limits import (
+    EDGE_CONNECTIONS_MAX,
+    EDGE_CONNECTIONS_PER_ADDRESS_MAX,
+    EDGE_IDLE_SECONDS,
+    EDGE_OPEN_MAX,
+    EDGE_SILENT_SECONDS,
+    FRAME_RECEIPT_SECONDS,
+)
 
 _log = structlog.get_logger(__name__)
 _BACKLOG = 512
@@ -37,9 +45,11 @@ class EdgeCounts(msgspec.Struct):
 
     connections: int = 0
     refused: int = 0
-    """Connections turned away at the limit."""
+    """Connections closed because there were too many, new or quiet ones."""
     cut: int = 0
     """Connections of slow and of deaf peers."""
+    idle: int = 0
+    """Connections closed because nothing came for too long."""
     requests: int = 0
     malformed: int = 0
     unsupported: int = 0
@@ -62,17 +72,21 @@ class Edge:
         deferred: Callable[[], int] = lambda: 0,
         open_max: int = EDGE_OPEN_MAX,
         connections_max: int = EDGE_CONNECTIONS_MAX,
+        per_address_max: int = EDGE_CONNECTIONS_PER_ADDRESS_MAX,
         receipt_seconds: float = FRAME_RECEIPT_SECONDS,
+        idle_seconds: float = EDGE_IDLE_SECONDS,
+        silent_seconds: float = EDGE_SILENT_SECONDS,
     ) -> None:
         self.counts = EdgeCounts()
         self._respondent = respondent
         self._congested = congested
         self._deferred = deferred
         self._open_max = open_max
-        self._connections_max = connections_max
         self._receipt_seconds = receipt_seconds
+        self._idle_seconds = idle_seconds
+        self._silent_seconds = silent_seconds
         self._handlers = dict.fromkeys(FUNCTIONS, respondent.respond) | {"080": self._manage}
-        self._peers: dict[Peer, None] = {}
+        self._peers: Places[Peer] = Places(connections_max, per_address_max)
         self._intake: Intake[Peer] = Intake(Peer.read)
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
@@ -112,21 +126,16 @@ class Edge:
     # ------------------------------------------------------------------------------------------
 
     def joined(self, peer: Peer) -> None:
-        """Admits ``peer``. At the limit, the oldest connection that has never said anything makes room for
-        it."""
+        """Admits ``peer``. At a limit, a quiet connection makes room for it (``actors.network.places``)."""
         self.counts.connections += 1
-        if len(self._peers) >= self._connections_max:
+        closed = self._peers.admit(peer)
+        if closed is not None:
             self.counts.refused += 1
-            turned_away = next((known for known in self._peers if not known.spoken), peer)
-            self._peers.pop(turned_away, None)
-            turned_away.abort()
-            if turned_away is peer:
-                return
-        self._peers[peer] = None
+            closed.abort()
 
     def left(self, peer: Peer) -> None:
         """Forgets ``peer``; what it has asked goes on and can be asked again."""
-        self._peers.pop(peer, None)
+        self._peers.leave(peer)
 
     def misspoke(self) -> None:
         """Counts what could not be decoded."""
@@ -175,9 +184,15 @@ class Edge:
         peer.answer(network_management(request))
 
     async def _sweep(self) -> None:
-        """Cuts peers that are overdue; one look at all of them costs less than a timer for each frame."""
+        """Closes peers that are overdue or idle; one look at all of them costs less than a timer for each
+        frame."""
+        shortest = min(self._receipt_seconds, self._idle_seconds, self._silent_seconds)
         while True:
-            await asyncio.sleep(min(1.0, self._receipt_seconds / 4))
-            for peer in [peer for peer in self._peers if peer.overdue(self._receipt_seconds)]:
-                self.counts.cut += 1
-                peer.abort()
+            await asyncio.sleep(min(1.0, shortest / 4))
+            for peer in list(self._peers):
+                if peer.overdue(self._receipt_seconds):
+                    self.counts.cut += 1
+                    peer.abort()
+                elif peer.quiet(self._idle_seconds, self._silent_seconds):
+                    self.counts.idle += 1
+                    peer.close()

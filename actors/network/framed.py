@@ -1,7 +1,7 @@
 """One TCP connection that carries frames, for either side of the wire.
 
 Writes are collected and leave once for each turn of the event loop, so a hundred answers cost one system
-call. The connection keeps two instants by which its owner can tell a slow peer: since when a frame has been
+call. The connection keeps the instants by which its owner can tell a slow peer: since when a frame has been
 incomplete, and since when the peer has not read its answers.
 """
 
@@ -25,6 +25,7 @@ class FramedConnection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self.partial_since: float | None = None
         self.unread_since: float | None = None
+        self._unsent_since: float | None = None
 
     def frame_received(self, payload: bytes) -> None:
         """Called with each whole frame."""
@@ -57,10 +58,16 @@ class FramedConnection(asyncio.Protocol):
             self._transport.abort()
 
     def overdue(self, seconds: float) -> bool:
-        """Whether the peer has left a frame unfinished, or its answers unread, for longer than
-        ``seconds``."""
-        since = min(self.partial_since or self._loop.time(), self.unread_since or self._loop.time())
-        return self._loop.time() - since > seconds
+        """Whether the peer has left a frame unfinished, or its answers unread, for longer than ``seconds``.
+
+        To be called again and again: a write buffer that is never seen empty belongs to a peer that reads
+        too slowly, or not at all, however little it holds.
+        """
+        now = self._loop.time()
+        unsent = self._transport is not None and self._transport.get_write_buffer_size() > 0
+        self._unsent_since = (self._unsent_since or now) if unsent else None
+        instants = (self.partial_since, self.unread_since, self._unsent_since)
+        return now - min(since or now for since in instants) > seconds
 
     # What asyncio calls
     # -----------------------------------------------------------------------------------------------

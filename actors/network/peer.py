@@ -9,14 +9,16 @@ its answers, so what one peer can occupy is bounded.
 from __future__ import annotations
 
 import asyncio
+import socket
 from typing import Protocol
 
 from actors.network.framed import FramedConnection
+from actors.network.places import RECOGNIZED, SILENT, SPOKEN, source_of
 from engine.iso8583.codec import DecodeError, decode, encode
 from engine.iso8583.framing import BadFrame
 from engine.iso8583.message import Message, is_request
 from engine.iso8583.respond import malformed
-from engine.limits import EDGE_IN_FLIGHT_MAX, MALFORMED_FRAMES_MAX
+from engine.limits import EDGE_IN_FLIGHT_MAX, EDGE_SEND_BUFFER_BYTES, MALFORMED_FRAMES_MAX
 
 
 class PeerOwner(Protocol):
@@ -51,8 +53,23 @@ class Peer(FramedConnection):
         self._malformed = 0
         self._paused = False
         self._finishing = False
-        self.spoken = False
-        """Whether it has ever sent a request."""
+        self.standing = SILENT
+        self.heard_at = self._loop.time()
+        self.source = ""
+
+    @property
+    def busy(self) -> bool:
+        """Whether requests of this peer are being worked on."""
+        return self._in_flight > 0
+
+    def quiet(self, idle_seconds: float, silent_seconds: float) -> bool:
+        """Whether nothing has come for too long, and nothing is being worked on."""
+        limit = idle_seconds if self.standing else silent_seconds
+        return self.open and not self._in_flight and self._loop.time() - self.heard_at > limit
+
+    def recognized(self) -> None:
+        """A request of this peer has named an issued card."""
+        self.standing = RECOGNIZED
 
     def answer(self, response: Message) -> None:
         """Queues ``response``; a peer that has gone will ask again (wire case 1)."""
@@ -76,9 +93,10 @@ class Peer(FramedConnection):
         self._pace()
 
     def frame_received(self, payload: bytes) -> None:
+        self.heard_at = self._loop.time()
         refused = self._owner.turn_away(payload)
         if refused is not None:
-            self.spoken = True
+            self._spoke()
             self.send(refused)
             return
         self.took_up()
@@ -95,7 +113,7 @@ class Peer(FramedConnection):
             self._reject(error.read)
             return
         if is_request(message.mti):
-            self.spoken = True
+            self._spoke()
             self._owner.requested(self, message, since)
         else:
             self._reject(None)
@@ -105,6 +123,9 @@ class Peer(FramedConnection):
             self._reject(decode(bad.head))
         except DecodeError as error:
             self._reject(error.read)
+
+    def _spoke(self) -> None:
+        self.standing = self.standing or SPOKEN
 
     def _reject(self, read: Message | None) -> None:
         self._malformed += 1
@@ -120,6 +141,11 @@ class Peer(FramedConnection):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         super().connection_made(transport)
+        name = transport.get_extra_info("peername")
+        self.source = source_of(name[0]) if name else ""
+        connected = transport.get_extra_info("socket")
+        if connected is not None:
+            connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, EDGE_SEND_BUFFER_BYTES)
         self._owner.joined(self)
 
     def connection_lost(self, _failure: Exception | None) -> None:

@@ -9,6 +9,7 @@ could be noted, and a network that stores and forwards stops at any answer.
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any, Protocol
@@ -23,10 +24,11 @@ from actors.network.cards import CardOnFile, CardsByDigest
 from actors.network.custody import CardCustody
 from actors.network.database import DatabaseUnavailableError
 from actors.network.deadlines import Deadlines
+from actors.network.probing import Probes
 from actors.network.undoing import Undoing
-from engine.commands import Advise, Authorize, Command, Present, Reverse
+from engine.commands import Advise, Authorize, Command, Present, Reverse, WireIdentity
 from engine.iso8583.card_data import DEFAULT_VERIFICATION, Verification, check_expiry
-from engine.iso8583.content import AuthorizationRequest, Content, read
+from engine.iso8583.content import AuthorizationRequest, Content, ReversalNotice, read
 from engine.iso8583.elements import ANSWER_WITHHELD, ElementError
 from engine.iso8583.identity import fingerprint
 from engine.iso8583.message import Message, is_repeat
@@ -34,13 +36,21 @@ from engine.iso8583.respond import (
     CARD_NOT_FOUND,
     DEADLINE_EXCEEDED,
     INVALID_MESSAGE,
+    SUSPECTED_FRAUD,
     SYSTEM_ERROR,
     approves,
     refusal,
     replied,
 )
 from engine.iso8583.translate import Routed, to_command
-from engine.limits import AUTHORIZATION_DEADLINE_MS, UNDO_STOP_SECONDS, WITHHELD_ANSWER_MS
+from engine.limits import (
+    AUTHORIZATION_DEADLINE_MS,
+    PROBE_DELAY_SECONDS,
+    PROBES_DELAYED_MAX,
+    UNDO_STOP_SECONDS,
+    WITHHELD_ANSWER_MS,
+)
+from engine.pan import luhn_valid
 from engine.replies import Answer, NotExecuted, Reply
 from engine.threeds import judge
 
@@ -64,7 +74,6 @@ class RespondentCounts(msgspec.Struct):
     answered: int = 0
     invalid: int = 0
     """Decodable, but a field was missing or malformed (30)."""
-    unknown_cards: int = 0
     shed: int = 0
     """Authorizations refused because their owner was too far behind (91)."""
     expired: int = 0
@@ -113,11 +122,17 @@ class Respondent:
         verification: Verification = DEFAULT_VERIFICATION,
         deadline_ms: int = AUTHORIZATION_DEADLINE_MS,
         withheld_ms: int = WITHHELD_ANSWER_MS,
+        probes: Probes | None = None,
+        probe_delay_seconds: float = PROBE_DELAY_SECONDS,
     ) -> None:
         """``sheds``: whether the owner of a card is so far behind that a new authorization is refused.
         ``verification``: the treatment of PIN blocks and MACs, for which this edge has no keys."""
         self.counts = RespondentCounts()
         self.undoing = Undoing(submit)
+        self.probes = probes or Probes(time.monotonic)
+        self._probe_delay_seconds = probe_delay_seconds
+        self._delayed = 0
+        """Answers that wait because they are beyond the limit of ``probes``."""
         self._submit = submit
         self._cards = cards
         self._custody = custody
@@ -152,6 +167,8 @@ class Respondent:
         card = self._cards.known(digest)
         if card is not None:
             self._ask_owner(exchange, card)
+        elif not luhn_valid(content.pan[:]):
+            self._refuse_unknown(exchange)  # no such number is ever issued
         else:
             task = asyncio.create_task(self._find_card(exchange, digest))
             self._to_come.add(task)
@@ -183,12 +200,30 @@ class Respondent:
             self._fail(exchange, failure)
             return
         if card is None:
-            self.counts.unknown_cards += 1
-            self._refuse(exchange, CARD_NOT_FOUND)
+            self._refuse_unknown(exchange)
         elif exchange in self._open:
             self._ask_owner(exchange, card)
 
+    def _refuse_unknown(self, exchange: _Exchange) -> None:
+        within = self.probes.unknown_card(exchange.asker.source, _wire(exchange.content).acquirer_id)
+        if not within:
+            self._delay(exchange)
+        self._refuse(exchange, CARD_NOT_FOUND if within else SUSPECTED_FRAUD)
+
+    def _delay(self, exchange: _Exchange) -> None:
+        """Has the answer leave later, unless too many wait already."""
+        if self._delayed >= PROBES_DELAYED_MAX:
+            return
+        self._delayed += 1
+        due = asyncio.get_running_loop().time() + self._probe_delay_seconds
+        last = exchange.arrived + self._deadline_seconds
+        exchange.asker = Deferred(exchange.asker, min(due, last), self._undelayed)
+
+    def _undelayed(self) -> None:
+        self._delayed -= 1
+
     def _ask_owner(self, exchange: _Exchange, card: CardOnFile) -> None:
+        exchange.asker.recognized()
         if exchange.message.mti == _AUTHORIZATION and self._sheds(card.card_id):
             # Before a command is made of it. A repeat goes on: its original may have been approved.
             self.counts.shed += 1
@@ -196,6 +231,8 @@ class Respondent:
             return
         try:
             command = self._command(exchange, card)
+            if isinstance(command, Authorize) and _wrong(command):
+                self._wrong_value(exchange)
             if command.command_key in self.undoing:
                 # It was answered with 91 and undone since; the stored approval is no longer true.
                 self._refuse(exchange, DEADLINE_EXCEEDED)
@@ -228,6 +265,11 @@ class Respondent:
         expiry = check_expiry(content.expiries, card.exp_year, card.exp_month)
         authentication = judge(content.auth_value, content.threeds_ref)
         return to_command(content, Routed(id_, card.card_id, digest, expiry, cvv2, authentication))
+
+    def _wrong_value(self, exchange: _Exchange) -> None:
+        """The owner decides and counts in any case; beyond the limit its answer, a decline, leaves later."""
+        if not self.probes.wrong_value(exchange.asker.source, _wire(exchange.content).acquirer_id):
+            self._delay(exchange)
 
     def _reply(self, exchange: _Exchange, command: FromWire, future: asyncio.Future[Reply]) -> None:
         """Called with the owner's reply, in time or late."""
@@ -304,6 +346,14 @@ class Respondent:
         exchange.asker.settled()
         if not len(self._open):
             self._idle.set()
+
+
+def _wire(content: Content) -> WireIdentity:
+    return content.wire if isinstance(content, ReversalNotice) else content.purchase.wire
+
+
+def _wrong(command: Authorize) -> bool:
+    return command.cvv2 == "mismatch" or command.expiry == "mismatch"
 
 
 def _withholds(content: Content) -> bool:

@@ -59,9 +59,15 @@ class EdgeRole:
         wire, requests = self.edge.counts, self.respondent.counts
         return {
             "stanchion_wire_connections": self.edge.connected,
+            "stanchion_wire_turned_away": wire.refused,
+            "stanchion_wire_cut": wire.cut,
+            "stanchion_wire_idle": wire.idle,
             "stanchion_wire_requests": wire.requests,
             "stanchion_wire_malformed": wire.malformed,
             "stanchion_wire_shed": wire.shed + requests.shed,
+            "stanchion_wire_unknown_cards": self.respondent.probes.counts.unknown_cards,
+            "stanchion_wire_wrong_values": self.respondent.probes.counts.wrong_values,
+            "stanchion_wire_probes_limited": self.respondent.probes.counts.limited,
             "stanchion_wire_answered": requests.answered,
             "stanchion_wire_seconds": self.respondent.seconds.figure(),
             "stanchion_wire_expired": requests.expired,

@@ -227,6 +227,13 @@ KINDS: Final = (
         "Give an amount to present more than was approved.",
     ),
     Kind(
+        "sale-finished",
+        409,
+        "The sale is finished",
+        "All of the sale was cleared or given back, so there is no hold that an increment could raise.",
+        "Simulate another spend.",
+    ),
+    Kind(
         "nothing-held",
         409,
         "Nothing is held",

@@ -62,14 +62,15 @@ class LapsedView(View):
     "increment_simulated_spend",
     takes=IncrementInput,
     gives={202: ChildView},
-    problems=(*_NAMED, "refund-simulation", "currency-mismatch", "card-not-active"),
+    problems=(*_NAMED, "refund-simulation", "currency-mismatch", "sale-finished", "card-not-active"),
 )
 async def increment_simulated_spend(call: Call[IncrementInput]) -> Response:
     """Raise the hold of a simulated spend: one incremental authorization over the wire.
 
     Test mode only. `raise_by_amount` is what is added, not a new total. The spend must be decided and
-    approved, and its card active. The answer names the child simulation, whose decision is found by GET; a
-    declined increment leaves its original as it was.
+    approved, neither cleared nor given back as a whole, and its card active; a lapsed hold can be raised.
+    The answer names the child simulation, whose decision is found by GET; a declined increment leaves its
+    original as it was.
     """
     given = call.given
 
@@ -77,6 +78,7 @@ async def increment_simulated_spend(call: Call[IncrementInput]) -> Response:
         found.require_purchase()
         found.require_currency(given.raise_by_amount)
         found.require_approved()
+        found.require_unfinished()
         original = found.original()
         found.require_active_card()
         return IncrementRequest(
@@ -136,7 +138,7 @@ async def clear_simulated_spend(call: Call[ClearInput]) -> Response:
 
     Test mode only. Without `amount`, all that has not been presented yet. Several presentments, more than is
     held, and presentments after a lapse or a reversal all post; after one that is not `final` the rest stays
-    held. Approved purchases are presented by themselves after a while if nobody asks for it.
+    held. The network presents an approved purchase by itself after a while, unless its hold has lapsed.
     """
     amount = call.given.amount
 
@@ -166,8 +168,9 @@ async def clear_simulated_spend(call: Call[ClearInput]) -> Response:
 async def expire_simulated_spend(call: Call[Empty]) -> Response:
     """Let the hold of a simulated spend lapse now, as if its time had passed.
 
-    Test mode only. No event tells of a lapse; `available` rises. The sale can still be cleared. In gateway
-    mode nothing is held here, so nothing lapses.
+    Test mode only. No event tells of a lapse; `available` rises. The simulated network never presents a
+    lapsed sale by itself; an explicit `clear` still posts. In gateway mode nothing is held here, so nothing
+    lapses.
     """
     simulation_id, caller = call.path_id(), call.caller
     async with connected(call.services.pool) as connection:

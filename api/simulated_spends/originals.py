@@ -23,7 +23,7 @@ from engine.simulation import Acceptance, FollowUpRecord, Original, SpendRequest
 
 _FIND: Final = """
     SELECT s.operation, s.state, s.request, s.stan, s.rrn, s.network_txn_id, s.response_code, s.card_id::text,
-           s.authorization_id::text, c.state AS card_state, b.open_minor,
+           s.authorization_id::text, c.state AS card_state, b.open_minor, t.closed IS NOT NULL AS closed,
            CASE WHEN h.state = 'held' AND h.expires_at > now() THEN h.amount_minor
                 WHEN t.hold_id IS NULL AND t.closed IS NULL THEN t.remainder_minor
                 ELSE 0 END AS held_minor
@@ -58,6 +58,8 @@ class Found(msgspec.Struct, frozen=True):
     """What can still be given back: of the hold, or, in gateway mode, of what is still to come."""
     open_minor: int
     """What the network has still to present."""
+    closed: bool
+    """Whether the authorization was captured or given back as a whole."""
 
     def original(self) -> Original:
         """The sale as the network knows it. Raises ``Refusal`` 409 when it cannot be named on the wire."""
@@ -82,11 +84,18 @@ class Found(msgspec.Struct, frozen=True):
     def require_approved(self) -> None:
         """Raise ``Refusal`` 409 unless this is a spend of its own, decided and approved."""
         if self.operation != "spend":
-            raise Refusal("child-simulation", f"The simulation is itself a {self.operation}.")
+            article = "an" if self.operation[0] in "aeiou" else "a"
+            raise Refusal("child-simulation", f"The simulation is itself {article} {self.operation}.")
         if self.state != "decided":
             raise Refusal("simulation-not-approved", f"The simulation is {self.state}, not decided.")
         if self.response_code not in APPROVALS:
             raise Refusal("simulation-not-approved", "The simulation was declined.")
+
+    def require_unfinished(self) -> None:
+        """Raise ``Refusal`` 409 when nothing of the sale is open, here or at the network: an increment would
+        be decided as a new authorization."""
+        if self.closed or not self.open_minor:
+            raise Refusal("sale-finished")
 
     def require_active_card(self) -> None:
         """Raise ``Refusal`` 409 unless new authorizations can be simulated on the card."""
@@ -122,6 +131,7 @@ async def find(connection: Connection, simulation_id: str, tenant_id: str) -> Fo
         card_state=row["card_state"],
         held_minor=held_minor,
         open_minor=open_minor,
+        closed=row["closed"],
     )
 
 

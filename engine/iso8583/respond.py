@@ -34,6 +34,8 @@ DEADLINE_EXCEEDED: Final = RESPONSE_CODES["decision_deadline_exceeded"]
 SYSTEM_ERROR: Final = RESPONSE_CODES["system_error"]
 NO_ACTION: Final = "21"
 """A late reversal that has changed nothing: another exchange of the same message got the approval."""
+SUSPECTED_FRAUD: Final = RESPONSE_CODES["risk_blocked"]
+"""Of an unknown card number, when its sender has sent too many of them."""
 NOT_SUPPORTED: Final = "40"
 """A message of the profile whose function this installation does not offer."""
 

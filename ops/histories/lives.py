@@ -192,7 +192,7 @@ def _by_earlier_rules(command: CardCommand, row: Any) -> bool:
         return row["decision"] is not None and _rules(row["decision"]).rules < RULES
     if not isinstance(command, Authorize) or not row["inputs"]:
         return False
-    inputs = _inputs(row["inputs"])
+    inputs = decode_inputs(row["inputs"])
     return inputs.rules < decide.RULES and bool(command.references or inputs.consulted)
 
 

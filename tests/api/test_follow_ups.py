@@ -11,6 +11,7 @@ import httpx2
 import pytest
 
 from actors.ids import new_id
+from actors.network.database import Lane
 from api.app import create_app
 from api.services import NetworkUnavailableError
 from engine.simulation import Acceptance, SimulationRequest
@@ -200,6 +201,67 @@ async def test_a_lapse_tells_nothing_and_can_be_cleared(acme: Caller) -> None:
     assert await balance(acme, card) == ("60.00", "0.00", "60.00")
 
 
+@pytest.mark.parametrize("by_time", [False, True])
+async def test_a_lapsed_sale_is_never_presented_by_itself(
+    running: Installation, acme: Caller, by_time: bool
+) -> None:
+    card = await acme.funded_card("100.00")
+    lapsed, held = await acme.spend(card, "40.00"), await acme.spend(card, "10.00")
+    if by_time:
+        past = "UPDATE holds SET expires_at = now() - interval '1 second' WHERE id = $1::text::uuid"
+        await change(running, past, lapsed["hold_id"])
+    else:
+        await acme.post(f"/v1/simulated-spends/{lapsed['simulation_id']}/expire", status=200)
+    due = await due_sales(running, lapsed, held)
+    assert due == {held["network_txn_id"]}
+    assert await due_sales(running) == set()
+    await follow(acme, lapsed, "clear")
+    assert (await balance(acme, card))[0] == "60.00"
+
+
+async def test_a_lapsed_sale_that_was_raised_again_is_presented(running: Installation, acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    spend = await acme.spend(card, "40.00")
+    await acme.post(f"/v1/simulated-spends/{spend['simulation_id']}/expire", status=200)
+    assert await due_sales(running, spend) == set()
+    await follow(acme, spend, "increment", {"raise_by_amount": money("5.00")})
+    assert await due_sales(running, spend) == {spend["network_txn_id"]}
+
+
+async def due_sales(running: Installation, *spends: Any) -> set[str]:
+    """The sales that the clearer claims once the time of ``spends`` has come."""
+    ids = [spend["simulation_id"] for spend in spends]
+    due = "UPDATE clearing_schedule SET due_at = now() WHERE simulation_id = ANY ($1::text[]::uuid[])"
+    await change(running, due, ids)
+    lane = Lane(running.services.settings.database_dsn, "test-clearing")
+    try:
+        return {row["network_txn_id"] for row in await lane.fetch("claim_due_sales", 100, 60)}
+    finally:
+        lane.close()
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "body"),
+    [("clear", {}), ("clear", {"amount": money("15.00")}), ("reverse", {})],
+)
+async def test_a_finished_sale_cannot_be_raised(acme: Caller, ended_by: str, body: Any) -> None:
+    card = await acme.funded_card("100.00")
+    spend = await acme.spend(card, "40.00")
+    await follow(acme, spend, ended_by, body)
+    assert await refused(acme, spend, "increment", body_of("increment"), 409) == "sale-finished"
+    await follow(acme, spend, "clear", {"amount": money("3.00")})
+    transactions = (await acme.get(f"/v1/transactions?card_id={card['id']}"))["data"]
+    assert [each["id"] for each in transactions] == [spend["transaction_id"]]
+
+
+async def test_a_partly_cleared_sale_can_be_raised(acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    spend = await acme.spend(card, "40.00")
+    await follow(acme, spend, "clear", {"amount": money("15.00"), "final": False})
+    raised = await follow(acme, spend, "increment", body_of("increment"))
+    assert (raised["decision"], raised["authorization_id"]) == ("approved", spend["authorization_id"])
+
+
 async def test_a_lapsed_hold_is_raised_only_as_a_whole(acme: Caller) -> None:
     card = await acme.funded_card("100.00")
     spend = await acme.spend(card, "40.00")
@@ -260,7 +322,11 @@ async def test_children_cannot_be_followed(acme: Caller, operation: str) -> None
         await follow(acme, spend, "reverse", {"lower_by_amount": money("1.00")}),
         await follow(acme, spend, "clear", {"amount": money("1.00"), "final": False}),
     ):
-        assert await refused(acme, child, operation, body_of(operation), 409) == "child-simulation"
+        path = f"/v1/simulated-spends/{child['simulation_id']}/{operation}"
+        problem = await acme.post(path, body_of(operation), 409)
+        assert problem["type"] == "/problems/child-simulation"
+        names = {"increment": "an increment", "reversal": "a reversal", "clearing": "a clearing"}
+        assert problem["detail"].endswith(f"itself {names[child['operation']]}.")
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)

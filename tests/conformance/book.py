@@ -449,7 +449,8 @@ class Book:
             self.events["ledger.hold.released"] += 1
 
     def _advise_unheld(self, document: Document, sale: Sale, day: str, at_ms: int, true: int) -> None:
-        """Declined here, or lapsed, and the merchant was told yes."""
+        """Declined here, or lapsed, and the merchant was told yes. An advice replaces our decline."""
+        self.events["authorization.decided"] += sale.declined
         delta = true - (sale.kept if sale.lapsed else 0)
         if not sale.lapsed:
             sale.day = day

@@ -38,6 +38,8 @@ _PATIENCE_MS = 60_000
 class _Exchange:
     """Whoever waits for one answer."""
 
+    source = ""
+
     def __init__(self) -> None:
         self.answer_bytes: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
 
@@ -49,6 +51,9 @@ class _Exchange:
 
     def settled(self) -> None:
         """... and one less."""
+
+    def recognized(self) -> None:
+        """The card is known."""
 
 
 class Line:

@@ -311,4 +311,4 @@ async def test_a_stand_in_that_was_reversed_before_it_came(
     assert await delegated.authorize("10.00", SALE) == "00"
     assert sorted((await instructed(delegated)).split()) == ["A10.00", "G10.00"]
     shown = await delegated.transaction(SALE)
-    assert (shown["status"], shown["decided_by"]) == ("reversed", "network_stand_in")
+    assert (shown["status"], shown["decided_by"]) == ("reversed", "stand_in")

@@ -1,3 +1,4 @@
+-- A sale whose hold has lapsed is forgotten instead: it is presented only by an explicit request.
 WITH due AS (
     SELECT simulation_id
     FROM clearing_schedule
@@ -5,13 +6,21 @@ WITH due AS (
     ORDER BY due_at
     LIMIT $1::int
     FOR UPDATE SKIP LOCKED
+), judged AS (
+    SELECT due.simulation_id,
+           coalesce(h.state = 'lapsed' OR (h.state = 'held' AND h.expires_at <= now()), false) AS lapsed
+    FROM due
+    JOIN simulations s ON s.id = due.simulation_id
+    LEFT JOIN transactions t ON t.id = s.authorization_id
+    LEFT JOIN holds h ON h.id = t.hold_id
 ), claimed AS (
     UPDATE clearing_schedule sale
-    SET due_at = now() + make_interval(secs => $2::int)
-    FROM due
-    WHERE sale.simulation_id = due.simulation_id
-    RETURNING sale.simulation_id
+    SET due_at = CASE WHEN NOT judged.lapsed THEN now() + make_interval(secs => $2::int) END
+    FROM judged
+    WHERE sale.simulation_id = judged.simulation_id
+    RETURNING sale.simulation_id, judged.lapsed
 )
 SELECT s.request, s.stan, s.rrn, s.network_txn_id
 FROM claimed
 JOIN simulations s ON s.id = claimed.simulation_id
+WHERE NOT claimed.lapsed

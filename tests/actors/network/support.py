@@ -14,6 +14,7 @@ from actors.network.cards import CardOnFile, CardsByDigest
 from actors.network.custody import CardCustody
 from actors.network.edge import Edge
 from actors.network.lookup import Lookup
+from actors.network.probing import Probes
 from actors.network.respondent import FromWire, Respondent
 from engine.commands import Authorize, Command, Reverse
 from engine.ids import approval_code
@@ -186,6 +187,8 @@ async def running_edge(
     *,
     deadline_ms: int = 60_000,
     withheld_ms: int = 60_000,
+    probes: Probes | None = None,
+    probe_delay_seconds: float = 0.0,
     sheds: Callable[[str], bool] = lambda _card_id: False,
     **options: Any,
 ) -> AsyncIterator[Harness]:
@@ -198,6 +201,8 @@ async def running_edge(
         sheds=sheds,
         deadline_ms=deadline_ms,
         withheld_ms=withheld_ms,
+        probes=probes,
+        probe_delay_seconds=probe_delay_seconds,
     )
     harness = Harness(Edge(respondent, **options), respondent, owners, custody)
     harness.address = await harness.edge.start("127.0.0.1", 0)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import resource
 import socket
 
 import pytest
@@ -12,7 +13,7 @@ from engine.iso8583.acquirer import network_request
 from engine.iso8583.codec import encode
 from engine.iso8583.framing import frame
 from engine.iso8583.message import Message
-from engine.limits import EDGE_IN_FLIGHT_MAX, FRAME_BYTES_MAX
+from engine.limits import EDGE_CONNECTIONS_PER_ADDRESS_MAX, EDGE_IN_FLIGHT_MAX, FRAME_BYTES_MAX
 from tests.actors.network.support import Harness, Peer, request, running_edge, until
 
 UNDECODABLE = b"0100" + b"2" + b"0" * 15 + b"000"
@@ -210,11 +211,89 @@ async def test_at_the_limit_silent_connections_make_room(custody: CardCustody) -
         newcomer = await harness.connect()
         assert (await newcomer.ask(request())).fields[39] == "00"
         assert await silent.ended()
+        another = await harness.connect()
+        assert (await another.ask(request())).fields[39] == "00"
+        assert await spoken[0].ended()
+        assert harness.edge.counts.refused == 2
+        for peer in [*spoken, silent, newcomer, another]:
+            await peer.close()
+
+
+async def test_busy_connections_are_not_closed_for_new_ones(custody: CardCustody) -> None:
+    async with running_edge(custody, connections_max=2) as harness:
+        harness.owners.gate.clear()
+        busy = [await harness.connect() for _ in range(2)]
+        for stan, peer in enumerate(busy):
+            peer.say(request(stan))
+        await until(lambda: len(harness.owners.submitted) == 2)
         refused = await harness.connect()
         assert await refused.ended()
-        assert harness.edge.counts.refused == 2
-        for peer in [*spoken, silent, newcomer, refused]:
+        harness.owners.gate.set()
+        assert [(await peer.hear()).fields[39] for peer in busy] == ["00", "00"]
+        for peer in [*busy, refused]:
             await peer.close()
+
+
+async def test_a_thousand_idle_peers_keep_no_new_peer_out(custody: CardCustody) -> None:
+    """1,500 connections of one address that each sent an echo test, and a network that was there before."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 8_192), hard), hard))
+    echo = network_request("301", "000007", 1_795_253_400_000)
+    async with running_edge(custody) as harness:
+        network = await harness.connect()
+        assert (await network.ask(request(1))).fields[39] == "00"
+        idle: list[Peer] = []
+        for _ in range(1_500):
+            idle.append(await harness.connect())
+            assert (await idle[-1].ask(echo)).fields[39] == "00"
+        assert harness.edge.connected == EDGE_CONNECTIONS_PER_ADDRESS_MAX
+        newcomer = await harness.connect()
+        assert (await newcomer.ask(request(2))).fields[39] == "00"
+        assert (await network.ask(request(3))).fields[39] == "00"
+        assert harness.edge.counts.refused == 1_502 - EDGE_CONNECTIONS_PER_ADDRESS_MAX
+        for peer in [network, newcomer, *idle]:
+            peer.writer.transport.abort()
+
+
+@pytest.mark.parametrize("speaks", [True, False])
+async def test_an_idle_peer_is_closed_after_a_while(custody: CardCustody, speaks: bool) -> None:
+    idle, silent = (0.05, 60.0) if speaks else (60.0, 0.05)
+    async with (
+        running_edge(custody, idle_seconds=idle, silent_seconds=silent) as harness,
+        harness.peer() as peer,
+    ):
+        if speaks:
+            assert (await peer.ask(request())).fields[39] == "00"
+        assert await peer.ended()
+        await until(lambda: harness.edge.counts.idle == 1)
+
+
+async def test_a_peer_that_waits_for_an_answer_is_not_idle(custody: CardCustody) -> None:
+    async with running_edge(custody, idle_seconds=0.01, silent_seconds=0.01) as harness:
+        harness.owners.gate.clear()
+        waiting = await harness.connect()
+        waiting.say(request())
+        await until(lambda: harness.owners.submitted)
+        silent = await harness.connect()
+        assert await silent.ended()
+        harness.owners.gate.set()
+        assert (await waiting.hear()).fields[39] == "00"
+        await waiting.close()
+        await silent.close()
+
+
+async def test_a_peer_that_leaves_little_unread_is_cut_too(custody: CardCustody) -> None:
+    """Far less than stops the edge from reading on: half of it lies in the kernel."""
+    async with running_edge(custody, receipt_seconds=0.5, open_max=10**6) as harness:
+        deaf = socket.socket()
+        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        deaf.connect(harness.address)
+        deaf.setblocking(False)
+        loop = asyncio.get_running_loop()
+        stream = b"".join(frame(encode(request(stan))) for stan in range(2_500))
+        await loop.sock_sendall(deaf, stream)
+        await until(lambda: harness.edge.counts.cut == 1)
+        deaf.close()
 
 
 @pytest.mark.parametrize(("fault", "code"), [(RuntimeError, "96"), (MemoryError, "91")])

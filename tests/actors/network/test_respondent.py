@@ -19,6 +19,7 @@ from engine.commands import Advise, Present, Reverse, reference_of_message
 from engine.ids import Derived, derive, shard_of
 from engine.iso8583.elements import read_additional_amounts, write_private
 from engine.iso8583.identity import undo_key
+from engine.pan import luhn_digit
 from engine.replies import Answer, NotExecuted, Problem, Reply
 from tests.actors.network.support import (
     CARD,
@@ -63,7 +64,7 @@ async def test_an_unknown_card_reaches_no_owner(harness: Harness) -> None:
         answer = await peer.ask(request(de2="4999999999999999"))
     assert answer.fields[39] == "14"
     assert harness.owners.submitted == []
-    assert harness.respondent.counts.unknown_cards == 1
+    assert harness.respondent.probes.counts.unknown_cards == 1
 
 
 async def test_an_owner_that_is_far_behind_is_not_asked(custody: CardCustody) -> None:
@@ -497,7 +498,8 @@ async def test_cards_are_looked_up_once_and_together(custody: CardCustody) -> No
         return dict.fromkeys(digests, CARD)
 
     async with running_edge(custody, Lookup(fetch, 100)) as harness, harness.peer() as peer:
-        pans = [f"41111111111111{number:02d}" for number in range(20)]
+        bodies = [f"4111111111111{number:02d}" for number in range(20)]
+        pans = [body + luhn_digit(body) for body in bodies]
         peer.say(request(100, de2=pans[0]))
         await until(lambda: calls)
         peer.say(*(request(stan, de2=pans[stan % 20]) for stan in range(60)))

@@ -58,6 +58,15 @@ DAMAGES: Final = [
         "UPDATE simulations SET response_code = '91', decided_at = now() - interval '1 hour'",
         "what the simulated network was told has failed holds nothing",
     ),
+    (
+        "UPDATE events SET data = (data::jsonb - 'supersedes')::text WHERE data LIKE '%supersedes%'",
+        "each decision has one authorization.decided",
+    ),
+    ("DELETE FROM events WHERE data LIKE '%supersedes%'", "each decision has one authorization.decided"),
+    (
+        "UPDATE transactions SET decline_reason = 'insufficient_funds' WHERE held_minor = 300",
+        "what the simulated network decided in the platform's stead stands",
+    ),
     ("DELETE FROM holds", "each managed approval has a hold"),
     ("UPDATE transactions SET hold_id = id WHERE kind = 'refund'", "each managed approval has a hold"),
     (

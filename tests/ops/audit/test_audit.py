@@ -64,6 +64,7 @@ async def books(
         await caller.spend(card, "5.00", mcc="7995")
         await caller.spend(card, "5.00", kind="refund")
         await caller.spend(card, "0.00")
+        await caller.spend(await caller.funded_card("1.00"), "3.00", scenario="force_stip_timeout")
         await caller.patch(f"/v1/programs/{card['programme_id']}", {"name": "Renamed"})
         await passed_check(caller, {"id": card["cardholder_id"]})
         await begin(caller, "basic", {"id": card["cardholder_id"]})

@@ -1,0 +1,138 @@
+"""Card testing is counted, slowed and refused; good cards of the same sender are not."""
+
+from __future__ import annotations
+
+from structlog.testing import capture_logs
+
+from actors.network.custody import CardCustody
+from actors.network.probing import Probes
+from engine.iso8583.elements import write_private
+from engine.limits import PROBES_BURST, PROBES_OF_SOURCE_FACTOR
+from engine.pan import luhn_digit
+from engine.replies import Answer
+from tests.actors.network.support import PAN, request, running_edge, until
+
+
+class Clock:
+    """Seconds that pass when the test says so."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def unknown_number(serial: int) -> str:
+    body = f"499999{serial:09d}"
+    return body + luhn_digit(body)
+
+
+def test_tokens_come_back_with_time() -> None:
+    clock = Clock()
+    probes = Probes(clock, burst=2, per_second=1.0)
+    said = [probes.unknown_card("a", "1") for _ in range(3)]
+    clock.seconds = 1.0
+    said += [probes.wrong_value("a", "1") for _ in range(2)]
+    clock.seconds = 1_000.0
+    said += [probes.unknown_card("a", "1") for _ in range(3)]
+    assert said == [True, True, False, True, False, True, True, False]
+    assert (probes.counts.unknown_cards, probes.counts.wrong_values, probes.counts.limited) == (6, 2, 3)
+
+
+def test_addresses_and_acquirers_have_limits_of_their_own() -> None:
+    probes = Probes(Clock(), burst=2)
+    assert [probes.unknown_card("a", "1") for _ in range(3)] == [True, True, False]
+    assert probes.unknown_card("a", "2")
+    assert probes.unknown_card("b", "1")
+
+
+def test_invented_acquirer_ids_do_not_lift_the_limit_of_an_address() -> None:
+    probes = Probes(Clock(), burst=2)
+    said = [probes.unknown_card("a", str(number)) for number in range(3 * PROBES_OF_SOURCE_FACTOR)]
+    assert said.count(True) == 2 * PROBES_OF_SOURCE_FACTOR
+
+
+def test_the_number_of_senders_told_apart_is_bounded() -> None:
+    probes = Probes(Clock(), burst=1, keys_max=2)
+    for number in range(1_000):
+        probes.unknown_card(str(number), "1")
+    assert len(probes._buckets) == 2
+
+
+def test_a_flood_is_logged_once_for_each_limit() -> None:
+    probes = Probes(Clock(), burst=2)
+    with capture_logs() as lines:
+        for _ in range(100):
+            probes.unknown_card("192.0.2.7", "1")
+    assert [(line["event"], line["source"], line["acquirer_id"]) for line in lines] == [
+        ("card_testing", "192.0.2.7", "1"),
+        ("card_testing", "192.0.2.7", None),
+    ]
+
+
+async def test_5000_unknown_numbers_are_refused_and_good_cards_are_not(custody: CardCustody) -> None:
+    async with running_edge(custody, probes=Probes(Clock()), open_max=10**6) as harness:
+        async with harness.peer() as peer:
+            answers: list[str] = []
+            for first in range(0, 5_000, 500):
+                peer.say(*(request(stan, de2=unknown_number(stan)) for stan in range(first, first + 500)))
+                answers += [(await peer.hear()).fields[39] for _ in range(500)]
+                # Of the same acquirer, on the same connection.
+                assert (await peer.ask(request(10_000 + first))).fields[39] == "00"
+        assert answers.count("14") == PROBES_BURST
+        assert answers.count("59") == 5_000 - PROBES_BURST
+        counts = harness.respondent.probes.counts
+        assert (counts.unknown_cards, counts.limited) == (5_000, 5_000 - PROBES_BURST)
+
+
+async def test_answers_beyond_the_limit_wait(custody: CardCustody) -> None:
+    probes = Probes(Clock(), burst=1)
+    async with (
+        running_edge(custody, probes=probes, probe_delay_seconds=60.0) as harness,
+        harness.peer() as peer,
+    ):
+        for stan in (1, 2):
+            peer.say(request(stan, de2=unknown_number(stan)))
+        peer.say(request(3))
+        said = {answer.fields[11]: answer.fields[39] for answer in [await peer.hear() for _ in range(2)]}
+        assert said == {"000001": "14", "000003": "00"}
+        await until(lambda: harness.respondent._delayed == 1)
+
+
+async def test_a_delayed_answer_leaves_at_the_deadline_at_the_latest(custody: CardCustody) -> None:
+    probes = Probes(Clock(), burst=0)
+    async with (
+        running_edge(custody, probes=probes, probe_delay_seconds=3_600.0, deadline_ms=30) as harness,
+        harness.peer() as peer,
+    ):
+        assert (await peer.ask(request(1, de2=unknown_number(1)))).fields[39] in {"59", "91"}
+        assert harness.respondent._delayed == 0
+
+
+async def test_wrong_values_are_decided_by_the_owner_and_answered_later(custody: CardCustody) -> None:
+    right = custody.cvv2(PAN, 2029, 11, "1")
+    wrong = write_private({"01": f"{(int(right) + 1) % 1000:03d}"})
+    probes = Probes(Clock(), burst=1)
+    async with (
+        running_edge(custody, probes=probes, probe_delay_seconds=60.0) as harness,
+        harness.peer() as peer,
+    ):
+        harness.owners.decide = lambda command: Answer(
+            "N7" if getattr(command, "cvv2", "") == "mismatch" else "00", command.id
+        )
+        assert (await peer.ask(request(1, de48=wrong))).fields[39] == "N7"
+        peer.say(request(2, de48=wrong), request(3, de48=write_private({"01": right})))
+        good = await peer.hear()
+        assert (good.fields[11], good.fields[39]) == ("000003", "00")
+        await until(lambda: len(harness.owners.asked) == 3)
+        assert sorted(command.cvv2 for command in harness.owners.asked) == ["match", "mismatch", "mismatch"]
+        assert (probes.counts.wrong_values, probes.counts.limited) == (2, 1)
+        assert harness.respondent._delayed == 1
+
+
+async def test_a_number_with_a_wrong_check_digit_is_not_looked_up(custody: CardCustody) -> None:
+    async with running_edge(custody) as harness, harness.peer() as peer:
+        impossible = unknown_number(1)[:-1] + str((int(unknown_number(1)[-1]) + 1) % 10)
+        assert (await peer.ask(request(de2=impossible))).fields[39] == "14"
+        assert harness.respondent.probes.counts.unknown_cards == 1
