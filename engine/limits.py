@@ -63,6 +63,8 @@ RECENT_ANSWERS_MAX: Final = 50_000
 """Answers one host remembers for repeated messages; older repeats are found through the journal."""
 ACTIVATION_ANSWERS: Final = 8
 """Answers read back with a card when it is activated."""
+ACTIVATION_HOLDS_STEP: Final = 1_000
+"""Open holds put into memory in one go, about a millisecond of work, when an account is activated."""
 CONTROLS_SHARED_MAX: Final = 1_024
 """Different sets of controls of which cards keep one copy together."""
 
