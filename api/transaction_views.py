@@ -207,7 +207,7 @@ def _network(row: asyncpg.Record, asked: Opener) -> dict[str, Any]:
         "stan": asked.wire.stan,
         "rrn": asked.wire.rrn,
         "network_txn_id": asked.wire.network_txn_id,
-        "approval_code": answer.approval_code,
+        "approval_code": asked.approval_code if isinstance(asked, Advise) else answer.approval_code,
         "response_code": answer.response_code,
     }
 

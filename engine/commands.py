@@ -128,6 +128,8 @@ class Advise(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="advis
     entry_mode: EntryMode | None = None
     approved: bool = True
     """Whether the merchant saw an approval (DE39 of the advice)."""
+    approval_code: str | None = None
+    """The network's own approval code (DE38), if the advice has one."""
 
 
 class Expire(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="expire"):

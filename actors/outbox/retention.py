@@ -21,6 +21,7 @@ from engine.limits import (
     RETENTION_GRACE_DAYS,
     RETENTION_ROWS_MAX,
     RETENTION_SECONDS,
+    TOMBSTONE_DAYS,
 )
 
 KEPT_DAYS: Final = {
@@ -28,6 +29,7 @@ KEPT_DAYS: Final = {
     "delete_events": EVENT_RETENTION_DAYS + RETENTION_GRACE_DAYS,
     "delete_idempotency": -(-IDEMPOTENCY_RETENTION_HOURS // 24) + RETENTION_GRACE_DAYS,
     "delete_tokens": RETENTION_GRACE_DAYS,
+    "delete_tombstones": TOMBSTONE_DAYS + RETENTION_GRACE_DAYS,
 }
 """Each statement and the days after which its rows go."""
 

@@ -125,6 +125,8 @@ class Advice(msgspec.Struct, frozen=True):
     channel: Channel
     entry_mode: EntryMode | None
     approved: bool
+    approval_code: str | None
+    """DE38: the network's own."""
 
     @property
     def pan(self) -> Pan:
@@ -201,6 +203,7 @@ def read_advice(message: Message) -> Advice:
         channel=_channel(fields, entry),
         entry_mode=ENTRY_CODES.get(entry),
         approved=fields.get(39, APPROVED) in (APPROVED, APPROVED_PARTIALLY, VERIFIED),
+        approval_code=fields.get(38, "").strip() or None,
     )
 
 

@@ -90,6 +90,7 @@ def _advise(content: Advice, routed: Routed) -> Advise:
         channel=content.channel,
         entry_mode=content.entry_mode,
         approved=content.approved,
+        approval_code=content.approval_code if content.approved else None,
     )
 
 

@@ -20,6 +20,7 @@ from engine.decide import Inputs, authorize
 from ops.audit.books import BOOKS
 from ops.audit.gateway import GATEWAY
 from ops.audit.kyc import KYC
+from ops.audit.presentments import PRESENTMENTS
 from ops.audit.stand_in import STAND_IN
 from ops.audit.webhooks import WEBHOOKS
 from ops.histories.lives import lived_again, stands
@@ -58,7 +59,7 @@ _LIVED_AGAIN: Final = "a card's journal lived through again gives the same answe
 _STANDING: Final = "and leaves its counters, balance and transactions as they stand"
 
 # Each statement gives a row (subject, holds) for everything that the promise is about.
-PROMISES: Final = BOOKS | GATEWAY | STAND_IN | WEBHOOKS | KYC
+PROMISES: Final = BOOKS | PRESENTMENTS | GATEWAY | STAND_IN | WEBHOOKS | KYC
 
 
 async def audit(dsn: str) -> list[Finding]:
