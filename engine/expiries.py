@@ -14,7 +14,7 @@ class Expiries(list[Hold]):
     they are kept."""
 
     __slots__ = ()
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Expiries)

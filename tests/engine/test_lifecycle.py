@@ -72,8 +72,9 @@ class Desk:
     number: int = 0
 
     def do(self, command: CardCommand) -> Executed:
-        follows = isinstance(command, FollowUp)
-        original = self.known.original(command, self.account, self.now_ms) if follows else None
+        original: Authorization | None = None
+        if isinstance(command, FollowUp):
+            original = self.known.original(command, self.account, self.now_ms)
         executed = execute(command, Surroundings(self.card, self.account, programme(), original), self.now_ms)
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
