@@ -7,12 +7,10 @@ from typing import Any
 
 import msgspec
 
+from engine.expiries import Expiries, add, due, move, remove
 from engine.hold import Hold
 from engine.instant import to_text
 from engine.money import format_minor
-
-NEVER_MS = 2**62
-"""An instant after all others: the next expiry of an account without holds."""
 
 
 class Account(msgspec.Struct, kw_only=True):
@@ -28,29 +26,30 @@ class Account(msgspec.Struct, kw_only=True):
     held_minor: int = 0
     version: int = 0
     holds: dict[str, Hold] = msgspec.field(default_factory=dict)
-    next_expiry_ms: int = NEVER_MS
+    expiries: Expiries = msgspec.field(default_factory=Expiries)
+    """The same holds by their expiry."""
 
     def expired_holds(self, now_ms: int) -> tuple[Hold, ...]:
-        """Open holds whose expiry has passed; empty, and cheap to ask, for almost every command."""
-        if now_ms < self.next_expiry_ms:
+        """Open holds whose expiry has passed, the earliest first; empty, and cheap to ask, for almost every
+        command."""
+        expiries = self.expiries
+        if not expiries or now_ms < expiries[0].expires_ms:
             return ()
-        return tuple(hold for hold in self.holds.values() if hold.expires_ms <= now_ms)
+        return tuple(due(expiries, now_ms))
 
 
 def place_hold(account: Account, hold: Hold) -> None:
     """Reserve ``hold.amount_minor``."""
     account.holds[hold.id] = hold
     account.held_minor += hold.amount_minor
-    if hold.expires_ms < account.next_expiry_ms:
-        account.next_expiry_ms = hold.expires_ms
+    add(account.expiries, hold)
 
 
 def close_hold(account: Account, hold_id: str) -> None:
     """Stop counting what is left of a hold, for whichever reason it ends."""
     hold = account.holds.pop(hold_id)
     account.held_minor -= hold.amount_minor
-    if hold.expires_ms == account.next_expiry_ms:
-        account.next_expiry_ms = _next_expiry(account)
+    remove(account.expiries, hold)
 
 
 def resize_hold(account: Account, hold: Hold, amount_minor: int, expires_ms: int) -> None:
@@ -59,11 +58,7 @@ def resize_hold(account: Account, hold: Hold, amount_minor: int, expires_ms: int
     hold.amount_minor = amount_minor
     if hold.expires_ms != expires_ms:
         hold.expires_ms = expires_ms
-        account.next_expiry_ms = _next_expiry(account)
-
-
-def _next_expiry(account: Account) -> int:
-    return min((hold.expires_ms for hold in account.holds.values()), default=NEVER_MS)
+        move(account.expiries, hold)
 
 
 def post(account: Account, amount_minor: int) -> None:

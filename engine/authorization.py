@@ -54,7 +54,7 @@ class Increment(msgspec.Struct, frozen=True, gc=False):
     day: str
     """The day label to which it counted."""
     counted_minor: int
-    """What of it still counts toward a day that is not its authorization's; 0 where it is the same day."""
+    """What of it still counts toward that day."""
 
 
 class OriginalView(msgspec.Struct, frozen=True, array_like=True, gc=False):

@@ -168,8 +168,8 @@ def _raised(command: Authorize, decision: Decision, inputs: Inputs, met: Surroun
         given = given_up(decision, met.original, inputs.original)
         return (given, IncrementSet(name, 0, decision.day, 0))
     raised = raise_hold(command, decision, met.original, met.account, inputs.original)
-    later_minor = 0 if decision.day == met.original.day else decision.approved_minor
-    return (*raised, IncrementSet(name, decision.approved_minor, decision.day, later_minor))
+    approved_minor = decision.approved_minor
+    return (*raised, IncrementSet(name, approved_minor, decision.day, approved_minor))
 
 
 def opened(command: Authorize, decision: Decision, inputs: Inputs, met: Surroundings) -> tuple[Effect, ...]:

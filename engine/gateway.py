@@ -45,7 +45,7 @@ def raised(
         held_minor=0,
         remainder_minor=original.remainder_minor + delta_minor - given_minor,
     )
-    counted_minor = 0 if buried or decision.day == original.day else delta_minor
+    counted_minor = 0 if buried else delta_minor
     name = reference_of_message(command.command_key)
     left = IncrementSet(name, delta_minor - given_minor, decision.day, counted_minor)
     return (move, left) if buried else (Counted(decision.day, delta_minor, 0), move, left)

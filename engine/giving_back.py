@@ -11,7 +11,7 @@ from engine.effects import Counted, Effect, IncrementSet
 
 
 class GivenBack(msgspec.Struct, frozen=True, gc=False):
-    """The counters' effects, and for the record what each increment that counted on a later day gave."""
+    """The counters' effects, and for the record what each increment gave."""
 
     effects: tuple[Effect, ...]
     uncounted: dict[str, int]

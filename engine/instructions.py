@@ -72,7 +72,9 @@ def _of_advice(command: Advise, outcome: FollowUp, about: Authorization, now_ms:
     if opened is not None:
         if not opened.approved_minor:
             return ()
-        issued = _issued(command, about, "authorization", opened.approved_minor, None, now_ms)
+        issued = _issued(
+            command, about, "authorization", opened.approved_minor, command.approval_code, now_ms
+        )
         if not opened.reversed_minor:
             return (issued,)
         return (issued, _released(command, about, opened.reversed_minor, now_ms))
@@ -84,7 +86,7 @@ def _of_advice(command: Advise, outcome: FollowUp, about: Authorization, now_ms:
         return (_released(command, about, -difference_minor, now_ms),)
     # It counts as one more where it had been declined here.
     type_: InstructionType = "authorization" if any(effect.count for effect in counted) else "increment"
-    return (_issued(command, about, type_, difference_minor, None, now_ms),)
+    return (_issued(command, about, type_, difference_minor, command.approval_code, now_ms),)
 
 
 def _opened(effects: tuple[Effect, ...]) -> Authorization | None:

@@ -63,7 +63,7 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     approval_code: str | None = None
     """DE38 of an advice that approves."""
     uncounted: dict[str, int] = msgspec.field(default_factory=dict)
-    """What was given back of increments that counted on a later day than their sale, by their names."""
+    """What was given back of increments on the day of each, by their names."""
     counted_day: str | None = None
     """The day to which an advice counted, where that is not its sale's."""
     counted_minor: int = 0

@@ -121,6 +121,8 @@ REPEATS_NOTED_MAX: Final = 8
 """Repeats of one message noted as having got its approval; with more, no edge can reverse it as late."""
 ACTIVATION_ANSWERS: Final = 8
 """Answers read back with a card when it is activated."""
+ACTIVATION_HOLDS_STEP: Final = 1_000
+"""Open holds put into memory in one go, about a millisecond of work, when an account is activated."""
 CONTROLS_SHARED_MAX: Final = 1_024
 """Different sets of controls of which cards keep one copy together."""
 

@@ -324,20 +324,18 @@ class MemoryStore:
             ),
             row["day"],
         )
-        raised = self._raised(card_id, day, follow_ups)
+        raised = self._raised(card_id, follow_ups)
         return Authorization(command_key=command_key, raised=raised, **columns | {"day": day})
 
-    def _raised(
-        self, card_id: str, day: str, follow_ups: list[tuple[Row, dict[str, Any]]]
-    ) -> dict[str, Increment]:
-        """What is left of each increment of an authorization that counted to ``day``."""
+    def _raised(self, card_id: str, follow_ups: list[tuple[Row, dict[str, Any]]]) -> dict[str, Increment]:
+        """What is left of each increment of an authorization."""
         left: dict[str, Increment] = {}
         for row, decision in follow_ups:
             name = reference_of_message(row["command_key"])
             if row["kind"] == "increment":
                 buried = decode_inputs(row["inputs"]).buried or (card_id, name) in self.tombstones.rows
                 approved = 0 if buried else decision["approved_minor"]
-                left[name] = Increment(approved, decision["day"], 0 if decision["day"] == day else approved)
+                left[name] = Increment(approved, decision["day"], approved)
             elif "counted_minor" in decision:
                 left[name] = Increment(0, decision["counted_day"], decision["counted_minor"])
             if "increment" in decision:

@@ -45,6 +45,7 @@ from engine.hold import Hold
 from engine.ids import is_id
 from engine.limits import (
     ACTIVATION_ANSWERS,
+    ACTIVATION_HOLDS_STEP,
     COMMIT_TIMEOUT_MS,
     CONTROLS_SHARED_MAX,
     LIFE_MEMBERS_MAX,
@@ -164,11 +165,14 @@ class PostgresJournal:
         accounts = {row["id"]: Account(**row) for row in await self._read("load_accounts", ids)}
         for account in accounts.values():
             account.held_minor = 0
-        for row in await self._read("load_open_holds", ids):
+        for number, row in enumerate(await self._read("load_open_holds", ids), 1):
             hold = Hold(
                 row["id"], row["card_id"], row["authorization_id"], row["amount_minor"], row["expires_ms"]
             )
             place_hold(accounts[row["account_id"]], hold)
+            if number % ACTIVATION_HOLDS_STEP == 0:
+                # Accounts that many cards share must not keep the host's other cards waiting.
+                await asyncio.sleep(0)
         return accounts
 
     async def load_authorizations(

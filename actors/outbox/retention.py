@@ -23,6 +23,7 @@ from engine.limits import (
     RETENTION_ROWS_MAX,
     RETENTION_SECONDS,
     SCHEDULE_SLACK_SECONDS,
+    TOMBSTONE_DAYS,
 )
 from engine.webhooks.schedule import OFFSETS_SECONDS
 
@@ -31,6 +32,7 @@ KEPT_DAYS: Final = {
     "delete_events": EVENT_RETENTION_DAYS + RETENTION_GRACE_DAYS,
     "delete_idempotency": -(-IDEMPOTENCY_RETENTION_HOURS // 24) + RETENTION_GRACE_DAYS,
     "delete_tokens": RETENTION_GRACE_DAYS,
+    "delete_tombstones": TOMBSTONE_DAYS + RETENTION_GRACE_DAYS,
 }
 """Each statement with the age, in days, at which it deletes rows."""
 

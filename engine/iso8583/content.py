@@ -139,6 +139,7 @@ class Advice(msgspec.Struct, frozen=True):
     entry_mode: EntryMode | None
     approved: bool
     approval_code: str | None
+    """DE38: the network's own."""
     stand_in: bool
 
     @property

@@ -105,7 +105,7 @@ def _advise(content: Advice, routed: Routed) -> Advise:
         channel=content.channel,
         entry_mode=content.entry_mode,
         approved=content.approved,
-        approval_code=content.approval_code,
+        approval_code=content.approval_code if content.approved else None,
         stand_in=content.stand_in,
     )
 

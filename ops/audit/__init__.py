@@ -23,6 +23,7 @@ from ops.audit.books import BOOKS
 from ops.audit.cardholders import CARDHOLDERS, READABLE, unreadable
 from ops.audit.gateway import GATEWAY
 from ops.audit.kyc import KYC
+from ops.audit.presentments import PRESENTMENTS
 from ops.audit.stand_in import STAND_IN
 from ops.audit.webhooks import WEBHOOKS
 from ops.histories.lives import lived_again, stands
@@ -60,7 +61,7 @@ _LIVED_AGAIN: Final = "a card's journal lived through again gives the same answe
 _STANDING: Final = "and leaves its counters, balance and transactions as they stand"
 
 # Each statement gives a row (subject, holds) for everything that the promise is about.
-PROMISES: Final = BOOKS | GATEWAY | STAND_IN | WEBHOOKS | KYC | CARDHOLDERS
+PROMISES: Final = BOOKS | PRESENTMENTS | GATEWAY | STAND_IN | WEBHOOKS | KYC | CARDHOLDERS
 
 
 async def audit(dsn: str, vault: Vault | None = None) -> list[Finding]:

@@ -44,7 +44,10 @@ BOOKS: Final[dict[str, str]] = {
         LEFT JOIN journal j ON j.actor_id = t.card_id AND j.seq = t.seq""",
     "a transaction says what was decided": DECIDED
     + """
-        SELECT t.id, t.approved_minor = sum((d.decision ->> 'approved_minor')::bigint)
+        SELECT t.id, (t.approved_minor = sum((d.decision ->> 'approved_minor')::bigint)
+                -- A refund that was presented for more than was approved.
+                OR (t.kind = 'refund' AND t.approved_minor = t.cleared_minor
+                    AND t.cleared_minor > sum((d.decision ->> 'approved_minor')::bigint)))
             AND t.decline_reason IS NOT DISTINCT FROM min(d.decision ->> 'reason') FILTER (WHERE d.id = t.id)
         FROM transactions t JOIN decided d ON d.authorization_id = t.id
         WHERE NOT EXISTS (SELECT FROM journal a WHERE a.authorization_id = t.id AND a.kind = 'advise')

@@ -206,8 +206,9 @@ def _execute(life: Life, command: CardCommand, row: Any, programmes: Programmes)
     inputs = decode_inputs(row["inputs"]) if row["inputs"] else None
     version = inputs.programme_version if inputs else None
     config = programmes.config(life.card.programme_id, version, at_ms)
-    follows = isinstance(command, FollowUp)
-    original = life.known.original(command, life.account, at_ms) if follows else None
+    original: Authorization | None = None
+    if isinstance(command, FollowUp):
+        original = life.known.original(command, life.account, at_ms)
     consulted = inputs.consulted if inputs else None
     return execute(command, Surroundings(life.card, life.account, config, original, consulted), at_ms)
 

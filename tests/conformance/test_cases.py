@@ -331,6 +331,62 @@ async def test_case_26_a_refund_that_is_presented_later(desk: Desk) -> None:
     assert await desk.balance() == ("112.00", "0.00", "112.00")
 
 
+async def test_case_26_every_partial_refund_is_credited(desk: Desk) -> None:
+    await desk.authorize("60.00", "c26c")
+    assert await desk.present("60.00", "c26c") == "00"
+    for arn in ("1", "2", "2"):
+        assert await desk.present("10.00", "c26c", arn=arn.zfill(23), refund=True) == "00"
+    assert await desk.balance() == ("60.00", "0.00", "60.00")
+
+
+async def test_case_13_capture_after_a_refund_draws_on_the_hold(desk: Desk) -> None:
+    await desk.authorize("60.00", "c13b")
+    await desk.present("30.00", "c13b", final=False)
+    await desk.present("10.00", "c13b", 2, refund=True)
+    assert await desk.present("30.00", "c13b", 3) == "00"
+    assert await desk.balance() == ("50.00", "0.00", "50.00")
+    assert {each["kind"] for each in await desk.transactions()} == {"purchase", "refund"}
+
+
+async def test_case_09_partial_reversal_of_a_refund(desk: Desk) -> None:
+    await desk.authorize("7.00", "c9c", de3="200000")
+    assert await desk.reverse("c9c", remaining="3.00") == "00"
+    assert await desk.balance() == ("103.00", "0.00", "103.00")
+
+
+async def test_case_10_late_reversal_does_not_debit_the_refund(desk: Desk) -> None:
+    await desk.authorize("10.00", "c10b")
+    await desk.authorize("4.00", "c10b", de3="200000")
+    assert await desk.reverse("c10b", mti="0420") == "00"
+    assert await desk.balance() == ("104.00", "0.00", "104.00")
+
+
+async def test_case_26_reversal_of_a_presented_refund_debits_nothing(desk: Desk) -> None:
+    await desk.authorize("7.00", "c26d", de3="200000")
+    await desk.present("3.00", "c26d", refund=True)
+    assert await desk.reverse("c26d") == "00"
+    assert await desk.balance() == ("103.00", "0.00", "103.00")
+
+
+async def test_case_39_advice_of_a_decline_that_was_reversed_holds_nothing(desk: Desk) -> None:
+    assert await desk.authorize("500.00", "c39c") == "51"
+    assert await desk.reverse("c39c") == "00"
+    assert await desk.advise("500.00", "c39c") == "00"
+    assert await desk.balance() == ("100.00", "0.00", "100.00")
+
+
+async def test_case_16_advice_after_a_partial_capture_holds_the_rest(desk: Desk) -> None:
+    await desk.authorize("60.00", "c16b")
+    await desk.present("30.00", "c16b", final=False)
+    assert await desk.advise("50.00", "c16b") == "00"
+    assert await desk.balance() == ("70.00", "20.00", "50.00")
+
+
+async def test_advice_shows_the_approval_code_of_the_network(desk: Desk) -> None:
+    assert await desk.ask(desk.say("0120", "3.00", "c39d", de39="00", de38="ABC123")) == "00"
+    assert (await desk.transaction("c39d"))["network"]["approval_code"] == "ABC123"
+
+
 async def test_case_27_an_account_verification(desk: Desk) -> None:
     assert await desk.authorize("0.00", "c27") == "85"
     assert await desk.balance() == ("100.00", "0.00", "100.00")

@@ -23,7 +23,6 @@ from actors.network.simulated import SimulatedNetwork
 from actors.shards import host
 from actors.vault import Vault
 from engine import authorizing, execute, lifecycle, reversal
-from engine.authorization import Authorization
 from engine.commands import Authorize
 from engine.effects import Counted, Effect, TombstoneSet
 from engine.iso8583 import identity, respond, translate
@@ -95,8 +94,8 @@ def answers_hold_a_counter(patch: Patch) -> None:
 def counters_are_never_given_back(patch: Patch) -> None:
     """A reversal leaves the day's amount as it was."""
 
-    def stingy(original: Authorization, hold: Any, target_minor: int) -> tuple[Effect, ...]:
-        return tuple(each for each in lowered(original, hold, target_minor) if not isinstance(each, Counted))
+    def stingy(*arguments: Any) -> tuple[Effect, ...]:
+        return tuple(each for each in lowered(*arguments) if not isinstance(each, Counted))
 
     lowered = reversal._lowered
     patch.setattr(reversal, "_lowered", stingy)

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 import msgspec
 
-from engine.authorization import relayed_minor, status
+from engine.authorization import Authorization, relayed_minor, status
 from engine.card import Card
 from engine.commands import CardCommand, FollowUp, reference_of_message
 from engine.delegation import Consulted
@@ -47,8 +47,9 @@ class Relay(Desk):
     told: list[Event] = field(default_factory=list)
 
     def do(self, command: CardCommand) -> Executed:
-        follows = isinstance(command, FollowUp)
-        original = self.known.original(command, None, self.now_ms) if follows else None
+        original: Authorization | None = None
+        if isinstance(command, FollowUp):
+            original = self.known.original(command, None, self.now_ms)
         met = Surroundings(self.card, None, self.programme, original, self.consulted)
         executed = execute(command, met, self.now_ms)
         for effect in executed.effects:

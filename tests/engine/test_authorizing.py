@@ -100,9 +100,7 @@ def test_an_approval_reserves_and_counts(life: Life) -> None:
     assert executed.reply == Answer("00", authorize().id, "000000", 1_000)
     hold_id = derive(authorize().id, Derived.HOLD)
     expected = Hold(hold_id, CARD, authorize().id, 1_000, NOW_MS + 7 * DAY_MS)
-    assert life.account == account(
-        held_minor=1_000, version=2, holds={hold_id: expected}, next_expiry_ms=expected.expires_ms
-    )
+    assert life.account == account(held_minor=1_000, version=2, holds={hold_id: expected})
     assert life.card == card(day=TODAY, day_count=1, day_amount_minor=1_000)
     assert executed.journaled
 

@@ -22,8 +22,9 @@ from engine.controls import (
     PerDayCap,
     PerTxnCap,
 )
-from engine.decide import Decision, Inputs, authorize, counts_as_cvv2_failure
+from engine.decide import RULES, Decision, Inputs, authorize, counts_as_cvv2_failure
 from engine.decline import REASONS, RESPONSE_CODES, response_code
+from engine.delegation import Consulted
 from engine.ids import approval_code
 from engine.instant import DAY_MS, to_ms
 from engine.limits import CVV2_FAILURES_PER_DAY
@@ -554,3 +555,58 @@ def test_a_decision_depends_on_nothing_but_its_arguments() -> None:
     again = authorize(msgspec.json.decode(msgspec.json.encode(command), type=Authorize), stored)
     assert msgspec.json.encode(again) == msgspec.json.encode(first)
     assert datetime.fromtimestamp(NOW_MS / 1000, UTC).strftime("%Y-%m-%d") == TODAY
+
+
+# Who decides now, what the programme had answered meanwhile, and whether the terminal takes a part.
+@pytest.mark.parametrize(
+    ("decisioning", "partial_allowed", "code", "approved_minor", "decider"),
+    [
+        ("platform", False, "00", 1_000, "platform"),
+        ("platform", True, "00", 1_000, "platform"),
+        ("delegated", True, "10", 10, "programme"),
+        ("delegated", False, "05", 0, "programme"),
+    ],
+)
+def test_smaller_approval_limits_only_a_delegated_decision(
+    decisioning: str, partial_allowed: bool, code: str, approved_minor: int, decider: str
+) -> None:
+    met = seen(decisioning=decisioning, consulted=Consulted("approved", 10))
+    decision = authorize(spend(amount_minor=1_000, partial_allowed=partial_allowed), met)
+    assert (decision.response_code, decision.approved_minor) == (code, approved_minor)
+    assert (decision.hold_expires_ms is not None, decision.decided_by) == (approved_minor > 0, decider)
+
+
+def test_trace_of_a_refused_partial_approval_shows_both_amounts() -> None:
+    met = seen(decisioning="delegated", consulted=Consulted("approved", 10))
+    decision = authorize(spend(amount_minor=1_000), met)
+    assert [step_view(step) for step in decision.trace[-2:]] == [
+        {
+            "rule": "programme_decision",
+            "outcome": "fail",
+            "observed": "approved_for_less",
+            "limit": "approved",
+        },
+        {"rule": "approved_amount", "outcome": "fail", "observed": "0.10", "limit": "10.00"},
+    ]
+
+
+OLD_CAPPED = OriginalView("a", 800, 0, 0, 800, 0, True)
+
+
+@pytest.mark.parametrize(
+    ("parts", "command", "code"),
+    [
+        ({"controls": (PerTxnCap(1_000),), "original": OLD_CAPPED}, {"amount_minor": 300}, "00"),
+        ({"decisioning": "platform", "consulted": Consulted("approved", 10)}, {"amount_minor": 1_000}, "10"),
+    ],
+)
+def test_inputs_of_earlier_rules_are_decided_by_those(
+    parts: dict[str, Any], command: dict[str, Any], code: str
+) -> None:
+    """Inputs that were stored before the rules had a version give the bytes that were stored with them."""
+    stored = msgspec.json.encode(seen(rules=0, **parts))
+    without = msgspec.json.encode(msgspec.json.decode(stored)[:26])
+    inputs = msgspec.json.decode(without, type=Inputs)
+    decision = authorize(spend(**command), inputs)
+    assert decision.response_code == code
+    assert decision != authorize(spend(**command), msgspec.structs.replace(inputs, rules=RULES))

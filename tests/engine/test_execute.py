@@ -58,7 +58,7 @@ def test_travel_holds_outlive_others(life: Life) -> None:
     life.do(authorize(2))
     life.do(authorize(3, amount_minor=0), NOW_MS + 8 * DAY_MS)
     assert set(life.account.holds) == {derive(authorize(1).id, Derived.HOLD)}
-    assert life.account.next_expiry_ms == NOW_MS + 30 * DAY_MS
+    assert life.account.expiries[0].expires_ms == NOW_MS + 30 * DAY_MS
 
 
 # --- balances ---

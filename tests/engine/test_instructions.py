@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -109,12 +110,13 @@ def test_a_follow_up_that_says_no_life_is_told_with_that_of_its_original() -> No
     assert desk.last(RELEASED)["network_ref"] == SALE
 
 
-def test_the_networks_own_approval_has_no_code_of_ours() -> None:
+@pytest.mark.parametrize("code", [None, "ABC123"])
+def test_advice_is_issued_with_the_approval_code_of_the_network(code: str | None) -> None:
     desk = Relay()
-    desk.advise(300)
+    desk.advise(300, approval_code=code)
     decided, issued = (msgspec.json.decode(event.data) for event in desk.told)
     assert (decided["decision"], decided["decided_by"]) == ("approved", "network_stand_in")
-    assert (issued["type"], issued["approval_code"]) == ("authorization", None)
+    assert (issued["type"], issued["approval_code"]) == ("authorization", code)
 
 
 # --- any life ---

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from engine.account import Account
 from engine.authorization import Authorization, status
-from engine.card import Card
+from engine.card import Card, is_buried
 from engine.commands import (
     Advise,
     Authorize,
@@ -38,6 +38,7 @@ from engine.executed import Executed, Surroundings
 from engine.hold import TRANSITIONS
 from engine.instant import DAY_MS
 from engine.known import Known
+from engine.limits import TOMBSTONES_FORGOTTEN_MAX
 from engine.replies import Answer
 from engine.trace import step_view
 from tests.engine.build import (
@@ -72,8 +73,9 @@ class Desk:
     number: int = 0
 
     def do(self, command: CardCommand) -> Executed:
-        follows = isinstance(command, FollowUp)
-        original = self.known.original(command, self.account, self.now_ms) if follows else None
+        original: Authorization | None = None
+        if isinstance(command, FollowUp):
+            original = self.known.original(command, self.account, self.now_ms)
         executed = execute(command, Surroundings(self.card, self.account, programme(), original), self.now_ms)
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
@@ -585,6 +587,24 @@ def test_per_txn_cap_shows_total_and_limit() -> None:
         "observed": "11.00",
         "limit": "10.00",
     }
+
+
+@pytest.mark.parametrize(("days", "held_minor"), [(29, 0), (30, 1_000)])
+def test_tombstone_expires_after_30_days(days: int, held_minor: int) -> None:
+    desk = Desk()
+    desk.reverse()
+    desk.now_ms += days * DAY_MS
+    assert desk.authorize(1_000) == "00"
+    assert desk.account.held_minor == held_minor
+
+
+def test_reversal_forgets_few_of_many_expired_tombstones() -> None:
+    desk = Desk()
+    desk.card.tombstones = {f"n:{number}": NOW_MS for number in range(20_000)}
+    desk.now_ms += 30 * DAY_MS
+    desk.reverse()
+    assert len(desk.card.tombstones) == 20_001 - TOMBSTONES_FORGOTTEN_MAX
+    assert is_buried(desk.card, (reference_of_network(SALE),), desk.now_ms)
 
 
 def test_a_hold_past_its_expiry_stops_counting_without_being_swept() -> None:

@@ -228,7 +228,9 @@ def assert_balanced(world: World, before: tuple[Any, ...], now_ms: int) -> None:
         assert balance.held_minor == sum(hold.amount_minor for hold in holds)
         assert balance.posted_minor == world.moved[id_]
         assert all(hold.amount_minor > 0 for hold in holds)
-        assert balance.next_expiry_ms == min((hold.expires_ms for hold in holds), default=2**62)
+        assert balance.expired_holds(2**62) == tuple(
+            sorted(holds, key=lambda hold: (hold.expires_ms, hold.id))
+        )
         was = before[1][id_]
         money = (was.posted_minor, was.held_minor, was.holds)
         changed = money != (balance.posted_minor, balance.held_minor, balance.holds)

@@ -13,7 +13,7 @@ SELECT wanted.card_id::text, wanted.reference, t.id::text, t.kind, t.currency, f
                    END,
                'day', raised.day,
                'counted_minor', CASE
-                   WHEN raised.buried OR raised.day = first.day THEN 0
+                   WHEN raised.buried THEN 0
                    ELSE raised.counted_minor - (
                        SELECT coalesce(sum((g.decision::jsonb -> 'uncounted' ->> raised.name)::bigint), 0) FROM journal g
                        WHERE g.authorization_id = t.id AND g.kind IN ('reverse', 'advise'))

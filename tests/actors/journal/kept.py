@@ -265,7 +265,7 @@ class Kept:
             await journal.commit(owner.decide(command, now_ms=at_ms))
             expected = {(FIRST.id, name): [each] for each in owner.known for name in names(each)}
             assert await journal.load_authorizations(expected) == expected
-        assert [each.counted_minor for each in owner.known["n:N1"].raised.values()] == [0, 50, 0, 0, 0]
+        assert [each.counted_minor for each in owner.known["n:N1"].raised.values()] == [500, 50, 0, 0, 0]
         assert owner.known["n:N2"].day == "2026-11-23"
 
     async def test_names_of_nothing_are_absent(self, backend: Backend) -> None:

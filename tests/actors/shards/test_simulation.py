@@ -20,6 +20,7 @@ from actors.journal.memory_store import MemoryStore, Row
 from actors.shards.late import is_note
 from engine import govern
 from engine.account import Account
+from engine.authorization import Authorization
 from engine.card import Card, is_buried
 from engine.commands import (
     Authorize,
@@ -240,8 +241,9 @@ def _fold(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeConfi
             assert card is not None
             inputs = msgspec.json.decode(row["inputs"], type=Inputs) if row["inputs"] else None
             config = configs[inputs.programme_version if inputs else 1]
-            follows = isinstance(command, FollowUp)
-            original = known.original(command, account, row["recorded_at"]) if follows else None
+            original: Authorization | None = None
+            if isinstance(command, FollowUp):
+                original = known.original(command, account, row["recorded_at"])
             consulted = inputs.consulted if inputs else None
             met = Surroundings(card, account, config, original, consulted)
             executed = execute(command, met, row["recorded_at"])

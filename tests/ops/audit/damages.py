@@ -108,6 +108,24 @@ DAMAGES: Final = [
         " WHERE type = 'ledger.entry.posted'",
         "a gateway programme was told to post what became",
     ),
+    (
+        "UPDATE transactions SET cleared_minor = cleared_minor + 1 WHERE kind = 'refund'",
+        "what was cleared of a transaction are its presentments",
+    ),
+    (
+        "UPDATE journal SET authorization_id = NULL WHERE kind = 'present'",
+        "what was cleared of a transaction are its presentments",
+    ),
+    (
+        "UPDATE journal SET command = jsonb_set(command::jsonb, '{sequence}', '1')::text"
+        " WHERE kind = 'present'",
+        "each acquirer reference and sequence was posted once",
+    ),
+    (
+        "UPDATE transactions SET reversed_minor = approved_minor WHERE kind = 'refund'",
+        "a refund that was presented is with the cardholder",
+    ),
+    ("UPDATE transactions SET network_txn_id = 'one'", "no sale was posted by force while its authorization"),
     ("UPDATE card_usage SET day_count = day_count + 1", "counters of a card that was only spent on"),
     ("UPDATE card_usage SET day_amount_minor = 0", "counters of a card that was only spent on"),
     ("UPDATE simulations SET response_code = '91'", "what the simulated network heard was decided"),

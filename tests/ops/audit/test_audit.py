@@ -133,6 +133,10 @@ async def live(running: Installation, card: Any) -> None:
         await say(later("0120", await say(purchase(plastic, "2000.00")), "2000.00", de39="00", de38="ABC123"))
         unknown = purchase(plastic, "3.00")
         await say(unknown | {"t": "0120", "39": "00", "38": "ABC123"})
+        for sequence in ("01", "02"):
+            tags = private(t08=f"{int(refund['11']):023d}{sequence}")
+            await say(later("0220", refund, "6.00", de3="200000", de48=tags))
+        await say(purchase(plastic, "1.00"))
         await say(purchase(plastic, "4.00") | {"t": "0220"})
 
 

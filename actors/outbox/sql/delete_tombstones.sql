@@ -1,0 +1,8 @@
+-- Deletes tombstones older than $1 days, at most $2.
+WITH oldest AS MATERIALIZED (
+    SELECT card_id, reference FROM tombstones
+    WHERE recorded_at < now() - make_interval(days => $1::int) ORDER BY recorded_at LIMIT $2::int
+), deleted AS (
+    DELETE FROM tombstones t USING oldest o WHERE (t.card_id, t.reference) = (o.card_id, o.reference) RETURNING 1
+)
+SELECT count(*)::int AS deleted FROM deleted

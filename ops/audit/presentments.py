@@ -1,0 +1,38 @@
+"""What was presented, and what became of it."""
+
+from __future__ import annotations
+
+from typing import Final
+
+PRESENTMENTS: Final[dict[str, str]] = {
+    "what was cleared of a transaction are its presentments": """
+        SELECT t.id, t.cleared_minor = coalesce(sum((p.command::jsonb ->> 'amount_minor')::bigint), 0)
+        FROM transactions t
+        LEFT JOIN journal p ON p.authorization_id = t.id AND p.kind = 'present' AND p.decision IS NOT NULL
+        GROUP BY t.id""",
+    "each acquirer reference and sequence was posted once": """
+        SELECT p.actor_id || '/' || (p.command::jsonb ->> 'arn') || '/' || (p.command::jsonb ->> 'sequence'),
+            count(*) = 1
+        FROM journal p
+        WHERE p.kind = 'present' AND p.decision IS NOT NULL AND p.command::jsonb ->> 'arn' IS NOT NULL
+        GROUP BY 1""",
+    "a refund that was presented is with the cardholder": """
+        SELECT t.id, t.approved_minor - t.reversed_minor >= t.cleared_minor
+        FROM transactions t JOIN programmes p ON p.id = t.programme_id
+        WHERE t.kind = 'refund' AND p.config::jsonb ->> 'mode' IS DISTINCT FROM 'gateway'""",
+    # Open then: it still is, or a later message found it open. An advice or an increment may have opened it
+    # again meanwhile; of such a sale the rows do not tell.
+    "no sale was posted by force while its authorization was open": """
+        SELECT f.id, NOT EXISTS (
+            SELECT FROM transactions o
+            JOIN journal d ON d.actor_id = o.card_id AND d.seq = o.seq AND d.kind = 'authorize'
+            WHERE o.card_id = f.card_id AND o.network_txn_id = f.network_txn_id AND o.kind = 'purchase'
+                AND o.seq < f.seq AND (d.decision::jsonb ->> 'approved_minor')::bigint > 0
+                AND NOT EXISTS (
+                    SELECT FROM journal a WHERE a.authorization_id = o.id AND a.seq > f.seq
+                        AND a.kind IN ('advise', 'increment'))
+                AND (o.status IN ('pending', 'partially_cleared') OR EXISTS (
+                    SELECT FROM journal c WHERE c.authorization_id = o.id AND c.seq > f.seq
+                        AND c.kind IN ('present', 'reverse') AND NOT c.decision::jsonb ? 'remark')))
+        FROM transactions f WHERE f.kind = 'force_post'""",
+}
