@@ -196,5 +196,3 @@ async def _change(
         connection, services, caller, "cardholder.updated", told(changed) | {"changed": names}, now_ms
     )
     return changed
-
-

@@ -36,6 +36,9 @@ POOL_WAIT: Final = Histogram()
 _ENDINGS: Final[tuple[type[BaseException], ...]] = (*CONNECTION_FAILURES, asyncio.CancelledError)
 """After these the state of a connection is not known."""
 
+_ABANDONED: Final[tuple[type[BaseException], ...]] = (*CONNECTION_FAILURES, asyncio.CancelledError)
+"""The connection is terminated: its server may not answer any more."""
+
 # As text: the classes are generic in the type stubs alone.
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
@@ -125,7 +128,7 @@ async def transaction(pool: Pool) -> AsyncIterator[Connection]:
         await inside.start()
         try:
             yield connection
-        except (*CONNECTION_FAILURES, asyncio.CancelledError):
+        except _ABANDONED:
             raise  # the connection ends, and its transaction with it: a frozen server would not roll back
         except BaseException:
             await inside.rollback()

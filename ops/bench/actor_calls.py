@@ -17,7 +17,7 @@ import msgspec
 from actors.cards.activation import CardActor
 from actors.cards.rows import write_command
 from actors.cluster.direct import DirectActor
-from actors.journal.contract import Journal, Rows
+from actors.journal.contract import Journal, Rows, Unreadable
 from actors.journal.postgres import PostgresJournal
 from actors.settings import Settings
 from engine.commands import Authorize, Command
@@ -95,7 +95,9 @@ class Owner:
             card = found.cards.get(card_id)
             if card is not None and card.programme_id not in self._programmes:
                 programmes = await journal.load_programmes([card.programme_id])
-                self._programmes[card.programme_id] = programmes[card.programme_id].config
+                programme = programmes[card.programme_id]
+                assert not isinstance(programme, Unreadable), "a benchmark's rows can be read"
+                self._programmes[card.programme_id] = programme.config
             account = None if card is None or card.account_id is None else found.accounts[card.account_id]
             self._cards[card_id] = None if card is None else CardActor(card, account)
         return self._cards[card_id]

@@ -186,6 +186,7 @@ class Kept:
         loaded = await journal.load_programmes([first.id, create_programme(2).id])
         assert loaded == owner.programmes
         record = loaded[first.id]
+        assert not isinstance(record, Unreadable)
         assert (record.seq, record.config.version, record.config.status) == (2, 2, "suspended")
         (row,) = [row for row in await backend.table("programmes") if row["id"] == first.id]
         assert (row["version"], row["seq"], row["decision_secret_sealed"]) == (2, 2, b"sealed")
@@ -225,7 +226,9 @@ class Kept:
             expected = {(FIRST.id, name): [each] for each in owner.known for name in names(each)}
             assert await journal.load_authorizations(expected) == expected
         raised = (FIRST.id, reference_of_message(spend(2).command_key))
-        (found,) = (await journal.load_authorizations([raised]))[raised]
+        read = (await journal.load_authorizations([raised]))[raised]
+        assert not isinstance(read, Unreadable)
+        (found,) = read
         assert found.id == first.id
 
     async def test_authorizations_of_one_network_id_come_back_oldest_first(self, backend: Backend) -> None:
@@ -235,7 +238,9 @@ class Kept:
         commands = [spend(1, wire=life), spend(2, wire=life, kind="refund"), spend(3, wire=life)]
         await journal.commit(owner.decide(*commands))
         loaded = await journal.load_authorizations([(FIRST.id, "n:N1")])
-        assert [each.id for each in loaded[FIRST.id, "n:N1"]] == [each.id for each in commands]
+        read = loaded[FIRST.id, "n:N1"]
+        assert not isinstance(read, Unreadable)
+        assert [each.id for each in read] == [each.id for each in commands]
 
     async def test_increments_come_back_with_day_and_counted_share(self, backend: Backend) -> None:
         """Also where reversals and advices have given some of it back, or added to it, on another day."""

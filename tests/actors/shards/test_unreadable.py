@@ -90,14 +90,14 @@ async def test_unreadable_authorization_makes_its_follow_up_faulty(
     cluster: Cluster, heir: TestHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await heir.ask(*spends())
-    read = cluster.store.authorization
+    read = cluster.store.authorizations
 
     def failing(card_id: str, reference: str) -> object:
         if card_id == CARDS[3].id:
             raise ValueError(reference)
         return read(card_id, reference)
 
-    monkeypatch.setattr(cluster.store, "authorization", failing)
+    monkeypatch.setattr(cluster.store, "authorizations", failing)
     third = await cluster.add("c", ALL_SHARDS)
     raises = [
         authorize(500 + n, card_id=card.id, references=(reference_of_id(spend.id),), amount_minor=1)

@@ -96,6 +96,10 @@ class Exchange:
         self._edge = edge
         self.answered = asyncio.Event()
 
+    @property
+    def source(self) -> str:
+        return f"edge-{self._edge}"
+
     def answer(self, response: Message) -> None:
         self._said.answers.append((self._edge, response.fields[39]))
         self.answered.set()
@@ -103,6 +107,8 @@ class Exchange:
     def took_up(self) -> None: ...
 
     def settled(self) -> None: ...
+
+    def recognized(self) -> None: ...
 
 
 class VirtualEdge:
