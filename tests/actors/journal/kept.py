@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from actors.clock import SystemClock
+from actors.journal.contract import Unreadable
 from engine.authorization import names
 from engine.card import DeclaredBalance
 from engine.commands import reference_of_id, reference_of_message
