@@ -4,13 +4,14 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 import asyncpg
 from pydantic import ConfigDict, model_validator
 from starlette.responses import Response
 
-from api.cardholder_custody import COLUMNS, FIELDS, People, seal_person
+from actors.vault import VaultError
+from api.cardholder_custody import COLUMNS, FIELDS, People, log_unreadable, seal_person
 from api.cardholder_status import Owned, StatusChange, begin, end, open_change, put_in_force
 from api.cardholders import FIND, Address, CardholderView, Email, Phone, show, told
 from api.database import Connection, transaction
@@ -33,14 +34,17 @@ TRANSITIONS: Final[dict[str, frozenset[str]]] = {
 }
 """Cardholder status: from each to which; an absent pair is the illegal move."""
 
-_UPDATE: Final = f"""
+_SEAL: Final = f"""
     UPDATE cardholders
-    SET external_ref = $2, status = $3, updated_at = $4,
-        {", ".join(f"{name} = ${5 + i}" for i, name in enumerate(COLUMNS))}
+    SET {", ".join(f"{name} = ${2 + i}" for i, name in enumerate(COLUMNS))}
     WHERE id = $1::uuid
 """
+_UPDATE: Final = """
+    UPDATE cardholders SET external_ref = $2, status = $3, updated_at = $4 WHERE id = $1::uuid
+"""
 _SET_STATUS: Final = "UPDATE cardholders SET status = $2, updated_at = $3 WHERE id = $1::uuid"
-_MEMBERS: Final = (*FIELDS, "external_ref", "status")
+_OPEN: Final = ("external_ref", "status")
+"""Members that are not sealed."""
 
 
 class CardholderChange(Input):
@@ -87,7 +91,7 @@ async def update_cardholder(call: Call[CardholderChange]) -> Response:
 
     async def work(connection: Connection) -> Response:
         row = await _change(call, connection, await _locked(call, connection))
-        return json_response(200, show(row, People(call.services.vault)))
+        return json_response(200, _answer(row, call.services))
 
     return await once(call.services, call.claim, work)
 
@@ -130,7 +134,7 @@ async def _end(call: Call[CardholderChange], change: StatusChange) -> Response:
         if not await end(connection, change):
             raise _EndedElsewhereError
         changed = await _change(call, connection, row)
-        return json_response(200, show(changed, People(call.services.vault)))
+        return json_response(200, _answer(changed, call.services))
 
     return await once(call.services, call.claim, work)
 
@@ -175,24 +179,36 @@ async def _change(
 ) -> asyncpg.Record:
     """The row after the change, with its event; the same row when nothing changes."""
     services, caller = call.services, call.caller
-    shown = show(row, People(services.vault))
-    before = {name: shown[name] for name in _MEMBERS}
-    after = before | call.given.model_dump(include=call.given.model_fields_set)
+    given, reseals = call.given.model_fields_set, not call.given.model_fields_set.isdisjoint(FIELDS)
+    before: dict[str, Any] = {name: row[name] for name in _OPEN}
+    # A status must not depend on personal data that can be opened: it blocks cards.
+    if reseals:
+        before |= People(services.vault).of(row)
+    after = before | call.given.model_dump(include=given)
     if after == before:
         return row
     if row["erased_at"] is not None:
         raise Refusal("cardholder-erased")
     _require_move(before["status"], after["status"])
     now_ms, id_ = services.clock.now_ms(), row["id"]
-    sealed = seal_person(services.vault, row["tenant_id"], caller.live, id_, after, row["data_key"])
-    await services.clear_columns.write(connection, id_, after)
-    await connection.execute(
-        _UPDATE, id_, after["external_ref"], after["status"], to_datetime(now_ms), *sealed
-    )
+    if reseals:
+        sealed = seal_person(services.vault, row["tenant_id"], caller.live, id_, after, row["data_key"])
+        await services.clear_columns.write(connection, id_, after)
+        await connection.execute(_SEAL, id_, *sealed)
+    await connection.execute(_UPDATE, id_, after["external_ref"], after["status"], to_datetime(now_ms))
     changed = await connection.fetchrow(FIND, id_, caller.tenant_id, caller.live)
     assert changed is not None, "locked in this transaction"
-    names = [name for name in _MEMBERS if after[name] != before[name]]
+    names = [name for name in (*FIELDS, *_OPEN) if after.get(name) != before.get(name)]
     await record(
         connection, services, caller, "cardholder.updated", told(changed) | {"changed": names}, now_ms
     )
     return changed
+
+
+def _answer(row: asyncpg.Record, services: Services) -> dict[str, Any]:
+    """The cardholder; without personal data where they cannot be opened, which does not undo a status."""
+    try:
+        return show(row, People(services.vault))
+    except VaultError:
+        log_unreadable(row["id"])
+        return show({**row, **dict.fromkeys(COLUMNS), "clear": None}, People(services.vault))

@@ -13,6 +13,7 @@ from typing import Any, Final, TypeAlias
 
 import asyncpg
 import msgspec
+import structlog
 
 from actors.vault import DataKey, Vault
 
@@ -42,6 +43,9 @@ _WRITE_CLEAR: Final = """
         address = $7
     WHERE id = $1::uuid
 """
+
+
+_log = structlog.get_logger("api.cardholders")
 
 
 def selected(row: str, fields: Collection[str] = FIELDS) -> str:
@@ -79,6 +83,11 @@ def seal_person(
         for name, text in zip(FIELDS, clear_values(person), strict=True)
     )
     return wrapped, *sealed, email_digest(vault, tenant_id, live, person["email"])
+
+
+def log_unreadable(cardholder_id: str) -> None:
+    """Log that values do not open: they were altered, or their key is missing."""
+    _log.error("personal data of a cardholder cannot be opened", cardholder=cardholder_id)
 
 
 class People:

@@ -4,6 +4,7 @@ table (``api.cardholder_custody``) and leave it in answers only.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
 import asyncpg
@@ -178,7 +179,7 @@ async def get_cardholder(call: Call[Empty]) -> Response:
     return json_response(200, show(row, People(call.services.vault)))
 
 
-def show(row: asyncpg.Record, people: People) -> dict[str, Any]:
+def show(row: Mapping[str, Any] | asyncpg.Record, people: People) -> dict[str, Any]:
     """The public representation of a row of ``FIND``."""
     erased = row["erased_at"]
     return {

@@ -6,7 +6,8 @@ from typing import Any, Final, Literal
 
 import asyncpg
 
-from api.cardholder_custody import People, selected
+from actors.vault import VaultError
+from api.cardholder_custody import People, log_unreadable, selected
 from api.controls import ControlView, stored_controls
 from api.fields import Currency, Id, Instant, ShownAmount
 from api.validation import View
@@ -84,7 +85,13 @@ def show(row: asyncpg.Record, people: People) -> dict[str, Any]:
 
 def holder(row: asyncpg.Record, people: People, *, cardholder_id: str = "cardholder_id") -> dict[str, Any]:
     """The personal data that answers carry and owners and events do not. ``row`` has ``HOLDER_COLUMNS``, the
-    tenant's id, and the cardholder's id as ``cardholder_id``."""
-    person = people.of(row, _NAMED, cardholder_id=cardholder_id)
+    tenant's id, and the cardholder's id as ``cardholder_id``.
+
+    Empty for values that do not open: a card can be stopped without its cardholder's name."""
+    try:
+        person = people.of(row, _NAMED, cardholder_id=cardholder_id)
+    except VaultError:
+        log_unreadable(row[cardholder_id])
+        person = dict.fromkeys(_NAMED)
     given_name, family_name, email = (person[name] or "" for name in _NAMED)
     return {"cardholder_name": f"{given_name} {family_name}".strip(), "cardholder_email": email}

@@ -126,3 +126,18 @@ async def test_list_of_cards_opens_names_of_the_same_query(acme: Caller) -> None
     assert [card["cardholder_name"] for card in cards] == ["Bob Lovelace", "Ada Lovelace"]
     ids = ",".join(card["id"] for card in cards)
     assert (await acme.get(f"/v1/cards?ids={ids}"))["data"] == cards
+
+
+async def test_damaged_data_do_not_prevent_blocking(running: Installation, acme: Caller) -> None:
+    card = await acme.funded_card()
+    path = f"/v1/cardholders/{card['cardholder_id']}"
+    damage = "UPDATE cardholders SET given_name_sealed = family_name_sealed WHERE id = $1"
+    await running.services.pool.execute(damage, card["cardholder_id"])
+    blocked = await acme.patch(path, {"status": "blocked"})
+    assert (blocked["status"], blocked["given_name"], blocked["erased_at"]) == ("blocked", None, None)
+    assert (await acme.spend(card, "1.00"))["decline_reason"] == "cardholder_blocked"
+    assert (await acme.send("PATCH", path, {"given_name": "Bob"})).status_code == 500
+    assert (await acme.send("GET", path)).status_code == 500
+    suspended = await acme.patch(f"/v1/cards/{card['id']}", {"state": "suspended"})
+    assert (suspended["state"], suspended["cardholder_name"]) == ("suspended", "")
+    assert (await acme.get("/v1/cards"))["data"] == [suspended]
