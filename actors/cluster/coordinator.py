@@ -168,7 +168,7 @@ class Coordinator:
                 return True
 
     def _watch(self, incarnation: str) -> None:
-        guard = asyncio.create_task(self._guard(incarnation))
+        guard = start_essential(self._guard(incarnation), "guard")
         self._watched[incarnation] = Watched(self._hosts.node_of(incarnation), guard)
 
     def _unwatch(self, incarnation: str) -> None:
