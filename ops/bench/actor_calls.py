@@ -17,7 +17,7 @@ import msgspec
 from actors.cards.activation import CardActor
 from actors.cards.rows import write_command
 from actors.cluster.direct import DirectActor
-from actors.journal.contract import Journal, Rows
+from actors.journal.contract import Journal, Rows, Unreadable
 from actors.journal.postgres import PostgresJournal
 from actors.settings import Settings
 from engine.commands import Authorize, Command
@@ -94,8 +94,9 @@ class Owner:
             found = await journal.load_cards([card_id])
             card = found.cards.get(card_id)
             if card is not None and card.programme_id not in self._programmes:
-                programmes = await journal.load_programmes([card.programme_id])
-                self._programmes[card.programme_id] = programmes[card.programme_id].config
+                programme = (await journal.load_programmes([card.programme_id]))[card.programme_id]
+                assert not isinstance(programme, Unreadable), programme.error
+                self._programmes[card.programme_id] = programme.config
             account = None if card is None or card.account_id is None else found.accounts[card.account_id]
             self._cards[card_id] = None if card is None else CardActor(card, account)
         return self._cards[card_id]

@@ -7,6 +7,7 @@ import asyncio
 import signal
 import time
 import urllib.request
+from functools import partial
 from typing import Final
 
 from engine.limits import AUTHORIZATION_DEADLINE_MS
@@ -57,7 +58,7 @@ async def commit_and_die(stage: Stage) -> Outcome:
     outcome = Outcome(0.0, rounds=len(committed))
     for each in committed:
         try:
-            await stage.until(lambda each=each: _holds_nothing(stage, each), "reversed", REVERSED_SECONDS_MAX)
+            await stage.until(partial(_holds_nothing, stage, each), "reversed", REVERSED_SECONDS_MAX)
         except TimeoutError:
             outcome.broken.append(f"{each.stan} was refused with {each.response_code} and stays held")
     outcome.figure = time.monotonic() - released

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from actors.clock import SystemClock
+from actors.journal.contract import Unreadable
 from engine.card import DeclaredBalance
 from engine.commands import reference_of_id, reference_of_message
 from engine.ids import Derived, derive
@@ -184,6 +185,7 @@ class Kept:
         loaded = await journal.load_programmes([first.id, create_programme(2).id])
         assert loaded == owner.programmes
         record = loaded[first.id]
+        assert not isinstance(record, Unreadable)
         assert (record.seq, record.config.version, record.config.status) == (2, 2, "suspended")
         (row,) = [row for row in await backend.table("programmes") if row["id"] == first.id]
         assert (row["version"], row["seq"], row["decision_secret_sealed"]) == (2, 2, b"sealed")
@@ -224,7 +226,9 @@ class Kept:
             loaded = await journal.load_authorizations(wanted)
             assert {name: found for (_, name), found in loaded.items()} == owner.authorizations
         raised = (FIRST.id, reference_of_message(spend(2).command_key))
-        assert (await journal.load_authorizations([raised]))[raised].id == first.id
+        found_again = (await journal.load_authorizations([raised]))[raised]
+        assert not isinstance(found_again, Unreadable)
+        assert found_again.id == first.id
 
     async def test_names_of_nothing_are_absent(self, backend: Backend) -> None:
         journal = await backend.open("a")

@@ -178,7 +178,7 @@ class Watch:
         self.unannounced: list[str] = []
         harness.respondent._submit = self.submit
 
-    async def submit(self, command: Command) -> Reply:
+    async def submit(self, command: Command, *, repeat: bool = False) -> Reply:
         assert isinstance(command, FromWire)
         stan = command.wire.stan
         self.seen.add(stan)
