@@ -42,5 +42,6 @@ def start_essential(work: Coroutine[Any, Any, T], name: str) -> asyncio.Task[T]:
 
 def _check(name: str, task: asyncio.Task[Any]) -> None:
     failure = None if task.cancelled() else task.exception()
-    if failure is not None:
+    # An interrupt of the whole process ends it anyhow.
+    if isinstance(failure, Exception):
         end_process(name, failure)

@@ -154,7 +154,7 @@ class Coordinator:
         return await silence(partial(self._hosts.ping, incarnation), self._pulse) is None
 
     def _watch(self, incarnation: str) -> None:
-        guard = asyncio.create_task(self._guard(incarnation))
+        guard = start_essential(self._guard(incarnation), "guard")
         self._watched[incarnation] = Watched(self._hosts.node_of(incarnation), guard)
 
     def _unwatch(self, incarnation: str) -> None:

@@ -94,9 +94,8 @@ class Owner:
             found = await journal.load_cards([card_id])
             card = found.cards.get(card_id)
             if card is not None and card.programme_id not in self._programmes:
-                programmes = await journal.load_programmes([card.programme_id])
-                programme = programmes[card.programme_id]
-                assert not isinstance(programme, Unreadable), "a benchmark's rows can be read"
+                programme = (await journal.load_programmes([card.programme_id]))[card.programme_id]
+                assert not isinstance(programme, Unreadable), programme.error
                 self._programmes[card.programme_id] = programme.config
             account = None if card is None or card.account_id is None else found.accounts[card.account_id]
             self._cards[card_id] = None if card is None else CardActor(card, account)
