@@ -7,12 +7,12 @@ confidential. Each reader raises ``ElementError`` with the field and the problem
 from __future__ import annotations
 
 import re
-import unicodedata
 from typing import Final
 
 import msgspec
 
 from engine.instant import to_datetime
+from engine.iso8583.latin import plain
 from engine.pan import Masked
 
 TAG_CHARS: Final = 2
@@ -103,20 +103,10 @@ def read_card_acceptor(text: str) -> CardAcceptor:
 
 
 def write_card_acceptor(acceptor: CardAcceptor) -> str:
-    """Forty printable ASCII characters; longer parts are cut, foreign letters lose their marks."""
+    """Forty printable ASCII characters; longer parts are cut, letters of other alphabets transliterated."""
     name = plain(acceptor.name)[:NAME_CHARS].ljust(NAME_CHARS)
     city = plain(acceptor.city)[:CITY_CHARS].ljust(CITY_CHARS)
     return f"{name}{city}{acceptor.country}"
-
-
-def plain(text: str) -> str:
-    """``text`` in the wire's alphabet: accents are dropped, what has no plain form becomes ``?``."""
-    if text.isascii() and text.isprintable():
-        return text
-    letters = unicodedata.normalize("NFKD", text)
-    return "".join(
-        letter if " " <= letter <= "~" else "?" for letter in letters if not unicodedata.combining(letter)
-    )
 
 
 # DE48 -------------------------------------------------------------------------------------------------------

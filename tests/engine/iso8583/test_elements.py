@@ -15,7 +15,6 @@ from engine.iso8583.elements import (
     CardAcceptor,
     ElementError,
     OriginalElements,
-    plain,
     read_additional_amounts,
     read_card_acceptor,
     read_original_elements,
@@ -29,6 +28,7 @@ from engine.iso8583.elements import (
     write_private,
     write_replacement_amount,
 )
+from engine.iso8583.latin import plain
 from tests.engine.iso8583.messages import PRINTABLE
 
 digits = "0123456789"
