@@ -24,8 +24,8 @@ SELECT wanted.card_id::text, wanted.reference, t.id::text, t.kind, t.currency, f
                FROM (
                    SELECT n.seq, 'k:' || encode(n.command_key, 'hex') AS name, n.decision::jsonb ->> 'day' AS day,
                        (n.decision::jsonb ->> 'approved_minor')::bigint AS approved_minor,
-                       -- Inputs are stored by name, or by position.
-                       coalesce(n.inputs::jsonb ->> 'buried', n.inputs::jsonb ->> 27, 'false')::boolean AS buried
+                       -- Place of `buried` in layout 2 (engine/recorded.py); layout 1 has no such place.
+                       coalesce(n.inputs::jsonb ->> 28, 'false')::boolean AS buried
                    FROM journal n WHERE n.authorization_id = t.id AND n.kind = 'increment') i
                UNION ALL
                SELECT a.seq, 'k:' || encode(a.command_key, 'hex'), 0, (a.decision::jsonb ->> 'counted_minor')::bigint,
