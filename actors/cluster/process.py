@@ -47,7 +47,7 @@ class Process:
 
     def __init__(self, factory: str, settings: bytes, name: str, proof: bytes, niceness: int = 0) -> None:
         entitle(title_of(name))
-        give_way(niceness)
+        self._niceness = niceness
         self._settings = Settings.from_json(settings)
         self._proof = proof
         configure(self._settings.var_dir, self._settings.log_level, name)
@@ -112,6 +112,8 @@ class Process:
                     _log.exception("role_cannot_start", name=self._name)
                     raise
                 self._role = role
+                # From now on: a process that could not load while others are busy would be away too long.
+                give_way(self._niceness)
                 _log.info("started", pid=os.getpid())
                 self._lag.start()
                 self._exhaustion.start()

@@ -10,6 +10,7 @@ import signal
 import httpx2
 import pytest
 
+from ops.chaos.processes import called
 from tests.api.driver import Caller
 from tests.integration.acquirer import Acquirer, purchase
 from tests.integration.load import assert_nothing_lost, load
@@ -102,3 +103,31 @@ async def test_kill_9_of_the_api_server(stack: Stack, demo: Caller) -> None:
                 await asyncio.sleep(0.05)
     assert balance["available"] == "100.00"
     assert (await demo.spend(card, "5.00"))["decision"] == "approved"
+
+
+@pytest.mark.parametrize("role", ["edge", "network", "relay"])
+async def test_role_frozen_for_good_is_replaced(stack: Stack, demo: Caller, role: str) -> None:
+    card = await demo.funded_card("100.00")
+    pid = await stack.pid(role)
+    os.kill(pid, signal.SIGSTOP)
+    await until(lambda: gone(pid), f"the frozen {role} has ended")
+    await until(lambda: stack.processes().get(role, pid) != pid, f"there is a new {role}")
+    await until(stack.whole, "every part is ready")
+    assert (await demo.spend(card, "5.00"))["decision"] == "approved"
+
+
+@pytest.mark.parametrize("server", ["raylet", "gcs_server"])
+async def test_installation_heals_after_the_death_of_ray(stack: Stack, demo: Caller, server: str) -> None:
+    supervisor, before = stack.installation.pid, stack.descendants()
+    card = await demo.funded_card("100.00")
+    first = await demo.spend(card, "5.00")
+    (pid,) = called(server, supervisor or 0)
+    os.kill(pid, signal.SIGKILL)
+    await until(lambda: stack.page("/readyz")[0] == 503, "its death is noticed")
+    await until(stack.whole, "every part is ready")
+    assert stack.installation.pid == supervisor
+    assert (await demo.spend(card, "5.00"))["decision"] == first["decision"] == "approved"
+    assert (await demo.get(f"/v1/cards/{card['id']}/balance"))["held"] == "10.00"
+    servers = {pid for pid, command in before.items() if "postgres" in command or "valkey" in command}
+    old = before.keys() - servers - {supervisor}
+    await until(lambda: all(gone(pid) for pid in old), "no process of before is left")

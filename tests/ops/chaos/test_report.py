@@ -148,7 +148,9 @@ def test_the_text_for_the_page_is_a_table_between_its_markers() -> None:
 
 
 def test_every_promise_is_tried() -> None:
-    tried = {each.promise for each in (*ALL_FAULTS, *SUITES)} | set(CHECKS.values())
+    tried = (
+        {fault.promise for fault in ALL_FAULTS} | {suite.promise for suite in SUITES} | set(CHECKS.values())
+    )
     assert tried == set(PROMISES)
 
 
