@@ -170,6 +170,6 @@ class Outage:
         self._console.print(f"  {text}", markup=False)
 
 
-def _euros(minor: str | int) -> str:
-    """Cents as the API writes amounts: ``20.00``."""
-    return format_minor(int(minor))
+def _euros(minor: str | int | None) -> str:
+    """Cents as the API writes amounts: ``20.00``; without a limit, ``any``."""
+    return "any" if minor is None else format_minor(int(minor))
