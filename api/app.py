@@ -34,6 +34,7 @@ from api.docs.openapi import TOKEN_PATH
 from api.docs.pages import add_docs, new_application
 from api.kyc import capture
 from api.kyc import routes as kyc
+from api.landing import API_LINKS, add_landing
 from api.operations import Endpoint, Operation
 from api.problem_pages import problem_list, problem_page
 from api.problems import Refusal
@@ -67,6 +68,7 @@ def create_app(services: Services) -> FastAPI:
     app.add_route("/problems", problem_list)
     app.add_route("/problems/{slug}", problem_page)
     app.add_route("/healthz", healthz)
+    add_landing(app, "Stanchion", "The API for cards, authorizations, ledger and KYC.", API_LINKS)
     add_docs(app, operations)
     app.add_middleware(ShortWay, endpoints=endpoints)
     refuse_as_problems(app, services)

@@ -9,6 +9,7 @@ protocol closes those gaps and leaves everything else to it.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any, Final, cast
 
@@ -238,7 +239,7 @@ class ClosingTransport:
         self.get_extra_info = transport.get_extra_info
         self.get_write_buffer_size = transport.get_write_buffer_size
         tls = transport.get_extra_info("sslcontext") is not None
-        self.write = self._write_in_parts if tls else transport.write
+        self.write: Callable[[bytes], None] = self._write_in_parts if tls else transport.write
 
     def is_closing(self) -> bool:
         return self._closing or self._transport.is_closing()

@@ -12,7 +12,7 @@ KINDS: Final = (
         "malformed-request",
         400,
         "The request is not HTTP",
-        "What arrived cannot be read as an HTTP request.",
+        "The request cannot be read as HTTP, or has no valid Host header or more than one.",
         "Use an HTTP library.",
     ),
     Kind(

@@ -33,8 +33,9 @@ KINDS: Final = (
         "rate-limited",
         429,
         "Too many requests",
-        "The caller made more requests than the limit allows.",
-        "Wait for the time in Retry-After, then go on more slowly.",
+        "The caller made more requests, or failed to authenticate more often, than the limit allows, or has "
+        "too many connections open.",
+        "Wait for the time in Retry-After, then go on more slowly and with fewer connections.",
     ),
     Kind(
         "quota-of-day-reached",

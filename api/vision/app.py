@@ -5,6 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from api.app import healthz, refuse_as_problems
+from api.landing import VISION_LINKS, add_landing
 from api.services import Services
 from api.vision.component import IdentityVerification
 from api.vision.description import add_description
@@ -29,5 +30,7 @@ def create_app(services: Services, verification: IdentityVerification | None = N
     add_page(app)
     add_description(app)
     app.add_route("/healthz", healthz)
+    text = "Here applicants open the capture page that the address of their session leads to."
+    add_landing(app, "Stanchion vision host", text, VISION_LINKS)
     refuse_as_problems(app, services)
     return app

@@ -10,6 +10,7 @@ from typing import Final
 from rich.console import Console
 from rich.table import Table
 
+from engine.money import format_minor
 from ops.decide import Decider, declare
 from ops.demo.checks import DemoError, eur, expect
 from ops.demo.endpoint import answering
@@ -134,11 +135,11 @@ class Outage:
             ],
         )
         expect("exposure", sum(int(entry["exposure_minor"]) for entry in report), 10_000)
-        table = Table("at", "amount", "decision", "rule", "exposure", "budget", box=None)
+        table = Table("at", "amount, EUR", "decision", "rule", "exposure, EUR", "budget used, EUR", box=None)
         for entry in report:
-            used = f"{entry['budget_used_minor']}/{entry['budget_limit_minor']}"
+            used = f"{_euros(entry['budget_used_minor'])} of {_euros(entry['budget_limit_minor'])}"
             told = (entry["decided_at"][11:19], entry["amount"], entry["decision"], entry["rule"])
-            table.add_row(*told, entry["exposure_minor"], used)
+            table.add_row(*told, _euros(entry["exposure_minor"]), used)
         self._console.print(table)
 
     def _spends(self, api: Client, card: str, amount: str, decider: str, reason: str | None) -> None:
@@ -167,3 +168,8 @@ class Outage:
 
     def _say(self, text: str) -> None:
         self._console.print(f"  {text}", markup=False)
+
+
+def _euros(minor: str | int | None) -> str:
+    """Cents as the API writes amounts: ``20.00``; without a limit, ``any``."""
+    return "any" if minor is None else format_minor(int(minor))

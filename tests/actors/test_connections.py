@@ -61,7 +61,7 @@ def test_full_table_evicts_the_longest_idle_connection() -> None:
     old, new = Idle(), Idle()
     for _ in range(4):
         assert connections.admit("10.0.0.1") is not None
-    connections.idle |= {old: None, new: None}
+    connections.idle.update({old: None, new: None})
     assert connections.admit("192.0.2.1") is not None
     assert (old.evicted, new.evicted) == (True, False)
 
@@ -84,8 +84,6 @@ def test_address_limit_evicts_no_connection_of_others() -> None:
         ([(0, 5), (9, 0), (10, 5), (19, 5)], False),
     ],
 )
-def test_write_buffer_is_overdue_when_it_never_emptied(
-    unsent: list[tuple[int, int]], *, overdue: bool
-) -> None:
+def test_write_buffer_is_overdue_unless_it_emptied(unsent: list[tuple[int, int]], *, overdue: bool) -> None:
     drain = Drain()
     assert [drain.overdue(size, now, 10.0) for now, size in unsent][-1] is overdue

@@ -220,7 +220,7 @@ def test_settings_with_files_mean_https(files: Files) -> None:
 
 @pytest.mark.parametrize("given", ["tls_cert_file", "tls_key_file"])
 def test_certificate_without_key_is_refused(files: Files, given: str) -> None:
-    with pytest.raises(SettingsError, match="STANCHION_TLS_KEY_FILE: .* set together"):
+    with pytest.raises(SettingsError, match=r"STANCHION_TLS_KEY_FILE: .* set together"):
         Settings.load(**{given: files.certificate})
 
 

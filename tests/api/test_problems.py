@@ -36,7 +36,7 @@ def is_problem(response: httpx2.Response, status: int, slug: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "/v1", "/v1/nothing", "/v1/cards/", "/docs/assets/none.js", "/problems/none", "//"]
+    "path", ["/v1", "/v1/nothing", "/v1/cards/", "/docs/assets/none.js", "/problems/none", "//"]
 )
 async def test_unknown_paths(acme: Caller, path: str) -> None:
     is_problem(await acme.http.get(f"http://api.test{path}"), 404, "not-found")

@@ -148,8 +148,7 @@ async def refused(egress: Egress, url: str, *, live: bool) -> bool:
     try:
         await post(egress, url, live=live)
     except EgressError as failure:
-        assert failure.reason == "target_refused"
-        return True
+        return failure.reason == "target_refused"
     return False
 
 

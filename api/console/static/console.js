@@ -51,6 +51,18 @@
     else draw(data);
   };
 
+  // A transaction that is open stays, also when newer ones push it out of the list.
+  const panels = document.getElementById("panels");
+  const keepOpen = (changes) => {
+    const newest = document.getElementById("newest");
+    if (!newest) return;
+    for (const node of changes.flatMap((change) => [...change.removedNodes])) {
+      const left = node.matches?.("details[open]") ? [node] : [...(node.querySelectorAll?.("#newest details[open]") ?? [])];
+      for (const each of left) if (each.id && !document.getElementById(each.id)) newest.append(each);
+    }
+  };
+  new MutationObserver(keepOpen).observe(panels, { childList: true, subtree: true });
+
   const redraw = () => chart && draw(chart.data);
   dark.addEventListener("change", redraw);
   window.addEventListener("resize", () => chart && chart.setSize({ width: place.clientWidth, height: 200 }));

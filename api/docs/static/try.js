@@ -3,17 +3,30 @@
 "use strict";
 
 (() => {
-  const KEY = "Idempotency-Key";
-  let used = null;
+  const KEY = "idempotency-key";
+  let example = null;
 
-  // A key that was typed in stays as it is; the example of the description, and a key sent before, do not.
+  const fresh = () =>
+    [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
+
+  // The description's example gives way to a fresh key; a key that was typed in stays, so that it can be repeated.
   const withFreshKey = (request) => {
-    const given = Object.keys(request.headers || {}).find((name) => name.toLowerCase() === KEY.toLowerCase());
-    if (given === undefined) return request;
-    const value = request.headers[given];
-    if (used === null || value === used) request.headers[given] = crypto.randomUUID();
-    used = value;
+    const name = Object.keys(request.headers || {}).find((each) => each.toLowerCase() === KEY);
+    if (name !== undefined && request.headers[name] === example) request.headers[name] = fresh();
     return request;
+  };
+
+  const exampleOf = (description) => {
+    for (const path of Object.values(description.paths))
+      for (const operation of Object.values(path))
+        for (const each of operation.parameters || [])
+          if (each.name.toLowerCase() === KEY) return each.example ?? each.schema?.example ?? null;
+    return null;
+  };
+
+  const remember = (response) => {
+    if (response.url.endsWith("/docs/openapi.json")) example = exampleOf(JSON.parse(response.text));
+    return response;
   };
 
   window.ui = SwaggerUIBundle({
@@ -26,6 +39,7 @@
     filter: true,
     tryItOutEnabled: true,
     requestInterceptor: withFreshKey,
+    responseInterceptor: remember,
   });
 
   const focusClientId = () => {

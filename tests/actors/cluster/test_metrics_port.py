@@ -58,7 +58,7 @@ async def test_trickling_request_is_cut_within_15_seconds(beginning: bytes) -> N
     clock = Hands()
     table = ConnectionTable(ConnectionLimits(sweep_seconds=0.01), clock=clock)
     async with port(table) as number:
-        reader, writer = await asyncio.open_connection("127.0.0.1", number)
+        _, writer = await asyncio.open_connection("127.0.0.1", number)
         writer.write(beginning)
         while not table.count:  # noqa: ASYNC110 -- the other end is a socket
             await asyncio.sleep(0.01)
@@ -73,8 +73,8 @@ async def test_connections_are_limited() -> None:
     async with port(table) as number:
         waiting = [await asyncio.open_connection("127.0.0.1", number) for _ in range(2)]
         reader, writer = await asyncio.open_connection("127.0.0.1", number)
+        writer.write(GET)
         with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
-            writer.write(GET)
             await reader.readexactly(1)
         for _, each in (*waiting, (reader, writer)):
             each.close()

@@ -38,8 +38,9 @@ async def walk(post: Post, seconds: float = 2 * 86_400) -> list[float]:
         (status(199), (199, None)),
         (failing("timeout"), (None, "timeout")),
         (failing("target_refused"), (None, "target_refused")),
-        (failing("connect"), (None, "connect")),
-        (failing("tls"), (None, "tls")),
+        (failing("connect"), (None, "connection_failed")),
+        (failing("tls"), (None, "connection_failed")),
+        (failing("disconnected"), (None, "connection_failed")),
     ],
 )
 async def test_six_attempts_at_their_places_and_no_more(

@@ -1,69 +1,93 @@
-"""The console in a real browser, the size of a phone, where there is a Chromium (`.ci/run` installs it)."""
+"""The console and the documentation in a real browser, where there is a Chromium (`.ci/run` installs it)."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from playwright.async_api import Page, expect
+
+from engine.limits import CONSOLE_TRANSACTIONS_MAX
 from tests.api.driver import Caller
 from tests.api.stack import Installation, served
-from tests.api.vision.browser import Page, browser, chromium
+from tests.api.vision.browser import MILLISECONDS_MAX, browser, chromium
 
-SIGN_IN = """
-    document.getElementById("client_id").value = {client_id!r};
-    document.getElementById("client_secret").value = {client_secret!r};
-    document.querySelector("main button").click();
-"""
+expect.set_options(timeout=MILLISECONDS_MAX)
 
 
 async def opened(page: Page, address: str, caller: Caller) -> None:
     """The console, signed in through its form."""
-    await page.call("Page.navigate", url=f"{address}/console")
-    await page.until("!!document.getElementById('client_id')")
-    credentials = caller.credentials
-    given = {"client_id": credentials.client_id, "client_secret": credentials.client_secret}
-    await page.value(SIGN_IN.format(**given))
-    await page.until("!!document.querySelector('#panels h2')")
+    await page.goto(f"{address}/console")
+    await page.get_by_label("Client id").fill(caller.credentials.client_id)
+    await page.get_by_label("Client secret").fill(caller.credentials.client_secret)
+    await page.get_by_role("button", name="Sign in").click()
+    await page.locator("#panels h2").first.wait_for()
 
 
 if chromium():
 
-    async def test_it_lives_and_asks_nobody_else(running: Installation, acme: Caller, tmp_path: Path) -> None:
-        card = await acme.funded_card()
-        await acme.spend(card, "1.00", merchant_name="First")
-        async with served(running.app) as address, browser(tmp_path / "profile") as page:
-            await opened(page, address, acme)
-            await page.until("document.querySelectorAll('#newest details').length === 1")
-            await page.until("!!document.querySelector('#chart canvas')")
-            await page.value("document.querySelector('#newest summary').click()")
-            assert "card_state" in await page.value(
-                "document.querySelector('#newest details[open]').innerText"
-            )
-            # What happens meanwhile appears by itself, and what was opened stays open.
-            await acme.spend(card, "999.00", merchant_name="Second")
-            await page.until("document.querySelectorAll('#newest details').length === 2")
-            assert "First" in await page.value("document.querySelector('#newest details[open]').innerText")
-            assert "insufficient_funds" in await page.value("document.getElementById('reasons').innerText")
-            for scheme in ("light", "dark"):
-                features = [{"name": "prefers-color-scheme", "value": scheme}]
-                await page.call("Emulation.setEmulatedMedia", features=features)
-                background = await page.value("getComputedStyle(document.body).backgroundColor")
-                assert background == {"light": "rgb(246, 247, 249)", "dark": "rgb(17, 21, 28)"}[scheme]
-            assert await page.value("document.documentElement.scrollWidth <= window.innerWidth")
-            await page.value("document.querySelector('#newest details[open] a').click()")
-            await page.until(
-                "document.querySelector('h1') && document.querySelector('h1').innerText.includes('…')"
-            )
-            await page.value("document.querySelector('button.plain').click()")
-            await page.until("!!document.getElementById('client_id')")
-            fetched = [each["url"] for each in page.requests if not each["url"].startswith("data:")]
-            assert {url.startswith(f"{address}/console") for url in fetched} == {True}
-            assert await page.value("document.cookie") == ""
-            assert page.messages == []
-
-    async def test_a_session_that_has_ended_leads_to_the_form(
+    async def test_console_renews_itself_from_its_own_origin(
         running: Installation, acme: Caller, tmp_path: Path
     ) -> None:
-        async with served(running.app) as address, browser(tmp_path / "profile") as page:
+        card = await acme.funded_card()
+        await acme.spend(card, "1.00", merchant_name="First")
+        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+            page = visit.page
             await opened(page, address, acme)
-            await page.call("Network.clearBrowserCookies")
-            await page.until("!!document.getElementById('client_id')")
+            rows = page.locator("#newest details")
+            await expect(rows).to_have_count(1)
+            await page.locator("#chart canvas").wait_for()
+            await rows.locator("summary").click()
+            await expect(page.locator("#newest details[open]")).to_contain_text("card_state")
+            # Later transactions appear, and the opened one stays open.
+            await acme.spend(card, "999.00", merchant_name="Second")
+            await expect(rows).to_have_count(2)
+            await expect(page.locator("#newest details[open]")).to_contain_text("First")
+            await expect(page.locator("#reasons")).to_contain_text("insufficient_funds")
+            for scheme, background in (("light", "rgb(246, 247, 249)"), ("dark", "rgb(17, 21, 28)")):
+                await page.emulate_media(color_scheme="light" if scheme == "light" else "dark")
+                await expect(page.locator("body")).to_have_css("background-color", background)
+            assert await visit.value("document.documentElement.scrollWidth <= window.innerWidth")
+            await page.locator("#newest details[open] a").click()
+            await expect(page.locator("h1")).to_contain_text("…")
+            await page.get_by_role("button", name="Sign out").click()
+            await page.get_by_label("Client id").wait_for()
+            assert {url.startswith(f"{address}/console") for url in visit.addresses} == {True}
+            assert await visit.value("document.cookie") == ""
+            assert visit.messages == []
+
+    async def test_opened_transaction_stays_when_newer_ones_push_it_out(
+        running: Installation, acme: Caller, tmp_path: Path
+    ) -> None:
+        card = await acme.funded_card("1000.00")
+        await acme.spend(card, "1.00", merchant_name="First")
+        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+            page = visit.page
+            await opened(page, address, acme)
+            await page.locator("#newest summary").click()
+            for number in range(CONSOLE_TRANSACTIONS_MAX + 1):
+                await acme.spend(card, "1.00", merchant_name=f"Later {number}")
+            last = page.locator("#newest details", has_text=f"Later {CONSOLE_TRANSACTIONS_MAX}")
+            await expect(last).to_have_count(1)
+            await expect(page.locator("#newest details")).to_have_count(CONSOLE_TRANSACTIONS_MAX + 1)
+            await expect(page.locator("#newest details[open]")).to_contain_text("First")
+
+    async def test_ended_session_leads_to_the_sign_in_form(
+        running: Installation, acme: Caller, tmp_path: Path
+    ) -> None:
+        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+            await opened(visit.page, address, acme)
+            await visit.page.context.clear_cookies()
+            await visit.page.get_by_label("Client id").wait_for()
+
+    async def test_documentation_works_under_its_content_policy(
+        running: Installation, tmp_path: Path
+    ) -> None:
+        async with served(running.app) as address, browser(tmp_path / "profile") as visit:
+            page = visit.page
+            await page.goto(f"{address}/docs")
+            await page.get_by_role("button", name="Authorize").first.click()
+            await expect(page.locator(".auth-container input").first).to_be_focused()
+            await page.goto(f"{address}/docs/reference")
+            await page.goto(f"{address}/problems")
+            # These pages have no icon.
+            assert [each for each in visit.messages if "404 (Not Found)" not in each] == []

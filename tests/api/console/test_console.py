@@ -11,7 +11,9 @@ import httpx2
 import pytest
 
 from api.app import create_app
+from api.console import figures
 from api.console.sessions import COOKIE, SESSION_SECONDS
+from engine.limits import CONSOLE_SIMULATIONS_MAX
 from tests.api.driver import Caller
 from tests.api.stack import Installation
 
@@ -147,6 +149,7 @@ async def test_session_ends_after_twelve_hours_and_with_its_client(
             f"SELECT id_digest, expires_at - created_at AS age FROM console_sessions WHERE {OF_CLIENT}",
             client_id,
         )
+        assert row is not None
         assert row["age"].total_seconds() == 12 * 3600
         assert http.cookies[COOKIE].encode() not in row["id_digest"]
         expire = f"UPDATE console_sessions SET expires_at = now() WHERE {OF_CLIENT}"
@@ -311,3 +314,19 @@ async def test_a_database_that_is_away_is_said(
         answer = await http.get("/console/panels")
         assert answer.status_code == 503
         assert "does not answer" in answer.text
+
+
+async def test_latency_counts_the_tenants_own_simulations(
+    running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await acme.spend(await acme.funded_card(), "1.00")
+    other = await running.caller(f"{acme.credentials.name}-other")
+    card = await other.funded_card()
+    newest_of_all = 3
+    query = figures._LATENCIES.replace(f"LIMIT {CONSOLE_SIMULATIONS_MAX}", f"LIMIT {newest_of_all}")
+    monkeypatch.setattr(figures, "_LATENCIES", query)
+    for _ in range(newest_of_all):
+        await other.spend(card, "1.00")
+    async with visitor(running) as http:
+        await sign_in(http, acme)
+        assert "no simulated spends" not in (await http.get("/console/panels")).text

@@ -1,19 +1,16 @@
-"""A headless Chromium for one test, spoken to over the Chrome DevTools protocol."""
+"""The system's Chromium for one test, driven by Playwright."""
 
 from __future__ import annotations
 
-import asyncio
-import json
 import shutil
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from itertools import count
 from pathlib import Path
 from typing import Any, Final
 
-import aiohttp
+from playwright.async_api import ConsoleMessage, Error, Page, Request, async_playwright
 
-SECONDS_MAX: Final = 30.0
+MILLISECONDS_MAX: Final = 60_000.0
 FLAGS: Final = (
     "--headless",
     "--no-sandbox",
@@ -24,8 +21,6 @@ FLAGS: Final = (
     "--disable-component-update",
     "--disable-sync",
     "--disable-dev-shm-usage",
-    "--remote-debugging-port=0",
-    "--window-size=390,844",
 )
 
 
@@ -34,89 +29,52 @@ def chromium() -> str | None:
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
-class Page:
-    """One tab. ``requests`` and ``messages`` collect what it sends and what it complains about."""
+class Visit:
+    """One tab; ``requests`` that the page sent, ``messages``: its warnings, errors and exceptions."""
 
-    def __init__(self, socket: aiohttp.ClientWebSocketResponse) -> None:
-        self._socket = socket
-        self._numbers = count(1)
-        self._answers: dict[int, asyncio.Future[Any]] = {}
-        self.requests: list[dict[str, Any]] = []
+    def __init__(self, page: Page) -> None:
+        self.page = page
+        self.requests: list[Request] = []
         self.messages: list[str] = []
+        page.on("request", self._on_request)
+        page.on("console", self._on_console)
+        page.on("pageerror", self._on_error)
 
-    async def listen(self) -> None:
-        """Sort what the browser says until it is gone."""
-        async for message in self._socket:
-            said = json.loads(message.data)
-            if "id" in said:
-                self._answers.pop(said["id"]).set_result(said)
-            elif said["method"] == "Network.requestWillBeSent":
-                self.requests.append(said["params"]["request"])
-            elif said["method"] in ("Log.entryAdded", "Runtime.exceptionThrown"):
-                self.messages.append(json.dumps(said["params"]))
-
-    async def call(self, method: str, **parameters: Any) -> Any:
-        """One command of the protocol and its result."""
-        number = next(self._numbers)
-        answer = self._answers[number] = asyncio.get_running_loop().create_future()
-        await self._socket.send_json({"id": number, "method": method, "params": parameters})
-        said = await asyncio.wait_for(answer, SECONDS_MAX)
-        assert "error" not in said, said
-        return said["result"]
+    @property
+    def addresses(self) -> list[str]:
+        """Where requests went; ``data:`` addresses are no requests."""
+        return [each.url for each in self.requests if not each.url.startswith("data:")]
 
     async def value(self, expression: str) -> Any:
         """The value of a JavaScript expression in the page."""
-        result = await self.call("Runtime.evaluate", expression=expression, returnByValue=True)
-        assert "exceptionDetails" not in result, result
-        return result["result"].get("value")
+        return await self.page.evaluate(expression)
 
-    async def until(self, expression: str) -> None:
-        """Wait until a JavaScript expression is true."""
-        async with asyncio.timeout(SECONDS_MAX):
-            while not await self.value(expression):  # noqa: ASYNC110 -- the page is another process
-                await asyncio.sleep(0.02)
+    def _on_request(self, request: Request) -> None:
+        self.requests.append(request)
 
-    async def choose_file(self, selector: str, path: Path) -> None:
-        """Give a file to a file input, as a person does."""
-        root = (await self.call("DOM.getDocument"))["root"]["nodeId"]
-        node = (await self.call("DOM.querySelector", nodeId=root, selector=selector))["nodeId"]
-        await self.call("DOM.setFileInputFiles", nodeId=node, files=[str(path)])
+    def _on_console(self, message: ConsoleMessage) -> None:
+        if message.type in ("warning", "error"):
+            self.messages.append(message.text)
+
+    def _on_error(self, error: Error) -> None:
+        self.messages.append(error.message)
 
 
 @asynccontextmanager
-async def browser(profile: Path) -> AsyncIterator[Page]:
-    """A fresh browser with one empty page of the size of a phone."""
+async def browser(profile: Path) -> AsyncIterator[Visit]:
+    """A fresh browser with one empty page of the size of a phone; ``profile`` is its own folder."""
     program = chromium()
     assert program is not None, "asked for only where there is one"
-    process = await asyncio.create_subprocess_exec(
-        program,
-        *FLAGS,
-        f"--user-data-dir={profile}",
-        "about:blank",
-        stdout=asyncio.subprocess.DEVNULL,
-        stderr=asyncio.subprocess.DEVNULL,
-    )
-    try:
-        port = await _port(profile)
-        async with aiohttp.ClientSession() as session:
-            async with session.get(f"http://127.0.0.1:{port}/json/list") as answer:
-                target = next(each for each in await answer.json() if each["type"] == "page")
-            async with session.ws_connect(target["webSocketDebuggerUrl"], max_msg_size=0) as socket:
-                page = Page(socket)
-                listening = asyncio.create_task(page.listen())
-                for domain in ("Page", "Runtime", "Network", "Log", "DOM"):
-                    await page.call(f"{domain}.enable")
-                yield page
-        await listening
-    finally:
-        process.kill()
-        await process.wait()
-
-
-async def _port(profile: Path) -> int:
-    """The port that the browser has chosen; it writes it down."""
-    file = profile / "DevToolsActivePort"
-    async with asyncio.timeout(SECONDS_MAX):
-        while not file.exists() or len(file.read_text().splitlines()) < 2:  # noqa: ASYNC110 -- another process
-            await asyncio.sleep(0.02)
-    return int(file.read_text().splitlines()[0])
+    async with async_playwright() as playwright:
+        context = await playwright.chromium.launch_persistent_context(
+            profile,
+            executable_path=program,
+            args=list(FLAGS),
+            timeout=MILLISECONDS_MAX,
+            viewport={"width": 390, "height": 844},
+        )
+        context.set_default_timeout(MILLISECONDS_MAX)
+        try:
+            yield Visit(context.pages[0])
+        finally:
+            await context.close()
