@@ -1,8 +1,8 @@
 """One tenant's slow lists beside another tenant's reads: `python -m loadtests.lists`.
 
 An installation of its own is given many transactions of one tenant. That tenant then asks for filtered lists
-that find no row, many at a time, and the reads of another tenant are timed before it and beside it. Nothing of
-it is a test.
+that find no row, many at a time, and the reads of another tenant are timed before it and beside it. Nothing
+of it is a test.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from typing import Any, Final
 import asyncpg
 import msgspec
 
-from actors.settings import Settings
 from loadtests.bench import count
+from loadtests.children import ChildError
 from loadtests.figures import percentile
 from loadtests.http import Api, HttpError
-from ops.installation import database
-from ops.running import RunningError, RunningInstallation
+from loadtests.stage import Plan, Stage
 
 ROWS: Final = 1_500_000
 LISTS_AT_ONCE: Final = 12
@@ -106,15 +105,22 @@ async def _list(api: Api, number: int, answers: Counter[str]) -> None:
             answers["refused"] += 1
 
 
-async def fill(var_dir: Path, client_id: str, rows: int) -> None:
+async def fill(dsn: str, client_id: str, rows: int) -> None:
     """Give the tenant of a client that many transactions."""
-    with database(Settings.load(var_dir=var_dir)) as dsn:
-        connection = await asyncpg.connect(dsn)
-        try:
-            await connection.execute(_FILL, client_id, rows, timeout=FILL_SECONDS_MAX)
-            await connection.execute("VACUUM (ANALYZE) transactions", timeout=FILL_SECONDS_MAX)
-        finally:
-            await connection.close()
+    connection = await asyncpg.connect(dsn)
+    try:
+        await connection.execute(_FILL, client_id, rows, timeout=FILL_SECONDS_MAX)
+        await connection.execute("VACUUM (ANALYZE) transactions", timeout=FILL_SECONDS_MAX)
+    finally:
+        await connection.close()
+
+
+async def run(folder: Path, rows: int) -> tuple[Reads, Reads, Counter[str]]:
+    """Everything, on an installation in ``folder``."""
+    async with Stage(folder, Plan(cards=1, rival_processes=0)) as stage:
+        servers = msgspec.json.decode((folder / "var" / "servers.json").read_bytes())
+        await fill(servers["database_url"], two_tenants(stage.run)[0]["client_id"], rows)
+        return await measure(stage.run)
 
 
 def main(arguments: list[str]) -> int:
@@ -126,11 +132,8 @@ def main(arguments: list[str]) -> int:
     rows = parser.parse_args(arguments).rows
     try:
         with TemporaryDirectory(prefix="stanchion-lists-") as folder:
-            running = RunningInstallation(Path(folder) / "var")
-            with running as run:
-                asyncio.run(fill(running.var_dir, two_tenants(run)[0]["client_id"], rows))
-                quiet, beside, answers = asyncio.run(measure(run))
-    except (RunningError, HttpError) as failure:
+            quiet, beside, answers = asyncio.run(run(Path(folder), rows))
+    except (ChildError, HttpError) as failure:
         print(f"loadtests.lists: {failure}", file=sys.stderr)
         return 1
     print(f"{LISTS_AT_ONCE} filtered lists at a time over {rows:,} transactions; answers: {dict(answers)}")
