@@ -35,12 +35,12 @@ operations on one page to read; here they can be tried out: press *Authorize* an
   lower case.
 * Every `POST` and `PUT` takes an `Idempotency-Key`, but for tokens and simulated spends; on `PATCH` and
   `DELETE` it is optional. A repetition within 24 hours gets the stored answer byte for byte, with
-  `Idempotent-Replayed: true`. Answers of requests that had an effect are stored, and `validation-failed`. Other
-  refusals depend on the state of things and are not: the same key may be tried again.
-* Lists are newest first; pass `next_cursor` as `starting_after` as long as `has_more` is true. A filtered page
-  may hold fewer rows than `limit`, even none, before the last one.
-* A tenant has a share of each server (`429` `rate-limited`), and quotas of objects (`409` `quota-reached`) and of
-  answers stored under keys in a day (`429` `quota-of-day-reached`).
+  `Idempotent-Replayed: true`. Answers of requests that had an effect are stored, and `validation-failed`.
+  Other refusals depend on the state of things and are not: the same key may be tried again.
+* Lists are newest first; pass `next_cursor` as `starting_after` as long as `has_more` is true. A filtered
+  page may hold fewer rows than `limit`, even none, before the last one.
+* A tenant has a share of each server (`429` `rate-limited`), and quotas of objects (`409` `quota-reached`)
+  and of answers stored under keys in a day (`429` `quota-of-day-reached`).
 * Every error is a problem body (RFC 9457); its `type` leads to a page that explains it.
 * What belongs to another tenant, or to the other mode, is `404` exactly as what does not exist.
 * The section `webhooks` describes the requests that webhook endpoints get: for each type of event its body,

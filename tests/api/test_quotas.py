@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from api import quotas as module
+from api.problems import Refusal
 from api.quotas import Quotas
 from tests.api.driver import Caller
 from tests.api.stack import Installation
@@ -90,7 +91,7 @@ async def test_stored_bytes_of_a_day_are_limited_and_free_again_after_it(
     quotas.stored(caller, 999_999)
     quotas.admit_key(caller)
     quotas.stored(caller, 1)
-    with pytest.raises(module.Refusal, match="quota-of-day-reached"):
+    with pytest.raises(Refusal, match="quota-of-day-reached"):
         quotas.admit_key(caller)
     clock.at = 24 * 3_600.0
     quotas.admit_key(caller)
