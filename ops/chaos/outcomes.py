@@ -19,6 +19,9 @@ from ops.histories.operations import Operation
 
 REVERSED_SECONDS_MAX: Final = 15.0
 """From the end of the fault to the last late reversal."""
+LATE_SECONDS: Final = 0.8
+"""How late PostgreSQL's bytes arrive each way, so that a host is caught between a commit and its answer; both
+ways together are less than the time limit of a commit."""
 STALE_PER_SECOND: Final = 10
 STALE_SECONDS: Final = 4
 UNREADABLE: Final = '[{"kind":"moon_phase","phase":"full"}]'
@@ -30,11 +33,11 @@ _COMMITTED: Final = """
 
 
 async def commit_and_die(stage: Stage) -> Outcome:
-    """A host's commits happen, their answers are lost, it is killed, and nobody can take over before the
-    network's deadline: 91 on the wire for what is in the journal. The figure: seconds until nothing of it is
-    held any more."""
+    """A host's commits happen, it is killed while their answers are late, and no host can take over before
+    the network's deadline: 91 on the wire for what is in the journal. The figure: seconds until nothing of it
+    is held any more."""
     name, pid, tills = await _busy_host(stage)
-    stage.to_postgres.swallows_answers = True
+    stage.to_postgres.delay_seconds = LATE_SECONDS
     began = time.monotonic()
     buying = [asyncio.create_task(till.buy(repeats=0)) for till in tills]
     lost: list[Operation] = []
@@ -44,15 +47,15 @@ async def commit_and_die(stage: Stage) -> Outcome:
             lost[:] = [each for each in _unanswered(stage, began) if await _held(stage, each) is not None]
             return bool(lost)
 
-        await stage.until(committed, "something is committed and not answered", 2.0)
+        await stage.until(committed, "something is committed and not answered", 3 * LATE_SECONDS)
         strike(signal.SIGKILL, [pid])
         stage.to_postgres.hold()
-        stage.to_postgres.swallows_answers = False
+        stage.to_postgres.delay_seconds = 0.0
         await asyncio.sleep(max(0.0, began + AUTHORIZATION_DEADLINE_MS / 1000 + 0.3 - time.monotonic()))
     except TimeoutError:
         raise NotInjectedError(f"{name} answered everything that it committed") from None
     finally:
-        stage.to_postgres.swallows_answers = False
+        stage.to_postgres.delay_seconds = 0.0
         stage.to_postgres.release()
         released = time.monotonic()
         await asyncio.gather(*buying)
