@@ -68,7 +68,7 @@ async def test_the_outage_is_true_and_one_wrong_answer_ends_it(
         "25.00 on the first card: approved, by programme",
         "declined, declared_balance_exceeded (response 51), by stand_in",
         "authorization.stip_outage.finished: ended at",
-        "10000/10000",
+        "100.00 of 100.00",
     ):
         assert sentence in told.getvalue()
     truth = api.transactions.get
