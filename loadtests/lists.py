@@ -19,11 +19,11 @@ from typing import Any, Final
 import asyncpg
 import msgspec
 
-from loadtests.bench import count
-from loadtests.children import ChildError
 from loadtests.figures import percentile
-from loadtests.http import Api, HttpError
-from loadtests.stage import Plan, Stage
+from loadtests.generators.http import Api, HttpError
+from loadtests.harness.children import ChildError
+from loadtests.harness.stage import Plan, Stage
+from loadtests.options import count
 
 ROWS: Final = 1_500_000
 LISTS_AT_ONCE: Final = 12
