@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from actors.egress.receivers import permitted
 from actors.ids import new_id
 from tests.api.driver import Caller
 from tests.integration.stack import Stack
@@ -32,11 +33,13 @@ LISTS = [
 ]
 
 
-async def resources(demo: Caller) -> dict[str, str]:
+async def resources(stack: Stack, demo: Caller) -> dict[str, str]:
     """An id of each kind, by the first part of its path."""
     card = await demo.funded_card()
     spend = await demo.spend(card, "1.00")
     checked = {"cardholder_id": card["cardholder_id"], "flow_key": "basic"}
+    with permitted(stack.installation.var_dir, "127.0.0.1", 1025):
+        endpoint = await demo.endpoint(url="https://127.0.0.1:1025/unused")
     return {
         "programs": card["programme_id"],
         "card-products": card["card_product_id"],
@@ -44,7 +47,7 @@ async def resources(demo: Caller) -> dict[str, str]:
         "cards": card["id"],
         "transactions": spend["transaction_id"],
         "simulated-spends": spend["simulation_id"],
-        "webhook-endpoints": (await demo.endpoint(url="https://127.0.0.1:1025/nobody"))["id"],
+        "webhook-endpoints": endpoint["id"],
         "kyc": (await demo.post("/v1/kyc/checks", checked))["id"],
         "events": (await demo.get("/v1/events?limit=1"))["data"][0]["id"],
     }
@@ -61,7 +64,7 @@ async def answer(caller: Caller, method: str, path: str) -> tuple[int, dict[str,
 
 @pytest.mark.parametrize(("name", "mode"), OTHERS, ids=lambda value: value)
 async def test_foreign_is_as_good_as_unknown(stack: Stack, demo: Caller, name: str, mode: str) -> None:
-    ids = await resources(demo)
+    ids = await resources(stack, demo)
     description = await demo.get("/docs/openapi.json")
     named = {path: methods for path, methods in description["paths"].items() if "{id}" in path}
     assert {path.split("/")[2] for path in named} == ids.keys()
