@@ -29,6 +29,13 @@ LOCAL: Final = {
     "RAY_ENABLE_AUTO_CONNECT": "0",
 }
 
+SUPERVISOR_ONLY: Final = {
+    # Ray ends a process whose call to a dead head has waited for a minute (in C++, without an exception). The
+    # supervisor starts Ray again instead; a thread that still waits for the dead head must not end it.
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "4000000000",
+}
+"""Variables that Ray reads in the supervisor, and that its child processes must not inherit."""
+
 
 class ClusterError(Exception):
     """The Ray cluster of the settings cannot be joined. The message is one line."""
@@ -51,6 +58,7 @@ def token_file(settings: Settings) -> Path:
 def prepare(settings: Settings) -> None:
     """Call it before the first import of ``ray``. A cluster that is joined has its own variables."""
     if not settings.ray_address:
-        os.environ.update(LOCAL, RAY_AUTH_MODE="token", RAY_AUTH_TOKEN_PATH=str(token_file(settings)))
+        own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token_file(settings))}
+        os.environ.update(LOCAL | SUPERVISOR_ONLY | own)
         # It would go before the file.
         os.environ.pop("RAY_AUTH_TOKEN", None)
