@@ -41,6 +41,29 @@ def find(
     return best if best_rank < _OTHER else None
 
 
+def find_stand_in(
+    message: str, members: Sequence[Authorization], account: Account | None, now_ms: int
+) -> Authorization | None:
+    """The open one of ``members`` that an advice has put in the place of ``message``."""
+    return next(
+        (
+            member
+            for member in reversed(members)
+            if message in member.stands_for and _rank(member, account, now_ms) <= _LAPSED
+        ),
+        None,
+    )
+
+
+def may_be_stood_for(command: FollowUp, found: Authorization) -> bool:
+    """Whether a network that reverses ``found``, which is over, may mean an advice in its place.
+
+    An edge's own reversal means the message alone.
+    """
+    reverses = isinstance(command, Reverse) and not command.late
+    return reverses and found.network_txn_id is not None and found.closed == "released"
+
+
 def is_certain(command: FollowUp, found: Authorization, account: Account | None) -> bool:
     """Whether ``found`` is the right one whatever older members the life may have."""
     if isinstance(command, Present) and command.kind == "refund":
