@@ -1,5 +1,5 @@
-"""An edge's own reversal, the late authorization, the network's advice and the network's reversal: every order,
-both modes."""
+"""An edge's own reversal, the late authorization, the network's advice and its reversal: every order, both
+modes."""
 
 from __future__ import annotations
 
