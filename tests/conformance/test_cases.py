@@ -463,7 +463,7 @@ async def test_case_39_an_advice_beside_a_late_reversal_of_our_own(
         if step == "undo":
             await undo(desk, request)
         elif step == "0120":
-            assert await desk.ask(desk.say("0120", "12.00", sale, t11="", de39="00", **named)) == "00"
+            assert await desk.ask(desk.say("0120", "12.00", sale, t11="1", de39="00", **named)) == "00"
         else:
             await desk.ask(request)
     assert await desk.balance() == ("100.00", "12.00", "88.00")
