@@ -76,7 +76,8 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
 RULES: Final = 2
 """Version of the rules for follow-ups. 0, which old records leave out, posted a refund of a network id once,
 found the newest transaction of it, took presented refunds back and counted back on the sale's day alone. 1
-held the late authorization beside the advice in its place, and nothing after an edge's reversal."""
+held the late authorization beside the advice in its place, and nothing after an edge's reversal; it did not
+look at the message that a presentment or an advice names beside the network id."""
 
 
 class FollowUp(msgspec.Struct, frozen=True):
