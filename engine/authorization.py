@@ -44,6 +44,8 @@ class Authorization(msgspec.Struct, kw_only=True):
     raised: dict[str, Increment] = msgspec.field(default_factory=dict)
     """Its increments, oldest first, by the name of their message (``reference_of_message``); also what an
     advice added on a later day."""
+    stands_for: tuple[str, ...] = ()
+    """Of an advice that came before its authorization, or in its place: the names of that message."""
 
 
 class Increment(msgspec.Struct, frozen=True, gc=False):

@@ -14,7 +14,7 @@ from engine.authorization import Authorization, OriginalView, view
 from engine.card import (
     Card,
     declared_remaining,
-    is_buried,
+    is_given_up,
 )
 from engine.commands import (
     Authorize,
@@ -79,7 +79,7 @@ def observe(
         met.consulted,
         declared_remaining(card),
         RULES,
-        bool(card.tombstones) and command is not None and is_buried(card, _names(command, seen), now_ms),
+        bool(card.tombstones) and command is not None and is_given_up(card, _names(command, seen), now_ms),
     )
 
 

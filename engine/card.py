@@ -8,6 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
+from engine.commands import is_message
 from engine.controls import Control, control_view
 from engine.instant import DAY_MS, to_text
 from engine.limits import TOMBSTONE_DAYS, TOMBSTONES_FORGOTTEN_MAX
@@ -22,6 +23,10 @@ TRANSITIONS: Final[dict[str, frozenset[str]]] = {
     "stolen": frozenset(),
 }
 """Card state: from each to which; an absent pair is the illegal move (contract, section 5)."""
+
+
+_UNDONE: Final = "u:"
+_STAND_IN: Final = "s:"
 
 
 class DeclaredBalance(msgspec.Struct, frozen=True, gc=False):
@@ -74,11 +79,31 @@ def may_move(card: Card, state: str) -> bool:
 
 
 def is_buried(card: Card, references: Iterable[str], now_ms: int) -> bool:
-    """Whether an authorization under one of ``references`` was reversed before it came."""
+    """Whether a network has reversed an authorization under one of ``references``."""
     if not card.tombstones:
         return False
     oldest_ms = now_ms - TOMBSTONE_DAYS * DAY_MS
     return any(card.tombstones.get(reference, oldest_ms) > oldest_ms for reference in references)
+
+
+def undone_mark(message: str) -> str:
+    """The tombstone of an edge's own reversal of ``message``: its network has reversed nothing."""
+    return _UNDONE + message
+
+
+def stand_in_mark(message: str) -> str:
+    """The tombstone of an advice that approves in place of ``message``: the advice's amount counts, and
+    neither the message nor an edge's own reversal of it changes that."""
+    return _STAND_IN + message
+
+
+def is_given_up(card: Card, references: Iterable[str], now_ms: int) -> bool:
+    """Whether an authorization under ``references`` holds nothing when it comes: it was reversed before, or
+    an advice has taken its place."""
+    names = tuple(references)
+    messages = [name for name in names if is_message(name)]
+    marks = [mark(name) for name in messages for mark in (undone_mark, stand_in_mark)]
+    return is_buried(card, (*names, *marks), now_ms)
 
 
 def bury(card: Card, references: Iterable[str], now_ms: int) -> None:

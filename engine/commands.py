@@ -94,6 +94,9 @@ class Reverse(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="reve
     increment_minor: int | None = None
     """Set when the original is a single increment of a larger authorization: so much of it is given back and
     no more."""
+    late: bool = False
+    """Whether an edge reverses an approval that came too late to be told. The network has reversed nothing:
+    its own approval, in an advice, still counts."""
 
 
 class Present(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="present"):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import msgspec
 
-from engine import gateway, instructions, network_decision
+from engine import gateway, instructions, late, network_decision
 from engine.account import balance_view
 from engine.authorization import Authorization, open_hold
 from engine.authorizing import execute_authorize
@@ -84,6 +84,7 @@ def _follow_up(command: Reverse | Present | Advise, met: Surroundings, now_ms: i
     outcome = _outcome(command, met, now_ms)
     if isinstance(command, Advise):
         outcome = network_decision.mark(command, original, outcome)
+        outcome = late.with_stand_in_marks(command, card, original, outcome, now_ms)
     held_before = original is not None and open_hold(original, account) is not None
     apply(met, lapsed, outcome.effects)
     about = _about(command, outcome, original)
@@ -101,7 +102,7 @@ def _outcome(command: Reverse | Present | Advise, met: Surroundings, now_ms: int
     """What follows from ``command``, here or in the programme's own ledger."""
     card, account, programme, original = met.card, met.account, met.programme, met.original
     if isinstance(command, Reverse):
-        return reverse(command, original, account, programme, now_ms)
+        return reverse(command, card, original, account, programme, now_ms)
     day = max(card.day, day_label(now_ms, programme.timezone))
     if programme.mode == "gateway":
         if isinstance(command, Present):

@@ -25,8 +25,10 @@ from engine.lifecycle import (
     Record,
     Remark,
     advised,
+    is_undone_by_edge,
     moved,
     presented,
+    regained_by,
     unposted_minor,
 )
 
@@ -167,8 +169,8 @@ def advise(command: Advise, card: Card, original: Authorization | None, day: str
     open_minor = relayed_minor(original)
     if open_minor:
         return _advise_open(original, wanted_minor, open_minor)
-    if original.closed is None and wanted_minor:
-        return _advise_declined(original, wanted_minor, day)
+    if wanted_minor and (original.closed is None or is_undone_by_edge(card, original, now_ms)):
+        return _advise_given_up(original, wanted_minor, day)
     return FollowUp(OK, (), Record("advice", command.amount_minor, 0, "nothing_held"))
 
 
@@ -193,14 +195,23 @@ def _advise_open(original: Authorization, wanted_minor: int, open_minor: int) ->
     return FollowUp(OK, (*counted.effects, move), record)
 
 
-def _advise_declined(original: Authorization, wanted_minor: int, day: str) -> FollowUp:
-    """We declined, and the merchant was told yes."""
-    move = moved(original, approved_minor=wanted_minor, held_minor=0, remainder_minor=wanted_minor, day=day)
-    alive: AuthorizationMoved = msgspec.structs.replace(move, decline_reason=None)
+def _advise_given_up(original: Authorization, wanted_minor: int, day: str) -> FollowUp:
+    """We declined, or an edge undid our approval, and the merchant was told yes."""
+    regained_minor = regained_by(original, wanted_minor)
+    move = moved(
+        original,
+        approved_minor=wanted_minor - regained_minor,
+        reversed_minor=-regained_minor,
+        held_minor=0,
+        remainder_minor=wanted_minor,
+        day=day,
+    )
+    alive: AuthorizationMoved = msgspec.structs.replace(move, decline_reason=None, closed=None)
     record = Record("advice", wanted_minor)
     if day != original.day:
         record = msgspec.structs.replace(record, counted_day=day)
-    return FollowUp(OK, (Counted(day, wanted_minor, 1), alive), record)
+    count = 0 if original.cleared_minor else 1
+    return FollowUp(OK, (Counted(day, wanted_minor, count), alive), record)
 
 
 def _advise_unknown(

@@ -14,8 +14,14 @@ import msgspec
 
 from engine.account import Account
 from engine.authorization import Authorization, names
-from engine.commands import FollowUp, is_network, reference_of_id, reference_of_message
-from engine.originals import find, is_certain
+from engine.commands import (
+    FollowUp,
+    is_network,
+    reference_of_id,
+    reference_of_message,
+    reference_of_network,
+)
+from engine.originals import find, find_stand_in, is_certain, may_be_stood_for
 
 
 class Life(msgspec.Struct):
@@ -84,7 +90,7 @@ class Known:
                 found = find(command, _members(found), account, now_ms)
             if found is not None:
                 assert isinstance(found, Authorization), "only a network id names a life"
-                return found
+                return self._in_its_place(command, reference, found, account, now_ms) or found
         return None
 
     def lacks(self, command: FollowUp, account: Account | None, now_ms: int = 0) -> str | None:
@@ -97,7 +103,8 @@ class Known:
             if found is None:
                 continue
             if not is_network(reference):
-                return None
+                assert isinstance(found, Authorization), "only a network id names a life"
+                return self._lacks_life(command, found)
             chosen = find(command, _members(found), account, now_ms)
             complete = isinstance(found, Life) and found.complete
             if not complete and (chosen is None or not is_certain(command, chosen, account)):
@@ -105,6 +112,28 @@ class Known:
             if chosen is not None:
                 return None
         return None
+
+    def _in_its_place(
+        self,
+        command: FollowUp,
+        message: str,
+        found: Authorization,
+        account: Account | None,
+        now_ms: int,
+    ) -> Authorization | None:
+        """The advice in the place of the ``message`` that ``command`` reverses, if there is one."""
+        if not may_be_stood_for(command, found):
+            return None
+        life = self._named.get(reference_of_network(found.network_txn_id or ""))
+        return find_stand_in(message, _members(life), account, now_ms)
+
+    def _lacks_life(self, command: FollowUp, found: Authorization) -> str | None:
+        """The network id of ``found``, if an advice under it may stand in its place and is not in memory."""
+        if not may_be_stood_for(command, found):
+            return None
+        reference = reference_of_network(found.network_txn_id or "")
+        life = self._named.get(reference)
+        return None if isinstance(life, Life) and life.complete else reference
 
     def install(self, reference: str, read: Iterable[Authorization]) -> None:
         """Keep what the journal has under ``reference``, oldest first; what is in memory is newer."""

@@ -18,10 +18,11 @@ from engine.authorization import (
     Closed,
     OriginalView,
     has_lapsed,
+    names,
     open_hold,
 )
-from engine.card import Card, is_buried
-from engine.commands import Advise, Authorize, Present, reference_of_message
+from engine.card import Card, is_buried, undone_mark
+from engine.commands import Advise, Authorize, Present, is_message, reference_of_message
 from engine.decide import Decision
 from engine.effects import (
     AuthorizationMoved,
@@ -72,9 +73,11 @@ class Record(msgspec.Struct, frozen=True, omit_defaults=True):
     """The version of the rules of this package (``RULES``) that made the record."""
 
 
-RULES: Final = 1
+RULES: Final = 2
 """Version of the rules for follow-ups. 0, which old records leave out, posted a refund of a network id once,
-found the newest transaction of it, took presented refunds back and counted back on the sale's day alone."""
+found the newest transaction of it, took presented refunds back and counted back on the sale's day alone. 1
+held the late authorization beside the advice in its place, and nothing after an edge's reversal; it did not
+look at the message that a presentment or an advice names beside the network id."""
 
 
 class FollowUp(msgspec.Struct, frozen=True):
@@ -329,7 +332,8 @@ def advise(
     hold = open_hold(original, account)
     if hold is not None:
         return _advise_held(original, hold, wanted_minor)
-    if original.closed is None and wanted_minor and account is not None:
+    alive = original.closed is None or is_undone_by_edge(card, original, now_ms)
+    if alive and wanted_minor and account is not None:
         return _advise_unheld(command, original, account, programme, day, wanted_minor, now_ms)
     return FollowUp(OK, (), Record("advice", command.amount_minor, 0, "nothing_held"))
 
@@ -360,6 +364,14 @@ def _advise_held(original: Authorization, hold: Hold, wanted_minor: int) -> Foll
     return FollowUp(OK, (*counted.effects, resized, move), record)
 
 
+def is_undone_by_edge(card: Card, original: Authorization, now_ms: int) -> bool:
+    """Whether an edge's own reversal ended ``original``, and the network has not reversed it."""
+    if original.closed != "released" or not card.tombstones:
+        return False
+    mark = undone_mark(reference_of_message(original.command_key))
+    return is_buried(card, (mark,), now_ms) and not is_buried(card, names(original), now_ms)
+
+
 def unposted_minor(command: Advise, original: Authorization) -> int:
     """What is still to be held of the amount that the merchant saw: some of it may have been presented."""
     return (command.amount_minor if command.approved else 0) - original.cleared_minor
@@ -374,15 +386,29 @@ def _advise_unheld(
     wanted_minor: int,
     now_ms: int,
 ) -> FollowUp:
-    """We declined, or the hold lapsed, and the merchant was told yes: it is held (again)."""
+    """We declined, the hold lapsed or an edge undid it, and the merchant was told yes: it is held (again)."""
     hold = _new_hold(command, original.card_id, original.id, wanted_minor, programme, now_ms)
     if has_lapsed(original, account):
         return _advise_lapsed(command, original, hold, day)
     record = Record("advice", command.amount_minor, wanted_minor)
     if day != original.day:
         record = msgspec.structs.replace(record, counted_day=day)
-    move = moved(original, approved_minor=wanted_minor, held_minor=wanted_minor, hold_id=hold.id, day=day)
-    return FollowUp(OK, (Counted(day, wanted_minor, 1), HoldPlaced(hold), move), record)
+    regained_minor = regained_by(original, wanted_minor)
+    move = moved(
+        original,
+        approved_minor=wanted_minor - regained_minor,
+        reversed_minor=-regained_minor,
+        held_minor=wanted_minor,
+        hold_id=hold.id,
+        day=day,
+    )
+    count = 0 if original.cleared_minor else 1
+    return FollowUp(OK, (Counted(day, wanted_minor, count), HoldPlaced(hold), move), record)
+
+
+def regained_by(original: Authorization, wanted_minor: int) -> int:
+    """What an advice of ``wanted_minor`` takes back of an edge's own reversal; the rest is approved anew."""
+    return min(wanted_minor, original.reversed_minor) if original.closed is not None else 0
 
 
 def _advise_lapsed(command: Advise, original: Authorization, hold: Hold, day: str) -> FollowUp:
@@ -452,6 +478,7 @@ def advised(
         reversed_minor=approved_minor if reversed_before else 0,
         closed="released" if reversed_before else None,
         decline_reason=None if command.approved else "stand_in_declined",
+        stands_for=tuple(filter(is_message, command.references)),
     )
 
 

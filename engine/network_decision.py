@@ -1,8 +1,8 @@
 """A network that gets no answer in time decides in the platform's stead and reports it with an advice (0120).
 
 Such a decision replaces the one that stood before, because the merchant acted on it. An advice replaces a
-decision when it says that the network stood in (DE48 tag 11), or when it approves what was declined here; any
-other advice only corrects an amount.
+decision when it says that the network stood in (DE48 tag 11), or when it approves what was declined here or
+undone by an edge; any other advice only corrects an amount.
 """
 
 from __future__ import annotations
@@ -41,9 +41,16 @@ def _opens(outcome: FollowUp) -> bool:
 
 def _replaces(command: Advise, original: Authorization, outcome: FollowUp) -> bool:
     if original.decline_reason is None:
-        return command.stand_in and original.closed is None
+        return (command.stand_in and original.closed is None) or _revives(original, outcome)
     return any(
         isinstance(effect, AuthorizationMoved) and effect.decline_reason is None for effect in outcome.effects
+    )
+
+
+def _revives(original: Authorization, outcome: FollowUp) -> bool:
+    """Whether the advice holds again what an edge had undone."""
+    return original.closed is not None and any(
+        isinstance(effect, AuthorizationMoved) and effect.closed is None for effect in outcome.effects
     )
 
 

@@ -1,8 +1,8 @@
 """Which authorization a follow-up is about, where several share one network transaction id.
 
 A network id names a whole life: a sale, its refunds, a second attempt after a decline. A follow-up about a
-sale finds the sale, whatever else has come under the id since; a presented refund finds the authorized refund
-that it pays.
+sale finds the sale, whatever else has come under the id since; one that names a message as well finds the
+sale of that message. A presented refund finds the authorized refund that it pays.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import Final
 
 from engine.account import Account
 from engine.authorization import Authorization, has_lapsed, open_hold, promised_minor, relayed_minor
-from engine.commands import FollowUp, Present, Reverse
+from engine.commands import Advise, FollowUp, Present, Reverse, is_message, reference_of_message
 
 _OPEN: Final = 0
 _LAPSED: Final = 1
@@ -29,6 +29,9 @@ def find(
     """The one of ``members``, which share a network id and stand oldest first, that ``command`` is about."""
     if isinstance(command, Present) and command.kind == "refund":
         return _refund(members, command.amount_minor)
+    named = _named(command, members, account, now_ms)
+    if named is not None:
+        return named
     best, best_rank = None, _OTHER + 1
     for member in reversed(members):
         rank = _rank(member, account, now_ms)
@@ -41,11 +44,62 @@ def find(
     return best if best_rank < _OTHER else None
 
 
+def find_stand_in(
+    message: str, members: Sequence[Authorization], account: Account | None, now_ms: int
+) -> Authorization | None:
+    """The open one of ``members`` that an advice has put in the place of ``message``."""
+    return next(
+        (
+            member
+            for member in reversed(members)
+            if message in member.stands_for and _rank(member, account, now_ms) <= _LAPSED
+        ),
+        None,
+    )
+
+
+def may_be_stood_for(command: FollowUp, found: Authorization) -> bool:
+    """Whether a network that reverses ``found``, which is over, may mean an advice in its place.
+
+    An edge's own reversal means the message alone.
+    """
+    reverses = isinstance(command, Reverse) and not command.late
+    return reverses and found.network_txn_id is not None and found.closed == "released"
+
+
 def is_certain(command: FollowUp, found: Authorization, account: Account | None) -> bool:
     """Whether ``found`` is the right one whatever older members the life may have."""
     if isinstance(command, Present) and command.kind == "refund":
         return promised_minor(found) == command.amount_minor
+    names_message = isinstance(command, Present | Advise) and any(map(is_message, command.references))
+    if names_message and not _is_named(found, command.references):
+        # An older one may be meant.
+        return False
     return found.kind == "purchase" and (open_hold(found, account) is not None or relayed_minor(found) > 0)
+
+
+def _named(
+    command: FollowUp, members: Sequence[Authorization], account: Account | None, now_ms: int
+) -> Authorization | None:
+    """The sale whose message a presentment or an advice names, or the advice in the place of that message. A
+    presentment that names a declined sale means another one."""
+    if len(members) < 2 or not isinstance(command, Present | Advise):
+        return None
+    for message in filter(is_message, command.references):
+        in_its_place = find_stand_in(message, members, account, now_ms)
+        if in_its_place is not None:
+            return in_its_place
+    for member in members:
+        declined = isinstance(command, Present) and member.decline_reason is not None
+        if member.kind == "purchase" and not declined and _is_named(member, command.references):
+            return member
+    return None
+
+
+def _is_named(member: Authorization, references: Sequence[str]) -> bool:
+    """Whether one of ``references`` names the message of ``member``, or of one of its increments."""
+    own = reference_of_message(member.command_key)
+    return any(name == own or name in member.raised for name in references)
 
 
 def _rank(member: Authorization, account: Account | None, now_ms: int) -> int:

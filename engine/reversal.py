@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import msgspec
 
-from engine import gateway
+from engine import gateway, late
 from engine.account import Account
 from engine.authorization import Authorization, Closed, has_lapsed, names, open_hold, promised_minor
+from engine.card import Card, undone_mark
 from engine.commands import Reverse, is_message
 from engine.effects import Effect, HoldClosed, HoldResized, IncrementSet, TombstoneSet
 from engine.giving_back import GivenBack, count_back
@@ -25,20 +26,46 @@ from engine.programme import ProgrammeConfig
 
 def reverse(
     command: Reverse,
+    card: Card,
     original: Authorization | None,
     account: Account | None,
     programme: ProgrammeConfig,
     now_ms: int,
 ) -> FollowUp:
     """Give back what is held, all of it or down to DE95. Accepted whatever it finds."""
+    if command.late:
+        return _reverse_late(command, card, original, account, programme, now_ms)
     if original is None:
         record = Record("reversal", 0, 0, "unknown_original")
         return FollowUp(OK, (TombstoneSet(command.references, now_ms),), record)
     outcome = _reverse_known(command, original, account, programme)
+    outcome = late.with_reversal(command, card, original, outcome, now_ms)
     unheard = _unheard(command, original)
     if not unheard:
         return outcome
     return msgspec.structs.replace(outcome, effects=(*outcome.effects, TombstoneSet(unheard, now_ms)))
+
+
+def _reverse_late(
+    command: Reverse,
+    card: Card,
+    original: Authorization | None,
+    account: Account | None,
+    programme: ProgrammeConfig,
+    now_ms: int,
+) -> FollowUp:
+    """An edge's own reversal: it does not stop the network's own approval, before or after it."""
+    stands = late.stands(command, card, original, account, now_ms)
+    if stands is not None:
+        return stands
+    if original is None:
+        marks = tuple(map(undone_mark, command.references))
+        return FollowUp(OK, (TombstoneSet(marks, now_ms),), Record("reversal", 0, 0, "unknown_original"))
+    lapsed = has_lapsed(original, account) and command.increment_minor is None
+    if original.decline_reason is not None or lapsed:
+        return FollowUp(OK, (), Record("reversal", 0, 0, "nothing_held"))
+    outcome = _reverse_known(command, original, account, programme)
+    return late.with_undone_mark(original, outcome, now_ms)
 
 
 def _unheard(command: Reverse, original: Authorization) -> tuple[str, ...]:

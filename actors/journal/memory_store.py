@@ -29,7 +29,7 @@ from actors.journal.contract import (
 from engine.account import Account, place_hold
 from engine.authorization import Authorization, Increment
 from engine.card import Card, DeclaredBalance
-from engine.commands import reference_of_message
+from engine.commands import is_message, reference_of_message
 from engine.decide import Inputs
 from engine.hold import Hold
 from engine.ids import shard_of
@@ -307,7 +307,8 @@ class MemoryStore:
 
     def _authorization(self, row: Row) -> Authorization:
         card_id = row["card_id"]
-        command_key = self.journal.rows[card_id, row["seq"]]["command_key"]
+        opening = self.journal.rows[card_id, row["seq"]]
+        command_key = opening["command_key"]
         columns = {name: row[name] for name in Authorization.__struct_fields__ if name in row}
         follow_ups = [
             (each, msgspec.json.decode(each["decision"]))
@@ -325,7 +326,9 @@ class MemoryStore:
             row["day"],
         )
         raised = self._raised(card_id, follow_ups)
-        return Authorization(command_key=command_key, raised=raised, **columns | {"day": day})
+        return Authorization(
+            command_key=command_key, raised=raised, stands_for=_stands_for(opening), **columns | {"day": day}
+        )
 
     def _raised(self, card_id: str, follow_ups: list[tuple[Row, dict[str, Any]]]) -> dict[str, Increment]:
         """What is left of each increment of an authorization."""
@@ -415,6 +418,13 @@ class MemoryStore:
         row = self.idempotency.rows.get(key_digest)
         now_ms = self._now_ms() if claimed_ms is None else min(self._now_ms(), claimed_ms)
         return row if row is not None and row["created_at"] > now_ms - _RETENTION_MS else None
+
+
+def _stands_for(opening: Row) -> tuple[str, ...]:
+    """Of an advice that opened a transaction: the messages that it names."""
+    if opening["kind"] != "advise":
+        return ()
+    return tuple(filter(is_message, msgspec.json.decode(opening["command"]).get("references", ())))
 
 
 def stored(row: Row) -> Stored:

@@ -339,4 +339,6 @@ def _authorizations(rows: list[Any]) -> list[Authorization]:
 
 def _authorization(row: Any) -> Authorization:
     columns = {name: row[name] for name in Authorization.__struct_fields__}
-    return Authorization(**columns | {"raised": _raised(row["raised"])})
+    return Authorization(
+        **columns | {"raised": _raised(row["raised"]), "stands_for": tuple(row["stands_for"])}
+    )

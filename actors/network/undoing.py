@@ -121,4 +121,5 @@ def reversal_of(command: Authorize, approved_minor: int) -> Reverse:
         wire=command.wire,
         references=(reference_of_message(command.command_key),),
         increment_minor=approved_minor if command.references else None,
+        late=True,
     )

@@ -70,9 +70,13 @@ BOOKS: Final[dict[str, str]] = {
                 AND replace(t.data ->> 'approved_amount', '.', '')::bigint
                     = (d.decision ->> 'approved_minor')::bigint)))
         FROM announced d FULL JOIN told t ON t.id = d.event_id""",
-    "a hold is its transaction's, and only the newest of these may be other than lapsed": """
+    "a hold is its transaction's, and only the newest of these may be held or captured": """
         SELECT h.id, (h.card_id, h.account_id) = (t.card_id, c.account_id)
-            AND (h.id = t.hold_id OR h.state = 'lapsed')
+            AND (h.id = t.hold_id OR h.state = 'lapsed' OR (
+                -- An edge had undone it, and the network's own approval holds it again.
+                h.state = 'released' AND EXISTS (
+                    SELECT FROM journal a WHERE a.authorization_id = t.id AND a.kind = 'advise'
+                        AND a.decision::jsonb ->> 'decided' = 'approved')))
         FROM holds h LEFT JOIN transactions t ON t.id = h.authorization_id
         LEFT JOIN cards c ON c.id = t.card_id""",
     "each managed approval has a hold, and nothing else has one": """

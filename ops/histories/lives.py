@@ -60,6 +60,11 @@ _STANDS: Final = """
     WHERE u.card_id = $1::text::uuid"""
 
 
+_REVERSALS_UNCHANGED_SINCE: Final = 1
+"""The version of the rules since which reversals have the same effects as today, unless an advice of earlier
+rules came before them."""
+
+
 class _Rules(msgspec.Struct):
     """Of a follow-up's record."""
 
@@ -189,7 +194,8 @@ def _step(life: Life, row: Any, programmes: Programmes) -> None:
 def _by_earlier_rules(command: CardCommand, row: Any) -> bool:
     """Whether rules were in force that may have given ``command`` other effects than today's."""
     if isinstance(command, Reverse | Present | Advise):
-        return row["decision"] is not None and _rules(row["decision"]).rules < RULES
+        least = _REVERSALS_UNCHANGED_SINCE if isinstance(command, Reverse) else RULES
+        return row["decision"] is not None and _rules(row["decision"]).rules < least
     if not isinstance(command, Authorize) or not row["inputs"]:
         return False
     inputs = decode_inputs(row["inputs"])

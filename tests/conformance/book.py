@@ -364,7 +364,13 @@ class Book:
         if document["3"].startswith("20"):
             return self._present_refund(document, self._refund_of(life, amount) or named, day, amount)
         sale = self._sale_of(life)
-        if sale is None or sale.kind != "purchase" or sale.declined:
+        fits = named is not None and named.kind == "purchase" and not named.declined
+        if (
+            (fits and any(named is each for each in self._life(life)))
+            or sale is None
+            or sale.kind != "purchase"
+            or sale.declined
+        ):
             sale = named or sale
         if sale is None or sale.kind != "purchase" or sale.declined:
             self._post(-amount)

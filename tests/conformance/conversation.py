@@ -174,18 +174,23 @@ class Author:
         life = sale.life if about is None or self._dice.random() < 0.5 else None
         document = self._message(mti, self._amount(), life) | {"49": "978"}
         if about is not None:
-            document["90"] = about["t"] + about["11"] + about["7"] + _ACQUIRER.zfill(11) + "0" * 11
-            if self._dice.random() < 0.5:
-                document["37"] = about["37"]
+            document |= self._about(about)
         if self._dice.random() < 0.4:
             document["95"] = f"{self._dice.choice((0, 100, self._amount())):012d}" + "0" * 30
         return document
+
+    def _about(self, message: Document) -> Document:
+        """DE90, and sometimes DE37 of the original."""
+        named = {"90": message["t"] + message["11"] + message["7"] + _ACQUIRER.zfill(11) + "0" * 11}
+        return named | ({"37": message["37"]} if self._dice.random() < 0.5 else {})
 
     def _present(self, sale: _Sale) -> Document:
         sale.presented += 1
         tags = {"t08": f"{sale.arn}{sale.presented:02d}", "t09": self._dice.choice("01")}
         amount = 0 if self._dice.random() < 0.02 else self._amount()
         document = self._message("0220", amount, sale.life, **tags)
+        if sale.messages and self._dice.random() < 0.3:
+            document |= self._about(self._dice.choice(sale.messages))
         return document | ({"3": "200000"} if self._dice.random() < 0.15 else {})
 
     def _advise(self, sale: _Sale) -> Document:

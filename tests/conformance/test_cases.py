@@ -10,7 +10,7 @@ import asyncio
 import os
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from itertools import count
+from itertools import count, permutations
 
 import asyncpg
 import pytest
@@ -19,13 +19,15 @@ import pytest_asyncio
 from actors.ids import new_id_beside
 from actors.settings import Settings
 from actors.vault import Vault
-from engine.commands import Expire, reference_of_id
-from engine.replies import Done
+from engine.commands import Expire, Reverse, WireIdentity, reference_of_id, reference_of_message
+from engine.ids import Derived, derive
+from engine.iso8583.identity import AUTHORIZATION, command_key, undo_key
+from engine.replies import Answer, Done
 from ops.audit import audit
 from ops.embedded.ports import free_port
 from tests.api.stack import Installation, installation
 from tests.conformance.desk import Desk, plain_number
-from tests.conformance.peer import Network
+from tests.conformance.peer import Document, Network
 from tests.conftest import PostgresServer, execute
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -445,6 +447,31 @@ async def test_case_39_an_advice_of_what_we_never_saw(desk: Desk) -> None:
     assert (await desk.transaction("c39b"))["decided_by"] == "network_stand_in"
 
 
+@pytest.mark.parametrize("reversed_", [False, True], ids=["not reversed", "reversed"])
+@pytest.mark.parametrize("order", list(permutations(("0100", "undo", "0120"))), ids=" ".join)
+async def test_case_39_an_advice_beside_a_late_reversal_of_our_own(
+    desk: Desk, order: tuple[str, ...], reversed_: bool
+) -> None:
+    """The network never got our approval and told the merchant yes; it may reverse that afterwards."""
+    sale = f"late-{'-'.join(order)}-{reversed_}"
+    request = desk.say("0100", "10.00", sale)
+    named = {
+        "de90": "0100" + request["11"] + request["7"] + "515151".zfill(11) + "0" * 11,
+        "de37": request["37"],
+    }
+    for step in order:
+        if step == "undo":
+            await undo(desk, request)
+        elif step == "0120":
+            assert await desk.ask(desk.say("0120", "12.00", sale, t11="1", de39="00", **named)) == "00"
+        else:
+            await desk.ask(request)
+    assert await desk.balance() == ("100.00", "12.00", "88.00")
+    if reversed_:
+        assert await desk.ask(desk.say("0420", "12.00", sale, **named)) == "00"
+        assert await desk.balance() == ("100.00", "0.00", "100.00")
+
+
 async def test_case_40_the_answer_survives_its_owner(desk: Desk) -> None:
     request = desk.say("0100", "10.00", "c40")
     desk.network.send(request)
@@ -466,6 +493,28 @@ async def test_case_41_no_answer_before_the_commit(desk: Desk) -> None:
                 await desk.network.reader.readexactly(1)
     await blocker.close()
     assert (await desk.network.receive())["39"] == "00"
+
+
+async def undo(desk: Desk, request: Document) -> None:
+    """The reversal that an edge sends when its answer to ``request`` came too late."""
+    identity = WireIdentity(request["32"], request["11"], request["7"], request["37"])
+    undone = command_key(identity, AUTHORIZATION)
+    pool, card = desk.installation.services.pool, desk.card["id"]
+    journaled = await pool.fetchval(
+        "SELECT command::json ->> 'id' FROM journal WHERE actor_id = $1 AND command_key = $2", card, undone
+    )
+    reversal = Reverse(
+        id=derive(journaled or new_id_beside(card), Derived.UNDO),
+        command_key=undo_key(undone),
+        card_id=card,
+        fingerprint=undo_key(undone),
+        wire=identity,
+        references=(reference_of_message(undone),),
+        late=True,
+    )
+    reply = await desk.installation.services.owners.submit(reversal)
+    assert isinstance(reply, Answer)
+    assert reply.response_code == "00"
 
 
 async def lapse(desk: Desk, sale: str) -> None:

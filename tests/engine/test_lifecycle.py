@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.account import Account
-from engine.authorization import Authorization, status
+from engine.authorization import Authorization, relayed_minor, status
 from engine.card import Card, is_buried
 from engine.commands import (
     Advise,
@@ -26,6 +26,7 @@ from engine.commands import (
     FollowUp,
     Present,
     Reverse,
+    reference_of_id,
     reference_of_message,
     reference_of_network,
 )
@@ -613,6 +614,83 @@ def test_a_hold_past_its_expiry_stops_counting_without_being_swept() -> None:
     desk.now_ms += 8 * DAY_MS
     assert desk.authorize(10_000, "later") == "00"
     assert desk.balance == (10_000, 10_000)
+
+
+# A sale of 10.00 that is over, an increment of 5.00 after that, and what is said of the sale: by the name of
+# its message beside the network id, by its own id, or by the network id alone. Then what was cleared and is
+# held of each of the two.
+AFTER_THE_END: dict[str, tuple[tuple[str, int], str, tuple[str, int], list[tuple[int, int]]]] = {
+    "captured, then presented by message": (
+        ("present", 1_000),
+        "message",
+        ("present", 400),
+        [(1_400, 0), (0, 500)],
+    ),
+    "captured in part, then presented by message": (
+        ("present", 600),
+        "message",
+        ("present", 400),
+        [(1_000, 0), (0, 500)],
+    ),
+    "reversed, then presented by message": (("lower", 0), "message", ("present", 400), [(400, 0), (0, 500)]),
+    "captured, then advised by message": (
+        ("present", 1_000),
+        "message",
+        ("advise", 1_000),
+        [(1_000, 0), (0, 500)],
+    ),
+    "captured, then reversed by message": (
+        ("present", 1_000),
+        "message",
+        ("lower", 0),
+        [(1_000, 0), (0, 500)],
+    ),
+    "captured, then presented by id": (("present", 1_000), "id", ("present", 400), [(1_400, 0), (0, 500)]),
+    "captured, then reversed by id": (("present", 1_000), "id", ("lower", 0), [(1_000, 0), (0, 500)]),
+    "reversed, then reversed by message": (("lower", 0), "message", ("lower", 0), [(0, 0), (0, 500)]),
+    "captured, then presented by life": (
+        ("present", 1_000),
+        "life",
+        ("present", 400),
+        [(1_000, 0), (400, 0)],
+    ),
+    "captured, then reversed by life": (("present", 1_000), "life", ("lower", 0), [(1_000, 0), (0, 0)]),
+    "reversed, then presented by life": (("lower", 0), "life", ("present", 500), [(0, 0), (500, 0)]),
+    "captured, then advised by life": (("present", 1_000), "life", ("advise", 300), [(1_000, 0), (0, 300)]),
+}
+
+
+@pytest.mark.parametrize("gateway", [False, True], ids=["managed", "gateway"])
+@pytest.mark.parametrize("name", AFTER_THE_END)
+def test_follow_up_finds_its_sale_beside_a_later_increment(name: str, gateway: bool) -> None:
+    (ending, amount_minor), by, (verb, said_minor), figures = AFTER_THE_END[name]
+    desk = a_desk(gateway)
+    desk.authorize(1_000)
+    getattr(desk, ending)(amount_minor)
+    desk.increment(500)
+    sale, increment = sorted(desk.known, key=lambda each: each.requested_minor, reverse=True)
+    life, message = reference_of_network(SALE), reference_of_message(sale.command_key)
+    order = (message, life) if verb == "lower" else (life, message)
+    names = {"message": order, "id": (reference_of_id(sale.id),), "life": (life,)}[by]
+    if verb == "lower":
+        desk.reverse(references=names, remaining_minor=said_minor)
+    else:
+        getattr(desk, verb)(said_minor, references=names)
+    assert [(each.cleared_minor, held_for(each, desk)) for each in (sale, increment)] == figures
+
+
+def held_for(authorization: Authorization, desk: Desk) -> int:
+    hold = desk.account.holds.get(authorization.hold_id or "")
+    return hold.amount_minor if hold is not None else relayed_minor(authorization)
+
+
+def test_presentment_that_names_a_declined_attempt_finds_the_approved_one() -> None:
+    desk = Desk()
+    desk.authorize(50_000)
+    desk.authorize(1_000)
+    desk.present(1_000, references=(reference_of_network(SALE), reference_of_message(key(1))))
+    assert desk.balance == (9_000, 0)
+    assert desk.sale().cleared_minor == 1_000
 
 
 AMOUNTS = st.integers(min_value=1, max_value=6_000)

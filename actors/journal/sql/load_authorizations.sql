@@ -31,7 +31,10 @@ SELECT wanted.card_id::text, wanted.reference, t.id::text, t.kind, t.currency, f
                SELECT a.seq, 'k:' || encode(a.command_key, 'hex'), 0, (a.decision::jsonb ->> 'counted_minor')::bigint,
                    a.decision::jsonb ->> 'counted_day', false
                FROM journal a WHERE a.authorization_id = t.id AND a.kind = 'advise' AND a.decision::jsonb ? 'counted_minor'
-           ) raised), '{}') AS raised
+           ) raised), '{}') AS raised,
+       CASE WHEN j.kind = 'advise' THEN ARRAY(
+           SELECT said.name FROM json_array_elements_text(coalesce(j.command::json -> 'references', '[]')) AS said (name)
+           WHERE said.name LIKE 'k:%') ELSE '{}' END AS stands_for
 FROM unnest($1::uuid[], $2::text[]) AS wanted (card_id, reference)
 CROSS JOIN LATERAL (
     SELECT found.* FROM transactions found

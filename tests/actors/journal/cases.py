@@ -76,7 +76,8 @@ def present_sale(number: int, *references: str, **parts: Any) -> Present:
 
 def advise_sale(number: int, *references: str, **parts: Any) -> Advise:
     shop: dict[str, Any] = {"mcc": "5411", "merchant_name": "Shop", "merchant_country": "IE"}
-    return Advise(**_about(number), **shop, currency="EUR", channel="pos", references=references, **parts)
+    facts = _about(number) | shop | parts
+    return Advise(**facts, currency="EUR", channel="pos", references=references)
 
 
 def _about(number: int) -> dict[str, Any]:

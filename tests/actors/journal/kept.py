@@ -274,6 +274,28 @@ class Kept:
         assert [each.counted_minor for each in owner.known["n:N1"].raised.values()] == [500, 50, 0, 0, 0]
         assert owner.known["n:N2"].day == "2026-11-23"
 
+    async def test_advice_in_place_of_a_message_comes_back(self, backend: Backend) -> None:
+        """Also one that holds again, on the next day, what an edge had undone."""
+        journal = await backend.open("a")
+        owner = await with_card(journal)
+        later = NOW_MS + DAY_MS
+        late = reference_of_message(spend(2).command_key)
+        undone = reference_of_message(spend(1).command_key)
+        lives: list[tuple[Any, int]] = [
+            (spend(1, wire=wire(1, network_txn_id="N1")), NOW_MS),
+            (reverse_sale(10, undone, late=True), NOW_MS),
+            (advise_sale(11, "n:N1", undone, amount_minor=700), later),
+            (advise_sale(12, "n:N2", late, amount_minor=800, wire=wire(12, network_txn_id="N2")), later),
+            (spend(2, wire=wire(2, network_txn_id="N2")), later),
+            (reverse_sale(13, late, "n:N2"), later),
+            (spend(99, amount_minor=1), later),
+        ]
+        for command, at_ms in lives:
+            await journal.commit(owner.decide(command, now_ms=at_ms))
+            expected = {(FIRST.id, name): [each] for each in owner.known for name in names(each)[:2]}
+            assert await journal.load_authorizations(expected) == expected
+        assert [each.stands_for for each in owner.known] == [(), (late,), (), ()]
+
     async def test_names_of_nothing_are_absent(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)

@@ -4,16 +4,18 @@ network stands, and one that came late everywhere is taken back."""
 from __future__ import annotations
 
 import asyncio
+from itertools import permutations
 from typing import Any
 
+import msgspec
 import pytest
 
 from actors.network.undoing import reversal_of
 from actors.submission import Submission
-from engine.commands import Authorize, Reverse, reference_of_id
+from engine.commands import Advise, Authorize, Reverse, reference_of_id, reference_of_message
 from engine.replies import Answer, Reply
 from tests.actors.shards.support import ALL_SHARDS, FIRST, PATIENCE_MS, Cluster, TestHost, idle
-from tests.engine.build import an_id, authorize, key, read_balance
+from tests.engine.build import an_id, authorize, key, read_balance, wire
 
 STANDS = "21"
 
@@ -51,6 +53,48 @@ async def codes(host: TestHost, *commands: Any) -> list[str]:
 async def held(host: TestHost) -> str:
     balance = await host.ask_one(read_balance(1, card_id=FIRST.id))
     return str(getattr(balance, "body", {})["held"])
+
+
+def advice(number: int = 600) -> Advise:
+    """The network told the merchant yes in our stead, for 12.00."""
+    return Advise(
+        id=an_id(0xA_0000 + number),
+        command_key=key(number),
+        card_id=FIRST.id,
+        fingerprint=key(number),
+        wire=wire(number, network_txn_id="N1"),
+        references=("n:N1", reference_of_message(sale().command_key)),
+        amount_minor=1_200,
+        currency="EUR",
+        mcc="5411",
+        merchant_name="Shop",
+        merchant_country="IE",
+        channel="pos",
+        stand_in=True,
+    )
+
+
+def networks_reversal() -> Reverse:
+    references = (reference_of_message(sale().command_key), "n:N1")
+    undone = msgspec.structs.replace(late(sale()), references=references, late=False)
+    return msgspec.structs.replace(undone, id=an_id(0xB_0000), command_key=key(601), fingerprint=key(601))
+
+
+@pytest.mark.parametrize("heirs", [False, True], ids=["one owner", "new owners"])
+@pytest.mark.parametrize("order", list(permutations(("sale", "undo", "advice"))), ids=" ".join)
+async def test_advice_beside_a_late_reversal_holds_until_the_network_reverses(
+    host: TestHost, cluster: Cluster, order: tuple[str, ...], heirs: bool
+) -> None:
+    named = sale(wire=wire(1, network_txn_id="N1"))
+    steps: dict[str, Any] = {"sale": named, "undo": late(named), "advice": advice()}
+    owner = host
+    for place, step in enumerate(order):
+        await owner.ask_one(steps[step])
+        if heirs:
+            owner = await cluster.add(f"heir-{place}", ALL_SHARDS)
+    assert await held(owner) == "12.00"
+    assert await codes(owner, networks_reversal(), advice(602)) == ["00", "00"]
+    assert await held(owner) == "0.00"
 
 
 async def test_approval_given_to_a_repeat_stands(host: TestHost) -> None:
