@@ -353,6 +353,13 @@ FORWARD_SECONDS_MAX: Final = 30.0
 presentments."""
 RESUME_HOURS: Final = 24
 """Reversals and presentments without an answer that a restarted network still repeats."""
+SETTLE_HOURS: Final = 24
+"""Simulations that failed on the wire whose outcome the simulated network still looks up."""
+SETTLE_AFTER_SECONDS: Final = 15
+"""From such a failure to the first look: an edge that answered too late has reversed its approval by then."""
+SETTLE_POLL_SECONDS: Final = 3.0
+SETTLE_BATCH_MAX: Final = 256
+"""Outcomes that are looked up in one step."""
 CLEARING_BATCH_MAX: Final = 128
 """Sales that are cleared by themselves at the same time; the next ones wait for their answers."""
 CLEARING_POLL_SECONDS: Final = 0.5
@@ -555,6 +562,7 @@ assert EDGE_OPEN_MAX < EDGE_IN_FLIGHT_MAX < ROUTER_BACKLOG_MAX
 assert 2 * ROUTER_WAIT_SECONDS_MAX * 1000 <= AUTHORIZATION_DEADLINE_MS
 assert ROUTER_BATCH_MAX <= COMMIT_BATCH_MAX
 assert NETWORK_TIMEOUT_MS < CLEARING_LEASE_SECONDS * 1000
+assert UNDO_SECONDS_MAX + UNDO_STOP_SECONDS < SETTLE_AFTER_SECONDS < SETTLE_HOURS * 3600
 assert WIRE_AMOUNT_MINOR_MAX < AMOUNT_MINOR_MAX < 2**63
 assert EGRESS_CONNECTIONS_PER_TARGET_MAX * 8 <= EGRESS_CONNECTIONS_MAX
 assert ATTEMPTS_OF_ENDPOINT_MAX <= EGRESS_CONNECTIONS_PER_TARGET_MAX
