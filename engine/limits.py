@@ -273,6 +273,8 @@ IDLE_TRANSACTION_MS: Final = 2 * STATEMENT_MS_MAX
 """After it PostgreSQL ends a session whose transaction waits for the API: its process is frozen or gone."""
 IDEMPOTENCY_KEY_CHARS_MAX: Final = 255
 IDEMPOTENCY_RETENTION_HOURS: Final = 24
+HAND_OVER_LEASE_SECONDS: Final = 10
+"""After this a repetition takes over a request whose API server has given no answer to its key."""
 TOKEN_SECONDS: Final = 3_600
 TOKEN_CACHE_SECONDS: Final = 1
 """A revoked token is refused everywhere within this time."""
@@ -546,7 +548,7 @@ assert BACKLOG_RESUME < BACKLOG_WAIT < BACKLOG_REFUSE
 assert COMMIT_BATCH_MAX <= BACKLOG_RESUME
 assert 0 < POOL_RESERVED < API_CONNECTIONS
 assert CARDHOLDER_RESUME_SECONDS * 1000 > 2 * REST_DEADLINE_MS
-assert COMMIT_TIMEOUT_MS < AUTHORIZATION_DEADLINE_MS < REST_DEADLINE_MS
+assert COMMIT_TIMEOUT_MS < AUTHORIZATION_DEADLINE_MS < REST_DEADLINE_MS < HAND_OVER_LEASE_SECONDS * 1000
 assert CLIENT_CHECK_MS < COMMIT_TIMEOUT_MS < IDLE_IN_TRANSACTION_MS
 assert LOCK_WAIT_PERCENT < 100
 assert COMMIT_TIMEOUT_MS < RELEASE_SECONDS * 1000 < MOVE_SECONDS * 1000
