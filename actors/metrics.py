@@ -125,6 +125,7 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
     ),
     "stanchion_wire_undoing": ("gauge", "Reversals of the edge's own that no owner has answered yet."),
     "stanchion_network_cleared": ("counter", "Sales that the simulated network has presented by itself."),
+    "stanchion_network_settled": ("counter", "Failed simulations that the journal has decided."),
     "stanchion_network_lost_moves": ("counter", "Records of the simulated network that were given up."),
     "stanchion_rest_requests": ("counter", "REST requests answered, by operation and status."),
     "stanchion_rest_seconds": (

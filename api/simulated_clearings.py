@@ -9,11 +9,10 @@ from starlette.responses import Response
 
 from api.database import Connection
 from api.fields import Country, Id, Mcc, MoneyInput, Text100, example
-from api.idempotency import once
-from api.operations import Call, Family, json_response
+from api.operations import Call, Family
 from api.problems import not_found
-from api.simulated_spends.originals import follow_up_id, started
 from api.simulated_spends.routes import AcceptanceView, show_acceptance
+from api.simulated_spends.starting import start
 from api.validation import Input, broken
 from engine.money import HOME_COUNTRY
 from engine.simulation import ForcePostRequest
@@ -55,21 +54,14 @@ async def create_simulated_clearing(call: Call[ForcePostInput]) -> Response:
     amount; `available` may go negative. What became of it is found on the simulation (GET). A currency other
     than the card's is refused on the wire.
     """
-    given, services, claim = call.given, call.services, call.claim
-    assert claim is not None, "POST demands a key"
-    simulation_id = follow_up_id(given.card_id, claim)
+    given, tenant_id = call.given, call.caller.tenant_id
 
-    async def work(connection: Connection) -> Response:
-        tenant_id = call.caller.tenant_id
-        accepted = await started(connection, simulation_id, tenant_id, claim)
-        if accepted is None:
-            if not await connection.fetchval(_CARD, given.card_id, tenant_id):
-                raise not_found()
-            request = _request(given, tenant_id, simulation_id, services.clock.now_ms(), claim.fingerprint)
-            accepted = await services.network.accept(request)
-        return json_response(202, show_acceptance(accepted))
+    async def judge(connection: Connection, id_: str, now_ms: int, fingerprint: bytes) -> ForcePostRequest:
+        if not await connection.fetchval(_CARD, given.card_id, tenant_id):
+            raise not_found()
+        return _request(given, tenant_id, id_, now_ms, fingerprint)
 
-    return await once(services, claim, work)
+    return await start(call, given.card_id, judge, show_acceptance)
 
 
 def _request(

@@ -273,6 +273,8 @@ IDLE_TRANSACTION_MS: Final = 2 * STATEMENT_MS_MAX
 """After it PostgreSQL ends a session whose transaction waits for the API: its process is frozen or gone."""
 IDEMPOTENCY_KEY_CHARS_MAX: Final = 255
 IDEMPOTENCY_RETENTION_HOURS: Final = 24
+HAND_OVER_LEASE_SECONDS: Final = 10
+"""After this a repetition takes over a request whose API server has given no answer to its key."""
 TOKEN_SECONDS: Final = 3_600
 TOKEN_CACHE_SECONDS: Final = 1
 """A revoked token is refused everywhere within this time."""
@@ -353,6 +355,13 @@ FORWARD_SECONDS_MAX: Final = 30.0
 presentments."""
 RESUME_HOURS: Final = 24
 """Reversals and presentments without an answer that a restarted network still repeats."""
+SETTLE_HOURS: Final = 24
+"""Simulations that failed on the wire whose outcome the simulated network still looks up."""
+SETTLE_AFTER_SECONDS: Final = 15
+"""From such a failure to the first look: an edge that answered too late has reversed its approval by then."""
+SETTLE_POLL_SECONDS: Final = 3.0
+SETTLE_BATCH_MAX: Final = 256
+"""Outcomes that are looked up in one step."""
 CLEARING_BATCH_MAX: Final = 128
 """Sales that are cleared by themselves at the same time; the next ones wait for their answers."""
 CLEARING_POLL_SECONDS: Final = 0.5
@@ -539,7 +548,7 @@ assert BACKLOG_RESUME < BACKLOG_WAIT < BACKLOG_REFUSE
 assert COMMIT_BATCH_MAX <= BACKLOG_RESUME
 assert 0 < POOL_RESERVED < API_CONNECTIONS
 assert CARDHOLDER_RESUME_SECONDS * 1000 > 2 * REST_DEADLINE_MS
-assert COMMIT_TIMEOUT_MS < AUTHORIZATION_DEADLINE_MS < REST_DEADLINE_MS
+assert COMMIT_TIMEOUT_MS < AUTHORIZATION_DEADLINE_MS < REST_DEADLINE_MS < HAND_OVER_LEASE_SECONDS * 1000
 assert CLIENT_CHECK_MS < COMMIT_TIMEOUT_MS < IDLE_IN_TRANSACTION_MS
 assert LOCK_WAIT_PERCENT < 100
 assert COMMIT_TIMEOUT_MS < RELEASE_SECONDS * 1000 < MOVE_SECONDS * 1000
@@ -555,6 +564,7 @@ assert EDGE_OPEN_MAX < EDGE_IN_FLIGHT_MAX < ROUTER_BACKLOG_MAX
 assert 2 * ROUTER_WAIT_SECONDS_MAX * 1000 <= AUTHORIZATION_DEADLINE_MS
 assert ROUTER_BATCH_MAX <= COMMIT_BATCH_MAX
 assert NETWORK_TIMEOUT_MS < CLEARING_LEASE_SECONDS * 1000
+assert UNDO_SECONDS_MAX + UNDO_STOP_SECONDS < SETTLE_AFTER_SECONDS < SETTLE_HOURS * 3600
 assert WIRE_AMOUNT_MINOR_MAX < AMOUNT_MINOR_MAX < 2**63
 assert EGRESS_CONNECTIONS_PER_TARGET_MAX * 8 <= EGRESS_CONNECTIONS_MAX
 assert ATTEMPTS_OF_ENDPOINT_MAX <= EGRESS_CONNECTIONS_PER_TARGET_MAX

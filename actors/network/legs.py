@@ -57,14 +57,27 @@ class Legs:
         self._timeout_seconds = timeout_seconds
         self._late_seconds = late_seconds
         self._legs: set[asyncio.Task[None]] = set()
+        self._under_way: set[str] = set()
+
+    def under_way(self, simulation_id: str) -> bool:
+        """Whether a leg of this simulation still sends messages or waits for answers."""
+        return simulation_id in self._under_way
 
     def start(self, opening: Opening, message: Message) -> asyncio.Task[None]:
         """Sends ``message`` of the row ``opening``; the task is done when its leg is over."""
+        simulation_id = opening.request.simulation_id
         if opening.operation in ("reversal", "clearing"):
-            return self._keep(self._forwarded(opening, message))
-        if opening.request.scenario == "force_stip_timeout":
-            return self._keep(self._stand_in(opening, message))
-        return self._keep(self._requested(opening, message))
+            return self._keep(simulation_id, self._forwarded(opening, message))
+        if stands_in(opening):
+            return self._keep(simulation_id, self._stand_in(opening, message))
+        return self._keep(simulation_id, self._requested(opening, message))
+
+    def settle(self, opening: Opening, answer: Message) -> None:
+        """Records ``answer`` to the last message of ``opening``, found after its leg has ended."""
+        if stands_in(opening):
+            self._approve_itself(opening, answer)
+        else:
+            self._decide(opening, answer)
 
     async def stop(self) -> None:
         """Stops all legs."""
@@ -123,7 +136,7 @@ class Legs:
 
     def _late(self, opening: Opening, answer: asyncio.Future[Message]) -> None:
         """It decides the row, and the reversal on its way wins: nothing of it will be presented."""
-        if not answer.cancelled() and answer.exception() is None and not _stands_in(opening):
+        if not answer.cancelled() and answer.exception() is None and not stands_in(opening):
             _log.info("late_answer", simulation_id=opening.request.simulation_id)
             self._decide(opening, answer.result(), late=True)
 
@@ -139,18 +152,21 @@ class Legs:
         if isinstance(answer, Message) and loop.time() < deadline and not _not_now(answer):
             self._decide(opening, answer)
             return
-        approval_code = message.fields[11]
-        advised = await self._forward(stand_in_advice(message, approval_code))
+        advised = await self._forward(stand_in_advice(message, message.fields[11]))
         if advised is None:
             self._fail(opening, _NO_ANSWER)
-            return
+        else:
+            self._approve_itself(opening, advised)
+
+    def _approve_itself(self, opening: Opening, advised: Message) -> None:
+        """The network has approved in the issuer's stead, and ``advised`` answers its advice."""
         self._book.move(
             Move(
                 simulation_id=opening.request.simulation_id,
                 state="decided",
                 decided_ms=self._clock.now_ms(),
                 response_code=APPROVED,
-                approval_code=approval_code,
+                approval_code=opening.stan,
                 approved_minor=opening.request.amount_minor,
                 authorization_id=quoted_authorization_id(advised),
                 addition=_addition(opening, opening.request.amount_minor),
@@ -226,12 +242,17 @@ class Legs:
             )
         )
 
-    def _keep(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _keep(self, simulation_id: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Holds a reference until the leg is done: the event loop itself keeps none."""
         leg = asyncio.create_task(work)
         self._legs.add(leg)
-        leg.add_done_callback(self._legs.discard)
+        self._under_way.add(simulation_id)
+        leg.add_done_callback(partial(self._ended, simulation_id))
         return leg
+
+    def _ended(self, simulation_id: str, leg: asyncio.Task[None]) -> None:
+        self._legs.discard(leg)
+        self._under_way.discard(simulation_id)
 
 
 def _approved(opening: Opening, answer: Message) -> int:
@@ -251,5 +272,6 @@ def _not_now(answer: Message) -> bool:
     return answer.fields.get(39) in _NOT_NOW
 
 
-def _stands_in(opening: Opening) -> bool:
+def stands_in(opening: Opening) -> bool:
+    """Whether the network decides this sale itself when the platform gives no decision in time."""
     return opening.request.scenario == "force_stip_timeout"

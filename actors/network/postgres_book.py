@@ -97,16 +97,7 @@ class PostgresBook:
 
     async def unanswered(self) -> list[Opening]:
         rows = await self._opening.fetch("find_unanswered", RESUME_HOURS)
-        return [
-            Opening(
-                request=_decode_record(row["request"]),
-                original=original_of(row, "sale_") if row["sale_request"] else None,
-                stan=row["stan"],
-                rrn=row["rrn"],
-                network_txn_id=row["network_txn_id"],
-            )
-            for row in rows
-        ]
+        return [opening_of(row) for row in rows]
 
     def move(self, move: Move) -> None:
         simulation_id = move.simulation_id
@@ -240,6 +231,18 @@ def original_of(row: Any, prefix: str = "") -> Original:
         stan=row[f"{prefix}stan"],
         rrn=row[f"{prefix}rrn"],
         network_txn_id=row[f"{prefix}network_txn_id"],
+    )
+
+
+def opening_of(row: Any) -> Opening:
+    """The simulation whose columns stand in ``row``, with those of its sale under ``sale_``."""
+    decode = _decode_spend if row["operation"] == "spend" else _decode_record
+    return Opening(
+        request=decode(row["request"]),
+        original=original_of(row, "sale_") if row["sale_request"] else None,
+        stan=row["stan"],
+        rrn=row["rrn"],
+        network_txn_id=row["network_txn_id"],
     )
 
 

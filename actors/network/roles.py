@@ -17,6 +17,7 @@ from actors.network.edge import Edge
 from actors.network.postgres_book import PostgresBook
 from actors.network.respondent import FromWire, Respondent
 from actors.network.session import Session
+from actors.network.settling import Settler
 from actors.network.simulated import SimulatedNetwork
 from actors.network.statements import ACQUIRER_ID
 from actors.roles import Context
@@ -110,14 +111,17 @@ class NetworkRole:
             ACQUIRER_ID, opening, moving, auto_clear_seconds=settings.auto_clear_seconds
         )
         custody = CardCustody(Vault.from_settings(settings))
-        self._network = SimulatedNetwork(self._session, self._book, cards_by_id(cards, custody))
+        plastics = cards_by_id(cards, custody)
+        self._network = SimulatedNetwork(self._session, self._book, plastics)
         self._clears = settings.auto_clear_seconds > 0
         self._clearer = Clearer(self._network, self._session, clearing)
+        self._settler = Settler(self._network, plastics, clearing)
         self._resuming: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         self._session.start()
         self._resuming = start_essential(self._resume(), "resume")
+        self._settler.start()
         if self._clears:
             self._clearer.start()
 
@@ -134,6 +138,7 @@ class NetworkRole:
     def figures(self) -> Figures:
         return {
             "stanchion_network_cleared": self._clearer.counts.cleared,
+            "stanchion_network_settled": self._settler.counts.settled,
             "stanchion_network_lost_moves": self._book.lost_moves,
         }
 
@@ -142,6 +147,7 @@ class NetworkRole:
             self._resuming.cancel()
             await asyncio.gather(self._resuming, return_exceptions=True)
         await self._clearer.stop()
+        await self._settler.stop()
         await self._network.stop()
         await self._session.stop()
         for lane in self._lanes:

@@ -104,6 +104,14 @@ class SimulatedNetwork:
                 self._legs.start(opening, as_repeat(message_of(opening, plastic)))
         return len(openings)
 
+    def under_way(self, opening: Opening) -> bool:
+        """Whether a leg of ``opening`` still sends messages or waits for answers."""
+        return self._legs.under_way(opening.request.simulation_id)
+
+    def settle(self, opening: Opening, answer: Message) -> None:
+        """Decides the failed row ``opening`` by ``answer``, which did not reach this network in time."""
+        self._legs.settle(opening, answer)
+
     async def stop(self) -> None:
         """Stops all wire legs and waits until what they did is recorded."""
         await self._legs.stop()

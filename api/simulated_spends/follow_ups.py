@@ -7,17 +7,18 @@ is named by the request's key, so a repetition finds it whatever has happened in
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Literal
 
 from starlette.responses import Response
 
 from api.database import Connection, connected
 from api.fields import Id, Instant
-from api.idempotency import once
-from api.operations import Call, Empty, Family, json_response
+from api.operations import Call, Empty, Family
 from api.problems import Refusal
 from api.simulated_spends.inputs import ClearInput, IncrementInput, ReverseInput
-from api.simulated_spends.originals import Found, find, follow_up_id, started
+from api.simulated_spends.originals import Found, find
+from api.simulated_spends.starting import start
 from api.submission import submit
 from api.validation import View
 from engine.commands import Expire, reference_of_id
@@ -197,23 +198,16 @@ caller's request. Raises ``Refusal``."""
 
 async def _follow(call: Call[Any], build: Build) -> Response:
     """Start the child that ``build`` makes, unless the key has started one already."""
-    parent_id, services, claim = call.path_id(), call.services, call.claim
-    assert claim is not None, "POST demands a key"
-    child_id = follow_up_id(parent_id, claim)
+    parent_id = call.path_id()
 
-    async def work(connection: Connection) -> Response:
-        tenant_id = call.caller.tenant_id
-        accepted = await started(connection, child_id, tenant_id, claim)
-        if accepted is None:
-            found = await find(connection, parent_id, tenant_id)
-            request = build(found, child_id, services.clock.now_ms(), claim.fingerprint)
-            accepted = await services.network.accept(request)
-        return json_response(202, _shown(accepted, parent_id))
+    async def judge(connection: Connection, child_id: str, now_ms: int, fingerprint: bytes) -> ChildRequest:
+        found = await find(connection, parent_id, call.caller.tenant_id)
+        return build(found, child_id, now_ms, fingerprint)
 
-    return await once(services, claim, work)
+    return await start(call, parent_id, judge, partial(_shown, parent_id=parent_id))
 
 
-def _shown(accepted: Acceptance, parent_id: str) -> dict[str, Any]:
+def _shown(accepted: Acceptance, *, parent_id: str) -> dict[str, Any]:
     return {
         "simulation_id": accepted.simulation_id,
         "parent_simulation_id": parent_id,

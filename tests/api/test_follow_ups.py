@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import Any
 
 import asyncpg
@@ -473,3 +475,133 @@ async def test_a_lost_answer_is_found_again(running: Installation, acme: Caller,
     transactions = (await acme.get("/v1/transactions"))["data"]
     posted = sum(len(transaction["events"]) for transaction in transactions)
     assert posted == 2
+
+
+class Stalled:
+    """A network that holds each call back: before it acts, or after it has acted."""
+
+    def __init__(self, network: Any, *, acts_first: bool) -> None:
+        self._network = network
+        self._acts_first = acts_first
+        self.called = asyncio.Event()
+        self.goes_on = asyncio.Event()
+
+    async def accept(self, request: SimulationRequest) -> Acceptance:
+        if self._acts_first:
+            await self._network.accept(request)
+        self.called.set()
+        await self.goes_on.wait()
+        acceptance: Acceptance = await self._network.accept(request)
+        return acceptance
+
+
+@asynccontextmanager
+async def another_server(running: Installation, acme: Caller, network: Any) -> AsyncIterator[Caller]:
+    """An API server whose way to the simulated network is ``network``."""
+    services = dataclasses.replace(running.services, network=network)
+    transport = httpx2.ASGITransport(app=create_app(services))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://api.test") as http:
+        caller = Caller(http, acme.credentials)
+        caller.token = acme.token
+        yield caller
+
+
+async def claims(running: Installation) -> int:
+    return int(await running.services.pool.fetchval("SELECT count(*) FROM idempotency_claims"))
+
+
+BODIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "/v1/simulated-spends/{id}/increment": (
+        {"raise_by_amount": money("5.00")},
+        {"raise_by_amount": money("6.00")},
+    ),
+    "/v1/simulated-spends/{id}/reverse": ({}, {"lower_by_amount": money("1.00")}),
+    "/v1/simulated-spends/{id}/clear": ({}, {"final": False}),
+    "/v1/simulated-clearings": (
+        {"amount": money("5.00"), "mcc": "5812", "merchant_name": "Bistro"},
+        {"amount": money("6.00"), "mcc": "5812", "merchant_name": "Bistro"},
+    ),
+}
+
+
+async def keyed(acme: Caller, path: str) -> tuple[str, Any, Any]:
+    """A follow-up's path, its body and another valid one."""
+    card = await acme.funded_card("100.00")
+    spend = await acme.spend(card, "10.00")
+    body, other = BODIES[path]
+    if path.endswith("clearings"):
+        body, other = ({**each, "card_id": card["id"]} for each in (body, other))
+    return path.replace("{id}", spend["simulation_id"]), body, other
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_no_connection_is_held_while_the_network_is_asked(
+    running: Installation, acme: Caller, path: str
+) -> None:
+    path, body, other = await keyed(acme, path)
+    network = Stalled(running.services.network, acts_first=False)
+    async with another_server(running, acme, network) as slow:
+        asking = asyncio.create_task(slow.send("POST", path, body, key="held"))
+        await network.called.wait()
+        pool = running.services.pool
+        assert pool.get_idle_size() == pool.get_size()
+        copy = await acme.send("POST", path, body, key="held")
+        assert (copy.status_code, copy.json()["type"]) == (409, "/problems/idempotency-in-progress")
+        assert copy.headers["Retry-After"] == "1"
+        for altered in (other, {"amount": "invalid"}):
+            answer = await acme.send("POST", path, altered, key="held")
+            assert (answer.status_code, answer.json()["type"]) == (409, "/problems/idempotency-key-reused")
+        network.goes_on.set()
+        first = await asking
+    assert first.status_code == 202
+    again = await acme.send("POST", path, body, key="held")
+    assert (again.content, again.headers["Idempotent-Replayed"]) == (first.content, "true")
+    assert await claims(running) == 0
+
+
+@pytest.mark.parametrize("acts_first", [False, True])
+@pytest.mark.parametrize("path", BODIES)
+async def test_request_of_a_dead_server_is_taken_over(
+    running: Installation, acme: Caller, path: str, acts_first: bool
+) -> None:
+    path, body, other = await keyed(acme, path)
+    network = Stalled(running.services.network, acts_first=acts_first)
+    async with another_server(running, acme, network) as dying:
+        asking = asyncio.create_task(dying.send("POST", path, body, key="taken"))
+        await network.called.wait()
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+    copy = await acme.send("POST", path, body, key="taken")
+    assert (copy.status_code, copy.json()["type"]) == (409, "/problems/idempotency-in-progress")
+    await change(running, "UPDATE idempotency_claims SET lease_until = now()")
+    altered = await acme.send("POST", path, other, key="taken")
+    assert (altered.status_code, altered.json()["type"]) == (409, "/problems/idempotency-key-reused")
+    found = await acme.post(path, body, 202, key="taken")
+    await acme.simulation(found["simulation_id"])
+    assert await acme.post(path, body, 202, key="taken") == found
+    card_id = (await acme.simulation(found["simulation_id"]))["card_id"]
+    count = "SELECT count(*) FROM simulations WHERE operation <> 'spend' AND card_id = $1::uuid"
+    assert await running.services.pool.fetchval(count, card_id) == 1
+    assert await claims(running) == 0
+
+
+async def test_server_that_was_taken_over_gives_the_same_answer(running: Installation, acme: Caller) -> None:
+    path, body, _ = await keyed(acme, "/v1/simulated-spends/{id}/increment")
+    network = Stalled(running.services.network, acts_first=False)
+    async with another_server(running, acme, network) as slow:
+        asking = asyncio.create_task(slow.send("POST", path, body, key="slow"))
+        await network.called.wait()
+        await change(running, "UPDATE idempotency_claims SET lease_until = now()")
+        taken_over = await acme.send("POST", path, body, key="slow")
+        network.goes_on.set()
+        late = await asking
+    assert (late.status_code, late.content) == (202, taken_over.content)
+    assert await claims(running) == 0
+
+
+async def test_refused_follow_up_claims_nothing(running: Installation, acme: Caller) -> None:
+    path, _, other = await keyed(acme, "/v1/simulated-spends/{id}/reverse")
+    await acme.post(path, None, 202, key="all")
+    refused = await acme.send("POST", path, other, key="more")
+    assert refused.json()["type"] == "/problems/nothing-held"
+    assert await claims(running) == 0

@@ -1,8 +1,14 @@
--- Deletes stored answers older than $1 days, at most $2. $3 is the clock of the process: rows go only when both clocks say so.
+-- Deletes stored answers, and claims that never got one, older than $1 days; of each at most $2.
+-- $3 is the clock of the process: rows go only when both clocks say so.
 WITH oldest AS MATERIALIZED (
     SELECT key_digest FROM idempotency
     WHERE created_at < least(now(), $3::timestamptz) - make_interval(days => $1::int) ORDER BY created_at LIMIT $2::int
 ), deleted AS (
     DELETE FROM idempotency i USING oldest o WHERE i.key_digest = o.key_digest RETURNING 1
+), abandoned AS (
+    DELETE FROM idempotency_claims WHERE key_digest IN (
+        SELECT key_digest FROM idempotency_claims
+        WHERE claimed_at < least(now(), $3::timestamptz) - make_interval(days => $1::int) LIMIT $2::int
+    )
 )
 SELECT count(*)::int AS deleted FROM deleted

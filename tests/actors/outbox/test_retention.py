@@ -15,7 +15,15 @@ from actors.outbox.retention import Retention, retention_lane
 from tests.actors.outbox.database import Connection, World
 from tests.actors.outbox.waiting import eventually
 
-TABLES = ("events", "deliveries", "delivery_attempts", "idempotency", "access_tokens", "tombstones")
+TABLES = (
+    "events",
+    "deliveries",
+    "delivery_attempts",
+    "idempotency",
+    "idempotency_claims",
+    "access_tokens",
+    "tombstones",
+)
 
 
 @pytest.fixture
@@ -73,6 +81,11 @@ async def fill(connection: Connection, age: str, number: int) -> None:
             delivery_id.encode(),
         )
         await connection.execute(
+            f"INSERT INTO idempotency_claims (key_digest, fingerprint, claimed_at, lease_until)"
+            f" VALUES ($1, '\\x00', {at}, {at})",
+            delivery_id.encode(),
+        )
+        await connection.execute(
             f"INSERT INTO access_tokens (token_digest, client, scopes, expires_at)"
             f" VALUES ($1, $2::uuid, '{{}}', {at})",
             delivery_id.encode(),
@@ -93,8 +106,8 @@ async def counts(connection: Connection) -> dict[str, int]:
     [
         ("23 hours", set()),
         ("25 hours", {"access_tokens"}),
-        ("49 hours", {"access_tokens", "idempotency"}),
-        ("30 days 23 hours", {"access_tokens", "idempotency"}),
+        ("49 hours", {"access_tokens", "idempotency", "idempotency_claims"}),
+        ("30 days 23 hours", {"access_tokens", "idempotency", "idempotency_claims"}),
         ("31 days 1 hour", set(TABLES)),
     ],
 )
@@ -131,7 +144,7 @@ async def test_a_database_that_is_away_is_tried_again(
         " WHERE application_name = 'stanchion-retention'"
     )
     ours.start()
-    await eventually(lambda: ours.deleted == 8)
+    await eventually(lambda: ours.deleted == 10)
 
 
 async def test_stopping_before_starting_is_harmless(ours: Retention) -> None:

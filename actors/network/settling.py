@@ -1,0 +1,178 @@
+"""Simulations that failed on the wire are decided after all when the journal holds their outcome.
+
+An answer can miss the simulated network: the connection is lost, the process restarts, or the answer comes
+after the time in which it is still noted. The owner's decision stands in the journal under the message's
+command key, so the row takes it from there, as the answer on the wire would have given it.
+
+An approval counts only while it stands. The network reverses a request without an answer, and an edge
+reverses an approval that it could not give in time; a row whose approval was reversed stays ``failed``. While
+a leg of the simulation still sends messages, it may reverse an approval, so approvals wait for its end.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from actors.essential import start_essential
+from actors.network.cards import CardsById, Plastic
+from actors.network.database import DatabaseUnavailableError, Lane
+from actors.network.legs import stands_in
+from actors.network.postgres_book import opening_of
+from actors.network.simulated import SimulatedNetwork
+from actors.network.simulations import Opening
+from actors.network.statements import message_of
+from engine.iso8583.afterwards import stand_in_advice, timeout_reversal
+from engine.iso8583.content import read
+from engine.iso8583.elements import ElementError
+from engine.iso8583.identity import undo_key
+from engine.iso8583.message import Message
+from engine.iso8583.respond import NO_ACTION, answered, approves
+from engine.iso8583.translate import Routed, to_command
+from engine.limits import SETTLE_AFTER_SECONDS, SETTLE_BATCH_MAX, SETTLE_HOURS, SETTLE_POLL_SECONDS
+from engine.replies import Answer, Reply
+
+_START: Final = (datetime(1970, 1, 1, tzinfo=UTC), "00000000-0000-0000-0000-000000000000")
+_decode_reply = msgspec.json.Decoder(Reply).decode
+_log = structlog.get_logger(__name__)
+
+
+class SettlerCounts(msgspec.Struct):
+    """Since the settler started."""
+
+    settled: int = 0
+    """Failed simulations that were decided by the journal."""
+
+
+class Sought(msgspec.Struct, frozen=True):
+    """A failed simulation and the keys of the commands that tell its outcome."""
+
+    opening: Opening
+    message: Message
+    """The last message of the simulation: the one whose answer decides it."""
+    key: bytes
+    """Command key of ``message``."""
+    reversed_by: tuple[bytes, ...]
+    """Command keys of the reversals that take its approval back."""
+
+
+class Settler:
+    """``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
+
+    def __init__(
+        self,
+        network: SimulatedNetwork,
+        cards: CardsById,
+        lane: Lane,
+        *,
+        after_seconds: float = SETTLE_AFTER_SECONDS,
+        batch_max: int = SETTLE_BATCH_MAX,
+        poll_seconds: float = SETTLE_POLL_SECONDS,
+    ) -> None:
+        self.counts = SettlerCounts()
+        self._network = network
+        self._cards = cards
+        self._lane = lane
+        self._after_seconds = after_seconds
+        self._batch_max = batch_max
+        self._poll_seconds = poll_seconds
+        self._position = _START
+        self._loop: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Looks outcomes up periodically, in the background."""
+        self._loop = self._loop or start_essential(self._run(), "settling")
+
+    async def stop(self) -> None:
+        """Stops; the next start begins with the oldest failed simulation."""
+        if self._loop is not None:
+            self._loop.cancel()
+            await asyncio.gather(self._loop, return_exceptions=True)
+            self._loop = None
+
+    async def step(self) -> int:
+        """Looks up the next batch of failed simulations and decides those with an outcome; their number.
+        After the newest one the next step begins with the oldest again. Raises DatabaseUnavailableError."""
+        rows = await self._lane.fetch(
+            "find_failed", SETTLE_HOURS, self._after_seconds, *self._position, self._batch_max
+        )
+        settled = await self._settle([opening_of(row) for row in rows]) if rows else 0
+        full = len(rows) == self._batch_max
+        self._position = (rows[-1]["failed_at"], rows[-1]["id"]) if full else _START
+        self.counts.settled += settled
+        return settled
+
+    async def _settle(self, openings: Sequence[Opening]) -> int:
+        plastics = await self._cards.find_all([opening.request.card_id for opening in openings])
+        found = [
+            sought_of(opening, plastic)
+            for opening, plastic in zip(openings, plastics, strict=True)
+            if plastic is not None
+        ]
+        sought = [each for each in found if each is not None]
+        # Before the journal is read: a leg that ends in between may have reversed the approval after that.
+        busy = {each.key for each in sought if self._network.under_way(each.opening)}
+        keys = [key for each in sought for key in (each.key, *each.reversed_by)]
+        answers = answers_of(await self._lane.fetch("find_replies", keys))
+        settled = 0
+        for each in sought:
+            answer = standing_answer(each, answers, open_=each.key in busy)
+            if answer is not None:
+                self._network.settle(each.opening, answered(each.message, answer))
+                settled += 1
+        return settled
+
+    async def _run(self) -> None:
+        while True:
+            try:
+                settled = await self.step()
+                if settled:
+                    _log.info("simulations_settled", count=settled)
+            except DatabaseUnavailableError as failure:
+                _log.info("settling_waits", error=type(failure).__name__)
+            await asyncio.sleep(self._poll_seconds)
+
+
+def sought_of(opening: Opening, plastic: Plastic) -> Sought | None:
+    """What to look for; ``None`` for a message that the edge refuses without asking an owner."""
+    try:
+        request = message_of(opening, plastic)
+        if opening.operation in ("reversal", "clearing"):
+            return Sought(opening, request, _key(request), ())
+        if stands_in(opening):
+            advice = stand_in_advice(request, request.fields[11])
+            return Sought(opening, advice, _key(advice), ())
+        key = _key(request)
+        return Sought(opening, request, key, (undo_key(key), _key(timeout_reversal(request))))
+    except ElementError:
+        return None
+
+
+def answers_of(rows: Sequence[Mapping[str, Any]]) -> dict[bytes, Answer]:
+    """The owners' answers of ``find_replies``, by command key."""
+    replies = {row["command_key"]: _decode_reply(row["reply"]) for row in rows}
+    return {key: reply for key, reply in replies.items() if isinstance(reply, Answer)}
+
+
+def standing_answer(sought: Sought, answers: Mapping[bytes, Answer], *, open_: bool) -> Answer | None:
+    """The answer that decides the simulation: a decline, or an approval that was not reversed. ``open_``: a
+    leg may still reverse it."""
+    answer = answers.get(sought.key)
+    if answer is None or not approves(answer.response_code):
+        return answer
+    if open_:
+        return None
+    reversals = (answers.get(key) for key in sought.reversed_by)
+    if any(reversal is not None and reversal.response_code != NO_ACTION for reversal in reversals):
+        return None
+    return answer
+
+
+def _key(message: Message) -> bytes:
+    """The command key under which owners execute ``message``."""
+    return to_command(read(message), Routed("", "", b"")).command_key
