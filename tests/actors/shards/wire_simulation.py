@@ -32,6 +32,13 @@ NETWORK_SECONDS: Final = 5.0
 """How long the network waits for an answer before it sends a repeat."""
 IMPATIENT_SECONDS: Final = (NETWORK_SECONDS, 0.05, 1.0, 3.0)
 """The same for an original: early repeats may be answered in time where the original is late."""
+TAKEOVER_SECONDS: Final = (
+    0.01,
+    1.0,
+    AUTHORIZATION_DEADLINE_MS / 1000,
+    1.5 * AUTHORIZATION_DEADLINE_MS / 1000,
+)
+"""How long shards of a dead host stay without an owner: at most beyond the deadline of its repeats, too."""
 TABLE_SECONDS: Final = 0.02
 PANS: Final = {f"41111111111111{number:02d}": card for number, card in enumerate(CARDS)}
 
@@ -160,7 +167,7 @@ class WireInstallation(Installation):
         dead = [name for name in self.owners.values() if not self.hosts[name].alive]
         self.publish_table()
         if dead:
-            await asyncio.sleep(self.dice.choice((0.01, 0.3, 1.0, AUTHORIZATION_DEADLINE_MS / 1000)))
+            await asyncio.sleep(self.dice.choice(TAKEOVER_SECONDS))
         await super().mend()
         self.publish_table()
 
