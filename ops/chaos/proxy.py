@@ -27,6 +27,7 @@ class Proxy:
         """Whether the next answer on each connection is lost and the connection with it."""
         self.lost_answers = 0
         self._open = True
+        self._answers_open = True
 
     async def __aenter__(self) -> Self:
         loop = asyncio.get_running_loop()
@@ -59,16 +60,33 @@ class Proxy:
     def release(self) -> None:
         """Let everything through that was held."""
         self._open = True
+        self._flush()
+
+    def hold_answers(self) -> None:
+        """Let requests through and keep every answer, as if only the way back had frozen."""
+        self._answers_open = False
+
+    def pass_answers(self) -> None:
+        """Let the answers through that were held; those that come later are held again."""
+        self._answers_open = True
+        self._flush()
+        self._answers_open = False
+
+    def release_answers(self) -> None:
+        """Let answers through again, and those that were held."""
+        self._answers_open = True
+        self._flush()
+
+    def _flush(self) -> None:
         for pair in list(self._pairs):
             pair.flush()
 
     # What connections ask
     # ------------------------------------------------------------------------------------------
 
-    @property
-    def passes(self) -> bool:
-        """Whether bytes go through."""
-        return self._open
+    def passes(self, *, answers: bool) -> bool:
+        """Whether bytes go through: ``answers``, those of the server, or requests."""
+        return self._open and (self._answers_open or not answers)
 
     @property
     def upstream(self) -> int:
@@ -121,16 +139,24 @@ class _Pair:
             self._pass(side, data)
 
     def _pass(self, side: _Side, data: bytes) -> None:
-        if self._held or not self.proxy.passes or len(self.sides) < 2:
+        if self._waits(side) or any(held is side for held, _ in self._held):
             self._held.append((side, data))
         else:
             self._other(side).write(data)
 
+    def _waits(self, side: _Side) -> bool:
+        """Whether bytes from ``side`` are held."""
+        return len(self.sides) < 2 or not self.proxy.passes(answers=side is not self.sides[0])
+
     def flush(self) -> None:
-        """What was held goes on, in order."""
-        if self.proxy.passes and len(self.sides) == 2 and not self.gone:
-            held, self._held = self._held, []
-            for side, data in held:
+        """Bytes that need not wait any longer go on, in order."""
+        if self.gone:
+            return
+        held, self._held = self._held, []
+        for side, data in held:
+            if self._waits(side):
+                self._held.append((side, data))
+            else:
                 self._other(side).write(data)
 
     def abort(self) -> None:

@@ -30,6 +30,15 @@ from tests.engine.build import load
 EDGES: Final = 2
 NETWORK_SECONDS: Final = 5.0
 """How long the network waits for an answer before it sends a repeat."""
+IMPATIENT_SECONDS: Final = (NETWORK_SECONDS, 0.05, 1.0, 3.0)
+"""The same for an original: early repeats may be answered in time where the original is late."""
+TAKEOVER_SECONDS: Final = (
+    0.01,
+    1.0,
+    AUTHORIZATION_DEADLINE_MS / 1000,
+    1.5 * AUTHORIZATION_DEADLINE_MS / 1000,
+)
+"""How long shards of a dead host stay without an owner: at most beyond the deadline of its repeats, too."""
 TABLE_SECONDS: Final = 0.02
 PANS: Final = {f"41111111111111{number:02d}": card for number, card in enumerate(CARDS)}
 
@@ -158,7 +167,7 @@ class WireInstallation(Installation):
         dead = [name for name in self.owners.values() if not self.hosts[name].alive]
         self.publish_table()
         if dead:
-            await asyncio.sleep(self.dice.choice((0.01, 0.3, 1.0, AUTHORIZATION_DEADLINE_MS / 1000)))
+            await asyncio.sleep(self.dice.choice(TAKEOVER_SECONDS))
         await super().mend()
         self.publish_table()
 
@@ -176,7 +185,7 @@ class WireInstallation(Installation):
             edge = self._edge()
             exchange = Exchange(said, edge)
             self.edges[edge].respondent.respond(exchange, request(stan, mti, de2=pan, de4=amount))
-            patience = self.dice.choice((NETWORK_SECONDS, 0.05, 1.0)) if mti == "0100" else NETWORK_SECONDS
+            patience = self.dice.choice(IMPATIENT_SECONDS) if mti == "0100" else NETWORK_SECONDS
             try:
                 async with asyncio.timeout(patience):
                     await exchange.answered.wait()

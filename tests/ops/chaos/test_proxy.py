@@ -63,6 +63,22 @@ async def test_bytes_wait_until_they_are_let_through(proxy: Proxy) -> None:
         assert await reader.readexactly(5) == b"hello"
 
 
+async def test_held_answers_wait_while_requests_pass(proxy: Proxy) -> None:
+    proxy.hold_answers()
+    async with asking(proxy) as reader:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await reader.readexactly(1)
+        proxy.pass_answers()
+        assert await reader.readexactly(5) == b"hello"
+    async with asking(proxy) as reader:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await reader.readexactly(1)
+        proxy.release_answers()
+        assert await reader.readexactly(5) == b"hello"
+
+
 async def test_bytes_are_late(proxy: Proxy) -> None:
     loop = asyncio.get_running_loop()
     proxy.delay_seconds = 0.05
