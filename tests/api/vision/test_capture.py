@@ -267,7 +267,8 @@ async def test_only_so_many_pictures_at_a_time(running: Installation, acme: Call
             nonlocal status
             status = message.get("status", status)
 
-        raw = [(name.lower().encode(), value.encode()) for name, value in headers.items()]
+        named = {"Host": "vision.test"} | headers
+        raw = [(name.lower().encode(), value.encode()) for name, value in named.items()]
         where = {"path": EVIDENCE + "selfie", "root_path": "", "query_string": b"", "scheme": "http"}
         who = {"client": ("203.0.113.9", 1), "server": ("vision.test", 80), "headers": raw}
         scope = {"type": "http", "http_version": "1.1", "method": "POST", **where, **who}
