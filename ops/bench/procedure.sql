@@ -384,12 +384,12 @@ BEGIN
         v.response_code := bench_response_code(v.reason, v.rule);
     END IF;
 
-    v.inputs := '[' || now_ms || ',' || c.seq || ',"' || c.state || '",' || c.cardholder_active || ',"' || c.network || '","'
+    v.inputs := '[2,' || now_ms || ',' || c.seq || ',"' || c.state || '",' || c.cardholder_active || ',"' || c.network || '","'
         || c.currency || '",' || c.exp_year || ',' || c.exp_month || ',' || c.controls || ',"' || c.day || '",' || c.day_count || ','
         || c.day_amount_minor || ',' || c.cvv2_failures || ',' || p.version || ',"' || p.status || '","managed","' || p.timezone
         || '",' || p.hold_days || ',' || c.version || ',' || c.posted_minor || ',' || c.held_minor || ',[],null,"'
         || CASE WHEN p.delegated THEN 'delegated' ELSE 'platform' END || '",' || consulted || ','
-        || coalesce(remaining_minor::text, 'null') || ']';
+        || coalesce(remaining_minor::text, 'null') || ',1,false]';
     v.decision := '{"decision":"' || CASE WHEN v.reason IS NULL THEN 'approved","reason":null' ELSE 'declined","reason":"' || v.reason || '"' END
         || ',"response_code":"' || v.response_code || '","approval_code":'
         || CASE WHEN v.reason IS NULL THEN '"' || s.approval_code || '"' ELSE 'null' END
