@@ -5,7 +5,9 @@ Niceness 15, Ray's default for workers, starves actors; task events and metric e
 throughput and nobody here reads them. Ray executes what it is sent, so nobody but this machine may reach its
 ports: the variable about clusters makes it listen on the loopback address alone. Whoever joins shall not wait
 until two processes have been begun that nobody has asked for yet. A call that comes while Ray is being
-started again must not start one by itself.
+started again must not start one by itself. A connection that is left over from a Ray whose head was killed
+ends its process after a minute without that head; the supervisor would end long after it has rebuilt Ray, so
+that minute has no end here.
 """
 
 from __future__ import annotations
@@ -27,6 +29,7 @@ LOCAL: Final = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_prestart_worker_first_driver": "0",
     "RAY_ENABLE_AUTO_CONNECT": "0",
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "1000000000",
 }
 
 SUPERVISOR_ONLY: Final = {

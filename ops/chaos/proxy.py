@@ -107,6 +107,8 @@ class _Pair:
         self.proxy = proxy
         self.sides: list[_Side] = []
         self._held: list[tuple[_Side, bytes]] = []
+        self._due: dict[_Side, float] = {}
+        """When the newest late bytes of a side arrive."""
         self._connecting: asyncio.Task[None] | None = None
         self.gone = False
 
@@ -132,9 +134,12 @@ class _Pair:
             self.proxy.lost_answers += 1
             self.abort()
             return
-        delay_seconds = self.proxy.delay_seconds
-        if delay_seconds:
-            asyncio.get_running_loop().call_later(delay_seconds, self._pass, side, data)
+        loop = asyncio.get_running_loop()
+        # Never before bytes that came earlier and are late: when the delay ends, order must not.
+        due = max(loop.time() + self.proxy.delay_seconds, self._due.get(side, 0.0))
+        if due > loop.time():
+            self._due[side] = due
+            loop.call_at(due, self._pass, side, data)
         else:
             self._pass(side, data)
 

@@ -88,6 +88,19 @@ async def test_bytes_are_late(proxy: Proxy) -> None:
         assert loop.time() - began >= 0.1
 
 
+async def test_late_bytes_keep_their_order_when_the_delay_ends(proxy: Proxy) -> None:
+    reader, writer = await asyncio.open_connection(HOST, proxy.port)
+    writer.write(b"x")
+    assert await reader.readexactly(1) == b"x"
+    proxy.delay_seconds = 0.2
+    writer.write(b"late")
+    await asyncio.sleep(0.05)
+    proxy.delay_seconds = 0.0
+    writer.write(b"soon")
+    assert await reader.readexactly(8) == b"latesoon"
+    writer.close()
+
+
 async def test_every_connection_is_cut(proxy: Proxy) -> None:
     async with asking(proxy) as reader:
         assert await reader.readexactly(5) == b"hello"
