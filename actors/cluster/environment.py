@@ -29,7 +29,6 @@ LOCAL: Final = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_prestart_worker_first_driver": "0",
     "RAY_ENABLE_AUTO_CONNECT": "0",
-    "RAY_gcs_rpc_server_reconnect_timeout_s": "1000000000",
 }
 
 SUPERVISOR_ONLY: Final = {

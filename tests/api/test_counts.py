@@ -75,7 +75,11 @@ async def test_a_caller_who_left_is_counted_too(running: Installation) -> None:
         "path": url.path,
         "raw_path": url.raw_path,
         "query_string": b"",
-        "headers": [(b"host", b"api.test"), (b"content-type", b"application/json"), (b"content-length", b"10")],
+        "headers": [
+            (b"host", b"api.test"),
+            (b"content-type", b"application/json"),
+            (b"content-length", b"10"),
+        ],
         "client": ("127.0.0.1", 1),
         "server": ("api.test", 80),
         "scheme": "http",

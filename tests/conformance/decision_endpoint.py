@@ -111,8 +111,10 @@ async def decision_endpoint(var_dir: Path, *names: str) -> AsyncIterator[Decisio
 
 
 @asynccontextmanager
-async def refusing() -> AsyncIterator[str]:
-    """The address of an endpoint that takes no connection; nobody else can listen there meanwhile."""
+async def refusing(var_dir: Path) -> AsyncIterator[str]:
+    """The permitted address of an endpoint that refuses connections; no other process can take its port."""
     with socket.socket() as held:
-        held.bind(("127.0.0.1", 0))
-        yield f"https://127.0.0.1:{held.getsockname()[1]}/decide"
+        held.bind((HOST, 0))
+        port = held.getsockname()[1]
+        with permitted(var_dir, HOST, port):
+            yield f"https://{HOST}:{port}/decide"

@@ -231,7 +231,8 @@ async def test_a_redirect_is_not_followed(
 
 
 async def test_no_connection_is_stood_in_for(programme: Programme, module_settings: Settings) -> None:
-    async with refusing() as nowhere, decision_endpoint(module_settings.var_dir, "other.example") as stranger:
+    var_dir = module_settings.var_dir
+    async with refusing(var_dir) as nowhere, decision_endpoint(var_dir, "other.example") as stranger:
         desk = await programme.issue(nowhere, policy())
         assert await desk.authorize("1.00") == "00"
         # A certificate for another name is no connection either: nothing is said to it.

@@ -81,6 +81,7 @@ ANSWERS: Final = (
         "python",
         "tests/engine/test_instructions.py::test_the_ledger_of_the_page_agrees_in_any_order",
     ),
+    Answer("ops/docs/OPERATING.md", "Your own PostgreSQL", "sql", PROSE),
     Answer("ops/docs/OPERATING.md", "Backup and restore", "sh", HANDBOOK, 2),
     Answer("ops/docs/OPERATING.md", "Restarting without refusing anything", "sh", HANDBOOK),
     Answer("ops/docs/OPERATING.md", "Keys", "sh", HANDBOOK, 2),
