@@ -21,7 +21,7 @@ from typing import Final
 
 import ray
 import structlog
-from ray._raylet import Config
+from ray._raylet import Config  # type: ignore[attr-defined]
 
 from actors.cluster.environment import SUPERVISOR_ONLY, ClusterError, prepare, token_file
 from actors.cluster.local_node import without_helpers
