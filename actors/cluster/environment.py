@@ -29,14 +29,11 @@ LOCAL: Final = {
     "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",
     "RAY_prestart_worker_first_driver": "0",
     "RAY_ENABLE_AUTO_CONNECT": "0",
+    # Ray ends a process whose call to a dead head has waited this long (60 s by default, in C++, without an
+    # exception). The supervisor starts Ray again instead; a thread that still waits for the dead head must not
+    # end the supervisor.
+    "RAY_gcs_rpc_server_reconnect_timeout_s": "1000000000",
 }
-
-SUPERVISOR_ONLY: Final = {
-    # Ray ends a process whose call to a dead head has waited for a minute (in C++, without an exception). The
-    # supervisor starts Ray again instead; a thread that still waits for the dead head must not end it.
-    "RAY_gcs_rpc_server_reconnect_timeout_s": "4000000000",
-}
-"""Variables that Ray reads in the supervisor, and that its child processes must not inherit."""
 
 
 class ClusterError(Exception):
@@ -61,6 +58,6 @@ def prepare(settings: Settings) -> None:
     """Call it before the first import of ``ray``. A cluster that is joined has its own variables."""
     if not settings.ray_address:
         own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token_file(settings))}
-        os.environ.update(LOCAL | SUPERVISOR_ONLY | own)
+        os.environ.update(LOCAL | own)
         # It would go before the file.
         os.environ.pop("RAY_AUTH_TOKEN", None)

@@ -21,9 +21,8 @@ from typing import Final
 
 import ray
 import structlog
-from ray._raylet import Config  # type: ignore[attr-defined]
 
-from actors.cluster.environment import SUPERVISOR_ONLY, ClusterError, prepare, token_file
+from actors.cluster.environment import ClusterError, prepare, token_file
 from actors.cluster.local_node import without_helpers
 from actors.settings import Settings
 
@@ -69,10 +68,6 @@ def join(settings: Settings) -> None:
 
 
 def _start_local(settings: Settings, folder: Path) -> None:
-    # Ray reads its variables once, at the first look at its configuration.
-    Config.py_gcs_connect_timeout_s()
-    for name in SUPERVISOR_ONLY:
-        os.environ.pop(name, None)
     with without_helpers():
         ray.init(
             address="local",
