@@ -30,8 +30,8 @@ LOCAL: Final = {
     "RAY_prestart_worker_first_driver": "0",
     "RAY_ENABLE_AUTO_CONNECT": "0",
     # Ray ends a process whose call to a dead head has waited this long (60 s by default, in C++, without an
-    # exception). The supervisor starts Ray again instead; a thread that still waits for the dead head must not
-    # end the supervisor.
+    # exception). The supervisor starts Ray again instead; a thread that still waits for the dead head must
+    # not end the supervisor.
     "RAY_gcs_rpc_server_reconnect_timeout_s": "1000000000",
 }
 
