@@ -7,6 +7,7 @@ fail.
 
 from __future__ import annotations
 
+import itertools
 import os
 import random
 from datetime import UTC, datetime
@@ -58,12 +59,16 @@ def mutated(draw: st.DrawFn) -> bytes:
     return bytes(payload)
 
 
+_numbers = itertools.count()
+
+
 class Listener:
-    """The connection of one message."""
+    """The connection of one message, each from an address of its own: no limit of card testing applies."""
 
     def __init__(self) -> None:
         self.answers: list[Message] = []
         self.open = 0
+        self.source = f"fuzz-{next(_numbers)}"
 
     def answer(self, response: Message) -> None:
         self.answers.append(response)
@@ -73,6 +78,8 @@ class Listener:
 
     def settled(self) -> None:
         self.open -= 1
+
+    def recognized(self) -> None: ...
 
 
 def hear(harness: Harness, payload: bytes) -> Listener | None:
