@@ -30,7 +30,7 @@ from engine.limits import (
     ROUTER_BATCHES_IN_FLIGHT,
     ROUTER_WAIT_SECONDS_MAX,
 )
-from engine.replies import Claim, Deferred, NotExecuted, Reply
+from engine.replies import Deferred, IdempotencyClaim, NotExecuted, Reply
 
 _UNKNOWN: Final = NotExecuted("unavailable")
 SWEEP_SECONDS: Final = 0.05
@@ -43,7 +43,7 @@ class Errand(msgspec.Struct, eq=False):
     may have executed it. ``doubtful``: an earlier owner, which is gone and gave no reply, may have."""
 
     command: Command
-    claim: Claim | None
+    claim: IdempotencyClaim | None
     presentation: dict[str, Any] | None
     entered: float
     deadline: float
@@ -113,7 +113,7 @@ class Router:
         self,
         command: Command,
         *,
-        claim: Claim | None = None,
+        claim: IdempotencyClaim | None = None,
         presentation: dict[str, Any] | None = None,
         timeout_ms: int = REST_DEADLINE_MS,
         patience_ms: int | None = None,

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from engine.commands import Command
-from engine.replies import Claim, NotExecuted, Reply
+from engine.replies import IdempotencyClaim, NotExecuted, Reply
 
 
 class Submission(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -21,7 +21,7 @@ class Submission(msgspec.Struct, frozen=True, omit_defaults=True):
 
     command: Command
     remaining_ms: int
-    claim: Claim | None = None
+    claim: IdempotencyClaim | None = None
     presentation: dict[str, Any] | None = None
     ticket: int = 0
     """By which the router knows a reply that comes after its batch."""

@@ -2,8 +2,8 @@
 section 11).
 
 The answer is written in the transaction of the effect: by ``once`` for the API's own transactions, by the
-owner for commands (which get the ``Claim``). A refusal has no effect, so it is kept by itself, under the same
-lock.
+owner for commands (which get the ``IdempotencyClaim``). A refusal has no effect; it is stored on its own,
+under the same lock.
 
 ``hand_over`` is for requests that a process other than an owner carries out. It commits a row in table
 ``idempotency_claims`` first, makes the call without a database connection, and replaces the row by the
@@ -28,7 +28,7 @@ from api.faults import CONNECTION_FAILURES
 from api.problems import PROBLEM_MEDIA_TYPE, Refusal
 from api.services import Services
 from engine.limits import HAND_OVER_LEASE_SECONDS, IDEMPOTENCY_KEY_CHARS_MAX, IDEMPOTENCY_RETENTION_HOURS
-from engine.replies import Claim
+from engine.replies import IdempotencyClaim
 
 SEAL_PURPOSE: Final = "idempotency"
 KEY_PURPOSE: Final = "idempotency-key"
@@ -67,7 +67,7 @@ Prepared = TypeVar("Prepared")
 
 def claim_of(
     services: Services, caller: Caller, request: Request, body: Any, *, required: bool
-) -> Claim | None:
+) -> IdempotencyClaim | None:
     """The request's claim to its key: scope = client + method + path, fingerprint = keyed hash of the
     canonical body.
 
@@ -83,7 +83,9 @@ def claim_of(
     scope = "\0".join((caller.client, request.method, _path(request), keys[0]))
     canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
     digest = services.vault.digest
-    return Claim(digest(KEY_PURPOSE, scope.encode()), digest(FINGERPRINT_PURPOSE, canonical.encode()))
+    return IdempotencyClaim(
+        digest(KEY_PURPOSE, scope.encode()), digest(FINGERPRINT_PURPOSE, canonical.encode())
+    )
 
 
 def _path(request: Request) -> str:
@@ -97,7 +99,7 @@ def replayed(status: int, body: bytes) -> Response:
     return Response(body, status, {REPLAYED_HEADER: "true"}, media_type if body else None)
 
 
-async def recall(services: Services, claim: Claim) -> Response | None:
+async def recall(services: Services, claim: IdempotencyClaim) -> Response | None:
     """The stored answer, if the key has one. Raises ``Refusal`` ``idempotency-key-reused``."""
     return _answer_of(
         services, claim, await fetch_row(services.pool, _RECALL, claim.key_digest, datetime.now(UTC))
@@ -105,7 +107,7 @@ async def recall(services: Services, claim: Claim) -> Response | None:
 
 
 async def once(
-    services: Services, claim: Claim | None, work: Callable[[Connection], Awaitable[Response]]
+    services: Services, claim: IdempotencyClaim | None, work: Callable[[Connection], Awaitable[Response]]
 ) -> Response:
     """Do ``work`` in one transaction together with its idempotency row, or answer as it was answered before.
 
@@ -127,7 +129,7 @@ async def once(
 
 async def hand_over(
     services: Services,
-    claim: Claim,
+    claim: IdempotencyClaim,
     prepare: Callable[[Connection], Awaitable[Prepared]],
     carry_out: Callable[[Prepared], Awaitable[Response]],
 ) -> Response:
@@ -159,7 +161,7 @@ async def hand_over(
     return answer if kept else (await recall(services, claim) or answer)
 
 
-async def _take(services: Services, claim: Claim, connection: Connection) -> Response | None:
+async def _take(services: Services, claim: IdempotencyClaim, connection: Connection) -> Response | None:
     """Lock the key until the transaction ends; its stored answer, if it has one. Raises ``Refusal``."""
     if not await connection.fetchval(_LOCK, int.from_bytes(claim.key_digest[:8], signed=True)):
         raise _in_progress()
@@ -172,7 +174,9 @@ async def _take(services: Services, claim: Claim, connection: Connection) -> Res
     return _answer_of(services, claim, stored)
 
 
-async def _keep(services: Services, claim: Claim, connection: Connection, answer: Response) -> bool:
+async def _keep(
+    services: Services, claim: IdempotencyClaim, connection: Connection, answer: Response
+) -> bool:
     """Store ``answer``; whether the key had none yet."""
     sealed = services.vault.seal(SEAL_PURPOSE, bytes(answer.body), claim.key_digest)
     await connection.execute(_EXPIRE, claim.key_digest, datetime.now(UTC))
@@ -180,7 +184,7 @@ async def _keep(services: Services, claim: Claim, connection: Connection, answer
     return bool(await connection.fetchval(_KEEP, *kept))
 
 
-async def _end_lease(services: Services, claim: Claim) -> None:
+async def _end_lease(services: Services, claim: IdempotencyClaim) -> None:
     """Let a repetition take over at once."""
     try:
         async with connected(services.pool) as connection:
@@ -189,7 +193,7 @@ async def _end_lease(services: Services, claim: Claim) -> None:
         _log.info("lease_left", error=type(failure).__name__)
 
 
-async def keep_refusal(services: Services, claim: Claim, refused: Response) -> Response:
+async def keep_refusal(services: Services, claim: IdempotencyClaim, refused: Response) -> Response:
     """Keep a refusal for repetitions; an answer that was stored meanwhile wins."""
 
     async def nothing(_connection: Connection) -> Response:
@@ -202,7 +206,7 @@ def _in_progress() -> Refusal:
     return Refusal("idempotency-in-progress", headers={"Retry-After": "1"})
 
 
-def _answer_of(services: Services, claim: Claim, row: Any) -> Response | None:
+def _answer_of(services: Services, claim: IdempotencyClaim, row: Any) -> Response | None:
     if row is None:
         return None
     if row["fingerprint"] != claim.fingerprint:

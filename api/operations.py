@@ -30,7 +30,7 @@ from api.services import Services
 from api.shares import TENANT
 from api.validation import Input, validated
 from engine.ids import is_id
-from engine.replies import Claim, body_bytes
+from engine.replies import IdempotencyClaim, body_bytes
 
 KYC_WRITES: Final = "kyc:write"
 """The scope whose operations have a rate limit of their own (spec 4.1)."""
@@ -62,7 +62,7 @@ class Call(Generic[B]):
     caller: Caller
     request: Request
     given: B
-    claim: Claim | None = None
+    claim: IdempotencyClaim | None = None
 
     def path_id(self, name: str = "id") -> str:
         """An id of the path, in lower case. Raises ``Refusal`` 404 for anything that cannot be one."""

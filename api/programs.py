@@ -31,7 +31,7 @@ from engine.limits import (
     HOLD_EXPIRY_DAYS_DEFAULT,
     HOLD_EXPIRY_DAYS_MAX,
 )
-from engine.programme import ProgrammeConfig, programme_view
+from engine.programmes.programme import ProgrammeConfig, programme_view
 
 family = Family("Programmes")
 _config = msgspec.json.Decoder(ProgrammeConfig).decode

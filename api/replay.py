@@ -13,9 +13,9 @@ from api.fields import ShownAmount
 from api.transaction_views import RiskView, StepView, decode_decision
 from api.validation import View
 from engine.commands import Authorize
-from engine.decide import Decision, authorize, decision_view
+from engine.decision.decide import Decision, authorize, decision_view
+from engine.decision.recorded import decode_inputs
 from engine.money import format_minor
-from engine.recorded import decode_inputs
 
 _command = msgspec.json.Decoder(Authorize).decode
 _encode = msgspec.json.Encoder().encode

@@ -20,7 +20,7 @@ from api.cardholder_custody import ClearColumns
 from api.counts import RestCounts
 from api.identity import BuiltInProvider, IdentityProvider
 from engine.commands import Command
-from engine.replies import Claim, Reply
+from engine.replies import IdempotencyClaim, Reply
 from engine.simulation import Acceptance, SimulationRequest
 
 
@@ -32,7 +32,11 @@ class Owners(Protocol):
     """The way to the one writer of each card and programme (``actors.router``)."""
 
     def submit(
-        self, command: Command, *, claim: Claim | None = None, presentation: dict[str, Any] | None = None
+        self,
+        command: Command,
+        *,
+        claim: IdempotencyClaim | None = None,
+        presentation: dict[str, Any] | None = None,
     ) -> Awaitable[Reply]:
         """Execute ``command`` at its owner; never raises for a reason of the domain."""
         ...

@@ -16,14 +16,14 @@ import msgspec
 
 from api.fields import Channel, Id, Instant, ShownAmount, shown_instant
 from api.validation import View
+from engine.authorization.lifecycle import Record
 from engine.commands import Advise, Authorize, Present
-from engine.decide import Decision, decision_view
+from engine.decision.decide import Decision, decision_view
 from engine.decline import APPROVED, RESPONSE_CODES
 from engine.ids import Derived
 from engine.instant import to_ms, to_text
-from engine.lifecycle import Record
 from engine.money import format_minor
-from engine.replies import Answer
+from engine.replies import WireAnswer
 
 Opener = Authorize | Present | Advise
 """What can begin a transaction: a question, a presentment that nobody had asked about, a decision of the
@@ -31,7 +31,7 @@ network's own."""
 
 decode_opener = msgspec.json.Decoder(Opener).decode
 decode_decision = msgspec.json.Decoder(Decision).decode
-_reply = msgspec.json.Decoder(Answer).decode
+_reply = msgspec.json.Decoder(WireAnswer).decode
 
 _OVERDUE: Final = "(h.state = 'held' AND h.expires_at <= now())"
 STATUS: Final = f"""CASE WHEN NOT coalesce({_OVERDUE}, false) THEN r.status

@@ -14,8 +14,8 @@ from typing import Final, Literal
 import msgspec
 
 from engine.controls import Control
-from engine.programme import ProgrammeConfig
-from engine.standin import Ask, StandInPolicy
+from engine.programmes.programme import ProgrammeConfig
+from engine.programmes.stand_in import StandInPolicy, StandInRequest
 
 Channel = Literal["pos", "ecommerce", "atm", "moto"]
 EntryMode = Literal["contactless", "chip", "magstripe", "manual", "ecommerce", "credential_on_file"]
@@ -262,7 +262,7 @@ class GrantStandIns(_Command, frozen=True, omit_defaults=True, kw_only=True, tag
     one."""
 
     programme_id: str
-    asks: tuple[Ask, ...]
+    asks: tuple[StandInRequest, ...]
 
 
 class EndOutage(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="end_outage"):
@@ -291,11 +291,11 @@ ProgrammeCommand = CreateProgramme | ProgrammeChange
 Command = CardCommand | ProgrammeCommand
 
 
-FollowUp = Authorize | Reverse | Present | Advise | Expire
+AuthorizationCommand = Authorize | Reverse | Present | Advise | Expire
 """Commands that can name an earlier authorization."""
 
 # The same as tuples, which are quicker to look at: on the way of every command.
-FOLLOW_UPS: Final = (Authorize, Reverse, Present, Advise, Expire)
+AUTHORIZATION_COMMANDS: Final = (Authorize, Reverse, Present, Advise, Expire)
 PROGRAMME_CHANGES: Final = (ChangeProgramme, SetStandInPolicy, GrantStandIns, EndOutage)
 PROGRAMME_COMMANDS: Final = (CreateProgramme, *PROGRAMME_CHANGES)
 _CREATIONS: Final = (CreateCard, CreateProgramme)

@@ -6,10 +6,10 @@ from typing import Any, Literal
 
 import msgspec
 
-from engine.standin import Grant
+from engine.programmes.stand_in import Grant
 
 
-class Claim(msgspec.Struct, frozen=True):
+class IdempotencyClaim(msgspec.Struct, frozen=True):
     """An ``Idempotency-Key`` as the owner sees it: keyed digests of its scope and of the canonical request
     body (32 bytes each)."""
 
@@ -17,7 +17,7 @@ class Claim(msgspec.Struct, frozen=True):
     fingerprint: bytes
 
 
-class Answer(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="reply", tag="answer", gc=False):
+class WireAnswer(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="reply", tag="answer", gc=False):
     """The answer to a wire command: all that the network edge needs to build the response message.
 
     A repeated message gets the stored answer, so its response is the same bytes (wire case 1).
@@ -71,7 +71,7 @@ class NotExecuted(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="re
     reason: Reason
 
 
-Reply = Answer | Done | Problem | Granted | NotExecuted | Deferred
+Reply = WireAnswer | Done | Problem | Granted | NotExecuted | Deferred
 
 
 def body_bytes(body: dict[str, Any]) -> bytes:

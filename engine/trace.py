@@ -16,7 +16,7 @@ AMOUNT_RULES = frozenset(
 """Rules whose observed value and limit are minor units inside and decimal strings on the API."""
 
 
-class Step(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class TraceStep(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """One rule: its outcome, the value it saw before the decision, and the limit it held that against."""
 
     rule: str
@@ -30,7 +30,7 @@ def verdict(passed: bool) -> Outcome:
     return "pass" if passed else "fail"
 
 
-def step_view(step: Step) -> dict[str, Any]:
+def step_view(step: TraceStep) -> dict[str, Any]:
     """The public representation of a step."""
     amounts = step.rule in AMOUNT_RULES
     return {

@@ -20,21 +20,21 @@ import msgspec
 from actors.cards.reading import Need, Read, Reader, Wanted, split
 from actors.essential import start_essential
 from actors.journal.contract import Journal, Stored, UnknownOutcomeError, Unreadable
-from engine.account import Account
-from engine.authorization import Authorization
-from engine.card import Card
+from engine.cards.account import Account
+from engine.cards.authorization import Authorization
+from engine.cards.card import Card
+from engine.cards.known import Known
 from engine.commands import (
-    FOLLOW_UPS,
+    AUTHORIZATION_COMMANDS,
     PROGRAMME_CHANGES,
+    AuthorizationCommand,
     Command,
     CreateCard,
     CreateProgramme,
-    FollowUp,
 )
 from engine.ids import shard_of
-from engine.known import Known
 from engine.limits import ACTIVE_CARDS_MAX, KNOWN_REFERENCES_MAX
-from engine.programme import Programme
+from engine.programmes.programme import Programme
 
 RETRY_SECONDS = 0.05
 _SHARED_BY_ACCOUNTS: Final = ("tenant_id", "programme_id", "currency")
@@ -67,7 +67,7 @@ class CardActor(msgspec.Struct):
         """Remember an authorization that has just been opened, under all its names."""
         self.known.learn(authorization)
 
-    def original(self, command: FollowUp, now_ms: int) -> Authorization | None:
+    def original(self, command: AuthorizationCommand, now_ms: int) -> Authorization | None:
         """The authorization that ``command`` is about; all its references are known."""
         return self.known.original(command, self.account, now_ms)
 
@@ -134,7 +134,7 @@ class Activation:
             actor = self.cards.get(command.card_id)
             if actor is None:
                 return Need("card", command.card_id)
-            return _unknown_original(command, actor) if isinstance(command, FOLLOW_UPS) else None
+            return _unknown_original(command, actor) if isinstance(command, AUTHORIZATION_COMMANDS) else None
         if command.programme_id not in self.snapshots:
             return Need("programme", command.programme_id)
         if command.account_id is None or command.opens_account or command.account_id in self.accounts:
@@ -301,7 +301,7 @@ def _share(state: Card | Account, names: tuple[str, ...]) -> None:
         setattr(state, name, intern(getattr(state, name)))
 
 
-def _unknown_original(command: FollowUp, actor: CardActor) -> Need | None:
+def _unknown_original(command: AuthorizationCommand, actor: CardActor) -> Need | None:
     """The first reference of ``command`` that has not been looked up, unless one before it names the
     original."""
     if not command.references:

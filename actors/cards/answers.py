@@ -20,12 +20,12 @@ from engine.decline import DUPLICATE_CONFLICT
 from engine.iso8583.identity import undo_key
 from engine.iso8583.respond import DEADLINE_EXCEEDED, approves
 from engine.limits import ANSWERS_FORGOTTEN, RECENT_ANSWERS_MAX
-from engine.replies import Answer, Done, NotExecuted, Reply
+from engine.replies import Done, NotExecuted, Reply, WireAnswer
 
 _decode = msgspec.json.Decoder(Reply).decode
 # Made once: an expression of types builds an object each time it is met.
 _WIRE_COMMANDS = (Authorize, Reverse, Present, Advise)
-_REPEATABLE = (Answer, Done)
+_REPEATABLE = (WireAnswer, Done)
 
 
 class RecentAnswers:
@@ -69,11 +69,11 @@ class RecentAnswers:
         """``reply`` to ``command``, or 91 when it approves what its edge has undone since."""
         if (
             isinstance(command, Authorize)
-            and isinstance(reply, Answer)
+            and isinstance(reply, WireAnswer)
             and approves(reply.response_code)
             and undo_key(command.command_key) in self._known
         ):
-            return Answer(DEADLINE_EXCEEDED, reply.authorization_id, replayed=reply.replayed)
+            return WireAnswer(DEADLINE_EXCEEDED, reply.authorization_id, replayed=reply.replayed)
         return reply
 
     def _keep(self, command_key: bytes, answer: tuple[bytes | None, Reply] | Stored) -> None:
@@ -95,8 +95,8 @@ def reply_again(command: Command, fingerprint: bytes | None, reply: Reply) -> Re
     """The stored reply, marked as such, or 94 when the same wire identity came with other content (wire
     case 2)."""
     if fingerprint != fingerprint_of(command):
-        authorization_id = reply.authorization_id if isinstance(reply, Answer) else ""
-        return Answer(DUPLICATE_CONFLICT, authorization_id, replayed=True)
+        authorization_id = reply.authorization_id if isinstance(reply, WireAnswer) else ""
+        return WireAnswer(DUPLICATE_CONFLICT, authorization_id, replayed=True)
     if isinstance(reply, _REPEATABLE):
         return msgspec.structs.replace(reply, replayed=True)
     return reply

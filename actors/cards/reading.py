@@ -13,10 +13,10 @@ import msgspec
 import structlog
 
 from actors.journal.contract import Activated, Journal, Stored, UnknownOutcomeError, Unreadable
-from engine.account import Account
-from engine.authorization import Authorization
+from engine.cards.account import Account
+from engine.cards.authorization import Authorization
 from engine.iso8583.identity import undo_key
-from engine.programme import Programme
+from engine.programmes.programme import Programme
 
 Kind = Literal["card", "account", "programme", "authorization", "command"]
 

@@ -10,11 +10,7 @@ import msgspec
 from actors.cards.activation import CardActor
 from actors.cards.answers import fingerprint_of
 from actors.journal.contract import Rows
-from engine.account import Account
-from engine.authorization import Authorization, status
-from engine.card import Card
-from engine.commands import Authorize, CardCommand
-from engine.effects import (
+from engine.authorization.effects import (
     AuthorizationMoved,
     AuthorizationOpened,
     BalanceDeclared,
@@ -30,9 +26,13 @@ from engine.effects import (
     TombstoneSet,
     Transferred,
 )
-from engine.events import Event
-from engine.evolve import ACCOUNT_STEPS
-from engine.executed import Executed
+from engine.authorization.events import Event
+from engine.authorization.evolve import ACCOUNT_STEPS
+from engine.authorization.executed import Executed
+from engine.cards.account import Account
+from engine.cards.authorization import Authorization, status
+from engine.cards.card import Card
+from engine.commands import Authorize, CardCommand
 
 _encode = msgspec.json.Encoder().encode
 _TAGS: Final = {kind: str(kind.__struct_config__.tag) for kind in get_args(CardCommand)}

@@ -18,12 +18,12 @@ from typing import Any, Protocol, TypeVar
 
 import msgspec
 
-from engine.account import Account
-from engine.authorization import Authorization
-from engine.card import Card
+from engine.cards.account import Account
+from engine.cards.authorization import Authorization
+from engine.cards.card import Card
 from engine.controls import Control
-from engine.programme import Programme, ProgrammeConfig
-from engine.standin import Outage
+from engine.programmes.programme import Programme, ProgrammeConfig
+from engine.programmes.stand_in import Outage
 
 T = TypeVar("T")
 

@@ -20,10 +20,10 @@ from actors.journal.contract import (
     decoded,
 )
 from actors.journal.memory_store import MemoryStore, stored
-from engine.account import Account
-from engine.authorization import Authorization
-from engine.card import Card
-from engine.programme import Programme
+from engine.cards.account import Account
+from engine.cards.authorization import Authorization
+from engine.cards.card import Card
+from engine.programmes.programme import Programme
 
 Point = Literal["before", "during", "after"]
 """``before``: nothing has happened. ``during``: a commit has passed the fence, and whoever takes its shards

@@ -26,12 +26,12 @@ from actors.journal.contract import (
     decode_controls,
     decode_outage,
 )
-from engine.account import Account, place_hold
-from engine.authorization import Authorization, Increment
-from engine.card import Card, DeclaredBalance
+from engine.cards.account import Account, place_hold
+from engine.cards.authorization import Authorization, Increment
+from engine.cards.card import Card, DeclaredBalance
+from engine.cards.hold import Hold
 from engine.commands import is_message, reference_of_message
-from engine.decide import Inputs
-from engine.hold import Hold
+from engine.decision.decide import Inputs
 from engine.ids import shard_of
 from engine.instant import DAY_MS
 from engine.limits import (
@@ -41,7 +41,7 @@ from engine.limits import (
     SHARD_COUNT,
     TOMBSTONE_DAYS,
 )
-from engine.programme import Programme
+from engine.programmes.programme import Programme
 
 Row = dict[str, Any]
 decode_inputs = msgspec.json.Decoder(Inputs).decode

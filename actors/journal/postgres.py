@@ -37,11 +37,11 @@ from actors.journal.contract import (
     decoded,
 )
 from actors.sqlstates import keeps_connection, unavailable
-from engine.account import Account, place_hold
-from engine.authorization import Authorization, Increment
-from engine.card import Card, DeclaredBalance
+from engine.cards.account import Account, place_hold
+from engine.cards.authorization import Authorization, Increment
+from engine.cards.card import Card, DeclaredBalance
+from engine.cards.hold import Hold
 from engine.controls import Control
-from engine.hold import Hold
 from engine.ids import is_id
 from engine.limits import (
     ACTIVATION_ANSWERS,
@@ -51,7 +51,7 @@ from engine.limits import (
     LIFE_MEMBERS_MAX,
     TOMBSTONE_DAYS,
 )
-from engine.programme import Programme
+from engine.programmes.programme import Programme
 
 POOLED: Final = 2
 """Connections beside the one that commits: a slow read must not hold up a commit."""

@@ -18,8 +18,8 @@ from actors.network.peer import Peer
 from actors.network.places import Places
 from actors.network.respondent import Respondent
 from engine.iso8583.content import FUNCTIONS
+from engine.iso8583.fast_decline import AUTHORIZATION, fast_decline
 from engine.iso8583.message import Message
-from engine.iso8583.outright import AUTHORIZATION, refuse_outright
 from engine.iso8583.respond import (
     DEADLINE_EXCEEDED,
     NOT_SUPPORTED,
@@ -147,7 +147,7 @@ class Edge:
         original may have been approved."""
         if not payload.startswith(AUTHORIZATION) or not self._overloaded():
             return None
-        refused = refuse_outright(payload, DEADLINE_EXCEEDED)
+        refused = fast_decline(payload, DEADLINE_EXCEEDED)
         if refused is not None:
             self.counts.requests += 1
             self.counts.shed += 1

@@ -21,7 +21,7 @@ from actors.network.session import NotConnectedError, SessionLostError
 from actors.network.simulations import Addition, Book, Failure, Move, Opening
 from engine.decline import APPROVED
 from engine.iso8583.acquirer import quoted_authorization_id
-from engine.iso8583.afterwards import increment_timeout_reversal, stand_in_advice, timeout_reversal
+from engine.iso8583.acquirer_follow_ups import increment_timeout_reversal, stand_in_advice, timeout_reversal
 from engine.iso8583.message import Message, as_repeat
 from engine.iso8583.respond import DEADLINE_EXCEEDED, SYSTEM_ERROR, approves
 from engine.limits import FORWARD_ATTEMPTS, FORWARD_SECONDS_MAX, FORWARD_SECONDS_MIN

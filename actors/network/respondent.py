@@ -51,7 +51,7 @@ from engine.limits import (
     WITHHELD_ANSWER_MS,
 )
 from engine.pan import luhn_valid
-from engine.replies import Answer, NotExecuted, Reply
+from engine.replies import NotExecuted, Reply, WireAnswer
 from engine.threeds import judge
 
 
@@ -289,10 +289,10 @@ class Respondent:
     def _answer(self, exchange: _Exchange, question: _Question, reply: Reply) -> None:
         question.unknown |= reply == _UNAVAILABLE
         if self._settle(exchange):
-            question.told |= isinstance(reply, Answer)
+            question.told |= isinstance(reply, WireAnswer)
             self.counts.answered += 1
             exchange.asker.answer(replied(exchange.message, reply))
-        elif isinstance(reply, Answer) and approves(reply.response_code):
+        elif isinstance(reply, WireAnswer) and approves(reply.response_code):
             # Also a stored approval: this very command may have been executed by an owner that is gone. Where
             # another exchange got the approval, its owner changes nothing.
             question.approved_late_minor = reply.approved_minor

@@ -27,7 +27,7 @@ from actors.network.postgres_book import opening_of
 from actors.network.simulated import SimulatedNetwork
 from actors.network.simulations import Opening
 from actors.network.statements import message_of
-from engine.iso8583.afterwards import stand_in_advice, timeout_reversal
+from engine.iso8583.acquirer_follow_ups import stand_in_advice, timeout_reversal
 from engine.iso8583.content import read
 from engine.iso8583.elements import ElementError
 from engine.iso8583.identity import undo_key
@@ -35,7 +35,7 @@ from engine.iso8583.message import Message
 from engine.iso8583.respond import NO_ACTION, answered, approves
 from engine.iso8583.translate import Routed, to_command
 from engine.limits import SETTLE_AFTER_SECONDS, SETTLE_BATCH_MAX, SETTLE_HOURS, SETTLE_POLL_SECONDS
-from engine.replies import Answer, Reply
+from engine.replies import Reply, WireAnswer
 
 _START: Final = (datetime(1970, 1, 1, tzinfo=UTC), "00000000-0000-0000-0000-000000000000")
 _decode_reply = msgspec.json.Decoder(Reply).decode
@@ -153,13 +153,13 @@ def sought_of(opening: Opening, plastic: Plastic) -> Sought | None:
         return None
 
 
-def answers_of(rows: Sequence[Mapping[str, Any]]) -> dict[bytes, Answer]:
+def answers_of(rows: Sequence[Mapping[str, Any]]) -> dict[bytes, WireAnswer]:
     """The owners' answers of ``find_replies``, by command key."""
     replies = {row["command_key"]: _decode_reply(row["reply"]) for row in rows}
-    return {key: reply for key, reply in replies.items() if isinstance(reply, Answer)}
+    return {key: reply for key, reply in replies.items() if isinstance(reply, WireAnswer)}
 
 
-def standing_answer(sought: Sought, answers: Mapping[bytes, Answer], *, open_: bool) -> Answer | None:
+def standing_answer(sought: Sought, answers: Mapping[bytes, WireAnswer], *, open_: bool) -> WireAnswer | None:
     """The answer that decides the simulation: a decline, or an approval that was not reversed. ``open_``: a
     leg may still reverse it."""
     answer = answers.get(sought.key)

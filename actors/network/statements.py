@@ -14,7 +14,7 @@ import msgspec
 from actors.network.cards import Plastic
 from actors.network.simulations import Opening
 from engine.iso8583.acquirer import References, Sale, authorization_request
-from engine.iso8583.afterwards import FirstMessage, increment, presentment, reversal_advice
+from engine.iso8583.acquirer_follow_ups import FirstMessage, increment, presentment, reversal_advice
 from engine.iso8583.elements import (
     ANSWER_WITHHELD,
     ARN_DIGITS,

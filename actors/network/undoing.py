@@ -21,7 +21,7 @@ from engine.ids import Derived, derive
 from engine.iso8583.identity import undo_key
 from engine.iso8583.respond import NO_ACTION
 from engine.limits import UNDO_SECONDS_MAX, UNDO_SECONDS_MIN, UNDO_STOP_SECONDS, UNDONE_KEYS_MAX
-from engine.replies import Answer, NotExecuted, Reply
+from engine.replies import NotExecuted, Reply, WireAnswer
 
 _log = structlog.get_logger(__name__)
 
@@ -93,12 +93,12 @@ class Undoing:
         except Exception as failure:  # noqa: BLE001 - whatever it is, the money is still to be given back
             _log.warning("undo_unanswered", error=type(failure).__name__)
             return False
-        if isinstance(reply, Answer) and reply.response_code == NO_ACTION:
+        if isinstance(reply, WireAnswer) and reply.response_code == NO_ACTION:
             # The approval stays true, and repeats get it.
             self.counts.stood += 1
             self._undone.pop(key_of_message(reversal.references[0]), None)
             return True
-        if isinstance(reply, Answer):
+        if isinstance(reply, WireAnswer):
             self.counts.done += 1
             return True
         if isinstance(reply, NotExecuted) and reply.reason != "key_reused":

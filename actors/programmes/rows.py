@@ -8,10 +8,10 @@ import msgspec
 
 from actors.journal.contract import Rows
 from engine.commands import CreateProgramme, ProgrammeCommand
-from engine.govern import Governed
+from engine.execution.execute_programme import ProgrammeExecuted
 from engine.ids import Derived, derive
-from engine.programme import Programme, ProgrammeConfig
-from engine.standin import Outage
+from engine.programmes.programme import Programme, ProgrammeConfig
+from engine.programmes.stand_in import Outage
 
 _encode = msgspec.json.Encoder().encode
 
@@ -20,7 +20,7 @@ def write_command(
     rows: Rows,
     command: ProgrammeCommand,
     before: Programme | None,
-    governed: Governed,
+    governed: ProgrammeExecuted,
     epoch: int,
     now_ms: int,
 ) -> None:

@@ -16,16 +16,16 @@ import structlog
 from actors.cards.activation import Activation
 from actors.clock import Clock
 from actors.shards.pending import Pending
-from engine import authorizing
-from engine.card import declared_remaining
+from engine.authorization import authorizing
+from engine.authorization.executed import CommandContext
+from engine.cards.card import declared_remaining
 from engine.commands import Authorize
-from engine.decide import stand_in_minor
-from engine.delegation import Consulted, Question
-from engine.executed import Surroundings
+from engine.decision.decide import stand_in_minor
+from engine.decision.delegation import Consulted, Question
 from engine.limits import CONSULTATIONS_MAX, STAND_IN_MARGIN_MS
-from engine.programme import Programme
+from engine.programmes.programme import Programme
+from engine.programmes.stand_in import Grant, StandInRequest, Trigger
 from engine.replies import NotExecuted
-from engine.standin import Ask, Grant, Trigger
 
 _log = structlog.get_logger(__name__)
 
@@ -36,7 +36,7 @@ class Delegates(Protocol):
     def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Awaitable[Consulted]:
         """Ask the programme's endpoint, once."""
 
-    def grant(self, programme_id: str, ask: Ask) -> Awaitable[Grant | None]:
+    def grant(self, programme_id: str, ask: StandInRequest) -> Awaitable[Grant | None]:
         """Ask the programme's owner for exposure; ``None`` when it could not be asked in time."""
 
     def answered(self, programme: Programme) -> None:
@@ -82,7 +82,7 @@ class Consulting:
             return False
         now_ms = self._clock.now_ms()
         original = actor.original(command, now_ms)
-        met = Surroundings(actor.card, actor.account, programme.config, original)
+        met = CommandContext(actor.card, actor.account, programme.config, original)
         question = authorizing.question(command, met, now_ms)
         if question is not None:
             self._begin(pending, programme, question)
@@ -142,7 +142,7 @@ class Consulting:
         amount_minor = stand_in_minor(command)
         declared_minor = None if actor is None else declared_remaining(actor.card)
         pledged_minor = 0 if actor is None else actor.pledged_minor
-        ask = Ask(
+        ask = StandInRequest(
             command.id,
             command.card_id,
             amount_minor,

@@ -5,8 +5,8 @@ from __future__ import annotations
 from actors.metrics import Figures, Histogram, Labels
 from actors.shards.pending import Pending
 from engine.commands import Authorize, Command, EndOutage, GrantStandIns
-from engine.decide import Decision
-from engine.standin import StandIn
+from engine.decision.decide import Decision
+from engine.programmes.stand_in import StandIn
 
 
 class HostCounts:

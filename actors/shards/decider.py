@@ -15,11 +15,12 @@ from actors.programmes import rows as programme_rows
 from actors.shards.late import judge, no_action, note_given, undone_by
 from actors.shards.pending import Pending
 from actors.vault import Vault
-from engine import govern, issuing
-from engine.account import Account
-from engine.authorization import Authorization
+from engine.authorization.effects import AuthorizationOpened
+from engine.authorization.executed import CommandContext, Executed
+from engine.cards.account import Account
+from engine.cards.authorization import Authorization
 from engine.commands import (
-    FOLLOW_UPS,
+    AUTHORIZATION_COMMANDS,
     PROGRAMME_COMMANDS,
     CardCommand,
     CreateCard,
@@ -28,10 +29,9 @@ from engine.commands import (
     Reverse,
     reference_of_message,
 )
-from engine.effects import AuthorizationOpened
-from engine.execute import execute
-from engine.executed import Executed, Surroundings
-from engine.programme import Programme
+from engine.execution import execute_programme, issuing
+from engine.execution.execute import execute
+from engine.programmes.programme import Programme
 from engine.replies import Done, Reply, body_bytes
 
 
@@ -72,8 +72,8 @@ class Decider:
         self, pending: Pending, actor: CardActor, command: CardCommand, rows: Rows, now_ms: int
     ) -> None:
         programme = self._activation.snapshots[actor.card.programme_id].config
-        original = actor.original(command, now_ms) if isinstance(command, FOLLOW_UPS) else None
-        met = Surroundings(actor.card, actor.account, programme, original, pending.consulted)
+        original = actor.original(command, now_ms) if isinstance(command, AUTHORIZATION_COMMANDS) else None
+        met = CommandContext(actor.card, actor.account, programme, original, pending.consulted)
         executed = execute(command, met, now_ms)
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
@@ -147,14 +147,14 @@ class Decider:
         programmes = self._activation.programmes
         if isinstance(command, ProgrammeChange):
             before: Programme | None = programmes[command.programme_id]
-            governed = govern.govern(command, programmes[command.programme_id], now_ms)
+            governed = execute_programme.execute_programme(command, programmes[command.programme_id], now_ms)
         else:
-            before, governed = None, govern.create(command, now_ms)
+            before, governed = None, execute_programme.create(command, now_ms)
         pending.reply = governed.reply
         after = pending.programme = governed.after
         if after is not None:
             programmes[after.config.id] = after
-            pending.told = govern.concerns_hosts(before, after)
+            pending.told = execute_programme.concerns_hosts(before, after)
             epoch = rows.shards[pending.shard]
             programme_rows.write_command(rows, command, before, governed, epoch, now_ms)
 

@@ -6,9 +6,9 @@ from collections.abc import Awaitable
 
 from actors.shards.endpoint import DecisionEndpoint
 from actors.shards.exposure import Exposure
-from engine.delegation import Consulted, Question
-from engine.programme import Programme
-from engine.standin import Ask, Grant
+from engine.decision.delegation import Consulted, Question
+from engine.programmes.programme import Programme
+from engine.programmes.stand_in import Grant, StandInRequest
 
 
 class OutsideWorld:
@@ -21,7 +21,7 @@ class OutsideWorld:
     def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Awaitable[Consulted]:
         return self._endpoint.ask(programme, question, timeout_ms)
 
-    def grant(self, programme_id: str, ask: Ask) -> Awaitable[Grant | None]:
+    def grant(self, programme_id: str, ask: StandInRequest) -> Awaitable[Grant | None]:
         return self._exposure.grant(programme_id, ask)
 
     def answered(self, programme: Programme) -> None:

@@ -11,10 +11,10 @@ from actors.clock import Clock
 from actors.egress.client import EgressError, Received
 from actors.metrics import Labels
 from actors.vault import Vault
-from engine.delegation import Consulted, Question, question_body, read_answer
+from engine.decision.delegation import Consulted, Question, question_body, read_answer
 from engine.limits import DECISION_BODY_BYTES_MAX, LATE_ANSWER_SECONDS
-from engine.programme import Programme
-from engine.standin import Trigger
+from engine.programmes.programme import Programme
+from engine.programmes.stand_in import Trigger
 from engine.webhooks.signature import HEADER, sign
 
 SECRET_PURPOSE: Final = "decision-secret"

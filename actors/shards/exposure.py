@@ -16,9 +16,9 @@ from actors.ids import new_id_beside
 from engine.commands import Command, EndOutage, GrantStandIns
 from engine.ids import key_of
 from engine.limits import REST_DEADLINE_MS, STAND_IN_ASKS_MAX, STAND_IN_TIMEOUT_MS
-from engine.programme import Programme
+from engine.programmes.programme import Programme
+from engine.programmes.stand_in import Grant, StandInRequest
 from engine.replies import Done, Granted, Reply
-from engine.standin import Ask, Grant
 
 _log = structlog.get_logger(__name__)
 
@@ -31,7 +31,7 @@ class _Asked:
 
     __slots__ = ("ask", "at", "grant")
 
-    def __init__(self, ask: Ask, at: float) -> None:
+    def __init__(self, ask: StandInRequest, at: float) -> None:
         self.ask = ask
         self.at = at
         self.grant: Grant | None = None
@@ -48,7 +48,7 @@ class Exposure:
         self._ended: dict[str, str] = {}
         """The last outage of each programme that was seen to have ended; snapshots may still name it."""
 
-    async def grant(self, programme_id: str, ask: Ask) -> Grant | None:
+    async def grant(self, programme_id: str, ask: StandInRequest) -> Grant | None:
         """What the owner says to ``ask``; ``None`` when it cannot be asked in time."""
         asked = _Asked(ask, asyncio.get_running_loop().time())
         await self._lane(programme_id).add((asked,))

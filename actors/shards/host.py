@@ -43,7 +43,7 @@ from actors.shards.recovery import Prepared, Recovery
 from actors.shards.turn import Mailboxes, Seat, Turn
 from actors.submission import Submission
 from actors.vault import Vault
-from engine import executed, govern
+from engine.authorization import executed
 from engine.commands import (
     Advise,
     Authorize,
@@ -59,6 +59,7 @@ from engine.commands import (
     target_of,
 )
 from engine.decline import RESPONSE_CODES
+from engine.execution import execute_programme
 from engine.ids import shard_of
 from engine.limits import (
     ACTIVE_CARDS_MAX,
@@ -67,13 +68,13 @@ from engine.limits import (
     HOST_STOP_SECONDS,
     RELEASE_SECONDS,
 )
-from engine.programme import Programme
-from engine.replies import Answer, Done, Granted, NotExecuted, Problem, Reply
+from engine.programmes.programme import Programme
+from engine.replies import Done, Granted, NotExecuted, Problem, Reply, WireAnswer
 
 _log = structlog.get_logger(__name__)
 
 # Made once: an expression of types builds an object each time it is met.
-_REMEMBERED = (Answer, Done, Granted)
+_REMEMBERED = (WireAnswer, Done, Granted)
 _CONFIGURING = (CreateProgramme, ChangeProgramme, SetStandInPolicy)
 
 Publish = Callable[[Programme], Awaitable[None]]
@@ -547,7 +548,7 @@ def _spawn(work: Coroutine[Any, Any, None], among: set[asyncio.Task[None]]) -> N
 def absent_reply(command: Command) -> Reply:
     """The reply when the card or programme does not exist."""
     if isinstance(command, Authorize | Reverse | Present | Advise):
-        return Answer(RESPONSE_CODES["card_not_found"], command.id)
+        return WireAnswer(RESPONSE_CODES["card_not_found"], command.id)
     if isinstance(command, CreateCard):
         return Problem(404, "not-found", "There is no such programme or funding account.")
-    return govern.NOT_FOUND if isinstance(command, ProgrammeChange) else executed.NOT_FOUND
+    return execute_programme.NOT_FOUND if isinstance(command, ProgrammeChange) else executed.NOT_FOUND

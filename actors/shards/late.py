@@ -20,7 +20,7 @@ from engine.ids import Derived, approval_code, derive
 from engine.iso8583.identity import undo_key
 from engine.iso8583.respond import NO_ACTION, approves
 from engine.limits import REPEATS_NOTED_MAX
-from engine.replies import Answer, Reply
+from engine.replies import Reply, WireAnswer
 
 _GIVEN: Final = "g"
 _LATE: Final = "w"
@@ -33,7 +33,7 @@ def is_repeated_approval(command: Command, reply: Reply) -> bool:
     """Whether ``reply``, stored for another exchange, approves the repeat ``command``."""
     return (
         isinstance(command, Authorize)
-        and isinstance(reply, Answer)
+        and isinstance(reply, WireAnswer)
         and approves(reply.response_code)
         and not _is_author(command.id, bool(command.references), reply)
     )
@@ -63,7 +63,7 @@ def judge(tombstones: Collection[str], reversal: Reverse, undone: bytes, stored:
     """The note that the exchange of ``reversal`` was late, when the approval ``stored`` may still be with a
     network through another exchange; "" when that has been noted before, or says nothing. ``None``: the
     reversal is to be executed."""
-    if not isinstance(stored, Answer) or not approves(stored.response_code):
+    if not isinstance(stored, WireAnswer) or not approves(stored.response_code):
         return None
     exchange = derive(reversal.id, Derived.UNDO)
     if _is_author(exchange, reversal.increment_minor is not None, stored):
@@ -82,12 +82,12 @@ def is_note(tombstone: str) -> bool:
     return tombstone.startswith((_GIVEN + ":", _LATE + ":"))
 
 
-def no_action(command: Command) -> Answer:
+def no_action(command: Command) -> WireAnswer:
     """The reply to a reversal of an approval that stands."""
-    return Answer(NO_ACTION, command.id)
+    return WireAnswer(NO_ACTION, command.id)
 
 
-def _is_author(exchange: str, increments: bool, stored: Answer) -> bool:
+def _is_author(exchange: str, increments: bool, stored: WireAnswer) -> bool:
     """Whether the stored approval came of the command of ``exchange``. An increment is answered with the id
     of the authorization that it raises, but its approval code is made from its own id."""
     if exchange == stored.authorization_id:

@@ -9,11 +9,11 @@ import msgspec
 from actors.cards.activation import CardActor
 from actors.shards.turn import Seat
 from actors.submission import Submission
+from engine.authorization.lifecycle import Record
 from engine.commands import Command
-from engine.decide import Decision
-from engine.delegation import Consulted
-from engine.lifecycle import Record
-from engine.programme import Programme
+from engine.decision.decide import Decision
+from engine.decision.delegation import Consulted
+from engine.programmes.programme import Programme
 from engine.replies import Done, Reply
 
 

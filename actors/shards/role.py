@@ -34,7 +34,7 @@ from engine.limits import (
     REFRESH_SECONDS,
     SWEEP_SECONDS,
 )
-from engine.programme import Programme
+from engine.programmes.programme import Programme
 from engine.replies import NotExecuted, Reply
 
 FENCED_EXIT = 70

@@ -16,7 +16,7 @@ from api.operations import Call, Empty, Family, json_response
 from api.problems import Refusal, not_found
 from api.submission import submit
 from api.validation import Input, View
-from engine.card import DeclaredBalance, declared_balance_view
+from engine.cards.card import DeclaredBalance, declared_balance_view
 from engine.commands import DeclareBalance
 from engine.ids import key_of, shard_of
 from engine.instant import to_ms

@@ -29,7 +29,7 @@ from engine.ids import Derived, derive, key_of, shard_of
 from engine.instant import day_label, to_datetime
 from engine.kyc.flows import suffices
 from engine.limits import CARD_VALID_MONTHS
-from engine.programme import ProgrammeConfig
+from engine.programmes.programme import ProgrammeConfig
 
 CVK_GENERATION: Final = "1"
 """The card verification keys that new cards get (``Vault.cvk_pair``)."""

@@ -11,7 +11,7 @@ from api.cardholder_custody import People, log_unreadable, selected
 from api.controls import ControlView, stored_controls
 from api.fields import Currency, Id, Instant, ShownAmount
 from api.validation import View
-from engine.card import Card, card_view
+from engine.cards.card import Card, card_view
 from engine.instant import to_ms
 
 _NAMED: Final = ("given_name", "family_name", "email")

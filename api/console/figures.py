@@ -27,7 +27,7 @@ from engine.limits import (
     CONSOLE_WINDOW_SECONDS,
 )
 from engine.money import format_minor
-from engine.programme import ProgrammeConfig
+from engine.programmes.programme import ProgrammeConfig
 
 NOW_SLOTS: Final = 2
 """Whole slots whose mean is the rate of now."""

@@ -27,7 +27,7 @@ from api.services import Services
 from engine.instant import to_datetime
 from engine.kyc.case import Case, postpone, receive, settle
 from engine.kyc.evaluation import document_expiry
-from engine.kyc.facts import REASONS, Facts, Holder, Verdict
+from engine.kyc.facts import REASONS, CaseFacts, Holder, Verdict
 from engine.kyc.flows import EVIDENCE, INPUTS, PURPOSE_OF, PURPOSES, Purpose
 from engine.kyc.triggers import decide_by_name
 from engine.limits import KYC_EVALUATION_SECONDS
@@ -148,7 +148,7 @@ def today_of(services: Services) -> date:
     return to_datetime(services.clock.now_ms()).date()
 
 
-async def _facts(services: Services, check: Check, case: Case, given: dict[str, str]) -> Facts:
+async def _facts(services: Services, check: Check, case: Case, given: dict[str, str]) -> CaseFacts:
     row: Any = await fetch_row(
         services.pool, FIND_CARDHOLDER, check.cardholder_id, check.tenant_id, check.live
     )
@@ -161,7 +161,7 @@ async def _facts(services: Services, check: Check, case: Case, given: dict[str, 
         address.get("postcode"),
         address.get("country"),
     )
-    return Facts(
+    return CaseFacts(
         check_id=check.id,
         live=check.live,
         today=today_of(services),

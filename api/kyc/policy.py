@@ -10,7 +10,7 @@ from api.database import fetch_row
 from api.kyc.cases import Check
 from api.problems import Refusal
 from api.services import Services
-from engine.programme import ProgrammeConfig
+from engine.programmes.programme import ProgrammeConfig
 
 _PROGRAMME: Final = """
     SELECT p.config FROM programmes p JOIN cardholders h ON h.programme_id = p.id

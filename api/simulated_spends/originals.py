@@ -18,7 +18,7 @@ from api.problems import Refusal, not_found
 from api.simulated_spends.record import APPROVALS
 from engine.instant import to_ms
 from engine.money import format_minor
-from engine.replies import Claim
+from engine.replies import IdempotencyClaim
 from engine.simulation import Acceptance, FollowUpRecord, Original, SpendRequest
 
 _FIND: Final = """
@@ -136,7 +136,7 @@ async def find(connection: Connection, simulation_id: str, tenant_id: str) -> Fo
 
 
 async def started(
-    connection: Connection, simulation_id: str, tenant_id: str, claim: Claim
+    connection: Connection, simulation_id: str, tenant_id: str, claim: IdempotencyClaim
 ) -> Acceptance | None:
     """The acceptance of a follow-up that a request with this key has started before, if one has.
 
@@ -160,7 +160,7 @@ def _acceptance(row: asyncpg.Record) -> Acceptance:
     )
 
 
-def follow_up_id(beside: str, claim: Claim) -> str:
+def follow_up_id(beside: str, claim: IdempotencyClaim) -> str:
     """The id of the follow-up that a key starts: the same for every repetition, on the shard of ``beside``.
 
     A UUIDv7 with the time of ``beside``; its random bits are those of the key's digest. The network starts a

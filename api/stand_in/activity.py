@@ -22,7 +22,7 @@ from api.programs import require_programme
 from api.validation import View, broken
 from engine.limits import STIP_WINDOW_DAYS_MAX
 from engine.money import format_minor
-from engine.standin import Rule, Trigger
+from engine.programmes.stand_in import Rule, Trigger
 
 family = Family("Stand-in")
 

@@ -16,8 +16,8 @@ from engine.commands import SetStandInPolicy
 from engine.ids import key_of
 from engine.limits import MCC_LIST_MAX, STAND_IN_COUNT_MAX
 from engine.money import parse_amount
-from engine.programme import policy_view
-from engine.standin import MccListMode, PolicyMode, StandInPolicy, Triggers
+from engine.programmes.programme import policy_view
+from engine.programmes.stand_in import MccListMode, PolicyMode, StandInPolicy, Triggers
 
 family = Family("Stand-in")
 

@@ -9,8 +9,8 @@ from __future__ import annotations
 from typing import Any, Final
 
 from engine.controls.channel import ChannelAllow, ChannelDeny
+from engine.controls.control_input import ControlInput
 from engine.controls.country import CountryAllow, CountryDeny
-from engine.controls.facts import Facts
 from engine.controls.mcc import MccAllow, MccDeny
 from engine.controls.per_day_amount_cap import PerDayAmountCap
 from engine.controls.per_day_cap import PerDayCap
@@ -64,9 +64,9 @@ __all__ = [
     "ChannelAllow",
     "ChannelDeny",
     "Control",
+    "ControlInput",
     "CountryAllow",
     "CountryDeny",
-    "Facts",
     "MccAllow",
     "MccDeny",
     "PerDayAmountCap",

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import msgspec
 
-from engine.controls.facts import Facts
-from engine.trace import Step, verdict
+from engine.controls.control_input import ControlInput
+from engine.trace import TraceStep, verdict
 
 
 class ChannelAllow(msgspec.Struct, frozen=True, tag_field="kind", tag="channel_allow"):
@@ -17,9 +17,9 @@ class ChannelAllow(msgspec.Struct, frozen=True, tag_field="kind", tag="channel_a
     values: tuple[str, ...]
     reason: ClassVar[str] = "channel_not_allowed"
 
-    def check(self, facts: Facts) -> Step:
+    def check(self, facts: ControlInput) -> TraceStep:
         passed = facts.channel in self.values
-        return Step("channel_allow", verdict(passed), facts.channel)
+        return TraceStep("channel_allow", verdict(passed), facts.channel)
 
 
 class ChannelDeny(msgspec.Struct, frozen=True, tag_field="kind", tag="channel_deny"):
@@ -28,6 +28,6 @@ class ChannelDeny(msgspec.Struct, frozen=True, tag_field="kind", tag="channel_de
     values: tuple[str, ...]
     reason: ClassVar[str] = "channel_not_allowed"
 
-    def check(self, facts: Facts) -> Step:
+    def check(self, facts: ControlInput) -> TraceStep:
         passed = facts.channel not in self.values
-        return Step("channel_deny", verdict(passed), facts.channel)
+        return TraceStep("channel_deny", verdict(passed), facts.channel)

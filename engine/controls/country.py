@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import msgspec
 
-from engine.controls.facts import Facts
-from engine.trace import Step, verdict
+from engine.controls.control_input import ControlInput
+from engine.trace import TraceStep, verdict
 
 
 class CountryAllow(msgspec.Struct, frozen=True, tag_field="kind", tag="country_allow"):
@@ -16,9 +16,9 @@ class CountryAllow(msgspec.Struct, frozen=True, tag_field="kind", tag="country_a
     values: tuple[str, ...]
     reason: ClassVar[str] = "country_not_allowed"
 
-    def check(self, facts: Facts) -> Step:
+    def check(self, facts: ControlInput) -> TraceStep:
         passed = facts.country in self.values
-        return Step("country_allow", verdict(passed), facts.country)
+        return TraceStep("country_allow", verdict(passed), facts.country)
 
 
 class CountryDeny(msgspec.Struct, frozen=True, tag_field="kind", tag="country_deny"):
@@ -27,6 +27,6 @@ class CountryDeny(msgspec.Struct, frozen=True, tag_field="kind", tag="country_de
     values: tuple[str, ...]
     reason: ClassVar[str] = "country_not_allowed"
 
-    def check(self, facts: Facts) -> Step:
+    def check(self, facts: ControlInput) -> TraceStep:
         passed = facts.country not in self.values
-        return Step("country_deny", verdict(passed), facts.country)
+        return TraceStep("country_deny", verdict(passed), facts.country)

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import msgspec
 
-from engine.controls.facts import Facts
-from engine.trace import Step, verdict
+from engine.controls.control_input import ControlInput
+from engine.trace import TraceStep, verdict
 
 
 class MccAllow(msgspec.Struct, frozen=True, tag_field="kind", tag="mcc_allow"):
@@ -16,9 +16,9 @@ class MccAllow(msgspec.Struct, frozen=True, tag_field="kind", tag="mcc_allow"):
     values: tuple[str, ...]
     reason: ClassVar[str] = "mcc_not_allowed"
 
-    def check(self, facts: Facts) -> Step:
+    def check(self, facts: ControlInput) -> TraceStep:
         passed = facts.mcc in self.values
-        return Step("mcc_allow", verdict(passed), facts.mcc)
+        return TraceStep("mcc_allow", verdict(passed), facts.mcc)
 
 
 class MccDeny(msgspec.Struct, frozen=True, tag_field="kind", tag="mcc_deny"):
@@ -27,6 +27,6 @@ class MccDeny(msgspec.Struct, frozen=True, tag_field="kind", tag="mcc_deny"):
     values: tuple[str, ...]
     reason: ClassVar[str] = "mcc_not_allowed"
 
-    def check(self, facts: Facts) -> Step:
+    def check(self, facts: ControlInput) -> TraceStep:
         passed = facts.mcc not in self.values
-        return Step("mcc_deny", verdict(passed), facts.mcc)
+        return TraceStep("mcc_deny", verdict(passed), facts.mcc)

@@ -7,8 +7,8 @@ from typing import ClassVar
 
 import msgspec
 
-from engine.controls.facts import Facts
-from engine.trace import Step, verdict
+from engine.controls.control_input import ControlInput
+from engine.trace import TraceStep, verdict
 
 
 class PerDayAmountCap(msgspec.Struct, frozen=True, tag_field="kind", tag="per_day_amount_cap"):
@@ -18,6 +18,6 @@ class PerDayAmountCap(msgspec.Struct, frozen=True, tag_field="kind", tag="per_da
     amount_minor: int
     reason: ClassVar[str] = "per_day_amount_exceeded"
 
-    def check(self, facts: Facts) -> Step:
+    def check(self, facts: ControlInput) -> TraceStep:
         within = facts.day_amount_minor + facts.amount_minor <= self.amount_minor
-        return Step("per_day_amount_cap", verdict(within), facts.day_amount_minor, self.amount_minor)
+        return TraceStep("per_day_amount_cap", verdict(within), facts.day_amount_minor, self.amount_minor)

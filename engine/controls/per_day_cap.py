@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import msgspec
 
-from engine.controls.facts import Facts
-from engine.trace import Step, verdict
+from engine.controls.control_input import ControlInput
+from engine.trace import TraceStep, verdict
 
 
 class PerDayCap(msgspec.Struct, frozen=True, tag_field="kind", tag="per_day_cap"):
@@ -16,6 +16,6 @@ class PerDayCap(msgspec.Struct, frozen=True, tag_field="kind", tag="per_day_cap"
     count: int
     reason: ClassVar[str] = "per_day_count_exceeded"
 
-    def check(self, facts: Facts) -> Step:
+    def check(self, facts: ControlInput) -> TraceStep:
         passed = facts.day_count < self.count
-        return Step("per_day_cap", verdict(passed), facts.day_count, self.count)
+        return TraceStep("per_day_cap", verdict(passed), facts.day_count, self.count)

@@ -6,8 +6,8 @@ from typing import ClassVar
 
 import msgspec
 
-from engine.controls.facts import Facts
-from engine.trace import Step, verdict
+from engine.controls.control_input import ControlInput
+from engine.trace import TraceStep, verdict
 
 
 class PerTxnCap(msgspec.Struct, frozen=True, tag_field="kind", tag="per_txn_cap"):
@@ -17,6 +17,8 @@ class PerTxnCap(msgspec.Struct, frozen=True, tag_field="kind", tag="per_txn_cap"
     amount_minor: int
     reason: ClassVar[str] = "per_txn_cap_exceeded"
 
-    def check(self, facts: Facts) -> Step:
+    def check(self, facts: ControlInput) -> TraceStep:
         total_minor = facts.authorized_minor + facts.amount_minor
-        return Step("per_txn_cap", verdict(total_minor <= self.amount_minor), total_minor, self.amount_minor)
+        return TraceStep(
+            "per_txn_cap", verdict(total_minor <= self.amount_minor), total_minor, self.amount_minor
+        )

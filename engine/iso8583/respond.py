@@ -19,7 +19,7 @@ from engine.iso8583.elements import (
     write_private,
 )
 from engine.iso8583.message import Message, is_request, response_mti
-from engine.replies import Answer, NotExecuted, Reply
+from engine.replies import NotExecuted, Reply, WireAnswer
 
 SIGN_ON: Final = "001"
 SIGN_OFF: Final = "002"
@@ -52,7 +52,7 @@ def refusal(request: Message, response_code: str) -> Message:
     return Message(response_mti(request.mti), echoed)
 
 
-def answered(request: Message, answer: Answer) -> Message:
+def answered(request: Message, answer: WireAnswer) -> Message:
     """The response that an owner's answer makes (0110, 0130, 0230, 0410 or 0430).
 
     DE38 on approvals; on a partial one the approved amount in DE4 and the original in DE54; the id of the
@@ -73,7 +73,7 @@ def answered(request: Message, answer: Answer) -> Message:
 
 def replied(request: Message, reply: Reply) -> Message:
     """The response to whatever an owner, or the way to it, has said."""
-    if isinstance(reply, Answer):
+    if isinstance(reply, WireAnswer):
         return answered(request, reply)
     return refusal(request, reply_code(reply))
 

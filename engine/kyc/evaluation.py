@@ -15,7 +15,7 @@ from typing import Final
 
 import msgspec
 
-from engine.kyc.facts import Facts, Outcome, Reason, Verdict
+from engine.kyc.facts import CaseFacts, Outcome, Reason, Verdict
 from engine.kyc.flows import DOCUMENT, ZONE
 from engine.kyc.names import Likeness, with_record, with_zone
 from engine.limits import KYC_AGE_YEARS_MIN, KYC_ATTEMPTS_MAX
@@ -39,7 +39,7 @@ class Finding(msgspec.Struct, frozen=True):
     gravity: Gravity
 
 
-Rule = Callable[[Facts, Zone | None], Finding | None]
+Rule = Callable[[CaseFacts, Zone | None], Finding | None]
 
 _OUTCOMES: Final[dict[Gravity, Outcome]] = {
     Gravity.REVIEW: "review",
@@ -51,7 +51,7 @@ _ZONE_CODES: Final = {"passport": "P", "national_id": "ICA", "residence_permit":
 _FILLING: Final = re.compile(r"[^A-Z0-9]")
 
 
-def evaluate(facts: Facts) -> Verdict:
+def evaluate(facts: CaseFacts) -> Verdict:
     """The verdict on a complete case."""
     text = facts.given.get(ZONE)
     read = None if text is None else read_zone(text)
@@ -76,13 +76,13 @@ def document_expiry(given: dict[str, str], today: date) -> date | None:
     return expiry_date(zone.expiry, today) if isinstance(zone, Zone) else None
 
 
-def _age(facts: Facts, _zone: Zone | None) -> Finding | None:
+def _age(facts: CaseFacts, _zone: Zone | None) -> Finding | None:
     born, today = date.fromisoformat(facts.given["date_of_birth"]), facts.today
     years = today.year - born.year - ((today.month, today.day) < (born.month, born.day))
     return Finding("age_below_minimum", Gravity.FAIL) if years < KYC_AGE_YEARS_MIN else None
 
 
-def _name_on_document(facts: Facts, zone: Zone | None) -> Finding | None:
+def _name_on_document(facts: CaseFacts, zone: Zone | None) -> Finding | None:
     if zone is None:
         return None
     likeness = with_zone(facts.given["given_name"], facts.given["family_name"], zone)
@@ -92,7 +92,7 @@ def _name_on_document(facts: Facts, zone: Zone | None) -> Finding | None:
     return Finding("name_mismatch", Gravity.FAIL if different else Gravity.REVIEW)
 
 
-def _name_of_cardholder(facts: Facts, _zone: Zone | None) -> Finding | None:
+def _name_of_cardholder(facts: CaseFacts, _zone: Zone | None) -> Finding | None:
     """A different name goes to review: names change, for example by marriage."""
     pairs = (
         (facts.given["given_name"], facts.holder.given_name),
@@ -102,7 +102,7 @@ def _name_of_cardholder(facts: Facts, _zone: Zone | None) -> Finding | None:
     return None if same else Finding("name_mismatch", Gravity.REVIEW)
 
 
-def _birth_on_document(facts: Facts, zone: Zone | None) -> Finding | None:
+def _birth_on_document(facts: CaseFacts, zone: Zone | None) -> Finding | None:
     if zone is None:
         return None
     born = birth_date(zone.birth, facts.today)
@@ -112,39 +112,39 @@ def _birth_on_document(facts: Facts, zone: Zone | None) -> Finding | None:
     return None if same else Finding("date_of_birth_mismatch", Gravity.FAIL)
 
 
-def _birth_of_cardholder(facts: Facts, _zone: Zone | None) -> Finding | None:
+def _birth_of_cardholder(facts: CaseFacts, _zone: Zone | None) -> Finding | None:
     known = facts.holder.date_of_birth
     same = known is None or known.isoformat() == facts.given["date_of_birth"]
     return None if same else Finding("date_of_birth_mismatch", Gravity.REVIEW)
 
 
-def _address_of_cardholder(facts: Facts, _zone: Zone | None) -> Finding | None:
+def _address_of_cardholder(facts: CaseFacts, _zone: Zone | None) -> Finding | None:
     known = (facts.holder.country, facts.holder.postcode)
     given = (facts.given["address_country"], facts.given["address_postcode"])
     same = all(one is None or _squeezed(one) == _squeezed(two) for one, two in zip(known, given, strict=True))
     return None if same else Finding("address_mismatch", Gravity.REVIEW)
 
 
-def _document_number(facts: Facts, zone: Zone | None) -> Finding | None:
+def _document_number(facts: CaseFacts, zone: Zone | None) -> Finding | None:
     given = facts.given.get("document_number")
     if zone is None or given is None or _squeezed(given) == _squeezed(zone.number):
         return None
     return Finding("id_number_mismatch", Gravity.FAIL)
 
 
-def _document_valid(facts: Facts, _zone: Zone | None) -> Finding | None:
+def _document_valid(facts: CaseFacts, _zone: Zone | None) -> Finding | None:
     """Compare the document's expiry with today: a document is valid to the end of its last day."""
     last = document_expiry(facts.given, facts.today)
     return Finding("document_expired", Gravity.FAIL) if last is not None and last < facts.today else None
 
 
-def _document_genuine(_facts: Facts, zone: Zone | None) -> Finding | None:
+def _document_genuine(_facts: CaseFacts, zone: Zone | None) -> Finding | None:
     if zone is not None and SPECIMEN in (zone.issuer, zone.nationality):
         return Finding("document_unreadable", Gravity.FAIL)
     return None
 
 
-def _document_consistent(facts: Facts, zone: Zone | None) -> Finding | None:
+def _document_consistent(facts: CaseFacts, zone: Zone | None) -> Finding | None:
     """Compare the document's fields with its zone; contradicting values are requested again."""
     if zone is None:
         return None
@@ -157,7 +157,7 @@ def _document_consistent(facts: Facts, zone: Zone | None) -> Finding | None:
     return None if agrees else Finding("document_unreadable", Gravity.ASK_AGAIN)
 
 
-def _nationality(facts: Facts, zone: Zone | None) -> Finding | None:
+def _nationality(facts: CaseFacts, zone: Zone | None) -> Finding | None:
     """A different nationality goes to review: people can have two, and some documents state none."""
     if zone is None or alpha2_of(zone.nationality) == facts.given["nationality"]:
         return None

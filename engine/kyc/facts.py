@@ -38,7 +38,7 @@ class Holder(msgspec.Struct, frozen=True):
         return "<Holder>"
 
 
-class Facts(msgspec.Struct, frozen=True):
+class CaseFacts(msgspec.Struct, frozen=True):
     """One complete case. ``given`` holds the plain values by field name; its ``repr`` shows none."""
 
     check_id: str
@@ -53,7 +53,7 @@ class Facts(msgspec.Struct, frozen=True):
     holder: Holder
 
     def __repr__(self) -> str:
-        return f"<Facts of {self.check_id}>"
+        return f"<CaseFacts of {self.check_id}>"
 
 
 class Verdict(msgspec.Struct, frozen=True):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from engine.kyc.facts import Facts, Verdict
+from engine.kyc.facts import CaseFacts, Verdict
 
 VERDICTS: Final = {
     "FAIL": Verdict("failed", ("risk_threshold",)),
@@ -12,6 +12,6 @@ VERDICTS: Final = {
 }
 
 
-def decide_by_name(facts: Facts) -> Verdict:
+def decide_by_name(facts: CaseFacts) -> Verdict:
     """``FAIL`` fails, ``REVIEW`` goes to review, every other family name passes."""
     return VERDICTS.get(facts.given["family_name"], Verdict("passed"))

@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 
 from engine.iso8583.acquirer import References, Sale, authorization_request
-from engine.iso8583.afterwards import FirstMessage, increment, presentment, reversal_advice
+from engine.iso8583.acquirer_follow_ups import FirstMessage, increment, presentment, reversal_advice
 from engine.iso8583.codec import decode, encode
 from engine.iso8583.elements import PresentmentReference
 from engine.iso8583.framing import BadFrame, FrameCutter, frame

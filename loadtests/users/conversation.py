@@ -16,7 +16,7 @@ import msgspec
 
 from engine.iso8583.acquirer import References, authorization_request
 from engine.iso8583.acquirer import Sale as WireSale
-from engine.iso8583.afterwards import FirstMessage, increment, presentment, reversal_advice
+from engine.iso8583.acquirer_follow_ups import FirstMessage, increment, presentment, reversal_advice
 from engine.iso8583.codec import decode, encode
 from engine.iso8583.elements import PresentmentReference, transmission_time
 from engine.iso8583.framing import BadFrame, FrameCutter, frame

@@ -17,8 +17,8 @@ import msgspec
 
 from actors.vault import Vault
 from engine.commands import Authorize
-from engine.decide import authorize
-from engine.recorded import decode_inputs
+from engine.decision.decide import authorize
+from engine.decision.recorded import decode_inputs
 from ops.audit.books import BOOKS
 from ops.audit.cardholders import CARDHOLDERS, READABLE, unreadable
 from ops.audit.gateway import GATEWAY

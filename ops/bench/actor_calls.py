@@ -20,12 +20,12 @@ from actors.cluster.direct import DirectActor
 from actors.journal.contract import Journal, Rows, Unreadable
 from actors.journal.postgres import PostgresJournal
 from actors.settings import Settings
+from engine.authorization.executed import CommandContext
 from engine.commands import Authorize, Command
-from engine.execute import execute
-from engine.executed import Surroundings
+from engine.execution.execute import execute
 from engine.ids import shard_of
 from engine.limits import SHARD_COUNT
-from engine.programme import ProgrammeConfig
+from engine.programmes.programme import ProgrammeConfig
 from engine.replies import NotExecuted, Reply
 
 FACTORY: Final = "ops.bench.actor_calls:owner"
@@ -78,7 +78,7 @@ class Owner:
         rows, now_ms = Rows(), time.time_ns() // 1_000_000
         shard = shard_of(command.card_id)
         epoch = rows.shards[shard] = self._epochs[shard]
-        met = Surroundings(actor.card, actor.account, self._programmes[actor.card.programme_id])
+        met = CommandContext(actor.card, actor.account, self._programmes[actor.card.programme_id])
         executed = execute(command, met, now_ms)
         write_command(rows, command, actor, executed, None, epoch, now_ms)
         try:

@@ -16,9 +16,9 @@ from actors.cards.activation import CardActor
 from actors.cards.rows import write_command
 from actors.ids import new_id, new_id_beside
 from actors.journal.contract import Rows
-from engine import issuing
-from engine.account import Account
+from engine.cards.account import Account
 from engine.commands import CreateCard
+from engine.execution import issuing
 from engine.ids import key_of
 
 PART: Final = 5_000

@@ -10,7 +10,7 @@ from typing import Any, Final
 from actors.ids import new_id_beside
 from engine.commands import Authorize, Present, ReadBalance, reference_of_id
 from engine.ids import key_of
-from engine.replies import Answer, Done
+from engine.replies import Done, WireAnswer
 from ops.bench.load import APPROVED, Submit, spends
 
 IN_FLIGHT: Final = 256
@@ -25,7 +25,7 @@ async def live_through(submit: Submit, cards: Sequence[str], sale: dict[str, Any
         nonlocal approved
         for command in commands:
             reply = await submit(command)
-            if isinstance(reply, Answer) and reply.response_code == APPROVED:
+            if isinstance(reply, WireAnswer) and reply.response_code == APPROVED:
                 approved += 1
                 await submit(presentment(command))
 

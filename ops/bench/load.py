@@ -14,7 +14,7 @@ from actors.ids import new_id_beside
 from engine.commands import Authorize, CardCommand, WireIdentity
 from engine.iso8583.elements import retrieval_reference, transmission_time
 from engine.iso8583.identity import AUTHORIZATION, command_key
-from engine.replies import Answer, Reply
+from engine.replies import Reply, WireAnswer
 
 Submit = Callable[[CardCommand], Awaitable[Reply]]
 APPROVED: Final = "00"
@@ -63,7 +63,7 @@ class Loop:
         reply = await self._submit(next(self._commands))
         self._started.append(started)
         self._done.append(time.monotonic())
-        self._approved += isinstance(reply, Answer) and reply.response_code == APPROVED
+        self._approved += isinstance(reply, WireAnswer) and reply.response_code == APPROVED
 
 
 class ClosedLoop(Loop):

@@ -18,12 +18,12 @@ import asyncpg
 import msgspec
 
 from actors.batcher import Batcher
-from engine import risk
 from engine.commands import Authorize, Command
 from engine.controls import Control
+from engine.decision import risk
 from engine.ids import Derived, approval_code, derive
-from engine.programme import ProgrammeConfig, hold_expiry_days
-from engine.replies import Answer, NotExecuted, Reply
+from engine.programmes.programme import ProgrammeConfig, hold_expiry_days
+from engine.replies import NotExecuted, Reply, WireAnswer
 
 SCHEMA: Final = Path(__file__).with_suffix(".sql").read_text()
 BATCH_MAX: Final = 256
@@ -197,7 +197,7 @@ def _reply(command: Authorize, row: asyncpg.Record | None) -> Reply:
         return NotExecuted("not_owner")
     approved_minor = row["approved_minor"]
     code = approval_code(command.id) if approved_minor else None
-    return Answer(row["response_code"], command.id, code, approved_minor)
+    return WireAnswer(row["response_code"], command.id, code, approved_minor)
 
 
 def _programme(config: ProgrammeConfig) -> tuple[Any, ...]:

@@ -21,16 +21,16 @@ import msgspec
 from actors.cards.activation import CardActor
 from actors.cards.rows import write_command
 from actors.journal.contract import Rows
-from engine.account import Account
-from engine.card import Card, DeclaredBalance, declared_remaining
+from engine.authorization.executed import CommandContext
+from engine.cards.account import Account
+from engine.cards.card import Card, DeclaredBalance, declared_remaining
 from engine.commands import Authorize, Command
 from engine.controls import Control
-from engine.delegation import Consulted
-from engine.execute import execute
-from engine.executed import Surroundings
-from engine.programme import ProgrammeConfig
+from engine.decision.delegation import Consulted
+from engine.execution.execute import execute
+from engine.programmes.programme import ProgrammeConfig
+from engine.programmes.stand_in import Outage, StandInRequest, grant
 from engine.replies import NotExecuted, Reply
-from engine.standin import Ask, Outage, grant
 
 _LOCK: Final = """
     SELECT c.tenant_id::text, c.live, c.programme_id::text, c.card_product_id::text, c.cardholder_id::text,
@@ -118,7 +118,7 @@ class RowLocks:
         consulted = None
         if programme.decisioning == "delegated":
             consulted = await self._stand_in(connection, command, card, programme, now_ms)
-        met = Surroundings(card, account, programme, None, consulted)
+        met = CommandContext(card, account, programme, None, consulted)
         executed = execute(command, met, now_ms)
         write_command(rows, command, CardActor(card, account), executed, None, 0, now_ms)
         await self._write(connection, card, account, rows)
@@ -138,7 +138,7 @@ class RowLocks:
         assert locked is not None, "the programme was there at the start"
         card.declared = DeclaredBalance(locked["balance_minor"], locked["consumed_minor"], 0)
         outage = None if locked["outage"] is None else _outage(locked["outage"])
-        ask = Ask(
+        ask = StandInRequest(
             command.id,
             card.id,
             command.amount_minor,

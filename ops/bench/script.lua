@@ -1,4 +1,4 @@
--- The rival inside Redis: the rules of engine/decide.py that a benchmark's spends meet, and what PostgreSQL's rows hold,
+-- The rival inside Redis: the rules of engine/decision/decide.py that a benchmark's spends meet, and what PostgreSQL's rows hold,
 -- as one atomic script. Keys: the card, its programme. Programmes keep UTC days and decide nothing by themselves.
 
 local card_key, programme_key = KEYS[1], KEYS[2]

@@ -17,11 +17,11 @@ import msgspec
 from redis.asyncio import Redis
 
 from actors.batcher import Batcher
-from engine import risk
 from engine.commands import Authorize, Command
+from engine.decision import risk
 from engine.ids import Derived, approval_code, derive
-from engine.programme import ProgrammeConfig, hold_expiry_days
-from engine.replies import Answer, NotExecuted, Reply
+from engine.programmes.programme import ProgrammeConfig, hold_expiry_days
+from engine.replies import NotExecuted, Reply, WireAnswer
 from ops.embedded.redis import EmbeddedRedis
 
 SOURCE: Final = Path(__file__).with_suffix(".lua").read_text()
@@ -130,7 +130,7 @@ class Script:
         found = await lane.decide(command, programme)
         code, approved_minor = found[0].decode(), int(found[1])
         approval = approval_code(command.id) if approved_minor else None
-        return Answer(code, command.id, approval, approved_minor)
+        return WireAnswer(code, command.id, approval, approved_minor)
 
     async def held_minor(self) -> int:
         """The sum of holds on all cards, in minor units."""

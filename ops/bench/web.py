@@ -17,7 +17,7 @@ from engine.commands import Authorize, Channel, WireIdentity
 from engine.iso8583.elements import retrieval_reference, transmission_time
 from engine.iso8583.identity import AUTHORIZATION, command_key
 from engine.money import format_minor, parse_amount
-from engine.replies import Answer
+from engine.replies import WireAnswer
 from ops.bench.load import Submit
 
 PATH: Final = "/authorizations"
@@ -98,7 +98,7 @@ class Web:
                 channel=asked.channel,
             )
         )
-        assert isinstance(reply, Answer), "a benchmark's cards exist"
+        assert isinstance(reply, WireAnswer), "a benchmark's cards exist"
         approved = format_minor(reply.approved_minor)
         return Decided(
             authorization_id=reply.authorization_id,

@@ -15,7 +15,7 @@ import msgspec
 
 from actors.network.session import NotConnectedError, Session, SessionLostError
 from engine.iso8583.acquirer import References, Sale, authorization_request, quoted_authorization_id
-from engine.iso8583.afterwards import FirstMessage, increment, presentment, reversal_advice
+from engine.iso8583.acquirer_follow_ups import FirstMessage, increment, presentment, reversal_advice
 from engine.iso8583.elements import PresentmentReference
 from engine.iso8583.message import Message, as_repeat
 from engine.iso8583.respond import approves

@@ -13,32 +13,33 @@ from typing import Any, Final
 import asyncpg
 import msgspec
 
-from engine import decide, govern
-from engine.account import Account
-from engine.authorization import Authorization
-from engine.card import Card
+from engine.authorization.effects import AuthorizationOpened
+from engine.authorization.executed import CommandContext, Executed
+from engine.authorization.lifecycle import RULES
+from engine.cards.account import Account
+from engine.cards.authorization import Authorization
+from engine.cards.card import Card
+from engine.cards.known import Known
 from engine.commands import (
     Advise,
+    AuthorizationCommand,
     Authorize,
     CardCommand,
     CreateCard,
     CreateProgramme,
-    FollowUp,
     Present,
     ProgrammeCommand,
     Reverse,
     reference_of_id,
     reference_of_message,
 )
-from engine.effects import AuthorizationOpened
-from engine.execute import execute
-from engine.executed import Executed, Surroundings
+from engine.decision import decide
+from engine.decision.recorded import decode_inputs
+from engine.execution import execute_programme
+from engine.execution.execute import execute
+from engine.execution.issuing import card_of, issue
 from engine.instant import to_ms
-from engine.issuing import card_of, issue
-from engine.known import Known
-from engine.lifecycle import RULES
-from engine.programme import Programme, ProgrammeConfig
-from engine.recorded import decode_inputs
+from engine.programmes.programme import Programme, ProgrammeConfig
 
 FETCH: Final = 1_000
 
@@ -103,9 +104,9 @@ class Programmes:
         """One more version."""
         versions = self._versions.setdefault(programme_id, [])
         if isinstance(command, CreateProgramme):
-            governed = govern.create(command, at_ms)
+            governed = execute_programme.create(command, at_ms)
         else:
-            governed = govern.govern(command, versions[-1][1], at_ms)
+            governed = execute_programme.execute_programme(command, versions[-1][1], at_ms)
         if governed.after is not None:
             versions.append((at_ms, governed.after))
 
@@ -213,10 +214,10 @@ def _execute(life: Life, command: CardCommand, row: Any, programmes: Programmes)
     version = inputs.programme_version if inputs else None
     config = programmes.config(life.card.programme_id, version, at_ms)
     original: Authorization | None = None
-    if isinstance(command, FollowUp):
+    if isinstance(command, AuthorizationCommand):
         original = life.known.original(command, life.account, at_ms)
     consulted = inputs.consulted if inputs else None
-    return execute(command, Surroundings(life.card, life.account, config, original, consulted), at_ms)
+    return execute(command, CommandContext(life.card, life.account, config, original, consulted), at_ms)
 
 
 def _account(command: CreateCard) -> Account:

@@ -11,7 +11,7 @@ from starlette.responses import Response
 
 from api.idempotency import keep_refusal, recall
 from api.problems import Refusal
-from engine.replies import Claim
+from engine.replies import IdempotencyClaim
 from tests.api.driver import Caller
 from tests.api.stack import Installation
 
@@ -250,7 +250,7 @@ async def test_stored_answers_are_sealed(running: Installation, acme: Caller) ->
 async def test_an_owner_that_committed_the_key_first_wins(running: Installation, acme: Caller) -> None:
     """A refusal that comes while an owner commits the same key is not kept, and is no fault."""
     services = running.services
-    claim = Claim(uuid.uuid4().bytes * 2, uuid.uuid4().bytes * 2)
+    claim = IdempotencyClaim(uuid.uuid4().bytes * 2, uuid.uuid4().bytes * 2)
     sealed = services.vault.seal("idempotency", b"{}", claim.key_digest)
     insert = "INSERT INTO idempotency (key_digest, fingerprint, status, body) VALUES ($1, $2, 201, $3)"
     async with services.pool.acquire() as owner, owner.transaction():

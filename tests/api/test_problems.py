@@ -16,7 +16,7 @@ from api.problems import PROBLEMS
 from api.services import NetworkUnavailableError
 from api.vision.app import create_app as create_vision_app
 from engine.commands import Command
-from engine.replies import Claim, NotExecuted, Reply
+from engine.replies import IdempotencyClaim, NotExecuted, Reply
 from engine.simulation import Acceptance, SimulationRequest
 from tests.api.driver import Caller
 from tests.api.stack import Installation
@@ -113,7 +113,11 @@ class Failing:
         self.failure = failure
 
     async def submit(
-        self, command: Command, *, claim: Claim | None = None, presentation: dict[str, Any] | None = None
+        self,
+        command: Command,
+        *,
+        claim: IdempotencyClaim | None = None,
+        presentation: dict[str, Any] | None = None,
     ) -> Reply:
         if isinstance(self.failure, Exception):
             raise self.failure

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from actors.ids import new_id
-from engine.standin import APPROVING
+from engine.programmes.stand_in import APPROVING
 from tests.api.delegation import (
     activity,
     declare,

@@ -20,7 +20,7 @@ from engine.commands import Command
 from engine.ids import shard_of
 from engine.iso8583.codec import decode, encode
 from engine.iso8583.message import Message
-from engine.programme import Programme
+from engine.programmes.programme import Programme
 from engine.replies import Done, NotExecuted, Reply
 from tests.actors.network.support import lookup_of
 from tests.actors.shards.support import NOBODY

@@ -22,7 +22,7 @@ from actors.vault import Vault
 from engine.commands import Expire, Reverse, WireIdentity, reference_of_id, reference_of_message
 from engine.ids import Derived, derive
 from engine.iso8583.identity import AUTHORIZATION, command_key, undo_key
-from engine.replies import Answer, Done
+from engine.replies import Done, WireAnswer
 from ops.audit import audit
 from ops.embedded.ports import free_port
 from tests.api.stack import Installation, installation
@@ -513,7 +513,7 @@ async def undo(desk: Desk, request: Document) -> None:
         late=True,
     )
     reply = await desk.installation.services.owners.submit(reversal)
-    assert isinstance(reply, Answer)
+    assert isinstance(reply, WireAnswer)
     assert reply.response_code == "00"
 
 

@@ -22,11 +22,12 @@ from actors.network.deadlines import Deadlines
 from actors.network.simulated import SimulatedNetwork
 from actors.shards import host
 from actors.vault import Vault
-from engine import authorizing, execute, lifecycle, reversal
+from engine.authorization import authorizing, lifecycle, reversal
+from engine.authorization.effects import Counted, Effect, TombstoneSet
 from engine.commands import Authorize
-from engine.effects import Counted, Effect, TombstoneSet
+from engine.execution import execute
 from engine.iso8583 import identity, respond, translate
-from engine.replies import Answer
+from engine.replies import WireAnswer
 from tests.actors.network import test_crashes as crashes
 from tests.actors.network.fakes import plastics
 from tests.actors.network.simulations import rows, spend
@@ -54,7 +55,7 @@ def increments_are_not_told_apart(patch: Patch) -> None:
 def early_reversals_are_forgotten(patch: Patch) -> None:
     """No tombstone is kept."""
 
-    def forgetful(*arguments: Any) -> lifecycle.FollowUp:
+    def forgetful(*arguments: Any) -> lifecycle.LifecycleResult:
         followed = reverse(*arguments)
         kept = tuple(each for each in followed.effects if not isinstance(each, TombstoneSet))
         return msgspec.structs.replace(followed, effects=kept)
@@ -83,7 +84,7 @@ def answers_hold_a_counter(patch: Patch) -> None:
     numbers = itertools.count()
     answered = respond.answered
 
-    def counting(message: Any, answer: Answer) -> Any:
+    def counting(message: Any, answer: WireAnswer) -> Any:
         response = answered(message, answer)
         response.fields[38] = f"{next(numbers):06d}"
         return response
@@ -104,7 +105,7 @@ def counters_are_never_given_back(patch: Patch) -> None:
 def force_posts_do_not_count(patch: Patch) -> None:
     """The day's amount does not know of a presentment without an authorization."""
 
-    def uncounted(*arguments: Any) -> lifecycle.FollowUp:
+    def uncounted(*arguments: Any) -> lifecycle.LifecycleResult:
         followed = force_post(*arguments)
         kept = tuple(each for each in followed.effects if not isinstance(each, Counted))
         return msgspec.structs.replace(followed, effects=kept)

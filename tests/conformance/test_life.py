@@ -12,7 +12,7 @@ import pytest
 
 from actors.network.respondent import FromWire
 from engine.commands import Advise, Authorize, Present, Reverse
-from engine.replies import Answer
+from engine.replies import WireAnswer
 from tests.actors.network.support import Harness, until
 from tests.conformance.peer import Document, Network
 from tests.conformance.test_wire import purchase
@@ -144,7 +144,7 @@ async def test_case_14_a_presentment_is_known_by_its_arn_and_sequence(harness: H
 
 
 async def test_an_original_that_nobody_knows_has_no_id_to_quote(harness: Harness) -> None:
-    harness.owners.decide = lambda _: Answer("00", "")
+    harness.owners.decide = lambda _: WireAnswer("00", "")
     async with await Network.connect(harness.address) as network:
         answer = await network.ask(reversal_advice())
     assert (answer["39"], "48" in answer) == ("00", False)
@@ -235,5 +235,5 @@ def arn(stan: int, name: str, acquirer: int) -> dict[str, str]:
     return {"de48": private(t04="SN1", t08=f"{acquirer:015d}{stan:08d}01")}
 
 
-def by_class(command: FromWire) -> Answer:
-    return Answer("85" if isinstance(command, Advise) else "00", command.id)
+def by_class(command: FromWire) -> WireAnswer:
+    return WireAnswer("85" if isinstance(command, Advise) else "00", command.id)

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from engine.replies import Answer
+from engine.replies import WireAnswer
 from tests.actors.network.support import Harness, approve, until
 from tests.conformance.peer import Document, Network, decode, encode, identity
 from tests.engine.iso8583.messages import EXAMPLE
@@ -57,9 +57,9 @@ async def test_answers_have_upper_case_bitmaps_and_requests_any(harness: Harness
 async def test_case_1_a_repeat_gets_the_stored_answer_byte_for_byte(harness: Harness, decision: str) -> None:
     harness.owners.decide = {
         "approve": approve,
-        "decline": lambda command: Answer("51", command.id),
-        "partial": lambda command: Answer("10", command.id, "ABC123", 1_00),
-        "verify": lambda command: Answer("85", command.id, "ABC123"),
+        "decline": lambda command: WireAnswer("51", command.id),
+        "partial": lambda command: WireAnswer("10", command.id, "ABC123", 1_00),
+        "verify": lambda command: WireAnswer("85", command.id, "ABC123"),
     }[decision]
     async with await Network.connect(harness.address) as network:
         network.send(purchase())

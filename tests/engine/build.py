@@ -9,9 +9,10 @@ from typing import Any
 
 import msgspec
 
-from engine.account import Account
-from engine.authorizing import observe
-from engine.card import Card
+from engine.authorization.authorizing import observe
+from engine.authorization.executed import CommandContext
+from engine.cards.account import Account
+from engine.cards.card import Card
 from engine.commands import (
     Authorize,
     ChangeCard,
@@ -27,11 +28,10 @@ from engine.commands import (
     SetStandInPolicy,
     WireIdentity,
 )
-from engine.decide import Inputs
-from engine.executed import Surroundings
+from engine.decision.decide import Inputs
 from engine.ids import Derived, derive
-from engine.programme import Programme, ProgrammeConfig
-from engine.standin import Ask, StandInPolicy
+from engine.programmes.programme import Programme, ProgrammeConfig
+from engine.programmes.stand_in import StandInPolicy, StandInRequest
 
 NOW_MS = 1_795_255_200_000
 """2026-11-21 10:00:00 UTC, a Saturday."""
@@ -270,13 +270,15 @@ def set_policy(number: int = 1, made: StandInPolicy | None = None, **parts: Any)
     )
 
 
-def ask(number: int = 1, **parts: Any) -> Ask:
+def ask(number: int = 1, **parts: Any) -> StandInRequest:
     """An ask for 10.00 on a card that declared 500.00, whose endpoint was silent."""
-    made = Ask(an_id(0x10_0000 + number), CARD, 1_000, "EUR", "5411", "timeout", 50_000)
+    made = StandInRequest(an_id(0x10_0000 + number), CARD, 1_000, "EUR", "5411", "timeout", 50_000)
     return msgspec.structs.replace(made, **parts)
 
 
-def grant_stand_ins(number: int, asks: tuple[Ask, ...], programme_id: str = PROGRAMME) -> GrantStandIns:
+def grant_stand_ins(
+    number: int, asks: tuple[StandInRequest, ...], programme_id: str = PROGRAMME
+) -> GrantStandIns:
     """Asks of some cards that travel together."""
     return GrantStandIns(
         id=an_id(0x90_0000 + number),
@@ -298,4 +300,6 @@ def end_outage(number: int, outage_id: str, programme_id: str = PROGRAMME) -> En
 
 def inputs(**parts: Any) -> Inputs:
     """What a decision on ``card()`` and ``account()`` at ``NOW_MS`` sees."""
-    return msgspec.structs.replace(observe(Surroundings(card(), account(), programme()), NOW_MS, ()), **parts)
+    return msgspec.structs.replace(
+        observe(CommandContext(card(), account(), programme()), NOW_MS, ()), **parts
+    )

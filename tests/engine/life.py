@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
-from engine.account import Account
-from engine.card import Card
+from engine.authorization.executed import CommandContext, Executed
+from engine.cards.account import Account
+from engine.cards.card import Card
 from engine.commands import CardCommand
-from engine.execute import execute
-from engine.executed import Executed, Surroundings
-from engine.replies import Answer
+from engine.execution.execute import execute
+from engine.replies import WireAnswer
 from tests.engine.build import (
     NOW_MS,
     programme,
@@ -20,7 +20,7 @@ class Life:
     """A card, its account and its programme, from one command to the next."""
 
     def __init__(self, card: Card, account: Account | None, **config: Any) -> None:
-        self.met = Surroundings(card, account, programme(**config))
+        self.met = CommandContext(card, account, programme(**config))
 
     def do(self, command: CardCommand, now_ms: int = NOW_MS) -> Executed:
         return execute(command, self.met, now_ms)
@@ -37,4 +37,4 @@ class Life:
 
 def approved(executed: Executed) -> bool:
     """Whether the whole amount was."""
-    return isinstance(executed.reply, Answer) and executed.reply.response_code == "00"
+    return isinstance(executed.reply, WireAnswer) and executed.reply.response_code == "00"

@@ -9,18 +9,18 @@ from typing import Any, Final
 
 import msgspec
 
-from engine.authorization import Authorization, relayed_minor, status
-from engine.card import Card
-from engine.commands import CardCommand, FollowUp, reference_of_message
-from engine.delegation import Consulted
-from engine.effects import AccountEffect, AuthorizationOpened
-from engine.events import Event
-from engine.execute import execute
-from engine.executed import Executed, Surroundings
-from engine.programme import ProgrammeConfig
+from engine.authorization.effects import AccountEffect, AuthorizationOpened
+from engine.authorization.events import Event
+from engine.authorization.executed import CommandContext, Executed
+from engine.cards.authorization import Authorization, relayed_minor, status
+from engine.cards.card import Card
+from engine.commands import AuthorizationCommand, CardCommand, reference_of_message
+from engine.decision.delegation import Consulted
+from engine.execution.execute import execute
+from engine.programmes.programme import ProgrammeConfig
 from tests.api.events import faults
+from tests.engine.authorization.test_lifecycle import SALE, Desk
 from tests.engine.build import card, programme
-from tests.engine.test_lifecycle import SALE, Desk
 
 ISSUED: Final = "authorization.posting_instruction.issued"
 RELEASED: Final = "authorization.posting_instruction.released"
@@ -48,9 +48,9 @@ class Relay(Desk):
 
     def do(self, command: CardCommand) -> Executed:
         original: Authorization | None = None
-        if isinstance(command, FollowUp):
+        if isinstance(command, AuthorizationCommand):
             original = self.known.original(command, None, self.now_ms)
-        met = Surroundings(self.card, None, self.programme, original, self.consulted)
+        met = CommandContext(self.card, None, self.programme, original, self.consulted)
         executed = execute(command, met, self.now_ms)
         for effect in executed.effects:
             assert not isinstance(effect, AccountEffect)

@@ -13,9 +13,9 @@ from engine.controls import (
     ChannelAllow,
     ChannelDeny,
     Control,
+    ControlInput,
     CountryAllow,
     CountryDeny,
-    Facts,
     MccAllow,
     MccDeny,
     PerDayAmountCap,
@@ -25,14 +25,14 @@ from engine.controls import (
     in_precedence,
 )
 from engine.decline import REASONS
-from engine.trace import Step
+from engine.trace import TraceStep
 
-SPEND = Facts(
+SPEND = ControlInput(
     amount_minor=1_000, mcc="5411", country="IE", channel="pos", day_count=2, day_amount_minor=3_000
 )
 
 
-def facts(**parts: Any) -> Facts:
+def facts(**parts: Any) -> ControlInput:
     return msgspec.structs.replace(SPEND, **parts)
 
 
@@ -72,36 +72,36 @@ EVERY: list[tuple[Control, str, str, dict[str, Any]]] = [
 @pytest.mark.parametrize(
     ("control", "seen", "step"),
     [
-        (MccAllow(("5411", "5812")), SPEND, Step("mcc_allow", "pass", "5411")),
-        (MccAllow(("5812",)), SPEND, Step("mcc_allow", "fail", "5411")),
-        (MccAllow(()), SPEND, Step("mcc_allow", "fail", "5411")),
-        (MccDeny(("5812",)), SPEND, Step("mcc_deny", "pass", "5411")),
-        (MccDeny(()), SPEND, Step("mcc_deny", "pass", "5411")),
-        (MccDeny(("5812", "5411")), SPEND, Step("mcc_deny", "fail", "5411")),
-        (CountryAllow(("IE",)), SPEND, Step("country_allow", "pass", "IE")),
-        (CountryAllow(("DE",)), SPEND, Step("country_allow", "fail", "IE")),
-        (CountryAllow(("IE",)), facts(country="  "), Step("country_allow", "fail", "  ")),
-        (CountryDeny(("DE",)), SPEND, Step("country_deny", "pass", "IE")),
-        (CountryDeny(("IE",)), SPEND, Step("country_deny", "fail", "IE")),
-        (ChannelAllow(("pos", "atm")), SPEND, Step("channel_allow", "pass", "pos")),
-        (ChannelAllow(("ecommerce",)), SPEND, Step("channel_allow", "fail", "pos")),
-        (ChannelDeny(("moto",)), SPEND, Step("channel_deny", "pass", "pos")),
-        (ChannelDeny(("pos",)), SPEND, Step("channel_deny", "fail", "pos")),
-        (PerTxnCap(1_000), SPEND, Step("per_txn_cap", "pass", 1_000, 1_000)),
-        (PerTxnCap(999), SPEND, Step("per_txn_cap", "fail", 1_000, 999)),
-        (PerTxnCap(0), SPEND, Step("per_txn_cap", "fail", 1_000, 0)),
-        (PerDayCap(3), SPEND, Step("per_day_cap", "pass", 2, 3)),
-        (PerDayCap(2), SPEND, Step("per_day_cap", "fail", 2, 2)),
-        (PerDayCap(0), facts(day_count=0), Step("per_day_cap", "fail", 0, 0)),
-        (PerDayAmountCap(4_000), SPEND, Step("per_day_amount_cap", "pass", 3_000, 4_000)),
-        (PerDayAmountCap(3_999), SPEND, Step("per_day_amount_cap", "fail", 3_000, 3_999)),
-        (PerDayAmountCap(0), facts(day_amount_minor=0), Step("per_day_amount_cap", "fail", 0, 0)),
+        (MccAllow(("5411", "5812")), SPEND, TraceStep("mcc_allow", "pass", "5411")),
+        (MccAllow(("5812",)), SPEND, TraceStep("mcc_allow", "fail", "5411")),
+        (MccAllow(()), SPEND, TraceStep("mcc_allow", "fail", "5411")),
+        (MccDeny(("5812",)), SPEND, TraceStep("mcc_deny", "pass", "5411")),
+        (MccDeny(()), SPEND, TraceStep("mcc_deny", "pass", "5411")),
+        (MccDeny(("5812", "5411")), SPEND, TraceStep("mcc_deny", "fail", "5411")),
+        (CountryAllow(("IE",)), SPEND, TraceStep("country_allow", "pass", "IE")),
+        (CountryAllow(("DE",)), SPEND, TraceStep("country_allow", "fail", "IE")),
+        (CountryAllow(("IE",)), facts(country="  "), TraceStep("country_allow", "fail", "  ")),
+        (CountryDeny(("DE",)), SPEND, TraceStep("country_deny", "pass", "IE")),
+        (CountryDeny(("IE",)), SPEND, TraceStep("country_deny", "fail", "IE")),
+        (ChannelAllow(("pos", "atm")), SPEND, TraceStep("channel_allow", "pass", "pos")),
+        (ChannelAllow(("ecommerce",)), SPEND, TraceStep("channel_allow", "fail", "pos")),
+        (ChannelDeny(("moto",)), SPEND, TraceStep("channel_deny", "pass", "pos")),
+        (ChannelDeny(("pos",)), SPEND, TraceStep("channel_deny", "fail", "pos")),
+        (PerTxnCap(1_000), SPEND, TraceStep("per_txn_cap", "pass", 1_000, 1_000)),
+        (PerTxnCap(999), SPEND, TraceStep("per_txn_cap", "fail", 1_000, 999)),
+        (PerTxnCap(0), SPEND, TraceStep("per_txn_cap", "fail", 1_000, 0)),
+        (PerDayCap(3), SPEND, TraceStep("per_day_cap", "pass", 2, 3)),
+        (PerDayCap(2), SPEND, TraceStep("per_day_cap", "fail", 2, 2)),
+        (PerDayCap(0), facts(day_count=0), TraceStep("per_day_cap", "fail", 0, 0)),
+        (PerDayAmountCap(4_000), SPEND, TraceStep("per_day_amount_cap", "pass", 3_000, 4_000)),
+        (PerDayAmountCap(3_999), SPEND, TraceStep("per_day_amount_cap", "fail", 3_000, 3_999)),
+        (PerDayAmountCap(0), facts(day_amount_minor=0), TraceStep("per_day_amount_cap", "fail", 0, 0)),
         # A cap lowered below what has been used already: nothing more passes (wire case 31).
-        (PerDayAmountCap(100), SPEND, Step("per_day_amount_cap", "fail", 3_000, 100)),
-        (PerDayCap(1), facts(day_count=9), Step("per_day_cap", "fail", 9, 1)),
+        (PerDayAmountCap(100), SPEND, TraceStep("per_day_amount_cap", "fail", 3_000, 100)),
+        (PerDayCap(1), facts(day_count=9), TraceStep("per_day_cap", "fail", 9, 1)),
     ],
 )
-def test_the_table(control: Control, seen: Facts, step: Step) -> None:
+def test_the_table(control: Control, seen: ControlInput, step: TraceStep) -> None:
     assert control.check(seen) == step
 
 

@@ -7,16 +7,16 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.authorizing import question
-from engine.card import DeclaredBalance
-from engine.decide import Decision, Inputs, wants_answer
-from engine.decide import authorize as decide
-from engine.delegation import Consulted
-from engine.effects import BalanceDeclared, HoldPlaced, StoodIn
-from engine.execute import execute
-from engine.executed import Surroundings
+from engine.authorization.authorizing import question
+from engine.authorization.effects import BalanceDeclared, HoldPlaced, StoodIn
+from engine.authorization.executed import CommandContext
+from engine.cards.card import DeclaredBalance
+from engine.decision.decide import Decision, Inputs, wants_answer
+from engine.decision.decide import authorize as decide
+from engine.decision.delegation import Consulted
+from engine.execution.execute import execute
 from engine.ids import Derived, derive
-from engine.standin import Grant, Rule
+from engine.programmes.stand_in import Grant, Rule
 from tests.engine.build import NOW_MS, account, an_id, authorize, card, inputs, programme
 
 OUTAGE = an_id(0xF1)
@@ -199,7 +199,7 @@ def test_the_programme_is_asked_only_what_the_platform_would_approve(
 
 
 def test_asking_changes_nothing() -> None:
-    met = Surroundings(card(), account(), DELEGATED)
+    met = CommandContext(card(), account(), DELEGATED)
     before = msgspec.json.encode((met.card, met.account))
     asked = question(authorize(), met, NOW_MS)
     assert asked is not None
@@ -212,7 +212,7 @@ def test_asking_changes_nothing() -> None:
 
 
 def test_a_stand_in_holds_counts_and_consumes() -> None:
-    met = Surroundings(
+    met = CommandContext(
         card(declared=DeclaredBalance(2_000, 500, NOW_MS)),
         account(posted_minor=5),
         DELEGATED,
@@ -239,7 +239,7 @@ def test_a_stand_in_holds_counts_and_consumes() -> None:
 
 
 def test_a_refused_stand_in_is_on_record_and_consumes_nothing() -> None:
-    met = Surroundings(
+    met = CommandContext(
         card(declared=DeclaredBalance(2_000, 500, NOW_MS)),
         account(),
         DELEGATED,

@@ -9,13 +9,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.authorization import Authorization, open_hold, relayed_minor
+from engine.cards.authorization import Authorization, open_hold, relayed_minor
 from engine.commands import reference_of_message, reference_of_network
 from engine.controls import PerTxnCap
 from engine.instant import DAY_MS
+from tests.engine.authorization.test_lifecycle import Desk
 from tests.engine.build import account, card, key
 from tests.engine.relay import Relay
-from tests.engine.test_lifecycle import Desk
 
 AMOUNTS = st.integers(min_value=1, max_value=6_000)
 VERBS = (

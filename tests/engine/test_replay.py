@@ -16,16 +16,18 @@ import msgspec
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engine.account import Account, balance_view
-from engine.authorization import Authorization, names, open_hold
-from engine.card import Card
+from engine.authorization.effects import AuthorizationOpened, Transferred
+from engine.authorization.executed import CommandContext, Executed
+from engine.cards.account import Account, balance_view
+from engine.cards.authorization import Authorization, names, open_hold
+from engine.cards.card import Card
 from engine.commands import (
     Advise,
+    AuthorizationCommand,
     Authorize,
     CardCommand,
     ChangeCard,
     Expire,
-    FollowUp,
     Load,
     Present,
     ReadBalance,
@@ -34,13 +36,11 @@ from engine.commands import (
     reference_of_message,
 )
 from engine.controls import Control, MccDeny, PerDayAmountCap, PerDayCap, PerTxnCap
-from engine.decide import Decision, Inputs, authorize
-from engine.effects import AuthorizationOpened, Transferred
-from engine.execute import execute
-from engine.executed import Executed, Surroundings
+from engine.decision.decide import Decision, Inputs, authorize
+from engine.execution.execute import execute
 from engine.instant import DAY_MS
 from engine.money import format_minor
-from engine.programme import ProgrammeConfig
+from engine.programmes.programme import ProgrammeConfig
 from tests.engine.build import NOW_MS, TENANT, account, an_id, card, key, programme, wire
 
 FIRST, SECOND, ALONE, UNFUNDED = (an_id(0xC0 + number) for number in range(4))
@@ -111,13 +111,13 @@ class World:
             )
         return executed
 
-    def _met(self, command: CardCommand, config: ProgrammeConfig) -> Surroundings:
+    def _met(self, command: CardCommand, config: ProgrammeConfig) -> CommandContext:
         card_id = command.card_id  # type: ignore[union-attr]
         account_id = ACCOUNT_OF[card_id]
-        references = command.references if isinstance(command, FollowUp) else ()
+        references = command.references if isinstance(command, AuthorizationCommand) else ()
         found = (self.named.get((card_id, reference)) for reference in references)
         original = next((each for each in found if each is not None), None)
-        return Surroundings(
+        return CommandContext(
             self.cards[card_id], self.accounts[account_id] if account_id else None, config, original
         )
 

@@ -6,10 +6,10 @@ from itertools import product
 
 import pytest
 
-from engine import card as cards
-from engine import hold as holds
-from engine import programme as programmes
-from engine.card import may_move
+from engine.cards import card as cards
+from engine.cards import hold as holds
+from engine.cards.card import may_move
+from engine.programmes import programme as programmes
 from tests.engine.build import card
 
 CARD_STATES = ("unactivated", "active", "suspended", "terminated", "lost", "stolen")

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from engine.card import Card, DeclaredBalance
+from engine.authorization.effects import BalanceDeclared, CardholderSet
+from engine.authorization.executed import NOT_FOUND, CommandContext, Executed
+from engine.cards.card import Card, DeclaredBalance
 from engine.commands import CardCommand
-from engine.effects import BalanceDeclared, CardholderSet
-from engine.execute import execute
-from engine.executed import NOT_FOUND, Executed, Surroundings
-from engine.issuing import card_of
-from engine.replies import Answer, Done, Problem
+from engine.execution.execute import execute
+from engine.execution.issuing import card_of
+from engine.replies import Done, Problem, WireAnswer
 from tests.engine.build import (
     CARD,
     NOW_MS,
@@ -24,12 +24,12 @@ from tests.engine.build import (
 
 
 def told(to: Card, command: CardCommand, now_ms: int = NOW_MS) -> Executed:
-    return execute(command, Surroundings(to, account(), programme()), now_ms)
+    return execute(command, CommandContext(to, account(), programme()), now_ms)
 
 
 def code(of: Card) -> str:
     reply = told(of, authorize()).reply
-    assert isinstance(reply, Answer)
+    assert isinstance(reply, WireAnswer)
     return reply.response_code
 
 

@@ -23,7 +23,7 @@ from rich.console import Console
 
 from actors.settings import Settings
 from actors.vault import Vault
-from engine.delegation import Consulted, Question, question_body, read_answer
+from engine.decision.delegation import Consulted, Question, question_body, read_answer
 from engine.webhooks.signature import HEADER, sign
 from ops import decide as module
 from ops.decide import (

@@ -11,7 +11,7 @@ from typing import Any
 from actors.settings import Settings
 from actors.vault import Vault
 from api.app import create_app
-from engine.delegation import Consulted, Question, question_body, read_answer
+from engine.decision.delegation import Consulted, Question, question_body, read_answer
 from engine.webhooks.envelope import envelope
 from tests.api.stack import installation, served
 from tests.api.test_webhooks_page import run

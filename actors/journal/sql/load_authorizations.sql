@@ -24,7 +24,7 @@ SELECT wanted.card_id::text, wanted.reference, t.id::text, t.kind, t.currency, f
                FROM (
                    SELECT n.seq, 'k:' || encode(n.command_key, 'hex') AS name, n.decision::jsonb ->> 'day' AS day,
                        (n.decision::jsonb ->> 'approved_minor')::bigint AS approved_minor,
-                       -- Place of `buried` in layout 2 (engine/recorded.py); layout 1 has no such place.
+                       -- Place of `buried` in layout 2 (engine/decision/recorded.py); layout 1 has no such place.
                        coalesce(n.inputs::jsonb ->> 28, 'false')::boolean AS buried
                    FROM journal n WHERE n.authorization_id = t.id AND n.kind = 'increment') i
                UNION ALL

@@ -7,10 +7,10 @@ import msgspec
 from actors.cards.answers import RecentAnswers, fingerprint_of, reply_again, reply_from_journal
 from actors.journal.contract import Stored
 from engine.iso8583.identity import undo_key
-from engine.replies import Answer, Done, Problem, Reply
+from engine.replies import Done, Problem, Reply, WireAnswer
 from tests.engine.build import an_id, authorize, key, load, read_balance
 
-ANSWER = Answer("00", authorize(1).id, "ABC123", 1_000)
+ANSWER = WireAnswer("00", authorize(1).id, "ABC123", 1_000)
 DONE = Done(201, {"entry_id": an_id(1)})
 
 
@@ -26,7 +26,7 @@ def test_other_content_is_a_conflict() -> None:
     answers = RecentAnswers()
     answers.remember(authorize(1).command_key, authorize(1).fingerprint, ANSWER)
     other = authorize(1, fingerprint=key(9), id=an_id(9))
-    assert answers.repeat(other) == Answer("94", ANSWER.authorization_id, replayed=True)
+    assert answers.repeat(other) == WireAnswer("94", ANSWER.authorization_id, replayed=True)
 
 
 def test_a_rest_command_has_no_fingerprint() -> None:
@@ -39,7 +39,7 @@ def test_a_rest_command_has_no_fingerprint() -> None:
 
 
 def test_a_key_of_the_wire_used_by_a_rest_command_is_a_conflict() -> None:
-    assert reply_again(load(1), authorize(1).fingerprint, ANSWER) == Answer(
+    assert reply_again(load(1), authorize(1).fingerprint, ANSWER) == WireAnswer(
         "94", ANSWER.authorization_id, replayed=True
     )
 
@@ -61,7 +61,7 @@ def test_of_many_no_more_are_forgotten_than_an_eighth() -> None:
 
 
 def test_stored_replies_come_back_in_full() -> None:
-    replies: list[Reply] = [ANSWER, DONE, Answer("51", an_id(3))]
+    replies: list[Reply] = [ANSWER, DONE, WireAnswer("51", an_id(3))]
     stored = {
         key(number): Stored(key(number), msgspec.json.encode(reply)) for number, reply in enumerate(replies)
     }
@@ -79,7 +79,7 @@ def test_what_undoes_a_command_is_forgotten_after_it() -> None:
     command, undoing = authorize(1), undo_key(authorize(1).command_key)
     answers = RecentAnswers(size=3)
     newest_first = {
-        undoing: Stored(None, msgspec.json.encode(Answer("00", command.id))),
+        undoing: Stored(None, msgspec.json.encode(WireAnswer("00", command.id))),
         command.command_key: Stored(command.fingerprint, msgspec.json.encode(ANSWER)),
     }
     for number in range(6):
@@ -87,4 +87,4 @@ def test_what_undoes_a_command_is_forgotten_after_it() -> None:
             answers.remember_stored(newest_first)
         answers.remember(key(100 + number), None, DONE)
         repeated = answers.repeat(command)
-        assert repeated is None or repeated == Answer("91", ANSWER.authorization_id, replayed=True)
+        assert repeated is None or repeated == WireAnswer("91", ANSWER.authorization_id, replayed=True)

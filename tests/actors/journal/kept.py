@@ -12,8 +12,8 @@ import msgspec
 
 from actors.clock import SystemClock
 from actors.journal.contract import Unreadable
-from engine.authorization import names
-from engine.card import DeclaredBalance
+from engine.cards.authorization import names
+from engine.cards.card import DeclaredBalance
 from engine.commands import reference_of_id, reference_of_message
 from engine.ids import Derived, derive
 from engine.instant import DAY_MS

@@ -9,27 +9,27 @@ from actors.cards import rows as card_rows
 from actors.cards.activation import CardActor
 from actors.journal.contract import Activated, Rows
 from actors.programmes import rows as programme_rows
-from engine import govern
-from engine.account import Account
-from engine.authorization import Authorization
-from engine.card import Card
+from engine.authorization.effects import AuthorizationOpened
+from engine.authorization.executed import CommandContext, Executed
+from engine.cards.account import Account
+from engine.cards.authorization import Authorization
+from engine.cards.card import Card
+from engine.cards.known import Known
 from engine.commands import (
+    AuthorizationCommand,
     CardCommand,
     Command,
     CreateCard,
     CreateProgramme,
-    FollowUp,
     ProgrammeCommand,
     reference_of_message,
     target_of,
 )
-from engine.effects import AuthorizationOpened
-from engine.execute import execute
-from engine.executed import Executed, Surroundings
+from engine.execution import execute_programme
+from engine.execution.execute import execute
+from engine.execution.issuing import card_of, issue
 from engine.ids import shard_of
-from engine.issuing import card_of, issue
-from engine.known import Known
-from engine.programme import Programme, ProgrammeConfig
+from engine.programmes.programme import Programme, ProgrammeConfig
 from engine.replies import Reply
 from tests.engine.build import NOW_MS, programme
 
@@ -68,7 +68,7 @@ class Owner:
         else:
             card = self.cards[command.card_id]
             original = self._original(command, now_ms)
-            met = Surroundings(card, self._account(card), self.config, original)
+            met = CommandContext(card, self._account(card), self.config, original)
             executed = execute(command, met, now_ms)
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
@@ -82,7 +82,7 @@ class Owner:
             card_rows.write_command(rows, command, actor, executed, original, epoch, now_ms)
 
     def _original(self, command: CardCommand, now_ms: int) -> Authorization | None:
-        if not isinstance(command, FollowUp):
+        if not isinstance(command, AuthorizationCommand):
             return None
         return self.known.original(command, self._account(self.cards[command.card_id]), now_ms)
 
@@ -102,10 +102,10 @@ class Owner:
     def _govern(self, rows: Rows, command: ProgrammeCommand, now_ms: int) -> None:
         before = self.programmes.get(target_of(command))
         if isinstance(command, CreateProgramme):
-            governed = govern.create(command, now_ms)
+            governed = execute_programme.create(command, now_ms)
         else:
             assert before is not None
-            governed = govern.govern(command, before, now_ms)
+            governed = execute_programme.execute_programme(command, before, now_ms)
         self.replies[command.command_key] = governed.reply
         if governed.after is not None:
             self.programmes[governed.after.config.id] = governed.after

@@ -21,7 +21,7 @@ from engine.ids import approval_code
 from engine.iso8583.codec import decode, encode
 from engine.iso8583.framing import frame
 from engine.iso8583.message import Message
-from engine.replies import Answer, NotExecuted, Reply
+from engine.replies import NotExecuted, Reply, WireAnswer
 from tests.engine.iso8583.messages import EXAMPLE
 
 PAN = EXAMPLE["2"]
@@ -76,30 +76,30 @@ class Owners:
         stored = self._stored.get(command.command_key)
         if stored is None:
             reply = self.decide(command)
-            if isinstance(reply, Answer):
+            if isinstance(reply, WireAnswer):
                 self._stored[command.command_key] = (command.fingerprint, reply)
             return reply
         if stored[0] != command.fingerprint:
             return NotExecuted("key_reused")
-        assert isinstance(stored[1], Answer)
+        assert isinstance(stored[1], WireAnswer)
         return msgspec.structs.replace(stored[1], replayed=True)
 
 
-def approve(command: FromWire) -> Answer:
+def approve(command: FromWire) -> WireAnswer:
     """What an owner says to a card with enough money."""
     if isinstance(command, Authorize):
-        return Answer("00", command.id, approval_code(command.id), command.amount_minor)
+        return WireAnswer("00", command.id, approval_code(command.id), command.amount_minor)
     return accept(command)
 
 
-def accept(command: FromWire) -> Answer:
+def accept(command: FromWire) -> WireAnswer:
     """... to what cannot be declined."""
-    return Answer("00", command.id)
+    return WireAnswer("00", command.id)
 
 
-def decline(command: FromWire) -> Answer:
+def decline(command: FromWire) -> WireAnswer:
     """... and to a card without money."""
-    return Answer("51", command.id)
+    return WireAnswer("51", command.id)
 
 
 class Harness:

@@ -18,7 +18,7 @@ from actors.network.postgres_book import PostgresBook
 from actors.network.session import Session
 from actors.network.simulated import SimulatedNetwork
 from engine.commands import Authorize, Present, Reverse
-from engine.replies import Answer
+from engine.replies import WireAnswer
 from engine.simulation import (
     ClearingRequest,
     FollowUpRequest,
@@ -139,12 +139,12 @@ async def test_an_approved_sale_is_presented_in_full(here: Installation, harness
 async def test_only_what_was_approved_is_presented(here: Installation, harness: Harness) -> None:
     codes = {1: "51", 2: "10", 0: "85", 4: "00"}
 
-    def decide(command: Any) -> Answer:
+    def decide(command: Any) -> WireAnswer:
         if not isinstance(command, Authorize):
-            return Answer("00", command.id)
+            return WireAnswer("00", command.id)
         code = codes[command.amount_minor % 10]
         approved_minor = {"10": 1_00, "00": command.amount_minor}.get(code, 0)
-        return Answer(code, command.id, None if code == "51" else "ABC123", approved_minor)
+        return WireAnswer(code, command.id, None if code == "51" else "ABC123", approved_minor)
 
     harness.owners.decide = decide
     sales_ = [await here.sale(amount_minor=amount) for amount in (1_01, 1_02, 0, 1_04)]
@@ -178,7 +178,7 @@ async def test_increments_and_partial_reversals_change_what_is_presented(
 
 async def test_a_declined_increment_adds_nothing(here: Installation, harness: Harness) -> None:
     sale = await here.sale()
-    harness.owners.decide = lambda command: Answer("51", command.id)
+    harness.owners.decide = lambda command: WireAnswer("51", command.id)
     await here.follow(IncrementRequest(**child(sale), amount_minor=5_00))
     assert await here.remembered(sale) == (12_34, 0, True)
 

@@ -9,7 +9,7 @@ from actors.network.probing import Probes
 from engine.iso8583.elements import write_private
 from engine.limits import PROBES_BURST, PROBES_OF_SOURCE_FACTOR
 from engine.pan import luhn_digit
-from engine.replies import Answer
+from engine.replies import WireAnswer
 from tests.actors.network.support import PAN, request, running_edge, until
 
 
@@ -118,7 +118,7 @@ async def test_wrong_values_are_decided_by_the_owner_and_answered_later(custody:
         running_edge(custody, probes=probes, probe_delay_seconds=60.0) as harness,
         harness.peer() as peer,
     ):
-        harness.owners.decide = lambda command: Answer(
+        harness.owners.decide = lambda command: WireAnswer(
             "N7" if getattr(command, "cvv2", "") == "mismatch" else "00", command.id
         )
         assert (await peer.ask(request(1, de48=wrong))).fields[39] == "N7"

@@ -20,7 +20,7 @@ from engine.ids import Derived, derive, shard_of
 from engine.iso8583.elements import read_additional_amounts, write_private
 from engine.iso8583.identity import undo_key
 from engine.pan import luhn_digit
-from engine.replies import Answer, NotExecuted, Problem, Reply
+from engine.replies import NotExecuted, Problem, Reply, WireAnswer
 from tests.actors.network.support import (
     CARD,
     CARD_ID,
@@ -52,7 +52,7 @@ async def test_an_approval(harness: Harness) -> None:
 
 
 async def test_a_partial_approval(harness: Harness) -> None:
-    harness.owners.decide = lambda command: Answer("10", command.id, "ABC123", 5_00)
+    harness.owners.decide = lambda command: WireAnswer("10", command.id, "ABC123", 5_00)
     async with harness.peer() as peer:
         answer = await peer.ask(request(de48=write_private({"07": ""})))
     assert (answer.fields[39], answer.fields[4]) == ("10", "000000000500")
@@ -240,7 +240,7 @@ async def test_a_late_approval_is_undone_and_its_repeats_hear_91(custody: CardCu
 async def test_a_late_increment_gives_back_what_it_added(custody: CardCustody) -> None:
     async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
-        harness.owners.decide = lambda command: Answer("10", "original", "ABC123", 7_00)
+        harness.owners.decide = lambda command: WireAnswer("10", "original", "ABC123", 7_00)
         assert (await peer.ask(request(de48=write_private({"04": "SN1", "06": "INC"})))).fields[39] == "91"
         harness.owners.gate.set()
         await until(lambda: harness.owners.undone)
@@ -302,7 +302,7 @@ async def test_late_stored_approval_is_reversed(custody: CardCustody) -> None:
     """The owner that executed the command is gone; the next one answers from the journal, too late."""
     async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
-        harness.owners.decide = lambda command: Answer("00", command.id, "ABC123", 12_34, replayed=True)
+        harness.owners.decide = lambda command: WireAnswer("00", command.id, "ABC123", 12_34, replayed=True)
         assert (await peer.ask(request())).fields[39] == "91"
         harness.owners.gate.set()
         await until(lambda: harness.owners.undone)
@@ -313,7 +313,7 @@ async def test_late_stored_approval_is_reversed(custody: CardCustody) -> None:
 async def test_repeats_of_an_approval_that_stands_get_it(custody: CardCustody) -> None:
     """Another edge has given it to the network, so the owner has changed nothing."""
     async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
-        harness.owners.undo = lambda command: Answer("21", command.id)
+        harness.owners.undo = lambda command: WireAnswer("21", command.id)
         harness.owners.gate.clear()
         assert (await peer.ask(request())).fields[39] == "91"
         harness.owners.gate.set()
@@ -427,7 +427,7 @@ async def test_a_verification_leaves_nothing_to_undo(harness: Harness) -> None:
 async def test_a_late_decline_is_none_of_our_business(custody: CardCustody) -> None:
     async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
-        harness.owners.decide = lambda command: Answer("51", command.id)
+        harness.owners.decide = lambda command: WireAnswer("51", command.id)
         assert (await peer.ask(request())).fields[39] == "91"
         harness.owners.gate.set()
         assert (await peer.ask(request(2))).fields[39] == "51"

@@ -30,7 +30,7 @@ from engine.iso8583.identity import (
     wire_identity,
 )
 from engine.iso8583.message import Message
-from engine.replies import Answer
+from engine.replies import WireAnswer
 from engine.simulation import (
     ClearingRequest,
     FollowUpRequest,
@@ -43,8 +43,8 @@ from tests.actors.network.simulations import NOW_MS, rows, sales, spend
 from tests.actors.network.support import CARD_ID, WAIT_SECONDS, until
 
 AUTHORIZATION_ID = new_id(0xA7)
-APPROVED = Answer("00", AUTHORIZATION_ID, "ABC123", 12_34)
-DECLINED = Answer("51", AUTHORIZATION_ID)
+APPROVED = WireAnswer("00", AUTHORIZATION_ID, "ABC123", 12_34)
+DECLINED = WireAnswer("51", AUTHORIZATION_ID)
 
 
 @pytest.fixture(autouse=True)
@@ -117,7 +117,7 @@ async def life(database_url: str) -> AsyncIterator[Life]:
         yield running
 
 
-async def commit(url: str, key: bytes, answer: Answer) -> None:
+async def commit(url: str, key: bytes, answer: WireAnswer) -> None:
     """What an owner writes when it executes the command with this key."""
     connection = await asyncpg.connect(url)
     await connection.execute(
@@ -194,7 +194,7 @@ async def test_approval_that_the_network_reverses_stays_failed(life: Life, datab
     assert await life.settle() == 0
     life.wire.up = True
     await until(lambda: len(life.wire.sent) == 2)
-    await commit(database_url, key_of(life.wire.sent[1], REVERSAL), Answer("00", AUTHORIZATION_ID))
+    await commit(database_url, key_of(life.wire.sent[1], REVERSAL), WireAnswer("00", AUTHORIZATION_ID))
     life.wire.answer(1, "00")
     await asyncio.gather(*life.network._legs._legs)
     assert await life.settle() == 0
@@ -226,7 +226,7 @@ async def test_approval_that_an_edge_has_undone_stays_failed(
     async with a_life(database_url) as first:
         message = await first.sent(request)
         await commit(database_url, key_of(message), APPROVED)
-        await commit(database_url, undo_key(key_of(message)), Answer(code, AUTHORIZATION_ID))
+        await commit(database_url, undo_key(key_of(message)), WireAnswer(code, AUTHORIZATION_ID))
         first.lose_connection()
         await first.row(request.simulation_id, "failed")
     async with a_life(database_url) as second:
@@ -335,7 +335,7 @@ async def test_stand_in_whose_advice_got_no_answer_is_found(
     life.lose_connection()
     await life.row(request.simulation_id, "failed")
     assert await life.settle() == 0
-    await commit(database_url, key_of(life.wire.sent[1], ADVICE), Answer("00", AUTHORIZATION_ID))
+    await commit(database_url, key_of(life.wire.sent[1], ADVICE), WireAnswer("00", AUTHORIZATION_ID))
     assert await life.settle() == 1
     row = await life.row(request.simulation_id, "decided")
     assert (row["response_code"], row["approval_code"], row["approved_minor"]) == ("00", row["stan"], 12_34)

@@ -6,16 +6,16 @@ import msgspec
 
 from actors.journal.contract import Rows
 from actors.programmes.rows import write_command
-from engine import govern
+from engine.execution import execute_programme
 from engine.ids import Derived, derive
-from engine.programme import ProgrammeConfig
+from engine.programmes.programme import ProgrammeConfig
 from engine.replies import Reply
 from tests.engine.build import NOW_MS, change_programme, create_programme
 
 
 def test_a_creation_opens_the_programmes_ledger() -> None:
     rows, command = Rows(), create_programme()
-    governed = govern.create(command, NOW_MS)
+    governed = execute_programme.create(command, NOW_MS)
     write_command(rows, command, None, governed, 7, NOW_MS)
     ((actor_id, seq, epoch, command_key, fingerprint, kind, stored, inputs, outcome, reply, at, *_),) = (
         rows.journal
@@ -36,11 +36,11 @@ def test_a_creation_opens_the_programmes_ledger() -> None:
 
 def test_changes_of_one_batch_leave_the_newest_version() -> None:
     rows, command = Rows(), create_programme()
-    programme = govern.create(command, NOW_MS).after
+    programme = execute_programme.create(command, NOW_MS).after
     assert programme is not None
     for seq, name in enumerate(("One", "Two", "Three"), 2):
         change = change_programme(seq, programme_id=command.id, name=name)
-        governed = govern.change(change, programme, NOW_MS)
+        governed = execute_programme.change(change, programme, NOW_MS)
         write_command(rows, change, programme, governed, 7, NOW_MS)
         assert governed.after is not None
         programme = governed.after

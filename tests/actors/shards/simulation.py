@@ -35,11 +35,11 @@ from engine.commands import (
     reference_of_message,
     target_of,
 )
-from engine.delegation import Consulted, Question
+from engine.decision.delegation import Consulted, Question
 from engine.ids import shard_of
-from engine.programme import Programme
-from engine.replies import Claim, Done, NotExecuted, Reply
-from engine.standin import Ask, Grant, Trigger
+from engine.programmes.programme import Programme
+from engine.programmes.stand_in import Grant, StandInRequest, Trigger
+from engine.replies import Done, IdempotencyClaim, NotExecuted, Reply
 from tests.actors.shards.virtual_time import VirtualClock
 from tests.engine.build import (
     an_id,
@@ -69,7 +69,7 @@ class Heard(msgspec.Struct):
     answered."""
 
     command: Command
-    claim: Claim | None
+    claim: IdempotencyClaim | None
     began: float
     ended: float | None = None
     reply: Reply | None = None
@@ -106,7 +106,7 @@ class SimulatedWorld:
         decision: Literal["approved", "declined"] = dice.choice(("approved", "approved", "declined"))
         return Consulted(decision, dice.choice((None, None, question.amount_minor // 2 or None)))
 
-    async def grant(self, programme_id: str, ask: Ask) -> Grant | None:
+    async def grant(self, programme_id: str, ask: StandInRequest) -> Grant | None:
         return await self.exposure.grant(programme_id, ask)
 
     def answered(self, programme: Programme) -> None:
@@ -293,7 +293,7 @@ class Installation:
         self._numbers += 1
         return self._numbers
 
-    async def ask(self, command: Command, claim: Claim | None = None, attempts: int = 60) -> Heard:
+    async def ask(self, command: Command, claim: IdempotencyClaim | None = None, attempts: int = 60) -> Heard:
         """Ask under one command key until there is an answer, or patience ends; then write it down."""
         heard = Heard(command, claim, asyncio.get_running_loop().time())
         self.heard.append(heard)
@@ -322,7 +322,9 @@ class Installation:
             return self.dice.choice(self.living() or list(self.hosts.values()))
         return self.hosts[self.owners[shard_of(target_of(command))]]
 
-    async def _attempt(self, host: SimulatedHost, command: Command, claim: Claim | None) -> Reply | None:
+    async def _attempt(
+        self, host: SimulatedHost, command: Command, claim: IdempotencyClaim | None
+    ) -> Reply | None:
         if not host.alive:
             return NotExecuted("not_owner")
         remaining_ms = self.dice.choice((50, 1_000))
@@ -395,7 +397,7 @@ class Installation:
         """Loads under idempotency keys, each asked for by several requests at once; and readings."""
         for _ in range(self.dice.randint(1, 3)):
             await asyncio.sleep(self.dice.expovariate(4))
-            claim = Claim(key(self.number()) * 2, key(1) * 2)
+            claim = IdempotencyClaim(key(self.number()) * 2, key(1) * 2)
             amount_minor = self.dice.randint(1, 3_000)
             copies = [
                 load(

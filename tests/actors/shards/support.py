@@ -16,12 +16,12 @@ from actors.shards.host import ShardHost
 from actors.submission import Submission
 from actors.vault import Vault
 from engine.commands import Command
-from engine.delegation import Consulted, Question
+from engine.decision.delegation import Consulted, Question
 from engine.ids import Derived, derive, shard_of
 from engine.limits import ACTIVE_CARDS_MAX
-from engine.programme import Programme
-from engine.replies import Answer, Claim, Done, Granted, Reply
-from engine.standin import Ask, Grant
+from engine.programmes.programme import Programme
+from engine.programmes.stand_in import Grant, StandInRequest
+from engine.replies import Done, Granted, IdempotencyClaim, Reply, WireAnswer
 from tests.engine.build import NOW_MS, create_card, create_programme, grant_stand_ins, load
 
 ALL_SHARDS = range(256)
@@ -125,7 +125,7 @@ class World:
             await self.asking.pause()
         return self.answer(question)
 
-    async def grant(self, programme_id: str, ask: Ask) -> Grant | None:
+    async def grant(self, programme_id: str, ask: StandInRequest) -> Grant | None:
         if self.owner_away:
             return None
         number = next(self._numbers)
@@ -143,7 +143,7 @@ class Nobody:
     async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Consulted:
         raise AssertionError("nobody is to be asked")
 
-    async def grant(self, programme_id: str, ask: Ask) -> Grant | None:
+    async def grant(self, programme_id: str, ask: StandInRequest) -> Grant | None:
         raise AssertionError("nobody stands in")
 
     def answered(self, programme: Programme) -> None:
@@ -179,7 +179,7 @@ class TestHost:
         command: Command,
         *,
         remaining_ms: int = PATIENCE_MS,
-        claim: Claim | None = None,
+        claim: IdempotencyClaim | None = None,
         presentation: dict[str, Any] | None = None,
     ) -> Reply:
         """Execute one command."""
@@ -270,4 +270,4 @@ async def idle(count: int = 50) -> None:
 
 def approved(reply: Reply) -> bool:
     """Whether the reply approves an authorization."""
-    return isinstance(reply, Answer) and reply.response_code in {"00", "10", "85"}
+    return isinstance(reply, WireAnswer) and reply.response_code in {"00", "10", "85"}

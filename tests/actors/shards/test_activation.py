@@ -7,7 +7,7 @@ import asyncio
 from actors.cards.activation import CardActor
 from actors.journal.contract import UnknownOutcomeError
 from engine.commands import Command
-from engine.replies import Answer, Done, NotExecuted
+from engine.replies import Done, NotExecuted, WireAnswer
 from tests.actors.shards.support import (
     ADMIN,
     ALL_SHARDS,
@@ -150,10 +150,10 @@ async def test_cards_that_share_an_account_share_it_in_memory(cluster: Cluster) 
 async def test_absent_cards_leave_nothing_behind(cluster: Cluster) -> None:
     host = await successor(cluster)
     ghost = create_card(9_999).id
-    assert await host.ask_one(spend(1, card_id=ghost)) == Answer("14", authorize(1).id)
+    assert await host.ask_one(spend(1, card_id=ghost)) == WireAnswer("14", authorize(1).id)
     assert ghost not in host.host.activation.cards
     assert await host.ask(create_card(9_999, programme_id=ADMIN.id)) != []
-    assert await host.ask_one(spend(2, card_id=ghost)) == Answer("51", authorize(2).id)
+    assert await host.ask_one(spend(2, card_id=ghost)) == WireAnswer("51", authorize(2).id)
 
 
 async def test_a_stopped_host_leaves_no_reader_behind(cluster: Cluster) -> None:

@@ -16,11 +16,11 @@ from actors.shards.decider import Decider
 from actors.shards.host import ShardHost
 from actors.shards.pending import Pending
 from actors.shards.recovery import Recovery
-from engine import govern
 from engine.commands import Authorize, ChangeProgramme
-from engine.decide import Decision, Inputs, authorize
-from engine.programme import Programme
-from engine.replies import Answer, Reply
+from engine.decision.decide import Decision, Inputs, authorize
+from engine.execution import execute_programme
+from engine.programmes.programme import Programme
+from engine.replies import Reply, WireAnswer
 from tests.actors.shards.test_simulation import CHECKS, lived
 
 SEEDS = 600
@@ -120,7 +120,7 @@ def decisions_look_at_more(patch: Patch) -> None:
         decided = authorize(command, inputs)
         return msgspec.structs.replace(decided, risk_score=decided.risk_score + next(numbers) % 2)
 
-    patch.setattr("engine.authorizing.authorize", moody)
+    patch.setattr("engine.authorization.authorizing.authorize", moody)
 
 
 def a_leg_is_missing(patch: Patch) -> None:
@@ -136,13 +136,15 @@ def a_leg_is_missing(patch: Patch) -> None:
 
 def versions_are_skipped(patch: Patch) -> None:
     """A programme's version rises by two."""
-    change = govern.change
+    change = execute_programme.change
 
-    def hasty(command: ChangeProgramme, programme: Programme, now_ms: int) -> govern.Governed:
+    def hasty(
+        command: ChangeProgramme, programme: Programme, now_ms: int
+    ) -> execute_programme.ProgrammeExecuted:
         config = msgspec.structs.replace(programme.config, version=programme.config.version + 1)
         return change(command, msgspec.structs.replace(programme, config=config), now_ms)
 
-    patch.setattr(govern, "change", hasty)
+    patch.setattr(execute_programme, "change", hasty)
 
 
 def repeats_are_answered_anew(patch: Patch) -> None:
@@ -150,7 +152,7 @@ def repeats_are_answered_anew(patch: Patch) -> None:
     remember = RecentAnswers.remember
 
     def wrong(self: RecentAnswers, command_key: bytes, fingerprint: bytes | None, reply: Reply) -> None:
-        if isinstance(reply, Answer):
+        if isinstance(reply, WireAnswer):
             reply = msgspec.structs.replace(reply, approved_minor=reply.approved_minor + 1)
         remember(self, command_key, fingerprint, reply)
 

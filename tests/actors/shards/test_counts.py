@@ -5,7 +5,7 @@ from __future__ import annotations
 from actors.journal.contract import RejectedError
 from actors.metrics import Distribution
 from engine.commands import Command
-from engine.delegation import Consulted
+from engine.decision.delegation import Consulted
 from engine.limits import BACKLOG_REFUSE
 from tests.actors.shards.support import ADMIN, FIRST, Cluster, TestHost, idle
 from tests.engine.build import (

@@ -11,8 +11,8 @@ import pytest
 from actors.journal.contract import UnknownOutcomeError
 from actors.shards.turn import DEFERRED
 from actors.submission import Submission
-from engine.delegation import Consulted
-from engine.replies import Answer, Done, Granted, NotExecuted
+from engine.decision.delegation import Consulted
+from engine.replies import Done, Granted, NotExecuted, WireAnswer
 from tests.actors.shards.support import (
     ADMIN,
     ALL_SHARDS,
@@ -93,15 +93,15 @@ async def test_the_same_message_meanwhile_is_asked_once(cluster: Cluster, delega
     cluster.world.asking.release()
     ((_, reply),) = await delegated.host.collect("a router")
     ((_, same),) = await delegated.host.collect("another router")
-    assert isinstance(reply, Answer)
-    assert isinstance(same, Answer)
+    assert isinstance(reply, WireAnswer)
+    assert isinstance(same, WireAnswer)
     assert (reply.authorization_id, same.replayed) == (same.authorization_id, True)
     assert len(cluster.world.questions) == 1
 
 
 async def test_what_the_platform_declines_is_asked_of_nobody(cluster: Cluster, delegated: TestHost) -> None:
     reply = await delegated.ask_one(spend(1, amount_minor=100_001))
-    assert isinstance(reply, Answer)
+    assert isinstance(reply, WireAnswer)
     assert (reply.response_code, cluster.world.questions) == ("51", [])
 
 
@@ -111,14 +111,17 @@ async def test_the_card_decides_as_it_is_when_the_answer_comes(cluster: Cluster,
     asking = delegated.asking(spend(1, amount_minor=60_000), spend(2, amount_minor=60_000))
     await turns(lambda: len(cluster.world.questions) == 2)
     cluster.world.asking.release()
-    assert sorted(reply.response_code for reply in await asking if isinstance(reply, Answer)) == ["00", "51"]
+    assert sorted(reply.response_code for reply in await asking if isinstance(reply, WireAnswer)) == [
+        "00",
+        "51",
+    ]
 
 
 async def test_a_stand_in_is_recorded_with_its_outage(cluster: Cluster, delegated: TestHost) -> None:
     cluster.world.answer = lambda question: SILENT
     assert approved(await delegated.ask_one(spend(1, amount_minor=4_000)))
     reply = await delegated.ask_one(spend(2, amount_minor=5_001))
-    assert isinstance(reply, Answer)
+    assert isinstance(reply, WireAnswer)
     assert reply.response_code == "61"
     kept, refused = stand_ins(cluster)
     (outage,) = open_outages(cluster)
@@ -159,7 +162,7 @@ async def test_no_card_without_a_declared_balance(cluster: Cluster, delegated: T
     cluster.world.answer = lambda question: SILENT
     await delegated.ask_one(spend(0x77, card_id=FIRST.id))
     reply = await delegated.ask_one(authorize(2, card_id=SECOND.id, amount_minor=1))
-    assert isinstance(reply, Answer)
+    assert isinstance(reply, WireAnswer)
     assert reply.response_code == "51", "the second card has no money, so nobody was asked"
 
 
@@ -167,7 +170,7 @@ async def test_an_owner_that_cannot_be_asked_declines(cluster: Cluster, delegate
     cluster.world.answer = lambda question: SILENT
     cluster.world.owner_away = True
     reply = await delegated.ask_one(spend())
-    assert isinstance(reply, Answer)
+    assert isinstance(reply, WireAnswer)
     assert reply.response_code == "05"
     (row,) = stand_ins(cluster)
     assert (row["rule"], row["outage_id"]) == ("budget_unreachable", None)
@@ -200,7 +203,7 @@ async def test_a_change_of_currency_keeps_both_periods(cluster: Cluster, delegat
     await delegated.ask_one(spend(1))
     await delegated.ask_one(set_policy(2, programme_id=PROGRAMME, budget_currency="USD"))
     reply = await delegated.ask_one(spend(2))
-    assert isinstance(reply, Answer)
+    assert isinstance(reply, WireAnswer)
     await delegated.ask_one(set_policy(3, programme_id=PROGRAMME))
     assert approved(await delegated.ask_one(spend(3)))
     periods = [
@@ -282,7 +285,7 @@ async def test_a_fault_of_ours_approves_nothing(cluster: Cluster, delegated: Tes
 
     cluster.world.answer = broken
     reply = await delegated.ask_one(spend())
-    assert isinstance(reply, Answer)
+    assert isinstance(reply, WireAnswer)
     assert reply.response_code == "05"
 
 

@@ -13,13 +13,13 @@ from actors.clock import SystemClock
 from actors.egress.client import EgressError, Received
 from actors.shards.endpoint import SECRET_PURPOSE, DecisionEndpoint
 from actors.vault import Vault
-from engine.delegation import Consulted
+from engine.decision.delegation import Consulted
 from engine.limits import DECISION_BODY_BYTES_MAX
-from engine.programme import Programme
+from engine.programmes.programme import Programme
 from engine.webhooks.signature import HEADER, verify
 from tests.actors.shards.support import turns
 from tests.engine.build import PROGRAMME, programme
-from tests.engine.test_delegation import ID, QUESTION
+from tests.engine.decision.test_delegation import ID, QUESTION
 
 VAULT = Vault((bytes(range(32)),))
 SECRET = "decsec_of_the_test"

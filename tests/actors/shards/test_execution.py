@@ -18,7 +18,7 @@ from actors.submission import (
 )
 from engine.commands import Command, ReadBalance
 from engine.limits import ACTIVATION_ANSWERS, COMMIT_BATCH_MAX
-from engine.replies import Answer, Done, NotExecuted, Problem
+from engine.replies import Done, NotExecuted, Problem, WireAnswer
 from tests.actors.shards.support import (
     ACCOUNT,
     ADMIN,
@@ -62,15 +62,15 @@ async def test_an_approval_is_in_the_journal_before_it_is_answered(host: TestHos
     await idle()
     assert not asking.done()
     hold.release()
-    assert await asking == [Answer("00", spend().id, "000000", 1_000)]
+    assert await asking == [WireAnswer("00", spend().id, "000000", 1_000)]
     assert cluster.journal_of(FIRST.id)[-1]["command_key"] == spend().command_key
 
 
 async def test_replies_stand_in_the_order_of_the_commands(host: TestHost) -> None:
     commands = [spend(1), load(1, card_id=SECOND.id), spend(2, currency="USD"), balance(), spend(3)]
     replies = await host.ask(*commands)
-    assert [type(reply) for reply in replies] == [Answer, Done, Answer, Done, Answer]
-    codes = [reply.response_code for reply in replies if isinstance(reply, Answer)]
+    assert [type(reply) for reply in replies] == [WireAnswer, Done, WireAnswer, Done, WireAnswer]
+    codes = [reply.response_code for reply in replies if isinstance(reply, WireAnswer)]
     assert codes == ["00", "12", "00"]
     assert await host.ask() == []
 
@@ -133,7 +133,7 @@ async def test_every_command_gets_the_answer_the_engine_gives(host: TestHost) ->
         change_programme(2, programme_id=ADMIN.id, live=True, name="Foreign"),
     )
     assert [getattr(reply, "status", None) for reply in replies] == [200, None, 409, 404, 400, 200, 404]
-    assert isinstance(replies[1], Answer)
+    assert isinstance(replies[1], WireAnswer)
     assert replies[1].response_code == "62"
 
 
@@ -148,7 +148,7 @@ async def test_absent_cards_and_programmes(host: TestHost) -> None:
         create_card(7, programme_id=ghost),
         create_card(8, programme_id=ADMIN.id, account_id=ghost, opens_account=False),
     )
-    assert replies[0] == Answer("14", authorize(1).id)
+    assert replies[0] == WireAnswer("14", authorize(1).id)
     assert all(isinstance(reply, Problem) and reply.status == 404 for reply in replies[1:])
 
 
@@ -181,21 +181,21 @@ async def test_a_card_joins_no_strangers_account(host: TestHost, parts: dict[str
 async def test_a_repeat_gets_the_stored_answer(host: TestHost, cluster: Cluster) -> None:
     first = await host.ask_one(spend())
     again = await host.ask_one(spend(id=an_id(0x999999)))
-    assert isinstance(first, Answer)
-    assert again == Answer("00", spend().id, first.approval_code, 1_000, replayed=True)
+    assert isinstance(first, WireAnswer)
+    assert again == WireAnswer("00", spend().id, first.approval_code, 1_000, replayed=True)
     assert len(cluster.store.transactions.rows) == 1
 
 
 async def test_a_declined_command_is_repeated_as_declined(host: TestHost) -> None:
-    assert await host.ask_one(spend(1, amount_minor=99_999)) == Answer("51", spend().id)
+    assert await host.ask_one(spend(1, amount_minor=99_999)) == WireAnswer("51", spend().id)
     await host.ask_one(load(2, card_id=FIRST.id, amount_minor=500_000))
-    assert await host.ask_one(spend(1, amount_minor=99_999)) == Answer("51", spend().id, replayed=True)
+    assert await host.ask_one(spend(1, amount_minor=99_999)) == WireAnswer("51", spend().id, replayed=True)
 
 
 async def test_the_same_identity_with_other_content_is_94(host: TestHost, cluster: Cluster) -> None:
     await host.ask_one(spend())
     other = spend(id=an_id(0x999999), fingerprint=key(77), amount_minor=5)
-    assert await host.ask_one(other) == Answer("94", spend().id, replayed=True)
+    assert await host.ask_one(other) == WireAnswer("94", spend().id, replayed=True)
     assert len(cluster.store.transactions.rows) == 1
 
 
@@ -208,16 +208,16 @@ async def test_copies_in_flight_get_one_answer(host: TestHost, cluster: Cluster)
     hold.release()
     replies = [reply for (reply,) in await asyncio.gather(*asking)]
     assert {
-        (reply.authorization_id, reply.response_code) for reply in replies if isinstance(reply, Answer)
+        (reply.authorization_id, reply.response_code) for reply in replies if isinstance(reply, WireAnswer)
     } == {(an_id(0x999900), "00")}
-    assert [reply.replayed for reply in replies if isinstance(reply, Answer)] == [False] + [True] * 7
-    assert await other == [Answer("94", an_id(0x999900), replayed=True)]
+    assert [reply.replayed for reply in replies if isinstance(reply, WireAnswer)] == [False] + [True] * 7
+    assert await other == [WireAnswer("94", an_id(0x999900), replayed=True)]
     assert len(cluster.store.transactions.rows) == 1
 
 
 async def test_copies_in_one_batch_get_one_answer(host: TestHost, cluster: Cluster) -> None:
     _, again = await host.ask(spend(), spend(id=an_id(0x999999)))
-    assert isinstance(again, Answer)
+    assert isinstance(again, WireAnswer)
     assert again.replayed
     assert again.authorization_id == spend().id
     assert len(cluster.store.transactions.rows) == 1
@@ -231,8 +231,8 @@ async def test_a_repeat_that_memory_has_forgotten_is_found_in_the_journal(cluste
     answers = await first.ask(*old)
     second = await cluster.add("b", ALL_SHARDS)
     again = await second.ask(*old, spend(100, amount_minor=1))
-    assert [reply.authorization_id for reply in again if isinstance(reply, Answer)] == [
-        *(reply.authorization_id for reply in answers if isinstance(reply, Answer)),
+    assert [reply.authorization_id for reply in again if isinstance(reply, WireAnswer)] == [
+        *(reply.authorization_id for reply in answers if isinstance(reply, WireAnswer)),
         spend(100).id,
     ]
     assert [getattr(reply, "replayed", None) for reply in again] == [True] * len(old) + [False]
@@ -249,7 +249,7 @@ async def test_another_host_answers_94_for_another_card(cluster: Cluster) -> Non
     await second.ask(load(2, card_id=SECOND.id))
     assert approved(await first.ask_one(spend()))
     thief = authorize(1, card_id=SECOND.id, id=an_id(0x999999, 3), fingerprint=key(78), wire=wire(1))
-    assert await second.ask_one(thief) == Answer("94", spend().id, replayed=True)
+    assert await second.ask_one(thief) == WireAnswer("94", spend().id, replayed=True)
     (reply,) = await second.ask(balance(SECOND.id))
     assert isinstance(reply, Done)
     assert reply.body["available"] == "50.00"
@@ -269,8 +269,8 @@ async def test_a_repeat_in_the_wake_of_an_impostor_gets_its_own_answer(cluster: 
     genuine = second.asking(spend())
     await idle()
     hold.release()
-    assert await impostor == [Answer("94", spend().id, replayed=True)]
-    assert await genuine == [Answer("00", spend().id, "000000", 1_000, replayed=True)]
+    assert await impostor == [WireAnswer("94", spend().id, replayed=True)]
+    assert await genuine == [WireAnswer("00", spend().id, "000000", 1_000, replayed=True)]
 
 
 async def test_an_old_message_that_is_repeated_again_and_again_is_refused_once(cluster: Cluster) -> None:
@@ -280,7 +280,7 @@ async def test_an_old_message_that_is_repeated_again_and_again_is_refused_once(c
     second = await cluster.add("b", ALL_SHARDS)
     for _ in range(5):
         (reply,) = await second.ask(spend(1, amount_minor=1))
-        assert isinstance(reply, Answer)
+        assert isinstance(reply, WireAnswer)
         assert reply.replayed
     assert second.faults.calls["commit"] == 1
 
@@ -340,7 +340,7 @@ async def test_a_caller_that_gives_up_takes_nobody_with_it(host: TestHost, clust
     await idle()
     hold.release()
     (reply,) = await patient
-    assert isinstance(reply, Answer)
+    assert isinstance(reply, WireAnswer)
     assert (reply.response_code, reply.authorization_id) == ("00", spend().id)
     assert len(cluster.store.transactions.rows) == 2
 

@@ -11,9 +11,9 @@ import pytest
 from actors.shards import exposure as module
 from actors.shards.exposure import Exposure
 from engine.commands import Command, EndOutage, GrantStandIns
-from engine.programme import Programme
+from engine.programmes.programme import Programme
+from engine.programmes.stand_in import Grant, Outage
 from engine.replies import Done, Granted, NotExecuted, Reply
-from engine.standin import Grant, Outage
 from tests.engine.build import NOW_MS, PROGRAMME, an_id, ask, programme
 
 OUTAGE = Outage(an_id(0xF1), NOW_MS, "EUR")

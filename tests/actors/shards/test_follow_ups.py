@@ -16,7 +16,7 @@ from engine.commands import (
     reference_of_network,
 )
 from engine.limits import KNOWN_REFERENCES_MAX
-from engine.replies import Answer, Done
+from engine.replies import Done, WireAnswer
 from tests.actors.shards.support import ALL_SHARDS, FIRST, Cluster, TestHost, approved, idle, turns
 from tests.engine.build import an_id, authorize, key, read_balance, wire
 
@@ -203,4 +203,4 @@ async def test_follow_ups_on_a_card_that_does_not_exist(host: TestHost) -> None:
     """A number can be reserved for a card that never came to be."""
     for command in (reversal(BY_MESSAGE), presentment(BY_MESSAGE)):
         ghost = msgspec.structs.replace(command, card_id=an_id(0xFFFF))
-        assert await host.ask_one(ghost) == Answer("14", command.id)
+        assert await host.ask_one(ghost) == WireAnswer("14", command.id)

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from engine.commands import Command
-from engine.replies import Claim, Done, NotExecuted, Problem, Reply, body_bytes
+from engine.replies import Done, IdempotencyClaim, NotExecuted, Problem, Reply, body_bytes
 from tests.actors.shards.support import (
     ADMIN,
     ALL_SHARDS,
@@ -21,9 +21,9 @@ from tests.actors.shards.support import (
 )
 from tests.engine.build import change_card, change_programme, create_card, key, load
 
-CLAIM = Claim(key(1) * 2, key(2) * 2)
-OTHER_PAYLOAD = Claim(key(1) * 2, key(3) * 2)
-OTHER_KEY = Claim(key(4) * 2, key(2) * 2)
+CLAIM = IdempotencyClaim(key(1) * 2, key(2) * 2)
+OTHER_PAYLOAD = IdempotencyClaim(key(1) * 2, key(3) * 2)
+OTHER_KEY = IdempotencyClaim(key(4) * 2, key(2) * 2)
 SECRET = {"decision_secret": "shown once"}
 
 

@@ -13,7 +13,7 @@ import pytest
 from actors.network.undoing import reversal_of
 from actors.submission import Submission
 from engine.commands import Advise, Authorize, Reverse, reference_of_id, reference_of_message
-from engine.replies import Answer, Reply
+from engine.replies import Reply, WireAnswer
 from tests.actors.shards.support import ALL_SHARDS, FIRST, PATIENCE_MS, Cluster, TestHost, idle
 from tests.engine.build import an_id, authorize, key, read_balance, wire
 
@@ -42,7 +42,7 @@ def late(command: Authorize) -> Reverse:
 
 
 def code(reply: Reply) -> str:
-    assert isinstance(reply, Answer), reply
+    assert isinstance(reply, WireAnswer), reply
     return reply.response_code
 
 
@@ -197,7 +197,7 @@ async def test_marked_repeat_is_answered_without_a_refused_commit(host: TestHost
         await host.ask_one(authorize(100 + number, card_id=FIRST.id, amount_minor=1))
     heir = await cluster.add("b", ALL_SHARDS)
     (reply,) = await heir.host.execute([Submission(sale(1), PATIENCE_MS, repeat=True)])
-    assert reply == Answer("00", sale(0).id, getattr(reply, "approval_code", None), 1_000, replayed=True)
+    assert reply == WireAnswer("00", sale(0).id, getattr(reply, "approval_code", None), 1_000, replayed=True)
     assert heir.host.committer.failures == 0
     unknown = Submission(authorize(77, card_id=FIRST.id), PATIENCE_MS, repeat=True)
     (fresh,) = await heir.host.execute([unknown])

@@ -15,13 +15,13 @@ from actors.journal.postgres import PostgresJournal
 from actors.shards.host import ShardHost
 from actors.submission import Submission
 from engine.commands import Command
-from engine.programme import Programme
-from engine.replies import Answer, Claim, Done, NotExecuted, Reply
+from engine.programmes.programme import Programme
+from engine.replies import Done, IdempotencyClaim, NotExecuted, Reply, WireAnswer
 from tests.actors.journal.proxy import Proxy
 from tests.actors.shards.support import ADMIN, ALL_SHARDS, FIRST, NOBODY, SECOND, VAULT, approved, turns
 from tests.engine.build import TENANT, authorize, key, load, read_balance
 
-CLAIM = Claim(key(1) * 2, key(2) * 2)
+CLAIM = IdempotencyClaim(key(1) * 2, key(2) * 2)
 
 
 class Host:
@@ -39,7 +39,7 @@ class Host:
     def _fence(self) -> None:
         self.fenced += 1
 
-    async def ask(self, *commands: Command, claim: Claim | None = None) -> list[Reply]:
+    async def ask(self, *commands: Command, claim: IdempotencyClaim | None = None) -> list[Reply]:
         return await self.host.execute([Submission(command, 60_000, claim) for command in commands])
 
 
@@ -91,7 +91,7 @@ async def test_a_hundred_spends_on_ten_euro_each_are_ten(database_url: str) -> N
         assert (reply.body["posted"], reply.body["available"]) == ("100.00", "0.00")
         again = await successor.ask(*(spend(number) for number in range(100)))
         assert [approved(reply) for reply in again] == [approved(reply) for reply in replies]
-        assert all(isinstance(reply, Answer) and reply.replayed for reply in again)
+        assert all(isinstance(reply, WireAnswer) and reply.replayed for reply in again)
         assert await count(database_url, "transactions") == 100
 
 
@@ -139,7 +139,9 @@ async def test_an_idempotency_key_has_one_effect_whoever_asks(database_url: str)
         assert bodies == [bodies[0]] * 8
         async with running(database_url, "b") as second:
             (again,) = await second.ask(load(50, card_id=FIRST.id), claim=CLAIM)
-            altered = await second.ask(load(51, card_id=FIRST.id), claim=Claim(CLAIM.key_digest, b"x" * 32))
+            altered = await second.ask(
+                load(51, card_id=FIRST.id), claim=IdempotencyClaim(CLAIM.key_digest, b"x" * 32)
+            )
             assert isinstance(again, Done)
             assert (again.body, again.replayed) == (bodies[0], True)
             assert altered == [NotExecuted("key_reused")]

@@ -8,8 +8,8 @@ import msgspec
 
 from actors.journal.contract import UnknownOutcomeError
 from engine.commands import Command
-from engine.decide import Inputs
-from engine.replies import Answer, Done, NotExecuted, Problem
+from engine.decision.decide import Inputs
+from engine.replies import Done, NotExecuted, Problem, WireAnswer
 from tests.actors.shards.support import (
     ADMIN,
     ALL_SHARDS,
@@ -54,7 +54,7 @@ async def test_every_host_knows_before_the_caller_does(cluster: Cluster) -> None
     assert reply.body["version"] == 2
     for number, host, card in ((2, first, FIRST), (3, second, SECOND)):
         answer = await host.ask_one(authorize(number, card_id=card.id))
-        assert isinstance(answer, Answer)
+        assert isinstance(answer, WireAnswer)
         assert answer.response_code == "57"
 
 
@@ -119,7 +119,7 @@ async def test_the_successor_announces_what_the_dead_owner_could_not(cluster: Cl
     assert isinstance(reply, Done)
     assert cluster.published[-1].config.version == reply.body["version"] == 2
     answer = await second.ask_one(authorize(5, card_id=SECOND.id))
-    assert isinstance(answer, Answer)
+    assert isinstance(answer, WireAnswer)
     assert answer.response_code == "57"
     silence.release()
     await dying

@@ -20,7 +20,7 @@ from actors.shards import host as host_module
 from actors.submission import Submission
 from engine.commands import Authorize, Command
 from engine.limits import ACTIVATION_ANSWERS, COMMIT_BATCH_MAX
-from engine.replies import Answer, Claim, Done, NotExecuted
+from engine.replies import Done, IdempotencyClaim, NotExecuted, WireAnswer
 from tests.actors.shards.support import (
     ADMIN,
     FIRST,
@@ -154,7 +154,7 @@ async def test_an_unknown_outcome_is_found_out(host: TestHost, cluster: Cluster,
     host.faults.fail(point, "commit", UnknownOutcomeError())
     replies = await host.ask(*crowd(), read_balance(1, card_id=FIRST.id))
     assert all(map(approved, replies[:SPENDS]))
-    assert all(not reply.replayed for reply in replies if isinstance(reply, Answer)) == (point != "after")
+    assert all(not reply.replayed for reply in replies if isinstance(reply, WireAnswer)) == (point != "after")
     assert_whole(cluster, SPENDS)
     assert host.host.epochs[0xA7] == epoch + 1
     assert (await balance(host))["held"] == "80.00"
@@ -222,7 +222,7 @@ async def test_the_journal_goes_away_again_during_the_recovery(host: TestHost, c
 
 
 async def test_claims_are_found_out_too(host: TestHost, cluster: Cluster) -> None:
-    claim = Claim(key(1) * 2, key(2) * 2)
+    claim = IdempotencyClaim(key(1) * 2, key(2) * 2)
     host.faults.fail("after", "commit", UnknownOutcomeError())
     reply = await host.ask_one(load(7, card_id=FIRST.id), claim=claim, presentation={"secret": "x"})
     again = await host.ask_one(load(8, card_id=FIRST.id), claim=claim)
@@ -348,7 +348,7 @@ async def test_stale_repeats_cost_one_more_transaction(cluster: Cluster) -> None
     repeats = [spend(number) for number in range(1, 11)]
     replies = await host.ask(*fresh[:100], *repeats, *fresh[100:])
     assert all(map(approved, replies))
-    assert [reply.replayed for reply in replies if isinstance(reply, Answer)].count(True) == 10
+    assert [reply.replayed for reply in replies if isinstance(reply, WireAnswer)].count(True) == 10
     assert host.faults.calls["commit"] == 2
     assert host.faults.calls["find"] == 1
 

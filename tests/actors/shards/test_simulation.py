@@ -18,16 +18,18 @@ import pytest
 
 from actors.journal.memory_store import MemoryStore, Row
 from actors.shards.late import is_note
-from engine import govern
-from engine.account import Account
-from engine.authorization import Authorization
-from engine.card import Card, is_buried
+from engine.authorization.effects import AuthorizationOpened
+from engine.authorization.executed import CommandContext
+from engine.cards.account import Account
+from engine.cards.authorization import Authorization
+from engine.cards.card import Card, is_buried
+from engine.cards.known import Known
 from engine.commands import (
+    AuthorizationCommand,
     Authorize,
     CardCommand,
     CreateCard,
     CreateProgramme,
-    FollowUp,
     GrantStandIns,
     ProgrammeCommand,
     ReadBalance,
@@ -35,15 +37,13 @@ from engine.commands import (
     reference_of_message,
     target_of,
 )
-from engine.decide import Inputs, authorize
-from engine.effects import AuthorizationOpened
-from engine.execute import execute
-from engine.executed import Surroundings
+from engine.decision.decide import Inputs, authorize
+from engine.execution import execute_programme
+from engine.execution.execute import execute
+from engine.execution.issuing import card_of, issue
 from engine.ids import Derived, derive
-from engine.issuing import card_of, issue
-from engine.known import Known
-from engine.programme import Programme, ProgrammeConfig
-from engine.replies import Answer, Done, Granted, NotExecuted, Problem, Reply
+from engine.programmes.programme import Programme, ProgrammeConfig
+from engine.replies import Done, Granted, NotExecuted, Problem, Reply, WireAnswer
 from tests.actors.shards.simulation import ADMIN, CARDS, Heard, Installation
 from tests.actors.shards.virtual_time import run
 
@@ -102,7 +102,7 @@ def test_the_days_are_bad_enough() -> None:
             seen["replayed"] += getattr(heard.reply, "replayed", False)
             seen["unsure"] += not heard.sure
             seen["unanswered"] += heard.reply is None
-            code = heard.reply.response_code if isinstance(heard.reply, Answer) else ""
+            code = heard.reply.response_code if isinstance(heard.reply, WireAnswer) else ""
             seen["approved"] += code == "00"
             seen["conflict"] += code == "94"
         rows = installation.store.holds.rows.values()
@@ -209,9 +209,9 @@ def governed(rows: list[Row]) -> list[Programme]:
     for row in rows:
         command = msgspec.json.decode(row["command"], type=ProgrammeCommand)
         if isinstance(command, CreateProgramme):
-            result = govern.create(command, row["recorded_at"])
+            result = execute_programme.create(command, row["recorded_at"])
         else:
-            result = govern.govern(command, made[-1], row["recorded_at"])
+            result = execute_programme.execute_programme(command, made[-1], row["recorded_at"])
         assert result.after is not None
         assert result.after.seq == row["seq"]
         assert msgspec.json.encode(result.reply).decode() == row["reply"]
@@ -242,10 +242,10 @@ def _fold(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeConfi
             inputs = msgspec.json.decode(row["inputs"], type=Inputs) if row["inputs"] else None
             config = configs[inputs.programme_version if inputs else 1]
             original: Authorization | None = None
-            if isinstance(command, FollowUp):
+            if isinstance(command, AuthorizationCommand):
                 original = known.original(command, account, row["recorded_at"])
             consulted = inputs.consulted if inputs else None
-            met = Surroundings(card, account, config, original, consulted)
+            met = CommandContext(card, account, config, original, consulted)
             executed = execute(command, met, row["recorded_at"])
             if isinstance(command, Authorize) and inputs is not None:
                 assert msgspec.json.encode(authorize(command, inputs)).decode() == row["decision"]
@@ -330,7 +330,7 @@ def answers_are_true(installation: Installation) -> None:
         row = store.command_keys.get(heard.command.command_key)
         if is_surely_undone(heard) and heard.command.command_key not in doubted:
             assert row is None
-        if isinstance(heard.reply, Answer) or (heard.claim is None and has_changed(heard)):
+        if isinstance(heard.reply, WireAnswer) or (heard.claim is None and has_changed(heard)):
             assert row is not None
             assert_same(heard, stored_reply(row))
     assert claimed <= set(store.idempotency.rows) | {
@@ -355,9 +355,9 @@ def has_changed(heard: Heard) -> bool:
 
 
 def assert_same(heard: Heard, stored: Reply) -> None:
-    if isinstance(heard.reply, Answer) and heard.reply.response_code == "94":
+    if isinstance(heard.reply, WireAnswer) and heard.reply.response_code == "94":
         assert isinstance(heard.command, Authorize)
-        assert isinstance(stored, Answer)
+        assert isinstance(stored, WireAnswer)
         assert heard.reply.authorization_id == stored.authorization_id != heard.command.id
         return
     assert msgspec.structs.replace(heard.reply, replayed=False) == stored  # type: ignore[type-var]

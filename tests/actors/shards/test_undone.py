@@ -10,7 +10,7 @@ import pytest
 from actors.network.undoing import reversal_of
 from engine.commands import Authorize, reference_of_id
 from engine.limits import ACTIVATION_ANSWERS
-from engine.replies import Answer, Reply
+from engine.replies import Reply, WireAnswer
 from tests.actors.shards.support import ALL_SHARDS, FIRST, Cluster, TestHost
 from tests.engine.build import an_id, authorize, key, read_balance
 
@@ -20,7 +20,7 @@ def spend(number: int = 1, **parts: Any) -> Authorize:
 
 
 def code(reply: Reply) -> str:
-    assert isinstance(reply, Answer)
+    assert isinstance(reply, WireAnswer)
     return reply.response_code
 
 
@@ -37,7 +37,7 @@ async def test_a_repeat_of_what_was_undone(host: TestHost) -> None:
     assert code(await host.ask_one(spend())) == "00"
     await undo(host, spend())
     again = await host.ask_one(spend())
-    assert again == Answer("91", spend().id, replayed=True)
+    assert again == WireAnswer("91", spend().id, replayed=True)
     assert await held(host) == "0.00"
 
 
@@ -63,7 +63,7 @@ async def test_the_next_owner_knows_it_too(host: TestHost, cluster: Cluster, bet
         await host.ask_one(spend(100 + number, amount_minor=1))
     heir = await cluster.add("b", ALL_SHARDS)
     for _ in range(2):
-        assert await heir.ask_one(spend()) == Answer("91", spend().id, replayed=True)
+        assert await heir.ask_one(spend()) == WireAnswer("91", spend().id, replayed=True)
 
 
 async def test_an_undoing_that_comes_first(host: TestHost, cluster: Cluster) -> None:

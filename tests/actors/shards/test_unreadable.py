@@ -15,9 +15,9 @@ from actors.submission import (
     decode_replies,
     encode_parcel,
 )
-from engine.account import Account
+from engine.cards.account import Account
 from engine.commands import Command, reference_of_id
-from engine.replies import Answer, Deferred, Done, NotExecuted
+from engine.replies import Deferred, Done, NotExecuted, WireAnswer
 from tests.actors.shards.support import (
     ADMIN,
     ALL_SHARDS,
@@ -195,7 +195,7 @@ async def test_batch_of_undecodable_commands_is_answered(host: TestHost) -> None
 
 
 def test_undecodable_reply_leaves_its_outcome_unknown() -> None:
-    known, unknown = Answer("00", "x"), {"reply": "teleported"}
+    known, unknown = WireAnswer("00", "x"), {"reply": "teleported"}
     assert decode_replies(msgspec.msgpack.encode([known, unknown])) == [known, NotExecuted("unavailable")]
     collected = msgspec.msgpack.encode([(1, unknown), (2, Deferred())])
     assert decode_collected(collected) == [(1, NotExecuted("unavailable")), (2, Deferred())]

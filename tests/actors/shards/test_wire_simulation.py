@@ -11,7 +11,7 @@ import pytest
 from actors.network.respondent import Respondent, _Exchange, _Question
 from actors.router import Errand, Router
 from engine.iso8583.respond import approves
-from engine.replies import Answer, Reply
+from engine.replies import Reply, WireAnswer
 from tests.actors.shards.test_simulation import CHAOS, books_balance, one_order
 from tests.actors.shards.virtual_time import run
 from tests.actors.shards.wire_simulation import WIRE_CHECKS, WireInstallation
@@ -86,8 +86,8 @@ def stored_approvals_are_ignored(patch: pytest.MonkeyPatch) -> None:
     """A late approval that comes from the journal is not reversed."""
 
     def blind(self: Respondent, exchange: _Exchange, question: _Question, reply: Reply) -> None:
-        late = isinstance(reply, Answer) and reply.replayed and exchange not in self._open
-        answer(self, exchange, question, Answer("51", "") if late else reply)
+        late = isinstance(reply, WireAnswer) and reply.replayed and exchange not in self._open
+        answer(self, exchange, question, WireAnswer("51", "") if late else reply)
 
     answer = Respondent._answer
     patch.setattr(Respondent, "_answer", blind)

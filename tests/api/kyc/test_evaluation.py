@@ -18,7 +18,7 @@ from api.app import create_app
 from api.kyc import advance
 from api.kyc.sweeper import Sweeper, sweep
 from api.services import Services
-from engine.kyc.facts import Facts, Verdict
+from engine.kyc.facts import CaseFacts, Verdict
 from engine.limits import KYC_TRIES_MAX
 from tests.api.driver import Caller
 from tests.api.kyc.applicants import BASIC, DOCUMENT, PERSON, ZONE, applicant, begin, submit
@@ -30,13 +30,13 @@ class Provider:
 
     def __init__(self, answer: Verdict | Exception | float) -> None:
         self.answer = answer
-        self.asked: list[Facts] = []
+        self.asked: list[CaseFacts] = []
 
     def asked_of(self, check: Any) -> int:
         """How often ``check`` came: a sweep takes those of other tests too."""
         return sum(facts.check_id == check["id"] for facts in self.asked)
 
-    async def evaluate(self, facts: Facts) -> Verdict:
+    async def evaluate(self, facts: CaseFacts) -> Verdict:
         self.asked.append(facts)
         if isinstance(self.answer, Exception):
             raise self.answer
@@ -181,7 +181,7 @@ async def test_a_person_may_be_faster_than_the_next_try(running: Installation, l
         assert await fall_due(running, check) == 1
         decided = asyncio.Event()
 
-        async def while_it_is_evaluated(facts: Facts) -> Verdict:
+        async def while_it_is_evaluated(facts: CaseFacts) -> Verdict:
             await live.post(f"/v1/kyc/checks/{check['id']}/review", {"outcome": "failed"}, 200)
             decided.set()
             return Verdict("passed")

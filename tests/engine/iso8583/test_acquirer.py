@@ -19,7 +19,7 @@ from engine.iso8583.codec import decode, encode
 from engine.iso8583.content import read_authorization
 from engine.iso8583.message import Message
 from engine.iso8583.respond import answered
-from engine.replies import Answer
+from engine.replies import WireAnswer
 
 REFERENCES = References("424242", "000123", 1_795_253_400_000, "SN0000000000123")
 
@@ -95,6 +95,6 @@ def test_network_management_requests() -> None:
 
 def test_the_quoted_authorization_is_found_again() -> None:
     request = Message("0100", {4: "000000000100"})
-    quoted = answered(request, Answer("00", "01900000-0000-7000-8000-000000000007", "ABC123", 1_00))
+    quoted = answered(request, WireAnswer("00", "01900000-0000-7000-8000-000000000007", "ABC123", 1_00))
     assert quoted_authorization_id(quoted) == "01900000-0000-7000-8000-000000000007"
     assert quoted_authorization_id(Message("0110", {39: "14"})) is None

@@ -9,15 +9,15 @@ from engine.iso8583.codec import encode
 from engine.iso8583.elements import read_additional_amounts, read_private
 from engine.iso8583.message import Message, as_repeat
 from engine.iso8583.respond import answered, malformed, network_management, refusal, replied
-from engine.replies import Answer, Done, NotExecuted, Problem, Reply
+from engine.replies import Done, NotExecuted, Problem, Reply, WireAnswer
 from tests.engine.iso8583.messages import EXAMPLE
 
 AUTHORIZATION = "01900000-0000-7000-8000-000000000007"
 REQUEST = Message("0100", {int(number): value for number, value in EXAMPLE.items() if number != "t"})
 
 
-def answer(code: str, approved_minor: int = 0, approval_code: str | None = None) -> Answer:
-    return Answer(code, AUTHORIZATION, approval_code, approved_minor)
+def answer(code: str, approved_minor: int = 0, approval_code: str | None = None) -> WireAnswer:
+    return WireAnswer(code, AUTHORIZATION, approval_code, approved_minor)
 
 
 def test_an_approval() -> None:
@@ -48,7 +48,7 @@ def test_a_decline_has_no_approval_code() -> None:
 @pytest.mark.parametrize("mti", ["0120", "0220", "0400", "0420"])
 def test_follow_ups_quote_their_authorization_if_there_is_one(mti: str) -> None:
     request = Message(mti, REQUEST.fields)
-    known, unknown = answered(request, answer("00")), answered(request, Answer("00", ""))
+    known, unknown = answered(request, answer("00")), answered(request, WireAnswer("00", ""))
     assert read_private(known.fields[48]) == {"10": AUTHORIZATION}
     assert 48 not in unknown.fields
     assert (known.fields[39], unknown.fields[39]) == ("00", "00")

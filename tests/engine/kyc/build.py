@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 
 from engine.kyc.case import Case, open_case, receive
-from engine.kyc.facts import Facts, Holder
+from engine.kyc.facts import CaseFacts, Holder
 from engine.kyc.flows import Flow, needs
 from engine.mrz.zone import Zone, write_zone
 
@@ -43,7 +43,7 @@ GIVEN = {
 HOLDER = Holder("Aoife", "O'Connor", date(1990, 5, 17), "d02xy45", "IE")
 
 
-def facts(*, without: tuple[str, ...] = (), zone: dict[str, Any] | None = None, **changes: Any) -> Facts:
+def facts(*, without: tuple[str, ...] = (), zone: dict[str, Any] | None = None, **changes: Any) -> CaseFacts:
     """A case on which everything agrees, but for ``changes`` (of given values and of facts), what is
     ``without``, and what the ``zone`` says otherwise.
     """
@@ -51,7 +51,7 @@ def facts(*, without: tuple[str, ...] = (), zone: dict[str, Any] | None = None, 
     if zone is not None:
         given["document_mrz"] = write_zone(msgspec.structs.replace(ZONE, **zone))
     given |= {name: changes.pop(name) for name in list(changes) if name in GIVEN}
-    base = Facts(
+    base = CaseFacts(
         check_id="case-1",
         live=True,
         today=TODAY,

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.kyc.evaluation import document_expiry, evaluate
-from engine.kyc.facts import Facts, Holder, Verdict
+from engine.kyc.facts import CaseFacts, Holder, Verdict
 from engine.kyc.flows import DOCUMENT
 from engine.kyc.triggers import decide_by_name
 from engine.mrz.zone import Zone, write_zone
@@ -34,7 +34,7 @@ NO_FIELDS = NO_DOCUMENT[:3]
     ],
     ids=lambda case: "",
 )
-def test_what_agrees_passes(case: Facts) -> None:
+def test_what_agrees_passes(case: CaseFacts) -> None:
     assert evaluate(case) == Verdict("passed")
 
 

@@ -15,7 +15,7 @@ from engine.iso8583.framing import BadFrame, FrameCutter, frame
 from engine.iso8583.identity import wire_identity
 from engine.iso8583.message import Message
 from engine.iso8583.respond import answered, refusal
-from engine.replies import Answer
+from engine.replies import WireAnswer
 from loadtests.generators.wire import ACQUIRER_ID, WireLoad, places, stamp, template
 from loadtests.generators.workload import SALE, Card
 from tests.ops.waiting import wait_until
@@ -41,7 +41,7 @@ class Peer(asyncio.Protocol):
             assert not isinstance(payload, BadFrame)
             request = decode(payload)
             self._seen.append(request)
-            answer = answered(request, Answer("00", "0" * 36, "ABC123", 100))
+            answer = answered(request, WireAnswer("00", "0" * 36, "ABC123", 100))
             if request.fields[2] == self._declined:
                 answer = refusal(request, "51")
             assert self._transport is not None

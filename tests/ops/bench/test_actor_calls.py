@@ -14,7 +14,7 @@ import pytest
 from actors.ids import new_id
 from actors.journal.postgres import PostgresJournal
 from engine.limits import SHARD_COUNT
-from engine.replies import Answer, NotExecuted, Reply
+from engine.replies import NotExecuted, Reply, WireAnswer
 from ops.bench.actor_calls import Owner
 from ops.bench.load import spends
 from tests.ops.bench.twin import CASES, SALE, compare, insert_twin
@@ -55,7 +55,7 @@ async def test_a_cards_calls_take_turns(owner: Owner, database: asyncpg.Connecti
     twin = await insert_twin(database)
     commands = spends([twin.card.id], SALE)
     replies = await asyncio.gather(*(owner.authorize(next(commands)) for _ in range(16)))
-    codes = sorted(reply.response_code for reply in replies if isinstance(reply, Answer))
+    codes = sorted(reply.response_code for reply in replies if isinstance(reply, WireAnswer))
     assert codes == ["00"] * 10 + ["51"] * 6
     await compare(database, twin)
 

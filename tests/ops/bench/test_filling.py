@@ -11,7 +11,7 @@ import pytest
 
 from actors.journal.postgres import PostgresJournal
 from engine.commands import Authorize, CardCommand, Present, ReadBalance, reference_of_id
-from engine.replies import Answer, Done, Problem, Reply
+from engine.replies import Done, Problem, Reply, WireAnswer
 from ops.bench.actor_calls import Owner
 from ops.bench.filling import fill_cards
 from ops.bench.history import live_through, look_at
@@ -40,7 +40,7 @@ async def test_filled_cards_are_read_and_decided_on_like_others(
     await owner.start()
     replies = [await owner.authorize(next(spends(made[:1], SALE))) for _ in range(3)]
     await owner.stop()
-    assert [reply.response_code for reply in replies if isinstance(reply, Answer)] == ["00", "00", "51"]
+    assert [reply.response_code for reply in replies if isinstance(reply, WireAnswer)] == ["00", "00", "51"]
     journal = await database.fetch("SELECT kind, seq FROM journal WHERE actor_id = $1 ORDER BY seq", made[0])
     assert [tuple(row) for row in journal] == [("create_card", 1), *(("authorize", seq) for seq in (2, 3, 4))]
     for table in ("cards", "accounts", "card_usage"):
@@ -72,7 +72,7 @@ async def test_a_past_is_sales_and_their_presentments() -> None:
         seen.append(command)
         await asyncio.sleep(0)
         declined = isinstance(command, Authorize) and command.card_id.endswith("02")
-        return Answer("51" if declined else "00", command.id)
+        return WireAnswer("51" if declined else "00", command.id)
 
     cards = ["01a20004-c598-7778-bff4-5a1c14fef401", "01a20004-c598-7778-bff4-5a1c14fef402"]
     assert await live_through(submit, cards, SALE, 10) == 5

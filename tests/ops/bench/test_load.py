@@ -9,7 +9,7 @@ from collections import Counter
 import pytest
 
 from engine.commands import CardCommand
-from engine.replies import Answer, NotExecuted, Reply
+from engine.replies import NotExecuted, Reply, WireAnswer
 from ops.bench.load import ClosedLoop, OpenLoop, loop_of, spends
 from tests.ops.bench.twin import SALE
 
@@ -18,7 +18,7 @@ CARDS = [f"01a20004-c598-7778-bff4-5a1c14fef4{number:02x}" for number in range(2
 
 async def approve(command: CardCommand) -> Reply:
     await asyncio.sleep(0)
-    return Answer("00", command.id)
+    return WireAnswer("00", command.id)
 
 
 async def test_a_closed_loop_keeps_its_number_under_way() -> None:
@@ -30,7 +30,7 @@ async def test_a_closed_loop_keeps_its_number_under_way() -> None:
         most = max(most, under_way)
         await asyncio.sleep(0)
         under_way -= 1
-        return Answer("00" if under_way % 2 else "51", command.id)
+        return WireAnswer("00" if under_way % 2 else "51", command.id)
 
     loop = loop_of(submit, CARDS, SALE, in_flight=5)
     assert isinstance(loop, ClosedLoop)

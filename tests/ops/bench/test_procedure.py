@@ -12,7 +12,7 @@ import msgspec
 import pytest
 
 from actors.ids import new_id
-from engine.replies import Answer, NotExecuted
+from engine.replies import NotExecuted, WireAnswer
 from ops.bench.load import spends
 from ops.bench.procedure import BatchedCalls, Calls, install
 from tests.ops.bench.twin import CASES, SALE, STAND_IN_CASES, Twin, compare, insert_twin
@@ -51,7 +51,7 @@ async def test_every_case_is_decided_and_written_as_the_engine_does(
     # One connection: all of them in order, in one batch where there are batches.
     replies = await asyncio.gather(*waiting)
     await decider.stop()
-    codes = iter(reply.response_code for reply in replies if isinstance(reply, Answer))
+    codes = iter(reply.response_code for reply in replies if isinstance(reply, WireAnswer))
     for name, (_, wanted) in EVERY.items():
         twin = twins[name]
         await compare_all(database, twin)
@@ -76,7 +76,7 @@ async def test_parallel_spends_never_exceed_the_funds(
     )
     for decider in deciders:
         await decider.stop()
-    codes = sorted(reply.response_code for reply in replies if isinstance(reply, Answer))
+    codes = sorted(reply.response_code for reply in replies if isinstance(reply, WireAnswer))
     assert codes == ["00"] * 10 + ["51"] * 6
     await compare_all(database, twin)
 

@@ -12,8 +12,8 @@ import msgspec
 import pytest
 
 from actors.ids import new_id, new_id_beside
-from engine.programme import ProgrammeConfig
-from engine.replies import Answer, NotExecuted
+from engine.programmes.programme import ProgrammeConfig
+from engine.replies import NotExecuted, WireAnswer
 from ops.bench.load import ClosedLoop, spends
 from ops.bench.row_locks import RowLocks
 
@@ -76,7 +76,7 @@ async def test_an_approval_writes_every_row(
     rival: RowLocks, database: asyncpg.Connection[Any], card_id: str
 ) -> None:
     reply = await rival.submit(next(spends([card_id], SALE)))
-    assert isinstance(reply, Answer)
+    assert isinstance(reply, WireAnswer)
     assert (reply.response_code, reply.approved_minor) == ("00", 100)
     assert await counts(database) == {"journal": 1, "transactions": 1, "holds": 1, "events": 2}
     assert tuple(await database.fetchrow("SELECT held_minor, version FROM accounts") or ()) == (100, 2)
@@ -89,7 +89,7 @@ async def test_parallel_spends_never_exceed_the_funds(
 ) -> None:
     commands = spends([card_id], SALE)
     replies = await asyncio.gather(*(rival.submit(next(commands)) for _ in range(16)))
-    codes = sorted(reply.response_code for reply in replies if isinstance(reply, Answer))
+    codes = sorted(reply.response_code for reply in replies if isinstance(reply, WireAnswer))
     assert codes == ["00"] * 10 + ["51"] * 6
     assert await counts(database) == {"journal": 16, "transactions": 16, "holds": 10, "events": 26}
     assert await database.fetchval("SELECT held_minor FROM accounts") == FUNDS_MINOR

@@ -14,7 +14,7 @@ from redis.exceptions import ResponseError
 
 from actors.ids import new_id
 from engine.commands import Authorize
-from engine.replies import Answer, NotExecuted
+from engine.replies import NotExecuted, WireAnswer
 from ops.bench.load import spends
 from ops.bench.script import Script, SyncedRedis, fill
 from tests.ops.bench.twin import CASES, SALE, Twin, insert_twin
@@ -100,7 +100,7 @@ async def test_every_case_is_decided_and_written_as_the_engine_does(
     for twin in twins.values():
         await compare(client, twin)
     assert held_minor == sum(twin.account.held_minor for twin in twins.values())
-    codes = sorted(reply.response_code for reply in replies if isinstance(reply, Answer))
+    codes = sorted(reply.response_code for reply in replies if isinstance(reply, WireAnswer))
     expected = [msgspec.json.decode(row[9]) for twin in twins.values() for row in twin.rows.journal]
     assert codes == sorted(row["response_code"] for row in expected)
 

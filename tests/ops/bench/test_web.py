@@ -8,7 +8,7 @@ import json
 from aiohttp import ClientSession
 
 from engine.commands import Authorize, CardCommand
-from engine.replies import Answer, Reply
+from engine.replies import Reply, WireAnswer
 from loadtests.generators.web import PATH as LOADED
 from loadtests.generators.web import WebLoad
 from ops.bench.web import PATH, Web
@@ -22,7 +22,7 @@ async def test_a_request_is_one_decision() -> None:
 
     async def submit(command: CardCommand) -> Reply:
         seen.append(command)
-        return Answer("00", command.id, "0S452D", 150)
+        return WireAnswer("00", command.id, "0S452D", 150)
 
     web = Web(submit)
     host, port = await web.start()
@@ -54,7 +54,7 @@ async def test_the_load_counts_approvals_and_refusals() -> None:
         if code is None:
             # One at a time: whoever asks a fourth time has three answers.
             enough.set()
-        return Answer(code or "51", command.id)
+        return WireAnswer(code or "51", command.id)
 
     web = Web(submit)
     address = await web.start()

@@ -11,9 +11,10 @@ from actors.cards.activation import CardActor
 from actors.cards.rows import write_command
 from actors.ids import new_id, new_id_beside
 from actors.journal.contract import Rows
-from engine.account import Account
-from engine.authorizing import question
-from engine.card import Card, DeclaredBalance, declared_remaining
+from engine.authorization.authorizing import question
+from engine.authorization.executed import CommandContext
+from engine.cards.account import Account
+from engine.cards.card import Card, DeclaredBalance, declared_remaining
 from engine.commands import Authorize
 from engine.controls import (
     ChannelAllow,
@@ -27,14 +28,13 @@ from engine.controls import (
     PerDayCap,
     PerTxnCap,
 )
-from engine.delegation import Consulted
-from engine.execute import execute
-from engine.executed import Surroundings
+from engine.decision.delegation import Consulted
+from engine.execution.execute import execute
 from engine.ids import Derived, derive
 from engine.instant import to_ms
-from engine.programme import ProgrammeConfig
+from engine.programmes.programme import ProgrammeConfig
+from engine.programmes.stand_in import Outage, StandInPolicy, StandInRequest, Triggers, grant
 from engine.replies import Reply
-from engine.standin import Ask, Outage, StandInPolicy, Triggers, grant
 
 SALE: dict[str, Any] = {
     "amount_minor": 100,
@@ -58,16 +58,18 @@ class Twin:
 
     def decide(self, command: Authorize, now_ms: int) -> Reply:
         """The engine's own reply to ``command`` at ``now_ms``; its rows are added to ``rows``."""
-        met = Surroundings(self.card, self.account, self.programme)
+        met = CommandContext(self.card, self.account, self.programme)
         if question(command, met, now_ms) is not None:
-            met = Surroundings(self.card, self.account, self.programme, None, self._stand_in(command, now_ms))
+            met = CommandContext(
+                self.card, self.account, self.programme, None, self._stand_in(command, now_ms)
+            )
         executed = execute(command, met, now_ms)
         write_command(self.rows, command, CardActor(self.card, self.account), executed, None, 0, now_ms)
         return executed.reply
 
     def _stand_in(self, command: Authorize, now_ms: int) -> Consulted:
         about = (command.id, self.card.id, command.amount_minor, command.currency, command.mcc)
-        ask = Ask(*about, "timeout", declared_remaining(self.card))
+        ask = StandInRequest(*about, "timeout", declared_remaining(self.card))
         new_outage_id = derive(command.id, Derived.OUTAGE)
         self.outage, (granted,) = grant(self.programme.stand_in, self.outage, (ask,), new_outage_id, now_ms)
         return Consulted(trigger="timeout", grant=granted)

@@ -6,7 +6,7 @@ import asyncio
 
 from actors.network.custody import CardCustody
 from actors.vault import Vault
-from engine.replies import Answer
+from engine.replies import WireAnswer
 from ops.chaos.flood import Flood, Phase, Plan, p99
 from ops.chaos.shoppers import Plastic
 from tests.actors.network.support import CARD_ID, PAN, Harness, running_edge, until
@@ -45,7 +45,7 @@ async def test_so_many_a_second_whatever_becomes_of_them(vault: Vault) -> None:
 
 async def test_other_answers_are_neither(vault: Vault) -> None:
     async with running_edge(CardCustody(vault)) as harness:
-        harness.owners.decide = lambda command: Answer("51", command.id)
+        harness.owners.decide = lambda command: WireAnswer("51", command.id)
         heard = await flood(harness).run(Phase(seconds=0.1, in_flight=4, late_seconds=LATE_SECONDS))
     assert heard.other == heard.offered >= 4
     assert (heard.approved, heard.refused, heard.unanswered) == (0, 0, 0)

@@ -8,7 +8,7 @@ import random
 from actors.network.custody import CardCustody
 from actors.network.session import Session
 from actors.vault import Vault
-from engine.replies import Answer, NotExecuted
+from engine.replies import NotExecuted, WireAnswer
 from ops.chaos.shoppers import Plastic, Till
 from ops.histories.operations import History
 from tests.actors.network.support import CARD_ID, PAN, Harness, approve, running_edge, until
@@ -53,7 +53,7 @@ async def test_it_asks_again_until_it_knows(vault: Vault) -> None:
 
 async def test_a_refusal_is_an_answer(vault: Vault) -> None:
     async with running_edge(CardCustody(vault)) as harness:
-        harness.owners.decide = lambda command: Answer("51", command.id)
+        harness.owners.decide = lambda command: WireAnswer("51", command.id)
         till, session, _ = await till_at(harness)
         operation = await till.buy()
         await session.stop()

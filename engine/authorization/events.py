@@ -1,0 +1,258 @@
+"""Event payloads: what customers are told, field by field (spec 6.4; contract, section 9).
+
+An event is written in the transaction of its cause. ``data`` is final here: every delivery of the event
+carries these bytes.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from engine.authorization.effects import (
+    AuthorizationOpened,
+    Counted,
+    Effect,
+    HoldClosed,
+    HoldPlaced,
+    HoldResized,
+    Transferred,
+)
+from engine.authorization.lifecycle import LifecycleResult
+from engine.cards.account import Account
+from engine.cards.card import Card, card_view
+from engine.cards.hold import Hold
+from engine.commands import Advise, Authorize, Load, Present, Reverse
+from engine.decision.decide import Decision
+from engine.ids import Derived, derive
+from engine.instant import to_text
+from engine.money import format_minor
+from engine.programmes.programme import ProgrammeConfig
+
+
+class Event(msgspec.Struct, frozen=True, gc=False):
+    """One thing to tell: its id, its type and its ``data`` as JSON text."""
+
+    id: str
+    type: str
+    data: str
+
+
+def event(id_: str, type_: str, data: dict[str, Any]) -> Event:
+    """An event with ``data`` in the exact JSON that will be delivered."""
+    return Event(id_, type_, msgspec.json.encode(data).decode())
+
+
+def authorization_events(
+    command: Authorize,
+    card: Card,
+    account: Account | None,
+    decision: Decision,
+    effects: tuple[Effect, ...],
+    about: str,
+    now_ms: int,
+) -> tuple[Event, ...]:
+    """What a decision tells: always ``authorization.decided``; a new hold, its release, and a refund's
+    entry.
+
+    An increment raises a hold in silence (spec 3.5). ``about`` is the authorization that was decided or
+    raised.
+    """
+    funds = account if about == command.id else None
+    hold: Hold | None = None
+    events: list[Event] = []
+    for effect in effects:
+        if isinstance(effect, HoldPlaced):
+            hold = effect.hold
+        if funds is None:
+            continue
+        if isinstance(effect, HoldPlaced):
+            events.append(_hold_created(command.id, about, funds, effect.hold, now_ms))
+        elif isinstance(effect, HoldClosed) and hold is not None:
+            events.append(_hold_released(command.id, about, hold.id, hold.amount_minor, funds, now_ms))
+        elif isinstance(effect, Transferred):
+            events.append(_entry_posted(command.id, effect, funds, now_ms))
+    return (_decided(command, card, decision, about, hold), *events)
+
+
+def follow_up_events(
+    command: Reverse | Present | Advise,
+    card: Card,
+    account: Account | None,
+    outcome: LifecycleResult,
+    about: str | None,
+    held_before: bool,
+    now_ms: int,
+) -> tuple[Event, ...]:
+    """What a reversal, a presentment or an advice tells. Partial reversals and resized holds tell nothing."""
+    if account is None or outcome.record is None:
+        return _advised(command, card, outcome) if isinstance(command, Advise) else ()
+    transferred = next((effect for effect in outcome.effects if isinstance(effect, Transferred)), None)
+    if isinstance(command, Present) and transferred is not None:
+        if outcome.record.type == "capture" and held_before:
+            return (_hold_captured(command, transferred, outcome, account, now_ms),)
+        return (_entry_posted(command.id, transferred, account, now_ms),)
+    if isinstance(command, Advise):
+        return _advised(command, card, outcome) + _advised_hold(command, account, outcome, about, now_ms)
+    released = next((effect for effect in outcome.effects if isinstance(effect, HoldClosed)), None)
+    if released is not None and about is not None:
+        given_back_minor = outcome.record.amount_minor
+        return (_hold_released(command.id, about, released.hold_id, given_back_minor, account, now_ms),)
+    return () if transferred is None else (_entry_posted(command.id, transferred, account, now_ms),)
+
+
+def _decided(command: Authorize, card: Card, decision: Decision, about: str, hold: Hold | None) -> Event:
+    data: dict[str, Any] = {
+        "authorization_id": about,
+        "card_id": card.id,
+        "programme_id": card.programme_id,
+        "amount": format_minor(command.amount_minor),
+        "currency": command.currency,
+        "decision": decision.decision,
+        "approved_amount": format_minor(decision.approved_minor),
+        "decided_by": decision.decided_by,
+        "risk": {"score": decision.risk_score, "action": decision.risk_action},
+        "hold_id": hold.id if hold else None,
+        "network_txn_id": command.wire.network_txn_id,
+    }
+    if decision.reason:
+        data["decline_reason"] = decision.reason
+    if about != command.id:
+        data["operation"] = "increment"
+    return event(derive(command.id, Derived.EVENT_FIRST), "authorization.decided", data)
+
+
+def _advised(command: Advise, card: Card, outcome: LifecycleResult) -> tuple[Event, ...]:
+    """A decision of the network itself is told as a decision, when it is the first one we know of."""
+    opened = next((effect for effect in outcome.effects if isinstance(effect, AuthorizationOpened)), None)
+    if opened is None:
+        return ()
+    authorization = opened.authorization
+    data: dict[str, Any] = {
+        "authorization_id": authorization.id,
+        "card_id": card.id,
+        "programme_id": card.programme_id,
+        "amount": format_minor(authorization.requested_minor),
+        "currency": authorization.currency,
+        "decision": "approved" if command.approved else "declined",
+        "approved_amount": format_minor(authorization.approved_minor),
+        "decided_by": "network_stand_in",
+        "risk": {"score": 0, "action": "allow"},
+        "hold_id": authorization.hold_id,
+        "network_txn_id": authorization.network_txn_id,
+    }
+    if authorization.decline_reason:
+        data["decline_reason"] = authorization.decline_reason
+    return (event(derive(command.id, Derived.EVENT_FIRST), "authorization.decided", data),)
+
+
+def _advised_hold(
+    command: Advise, account: Account, outcome: LifecycleResult, about: str | None, now_ms: int
+) -> tuple[Event, ...]:
+    for effect in outcome.effects:
+        if isinstance(effect, HoldPlaced) and about is not None:
+            return (_hold_created(command.id, about, account, effect.hold, now_ms),)
+        if isinstance(effect, HoldClosed) and about is not None:
+            released_minor = -sum(each.amount_minor for each in outcome.effects if isinstance(each, Counted))
+            return (_hold_released(command.id, about, effect.hold_id, released_minor, account, now_ms),)
+    return ()
+
+
+def _hold_created(root: str, authorization_id: str, account: Account, hold: Hold, now_ms: int) -> Event:
+    """The balance figures are those after the whole command."""
+    data = {
+        "hold_id": hold.id,
+        "account_id": account.id,
+        "authorization_id": authorization_id,
+        "card_id": hold.card_id,
+        "amount": format_minor(hold.amount_minor),
+        "asset": account.currency,
+        "held": format_minor(account.held_minor),
+        "available": _available(account),
+        "expires_at": to_text(hold.expires_ms),
+        "occurred_at": to_text(now_ms),
+    }
+    return event(derive(root, Derived.EVENT_SECOND), "ledger.hold.created", data)
+
+
+def _hold_released(
+    root: str, authorization_id: str, hold_id: str, amount_minor: int, account: Account, now_ms: int
+) -> Event:
+    data = {
+        "hold_id": hold_id,
+        "account_id": account.id,
+        "authorization_id": authorization_id,
+        "amount": format_minor(amount_minor),
+        "asset": account.currency,
+        "available": _available(account),
+        "occurred_at": to_text(now_ms),
+    }
+    return event(derive(root, Derived.EVENT_FOURTH), "ledger.hold.released", data)
+
+
+def _hold_captured(
+    command: Present, transferred: Transferred, outcome: LifecycleResult, account: Account, now_ms: int
+) -> Event:
+    hold_id = next(
+        effect.hold_id for effect in outcome.effects if isinstance(effect, HoldClosed | HoldResized)
+    )
+    data = {
+        "hold_id": hold_id,
+        "account_id": account.id,
+        "authorization_id": transferred.authorization_id,
+        "transfer_id": transferred.transfer_id,
+        "settlement_account_id": transferred.other_account_id,
+        "amount": format_minor(transferred.amount_minor),
+        "asset": account.currency,
+        "available": _available(account),
+        "occurred_at": to_text(now_ms),
+    }
+    return event(derive(command.id, Derived.EVENT_FIRST), "ledger.hold.captured", data)
+
+
+def load_posted(command: Load, account: Account, transferred: Transferred, now_ms: int) -> Event:
+    """``ledger.entry.posted`` for a load."""
+    return _entry_posted(command.id, transferred, account, now_ms)
+
+
+def _entry_posted(root: str, transferred: Transferred, account: Account, now_ms: int) -> Event:
+    """``entry_id`` is the entry on the card's account; ``direction`` is as that account sees it."""
+    credit = transferred.direction == "credit"
+    data = {
+        "entry_id": transferred.credit_entry_id if credit else transferred.debit_entry_id,
+        "account_id": account.id,
+        "authorization_id": transferred.authorization_id,
+        "direction": transferred.direction,
+        "amount": format_minor(transferred.amount_minor),
+        "asset": account.currency,
+        "available": _available(account),
+        "occurred_at": to_text(now_ms),
+    }
+    return event(derive(root, Derived.EVENT_THIRD), "ledger.entry.posted", data)
+
+
+def _available(account: Account) -> str:
+    return format_minor(account.posted_minor - account.held_minor)
+
+
+def card_event(root: str, type_: str, card: Card) -> Event:
+    """``card.created`` and ``card.updated``: the card without the cardholder's personal data."""
+    return event(derive(root, Derived.EVENT_FIRST), type_, card_view(card))
+
+
+def outage_finished(root: str, programme_id: str, ended_ms: int) -> Event:
+    """``authorization.stip_outage.finished``: the programme and the instant, and nothing else (spec 6.4)."""
+    data = {"programme_id": programme_id, "ended_at": to_text(ended_ms)}
+    return event(derive(root, Derived.EVENT_FIRST), "authorization.stip_outage.finished", data)
+
+
+def programme_event(root: str, type_: str, config: ProgrammeConfig, changed: list[str], now_ms: int) -> Event:
+    """``programme.*``: the version and the names of what changed, never the values."""
+    data = {
+        "programme_id": config.id,
+        "version": config.version,
+        "changed": changed,
+        "occurred_at": to_text(now_ms),
+    }
+    return event(derive(root, Derived.EVENT_FIRST), type_, data)

@@ -1,0 +1,185 @@
+"""The authorizations of one card that its owner has in memory, by every reference that can name them.
+
+A reference of a message or an id names one authorization, or is known to name none. A network id names all
+authorizations that share it (``engine.cards.originals`` chooses one). Older ones may not be in memory; then
+the life is not *complete*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+
+import msgspec
+
+from engine.cards.account import Account
+from engine.cards.authorization import Authorization, names
+from engine.cards.originals import find, find_stand_in, is_certain, may_be_stood_for
+from engine.commands import (
+    AuthorizationCommand,
+    is_network,
+    reference_of_id,
+    reference_of_message,
+    reference_of_network,
+)
+
+
+class Life(msgspec.Struct):
+    """Authorizations that share a network id, oldest first."""
+
+    members: list[Authorization]
+    complete: bool
+
+
+class Known:
+    """By reference: an authorization, ``None`` where there is none, or a ``Life``.
+
+    The first authorization of a network id that was not looked up stands there by itself: it is a life of one
+    member that may not be complete, in a third of the memory.
+    """
+
+    __slots__ = ("_named",)
+
+    def __init__(self) -> None:
+        self._named: dict[str, Authorization | Life | None] = {}
+
+    def __len__(self) -> int:
+        return len(self._named)
+
+    def __contains__(self, reference: str) -> bool:
+        return reference in self._named
+
+    def __getitem__(self, reference: str) -> Authorization:
+        """The newest authorization under ``reference``; ``KeyError`` if there is none."""
+        found = self._named[reference]
+        if isinstance(found, Life):
+            return found.members[-1]
+        if found is None:
+            raise KeyError(reference)
+        return found
+
+    def __iter__(self) -> Iterator[Authorization]:
+        """Each authorization once."""
+        own = (found for name, found in self._named.items() if name.startswith("a:"))
+        return (found for found in own if isinstance(found, Authorization))
+
+    def learn(self, authorization: Authorization) -> None:
+        """Remember an authorization that has just been opened, under all its names."""
+        for reference in names(authorization):
+            before = self._named.pop(reference, authorization)
+            self._named[reference] = authorization
+            if not is_network(reference) or before is authorization:
+                continue
+            if isinstance(before, Life):
+                before.members.append(authorization)
+                self._named[reference] = before
+            elif before is None:
+                self._named[reference] = Life([authorization], complete=True)
+            else:
+                self._named[reference] = Life([before, authorization], complete=False)
+
+    def also(self, reference: str, authorization: Authorization) -> None:
+        """Remember one more name of it: that of a message about it."""
+        self._named[reference] = authorization
+
+    def original(
+        self, command: AuthorizationCommand, account: Account | None, now_ms: int
+    ) -> Authorization | None:
+        """The authorization that ``command`` is about: of the first of its references that names one."""
+        for reference in command.references:
+            found = self._named.get(reference)
+            if found is not None and is_network(reference):
+                found = find(command, _members(found), account, now_ms)
+            if found is not None:
+                assert isinstance(found, Authorization), "only a network id names a life"
+                return self._in_its_place(command, reference, found, account, now_ms) or found
+        return None
+
+    def lacks(self, command: AuthorizationCommand, account: Account | None, now_ms: int = 0) -> str | None:
+        """The first reference of ``command`` that has to be looked up, unless one before it names the
+        original. With ``now_ms`` left out, holds past their expiry count as open."""
+        for reference in command.references:
+            if reference not in self._named:
+                return reference
+            found = self._named[reference]
+            if found is None:
+                continue
+            if not is_network(reference):
+                assert isinstance(found, Authorization), "only a network id names a life"
+                return self._lacks_life(command, found)
+            chosen = find(command, _members(found), account, now_ms)
+            complete = isinstance(found, Life) and found.complete
+            if not complete and (chosen is None or not is_certain(command, chosen, account)):
+                return reference
+            if chosen is not None:
+                return None
+        return None
+
+    def _in_its_place(
+        self,
+        command: AuthorizationCommand,
+        message: str,
+        found: Authorization,
+        account: Account | None,
+        now_ms: int,
+    ) -> Authorization | None:
+        """The advice in the place of the ``message`` that ``command`` reverses, if there is one."""
+        if not may_be_stood_for(command, found):
+            return None
+        life = self._named.get(reference_of_network(found.network_txn_id or ""))
+        return find_stand_in(message, _members(life), account, now_ms)
+
+    def _lacks_life(self, command: AuthorizationCommand, found: Authorization) -> str | None:
+        """The network id of ``found``, if an advice under it may stand in its place and is not in memory."""
+        if not may_be_stood_for(command, found):
+            return None
+        reference = reference_of_network(found.network_txn_id or "")
+        life = self._named.get(reference)
+        return None if isinstance(life, Life) and life.complete else reference
+
+    def install(self, reference: str, read: Iterable[Authorization]) -> None:
+        """Keep what the journal has under ``reference``, oldest first; what is in memory is newer."""
+        before = self._named.get(reference)
+        if before is not None and (
+            not is_network(reference) or (isinstance(before, Life) and before.complete)
+        ):
+            return
+        found = [self._same(each) for each in read]
+        if not is_network(reference):
+            self._named[reference] = found[0] if found else None
+            return
+        mine = [] if before is None else _members(before)
+        members = found + [each for each in mine if all(each is not other for other in found)]
+        self._named[reference] = Life(members, complete=True) if members else None
+
+    def forget_old(self, most: int) -> None:
+        """Keep the newest ``most`` references at the most. An authorization is forgotten under all its names
+        or under none: read back, it would be there twice."""
+        surplus = len(self._named) - most
+        if surplus <= 0:
+            return
+        # More than need be, so that not every command has to look through all of them.
+        # What is found to be absent is the same for all: the newer of these are looked up again, if ever.
+        oldest = islice(self._named.values(), surplus + most // 2)
+        forgotten = {id(each) for found in oldest for each in (_members(found) or (None,))}
+        self._named = {
+            reference: found
+            for reference, found in self._named.items()
+            if all(id(each) not in forgotten for each in (_members(found) or (None,)))
+        }
+
+    def _same(self, read: Authorization) -> Authorization:
+        """The one in memory, if it is there; else ``read``, which from now on is in memory under the names
+        that it alone has."""
+        mine = self._named.get(reference_of_id(read.id))
+        if isinstance(mine, Authorization):
+            return mine
+        own = (reference_of_id(read.id), reference_of_message(read.command_key))
+        self._named |= dict.fromkeys(own, read)
+        return read
+
+
+def _members(found: Authorization | Life | None) -> list[Authorization]:
+    if found is None:
+        return []
+    return found.members if isinstance(found, Life) else [found]

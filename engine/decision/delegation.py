@@ -1,0 +1,106 @@
+"""The call to a programme's own decision endpoint: what is asked, and which answers are usable (contract,
+section 8).
+
+Bytes in, bytes out; the call itself is made in ``actors.shards.endpoint``.
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import msgspec
+
+from engine.instant import to_text
+from engine.money import format_minor, parse_amount
+from engine.programmes.stand_in import Grant, Trigger
+
+USABLE_STATUS: Final = 200
+
+
+class Question(msgspec.Struct, frozen=True, kw_only=True):
+    """One authorization as its programme sees it. Amounts in minor units; never a card number."""
+
+    authorization_id: str
+    operation: Literal["authorization", "increment"]
+    card_id: str
+    amount_minor: int
+    currency: str
+    partial_allowed: bool
+    mcc: str
+    merchant_name: str
+    merchant_country: str
+    channel: str
+    entry_mode: str | None
+    mit: bool
+
+
+class Consulted(msgspec.Struct, frozen=True, array_like=True, gc=False):
+    """What came of asking: a usable answer, or the trigger of a stand-in and what the programme's owner
+    granted."""
+
+    decision: Literal["approved", "declined"] | None = None
+    """``None`` when no usable answer came."""
+    approved_minor: int | None = None
+    """What the programme approves at most; ``None`` means all of it."""
+    trigger: Trigger | None = None
+    grant: Grant | None = None
+    """``None`` when the programme's owner could not be asked in time."""
+
+
+class _Money(msgspec.Struct):
+    amount: str
+    currency: str
+
+
+class _Answer(msgspec.Struct):
+    authorization_id: str
+    decision: Literal["approved", "declined"]
+    approved_amount: _Money | str | None = None
+
+
+_decode_answer = msgspec.json.Decoder(_Answer).decode
+
+
+def question_body(question: Question, deadline_ms: int) -> bytes:
+    """The exact JSON that is signed and sent; ``deadline_ms`` is when an answer stops being usable."""
+    body: dict[str, Any] = {
+        "authorization_id": question.authorization_id,
+        "operation": question.operation,
+        "card_id": question.card_id,
+        "amount": format_minor(question.amount_minor),
+        "currency": question.currency,
+        "partial_allowed": question.partial_allowed,
+        "mcc": question.mcc,
+        "merchant": {"name": question.merchant_name, "country": question.merchant_country},
+        "channel": question.channel,
+        "entry_mode": question.entry_mode,
+        "mit": question.mit,
+        "deadline_at": to_text(deadline_ms),
+    }
+    return msgspec.json.encode(body)
+
+
+def read_answer(question: Question, status: int, body: bytes) -> Consulted:
+    """The programme's answer, or ``invalid_response`` when it cannot be used."""
+    unusable = Consulted(trigger="invalid_response")
+    if status != USABLE_STATUS:
+        return unusable
+    try:
+        answer = _decode_answer(body)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return unusable
+    if answer.authorization_id != question.authorization_id:
+        return unusable
+    if answer.decision == "declined" or answer.approved_amount is None:
+        return Consulted(answer.decision)
+    approved_minor = _minor(answer.approved_amount, question.currency)
+    if approved_minor is None or not 0 < approved_minor <= question.amount_minor:
+        return unusable
+    return Consulted("approved", approved_minor)
+
+
+def _minor(approved: _Money | str, currency: str) -> int | None:
+    """Minor units of ``approved``: a decimal string, or a Money object in the currency that was asked."""
+    if isinstance(approved, str):
+        return parse_amount(approved)
+    return parse_amount(approved.amount) if approved.currency == currency else None

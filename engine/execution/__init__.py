@@ -1,0 +1,1 @@
+"""Entry points: one command against one card or one programme."""

@@ -1,0 +1,170 @@
+"""One command against one card: decide, apply, and say what is to be written and told.
+
+``execute`` is the whole life of a command inside its owner and stays pure: it changes only the state
+objects it is given, and everything it depends on is among its arguments. Its result becomes rows in
+``actors.cards.rows``.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from engine.authorization import gateway, instructions, late, network_decision
+from engine.authorization.authorizing import execute_authorize
+from engine.authorization.effects import (
+    AuthorizationOpened,
+    BalanceDeclared,
+    HoldLapsed,
+)
+from engine.authorization.events import follow_up_events, load_posted
+from engine.authorization.evolve import evolve
+from engine.authorization.executed import NOT_FOUND, CommandContext, Executed, apply, lapse_due
+from engine.authorization.lifecycle import RULES, LifecycleResult, Record, advise, present, transfer
+from engine.authorization.reversal import reverse
+from engine.cards.account import balance_view
+from engine.cards.authorization import Authorization, open_hold
+from engine.cards.card import (
+    Card,
+    DeclaredBalance,
+    declared_balance_view,
+)
+from engine.commands import (
+    Advise,
+    Authorize,
+    CardCommand,
+    ChangeCard,
+    CreateCard,
+    DeclareBalance,
+    Expire,
+    Load,
+    Present,
+    ReadBalance,
+    Reverse,
+    SetCardholderStatus,
+)
+from engine.execution.issuing import change, set_cardholder_status
+from engine.ids import Derived, derive
+from engine.instant import day_label
+from engine.limits import AMOUNT_MINOR_MAX
+from engine.money import format_minor
+from engine.replies import Done, Problem, WireAnswer
+
+_FOLLOW_UPS = (Reverse, Present, Advise)
+
+
+def execute(command: CardCommand, met: CommandContext, now_ms: int) -> Executed:
+    """Execute ``command`` on an existing card; state moves on at once and is *tentative* until the commit."""
+    if isinstance(command, Authorize):
+        return execute_authorize(command, met, now_ms)
+    if isinstance(command, _FOLLOW_UPS):
+        return _follow_up(command, met, now_ms)
+    if isinstance(command, CreateCard):
+        return Executed(Problem(409, "conflict", "A card with this id exists."))
+    card = met.card
+    if command.tenant_id is not None and (command.tenant_id, command.live) != (card.tenant_id, card.live):
+        return Executed(NOT_FOUND)
+    if isinstance(command, Expire):
+        return _expire(command, met, now_ms)
+    if isinstance(command, ChangeCard):
+        return change(command, card)
+    if isinstance(command, SetCardholderStatus):
+        return set_cardholder_status(command, card)
+    if isinstance(command, DeclareBalance):
+        return _declare_balance(command, card, now_ms)
+    if isinstance(command, Load):
+        return _load(command, met, now_ms)
+    assert isinstance(command, ReadBalance)
+    return Executed(Done(200, balance_view(met.account, card.id, card.currency, now_ms)))
+
+
+def _follow_up(command: Reverse | Present | Advise, met: CommandContext, now_ms: int) -> Executed:
+    """Something that has happened in the world: it is applied, not judged."""
+    lapsed = lapse_due(met, now_ms)
+    card, account, original = met.card, met.account, met.original
+    outcome = _outcome(command, met, now_ms)
+    if isinstance(command, Advise):
+        outcome = network_decision.mark(command, original, outcome)
+        outcome = late.with_stand_in_marks(command, card, original, outcome, now_ms)
+    held_before = original is not None and open_hold(original, account) is not None
+    apply(met, lapsed, outcome.effects)
+    about = _about(command, outcome, original)
+    events = follow_up_events(command, card, account, outcome, about, held_before, now_ms)
+    if isinstance(command, Advise) and original is not None:
+        events = network_decision.superseding(command, card, original, outcome) + events
+    if met.programme.mode == "gateway":
+        events += instructions.of_follow_up(command, outcome, original, now_ms)
+    answer = WireAnswer(outcome.response_code, about or "")
+    record = None if outcome.record is None else msgspec.structs.replace(outcome.record, rules=RULES)
+    return Executed(answer, True, (*lapsed, *outcome.effects), events, None, record, about)
+
+
+def _outcome(command: Reverse | Present | Advise, met: CommandContext, now_ms: int) -> LifecycleResult:
+    """What follows from ``command``, here or in the programme's own ledger."""
+    card, account, programme, original = met.card, met.account, met.programme, met.original
+    if isinstance(command, Reverse):
+        return reverse(command, card, original, account, programme, now_ms)
+    day = max(card.day, day_label(now_ms, programme.timezone))
+    if programme.mode == "gateway":
+        if isinstance(command, Present):
+            return gateway.present(command, card, original, day)
+        return gateway.advise(command, card, original, day, now_ms)
+    if isinstance(command, Present):
+        return present(command, card, original, account, programme, day)
+    return advise(command, card, original, account, programme, day, now_ms)
+
+
+def _about(command: CardCommand, outcome: LifecycleResult, original: Authorization | None) -> str | None:
+    """The transaction that a follow-up opened or moved, or looked at in vain."""
+    if any(isinstance(effect, AuthorizationOpened) for effect in outcome.effects):
+        return command.id
+    return original.id if original else None
+
+
+def _expire(command: Expire, met: CommandContext, now_ms: int) -> Executed:
+    """Let one authorization's hold lapse before its time, or whatever is due."""
+    if command.references and met.original is None:
+        return Executed(Problem(404, "not-found", "There is no such authorization."))
+    hold = open_hold(met.original, met.account) if met.original else None
+    if command.references and hold is None:
+        return Executed(Problem(409, "nothing-held", "The authorization holds nothing."))
+    lapsed = lapse_due(met, now_ms)
+    still_open = met.original is not None and open_hold(met.original, met.account) is not None
+    effects = (HoldLapsed(hold.id, hold.authorization_id),) if hold is not None and still_open else ()
+    apply(met, lapsed, effects)
+    about = met.original.id if met.original else None
+    reply = Done(200, {"authorization_id": about, "status": "lapsed"})
+    record = Record("lapse", hold.amount_minor if hold else 0)
+    return Executed(reply, bool(lapsed or effects), (*lapsed, *effects), (), None, record, about)
+
+
+def _declare_balance(command: DeclareBalance, card: Card, now_ms: int) -> Executed:
+    if command.currency != card.currency:
+        return Executed(Problem(400, "currency-mismatch", "The balance is not in the currency of the card."))
+    declared = DeclaredBalance(command.amount_minor, 0, now_ms)
+    effects = (BalanceDeclared(declared),)
+    evolve(card, None, None, effects)
+    return Executed(Done(200, declared_balance_view(card.id, card.currency, declared)), True, effects)
+
+
+def _load(command: Load, met: CommandContext, now_ms: int) -> Executed:
+    account = met.account
+    if account is None:
+        return Executed(Problem(409, "card-not-funded", "The card has no funding account."))
+    if command.currency != account.currency:
+        return Executed(
+            Problem(400, "currency-mismatch", "The amount is not in the currency of the card's account.")
+        )
+    if account.posted_minor + command.amount_minor > AMOUNT_MINOR_MAX:
+        return Executed(Problem(409, "balance-limit-exceeded", "The balance would exceed what can be kept."))
+    lapsed = lapse_due(met, now_ms)
+    source = derive(met.programme.id, Derived.FUNDING_SOURCE)
+    credit = transfer(command.id, source, "credit", command.amount_minor, None)
+    apply(met, lapsed, (credit,))
+    event = load_posted(command, account, credit, now_ms)
+    body = {
+        "entry_id": credit.credit_entry_id,
+        "account_id": account.id,
+        "amount": {"amount": format_minor(command.amount_minor), "currency": account.currency},
+        "available": format_minor(account.posted_minor - account.held_minor),
+    }
+    return Executed(Done(201, body), True, (*lapsed, credit), (event,))

@@ -1,0 +1,152 @@
+"""One command against one programme: the counterpart of ``execute`` for configuration, outages and
+exposure."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from engine.authorization.events import Event, outage_finished, programme_event
+from engine.commands import (
+    ChangeProgramme,
+    CreateProgramme,
+    EndOutage,
+    GrantStandIns,
+    ProgrammeChange,
+    SetStandInPolicy,
+)
+from engine.ids import Derived, derive
+from engine.programmes.programme import TRANSITIONS, Programme, ProgrammeConfig, policy_view, programme_view
+from engine.programmes.stand_in import grant, recurrence
+from engine.replies import Done, Granted, Problem, Reply
+
+NOT_FOUND = Problem(404, "not-found", "There is no such programme.")
+_UNTOLD = frozenset({"id", "version", "created_at", "updated_at"})
+
+
+class ProgrammeExecuted(msgspec.Struct, frozen=True):
+    """The result of a programme command; ``after`` is the programme it left, or ``None`` when nothing
+    changed."""
+
+    reply: Reply
+    after: Programme | None = None
+    events: tuple[Event, ...] = ()
+
+
+def concerns_hosts(before: Programme | None, after: Programme) -> bool:
+    """Whether hosts decide differently under ``after``: by its configuration, or because an outage began or
+    ended. What of a budget is used concerns its owner alone."""
+    if before is None or before.config != after.config:
+        return True
+    return (before.outage and before.outage.id) != (after.outage and after.outage.id)
+
+
+def create(command: CreateProgramme, now_ms: int) -> ProgrammeExecuted:
+    """The first version of a programme."""
+    config = msgspec.structs.replace(command.config, version=1, created_ms=now_ms, updated_ms=now_ms)
+    view = programme_view(config)
+    event = programme_event(
+        command.id, "programme.created", config, [name for name in view if name not in _UNTOLD], now_ms
+    )
+    after = Programme(config, 1, None, command.decision_secret_sealed)
+    return ProgrammeExecuted(Done(201, view), after, (event,))
+
+
+def execute_programme(command: ProgrammeChange, programme: Programme, now_ms: int) -> ProgrammeExecuted:
+    """Execute ``command`` on an existing programme."""
+    if isinstance(command, ChangeProgramme):
+        return change(command, programme, now_ms)
+    if isinstance(command, SetStandInPolicy):
+        return set_policy(command, programme, now_ms)
+    if isinstance(command, GrantStandIns):
+        return grant_stand_ins(command, programme, now_ms)
+    return end_outage(command, programme, now_ms)
+
+
+def change(command: ChangeProgramme, programme: Programme, now_ms: int) -> ProgrammeExecuted:
+    """The next version of a programme, or the same one when nothing differs; values were checked by the
+    API."""
+    config = programme.config
+    if (command.tenant_id, command.live) != (config.tenant_id, config.live):
+        return ProgrammeExecuted(NOT_FOUND)
+    changes: dict[str, Any] = {
+        name: value for name, value in command.changes.items() if getattr(config, name) != value
+    }
+    if not changes:
+        return ProgrammeExecuted(Done(200, programme_view(config)))
+    refusal = _refusal(config, changes)
+    if refusal:
+        return ProgrammeExecuted(refusal)
+    newer = msgspec.structs.replace(config, **changes, version=config.version + 1, updated_ms=now_ms)
+    event = programme_event(command.id, _event_type(changes), newer, sorted(changes), now_ms)
+    after = msgspec.structs.replace(programme, config=newer, seq=programme.seq + 1)
+    return ProgrammeExecuted(Done(200, programme_view(newer)), after, (event,))
+
+
+def set_policy(command: SetStandInPolicy, programme: Programme, now_ms: int) -> ProgrammeExecuted:
+    """A new stand-in policy. Under another budget currency an outage under way starts again from zero."""
+    config, before = programme.config, programme.config.stand_in
+    if (command.tenant_id, command.live) != (config.tenant_id, config.live):
+        return ProgrammeExecuted(NOT_FOUND)
+    same = msgspec.structs.replace(command.policy, version=before.version, updated_ms=before.updated_ms)
+    if same == before:
+        return ProgrammeExecuted(Done(200, policy_view(config)))
+    if config.status == "closed":
+        return ProgrammeExecuted(_CLOSED)
+    policy = msgspec.structs.replace(command.policy, version=before.version + 1, updated_ms=now_ms)
+    newer = msgspec.structs.replace(config, stand_in=policy, version=config.version + 1, updated_ms=now_ms)
+    shown, shown_before = policy_view(newer), policy_view(config)
+    changed = sorted(name for name in shown if name not in _UNTOLD and shown[name] != shown_before[name])
+    event = programme_event(command.id, "programme.stip_policy.updated", newer, changed, now_ms)
+    outage = programme.outage and recurrence(programme.outage, policy)
+    after = msgspec.structs.replace(programme, config=newer, seq=programme.seq + 1, outage=outage)
+    return ProgrammeExecuted(Done(200, shown), after, (event,))
+
+
+def grant_stand_ins(command: GrantStandIns, programme: Programme, now_ms: int) -> ProgrammeExecuted:
+    """Reserve exposure, or refuse; a reservation is durable before it is granted, and is never given
+    back. Refusals that change nothing are not journaled: asked again, they may be judged again."""
+    outage_id = derive(command.id, Derived.OUTAGE)
+    outage, grants = grant(programme.config.stand_in, programme.outage, command.asks, outage_id, now_ms)
+    if outage == programme.outage:
+        return ProgrammeExecuted(Granted(grants))
+    after = msgspec.structs.replace(programme, seq=programme.seq + 1, outage=outage)
+    return ProgrammeExecuted(Granted(grants), after)
+
+
+def end_outage(command: EndOutage, programme: Programme, now_ms: int) -> ProgrammeExecuted:
+    """Close the outage by compare-and-set on its id: whoever comes second changes nothing."""
+    outage, config = programme.outage, programme.config
+    body = {"programme_id": config.id, "outage_id": command.outage_id}
+    if outage is None or outage.id != command.outage_id:
+        return ProgrammeExecuted(Done(200, body | {"ended": False}))
+    after = msgspec.structs.replace(programme, seq=programme.seq + 1, outage=None)
+    return ProgrammeExecuted(
+        Done(200, body | {"ended": True}), after, (outage_finished(command.id, config.id, now_ms),)
+    )
+
+
+_CLOSED = Problem(409, "invalid-state-transition", "A closed programme cannot be changed.")
+
+
+def _refusal(config: ProgrammeConfig, changes: dict[str, Any]) -> Problem | None:
+    if config.status == "closed":
+        return _CLOSED
+    status = changes.get("status")
+    if status is not None and status not in TRANSITIONS[config.status]:
+        return Problem(
+            409, "invalid-state-transition", f"A programme that is {config.status} cannot become {status}."
+        )
+    decisioning = changes.get("decisioning", config.decisioning)
+    if decisioning == "delegated" and not changes.get("decision_url", config.decision_url):
+        return Problem(400, "decision-url-missing", "A delegated programme needs a decision_url.")
+    return None
+
+
+def _event_type(changes: dict[str, Any]) -> str:
+    if changes.get("status") == "suspended":
+        return "programme.suspended"
+    if changes.get("status") == "closed":
+        return "programme.closed"
+    return "programme.updated"

@@ -1,0 +1,99 @@
+"""A card's own life: it is issued, changed, and follows its cardholder."""
+
+from __future__ import annotations
+
+from engine.authorization.effects import (
+    CardChanged,
+    CardholderSet,
+    CardIssued,
+)
+from engine.authorization.events import card_event
+from engine.authorization.evolve import evolve
+from engine.authorization.executed import Executed
+from engine.cards.account import Account
+from engine.cards.card import (
+    Card,
+    card_view,
+    may_move,
+)
+from engine.commands import (
+    ChangeCard,
+    CreateCard,
+    SetCardholderStatus,
+)
+from engine.controls import in_precedence
+from engine.replies import Done, Problem
+
+
+def card_of(command: CreateCard, now_ms: int) -> Card:
+    """The card that ``command`` issues at ``now_ms``."""
+    return Card(
+        id=command.id,
+        tenant_id=command.tenant_id,
+        live=command.live,
+        programme_id=command.programme_id,
+        card_product_id=command.card_product_id,
+        cardholder_id=command.cardholder_id,
+        account_id=command.account_id,
+        network=command.network,
+        currency=command.currency,
+        iin=command.iin,
+        last4=command.last4,
+        pan_ref=command.pan_ref,
+        exp_month=command.exp_month,
+        exp_year=command.exp_year,
+        cvk_generation=command.cvk_generation,
+        state=command.state,
+        controls=in_precedence(command.controls),
+        cardholder_active=command.cardholder_active,
+        created_ms=now_ms,
+    )
+
+
+def issue(command: CreateCard, card: Card, account: Account | None) -> Executed:
+    """Issue ``card``, made by ``card_of``; ``account`` is its funding account, possibly opened with it."""
+    if command.account_id and not _account_fits(command, account):
+        return Executed(Problem(404, "not-found", "There is no such funding account."))
+    opened = command.account_id if command.opens_account else None
+    if opened and account is not None:
+        account.version += 1
+    event = card_event(command.id, "card.created", card)
+    return Executed(Done(201, card_view(card)), True, (CardIssued(card, opened),), (event,))
+
+
+def _account_fits(command: CreateCard, account: Account | None) -> bool:
+    return (
+        account is not None
+        and (account.tenant_id, account.live) == (command.tenant_id, command.live)
+        and (account.programme_id, account.currency) == (command.programme_id, command.currency)
+    )
+
+
+def change(command: ChangeCard, card: Card) -> Executed:
+    """Move ``card`` to another state, or give it other controls; nothing is journaled when it has them
+    already."""
+    state = command.state or card.state
+    if not may_move(card, state):
+        return Executed(
+            Problem(409, "invalid-state-transition", f"A card that is {card.state} cannot become {state}.")
+        )
+    controls = card.controls if command.controls is None else in_precedence(command.controls)
+    reason = command.state_reason if command.state else card.state_reason
+    if (state, reason, controls) == (card.state, card.state_reason, card.controls):
+        return Executed(Done(200, card_view(card)))
+    effects = (CardChanged(state, reason, controls),)
+    evolve(card, None, None, effects)
+    event = card_event(command.id, "card.updated", card)
+    return Executed(Done(200, card_view(card)), True, effects, (event,))
+
+
+def set_cardholder_status(command: SetCardholderStatus, card: Card) -> Executed:
+    """Set whether the cardholder of ``card`` is active.
+
+    Journaled even where it changes nothing: once it was answered, no copy of the command that is still on its
+    way can execute after a later one.
+    """
+    reply = Done(200, {"id": card.id, "cardholder_active": command.active})
+    effects = (CardholderSet(command.active),)
+    evolve(card, None, None, effects)
+    return Executed(reply, True, effects)

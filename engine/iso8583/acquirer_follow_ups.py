@@ -1,0 +1,121 @@
+"""What an acquirer says about a sale after its first message: increment, reversal, presentment, advice.
+
+Each names the sale twice, by the network's transaction id and by its first message (DE90), as networks do.
+``tests/engine/iso8583/test_acquirer_follow_ups.py`` checks this file against ``content``.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from engine.decline import APPROVED
+from engine.iso8583.acquirer import References, Sale, authorization_request
+from engine.iso8583.elements import (
+    INCREMENT,
+    TAG_FINAL,
+    TAG_MIT,
+    TAG_NETWORK_TXN_ID,
+    TAG_OPERATION,
+    TAG_PRESENTMENT,
+    TAG_STAND_IN,
+    OriginalElements,
+    PresentmentReference,
+    read_private,
+    write_final,
+    write_original_elements,
+    write_presentment_reference,
+    write_private,
+    write_replacement_amount,
+)
+from engine.iso8583.message import Message
+
+_AUTHORIZATION: Final = "0100"
+_REPEATED_TAGS: Final = (TAG_NETWORK_TXN_ID, TAG_MIT)
+"""Tags of a first message that later ones say again; CVV2 and 3DS values must not be kept by anyone."""
+
+
+class FirstMessage(msgspec.Struct, frozen=True):
+    """How later messages name the 0100 of a sale."""
+
+    acquirer_id: str
+    stan: str
+    transmitted_at: str
+    """DE7."""
+
+    @property
+    def elements(self) -> str:
+        """DE90."""
+        return write_original_elements(
+            OriginalElements(_AUTHORIZATION, self.stan, self.transmitted_at, self.acquirer_id)
+        )
+
+
+def increment(sale: Sale, references: References, first: FirstMessage) -> Message:
+    """The 0100 that adds the amount of ``sale`` to what was authorized."""
+    return _later("0100", sale, references, first, {TAG_OPERATION: INCREMENT})
+
+
+def reversal_advice(
+    sale: Sale, references: References, first: FirstMessage, remaining_minor: int | None
+) -> Message:
+    """The 0420 that gives everything back, or, with ``remaining_minor``, all but that (DE95)."""
+    message = _later("0420", sale, references, first, {})
+    if remaining_minor is not None:
+        message.fields[95] = write_replacement_amount(remaining_minor)
+    return message
+
+
+def presentment(
+    sale: Sale,
+    references: References,
+    first: FirstMessage | None,
+    reference: PresentmentReference,
+    final: bool,
+) -> Message:
+    """The 0220 of ``sale``; a force post has no ``first`` message."""
+    tags = {TAG_PRESENTMENT: write_presentment_reference(reference), TAG_FINAL: write_final(final)}
+    return _later("0220", sale, references, first, tags)
+
+
+def timeout_reversal(request: Message) -> Message:
+    """The 0420 for a ``request`` (0100) that got no answer in time: it quotes the references of what it
+    undoes."""
+    return _about_itself("0420", request, {}, {})
+
+
+def increment_timeout_reversal(request: Message, remaining_minor: int) -> Message:
+    """The 0420 for an increment that got no answer in time: what was authorized before it is to remain.
+
+    It names the sale, as the increment did, because the sale is what its amount is about.
+    """
+    fields = request.fields
+    amounts = {95: write_replacement_amount(remaining_minor)}
+    return Message("0420", fields | amounts | {48: write_private(_repeated(fields))})
+
+
+def stand_in_advice(request: Message, approval_code: str) -> Message:
+    """The 0120 for a ``request`` (0100) that the network has approved in the issuer's stead."""
+    return _about_itself("0120", request, {38: approval_code, 39: APPROVED}, {TAG_STAND_IN: ""})
+
+
+def _later(
+    mti: str, sale: Sale, references: References, first: FirstMessage | None, tags: dict[str, str]
+) -> Message:
+    fields = authorization_request(sale, references).fields
+    if first is not None:
+        fields[90] = first.elements
+    fields[48] = write_private(_repeated(fields) | tags)
+    return Message(mti, fields)
+
+
+def _about_itself(mti: str, request: Message, more: dict[int, str], tags: dict[str, str]) -> Message:
+    fields = request.fields
+    first = FirstMessage(fields[32], fields[11], fields[7])
+    return Message(mti, fields | more | {48: write_private(_repeated(fields) | tags), 90: first.elements})
+
+
+def _repeated(fields: dict[int, str]) -> dict[str, str]:
+    tags = read_private(fields[48]) if 48 in fields else {}
+    return {tag: tags[tag] for tag in _REPEATED_TAGS if tag in tags}

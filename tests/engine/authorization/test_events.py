@@ -1,0 +1,159 @@
+"""What customers are told, field by field and in the exact bytes (spec 6.4; contract, section 9)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.authorization.events import Event
+from engine.authorization.executed import CommandContext
+from engine.cards.card import card_view
+from engine.execution.execute import execute
+from engine.execution.issuing import card_of, issue
+from engine.ids import Derived, derive
+from engine.instant import DAY_MS
+from tests.engine.build import (
+    ACCOUNT,
+    CARD,
+    NOW_MS,
+    PROGRAMME,
+    account,
+    authorize,
+    card,
+    change_card,
+    create_card,
+    load,
+    programme,
+    wire,
+)
+
+SPEND = authorize(wire=wire(1, network_txn_id="NTX1"))
+HOLD = derive(SPEND.id, Derived.HOLD)
+NOW = "2026-11-21T10:00:00.000Z"
+
+
+def told(command: Any, met: dict[str, Any] | None = None, posted_minor: int = 10_000) -> list[Event]:
+    surroundings = CommandContext(card(**met or {}), account(posted_minor=posted_minor), programme())
+    return list(execute(command, surroundings, NOW_MS).events)
+
+
+def test_an_approval() -> None:
+    decided, created = told(SPEND)
+    assert decided == Event(
+        derive(SPEND.id, Derived.EVENT_FIRST),
+        "authorization.decided",
+        f'{{"authorization_id":"{SPEND.id}","card_id":"{CARD}","programme_id":"{PROGRAMME}",'
+        '"amount":"10.00","currency":"EUR","decision":"approved","approved_amount":"10.00",'
+        '"decided_by":"platform","risk":{"score":0,"action":"allow"},'
+        f'"hold_id":"{HOLD}","network_txn_id":"NTX1"}}',
+    )
+    assert created.id == derive(SPEND.id, Derived.EVENT_SECOND)
+    assert created.type == "ledger.hold.created"
+    assert msgspec.json.decode(created.data) == {
+        "hold_id": HOLD,
+        "account_id": ACCOUNT,
+        "authorization_id": SPEND.id,
+        "card_id": CARD,
+        "amount": "10.00",
+        "asset": "EUR",
+        "held": "10.00",
+        "available": "90.00",
+        "expires_at": "2026-11-28T10:00:00.000Z",
+        "occurred_at": NOW,
+    }
+
+
+def test_a_decline() -> None:
+    (decided,) = told(msgspec.structs.replace(SPEND, amount_minor=5, channel="moto"), {"state": "lost"})
+    assert msgspec.json.decode(decided.data) == {
+        "authorization_id": SPEND.id,
+        "card_id": CARD,
+        "programme_id": PROGRAMME,
+        "amount": "0.05",
+        "currency": "EUR",
+        "decision": "declined",
+        "approved_amount": "0.00",
+        "decided_by": "platform",
+        "risk": {"score": 30, "action": "allow"},
+        "hold_id": None,
+        "network_txn_id": "NTX1",
+        "decline_reason": "card_lost",
+    }
+
+
+def test_a_partial_approval() -> None:
+    decided, created = told(msgspec.structs.replace(SPEND, partial_allowed=True), posted_minor=700)
+    data = msgspec.json.decode(decided.data)
+    assert (data["decision"], data["amount"], data["approved_amount"]) == ("approved", "10.00", "7.00")
+    assert msgspec.json.decode(created.data)["available"] == "0.00"
+
+
+def test_a_verification() -> None:
+    (decided,) = told(authorize(amount_minor=0))
+    data = msgspec.json.decode(decided.data)
+    assert (data["decision"], data["amount"], data["hold_id"]) == ("approved", "0.00", None)
+    assert (data["network_txn_id"], "decline_reason" in data) == (None, False)
+
+
+def test_a_refund() -> None:
+    refund = authorize(kind="refund")
+    decided, posted = told(refund)
+    assert msgspec.json.decode(decided.data)["hold_id"] is None
+    assert (posted.id, posted.type) == (derive(refund.id, Derived.EVENT_THIRD), "ledger.entry.posted")
+    assert msgspec.json.decode(posted.data) == {
+        "entry_id": derive(refund.id, Derived.ENTRY_CREDIT),
+        "account_id": ACCOUNT,
+        "authorization_id": refund.id,
+        "direction": "credit",
+        "amount": "10.00",
+        "asset": "EUR",
+        "available": "110.00",
+        "occurred_at": NOW,
+    }
+
+
+def test_a_load() -> None:
+    (posted,) = told(load())
+    assert msgspec.json.decode(posted.data) == {
+        "entry_id": derive(load().id, Derived.ENTRY_CREDIT),
+        "account_id": ACCOUNT,
+        "authorization_id": None,
+        "direction": "credit",
+        "amount": "50.00",
+        "asset": "EUR",
+        "available": "150.00",
+        "occurred_at": NOW,
+    }
+
+
+def test_a_hold_that_lapses_is_told_to_nobody() -> None:
+    met = CommandContext(card(), account(), programme())
+    execute(SPEND, met, NOW_MS)
+    events = execute(authorize(2, amount_minor=0), met, NOW_MS + 8 * DAY_MS).events
+    assert [event.type for event in events] == ["authorization.decided"]
+
+
+def test_cards() -> None:
+    command = create_card()
+    made = card_of(command, NOW_MS)
+    (created,) = issue(command, made, account(id=command.account_id)).events
+    assert (created.id, created.type) == (derive(command.id, Derived.EVENT_FIRST), "card.created")
+    assert msgspec.json.decode(created.data) == card_view(made)
+    (updated,) = told(change_card(1, state="lost"))
+    assert (updated.id, updated.type) == (derive(change_card(1).id, Derived.EVENT_FIRST), "card.updated")
+    data = msgspec.json.decode(updated.data)
+    assert data["state"] == "lost"
+    assert not {"cardholder_name", "cardholder_email"} & set(data)
+
+
+@pytest.mark.parametrize(
+    "command",
+    [SPEND, authorize(kind="refund"), load(), change_card(1, state="lost")],
+    ids=lambda each: each.id,
+)
+def test_the_same_cause_is_told_in_the_same_bytes(command: Any) -> None:
+    assert told(command) == told(command)
+    ids = [event.id for event in told(command)]
+    assert len(set(ids)) == len(ids)

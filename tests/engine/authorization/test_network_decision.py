@@ -1,0 +1,82 @@
+"""A network's decision in the platform's stead replaces the one before it, in the record and by an event."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.authorization.lifecycle import Record
+from engine.ids import Derived, derive
+from tests.engine.authorization.test_lifecycle import SALE, Desk
+from tests.engine.build import PROGRAMME, account
+
+FUNDS = 10_000
+
+
+def advised(desk: Desk, amount_minor: int, **parts: Any) -> tuple[Record, list[Any]]:
+    """The record of an advice, and the decisions that its events announce."""
+    assert desk.advise(amount_minor, approval_code="A1B2C3", **parts) == "00"
+    done = desk.done[-1]
+    assert isinstance(done.outcome, Record)
+    told = [event for event in done.events if event.type == "authorization.decided"]
+    assert [event.id for event in told] in ([], [derive(last_id(desk), Derived.EVENT_FIRST)])
+    return done.outcome, [msgspec.json.decode(event.data) for event in told]
+
+
+def last_id(desk: Desk) -> str:
+    return f"{0x30_0000 + desk.number:08x}-0000-7000-8000-0000000000a7"
+
+
+@pytest.mark.parametrize(
+    ("asked", "advice", "decided"),
+    [
+        # What was asked for; amount and other parts of the advice; the decision that stands afterwards.
+        (1_000, (1_000, {"stand_in": True}), "approved"),
+        (1_000, (1_000, {"stand_in": True, "approved": False}), "declined"),
+        (FUNDS + 1, (FUNDS + 1, {"stand_in": True}), "approved"),
+        (FUNDS + 1, (FUNDS + 1, {}), "approved"),
+        # Corrections of an amount, and advices that agree with a decline.
+        (1_000, (1_000, {}), None),
+        (1_000, (700, {}), None),
+        (FUNDS + 1, (FUNDS + 1, {"stand_in": True, "approved": False}), None),
+        (FUNDS + 1, (FUNDS + 1, {"approved": False}), None),
+    ],
+)
+def test_which_advices_replace_a_decision(
+    asked: int, advice: tuple[int, dict[str, Any]], decided: str | None
+) -> None:
+    desk = Desk()
+    desk.authorize(asked)
+    first = desk.done[-1].events[0]
+    original = desk.known[f"n:{SALE}"]
+    record, told = advised(desk, advice[0], **advice[1])
+    assert record.decided == decided
+    assert len(told) == (decided is not None)
+    if decided is None:
+        return
+    assert told[0]["supersedes"] == first.id
+    assert (told[0]["authorization_id"], told[0]["programme_id"]) == (original.id, PROGRAMME)
+    assert (told[0]["decision"], told[0]["decided_by"]) == (decided, "network_stand_in")
+    approved = decided == "approved"
+    assert told[0]["approved_amount"] == (f"{advice[0] / 100:.2f}" if approved else "0.00")
+    assert told[0]["hold_id"] == (original.hold_id if approved else None)
+    assert told[0].get("decline_reason") == (None if approved else "stand_in_declined")
+    assert record.approval_code == ("A1B2C3" if approved else None)
+    assert (original.decline_reason, desk.account.held_minor) == (None, advice[0] if approved else 0)
+
+
+def test_a_decision_without_a_request_before_it_supersedes_nothing() -> None:
+    desk = Desk()
+    record, told = advised(desk, 1_000, stand_in=True)
+    assert record.decided is None
+    assert [(each["decided_by"], "supersedes" in each) for each in told] == [("network_stand_in", False)]
+
+
+def test_a_reversed_sale_is_not_decided_again() -> None:
+    desk = Desk(account=account())
+    desk.authorize(1_000)
+    desk.reverse()
+    record, told = advised(desk, 1_000, stand_in=True)
+    assert (record.decided, record.remark, told) == (None, "nothing_held", [])

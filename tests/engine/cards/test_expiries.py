@@ -1,0 +1,144 @@
+"""Accounts that many cards share: which holds an operation touches, counted and not timed."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import random
+from collections.abc import Iterable
+from typing import Any, SupportsIndex
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.cards.account import Account, close_hold, place_hold, resize_hold
+from engine.cards.expiries import Expiries
+from engine.cards.hold import Hold
+from tests.engine.build import ACCOUNT, CARD, NOW_MS, account, authorize, card
+from tests.engine.life import Life
+
+POOL = 100_000
+TOUCHED_MAX = 80
+"""Four for each level of a heap of 100,000, and some."""
+
+
+class Counting(Expiries):
+    """Counts the holds that are looked at."""
+
+    __slots__ = ("touched",)
+
+    def __init__(self, holds: Iterable[Hold] = ()) -> None:
+        super().__init__(holds)
+        self.touched = 0
+
+    def __getitem__(self, place: Any) -> Any:
+        self.touched += 1
+        return super().__getitem__(place)
+
+    def __iter__(self) -> Any:
+        raise AssertionError("the holds are scanned")
+
+    def pop(self, place: SupportsIndex = -1) -> Hold:
+        self.touched += 1
+        return super().pop(place)
+
+
+class Unscannable(dict[str, Hold]):
+    """Open holds by id, of which each is found and none is searched for."""
+
+    def _refuse(self) -> Any:
+        raise AssertionError("the holds are scanned")
+
+    __iter__ = values = items = keys = _refuse
+
+
+def pooled(size: int) -> Account:
+    """An account with ``size`` open holds of 0.01, in no order of expiry."""
+    dice = random.Random(size)
+    made = account(posted_minor=10_000_000)
+    for number in range(size):
+        expires_ms = NOW_MS + 1 + dice.randrange(10**9)
+        place_hold(made, Hold(f"hold-{number}", CARD, f"authorization-{number}", 1, expires_ms))
+    made.holds, made.expiries = Unscannable(made.holds), Counting(made.expiries)
+    return made
+
+
+def touched(life: Life) -> int:
+    expiries = life.account.expiries
+    assert isinstance(expiries, Counting)
+    count, expiries.touched = expiries.touched, 0
+    return count
+
+
+@pytest.mark.parametrize("size", [10, POOL])
+def test_decision_touches_few_holds_of_a_pooled_account(size: int) -> None:
+    life = Life(card(), pooled(size))
+    assert life.do(authorize(1)).journaled
+    assert touched(life) <= TOUCHED_MAX
+
+
+def test_close_and_resize_touch_few_holds_of_a_pooled_account() -> None:
+    life = Life(card(), pooled(POOL))
+    for number in range(0, POOL, POOL // 50):
+        close_hold(life.account, f"hold-{number}")
+        assert touched(life) <= TOUCHED_MAX
+    for number in range(1, POOL, POOL // 50):
+        hold = life.account.holds[f"hold-{number}"]
+        resize_hold(life.account, hold, 2, hold.expires_ms + (-1) ** number * 10**8)
+        assert touched(life) <= TOUCHED_MAX
+
+
+def test_closing_the_earliest_holds_touches_few_others() -> None:
+    life = Life(card(), pooled(10_000))
+    for _ in range(1_000):
+        earliest = list.__getitem__(life.account.expiries, 0)
+        close_hold(life.account, earliest.id)
+        assert touched(life) <= TOUCHED_MAX
+
+
+def test_expired_holds_are_found_without_the_others() -> None:
+    made = pooled(POOL)
+    now_ms = sorted(hold.expires_ms for hold in dict.values(made.holds))[4]
+    assert len(made.expired_holds(now_ms)) == 5
+    assert isinstance(made.expiries, Counting)
+    assert made.expiries.touched <= 3 * 5 + 10
+
+
+STEPS = st.lists(
+    st.tuples(st.sampled_from(["place", "close", "move"]), st.integers(0, 40), st.integers(0, 20)),
+    max_size=80,
+)
+
+
+@given(STEPS)
+def test_expired_holds_are_those_past_their_expiry_whatever_happened(
+    steps: list[tuple[str, int, int]],
+) -> None:
+    made = account()
+    for verb, number, expires_ms in steps:
+        hold = made.holds.get(f"{number}")
+        if verb == "place" and hold is None:
+            place_hold(made, Hold(f"{number}", CARD, "authorization", 1, expires_ms))
+        elif verb == "close" and hold is not None:
+            close_hold(made, hold.id)
+        elif verb == "move" and hold is not None:
+            resize_hold(made, hold, 2, expires_ms)
+        assert [hold.place for hold in made.expiries] == list(range(len(made.holds)))
+        for now_ms in range(-1, 21, 3):
+            due = [hold for hold in made.holds.values() if hold.expires_ms <= now_ms]
+            due.sort(key=lambda hold: (hold.expires_ms, hold.id))
+            assert made.expired_holds(now_ms) == tuple(due)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))])
+def test_a_copy_moves_by_itself(copied: Any) -> None:
+    made = account()
+    for number in range(9):
+        place_hold(made, Hold(f"{number}", CARD, "authorization", 1, 9 - number))
+    other = copied(made)
+    assert other == made
+    close_hold(other, "8")
+    assert (other == made, len(made.expiries), len(other.expiries)) == (False, 9, 8)
+    assert [hold.id for hold in other.expired_holds(3)] == ["7", "6"]
+    assert other.id == ACCOUNT

@@ -1,0 +1,99 @@
+"""The question to a programme, and which of its answers can be used."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from engine.decision.delegation import Consulted, Question, question_body, read_answer
+from tests.engine.build import CARD, NOW_MS, an_id
+
+ID = an_id(0x51)
+QUESTION = Question(
+    authorization_id=ID,
+    operation="authorization",
+    card_id=CARD,
+    amount_minor=1_250,
+    currency="EUR",
+    partial_allowed=True,
+    mcc="5411",
+    merchant_name="Corner Shop",
+    merchant_country="IE",
+    channel="pos",
+    entry_mode="chip",
+    mit=False,
+)
+UNUSABLE = Consulted(trigger="invalid_response")
+
+
+def body(**parts: Any) -> bytes:
+    return json.dumps({"authorization_id": ID, "decision": "approved"} | parts).encode()
+
+
+def test_the_question_says_all_that_the_contract_names_and_no_card_number() -> None:
+    assert json.loads(question_body(QUESTION, NOW_MS)) == {
+        "authorization_id": ID,
+        "operation": "authorization",
+        "card_id": CARD,
+        "amount": "12.50",
+        "currency": "EUR",
+        "partial_allowed": True,
+        "mcc": "5411",
+        "merchant": {"name": "Corner Shop", "country": "IE"},
+        "channel": "pos",
+        "entry_mode": "chip",
+        "mit": False,
+        "deadline_at": "2026-11-21T10:00:00.000Z",
+    }
+
+
+@pytest.mark.parametrize(
+    ("answer", "consulted"),
+    [
+        (body(), Consulted("approved")),
+        (body(decision="declined"), Consulted("declined")),
+        (body(decision="declined", approved_amount="99.99"), Consulted("declined")),
+        (body(approved_amount=None), Consulted("approved")),
+        (body(approved_amount="12.50"), Consulted("approved", 1_250)),
+        (body(approved_amount="3"), Consulted("approved", 300)),
+        (body(approved_amount={"amount": "3.10", "currency": "EUR"}), Consulted("approved", 310)),
+        (body(note="further members are passed over"), Consulted("approved")),
+    ],
+)
+def test_usable_answers(answer: bytes, consulted: Consulted) -> None:
+    assert read_answer(QUESTION, 200, answer) == consulted
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"",
+        b"garbage",
+        b"[]",
+        b"null",
+        b"\xff\xfe",
+        b"[" * 100_000,
+        b'{"authorization_id": "' + ID.encode() + b'"}',
+        body(authorization_id=an_id(0x52)),
+        body(authorization_id=None),
+        body(decision="APPROVED"),
+        body(decision=True),
+        body(approved_amount="12.51"),
+        body(approved_amount="0"),
+        body(approved_amount="-1"),
+        body(approved_amount="1e1"),
+        body(approved_amount=12),
+        body(approved_amount={"amount": "3.10", "currency": "USD"}),
+        body(approved_amount={"amount": "3.10"}),
+        body() + b"x",
+    ],
+)
+def test_unusable_answers(answer: bytes) -> None:
+    assert read_answer(QUESTION, 200, answer) == UNUSABLE
+
+
+@pytest.mark.parametrize("status", [100, 201, 204, 301, 302, 400, 404, 500, 503])
+def test_only_200_is_an_answer(status: int) -> None:
+    assert read_answer(QUESTION, status, body()) == UNUSABLE

@@ -1,0 +1,74 @@
+"""Stored decisions replay byte for byte, whichever release has stored them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from engine.cards.authorization import OriginalView
+from engine.commands import Authorize
+from engine.decision.decide import INPUTS_LAYOUT, Inputs, authorize
+from engine.decision.delegation import Consulted
+from engine.decision.recorded import decode_inputs
+from engine.programmes.stand_in import Grant
+
+RECORDED = Path(__file__).parent / "recorded"
+LAYOUTS: dict[type[msgspec.Struct], str] = {
+    Inputs: "now_ms card_seq card_state cardholder_active network card_currency exp_year exp_month controls"
+    " day day_count day_amount_minor cvv2_failures programme_version programme_status programme_mode timezone"
+    " hold_expiry_days account_version posted_minor held_minor lapsed_holds original decisioning consulted"
+    " declared_remaining_minor",
+    OriginalView: "id approved_minor cleared_minor reversed_minor held_minor lapsed_minor open",
+    Consulted: "decision approved_minor trigger grant",
+}
+"""Fields of layout 2 and of the positional structures in it."""
+
+
+class Entry(msgspec.Struct):
+    command: str
+    inputs: str
+    decision: str
+
+
+def entries() -> list[Entry]:
+    """Decisions that the release before layout 2 has stored."""
+    lines = (RECORDED / "decisions_layout_1.jsonl").read_bytes().splitlines()
+    return [msgspec.json.decode(line, type=Entry) for line in lines]
+
+
+def test_decisions_of_the_first_layout_replay_byte_for_byte() -> None:
+    recorded = entries()
+    assert len(recorded) > 20
+    for entry in recorded:
+        command = msgspec.json.decode(entry.command, type=Authorize)
+        decided = authorize(command, decode_inputs(entry.inputs))
+        assert msgspec.json.encode(decided).decode() == entry.decision
+
+
+def test_first_layout_is_stored_again_in_the_present_one() -> None:
+    for entry in entries():
+        inputs = decode_inputs(entry.inputs)
+        stored = msgspec.json.encode(inputs).decode()
+        assert stored.startswith(f"[{INPUTS_LAYOUT},")
+        assert decode_inputs(stored) == inputs
+
+
+@pytest.mark.parametrize("struct", LAYOUTS, ids=lambda struct: struct.__name__)
+def test_fields_are_only_added_at_the_end(struct: type[msgspec.Struct]) -> None:
+    """Any other change needs a new layout: see ``engine.decision.recorded``."""
+    pinned = LAYOUTS[struct].split()
+    fields = list(struct.__struct_fields__)
+    assert fields[: len(pinned)] == pinned
+    assert len(struct.__struct_defaults__) >= len(fields) - len(pinned)
+
+
+def test_grants_are_stored_by_name() -> None:
+    assert not Grant.__struct_config__.array_like
+
+
+def test_broken_inputs_are_refused() -> None:
+    for stored in ("", "[]", "[2]", "{}", "[2,1]"):
+        with pytest.raises(msgspec.DecodeError):
+            decode_inputs(stored)

@@ -1,0 +1,46 @@
+"""The points of a risk score, one by one, and what follows from their sum."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engine.decision import risk
+from tests.engine.build import authorize
+
+
+@pytest.mark.parametrize(
+    ("parts", "failures", "points"),
+    [
+        ({}, 0, 0),
+        ({}, 1, 10),
+        ({}, 3, 30),
+        ({}, 5, 30),
+        ({"channel": "moto"}, 0, 30),
+        ({"channel": "moto", "mit": True}, 0, 0),
+        ({"channel": "ecommerce"}, 0, 0),
+        ({"entry_mode": "magstripe"}, 0, 25),
+        ({"entry_mode": None}, 0, 0),
+        ({"mcc": "7995"}, 0, 30),
+        ({"merchant_country": "US"}, 0, 15),
+        ({"merchant_country": "DE"}, 0, 0),
+        ({"merchant_country": "GB", "currency": "GBP"}, 0, 0),
+        ({"merchant_country": "IE", "currency": "GBP"}, 0, 15),
+        ({"merchant_country": "US", "currency": "USD"}, 0, 0),
+        ({"amount_minor": 499_999}, 0, 0),
+        ({"amount_minor": 500_000}, 0, 15),
+        ({"channel": "moto", "entry_mode": "magstripe", "mcc": "6051", "merchant_country": "US"}, 0, 100),
+        ({"channel": "moto", "entry_mode": "magstripe", "mcc": "6051", "merchant_country": "US"}, 3, 100),
+    ],
+)
+def test_points(parts: dict[str, Any], failures: int, points: int) -> None:
+    assert risk.score(authorize(**parts), failures) == points
+
+
+@pytest.mark.parametrize(
+    ("points", "action"),
+    [(0, "allow"), (49, "allow"), (50, "review"), (89, "review"), (90, "block"), (100, "block")],
+)
+def test_actions(points: int, action: str) -> None:
+    assert risk.action(points) == action

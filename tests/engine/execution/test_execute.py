@@ -1,0 +1,170 @@
+"""Commands on a card and its balance: what they answer, what they change, and what a refusal leaves alone."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from engine.cards.account import balance_view
+from engine.ids import Derived, derive
+from engine.instant import DAY_MS, to_text
+from engine.limits import AMOUNT_MINOR_MAX
+from engine.replies import Done, Problem
+from tests.engine.build import (
+    ACCOUNT,
+    CARD,
+    NOW_MS,
+    account,
+    an_id,
+    authorize,
+    card,
+    load,
+    read_balance,
+)
+from tests.engine.life import Life, approved
+
+
+@pytest.fixture
+def life() -> Life:
+    return Life(card(), account())
+
+
+# --- holds that have expired ---
+
+
+def test_an_expired_hold_stops_counting_before_the_decision(life: Life) -> None:
+    life.do(authorize(1, amount_minor=9_000))
+    later = NOW_MS + 7 * DAY_MS
+    assert not approved(life.do(authorize(2, amount_minor=5_000), later - 1))
+    executed = life.do(authorize(3, amount_minor=10_000), later)
+    assert approved(executed)
+    assert executed.inputs is not None
+    assert executed.inputs.lapsed_holds == (derive(authorize(1).id, Derived.HOLD),)
+    assert (executed.inputs.held_minor, executed.inputs.posted_minor) == (0, 10_000)
+    assert set(life.account.holds) == {derive(authorize(3).id, Derived.HOLD)}
+    assert (life.account.held_minor, life.account.version) == (10_000, 3)
+
+
+def test_a_decline_lapses_them_too(life: Life) -> None:
+    life.do(authorize(1))
+    assert not approved(life.do(authorize(2, currency="USD"), NOW_MS + 8 * DAY_MS))
+    assert life.account == account(version=3)
+
+
+def test_travel_holds_outlive_others(life: Life) -> None:
+    life.do(authorize(1, mcc="7011"))
+    life.do(authorize(2))
+    life.do(authorize(3, amount_minor=0), NOW_MS + 8 * DAY_MS)
+    assert set(life.account.holds) == {derive(authorize(1).id, Derived.HOLD)}
+    assert life.account.expiries[0].expires_ms == NOW_MS + 30 * DAY_MS
+
+
+# --- balances ---
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "held", "available"),
+    [
+        (NOW_MS, "15.00", "85.00"),
+        (NOW_MS + 7 * DAY_MS - 1, "15.00", "85.00"),
+        (NOW_MS + 7 * DAY_MS, "5.00", "95.00"),
+        (NOW_MS + 30 * DAY_MS, "0.00", "100.00"),
+    ],
+)
+def test_a_balance_counts_no_expired_hold(life: Life, now_ms: int, held: str, available: str) -> None:
+    life.do(authorize(1))
+    life.do(authorize(2, mcc="7011", amount_minor=500))
+    before = copy.deepcopy(life.account)
+    executed = life.do(read_balance(), now_ms)
+    assert isinstance(executed.reply, Done)
+    assert executed.reply.body == {
+        "card_id": CARD,
+        "account_id": ACCOUNT,
+        "currency": "EUR",
+        "posted": "100.00",
+        "held": held,
+        "available": available,
+        "as_of": to_text(now_ms),
+        "version": 3,
+    }
+    assert not executed.journaled
+    assert life.account == before
+
+
+def test_the_balance_of_an_unfunded_card() -> None:
+    life = Life(card(account_id=None), None)
+    executed = life.do(read_balance())
+    assert isinstance(executed.reply, Done)
+    assert executed.reply.body | {"as_of": ""} == {
+        "card_id": CARD,
+        "account_id": None,
+        "currency": "EUR",
+        "posted": "0.00",
+        "held": "0.00",
+        "available": "0.00",
+        "as_of": "",
+        "version": 0,
+    }
+
+
+def test_balances_can_be_negative() -> None:
+    view = balance_view(account(posted_minor=-5, held_minor=10), CARD, "EUR", NOW_MS)
+    assert (view["posted"], view["held"], view["available"]) == ("-0.05", "0.10", "-0.15")
+
+
+# --- loads ---
+
+
+def test_a_load_credits_the_account(life: Life) -> None:
+    executed = life.do(load())
+    assert executed.reply == Done(
+        201,
+        {
+            "entry_id": derive(load().id, Derived.ENTRY_CREDIT),
+            "account_id": ACCOUNT,
+            "amount": {"amount": "50.00", "currency": "EUR"},
+            "available": "150.00",
+        },
+    )
+    assert life.account == account(posted_minor=15_000, version=2)
+
+
+def test_a_load_finds_expired_holds_too(life: Life) -> None:
+    life.do(authorize(1))
+    executed = life.do(load(), NOW_MS + 8 * DAY_MS)
+    assert isinstance(executed.reply, Done)
+    assert executed.reply.body["available"] == "150.00"
+    assert life.account == account(posted_minor=15_000, version=3)
+
+
+@pytest.mark.parametrize(
+    ("parts", "status", "slug"),
+    [
+        ({"tenant_id": an_id(9)}, 404, "not-found"),
+        ({"live": True}, 404, "not-found"),
+        ({"currency": "USD"}, 400, "currency-mismatch"),
+        ({"amount_minor": AMOUNT_MINOR_MAX - 9_999}, 409, "balance-limit-exceeded"),
+    ],
+)
+def test_loads_that_are_refused(life: Life, parts: dict[str, Any], status: int, slug: str) -> None:
+    life.do(authorize(1))
+    before = copy.deepcopy((life.card, life.account))
+    executed = life.do(load(1, **parts), NOW_MS + 8 * DAY_MS)
+    assert isinstance(executed.reply, Problem)
+    assert (executed.reply.status, executed.reply.slug) == (status, slug)
+    assert not executed.journaled
+    assert (executed.effects, executed.events) == ((), ())
+    assert (life.card, life.account) == before
+
+
+def test_the_largest_balance(life: Life) -> None:
+    assert life.do(load(1, amount_minor=AMOUNT_MINOR_MAX - 10_000)).journaled
+    assert life.account.posted_minor == AMOUNT_MINOR_MAX
+
+
+def test_an_unfunded_card_cannot_be_loaded() -> None:
+    reply = Life(card(account_id=None), None).do(load()).reply
+    assert isinstance(reply, Problem)
+    assert (reply.status, reply.slug) == (409, "card-not-funded")

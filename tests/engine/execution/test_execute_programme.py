@@ -1,0 +1,146 @@
+"""Programmes: versions, refusals, events."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+
+from engine.execution.execute_programme import ProgrammeExecuted, change, create
+from engine.programmes.programme import Programme, ProgrammeConfig, programme_view
+from engine.replies import Done, Problem
+from tests.engine.build import (
+    NOW_MS,
+    PROGRAMME,
+    TENANT,
+    an_id,
+    change_programme,
+    create_programme,
+    programme,
+)
+
+LATER_MS = NOW_MS + 60_000
+
+
+def events(governed: ProgrammeExecuted) -> list[tuple[str, dict[str, Any]]]:
+    return [(event.type, msgspec.json.decode(event.data)) for event in governed.events]
+
+
+def test_a_programme_begins_with_version_1() -> None:
+    command = create_programme(1, timezone="Europe/Dublin", version=7)
+    governed = create(command, NOW_MS)
+    assert governed.after is not None
+    assert governed.after.config == programme(
+        id=command.id, timezone="Europe/Dublin", version=1, created_ms=NOW_MS, updated_ms=NOW_MS
+    )
+    assert governed.reply == Done(201, programme_view(governed.after.config))
+    ((type_, data),) = events(governed)
+    assert type_ == "programme.created"
+    assert (data["programme_id"], data["version"], data["occurred_at"]) == (
+        command.id,
+        1,
+        "2026-11-21T10:00:00.000Z",
+    )
+    assert {"name", "currency", "timezone", "mode", "status"} <= set(data["changed"])
+
+
+@pytest.mark.parametrize(
+    ("before", "changes", "type_"),
+    [
+        ({}, {"name": "Fuel"}, "programme.updated"),
+        ({}, {"timezone": "Europe/Dublin", "hold_expiry_days": 3}, "programme.updated"),
+        ({}, {"status": "suspended"}, "programme.suspended"),
+        ({}, {"status": "closed"}, "programme.closed"),
+        ({"status": "suspended"}, {"status": "active"}, "programme.updated"),
+        ({"status": "suspended"}, {"status": "closed", "name": "Gone"}, "programme.closed"),
+        ({"decision_url": "https://x.test"}, {"decisioning": "delegated"}, "programme.updated"),
+        ({}, {"decisioning": "delegated", "decision_url": "https://x.test"}, "programme.updated"),
+        ({"decision_url": "https://x.test"}, {"decision_url": None}, "programme.updated"),
+    ],
+)
+def test_a_change_makes_the_next_version(before: dict[str, Any], changes: dict[str, Any], type_: str) -> None:
+    config = programme(version=4, **before)
+    governed = change(change_programme(1, **changes), Programme(config, 1), LATER_MS)
+    assert governed.after is not None
+    assert governed.after.seq == 2
+    assert governed.after.config == msgspec.structs.replace(config, version=5, updated_ms=LATER_MS, **changes)
+    assert governed.reply == Done(200, programme_view(governed.after.config))
+    assert events(governed) == [
+        (
+            type_,
+            {
+                "programme_id": PROGRAMME,
+                "version": 5,
+                "changed": sorted(changes),
+                "occurred_at": "2026-11-21T10:01:00.000Z",
+            },
+        )
+    ]
+
+
+@pytest.mark.parametrize(
+    ("before", "changes"),
+    [
+        ({}, {}),
+        ({}, {"name": "Travel", "status": "active"}),
+        ({"status": "closed"}, {"status": "closed", "name": "Travel"}),
+    ],
+)
+def test_no_change_is_success_without_a_version(before: dict[str, Any], changes: dict[str, Any]) -> None:
+    config = programme(**before)
+    assert change(change_programme(1, **changes), Programme(config, 1), LATER_MS) == ProgrammeExecuted(
+        Done(200, programme_view(config))
+    )
+
+
+def test_only_what_differs_is_named() -> None:
+    governed = change(
+        change_programme(1, name="Travel", hold_expiry_days=3), Programme(programme(), 1), LATER_MS
+    )
+    assert events(governed)[0][1]["changed"] == ["hold_expiry_days"]
+
+
+@pytest.mark.parametrize(
+    ("before", "changes", "status", "slug"),
+    [
+        ({}, {"tenant_id": an_id(9), "name": "x"}, 404, "not-found"),
+        ({}, {"live": True, "name": "x"}, 404, "not-found"),
+        ({"status": "closed"}, {"name": "x"}, 409, "invalid-state-transition"),
+        ({"status": "closed"}, {"status": "active"}, 409, "invalid-state-transition"),
+        ({}, {"decisioning": "delegated"}, 400, "decision-url-missing"),
+        (
+            {"decisioning": "delegated", "decision_url": "https://x.test"},
+            {"decision_url": None},
+            400,
+            "decision-url-missing",
+        ),
+    ],
+)
+def test_changes_that_are_refused(
+    before: dict[str, Any], changes: dict[str, Any], status: int, slug: str
+) -> None:
+    governed = change(change_programme(1, **changes), Programme(programme(**before), 1), LATER_MS)
+    assert isinstance(governed.reply, Problem)
+    assert (governed.reply.status, governed.reply.slug) == (status, slug)
+    assert (governed.after, governed.events) == (None, ())
+
+
+def test_the_public_programme() -> None:
+    view = programme_view(programme(updated_ms=LATER_MS))
+    assert set(view) == {
+        *("id", "name", "mode", "decisioning", "decision_url", "decision_timeout_ms", "currency", "timezone"),
+        *("hold_expiry_days", "kyc_policy", "kyc_document_types", "status", "version"),
+        *("created_at", "updated_at"),
+    }
+    assert (view["created_at"], view["updated_at"]) == (
+        "2026-11-21T10:00:00.000Z",
+        "2026-11-21T10:01:00.000Z",
+    )
+    assert (view["mode"], view["timezone"], view["hold_expiry_days"]) == ("managed", "UTC", 7)
+    assert TENANT not in view.values()
+
+
+def test_a_stored_version_comes_back() -> None:
+    config = programme(timezone="Asia/Kathmandu", status="suspended", decision_url="https://x.test")
+    assert msgspec.json.decode(msgspec.json.encode(config), type=ProgrammeConfig) == config

@@ -1,0 +1,50 @@
+"""A refusal without decoding is the refusal that decoding would have come to, byte for byte, or none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engine.iso8583.codec import DecodeError, decode, encode
+from engine.iso8583.fast_decline import fast_decline
+from engine.iso8583.message import Message
+from engine.iso8583.respond import DEADLINE_EXCEEDED, refusal
+from tests.engine.iso8583.messages import documents, message
+
+
+def decoded(payload: bytes) -> bytes | None:
+    """What the usual way says to an original authorization."""
+    try:
+        request = decode(payload)
+    except DecodeError:
+        return None
+    return encode(refusal(request, DEADLINE_EXCEEDED)) if request.mti == "0100" else None
+
+
+@pytest.mark.parametrize(
+    "original",
+    [
+        message(),
+        message(t01="737", t04="000000000000042"),
+        message({7: None, 37: None, 43: None}),
+        message({33: "1", 39: "00", 70: "001"}),
+        message(mti="0101"),
+        message(mti="0400"),
+    ],
+)
+def test_a_message(original: Message) -> None:
+    payload = encode(original)
+    refused = fast_decline(payload, DEADLINE_EXCEEDED)
+    assert refused == decoded(payload)
+    assert (refused is not None) == payload.startswith(b"0100")
+
+
+@given(documents(), st.booleans(), st.data())
+def test_any_message_and_any_broken_one(document: dict[str, str], broken: bool, data: st.DataObject) -> None:
+    fields = {int(number): value for number, value in document.items() if number != "t"}
+    payload = bytearray(encode(message(dict.fromkeys(range(2, 129)) | fields)))
+    for _ in range(data.draw(st.integers(1, 4)) if broken else 0):
+        place = data.draw(st.integers(0, len(payload)))
+        payload[place : place + data.draw(st.integers(0, 2))] = data.draw(st.binary(max_size=2))
+    assert fast_decline(bytes(payload), DEADLINE_EXCEEDED) == decoded(bytes(payload))
