@@ -6,15 +6,16 @@ Every API server sweeps; each row is taken by one of them for ``CARDHOLDER_RESUM
 from __future__ import annotations
 
 import asyncio
+from functools import partial
 from typing import Final
 
 import structlog
 
+from actors.periodic import PeriodicTask
 from api.cardholder_changes import finish
 from api.cardholder_status import StatusChange, release, resume_at
 from api.cards.custody import give_back
 from api.database import connected
-from api.faults import CONNECTION_FAILURES
 from api.problems import Refusal
 from api.services import Services
 from engine.instant import to_datetime
@@ -39,32 +40,19 @@ _ISSUES: Final = """
 _log = structlog.get_logger("api.cardholders")
 
 
-class CardholderSweeper:
-    """Sweeps until it is stopped."""
+def cardholder_sweeper(services: Services) -> PeriodicTask:
+    """Finishes interrupted changes periodically. A failed sweep is logged and the next one tries again."""
+    return PeriodicTask(
+        "cardholder-sweeper",
+        partial(_sweep, services),
+        CARDHOLDER_SWEEP_SECONDS,
+        delay=CARDHOLDER_SWEEP_SECONDS,
+        tolerated=(Exception,),
+    )
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._sweeping: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        self._sweeping = asyncio.create_task(self._run(), name="cardholder-sweeper")
-
-    async def stop(self) -> None:
-        """Safe to call twice."""
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            await asyncio.gather(self._sweeping, return_exceptions=True)
-            self._sweeping = None
-
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(CARDHOLDER_SWEEP_SECONDS)
-            try:
-                await sweep(self._services)
-            except CONNECTION_FAILURES as fault:
-                _log.warning("interrupted changes cannot be read", fault=type(fault).__name__)
-            except Exception as fault:  # noqa: BLE001 -- the loop outlives its faults; their texts hold values
-                _log.error("sweeping interrupted changes failed", fault=type(fault).__name__)
+async def _sweep(services: Services) -> None:
+    await sweep(services)
 
 
 async def sweep(services: Services) -> int:

@@ -14,15 +14,16 @@ from actors.egress.receivers import LocalReceivers
 from actors.metrics import Figures
 from actors.network.roles import decode_acceptances, encode_requests
 from actors.peers import NETWORK, PeerFailedError, PeerGoneError, Peers
+from actors.periodic import PeriodicTask
 from actors.roles import Context
 from actors.router import Router
 from actors.tls import ServerTls
 from actors.vault import Vault
 from api.app import create_app
-from api.cardholder_sweeper import CardholderSweeper
+from api.cardholder_sweeper import cardholder_sweeper
 from api.database import POOL_WAIT, SharedPool
 from api.http_server import HttpServer, connection_table
-from api.kyc.sweeper import Sweeper
+from api.kyc.sweeper import kyc_sweeper
 from api.services import NetworkUnavailableError, Services
 from api.simulated_spends.card_states import card_lane
 from api.vision.app import create_app as create_vision_app
@@ -49,7 +50,7 @@ class ApiRole:
         self._serving: list[asyncio.Task[None]] = []
         self._pool: asyncpg.Pool[asyncpg.Record] | None = None
         self._services: Services
-        self._sweepers: tuple[Sweeper | CardholderSweeper, ...] = ()
+        self._sweepers: tuple[PeriodicTask, ...] = ()
 
     async def start(self) -> None:
         settings = self._settings
@@ -64,7 +65,7 @@ class ApiRole:
             self._network,
             self._egress,
         )
-        self._sweepers = (Sweeper(services), CardholderSweeper(services))
+        self._sweepers = (kyc_sweeper(services), cardholder_sweeper(services))
         for sweeper in self._sweepers:
             sweeper.start()
         tls = ServerTls.from_settings(settings)

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import msgspec
 
 from actors.database import DatabaseUnavailableError, Lane
-from actors.essential import start_essential
+from actors.periodic import PeriodicTask
 from engine.limits import BACKLOG_COUNT_MAX, BACKLOG_MEASURE_SECONDS
 
 
@@ -25,28 +23,12 @@ class Backlog:
     def __init__(self, lane: Lane) -> None:
         self.figures = BacklogFigures()
         self._lane = lane
-        self._loop: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Measure from time to time, in the background."""
-        self._loop = self._loop or start_essential(self._run(), "backlog")
-
-    async def stop(self) -> None:
-        """Stop."""
-        loop, self._loop = self._loop, None
-        if loop is not None:
-            loop.cancel()
-            await asyncio.gather(loop, return_exceptions=True)
+        self._task = PeriodicTask(
+            "backlog", self.measure, BACKLOG_MEASURE_SECONDS, tolerated=(DatabaseUnavailableError,)
+        )
+        self.start, self.stop = self._task.start, self._task.stop
 
     async def measure(self) -> None:
-        """Measure once. Raises ``DatabaseUnavailableError``."""
+        """Measure once. A failed measurement leaves the last figures. Raises ``DatabaseUnavailableError``."""
         (row,) = await self._lane.fetch("measure_backlog", BACKLOG_COUNT_MAX)
         self.figures = BacklogFigures(row["backlog"], row["backlog_of_one_max"])
-
-    async def _run(self) -> None:
-        while True:
-            try:
-                await self.measure()
-            except DatabaseUnavailableError:
-                pass  # keep the last figures
-            await asyncio.sleep(BACKLOG_MEASURE_SECONDS)

@@ -5,7 +5,6 @@ last thirty days sees no gap. Journal, ledger and transactions are never deleted
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,7 +13,7 @@ from typing import Final
 import structlog
 
 from actors.database import DatabaseUnavailableError, Lane, read_statements
-from actors.essential import start_essential
+from actors.periodic import PeriodicTask
 from engine.limits import (
     EVENT_RETENTION_DAYS,
     IDEMPOTENCY_RETENTION_HOURS,
@@ -57,18 +56,11 @@ class Retention:
         self._lane = lane
         self._now = now
         self._rows_max = rows_max
-        self._loop: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Delete periodically, in the background."""
-        self._loop = self._loop or start_essential(self._run(), "retention")
-
-    async def stop(self) -> None:
-        """Stop; an open step commits completely or not at all."""
-        loop, self._loop = self._loop, None
-        if loop is not None:
-            loop.cancel()
-            await asyncio.gather(loop, return_exceptions=True)
+        # A step that is cancelled commits completely or not at all.
+        self._task = PeriodicTask(
+            "retention", self._sweep, RETENTION_SECONDS, tolerated=(DatabaseUnavailableError,)
+        )
+        self.start, self.stop = self._task.start, self._task.stop
 
     async def step(self) -> bool:
         """Delete one step of each kind; returns whether more rows may be due. Raises
@@ -87,15 +79,8 @@ class Retention:
         if row["recalled"]:
             _log.warning("deliveries_recalled", deliveries=row["recalled"])
 
-    async def _run(self) -> None:
-        while True:
-            pause = RETENTION_SECONDS
-            try:
-                if await self.step():
-                    pause = RETENTION_BUSY_SECONDS
-            except DatabaseUnavailableError as failure:
-                _log.warning("retention_failed", error=type(failure).__name__)
-            await asyncio.sleep(pause)
+    async def _sweep(self) -> float:
+        return RETENTION_BUSY_SECONDS if await self.step() else RETENTION_SECONDS
 
 
 def retention_lane(dsn: str) -> Lane:

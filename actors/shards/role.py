@@ -13,16 +13,16 @@ from actors.clock import DatabaseClock
 from actors.egress.client import Egress
 from actors.egress.receivers import LocalReceivers
 from actors.essential import end_process
-from actors.journal.contract import JournalError
+from actors.journal.contract import JournalError, UnknownOutcomeError
 from actors.journal.postgres import PostgresJournal
 from actors.metrics import Figures
+from actors.periodic import PeriodicTask, Step
 from actors.roles import Context
 from actors.router import Router
 from actors.shards.delegates import OutsideWorld
 from actors.shards.endpoint import DecisionEndpoint
 from actors.shards.exposure import Exposure
 from actors.shards.host import ShardHost
-from actors.shards.repeating import Repeating
 from actors.shards.sweeper import Sweeper
 from actors.submission import decode_parcel, encode_collected, encode_replies
 from actors.vault import Vault
@@ -70,9 +70,9 @@ class HostRole:
         self.host = ShardHost(self._journal, vault, clock, self._publish, self._fenced, world)
         self._sweeper = Sweeper(self._journal, self.host.execute, self.host.epochs.keys)
         self._background = [
-            Repeating(self._sweep, SWEEP_SECONDS),
-            Repeating(self._refresh, REFRESH_SECONDS),
-            Repeating(self._look_at_clock, CLOCK_SECONDS),
+            _periodic("lapse-sweep", self._sweep, SWEEP_SECONDS),
+            _periodic("programme-refresh", self._refresh_programmes, REFRESH_SECONDS),
+            _periodic("clock-check", self._look_at_clock, CLOCK_SECONDS),
         ]
 
     async def start(self) -> None:
@@ -81,8 +81,8 @@ class HostRole:
         self._router.start()
         self.host.start()
         self.host.committer.on_end(partial(end_process, "group-commit"))
-        for repeating in self._background:
-            repeating.start()
+        for task in self._background:
+            task.start()
 
     async def call(self, method: str, payload: bytes) -> bytes:
         if method == "execute":
@@ -121,8 +121,8 @@ class HostRole:
         }
 
     async def stop(self) -> None:
-        for repeating in self._background:
-            await repeating.stop()
+        for task in self._background:
+            await task.stop()
         await self._exposure.stop()
         await self.host.stop()
         await self.endpoint.stop()
@@ -136,9 +136,8 @@ class HostRole:
             return b"unavailable"
         return b"taken"
 
-    async def _refresh(self) -> float:
+    async def _refresh_programmes(self) -> None:
         await self.host.activation.refresh_programmes()
-        return REFRESH_SECONDS
 
     async def _sweep(self) -> float:
         """What is due is found by the database's clock."""
@@ -164,3 +163,8 @@ class HostRole:
         """Another host owns our cards: nothing of this process may reach anyone any more."""
         _log.error("fenced", incarnation=self._context.name)
         os._exit(FENCED_EXIT)
+
+
+def _periodic(name: str, step: Step, seconds: float) -> PeriodicTask:
+    """A background task of a host: a journal that is unavailable costs one step."""
+    return PeriodicTask(name, step, seconds, delay=seconds, tolerated=(UnknownOutcomeError,))

@@ -7,13 +7,13 @@ already, because everybody looks at the time.
 
 from __future__ import annotations
 
-import asyncio
+from functools import partial
 from typing import Any, Final
 
 import structlog
 
+from actors.periodic import PeriodicTask
 from api.database import connected, transaction
-from api.faults import CONNECTION_FAILURES
 from api.kyc.advance import Step, evaluated, write
 from api.kyc.cases import SELECT, Check, check_of, save
 from api.problems import Refusal
@@ -40,32 +40,19 @@ _CLEAR: Final = "DELETE FROM kyc_capture_sessions WHERE expires_at < $1"
 _log = structlog.get_logger("api.kyc")
 
 
-class Sweeper:
-    """Sweeps until it is stopped."""
+def kyc_sweeper(services: Services) -> PeriodicTask:
+    """Retries evaluations and expires checks. A failed sweep is logged, and the next one tries again."""
+    return PeriodicTask(
+        "kyc-sweeper",
+        partial(_sweep, services),
+        KYC_SWEEP_SECONDS,
+        delay=KYC_SWEEP_SECONDS,
+        tolerated=(Exception,),
+    )
 
-    def __init__(self, services: Services) -> None:
-        self._services = services
-        self._sweeping: asyncio.Task[None] | None = None
 
-    def start(self) -> None:
-        self._sweeping = asyncio.create_task(self._run(), name="kyc-sweeper")
-
-    async def stop(self) -> None:
-        """Safe to call twice."""
-        if self._sweeping is not None:
-            self._sweeping.cancel()
-            await asyncio.gather(self._sweeping, return_exceptions=True)
-            self._sweeping = None
-
-    async def _run(self) -> None:
-        while True:
-            await asyncio.sleep(KYC_SWEEP_SECONDS)
-            try:
-                await sweep(self._services)
-            except CONNECTION_FAILURES as fault:
-                _log.warning("checks cannot be swept", fault=type(fault).__name__)
-            except Exception as fault:  # noqa: BLE001 -- the loop outlives its faults; their texts hold values
-                _log.error("sweeping checks failed", fault=type(fault).__name__)
+async def _sweep(services: Services) -> None:
+    await sweep(services)
 
 
 async def sweep(services: Services) -> int:

@@ -16,7 +16,7 @@ import pytest_asyncio
 
 from api.app import create_app
 from api.kyc import advance
-from api.kyc.sweeper import Sweeper, sweep
+from api.kyc.sweeper import kyc_sweeper, sweep
 from api.services import Services
 from engine.kyc.facts import CaseFacts, Verdict
 from engine.limits import KYC_TRIES_MAX
@@ -251,7 +251,7 @@ async def test_the_sweeper_sweeps_until_it_is_stopped(
         return 0
 
     monkeypatch.setattr("api.kyc.sweeper.sweep", look)
-    sweeper = Sweeper(running.services)
+    sweeper = kyc_sweeper(running.services)
     sweeper.start()
     for _ in range(5):
         await asyncio.wait_for(swept.acquire(), 60)
