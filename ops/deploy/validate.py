@@ -28,6 +28,7 @@ VARIANTS: Final[dict[str, dict[str, Any]]] = {
         "service": {"iso8583": {"type": "LoadBalancer"}},
         "head": {"storage": {"className": "fast"}},
         "image": {"tag": "0.1.0-1"},
+        "tls": {"existingSecret": "stanchion-tls"},
     },
 }
 

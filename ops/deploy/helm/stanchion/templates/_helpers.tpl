@@ -26,6 +26,27 @@ imagePullPolicy: {{ .Values.image.pullPolicy }}
 - name: {{ $name }}
   value: {{ $value | quote }}
 {{- end }}
+{{- if .Values.tls.existingSecret }}
+- name: STANCHION_TLS_CERT_FILE
+  value: /etc/stanchion/tls/tls.crt
+- name: STANCHION_TLS_KEY_FILE
+  value: /etc/stanchion/tls/tls.key
+{{- end }}
+{{- end -}}
+
+{{- define "stanchion.tlsMount" -}}
+{{- if .Values.tls.existingSecret }}
+- {name: tls, mountPath: /etc/stanchion/tls, readOnly: true}
+{{- end }}
+{{- end -}}
+
+{{- define "stanchion.tlsVolume" -}}
+{{- if .Values.tls.existingSecret }}
+- name: tls
+  secret:
+    secretName: {{ .Values.tls.existingSecret }}
+    defaultMode: 0440
+{{- end }}
 {{- end -}}
 
 {{- define "stanchion.podSecurity" -}}
