@@ -58,7 +58,8 @@ class Stage:
         self._stack = AsyncExitStack()
         # Ray refuses clients without its token. The installation and the client inside it share this one.
         self._ray = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": secrets.token_hex(32)}
-        self._settings = dict(environment or {})
+        # The API refuses decision endpoints on this machine unless the installation allows them.
+        self._settings = {"STANCHION_EGRESS_ALLOW": "127.0.0.1/32"} | dict(environment or {})
         self.installation = Installation(folder / "var", self._ray | self._settings)
         self.run: dict[str, Any] = {}
         self.api: Api
