@@ -12,10 +12,10 @@ import msgspec
 from engine.authorization.effects import AccountEffect, AuthorizationOpened
 from engine.authorization.events import Event
 from engine.authorization.executed import CommandContext, Executed
-from engine.cards.authorization import Authorization, relayed_minor, status
+from engine.cards.authorization import Authorization, gateway_open_minor, status
 from engine.cards.card import Card
 from engine.commands import AuthorizationCommand, CardCommand, reference_of_message
-from engine.decision.delegation import Consulted
+from engine.decision.delegation import EndpointResult
 from engine.execution.execute import execute
 from engine.programmes.programme import ProgrammeConfig
 from tests.api.events import faults
@@ -39,25 +39,25 @@ _SHORT: Final = {
 @dataclass
 class Relay(Desk):
     """A card of a programme in gateway mode; it has no account, and the programme's endpoint says
-    ``consulted``."""
+    ``endpoint_result``."""
 
     card: Card = field(default_factory=lambda: card(account_id=None))
     programme: ProgrammeConfig = field(default_factory=lambda: programme(mode="gateway"))
-    consulted: Consulted | None = None
+    endpoint_result: EndpointResult | None = None
     told: list[Event] = field(default_factory=list)
 
     def do(self, command: CardCommand) -> Executed:
         original: Authorization | None = None
         if isinstance(command, AuthorizationCommand):
-            original = self.known.original(command, None, self.now_ms)
-        met = CommandContext(self.card, None, self.programme, original, self.consulted)
+            original = self.known.find_original(command, None, self.now_ms)
+        met = CommandContext(self.card, None, self.programme, original, self.endpoint_result)
         executed = execute(command, met, self.now_ms)
         for effect in executed.effects:
             assert not isinstance(effect, AccountEffect)
             if isinstance(effect, AuthorizationOpened):
-                self.known.learn(effect.authorization)
+                self.known.add(effect.authorization)
         if original is not None and executed.authorization_id == original.id:
-            self.known.also(reference_of_message(command.command_key), original)
+            self.known.add_reference(reference_of_message(command.command_key), original)
         self.told += executed.events
         self.done.append(executed)
         return executed
@@ -68,7 +68,7 @@ class Relay(Desk):
     def figures(self, sale: str = SALE) -> tuple[int, int, int, int]:
         """Approved, still to come, cleared and given back."""
         known = self.sale(sale)
-        return known.approved_minor, relayed_minor(known), known.cleared_minor, known.reversed_minor
+        return known.approved_minor, gateway_open_minor(known), known.cleared_minor, known.reversed_minor
 
     @property
     def counters(self) -> tuple[int, int]:

@@ -9,7 +9,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.cards.authorization import Authorization, open_hold, relayed_minor
+from engine.cards.authorization import Authorization, gateway_open_minor, open_hold
 from engine.commands import reference_of_message, reference_of_network
 from engine.controls import PerTxnCap
 from engine.instant import DAY_MS
@@ -78,5 +78,5 @@ def _figures(each: Authorization, desk: Desk) -> tuple[Any, ...]:
         # What is credited before it is presented is a promise in gateway mode.
         return each.kind, each.decline_reason, each.cleared_minor
     hold = open_hold(each, None if isinstance(desk, Relay) else desk.account)
-    open_minor = relayed_minor(each) if isinstance(desk, Relay) else hold.amount_minor if hold else 0
+    open_minor = gateway_open_minor(each) if isinstance(desk, Relay) else hold.amount_minor if hold else 0
     return each.kind, each.approved_minor, open_minor, each.cleared_minor, each.reversed_minor

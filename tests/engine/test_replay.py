@@ -36,7 +36,8 @@ from engine.commands import (
     reference_of_message,
 )
 from engine.controls import Control, MccDeny, PerDayAmountCap, PerDayCap, PerTxnCap
-from engine.decision.decide import Decision, Inputs, authorize
+from engine.decision.decide import Decision, authorize
+from engine.decision.inputs import Inputs
 from engine.execution.execute import execute
 from engine.instant import DAY_MS
 from engine.money import format_minor

@@ -6,14 +6,14 @@ from datetime import datetime
 
 import pytest
 
-from engine.authorization.authorizing import observe
+from engine.authorization.authorizing import decision_inputs
 from engine.authorization.effects import Cvv2Failed, HoldLapsed
 from engine.authorization.executed import CommandContext
 from engine.cards.card import DeclaredBalance
 from engine.cards.hold import Hold
 from engine.controls import PerDayAmountCap, PerDayCap
-from engine.decision.decide import RULES, Inputs
-from engine.decision.delegation import Consulted
+from engine.decision.delegation import EndpointResult
+from engine.decision.inputs import RULES, Inputs
 from engine.ids import Derived, derive
 from engine.instant import DAY_MS, to_ms
 from engine.limits import CVV2_FAILURES_PER_DAY
@@ -62,9 +62,9 @@ def test_a_decision_sees_each_thing_under_its_name() -> None:
             hold_expiry_days=14,
             decisioning="delegated",
         ),
-        consulted=Consulted(trigger="timeout"),
+        endpoint_result=EndpointResult(trigger="timeout"),
     )
-    assert observe(met, NOW_MS, (HoldLapsed("hold", "authorization"),)) == Inputs(
+    assert decision_inputs(met, NOW_MS, (HoldLapsed("hold", "authorization"),)) == Inputs(
         now_ms=NOW_MS,
         card_seq=2,
         card_state="suspended",
@@ -89,7 +89,7 @@ def test_a_decision_sees_each_thing_under_its_name() -> None:
         lapsed_holds=("hold",),
         original=None,
         decisioning="delegated",
-        consulted=Consulted(trigger="timeout"),
+        endpoint_result=EndpointResult(trigger="timeout"),
         declared_remaining_minor=9,
         rules=RULES,
     )

@@ -9,14 +9,14 @@ from typing import Any, Final
 import pytest
 
 from engine.authorization.authorizing import question
-from engine.authorization.effects import StoodIn
+from engine.authorization.effects import StandInRecorded
 from engine.authorization.executed import CommandContext
-from engine.cards.authorization import view
+from engine.cards.authorization_states import original_view
 from engine.cards.card import DeclaredBalance, declared_remaining
 from engine.commands import Advise, Present, reference_of_message, reference_of_network
 from engine.controls import MccDeny, PerDayAmountCap, PerTxnCap
 from engine.decision.decide import Decision
-from engine.decision.delegation import Consulted
+from engine.decision.delegation import EndpointResult
 from engine.instant import DAY_MS
 from engine.programmes.stand_in import Grant
 from engine.replies import Done, Problem
@@ -147,7 +147,7 @@ def test_an_increment_that_was_given_up_is_issued_and_reversed() -> None:
 def test_only_purchases_can_be_raised() -> None:
     desk = Relay()
     desk.authorize(700, kind="refund")
-    assert not view(desk.sale(), None).open
+    assert not original_view(desk.sale(), None).open
 
 
 # --- refusals and what is not there ---
@@ -244,39 +244,39 @@ def test_a_refund_is_passed_on_in_any_state() -> None:
 DELEGATED = programme(mode="gateway", decisioning="delegated", decision_url="https://issuer.example/decide")
 
 
-def delegated(consulted: Consulted | None, **parts: Any) -> Relay:
+def delegated(endpoint_result: EndpointResult | None, **parts: Any) -> Relay:
     declared = DeclaredBalance(2_500, 0, NOW_MS)
     made = card(account_id=None, **({"declared": declared} | parts))
-    return Relay(card=made, programme=DELEGATED, consulted=consulted)
+    return Relay(card=made, programme=DELEGATED, endpoint_result=endpoint_result)
 
 
 OUTAGE = an_id(0xF1)
-IN_VAIN = Consulted(trigger="timeout", grant=Grant("within_ceilings", OUTAGE, 1_000, 10_000))
+IN_VAIN = EndpointResult(trigger="timeout", grant=Grant("within_ceilings", OUTAGE, 1_000, 10_000))
 
 
 @pytest.mark.parametrize(
-    ("consulted", "parts", "code", "instructions", "decider"),
+    ("endpoint_result", "parts", "code", "instructions", "decider"),
     [
-        (Consulted("approved"), {}, "00", "A1000", "programme"),
-        (Consulted("declined"), {}, "05", "", "programme"),
+        (EndpointResult("approved"), {}, "00", "A1000", "programme"),
+        (EndpointResult("declined"), {}, "05", "", "programme"),
         (
-            Consulted("approved", 400),
+            EndpointResult("approved", 400),
             {"partial_allowed": True},
             "10",
             "A400",
             "programme",
         ),
-        (Consulted("approved", 400), {}, "05", "", "programme"),
+        (EndpointResult("approved", 400), {}, "05", "", "programme"),
         (IN_VAIN, {}, "00", "A1000", "stand_in"),
-        (Consulted(trigger="timeout", grant=Grant("mode_disabled", OUTAGE)), {}, "05", "", "stand_in"),
-        (Consulted(trigger="timeout", grant=Grant("not_triggered")), {}, "05", "", "platform"),
+        (EndpointResult(trigger="timeout", grant=Grant("mode_disabled", OUTAGE)), {}, "05", "", "stand_in"),
+        (EndpointResult(trigger="timeout", grant=Grant("not_triggered")), {}, "05", "", "platform"),
         (IN_VAIN, {"amount_minor": 2_501}, "51", "", "stand_in"),
     ],
 )
 def test_a_programme_decides_or_is_stood_in_for(
-    consulted: Consulted, parts: dict[str, Any], code: str, instructions: str, decider: str
+    endpoint_result: EndpointResult, parts: dict[str, Any], code: str, instructions: str, decider: str
 ) -> None:
-    desk = delegated(consulted)
+    desk = delegated(endpoint_result)
     facts = {"amount_minor": 1_000} | parts
     assert desk.authorize(**facts) == code
     decision = desk.done[-1].outcome
@@ -289,8 +289,8 @@ def test_a_programme_decides_or_is_stood_in_for(
 def test_a_stand_in_consumes_the_declared_balance_and_is_on_record() -> None:
     desk = delegated(IN_VAIN)
     desk.authorize(1_000)
-    (stood_in,) = (effect for effect in desk.done[-1].effects if isinstance(effect, StoodIn))
-    assert (stood_in.decision, stood_in.how.exposure_minor) == ("approved", 1_000)
+    (stood_in,) = (effect for effect in desk.done[-1].effects if isinstance(effect, StandInRecorded))
+    assert (stood_in.decision, stood_in.stand_in.exposure_minor) == ("approved", 1_000)
     assert declared_remaining(desk.card) == 1_500
     desk.reverse()
     assert declared_remaining(desk.card) == 1_500
@@ -299,7 +299,7 @@ def test_a_stand_in_consumes_the_declared_balance_and_is_on_record() -> None:
 
 
 def test_the_programme_is_asked_about_an_increment_as_one() -> None:
-    desk = delegated(Consulted("approved"))
+    desk = delegated(EndpointResult("approved"))
     desk.authorize(1_000)
     asked = authorize(9, amount_minor=500, references=(reference_of_network(SALE),))
     met = CommandContext(desk.card, None, DELEGATED, desk.sale())

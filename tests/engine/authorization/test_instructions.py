@@ -15,12 +15,13 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.authorization.events import Event
-from engine.authorization.lifecycle import Record
-from engine.cards.authorization import Authorization, relayed_minor, status
+from engine.authorization.follow_up import FollowUpRecord
+from engine.cards.authorization import Authorization, gateway_open_minor, status
 from engine.commands import Reverse, reference_of_message, reference_of_network
 from engine.controls import PerTxnCap
-from engine.decision.decide import Decision, Inputs
+from engine.decision.decide import Decision
 from engine.decision.decide import authorize as decide
+from engine.decision.inputs import Inputs
 from engine.ids import Derived, approval_code, derive
 from engine.instant import DAY_MS
 from engine.replies import WireAnswer
@@ -181,13 +182,13 @@ def test_the_instructions_of_any_life_add_up(
             sums[event.type, data["authorization_id"]] += int(data["amount"].replace(".", ""))
     given_up: Counter[str | None] = Counter()
     for executed in desk.done:
-        if isinstance(executed.outcome, Record):
+        if isinstance(executed.outcome, FollowUpRecord):
             given_up[executed.authorization_id] += executed.outcome.released_minor
     for known in list(desk.known):
         issued, released, cleared = (sums[type_, known.id] for type_ in (ISSUED, RELEASED, CREATED))
         adds_up(known, issued, released - given_up[known.id], cleared)
         left = issued - released - cleared
-        assert left == relayed_minor(known) if relayed_minor(known) else left <= 0
+        assert left == gateway_open_minor(known) if gateway_open_minor(known) else left <= 0
     every_decision_can_be_made_again(desk)
     valid(desk)
 
@@ -223,14 +224,14 @@ def test_the_ledger_of_the_page_agrees_in_any_order(
     known = list(desk.known)
     signs = {"purchase": 1, "force_post": 1, "refund": -1, "verification": 0}
     assert ledger.spent == sum(signs[each.kind] * each.cleared_minor for each in known)
-    assert ledger.reserved == sum(relayed_minor(each) for each in known if each.kind == "purchase")
+    assert ledger.reserved == sum(gateway_open_minor(each) for each in known if each.kind == "purchase")
 
 
 def adds_up(known: Authorization, issued: int, reversed_: int, cleared: int) -> None:
     unasked = known.kind == "force_post" or (known.kind == "refund" and not issued)
     assert issued == (0 if unasked else known.approved_minor)
     assert (reversed_, cleared) == (known.reversed_minor, known.cleared_minor)
-    open_minor = relayed_minor(known)
+    open_minor = gateway_open_minor(known)
     assert open_minor == known.remainder_minor >= 0
     if open_minor:
         assert known.closed is None

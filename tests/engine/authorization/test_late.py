@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from engine.authorization.effects import AuthorizationOpened, HoldPlaced
-from engine.cards.authorization import relayed_minor
+from engine.cards.authorization import gateway_open_minor
 from engine.commands import (
     Advise,
     Authorize,
@@ -76,7 +76,7 @@ def a_desk(gateway: bool) -> Desk:
 def held(desk: Desk) -> int:
     """What is held, or in gateway mode what is still to come."""
     if isinstance(desk, Relay):
-        return sum(relayed_minor(each) for each in desk.known)
+        return sum(gateway_open_minor(each) for each in desk.known)
     assert desk.account.held_minor == sum(hold.amount_minor for hold in desk.account.holds.values())
     return desk.account.held_minor
 
@@ -208,7 +208,7 @@ def agree(desk: Desk) -> None:
         open_minor = each.approved_minor - each.cleared_minor - each.reversed_minor
         hold = desk.account.holds.get(each.hold_id or "")
         assert open_minor == (
-            relayed_minor(each) if isinstance(desk, Relay) else hold.amount_minor if hold else 0
+            gateway_open_minor(each) if isinstance(desk, Relay) else hold.amount_minor if hold else 0
         )
     opened = [
         effect.authorization.id

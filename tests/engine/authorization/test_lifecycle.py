@@ -26,10 +26,10 @@ from engine.authorization.effects import (
 )
 from engine.authorization.executed import CommandContext, Executed
 from engine.cards.account import Account
-from engine.cards.authorization import Authorization, relayed_minor, status
-from engine.cards.card import Card, is_buried
+from engine.cards.authorization import Authorization, gateway_open_minor, status
+from engine.cards.authorization_index import AuthorizationIndex
+from engine.cards.card import Card, has_tombstone
 from engine.cards.hold import TRANSITIONS
-from engine.cards.known import Known
 from engine.commands import (
     Advise,
     AuthorizationCommand,
@@ -43,8 +43,9 @@ from engine.commands import (
     reference_of_network,
 )
 from engine.controls import PerTxnCap
-from engine.decision.decide import Decision, Inputs
+from engine.decision.decide import Decision
 from engine.decision.decide import authorize as decide
+from engine.decision.inputs import Inputs
 from engine.execution.execute import execute
 from engine.instant import DAY_MS
 from engine.limits import TOMBSTONES_FORGOTTEN_MAX
@@ -74,7 +75,7 @@ class Desk:
 
     card: Card = field(default_factory=card)
     account: Account = field(default_factory=account)
-    known: Known = field(default_factory=Known)
+    known: AuthorizationIndex = field(default_factory=AuthorizationIndex)
     now_ms: int = NOW_MS
     entries: list[Transferred] = field(default_factory=list)
     effects: list[Effect] = field(default_factory=list)
@@ -84,17 +85,17 @@ class Desk:
     def do(self, command: CardCommand) -> Executed:
         original: Authorization | None = None
         if isinstance(command, AuthorizationCommand):
-            original = self.known.original(command, self.account, self.now_ms)
+            original = self.known.find_original(command, self.account, self.now_ms)
         executed = execute(
             command, CommandContext(self.card, self.account, programme(), original), self.now_ms
         )
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
-                self.known.learn(effect.authorization)
+                self.known.add(effect.authorization)
             if isinstance(effect, Transferred):
                 self.entries.append(effect)
         if original is not None and executed.authorization_id == original.id:
-            self.known.also(reference_of_message(command.command_key), original)
+            self.known.add_reference(reference_of_message(command.command_key), original)
         self.effects += executed.effects
         self.done.append(executed)
         return executed
@@ -301,7 +302,7 @@ def test_a_reversal_that_names_an_increment_is_about_that_alone(
     desk.authorize(1_000)
     named = (reference_of_message(key(desk.number + 1)), reference_of_network(SALE))
     desk.increment(500)
-    desk.known.also(named[0], desk.known[named[1]])
+    desk.known.add_reference(named[0], desk.known[named[1]])
     held = []
     for _ in left:
         assert desk.reverse(references=named, **parts) == "00"
@@ -315,7 +316,7 @@ def test_a_reversal_of_a_declined_increment_gives_nothing_back() -> None:
     desk.authorize(1_000)
     named = (reference_of_message(key(desk.number + 1)),)
     assert desk.increment(9_500) == "51"
-    desk.known.also(named[0], desk.known[reference_of_network(SALE)])
+    desk.known.add_reference(named[0], desk.known[reference_of_network(SALE)])
     assert desk.reverse(references=named) == "00"
     assert desk.balance == (10_000, 1_000)
 
@@ -619,7 +620,7 @@ def test_reversal_forgets_few_of_many_expired_tombstones() -> None:
     desk.now_ms += 30 * DAY_MS
     desk.reverse()
     assert len(desk.card.tombstones) == 20_001 - TOMBSTONES_FORGOTTEN_MAX
-    assert is_buried(desk.card, (reference_of_network(SALE),), desk.now_ms)
+    assert has_tombstone(desk.card, (reference_of_network(SALE),), desk.now_ms)
 
 
 def test_a_hold_past_its_expiry_stops_counting_without_being_swept() -> None:
@@ -695,7 +696,7 @@ def test_follow_up_finds_its_sale_beside_a_later_increment(name: str, gateway: b
 
 def held_for(authorization: Authorization, desk: Desk) -> int:
     hold = desk.account.holds.get(authorization.hold_id or "")
-    return hold.amount_minor if hold is not None else relayed_minor(authorization)
+    return hold.amount_minor if hold is not None else gateway_open_minor(authorization)
 
 
 def test_presentment_that_names_a_declined_attempt_finds_the_approved_one() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.authorization.lifecycle import Record
+from engine.authorization.follow_up import FollowUpRecord
 from engine.ids import Derived, derive
 from tests.engine.authorization.test_lifecycle import SALE, Desk
 from tests.engine.build import PROGRAMME, account
@@ -15,11 +15,11 @@ from tests.engine.build import PROGRAMME, account
 FUNDS = 10_000
 
 
-def advised(desk: Desk, amount_minor: int, **parts: Any) -> tuple[Record, list[Any]]:
+def advised(desk: Desk, amount_minor: int, **parts: Any) -> tuple[FollowUpRecord, list[Any]]:
     """The record of an advice, and the decisions that its events announce."""
     assert desk.advise(amount_minor, approval_code="A1B2C3", **parts) == "00"
     done = desk.done[-1]
-    assert isinstance(done.outcome, Record)
+    assert isinstance(done.outcome, FollowUpRecord)
     told = [event for event in done.events if event.type == "authorization.decided"]
     assert [event.id for event in told] in ([], [derive(last_id(desk), Derived.EVENT_FIRST)])
     return done.outcome, [msgspec.json.decode(event.data) for event in told]

@@ -22,8 +22,9 @@ from engine.controls import (
     PerDayCap,
     PerTxnCap,
 )
-from engine.decision.decide import RULES, Decision, Inputs, authorize, counts_as_cvv2_failure
-from engine.decision.delegation import Consulted
+from engine.decision.decide import Decision, authorize, counts_as_cvv2_failure
+from engine.decision.delegation import EndpointResult
+from engine.decision.inputs import RULES, Inputs
 from engine.decision.recorded import decode_inputs
 from engine.decline import REASONS, RESPONSE_CODES, response_code
 from engine.ids import approval_code
@@ -571,14 +572,14 @@ def test_a_decision_depends_on_nothing_but_its_arguments() -> None:
 def test_smaller_approval_limits_only_a_delegated_decision(
     decisioning: str, partial_allowed: bool, code: str, approved_minor: int, decider: str
 ) -> None:
-    met = seen(decisioning=decisioning, consulted=Consulted("approved", 10))
+    met = seen(decisioning=decisioning, endpoint_result=EndpointResult("approved", 10))
     decision = authorize(spend(amount_minor=1_000, partial_allowed=partial_allowed), met)
     assert (decision.response_code, decision.approved_minor) == (code, approved_minor)
     assert (decision.hold_expires_ms is not None, decision.decided_by) == (approved_minor > 0, decider)
 
 
 def test_trace_of_a_refused_partial_approval_shows_both_amounts() -> None:
-    met = seen(decisioning="delegated", consulted=Consulted("approved", 10))
+    met = seen(decisioning="delegated", endpoint_result=EndpointResult("approved", 10))
     decision = authorize(spend(amount_minor=1_000), met)
     assert [step_view(step) for step in decision.trace[-2:]] == [
         {
@@ -598,7 +599,11 @@ OLD_CAPPED = OriginalView("a", 800, 0, 0, 800, 0, True)
     ("parts", "command", "code"),
     [
         ({"controls": (PerTxnCap(1_000),), "original": OLD_CAPPED}, {"amount_minor": 300}, "00"),
-        ({"decisioning": "platform", "consulted": Consulted("approved", 10)}, {"amount_minor": 1_000}, "10"),
+        (
+            {"decisioning": "platform", "endpoint_result": EndpointResult("approved", 10)},
+            {"amount_minor": 1_000},
+            "10",
+        ),
     ],
 )
 def test_inputs_of_earlier_rules_are_decided_by_those(
