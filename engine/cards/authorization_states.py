@@ -91,10 +91,10 @@ def state_of(authorization: Authorization, account: Account | None, by_edge: boo
         return "declined_and_reversed" if reversed_by_network else "declined"
     if open_hold(authorization, account) is not None or gateway_open_minor(authorization):
         return "partially_cleared" if authorization.cleared_minor else "held"
-    if authorization.closed == "captured":
-        return "cleared"
-    if authorization.closed == "released":
-        return "reversed_by_edge" if by_edge else "reversed"
+    if authorization.closed is not None:
+        if by_edge:
+            return "reversed_by_edge"
+        return "cleared" if authorization.cleared_minor else "reversed"
     return "lapsed" if has_lapsed(authorization, account) else "unfunded"
 
 

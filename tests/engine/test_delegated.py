@@ -163,7 +163,7 @@ def test_decisions(
         assert decision.stand_in.exposure_minor == decision.approved_minor
 
 
-def test_the_trace_explains_a_stand_in() -> None:
+def test_trace_of_a_stand_in() -> None:
     decision = decide(authorize(), seen(endpoint_result=granted()))
     assert steps(decision) == [
         ("programme_decision", "skip"),
@@ -176,7 +176,7 @@ def test_the_trace_explains_a_stand_in() -> None:
     assert ("funds", "skip") in [(step.rule, step.outcome) for step in decision.trace]
 
 
-def test_a_stored_decision_comes_again_in_the_same_bytes() -> None:
+def test_delegated_decision_replays_from_stored_inputs() -> None:
     for result in (None, EndpointResult("approved", 700), granted(), granted("max_amount_exceeded")):
         met = seen(endpoint_result=result)
         stored = msgspec.json.decode(msgspec.json.encode(met), type=Inputs)
@@ -198,13 +198,13 @@ def test_a_stored_decision_comes_again_in_the_same_bytes() -> None:
         ({"endpoint_result": EndpointResult("approved")}, {}, False),
     ],
 )
-def test_the_programme_is_asked_only_what_the_platform_would_approve(
+def test_endpoint_is_called_only_if_the_platform_rules_pass(
     met: dict[str, Any], asked: dict[str, Any], wanted: bool
 ) -> None:
     assert must_call_endpoint(authorize(1, **asked), seen(**met)) is wanted
 
 
-def test_asking_changes_nothing() -> None:
+def test_question_changes_no_state() -> None:
     met = CommandContext(card(), account(), DELEGATED)
     before = msgspec.json.encode((met.card, met.account))
     asked = question(authorize(), met, NOW_MS)
@@ -217,7 +217,7 @@ def test_asking_changes_nothing() -> None:
     assert msgspec.json.encode((met.card, met.account)) == before
 
 
-def test_a_stand_in_holds_counts_and_consumes() -> None:
+def test_stand_in_holds_counts_and_consumes_the_declared_balance() -> None:
     met = CommandContext(
         card(declared=DeclaredBalance(2_000, 500, NOW_MS)),
         account(posted_minor=5),
@@ -249,7 +249,7 @@ def test_a_stand_in_holds_counts_and_consumes() -> None:
     assert msgspec.json.decode(executed.events[0].data)["decided_by"] == "stand_in"
 
 
-def test_a_refused_stand_in_is_on_record_and_consumes_nothing() -> None:
+def test_refused_stand_in_is_recorded_and_consumes_nothing() -> None:
     met = CommandContext(
         card(declared=DeclaredBalance(2_000, 500, NOW_MS)),
         account(),

@@ -79,7 +79,7 @@ ANSWERS: Final = (
         "ops/docs/GATEWAY.md",
         "What you are told",
         "python",
-        "tests/engine/authorization/test_instructions.py::test_the_ledger_of_the_page_agrees_in_any_order",
+        "tests/engine/authorization/test_instructions.py::test_ledger_of_the_page_agrees_in_any_delivery_order",
     ),
     Answer("ops/docs/OPERATING.md", "Your own PostgreSQL", "sql", PROSE),
     Answer("ops/docs/OPERATING.md", "Backup and restore", "sh", HANDBOOK, 2),
