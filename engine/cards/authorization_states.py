@@ -10,7 +10,7 @@ property test holds the code to it over random lives (``tests/engine/cards/test_
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Final, Literal, get_args
+from typing import Final, Literal, cast, get_args
 
 from engine.cards.account import Account
 from engine.cards.authorization import (
@@ -35,41 +35,113 @@ State = Literal[
     "declined",
     "declined_and_reversed",
     "unfunded",
+    "force_posted",
+    "verified",
     "refund_open",
     "refund_presented",
     "refund_reversed",
     "refund_declined",
-    "force_posted",
-    "verified",
 ]
+Opening = Literal[
+    "authorization", "verification", "refund", "advice", "force_post", "unmatched_refund_presentment"
+]
+"""Messages that open a transaction."""
 Event = Literal[
-    "increment",
-    "presentment",
-    "refund_presentment",
-    "reversal",
-    "edge_reversal",
-    "advice",
-    "expiry",
+    "increment", "presentment", "refund_presentment", "reversal", "edge_reversal", "advice", "expiry"
 ]
+"""Messages that may change a transaction, and the end of a hold or of an edge's mark by time."""
 STATES: Final[tuple[State, ...]] = get_args(State)
-EVENTS: Final[tuple[Event, ...]] = get_args(Event)
-_CLEARABLE: Final[Mapping[Event, frozenset[State]]] = {"presentment": frozenset()}
+
+DESCRIPTIONS: Final[Mapping[State, str]] = {
+    "held": "An approved sale has an open hold; in gateway mode, an open amount.",
+    "partially_cleared": "A part of the sale was presented, and the rest is still held or open.",
+    "lapsed": "The hold expired. An increment or an advice holds the amount again.",
+    "cleared": "The sale was presented, and nothing is held.",
+    "reversed": "The sale was reversed, and nothing was presented.",
+    "reversed_by_edge": "The edge reversed an approval that was too late for its network. An advice of the"
+    " network's own approval holds the amount again.",
+    "declined": "The sale was declined. An advice of the network's own approval holds its amount.",
+    "declined_and_reversed": "The network reversed the declined sale, so no advice holds its amount.",
+    "unfunded": "The network approved a sale on a card without a funding account; nothing is held.",
+    "force_posted": "A presentment without an approved authorization was posted.",
+    "verified": "An account verification (amount 0), approved or declined.",
+    "refund_open": "A refund was authorized, and an amount of it is not presented.",
+    "refund_presented": "The refund was presented; the network may present more of it.",
+    "refund_reversed": "The network took the refund back before it was presented.",
+    "refund_declined": "The refund was declined.",
+}
+
+
+def _next(**events: str) -> dict[Event, frozenset[State]]:
+    """The events of one state, each with its possible next states."""
+    return {
+        cast(Event, event): frozenset(cast(list[State], names.split())) for event, names in events.items()
+    }
+
+
+OPENINGS: Final[Mapping[Opening, frozenset[State]]] = {
+    # Each can be reversed before it comes.
+    "authorization": frozenset({"held", "declined", "reversed", "reversed_by_edge", "declined_and_reversed"}),
+    "verification": frozenset({"verified"}),
+    "refund": frozenset({"refund_open", "refund_declined", "refund_reversed"}),
+    "advice": frozenset({"held", "declined", "unfunded", "reversed", "declined_and_reversed", "verified"}),
+    "force_post": frozenset({"force_posted"}),
+    "unmatched_refund_presentment": frozenset({"refund_presented"}),
+}
+"""The first state of a transaction, by the message that opens it."""
+
 TRANSITIONS: Final[Mapping[State, Mapping[Event, frozenset[State]]]] = {
-    "held": {"increment": frozenset(), "presentment": frozenset(), "advice": frozenset()},
-    "partially_cleared": {"increment": frozenset(), "presentment": frozenset(), "advice": frozenset()},
-    "lapsed": {"increment": frozenset(), "presentment": frozenset(), "advice": frozenset()},
-    "cleared": {"presentment": frozenset()},
-    "reversed": {"presentment": frozenset()},
-    "reversed_by_edge": {"presentment": frozenset(), "advice": frozenset()},
-    "declined": {"advice": frozenset()},
+    "held": _next(
+        increment="held",
+        presentment="partially_cleared cleared",
+        reversal="held reversed",
+        edge_reversal="held reversed_by_edge",
+        # ``reversed_by_edge``: the network first approved, then declined, a sale that an edge had reversed.
+        advice="held reversed reversed_by_edge",
+        expiry="lapsed",
+    ),
+    "partially_cleared": _next(
+        increment="partially_cleared",
+        presentment="partially_cleared cleared",
+        reversal="partially_cleared cleared",
+        # Only managed mode marks a sale of which a part was presented as reversed by the edge.
+        edge_reversal="partially_cleared cleared reversed_by_edge",
+        advice="partially_cleared cleared",
+        expiry="lapsed",
+    ),
+    "lapsed": _next(
+        # An increment that was reversed before it came leaves the hold lapsed.
+        increment="held partially_cleared lapsed",
+        presentment="lapsed cleared",
+        reversal="lapsed reversed cleared",
+        # Of an increment alone; an edge's reversal of the whole sale changes nothing.
+        edge_reversal="lapsed reversed_by_edge",
+        advice="held partially_cleared",
+    ),
+    # Reversals of a closed sale change the rest of an increment that they name, and no amount of the sale.
+    "cleared": _next(presentment="cleared", reversal="cleared", edge_reversal="cleared"),
+    "reversed": _next(presentment="cleared", reversal="reversed", edge_reversal="reversed"),
+    "reversed_by_edge": _next(
+        presentment="reversed_by_edge",
+        reversal="reversed cleared",
+        edge_reversal="reversed_by_edge",
+        advice="held partially_cleared",
+        # The edge's mark is a tombstone, and expires with it.
+        expiry="reversed cleared",
+    ),
+    "declined": _next(reversal="declined_and_reversed", advice="held", expiry="declined_and_reversed"),
     "declined_and_reversed": {},
-    "unfunded": {"presentment": frozenset()},
-    "refund_open": {"refund_presentment": frozenset()},
-    "refund_presented": {"refund_presentment": frozenset()},
-    "refund_reversed": {"refund_presentment": frozenset()},
-    "refund_declined": {},
+    "unfunded": {},
     "force_posted": {},
     "verified": {},
+    "refund_open": _next(
+        refund_presentment="refund_open refund_presented",
+        reversal="refund_open refund_reversed refund_presented",
+        edge_reversal="refund_reversed refund_presented",
+    ),
+    "refund_presented": _next(refund_presentment="refund_presented"),
+    "refund_reversed": _next(refund_presentment="refund_presented"),
+    "refund_declined": {},
 }
 
 

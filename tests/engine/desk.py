@@ -1,4 +1,4 @@
-"""A card in the memory of its owner, for tests of follow-ups: a ``Desk`` sends it the messages of a network."""
+"""A card in its owner's memory, for tests of follow-ups: a ``Desk`` sends it the messages of a network."""
 
 from __future__ import annotations
 
@@ -22,6 +22,7 @@ from engine.commands import (
     reference_of_network,
 )
 from engine.execution.execute import execute
+from engine.instant import DAY_MS
 from engine.replies import WireAnswer
 from tests.engine.build import CARD, NOW_MS, TENANT, account, an_id, authorize, card, key, programme, wire
 
@@ -124,9 +125,19 @@ class Desk:
         """The reversal of the message with that number."""
         return self.reverse(sale, references=(reference_of_message(key(number)), reference_of_network(sale)))
 
-    def undo_late(self, number: int) -> str:
-        """An edge's own reversal of the message with that number."""
-        return self.reverse(references=(reference_of_message(key(number)),), late=True)
+    def undo_late(self, number: int, increment_minor: int | None = None) -> str:
+        """An edge's own reversal of the message with that number; an increment has ``increment_minor``."""
+        message = reference_of_message(key(number))
+        return self.reverse(references=(message,), late=True, increment_minor=increment_minor)
+
+    def wait(self, days: int) -> None:
+        self.now_ms += days * DAY_MS
+
+    def do_all(self, script: str) -> None:
+        """Send the messages of ``script``, for example ``"authorize 1000, part 400, reverse"``."""
+        for step in script.split(", "):
+            verb, *amounts = step.split()
+            getattr(self, verb)(*map(int, amounts))
 
     def advise_no(self, amount_minor: int, sale: str = SALE) -> str:
         """The advice of a decline."""

@@ -32,7 +32,7 @@ class Observer(Desk):
         before = None if original is None else self._figures(original)
         executed = super().do(command)
         changed = original is not None and self._figures(original) != before
-        self._note(original if changed else None, event_of(command, original), type(command).__name__)
+        self._note(original if changed else None, event_of(command), opening_of(command))
         return executed
 
     def _lapse(self) -> None:
@@ -41,14 +41,14 @@ class Observer(Desk):
             number = 0x50_0000 + self._next()
             super().do(Expire(id=an_id(number), command_key=key(number), card_id=CARD))
 
-    def _note(self, changed: Authorization | None, event: Event, command: str = "") -> None:
+    def _note(self, changed: Authorization | None, event: Event, opening: str = "") -> None:
         for each in self.known:
             by_edge = is_reversed_by_edge(self.card, each, self.now_ms)
             state = state_of(each, self.funding, by_edge)
             before = self._states.get(each.id)
             self._states[each.id] = state
             if before is None:
-                self.openings.add((command, state))
+                self.openings.add((opening, state))
             elif before != state or each is changed:
                 self.transitions.add((before, event, state))
 
@@ -57,7 +57,7 @@ class Observer(Desk):
         return msgspec.json.encode((authorization, hold))
 
 
-def event_of(command: CardCommand, original: Authorization | None) -> Event:
+def event_of(command: CardCommand) -> Event:
     """The event that ``command`` is for the authorization that it names."""
     if isinstance(command, Reverse):
         return "edge_reversal" if command.late else "reversal"
@@ -66,6 +66,17 @@ def event_of(command: CardCommand, original: Authorization | None) -> Event:
     if isinstance(command, Advise):
         return "advice"
     return "increment" if isinstance(command, Authorize) else "expiry"
+
+
+def opening_of(command: CardCommand) -> str:
+    """The kind of message that ``command`` is if it opens a transaction."""
+    if isinstance(command, Present):
+        return "unmatched_refund_presentment" if command.kind == "refund" else "force_post"
+    if isinstance(command, Authorize) and command.kind == "refund":
+        return "refund"
+    if isinstance(command, Authorize):
+        return "authorization" if command.amount_minor else "verification"
+    return "advice"
 
 
 @dataclass

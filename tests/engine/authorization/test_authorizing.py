@@ -186,7 +186,7 @@ DUBLIN = "Europe/Dublin"
         ),
     ],
 )
-def test_daily_cap_resets_at_midnight_of_the_programme(zone: str, first: str, last: str, next_day: str) -> None:
+def test_daily_cap_resets_at_programme_midnight(zone: str, first: str, last: str, next_day: str) -> None:
     life = Life(card(controls=(PerDayCap(1),)), account(), timezone=zone)
     before = to_ms(datetime.fromisoformat(first)) - 1
     assert approved(life.do(authorize(1), before))

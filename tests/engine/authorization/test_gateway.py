@@ -89,7 +89,9 @@ LIVES: Final = [
 
 
 @pytest.mark.parametrize(("said", "figures", "ended", "counters", "instructions"), LIVES, ids=lambda row: row)
-def test_figures_and_instructions_of_lives(said: str, figures: str, ended: str, counters: str, instructions: str) -> None:
+def test_figures_and_instructions(
+    said: str, figures: str, ended: str, counters: str, instructions: str
+) -> None:
     desk = GatewayDesk(card=card(account_id=None, controls=(PerTxnCap(5_000),)))
     for step in said.split(", "):
         verb, *amounts = step.split()
@@ -107,9 +109,7 @@ def test_figures_and_instructions_of_lives(said: str, figures: str, ended: str, 
 @pytest.mark.parametrize(
     ("parts", "left"), [({}, [1_000, 1_000]), ({"remaining_minor": 200}, [1_200, 1_200])]
 )
-def test_reversal_that_names_an_increment_reverses_it_once(
-    parts: dict[str, Any], left: list[int]
-) -> None:
+def test_reversal_that_names_an_increment_reverses_it_once(parts: dict[str, Any], left: list[int]) -> None:
     desk = GatewayDesk()
     desk.authorize(1_000)
     desk.increment(500)
@@ -223,7 +223,7 @@ def test_reversal_subtracts_on_the_day_of_the_original() -> None:
         ({"controls": (PerDayAmountCap(999),)}, 1_000, "per_day_amount_exceeded"),
     ],
 )
-def test_gateway_mode_applies_all_rules_except_funds(parts: dict[str, Any], amount_minor: int, reason: str | None) -> None:
+def test_all_rules_except_funds_apply(parts: dict[str, Any], amount_minor: int, reason: str | None) -> None:
     desk = GatewayDesk(card=card(account_id=None, **parts))
     desk.authorize(amount_minor)
     decision = desk.done[-1].outcome

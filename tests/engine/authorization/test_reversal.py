@@ -46,9 +46,7 @@ def test_reversal_of_an_increment_leaves_the_first_amount() -> None:
         ({"increment_minor": 500}, [1_000, 1_000]),
     ],
 )
-def test_reversal_that_names_an_increment_reverses_it_once(
-    parts: dict[str, Any], left: list[int]
-) -> None:
+def test_reversal_that_names_an_increment_reverses_it_once(parts: dict[str, Any], left: list[int]) -> None:
     """However often it comes, and under whatever identity of its own."""
     desk = Desk()
     desk.authorize(1_000)
