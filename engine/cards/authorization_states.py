@@ -51,6 +51,7 @@ Event = Literal[
 ]
 """Messages that may change a transaction, and the end of a hold or of an edge's mark by time."""
 STATES: Final[tuple[State, ...]] = get_args(State)
+EVENTS: Final[tuple[Event, ...]] = get_args(Event)
 
 DESCRIPTIONS: Final[Mapping[State, str]] = {
     "held": "An approved sale has an open hold; in gateway mode, an open amount.",

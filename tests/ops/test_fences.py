@@ -58,6 +58,13 @@ ANSWERS: Final = (
     Answer("README.md", "Deciding yourself", "sh", f"{__name__}::test_a_guide_runs_it_too"),
     Answer("README.md", "Settings", "sh", HANDBOOK),
     Answer("ops/docs/ARCHITECTURE.md", "Layout", "", PROSE),
+    Answer(
+        "ops/docs/AUTHORIZATION.md",
+        "",
+        "mermaid",
+        "tests/ops/test_state_diagrams.py::test_page_is_up_to_date",
+        2,
+    ),
     Answer("ops/docs/CLUSTER.md", "Setting one up", "sh", DRILLS),
     Answer("ops/docs/CLUSTER.md", "Nodes that come and go", "sh", DRILLS),
     Answer(
