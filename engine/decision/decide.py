@@ -16,6 +16,7 @@ from engine.decision.amounts import approvable_minor, delegates
 from engine.decision.inputs import Inputs, cvv2_failures_on, day_of
 from engine.decision.programme_rule import programme_rule, stand_in_for
 from engine.decision.rules import purchase_rules, refund_rules, verification_rules
+from engine.decision.trace_view import step_view
 from engine.decline import APPROVED, APPROVED_PARTIALLY, VERIFIED, response_code
 from engine.ids import approval_code
 from engine.instant import DAY_MS
@@ -23,7 +24,7 @@ from engine.limits import CVV2_FAILURES_PER_DAY
 from engine.programmes.programme import hold_expiry_days
 from engine.programmes.stand_in import StandIn
 from engine.programmes.stand_in import response_code as stand_in_response_code
-from engine.trace import TraceStep, step_view
+from engine.trace import TraceStep
 
 
 class Decision(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):

@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 from engine.commands import Authorize
-from engine.controls import ControlInput, PerDayCap
+from engine.controls import ControlInput, kind_of
 from engine.decision import risk
 from engine.decision.amounts import affordable_minor, authorized_minor, available_minor, stands_in
 from engine.decision.inputs import Inputs, cvv2_failures_on
@@ -170,9 +170,8 @@ def _control_rules(command: Authorize, inputs: Inputs, day: str, trace: list[Tra
         authorized_minor(inputs) if inputs.rules else 0,
     )
     for control in inputs.controls:
-        if inputs.original is not None and isinstance(control, PerDayCap):
-            # An increment adds to the amount of the day, not to its count.
-            trace.append(TraceStep("per_day_cap", "skip"))
+        if inputs.original is not None and control.skips_increments:
+            trace.append(TraceStep(kind_of(control), "skip"))
             continue
         step = control.check(control_input)
         trace.append(step)

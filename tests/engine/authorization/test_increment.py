@@ -17,8 +17,8 @@ from engine.controls import PerTxnCap
 from engine.decision.decide import Decision
 from engine.decision.decide import authorize as decide
 from engine.decision.inputs import Inputs
+from engine.decision.trace_view import step_view
 from engine.instant import DAY_MS
-from engine.trace import step_view
 from tests.engine.build import (
     authorize,
     wire,

@@ -26,12 +26,13 @@ from engine.decision.decide import Decision, authorize, counts_as_cvv2_failure
 from engine.decision.delegation import EndpointResult
 from engine.decision.inputs import RULES, Inputs
 from engine.decision.recorded import decode_inputs
+from engine.decision.trace_view import AMOUNT_RULES, step_view
 from engine.decline import REASONS, RESPONSE_CODES, response_code
 from engine.ids import approval_code
 from engine.instant import DAY_MS, to_ms
 from engine.limits import CVV2_FAILURES_PER_DAY
 from engine.programmes.programme import TRAVEL_MCCS, hold_expiry_days
-from engine.trace import AMOUNT_RULES, TraceStep, step_view
+from engine.trace import TraceStep
 from tests.engine.build import NOW_MS, an_id
 from tests.engine.build import authorize as spend
 from tests.engine.build import inputs as seen
