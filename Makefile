@@ -24,7 +24,7 @@ CHAOS_MINUTES ?= 20
 LOCK = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" --quiet $(UPGRADE)
 
-.PHONY: help run demo test lint format bench load chaos dashboards lock clean
+.PHONY: help run demo test lint format bench load chaos diagrams dashboards lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -80,6 +80,9 @@ load: $(VENV)/.runtime $(VENV_LOAD)/.load ## load an installation of its own wit
 
 chaos: $(VENV)/.dev ## real faults on a whole installation, CHAOS_MINUTES (20) in all, and a table of what held
 	@exec $(BIN)/python -m ops.chaos --minutes $(CHAOS_MINUTES)
+
+diagrams: $(VENV)/.runtime ## write the page with the states of an authorization from their table
+	@$(BIN)/python -m ops.state_diagrams
 
 dashboards: $(VENV)/.dev ## write Grafana's dashboards from their code, and start Prometheus beside what runs
 	@$(BIN)/python -m ops.grafana

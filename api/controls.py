@@ -1,24 +1,18 @@
-"""Card controls as callers write them (spec 2.3), and their way into the engine.
+"""Card controls in requests and responses: a discriminated union on ``kind``, with one model for each shape.
 
-A discriminated union on ``kind``, so that a broken control is told what its own kind needs.
+``engine.controls`` is the table of kinds; a test compares the models with it.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from pydantic import Field
 
 from api.fields import Amount, Channel, Country, Mcc, ShownAmount, example
 from api.validation import Input, View
-from engine.controls import Control
-from engine.controls.channel import ChannelAllow, ChannelDeny
-from engine.controls.country import CountryAllow, CountryDeny
-from engine.controls.mcc import MccAllow, MccDeny
-from engine.controls.per_day_amount_cap import PerDayAmountCap
-from engine.controls.per_day_cap import PerDayCap
-from engine.controls.per_txn_cap import PerTxnCap
+from engine.controls import KINDS, Control
 from engine.limits import CONTROL_VALUES_MAX, CONTROLS_MAX
 from engine.money import parse_amount
 
@@ -34,8 +28,8 @@ class MccControl(Input):
     values: Annotated[list[Mcc], _Values]
 
     def control(self) -> Control:
-        """The engine's form."""
-        return (MccAllow if self.kind == "mcc_allow" else MccDeny)(tuple(self.values))
+        """The engine's control."""
+        return _control(self.kind, tuple(self.values))
 
 
 class CountryControl(Input):
@@ -45,8 +39,8 @@ class CountryControl(Input):
     values: Annotated[list[Country], _Values]
 
     def control(self) -> Control:
-        """The engine's form."""
-        return (CountryAllow if self.kind == "country_allow" else CountryDeny)(tuple(self.values))
+        """The engine's control."""
+        return _control(self.kind, tuple(self.values))
 
 
 class ChannelControl(Input):
@@ -56,8 +50,8 @@ class ChannelControl(Input):
     values: Annotated[list[Channel], _Values]
 
     def control(self) -> Control:
-        """The engine's form."""
-        return (ChannelAllow if self.kind == "channel_allow" else ChannelDeny)(tuple(self.values))
+        """The engine's control."""
+        return _control(self.kind, tuple(self.values))
 
 
 class AmountControl(Input):
@@ -67,10 +61,10 @@ class AmountControl(Input):
     amount: Amount
 
     def control(self) -> Control:
-        """The engine's form."""
+        """The engine's control."""
         amount_minor = parse_amount(self.amount)
-        assert amount_minor is not None, "the pattern is the grammar"
-        return (PerTxnCap if self.kind == "per_txn_cap" else PerDayAmountCap)(amount_minor)
+        assert amount_minor is not None, "the pattern of the field is the grammar of amounts"
+        return _control(self.kind, amount_minor)
 
 
 class CountControl(Input):
@@ -80,8 +74,13 @@ class CountControl(Input):
     count: Annotated[int, Field(ge=0, le=COUNT_MAX), example(5)]
 
     def control(self) -> Control:
-        """The engine's form."""
-        return PerDayCap(self.count)
+        """The engine's control."""
+        return _control(self.kind, self.count)
+
+
+def _control(kind: str, value: Any) -> Control:
+    """The engine's control of ``kind``; each kind has one field."""
+    return KINDS[kind](value)
 
 
 ControlInput = Annotated[
@@ -93,17 +92,7 @@ ControlsInput = Annotated[list[ControlInput], Field(max_length=CONTROLS_MAX)]
 class ControlView(View):
     """A control as it is shown: ``values``, ``amount`` or ``count``, whichever its kind has."""
 
-    kind: Literal[
-        "mcc_allow",
-        "mcc_deny",
-        "country_allow",
-        "country_deny",
-        "channel_allow",
-        "channel_deny",
-        "per_txn_cap",
-        "per_day_cap",
-        "per_day_amount_cap",
-    ]
+    kind: Annotated[str, Field(json_schema_extra={"enum": list(KINDS)})]
     values: Annotated[list[str], Field(default_factory=list)]
     amount: ShownAmount = "0.00"
     count: int = 0
@@ -115,7 +104,7 @@ def to_engine(controls: list[ControlInput]) -> tuple[Control, ...]:
 
 
 stored_controls = msgspec.json.Decoder(tuple[Control, ...]).decode
-"""Controls from the JSON in which they rest in the database."""
+"""Decodes controls from the JSON in the database."""
 
 encode_controls = msgspec.json.Encoder().encode
-"""... and back."""
+"""Encodes controls as the JSON in the database."""

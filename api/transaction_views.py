@@ -16,7 +16,7 @@ import msgspec
 
 from api.fields import Channel, Id, Instant, ShownAmount, shown_instant
 from api.validation import View
-from engine.authorization.lifecycle import Record
+from engine.authorization.follow_up import FollowUpRecord
 from engine.commands import Advise, Authorize, Present
 from engine.decision.decide import Decision, decision_view
 from engine.decline import APPROVED, RESPONSE_CODES
@@ -171,13 +171,13 @@ class Followed(msgspec.Struct, frozen=True, array_like=True):
     kind: str
     asked_minor: int | None
     outcome: msgspec.Raw
-    """JSON of a ``Decision`` on an increment, of a ``Record`` otherwise."""
+    """JSON of a ``Decision`` on an increment, of a ``FollowUpRecord`` otherwise."""
     at_ms: int
 
 
 _followed = msgspec.json.Decoder(list[Followed]).decode
 _lapsed_before = msgspec.json.Decoder(list[tuple[int, int]]).decode
-_record = msgspec.json.Decoder(Record).decode
+_record = msgspec.json.Decoder(FollowUpRecord).decode
 
 
 def show(row: asyncpg.Record) -> dict[str, Any]:
@@ -205,14 +205,14 @@ def show(row: asyncpg.Record) -> dict[str, Any]:
 _AMOUNTS: Final = ("requested", "approved", "held", "cleared", "reversed")
 
 
-def _replaced(row: asyncpg.Record) -> Record | None:
+def _replaced(row: asyncpg.Record) -> FollowUpRecord | None:
     """The newest advice that has replaced the first decision, if one has."""
     advices = [each for each in _followed(row["followed"]) if each.kind == "advise"]
     records = (_record(each.outcome) for each in reversed(advices))
     return next((record for record in records if record.decided), None)
 
 
-def _network(row: asyncpg.Record, asked: Opener, replaced: Record | None) -> dict[str, Any]:
+def _network(row: asyncpg.Record, asked: Opener, replaced: FollowUpRecord | None) -> dict[str, Any]:
     answer = _reply(row["reply"])
     approval_code, response_code = answer.approval_code, answer.response_code
     if isinstance(asked, Advise):
@@ -229,11 +229,11 @@ def _network(row: asyncpg.Record, asked: Opener, replaced: Record | None) -> dic
     }
 
 
-def _response_code(replaced: Record) -> str:
+def _response_code(replaced: FollowUpRecord) -> str:
     return APPROVED if replaced.decided == "approved" else RESPONSE_CODES["stand_in_declined"]
 
 
-def _decided(row: asyncpg.Record, asked: Opener, replaced: Record | None) -> dict[str, Any]:
+def _decided(row: asyncpg.Record, asked: Opener, replaced: FollowUpRecord | None) -> dict[str, Any]:
     """The decision that holds and its explanation: ours, the network's own, or none."""
     if isinstance(asked, Authorize):
         first = decision_view(decode_decision(row["decision"]))
@@ -249,7 +249,7 @@ def _decided(row: asyncpg.Record, asked: Opener, replaced: Record | None) -> dic
     }
 
 
-def _overruled(replaced: Record) -> dict[str, Any]:
+def _overruled(replaced: FollowUpRecord) -> dict[str, Any]:
     return {
         "decision": replaced.decided,
         "decline_reason": "stand_in_declined" if replaced.decided == "declined" else None,

@@ -1,23 +1,16 @@
-"""The explanation of a decision: which rules were evaluated, in order, and what each of them saw."""
+"""The explanation of a decision: the evaluated rules in order, with the observed values and limits."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Literal
 
 import msgspec
 
-from engine.money import format_minor
-
 Outcome = Literal["pass", "fail", "skip"]
-
-AMOUNT_RULES = frozenset(
-    {"amount", "per_txn_cap", "per_day_amount_cap", "funds", "stand_in_budget", "approved_amount"}
-)
-"""Rules whose observed value and limit are minor units inside and decimal strings on the API."""
 
 
 class TraceStep(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """One rule: its outcome, the value it saw before the decision, and the limit it held that against."""
+    """One rule: its outcome, the observed value before the decision, and the limit."""
 
     rule: str
     outcome: Outcome
@@ -28,20 +21,3 @@ class TraceStep(msgspec.Struct, frozen=True, array_like=True, gc=False):
 def verdict(passed: bool) -> Outcome:
     """``pass`` or ``fail``."""
     return "pass" if passed else "fail"
-
-
-def step_view(step: TraceStep) -> dict[str, Any]:
-    """The public representation of a step."""
-    amounts = step.rule in AMOUNT_RULES
-    return {
-        "rule": step.rule,
-        "outcome": step.outcome,
-        "observed": _shown(step.observed, amounts),
-        "limit": _shown(step.limit, amounts),
-    }
-
-
-def _shown(value: str | int | None, as_amount: bool) -> str | None:
-    if value is None:
-        return None
-    return format_minor(value) if as_amount and isinstance(value, int) else str(value)

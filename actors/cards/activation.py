@@ -22,8 +22,8 @@ from actors.essential import start_essential
 from actors.journal.contract import Journal, Stored, UnknownOutcomeError, Unreadable
 from engine.cards.account import Account
 from engine.cards.authorization import Authorization
+from engine.cards.authorization_index import AuthorizationIndex
 from engine.cards.card import Card
-from engine.cards.known import Known
 from engine.commands import (
     AUTHORIZATION_COMMANDS,
     PROGRAMME_CHANGES,
@@ -61,19 +61,19 @@ class CardActor(msgspec.Struct):
     account: Account | None
     undurable: int = 0
     pledged_minor: int = 0
-    known: Known = msgspec.field(default_factory=Known)
+    known: AuthorizationIndex = msgspec.field(default_factory=AuthorizationIndex)
 
     def learn(self, authorization: Authorization) -> None:
         """Remember an authorization that has just been opened, under all its names."""
-        self.known.learn(authorization)
+        self.known.add(authorization)
 
     def original(self, command: AuthorizationCommand, now_ms: int) -> Authorization | None:
         """The authorization that ``command`` is about; all its references are known."""
-        return self.known.original(command, self.account, now_ms)
+        return self.known.find_original(command, self.account, now_ms)
 
     def forget_old(self) -> None:
         """Keep the newest references only; to be called when everything of the card is durable."""
-        self.known.forget_old(KNOWN_REFERENCES_MAX)
+        self.known.evict_oldest(KNOWN_REFERENCES_MAX)
 
 
 class ActiveAccount(msgspec.Struct):
@@ -285,7 +285,7 @@ class Activation:
             card_id, reference = split(id_)
             actor = self.cards.get(card_id)
             if actor is not None and id_ not in read.unreadable:
-                actor.known.install(reference, read.authorizations.get((card_id, reference), ()))
+                actor.known.load(reference, read.authorizations.get((card_id, reference), ()))
 
     def _leave(self, account_id: str) -> None:
         active = self.accounts.get(account_id)
@@ -306,5 +306,5 @@ def _unknown_original(command: AuthorizationCommand, actor: CardActor) -> Need |
     original."""
     if not command.references:
         return None
-    reference = actor.known.lacks(command, actor.account)
+    reference = actor.known.missing_reference(command, actor.account)
     return None if reference is None else Need("authorization", f"{command.card_id}|{reference}")

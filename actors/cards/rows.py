@@ -11,8 +11,8 @@ from actors.cards.activation import CardActor
 from actors.cards.answers import fingerprint_of
 from actors.journal.contract import Rows
 from engine.authorization.effects import (
-    AuthorizationMoved,
     AuthorizationOpened,
+    AuthorizationUpdated,
     BalanceDeclared,
     CardChanged,
     CardholderSet,
@@ -22,7 +22,7 @@ from engine.authorization.effects import (
     HoldLapsed,
     HoldPlaced,
     HoldResized,
-    StoodIn,
+    StandInRecorded,
     TombstoneSet,
     Transferred,
 )
@@ -112,7 +112,7 @@ def _opened(to: Writing, effect: AuthorizationOpened) -> None:
     to.rows.transactions.append(_transaction(effect, to.card, to.now_ms))
 
 
-def _moved(to: Writing, effect: AuthorizationMoved) -> None:
+def _moved(to: Writing, effect: AuthorizationUpdated) -> None:
     assert to.original is not None, "only a follow-up moves an authorization"
     to.rows.changed_transactions[to.original.id] = _changed_transaction(effect, to.original, to.now_ms)
 
@@ -133,7 +133,7 @@ def _declared(to: Writing, effect: BalanceDeclared) -> None:
     to.rows.declared[to.card.id] = row
 
 
-def _stood_in(to: Writing, effect: StoodIn) -> None:
+def _stood_in(to: Writing, effect: StandInRecorded) -> None:
     to.rows.stand_ins.append(_stand_in(effect, to.card, to.now_ms))
 
 
@@ -206,7 +206,9 @@ def _transaction(effect: AuthorizationOpened, card: Card, now_ms: int) -> tuple[
     )
 
 
-def _changed_transaction(effect: AuthorizationMoved, original: Authorization, now_ms: int) -> tuple[Any, ...]:
+def _changed_transaction(
+    effect: AuthorizationUpdated, original: Authorization, now_ms: int
+) -> tuple[Any, ...]:
     """Only what can change matters: the update leaves the other columns alone."""
     unchanged = (None,) * 7
     return (
@@ -230,8 +232,8 @@ def _changed_transaction(effect: AuthorizationMoved, original: Authorization, no
     )
 
 
-def _stand_in(effect: StoodIn, card: Card, now_ms: int) -> tuple[Any, ...]:
-    how = effect.how
+def _stand_in(effect: StandInRecorded, card: Card, now_ms: int) -> tuple[Any, ...]:
+    how = effect.stand_in
     return (
         effect.id,
         card.tenant_id,
@@ -297,12 +299,12 @@ def _account(account: Account) -> tuple[Any, ...]:
 
 _WRITERS: Final[dict[type, Callable[[Writing, Any], None]]] = {
     AuthorizationOpened: _opened,
-    AuthorizationMoved: _moved,
+    AuthorizationUpdated: _moved,
     CardIssued: _issued,
     CardChanged: _changed,
     CardholderSet: _changed,
     BalanceDeclared: _declared,
-    StoodIn: _stood_in,
+    StandInRecorded: _stood_in,
     TombstoneSet: _buried,
     HoldPlaced: _placed,
     HoldResized: _resized,

@@ -31,7 +31,7 @@ from engine.cards.authorization import Authorization, Increment
 from engine.cards.card import Card, DeclaredBalance
 from engine.cards.hold import Hold
 from engine.commands import is_message, reference_of_message
-from engine.decision.decide import Inputs
+from engine.decision.inputs import Inputs
 from engine.ids import shard_of
 from engine.instant import DAY_MS
 from engine.limits import (
@@ -336,8 +336,10 @@ class MemoryStore:
         for row, decision in follow_ups:
             name = reference_of_message(row["command_key"])
             if row["kind"] == "increment":
-                buried = decode_inputs(row["inputs"]).buried or (card_id, name) in self.tombstones.rows
-                approved = 0 if buried else decision["approved_minor"]
+                reversed_early = (
+                    decode_inputs(row["inputs"]).reversed_early or (card_id, name) in self.tombstones.rows
+                )
+                approved = 0 if reversed_early else decision["approved_minor"]
                 left[name] = Increment(approved, decision["day"], approved)
             elif "counted_minor" in decision:
                 left[name] = Increment(0, decision["counted_day"], decision["counted_minor"])

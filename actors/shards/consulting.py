@@ -20,8 +20,8 @@ from engine.authorization import authorizing
 from engine.authorization.executed import CommandContext
 from engine.cards.card import declared_remaining
 from engine.commands import Authorize
-from engine.decision.decide import stand_in_minor
-from engine.decision.delegation import Consulted, Question
+from engine.decision.amounts import stand_in_minor
+from engine.decision.delegation import EndpointResult, Question
 from engine.limits import CONSULTATIONS_MAX, STAND_IN_MARGIN_MS
 from engine.programmes.programme import Programme
 from engine.programmes.stand_in import Grant, StandInRequest, Trigger
@@ -33,7 +33,7 @@ _log = structlog.get_logger(__name__)
 class Delegates(Protocol):
     """The outside world of a delegated decision. Neither question raises; both keep to their time."""
 
-    def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Awaitable[Consulted]:
+    def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Awaitable[EndpointResult]:
         """Ask the programme's endpoint, once."""
 
     def grant(self, programme_id: str, ask: StandInRequest) -> Awaitable[Grant | None]:
@@ -111,26 +111,26 @@ class Consulting:
             pending.consulted = await self._answer(pending, programme, question)
         except Exception as fault:  # noqa: BLE001 - a fault of ours is no approval: the card's owner declines
             _log.error("consultation_fault", error=type(fault).__name__)
-            pending.consulted = Consulted(trigger="connection_error")
+            pending.consulted = EndpointResult(trigger="connection_error")
         self._under_way.pop(pending, None)
         self._resume(pending)
 
-    async def _answer(self, pending: Pending, programme: Programme, question: Question) -> Consulted:
+    async def _answer(self, pending: Pending, programme: Programme, question: Question) -> EndpointResult:
         command = pending.command
         assert isinstance(command, Authorize), "only authorizations are delegated"
         remaining_ms = int((pending.deadline - self._clock.monotonic()) * 1000)
         timeout_ms = min(programme.config.decision_timeout_ms, remaining_ms - STAND_IN_MARGIN_MS)
         if command.endpoint_silent and not programme.config.live:
             await asyncio.sleep(max(0, timeout_ms) / 1000)
-            consulted = Consulted(trigger="timeout")
+            consulted = EndpointResult(trigger="timeout")
         elif timeout_ms <= 0:
-            consulted = Consulted(trigger="timeout")
+            consulted = EndpointResult(trigger="timeout")
         else:
             consulted = await self._delegates.ask(programme, question, timeout_ms)
         if consulted.decision is not None:
             self._delegates.answered(self._activation.snapshots.get(programme.config.id, programme))
             return consulted
-        return Consulted(
+        return EndpointResult(
             trigger=consulted.trigger, grant=await self._grant(command, programme, consulted.trigger)
         )
 

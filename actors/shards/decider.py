@@ -80,7 +80,7 @@ class Decider:
                 actor.learn(effect.authorization)
         if original is not None and executed.authorization_id == original.id:
             # What follows may name this very message, before the journal has it.
-            actor.known.also(reference_of_message(command.command_key), original)
+            actor.known.add_reference(reference_of_message(command.command_key), original)
         self._write(pending, command, actor, executed, original, rows, now_ms)
 
     def _repeat(self, pending: Pending, stored: Reply, actor: CardActor, rows: Rows, now_ms: int) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 
 from actors.shards.endpoint import DecisionEndpoint
 from actors.shards.exposure import Exposure
-from engine.decision.delegation import Consulted, Question
+from engine.decision.delegation import EndpointResult, Question
 from engine.programmes.programme import Programme
 from engine.programmes.stand_in import Grant, StandInRequest
 
@@ -18,7 +18,7 @@ class OutsideWorld:
         self._endpoint = endpoint
         self._exposure = exposure
 
-    def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Awaitable[Consulted]:
+    def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Awaitable[EndpointResult]:
         return self._endpoint.ask(programme, question, timeout_ms)
 
     def grant(self, programme_id: str, ask: StandInRequest) -> Awaitable[Grant | None]:

@@ -11,7 +11,7 @@ from actors.clock import Clock
 from actors.egress.client import EgressError, Received
 from actors.metrics import Labels
 from actors.vault import Vault
-from engine.decision.delegation import Consulted, Question, question_body, read_answer
+from engine.decision.delegation import EndpointResult, Question, question_body, read_answer
 from engine.limits import DECISION_BODY_BYTES_MAX, LATE_ANSWER_SECONDS
 from engine.programmes.programme import Programme
 from engine.programmes.stand_in import Trigger
@@ -67,10 +67,10 @@ class DecisionEndpoint:
         self._vault = vault
         self._clock = clock
         self._secrets: dict[bytes, str] = {}
-        self._calls: set[asyncio.Task[Consulted]] = set()
+        self._calls: set[asyncio.Task[EndpointResult]] = set()
         self.counts = Counts()
 
-    async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Consulted:
+    async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> EndpointResult:
         """The programme's usable answer within ``timeout_ms``, or why there is none."""
         call = asyncio.get_running_loop().create_task(self._call(programme, question, timeout_ms))
         self._calls.add(call)
@@ -79,7 +79,7 @@ class DecisionEndpoint:
         if not call.done():
             call.add_done_callback(self._on_late)
             self.counts.unusable += 1
-            return Consulted(trigger="timeout")
+            return EndpointResult(trigger="timeout")
         consulted = call.result()
         if consulted.decision is None:
             self.counts.unusable += 1
@@ -94,10 +94,10 @@ class DecisionEndpoint:
             call.cancel()
         await asyncio.gather(*calls, return_exceptions=True)
 
-    async def _call(self, programme: Programme, question: Question, timeout_ms: int) -> Consulted:
+    async def _call(self, programme: Programme, question: Question, timeout_ms: int) -> EndpointResult:
         config, now_ms = programme.config, self._clock.now_ms()
         if config.decision_url is None or programme.decision_secret_sealed is None:
-            return Consulted(trigger="connection_error")
+            return EndpointResult(trigger="connection_error")
         body = question_body(question, now_ms + timeout_ms)
         secret = self._secret(config.id, programme.decision_secret_sealed)
         headers = {
@@ -115,9 +115,9 @@ class DecisionEndpoint:
                 party=config.tenant_id,
             )
         except EgressError as failure:
-            return Consulted(trigger=_TRIGGERS.get(failure.reason, "connection_error"))
+            return EndpointResult(trigger=_TRIGGERS.get(failure.reason, "connection_error"))
         if received.truncated:
-            return Consulted(trigger="invalid_response")
+            return EndpointResult(trigger="invalid_response")
         return read_answer(question, received.status, received.body)
 
     def _secret(self, programme_id: str, sealed: bytes) -> str:
@@ -127,7 +127,7 @@ class DecisionEndpoint:
             self._secrets[sealed] = secret
         return secret
 
-    def _on_late(self, call: asyncio.Task[Consulted]) -> None:
+    def _on_late(self, call: asyncio.Task[EndpointResult]) -> None:
         if not call.cancelled() and call.exception() is None and call.result().decision is not None:
             self.counts.late += 1
             _log.warning("late_decision", decision=call.result().decision)

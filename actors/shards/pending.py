@@ -9,10 +9,10 @@ import msgspec
 from actors.cards.activation import CardActor
 from actors.shards.turn import Seat
 from actors.submission import Submission
-from engine.authorization.lifecycle import Record
+from engine.authorization.follow_up import FollowUpRecord
 from engine.commands import Command
 from engine.decision.decide import Decision
-from engine.decision.delegation import Consulted
+from engine.decision.delegation import EndpointResult
 from engine.programmes.programme import Programme
 from engine.replies import Done, Reply
 
@@ -37,11 +37,11 @@ class Pending(msgspec.Struct, eq=False):
     """For whoever has to look at the reply before it can answer its own caller."""
     deferred: bool = False
     """Whether it waits for the outside world, so that no call may wait for it."""
-    consulted: Consulted | None = None
+    consulted: EndpointResult | None = None
     """What came of asking a delegated programme; true whatever becomes of the commit."""
     reply: Reply | None = None
     actor: CardActor | None = None
-    outcome: Decision | Record | None = None
+    outcome: Decision | FollowUpRecord | None = None
     programme: Programme | None = None
     """The programme that this command changed, as it left it."""
     told: bool = False

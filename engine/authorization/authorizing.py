@@ -1,5 +1,4 @@
-"""An authorization inside its card's owner: what it sees, whether its programme has to be asked, and what
-follows from the decision.
+"""An authorization request inside its card's owner: its inputs, the request to the programme, its effects.
 
 ``engine.decision.decide`` makes the decision; this module turns it into effects and events. An increment
 raises the authorization that it names.
@@ -13,44 +12,38 @@ from engine.authorization import gateway, instructions
 from engine.authorization.effects import (
     AuthorizationOpened,
     BalanceDeclared,
-    Counted,
     Cvv2Failed,
     Effect,
     HoldClosed,
     HoldLapsed,
     HoldPlaced,
     IncrementSet,
-    StoodIn,
+    StandInRecorded,
+    UsageCounted,
 )
 from engine.authorization.events import authorization_events
-from engine.authorization.executed import CommandContext, Executed, apply, lapse_due
-from engine.authorization.lifecycle import given_up, raise_hold, settlement_of, transfer
-from engine.cards.authorization import Authorization, OriginalView, view
-from engine.cards.card import (
-    Card,
-    declared_remaining,
-    is_given_up,
-)
+from engine.authorization.executed import CommandContext, Executed, apply, lapse_expired_holds
+from engine.authorization.follow_up import settlement_account_id, transfer
+from engine.authorization.increment import approve_and_reverse, raise_hold
+from engine.cards.authorization import Authorization, OriginalView
+from engine.cards.authorization_states import original_view
+from engine.cards.card import Card, declared_remaining, is_reversed_or_replaced
 from engine.cards.hold import Hold
-from engine.commands import (
-    Authorize,
-    reference_of_message,
-    reference_of_network,
-)
-from engine.decision.decide import RULES, Decision, Inputs, authorize, counts_as_cvv2_failure, wants_answer
+from engine.commands import Authorize, reference_of_message, reference_of_network
+from engine.decision.decide import Decision, authorize, counts_as_cvv2_failure, must_call_endpoint
 from engine.decision.delegation import Question
+from engine.decision.inputs import RULES, Inputs
 from engine.ids import Derived, derive
 from engine.replies import WireAnswer
 
 
-def observe(
-    met: CommandContext, now_ms: int, lapsed: tuple[HoldLapsed, ...], command: Authorize | None = None
+def decision_inputs(
+    context: CommandContext, now_ms: int, lapsed: tuple[HoldLapsed, ...], command: Authorize | None = None
 ) -> Inputs:
-    """What a decision about ``command`` at ``now_ms`` sees. Holds in ``lapsed`` have stopped counting
-    already."""
-    card, account, programme = met.card, met.account, met.programme
-    seen = None if met.original is None else view(met.original, account)
-    # By position, in the order of the fields: by name, so many take five times as long.
+    """The inputs of a decision about ``command`` at ``now_ms``. Holds in ``lapsed`` are closed already."""
+    card, account, programme = context.card, context.account, context.programme
+    original = None if context.original is None else original_view(context.original, account)
+    # By position, in the order of the fields: keyword arguments take five times as long.
     return Inputs(
         now_ms,
         card.seq,
@@ -74,33 +67,35 @@ def observe(
         account.posted_minor if account else None,
         account.held_minor if account else 0,
         tuple([each.hold_id for each in lapsed]) if lapsed else (),
-        seen if seen is not None and seen.open else None,
+        original if original is not None and original.open else None,
         programme.decisioning,
-        met.consulted,
+        context.endpoint_result,
         declared_remaining(card),
         RULES,
-        bool(card.tombstones) and command is not None and is_given_up(card, _names(command, seen), now_ms),
+        bool(card.tombstones)
+        and command is not None
+        and is_reversed_or_replaced(card, _references(command, original), now_ms),
     )
 
 
-def question(command: Authorize, met: CommandContext, now_ms: int) -> Question | None:
-    """What a delegated programme is to be asked before ``command`` can be decided, if anything.
+def question(command: Authorize, context: CommandContext, now_ms: int) -> Question | None:
+    """The request to the endpoint of a delegated programme that must precede the decision, or ``None``.
 
-    Looks without touching: holds past their expiry no longer count, but nothing is changed.
+    Changes nothing: expired holds are subtracted from the held amount and stay open.
     """
-    if met.programme.decisioning != "delegated" or met.consulted is not None:
+    if context.programme.decisioning != "delegated" or context.endpoint_result is not None:
         return None
-    inputs = observe(met, now_ms, (), command)
-    expired = met.account.expired_holds(now_ms) if met.account is not None else ()
+    inputs = decision_inputs(context, now_ms, (), command)
+    expired = context.account.expired_holds(now_ms) if context.account is not None else ()
     if expired:
         held_minor = inputs.held_minor - sum(hold.amount_minor for hold in expired)
         inputs = msgspec.structs.replace(inputs, held_minor=held_minor)
-    if not wants_answer(command, inputs):
+    if not must_call_endpoint(command, inputs):
         return None
-    increment = inputs.original is not None and met.original is not None
+    raised = _raised(context, inputs)
     return Question(
-        authorization_id=met.original.id if increment and met.original else command.id,
-        operation="increment" if increment else "authorization",
+        authorization_id=raised.id if raised else command.id,
+        operation="increment" if raised else "authorization",
         card_id=command.card_id,
         amount_minor=command.amount_minor,
         currency=command.currency,
@@ -114,32 +109,40 @@ def question(command: Authorize, met: CommandContext, now_ms: int) -> Question |
     )
 
 
-def execute_authorize(command: Authorize, met: CommandContext, now_ms: int) -> Executed:
-    """Decide ``command`` on the card as it is at ``now_ms``, and let what follows happen."""
-    lapsed = lapse_due(met, now_ms)
-    inputs = observe(met, now_ms, lapsed, command)
+def execute_authorize(command: Authorize, context: CommandContext, now_ms: int) -> Executed:
+    """Decide ``command`` at ``now_ms``, and apply the effects of the decision."""
+    lapsed = lapse_expired_holds(context, now_ms)
+    inputs = decision_inputs(context, now_ms, lapsed, command)
     decision = authorize(command, inputs)
-    increment = inputs.original is not None and met.original is not None
-    effects = _raised(command, decision, inputs, met) if increment else opened(command, decision, inputs, met)
-    about = met.original.id if increment and met.original else command.id
-    effects += _stood_in(command, decision, met.card, about)
-    apply(met, lapsed, effects)
+    raised = _raised(context, inputs)
+    if raised is not None:
+        effects = _increment_effects(command, decision, inputs, context, raised)
+    else:
+        effects = opening_effects(command, decision, inputs, context)
+    about = raised.id if raised is not None else command.id
+    effects += _stand_in_effects(command, decision, context.card, about)
+    apply(context, lapsed, effects)
     answer = WireAnswer(decision.response_code, about, decision.approval_code, decision.approved_minor)
-    events = authorization_events(command, met.card, met.account, decision, effects, about, now_ms)
-    if met.programme.mode == "gateway":
-        events += instructions.of_decision(command, decision, effects, met.original, now_ms)
+    events = authorization_events(command, context.card, context.account, decision, effects, about, now_ms)
+    if context.programme.mode == "gateway":
+        events += instructions.of_decision(command, decision, effects, context.original, now_ms)
     return Executed(answer, True, (*lapsed, *effects), events, inputs, decision, about)
 
 
-def _stood_in(command: Authorize, decision: Decision, card: Card, about: str) -> tuple[Effect, ...]:
-    """The record of a decision made in stand-in, and what it consumes of the declared balance."""
-    how = decision.stand_in
-    if how is None:
+def _raised(context: CommandContext, inputs: Inputs) -> Authorization | None:
+    """The authorization that an increment raises; ``None`` if the request opens one of its own."""
+    return context.original if inputs.original is not None else None
+
+
+def _stand_in_effects(command: Authorize, decision: Decision, card: Card, about: str) -> tuple[Effect, ...]:
+    """The record of a stand-in, and the amount that it consumes of the declared balance."""
+    stand_in = decision.stand_in
+    if stand_in is None:
         return ()
-    record = StoodIn(
+    record = StandInRecorded(
         derive(command.id, Derived.STAND_IN),
         about,
-        how,
+        stand_in,
         decision.decision,
         command.amount_minor,
         command.currency,
@@ -148,63 +151,64 @@ def _stood_in(command: Authorize, decision: Decision, card: Card, about: str) ->
         command.wire.stan,
         command.wire.rrn,
     )
-    if not how.exposure_minor or card.declared is None:
+    if not stand_in.exposure_minor or card.declared is None:
         return (record,)
-    consumed_minor = card.declared.consumed_minor + how.exposure_minor
+    consumed_minor = card.declared.consumed_minor + stand_in.exposure_minor
     return (record, BalanceDeclared(msgspec.structs.replace(card.declared, consumed_minor=consumed_minor)))
 
 
-def _raised(
-    command: Authorize, decision: Decision, inputs: Inputs, met: CommandContext
+def _increment_effects(
+    command: Authorize, decision: Decision, inputs: Inputs, context: CommandContext, raised: Authorization
 ) -> tuple[Effect, ...]:
-    """The effects of an increment; a declined one leaves its original as it was."""
+    """The effects of an increment; a declined one leaves its authorization unchanged."""
     assert inputs.original is not None, "only increments have an original"
-    assert met.original is not None, "only increments have an original"
     failed = (Cvv2Failed(decision.day),) if counts_as_cvv2_failure(inputs, decision) else ()
     name = reference_of_message(command.command_key)
     if decision.reason or not decision.approved_minor:
         return (*failed, IncrementSet(name, 0, decision.day, 0))
-    if met.programme.mode == "gateway":
-        return gateway.raised(command, decision, met.original, inputs.buried)
-    if inputs.buried:
-        given = given_up(decision, met.original, inputs.original)
-        return (given, IncrementSet(name, 0, decision.day, 0))
-    raised = raise_hold(command, decision, met.original, met.account, inputs.original)
+    if context.programme.mode == "gateway":
+        return gateway.increment(command, decision, raised, inputs.reversed_early)
+    if inputs.reversed_early:
+        update = approve_and_reverse(decision, raised, inputs.original)
+        return (update, IncrementSet(name, 0, decision.day, 0))
+    effects = raise_hold(command, decision, raised, context.account, inputs.original)
     approved_minor = decision.approved_minor
-    return (*raised, IncrementSet(name, approved_minor, decision.day, approved_minor))
+    return (*effects, IncrementSet(name, approved_minor, decision.day, approved_minor))
 
 
-def opened(command: Authorize, decision: Decision, inputs: Inputs, met: CommandContext) -> tuple[Effect, ...]:
-    """The effects of a first decision: a function of what was asked, met and decided."""
+def opening_effects(
+    command: Authorize, decision: Decision, inputs: Inputs, context: CommandContext
+) -> tuple[Effect, ...]:
+    """The effects of a decision that opens an authorization."""
     approved_minor = decision.approved_minor
     hold = _hold(command, decision)
     authorization = _authorization(command, decision, hold)
-    buried = inputs.buried and approved_minor > 0
-    relayed = met.programme.mode == "gateway"
-    if buried or (inputs.buried and authorization.kind == "purchase"):
-        # A sale that was declined and reversed is over as well: a later advice of the network holds nothing.
+    void = inputs.reversed_early and approved_minor > 0
+    gateway_mode = context.programme.mode == "gateway"
+    if void or (inputs.reversed_early and authorization.kind == "purchase"):
+        # A declined sale is closed too, so that a later advice of the network holds nothing.
         authorization.reversed_minor, authorization.closed = approved_minor, "released"
-    elif hold is not None or relayed:
+    elif hold is not None or gateway_mode:
         authorization.remainder_minor = approved_minor
     held_minor = authorization.remainder_minor if hold is not None else 0
     effects: list[Effect] = [AuthorizationOpened(authorization, held_minor)]
     if counts_as_cvv2_failure(inputs, decision):
         effects.append(Cvv2Failed(decision.day))
-    if command.kind == "refund" and approved_minor and not buried and not relayed:
-        effects.append(
-            transfer(command.id, settlement_of(met.programme), "credit", approved_minor, command.id)
-        )
-    elif command.kind == "purchase" and approved_minor and not buried:
-        effects.append(Counted(decision.day, approved_minor, 1))
+    if command.kind == "refund" and approved_minor and not void and not gateway_mode:
+        settlement = settlement_account_id(context.programme)
+        effects.append(transfer(command.id, settlement, "credit", approved_minor, command.id))
+    elif command.kind == "purchase" and approved_minor and not void:
+        effects.append(UsageCounted(decision.day, approved_minor, 1))
     if hold is not None:
         effects.append(HoldPlaced(hold))
-    if hold is not None and buried:
+    if hold is not None and void:
         effects.append(HoldClosed(hold.id, "released"))
     return tuple(effects)
 
 
-def _names(command: Authorize, original: OriginalView | None) -> tuple[str, ...]:
-    """The references under which an earlier reversal may have named it: an increment by its message alone."""
+def _references(command: Authorize, original: OriginalView | None) -> tuple[str, ...]:
+    """The references under which an earlier reversal may have named ``command``; an increment is named by its
+    message alone."""
     message = reference_of_message(command.command_key)
     network_txn_id = command.wire.network_txn_id
     if network_txn_id is None or (original is not None and original.open):

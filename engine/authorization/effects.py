@@ -1,5 +1,5 @@
-"""What a command changes, as facts in the past tense. ``execute`` returns them, only ``evolve`` applies
-them, ``actors`` write them."""
+"""The effects of commands, in the past tense. ``execute`` returns them, only ``evolve`` applies them, and
+``actors.cards.rows`` turns them into rows."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from engine.programmes.stand_in import StandIn
 
 
 class CardIssued(msgspec.Struct, frozen=True):
-    """A card came to be; ``opened_account_id`` names the account opened with it, if any."""
+    """A card was issued; ``opened_account_id`` names the account opened with it, if any."""
 
     card: Card
     opened_account_id: str | None
 
 
 class CardChanged(msgspec.Struct, frozen=True):
-    """The card's own state or controls are now these."""
+    """The card's state, its reason and its controls after a change."""
 
     state: str
     state_reason: str | None
@@ -30,19 +30,20 @@ class CardChanged(msgspec.Struct, frozen=True):
 
 
 class CardholderSet(msgspec.Struct, frozen=True, gc=False):
-    """The card's cardholder is now active, or is not."""
+    """Whether the card's cardholder is active, after a change."""
 
     active: bool
 
 
 class BalanceDeclared(msgspec.Struct, frozen=True, gc=False):
-    """The card's declared balance now stands like this."""
+    """The card's declared balance after a declaration or a stand-in."""
 
     declared: DeclaredBalance
 
 
-class Counted(msgspec.Struct, frozen=True, gc=False):
-    """Approvals of ``day`` changed by so much; a reversal counts back, and a closed day is not reopened."""
+class UsageCounted(msgspec.Struct, frozen=True, gc=False):
+    """Changes of the approved amount and the number of purchases of ``day``; negative for a reversal. A past
+    day is not counted any more."""
 
     day: str
     amount_minor: int
@@ -56,21 +57,22 @@ class Cvv2Failed(msgspec.Struct, frozen=True, gc=False):
 
 
 class TombstoneSet(msgspec.Struct, frozen=True):
-    """A reversal came before its original, at ``recorded_ms``."""
+    """Tombstones were left at ``recorded_ms``: for messages that were reversed before they came, or marked by
+    an edge's reversal or a network's approval."""
 
     references: tuple[str, ...]
     recorded_ms: int
 
 
 class AuthorizationOpened(msgspec.Struct, frozen=True, gc=False):
-    """A transaction came to be, approved or declined; ``held`` tells whether a hold was left open for it."""
+    """A transaction was opened, approved or declined; ``held_minor`` is the amount of its hold."""
 
     authorization: Authorization
     held_minor: int
 
 
-class AuthorizationMoved(msgspec.Struct, frozen=True, gc=False):
-    """An earlier transaction now stands like this."""
+class AuthorizationUpdated(msgspec.Struct, frozen=True, gc=False):
+    """The fields of an earlier transaction after a change."""
 
     approved_minor: int
     cleared_minor: int
@@ -84,7 +86,7 @@ class AuthorizationMoved(msgspec.Struct, frozen=True, gc=False):
 
 
 class IncrementSet(msgspec.Struct, frozen=True, gc=False):
-    """So much is left of the increment that the message ``reference`` asked for (``Increment``)."""
+    """The rest of the increment that the message ``reference`` requested (``Increment``)."""
 
     reference: str
     left_minor: int
@@ -93,13 +95,13 @@ class IncrementSet(msgspec.Struct, frozen=True, gc=False):
 
 
 class HoldPlaced(msgspec.Struct, frozen=True, gc=False):
-    """Money was reserved."""
+    """A hold was placed."""
 
     hold: Hold
 
 
 class HoldResized(msgspec.Struct, frozen=True, gc=False):
-    """A hold now reserves another amount, perhaps for longer."""
+    """A hold has another amount, or a later expiry."""
 
     hold_id: str
     amount_minor: int
@@ -107,38 +109,39 @@ class HoldResized(msgspec.Struct, frozen=True, gc=False):
 
 
 class HoldClosed(msgspec.Struct, frozen=True, gc=False):
-    """A hold ended by a command."""
+    """A command closed a hold."""
 
     hold_id: str
     state: Closed
 
 
 class HoldLapsed(msgspec.Struct, frozen=True, gc=False):
-    """A hold ended by time; its authorization may be another card's, and need not be in memory."""
+    """A hold expired. Its authorization may belong to another card of the account, and may not be in
+    memory."""
 
     hold_id: str
     authorization_id: str
 
 
 class Transferred(msgspec.Struct, frozen=True, gc=False):
-    """Money moved between the card's account and another one of the programme."""
+    """A transfer between the card's account and another account of the programme was posted."""
 
     transfer_id: str
     debit_entry_id: str
     credit_entry_id: str
     other_account_id: str
     direction: Literal["debit", "credit"]
-    """As the card's account sees it: ``credit`` raises its balance."""
+    """Seen from the card's account: ``credit`` raises its balance."""
     amount_minor: int
     authorization_id: str | None
 
 
-class StoodIn(msgspec.Struct, frozen=True):
-    """A decision was made in stand-in: what the activity report says of it."""
+class StandInRecorded(msgspec.Struct, frozen=True):
+    """A decision was made in stand-in; the activity report lists it."""
 
     id: str
     authorization_id: str
-    how: StandIn
+    stand_in: StandIn
     decision: Literal["approved", "declined"]
     amount_minor: int
     currency: str
@@ -149,8 +152,15 @@ class StoodIn(msgspec.Struct, frozen=True):
 
 
 CardEffect = (
-    CardIssued | CardChanged | CardholderSet | BalanceDeclared | Counted | Cvv2Failed | TombstoneSet | StoodIn
+    CardIssued
+    | CardChanged
+    | CardholderSet
+    | BalanceDeclared
+    | UsageCounted
+    | Cvv2Failed
+    | TombstoneSet
+    | StandInRecorded
 )
-AuthorizationEffect = AuthorizationOpened | AuthorizationMoved | IncrementSet
+AuthorizationEffect = AuthorizationOpened | AuthorizationUpdated | IncrementSet
 AccountEffect = HoldPlaced | HoldResized | HoldClosed | HoldLapsed | Transferred
 Effect = CardEffect | AuthorizationEffect | AccountEffect

@@ -1,7 +1,7 @@
-"""Event payloads: what customers are told, field by field (spec 6.4; contract, section 9).
+"""Event payloads (``ops/docs/WEBHOOKS.md``).
 
-An event is written in the transaction of its cause. ``data`` is final here: every delivery of the event
-carries these bytes.
+An event is written in the transaction of its cause. ``data`` is final: every delivery of the event carries
+these bytes.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ import msgspec
 
 from engine.authorization.effects import (
     AuthorizationOpened,
-    Counted,
     Effect,
     HoldClosed,
     HoldPlaced,
     HoldResized,
     Transferred,
+    UsageCounted,
 )
-from engine.authorization.lifecycle import LifecycleResult
+from engine.authorization.follow_up import FollowUpResult
 from engine.cards.account import Account
 from engine.cards.card import Card, card_view
 from engine.cards.hold import Hold
@@ -32,7 +32,7 @@ from engine.programmes.programme import ProgrammeConfig
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
-    """One thing to tell: its id, its type and its ``data`` as JSON text."""
+    """An event: its id, its type and its ``data`` as JSON text."""
 
     id: str
     type: str
@@ -40,7 +40,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
 
 
 def event(id_: str, type_: str, data: dict[str, Any]) -> Event:
-    """An event with ``data`` in the exact JSON that will be delivered."""
+    """An event with ``data`` in the exact JSON of its deliveries."""
     return Event(id_, type_, msgspec.json.encode(data).decode())
 
 
@@ -53,11 +53,10 @@ def authorization_events(
     about: str,
     now_ms: int,
 ) -> tuple[Event, ...]:
-    """What a decision tells: always ``authorization.decided``; a new hold, its release, and a refund's
-    entry.
+    """The events of a decision: ``authorization.decided``, and those of a new hold, its release and a
+    refund's entry.
 
-    An increment raises a hold in silence (spec 3.5). ``about`` is the authorization that was decided or
-    raised.
+    An increment publishes no hold event. ``about`` is the authorization that was decided or raised.
     """
     funds = account if about == command.id else None
     hold: Hold | None = None
@@ -80,25 +79,26 @@ def follow_up_events(
     command: Reverse | Present | Advise,
     card: Card,
     account: Account | None,
-    outcome: LifecycleResult,
+    result: FollowUpResult,
     about: str | None,
     held_before: bool,
     now_ms: int,
 ) -> tuple[Event, ...]:
-    """What a reversal, a presentment or an advice tells. Partial reversals and resized holds tell nothing."""
-    if account is None or outcome.record is None:
-        return _advised(command, card, outcome) if isinstance(command, Advise) else ()
-    transferred = next((effect for effect in outcome.effects if isinstance(effect, Transferred)), None)
+    """The events of a reversal, a presentment or an advice. Partial reversals and resized holds publish
+    none."""
+    if account is None or result.record is None:
+        return _advised(command, card, result) if isinstance(command, Advise) else ()
+    transferred = next((effect for effect in result.effects if isinstance(effect, Transferred)), None)
     if isinstance(command, Present) and transferred is not None:
-        if outcome.record.type == "capture" and held_before:
-            return (_hold_captured(command, transferred, outcome, account, now_ms),)
+        if result.record.type == "capture" and held_before:
+            return (_hold_captured(command, transferred, result, account, now_ms),)
         return (_entry_posted(command.id, transferred, account, now_ms),)
     if isinstance(command, Advise):
-        return _advised(command, card, outcome) + _advised_hold(command, account, outcome, about, now_ms)
-    released = next((effect for effect in outcome.effects if isinstance(effect, HoldClosed)), None)
+        return _advised(command, card, result) + _advised_hold(command, account, result, about, now_ms)
+    released = next((effect for effect in result.effects if isinstance(effect, HoldClosed)), None)
     if released is not None and about is not None:
-        given_back_minor = outcome.record.amount_minor
-        return (_hold_released(command.id, about, released.hold_id, given_back_minor, account, now_ms),)
+        released_minor = result.record.amount_minor
+        return (_hold_released(command.id, about, released.hold_id, released_minor, account, now_ms),)
     return () if transferred is None else (_entry_posted(command.id, transferred, account, now_ms),)
 
 
@@ -123,9 +123,9 @@ def _decided(command: Authorize, card: Card, decision: Decision, about: str, hol
     return event(derive(command.id, Derived.EVENT_FIRST), "authorization.decided", data)
 
 
-def _advised(command: Advise, card: Card, outcome: LifecycleResult) -> tuple[Event, ...]:
-    """A decision of the network itself is told as a decision, when it is the first one we know of."""
-    opened = next((effect for effect in outcome.effects if isinstance(effect, AuthorizationOpened)), None)
+def _advised(command: Advise, card: Card, result: FollowUpResult) -> tuple[Event, ...]:
+    """The ``authorization.decided`` of a network's own decision, if it is the first on its authorization."""
+    opened = next((effect for effect in result.effects if isinstance(effect, AuthorizationOpened)), None)
     if opened is None:
         return ()
     authorization = opened.authorization
@@ -148,19 +148,21 @@ def _advised(command: Advise, card: Card, outcome: LifecycleResult) -> tuple[Eve
 
 
 def _advised_hold(
-    command: Advise, account: Account, outcome: LifecycleResult, about: str | None, now_ms: int
+    command: Advise, account: Account, result: FollowUpResult, about: str | None, now_ms: int
 ) -> tuple[Event, ...]:
-    for effect in outcome.effects:
+    for effect in result.effects:
         if isinstance(effect, HoldPlaced) and about is not None:
             return (_hold_created(command.id, about, account, effect.hold, now_ms),)
         if isinstance(effect, HoldClosed) and about is not None:
-            released_minor = -sum(each.amount_minor for each in outcome.effects if isinstance(each, Counted))
+            released_minor = -sum(
+                each.amount_minor for each in result.effects if isinstance(each, UsageCounted)
+            )
             return (_hold_released(command.id, about, effect.hold_id, released_minor, account, now_ms),)
     return ()
 
 
 def _hold_created(root: str, authorization_id: str, account: Account, hold: Hold, now_ms: int) -> Event:
-    """The balance figures are those after the whole command."""
+    """``held`` and ``available`` are the figures after the whole command."""
     data = {
         "hold_id": hold.id,
         "account_id": account.id,
@@ -192,10 +194,10 @@ def _hold_released(
 
 
 def _hold_captured(
-    command: Present, transferred: Transferred, outcome: LifecycleResult, account: Account, now_ms: int
+    command: Present, transferred: Transferred, result: FollowUpResult, account: Account, now_ms: int
 ) -> Event:
     hold_id = next(
-        effect.hold_id for effect in outcome.effects if isinstance(effect, HoldClosed | HoldResized)
+        effect.hold_id for effect in result.effects if isinstance(effect, HoldClosed | HoldResized)
     )
     data = {
         "hold_id": hold_id,
@@ -217,7 +219,7 @@ def load_posted(command: Load, account: Account, transferred: Transferred, now_m
 
 
 def _entry_posted(root: str, transferred: Transferred, account: Account, now_ms: int) -> Event:
-    """``entry_id`` is the entry on the card's account; ``direction`` is as that account sees it."""
+    """``entry_id`` is the entry on the card's account, and ``direction`` is seen from that account."""
     credit = transferred.direction == "credit"
     data = {
         "entry_id": transferred.credit_entry_id if credit else transferred.debit_entry_id,
@@ -242,13 +244,13 @@ def card_event(root: str, type_: str, card: Card) -> Event:
 
 
 def outage_finished(root: str, programme_id: str, ended_ms: int) -> Event:
-    """``authorization.stip_outage.finished``: the programme and the instant, and nothing else (spec 6.4)."""
+    """``authorization.stip_outage.finished``: the programme and the instant only."""
     data = {"programme_id": programme_id, "ended_at": to_text(ended_ms)}
     return event(derive(root, Derived.EVENT_FIRST), "authorization.stip_outage.finished", data)
 
 
 def programme_event(root: str, type_: str, config: ProgrammeConfig, changed: list[str], now_ms: int) -> Event:
-    """``programme.*``: the version and the names of what changed, never the values."""
+    """``programme.*``: the version and the names of the changed members, never their values."""
     data = {
         "programme_id": config.id,
         "version": config.version,

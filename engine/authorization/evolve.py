@@ -1,4 +1,4 @@
-"""The only place where effects change state. Replaying a journal is a fold of these functions."""
+"""The only functions that apply effects to state. The replay of a journal is a fold of them."""
 
 from __future__ import annotations
 
@@ -6,11 +6,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from engine.authorization.effects import (
-    AuthorizationMoved,
+    AuthorizationUpdated,
     BalanceDeclared,
     CardChanged,
     CardholderSet,
-    Counted,
     Cvv2Failed,
     Effect,
     HoldClosed,
@@ -20,28 +19,29 @@ from engine.authorization.effects import (
     IncrementSet,
     TombstoneSet,
     Transferred,
+    UsageCounted,
 )
 from engine.cards.account import Account, close_hold, place_hold, post, resize_hold
 from engine.cards.authorization import Authorization, Increment
-from engine.cards.card import Card, bury
+from engine.cards.card import Card, add_tombstones
 
 
 def evolve(
     card: Card, account: Account | None, original: Authorization | None, effects: tuple[Effect, ...]
 ) -> None:
-    """Apply the ``effects`` of one command; a balance that changed moves up by one version."""
+    """Apply the ``effects`` of one command. If the balance changed, the account's version rises by one."""
     balance_changed = False
     for effect in effects:
         kind = type(effect)
-        if kind in ACCOUNT_STEPS:
+        if kind in ACCOUNT_CHANGES:
             assert account is not None, "only funded cards have balance effects"
-            ACCOUNT_STEPS[kind](account, effect)
+            ACCOUNT_CHANGES[kind](account, effect)
             balance_changed = True
-        elif kind in AUTHORIZATION_STEPS:
-            assert original is not None, "only a follow-up moves an authorization"
-            AUTHORIZATION_STEPS[kind](original, effect)
-        elif kind in CARD_STEPS:
-            CARD_STEPS[kind](card, effect)
+        elif kind in AUTHORIZATION_CHANGES:
+            assert original is not None, "only a follow-up changes an authorization"
+            AUTHORIZATION_CHANGES[kind](original, effect)
+        elif kind in CARD_CHANGES:
+            CARD_CHANGES[kind](card, effect)
     if balance_changed and account is not None:
         account.version += 1
 
@@ -49,26 +49,26 @@ def evolve(
 # --- accounts
 
 
-def _placed(account: Account, effect: HoldPlaced) -> None:
+def _place(account: Account, effect: HoldPlaced) -> None:
     place_hold(account, effect.hold)
 
 
-def _resized(account: Account, effect: HoldResized) -> None:
+def _resize(account: Account, effect: HoldResized) -> None:
     resize_hold(account, account.holds[effect.hold_id], effect.amount_minor, effect.expires_ms)
 
 
-def _ended(account: Account, effect: HoldClosed | HoldLapsed) -> None:
+def _close(account: Account, effect: HoldClosed | HoldLapsed) -> None:
     close_hold(account, effect.hold_id)
 
 
-def _transferred(account: Account, effect: Transferred) -> None:
+def _post(account: Account, effect: Transferred) -> None:
     post(account, effect.amount_minor if effect.direction == "credit" else -effect.amount_minor)
 
 
 # --- authorizations
 
 
-def _moved(authorization: Authorization, effect: AuthorizationMoved) -> None:
+def _update(authorization: Authorization, effect: AuthorizationUpdated) -> None:
     authorization.approved_minor = effect.approved_minor
     authorization.cleared_minor = effect.cleared_minor
     authorization.reversed_minor = effect.reversed_minor
@@ -79,15 +79,15 @@ def _moved(authorization: Authorization, effect: AuthorizationMoved) -> None:
     authorization.day = effect.day
 
 
-def _increment_set(authorization: Authorization, effect: IncrementSet) -> None:
+def _set_increment(authorization: Authorization, effect: IncrementSet) -> None:
     authorization.raised[effect.reference] = Increment(effect.left_minor, effect.day, effect.counted_minor)
 
 
 # --- cards
 
 
-def _counted(card: Card, effect: Counted) -> None:
-    """What is given back on a day that is over changes no counter: it is nobody's any more."""
+def _count(card: Card, effect: UsageCounted) -> None:
+    """A past day has no counters any more, so its usage is ignored."""
     if effect.day < card.day:
         return
     _open_day(card, effect.day)
@@ -95,54 +95,53 @@ def _counted(card: Card, effect: Counted) -> None:
     card.day_amount_minor = max(0, card.day_amount_minor + effect.amount_minor)
 
 
-def _cvv2_failed(card: Card, effect: Cvv2Failed) -> None:
+def _count_cvv2_failure(card: Card, effect: Cvv2Failed) -> None:
     _open_day(card, effect.day)
     card.cvv2_failures += 1
 
 
-def _buried(card: Card, effect: TombstoneSet) -> None:
-    bury(card, effect.references, effect.recorded_ms)
+def _add_tombstones(card: Card, effect: TombstoneSet) -> None:
+    add_tombstones(card, effect.references, effect.recorded_ms)
 
 
-def _changed(card: Card, effect: CardChanged) -> None:
+def _change(card: Card, effect: CardChanged) -> None:
     card.state, card.state_reason, card.controls = effect.state, effect.state_reason, effect.controls
 
 
-def _cardholder_set(card: Card, effect: CardholderSet) -> None:
+def _set_cardholder(card: Card, effect: CardholderSet) -> None:
     card.cardholder_active = effect.active
 
 
-def _declared(card: Card, effect: BalanceDeclared) -> None:
+def _declare(card: Card, effect: BalanceDeclared) -> None:
     card.declared = effect.declared
 
 
 def _open_day(card: Card, day: str) -> None:
-    """A new day starts the counters at zero; a closed day is never reopened, because ``day`` never goes
-    back."""
+    """Reset the counters on a new day. ``day`` never goes back, so a past day is not reopened."""
     if day > card.day:
         card.day, card.day_count, card.day_amount_minor, card.cvv2_failures = day, 0, 0, 0
 
 
 ApplyEffect = Callable[[Any, Any], None]
 
-ACCOUNT_STEPS: Final[dict[type, ApplyEffect]] = {
-    HoldPlaced: _placed,
-    HoldResized: _resized,
-    HoldClosed: _ended,
-    HoldLapsed: _ended,
-    Transferred: _transferred,
+ACCOUNT_CHANGES: Final[dict[type, ApplyEffect]] = {
+    HoldPlaced: _place,
+    HoldResized: _resize,
+    HoldClosed: _close,
+    HoldLapsed: _close,
+    Transferred: _post,
 }
-AUTHORIZATION_STEPS: Final[dict[type, ApplyEffect]] = {
-    AuthorizationMoved: _moved,
-    IncrementSet: _increment_set,
+AUTHORIZATION_CHANGES: Final[dict[type, ApplyEffect]] = {
+    AuthorizationUpdated: _update,
+    IncrementSet: _set_increment,
 }
-CARD_STEPS: Final[dict[type, ApplyEffect]] = {
-    Counted: _counted,
-    Cvv2Failed: _cvv2_failed,
-    TombstoneSet: _buried,
-    CardChanged: _changed,
-    CardholderSet: _cardholder_set,
-    BalanceDeclared: _declared,
+CARD_CHANGES: Final[dict[type, ApplyEffect]] = {
+    UsageCounted: _count,
+    Cvv2Failed: _count_cvv2_failure,
+    TombstoneSet: _add_tombstones,
+    CardChanged: _change,
+    CardholderSet: _set_cardholder,
+    BalanceDeclared: _declare,
 }
-"""What each effect does; one that stands in no table (an authorization opened, a stand-in recorded) changes
-nothing that is there."""
+"""The function of each effect. Effects in none of the tables (``AuthorizationOpened``, ``CardIssued``,
+``StandInRecorded``) change no existing state."""

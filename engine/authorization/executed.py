@@ -1,23 +1,19 @@
-"""What a command meets in its owner and what it leaves: shared by all that executes commands on cards."""
+"""The context and the result of a command on a card."""
 
 from __future__ import annotations
 
 import msgspec
 
-from engine.authorization.effects import (
-    Effect,
-    HoldLapsed,
-)
+from engine.authorization.effects import Effect, HoldLapsed
 from engine.authorization.events import Event
 from engine.authorization.evolve import evolve
-from engine.authorization.lifecycle import Record
+from engine.authorization.follow_up import FollowUpRecord
 from engine.cards.account import Account
 from engine.cards.authorization import Authorization
-from engine.cards.card import (
-    Card,
-)
-from engine.decision.decide import Decision, Inputs
-from engine.decision.delegation import Consulted
+from engine.cards.card import Card
+from engine.decision.decide import Decision
+from engine.decision.delegation import EndpointResult
+from engine.decision.inputs import Inputs
 from engine.programmes.programme import ProgrammeConfig
 from engine.replies import Problem, Reply
 
@@ -25,46 +21,47 @@ NOT_FOUND = Problem(404, "not-found", "There is no such card.")
 
 
 class CommandContext(msgspec.Struct, frozen=True, gc=False):
-    """What a command meets: the card, its funding account if it has one, its programme, and the
-    authorization that a follow-up refers to, if there is one."""
+    """The state in which a command is executed. ``original`` is the authorization that a follow-up or an
+    increment names, if the card has it."""
 
     card: Card
     account: Account | None
     programme: ProgrammeConfig
     original: Authorization | None = None
-    consulted: Consulted | None = None
-    """What came of asking a delegated programme."""
+    endpoint_result: EndpointResult | None = None
+    """The result of the call to a delegated programme's endpoint."""
 
 
 class Executed(msgspec.Struct, frozen=True, gc=False):
-    """The result of a command. Only one with ``journaled`` set is written; a refusal changes nothing."""
+    """The result of a command. It is written to the journal only if ``journaled``; a refusal changes
+    nothing."""
 
     reply: Reply
     journaled: bool = False
     effects: tuple[Effect, ...] = ()
     events: tuple[Event, ...] = ()
     inputs: Inputs | None = None
-    outcome: Decision | Record | None = None
-    """What the journal keeps as the explanation."""
+    outcome: Decision | FollowUpRecord | None = None
+    """The explanation, which the journal keeps."""
     authorization_id: str | None = None
-    """The transaction that the command was about."""
+    """The transaction that the command opened or named."""
 
 
-def lapse_due(met: CommandContext, now_ms: int) -> tuple[HoldLapsed, ...]:
-    """End the account's holds that are past their expiry, before anything is decided on its balance."""
-    expired = () if met.account is None else met.account.expired_holds(now_ms)
-    if met.account is None or not expired:
+def lapse_expired_holds(context: CommandContext, now_ms: int) -> tuple[HoldLapsed, ...]:
+    """Close the account's expired holds, before the command reads the balance."""
+    expired = () if context.account is None else context.account.expired_holds(now_ms)
+    if context.account is None or not expired:
         return ()
     lapsed = tuple(HoldLapsed(hold.id, hold.authorization_id) for hold in expired)
-    evolve(met.card, met.account, None, lapsed)
-    # The command itself moves the version: one command is one version, lapses and all.
-    met.account.version -= 1
+    evolve(context.card, context.account, None, lapsed)
+    # One command is one version of the account, together with its lapsed holds: ``apply`` raises it.
+    context.account.version -= 1
     return lapsed
 
 
-def apply(met: CommandContext, lapsed: tuple[HoldLapsed, ...], effects: tuple[Effect, ...]) -> None:
-    """Apply ``effects`` after ``lapsed``: together they are one step of the account."""
-    version_before = met.account.version if met.account else 0
-    evolve(met.card, met.account, met.original, effects)
-    if lapsed and met.account is not None:
-        met.account.version = version_before + 1
+def apply(context: CommandContext, lapsed: tuple[HoldLapsed, ...], effects: tuple[Effect, ...]) -> None:
+    """Apply ``effects`` after ``lapsed``; together they are one version of the account."""
+    version_before = context.account.version if context.account else 0
+    evolve(context.card, context.account, context.original, effects)
+    if lapsed and context.account is not None:
+        context.account.version = version_before + 1

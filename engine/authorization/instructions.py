@@ -1,20 +1,18 @@
-"""Posting instructions: what a programme that keeps its own ledger is told to post (spec 6.3, 6.4; contract,
-section 9).
+"""Posting instructions to a programme that keeps its own ledger (``ops/docs/GATEWAY.md``).
 
-An approval *issues* an instruction, each presentment *creates* a clearing instruction, and what will not be
-presented any more is *released*: by a reversal, or by a last presentment for less. Deliveries come in any
-order, so every amount is what this one event adds or takes away; issued less cleared less released is what is
-still to come.
+An approval *issues* an instruction, each presentment *creates* a clearing instruction, and a reversal or a
+final presentment for less *releases* the amount that will not be presented. Deliveries arrive in any order,
+so each event carries a difference: issued less cleared less released is the open amount.
 """
 
 from __future__ import annotations
 
 from typing import Any, Literal
 
-from engine.authorization.effects import AuthorizationOpened, Counted, Effect, IncrementSet
+from engine.authorization.effects import AuthorizationOpened, Effect, IncrementSet, UsageCounted
 from engine.authorization.events import Event, event
-from engine.authorization.lifecycle import LifecycleResult
-from engine.cards.authorization import Authorization, relayed_minor
+from engine.authorization.follow_up import FollowUpResult
+from engine.cards.authorization import Authorization, gateway_open_minor
 from engine.commands import Advise, Authorize, Present, Reverse
 from engine.decision.decide import Decision
 from engine.ids import Derived, derive
@@ -31,46 +29,46 @@ def of_decision(
     original: Authorization | None,
     now_ms: int,
 ) -> tuple[Event, ...]:
-    """One instruction for an approval of anything, and its release where the reversal has come first."""
+    """The instruction for an approval, and its release if the reversal came first."""
     if not decision.approved_minor:
         return ()
     opened = _opened(effects)
     if opened is not None:
         type_: InstructionType = "refund" if command.kind == "refund" else "authorization"
-        about, given_back_minor = opened, opened.reversed_minor
+        about, released_minor = opened, opened.reversed_minor
     else:
         assert original is not None, "an approval opens an authorization or raises one"
         left_minor = next(effect.left_minor for effect in effects if isinstance(effect, IncrementSet))
-        type_, about, given_back_minor = "increment", original, decision.approved_minor - left_minor
+        type_, about, released_minor = "increment", original, decision.approved_minor - left_minor
     issued = _issued(command, about, type_, decision.approved_minor, decision.approval_code, now_ms)
-    if not given_back_minor:
+    if not released_minor:
         return (issued,)
-    return (issued, _released(command, about, given_back_minor, now_ms))
+    return (issued, _released(command, about, released_minor, now_ms))
 
 
 def of_follow_up(
-    command: Reverse | Present | Advise, outcome: LifecycleResult, original: Authorization | None, now_ms: int
+    command: Reverse | Present | Advise, result: FollowUpResult, original: Authorization | None, now_ms: int
 ) -> tuple[Event, ...]:
-    """What a reversal, a presentment or an advice asks the programme to post; nothing, where nothing has
-    changed."""
-    about = _opened(outcome.effects) or original
-    if outcome.record is None or about is None:
+    """The instructions for a reversal, a presentment or an advice; none if it changed nothing."""
+    about = _opened(result.effects) or original
+    if result.record is None or about is None:
         return ()
     if isinstance(command, Present):
         created = _created(command, about, now_ms)
-        rest_minor = outcome.record.released_minor
+        rest_minor = result.record.released_minor
         return (created, _released(command, about, rest_minor, now_ms)) if rest_minor else (created,)
     if isinstance(command, Advise):
-        return _of_advice(command, outcome, about, now_ms)
-    given_back_minor = outcome.record.amount_minor
-    return (_released(command, about, given_back_minor, now_ms),) if given_back_minor else ()
+        return _of_advice(command, result, about, now_ms)
+    released_minor = result.record.amount_minor
+    return (_released(command, about, released_minor, now_ms),) if released_minor else ()
 
 
 def _of_advice(
-    command: Advise, outcome: LifecycleResult, about: Authorization, now_ms: int
+    command: Advise, result: FollowUpResult, about: Authorization, now_ms: int
 ) -> tuple[Event, ...]:
-    """The network's own approval is one like any other; about an earlier one, the difference is told."""
-    opened = _opened(outcome.effects)
+    """The instruction for a network's own approval; if it corrects an earlier approval, for the
+    difference."""
+    opened = _opened(result.effects)
     if opened is not None:
         if not opened.approved_minor:
             return ()
@@ -80,13 +78,13 @@ def _of_advice(
         if not opened.reversed_minor:
             return (issued,)
         return (issued, _released(command, about, opened.reversed_minor, now_ms))
-    counted = [effect for effect in outcome.effects if isinstance(effect, Counted)]
+    counted = [effect for effect in result.effects if isinstance(effect, UsageCounted)]
     difference_minor = sum(effect.amount_minor for effect in counted)
     if not difference_minor:
         return ()
     if difference_minor < 0:
         return (_released(command, about, -difference_minor, now_ms),)
-    # It counts as one more where it had been declined here.
+    # A purchase that the platform had declined counts as a new one.
     type_: InstructionType = "authorization" if any(effect.count for effect in counted) else "increment"
     return (_issued(command, about, type_, difference_minor, command.approval_code, now_ms),)
 
@@ -122,14 +120,14 @@ def _issued(
 def _released(
     command: Authorize | Reverse | Present | Advise, about: Authorization, amount_minor: int, now_ms: int
 ) -> Event:
-    """``direction`` is against that of the instruction; ``remaining_amount`` is what is still to come after
-    it."""
+    """``direction`` is opposite to that of the instruction; ``remaining_amount`` is the open amount
+    afterwards."""
     data = {
         "authorization_id": about.id,
         "card_id": about.card_id,
         "direction": "debit" if about.kind == "refund" else "credit",
         "amount": format_minor(amount_minor),
-        "remaining_amount": format_minor(relayed_minor(about)),
+        "remaining_amount": format_minor(gateway_open_minor(about)),
         "currency": about.currency,
         "network_ref": _network_ref(command, about),
         "occurred_at": to_text(now_ms),
@@ -160,5 +158,5 @@ def _merchant(command: Authorize | Present | Advise) -> dict[str, Any]:
 
 
 def _network_ref(command: Authorize | Reverse | Present | Advise, about: Authorization) -> str | None:
-    """The scheme's id for the whole life, if any message of it has said one."""
+    """The network transaction id, if the message or its original carries one."""
     return command.wire.network_txn_id or about.network_txn_id

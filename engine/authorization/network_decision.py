@@ -1,8 +1,9 @@
-"""A network that gets no answer in time decides in the platform's stead and reports it with an advice (0120).
+"""The network's own decision: without an answer in time it decides instead, and reports it in an advice
+(0120).
 
-Such a decision replaces the one that stood before, because the merchant acted on it. An advice replaces a
-decision when it says that the network stood in (DE48 tag 11), or when it approves what was declined here or
-undone by an edge; any other advice only corrects an amount.
+It replaces the platform's decision, because the merchant acted on it. An advice replaces a decision if it
+says that the network stood in (DE48 tag 11), or if it approves a sale that the platform declined or an edge
+reversed. Every other advice only corrects an amount.
 """
 
 from __future__ import annotations
@@ -11,9 +12,9 @@ from typing import Any
 
 import msgspec
 
-from engine.authorization.effects import AuthorizationMoved, AuthorizationOpened
+from engine.authorization.effects import AuthorizationOpened, AuthorizationUpdated
 from engine.authorization.events import Event, event
-from engine.authorization.lifecycle import LifecycleResult
+from engine.authorization.follow_up import FollowUpResult
 from engine.cards.authorization import Authorization
 from engine.cards.card import Card
 from engine.commands import Advise
@@ -21,47 +22,48 @@ from engine.ids import Derived, derive
 from engine.money import format_minor
 
 
-def mark(command: Advise, original: Authorization | None, outcome: LifecycleResult) -> LifecycleResult:
-    """``outcome`` with the replacing decision in its record, if there is one; to be called before the effects
-    are applied."""
-    if outcome.record is None:
-        return outcome
+def with_decision(command: Advise, original: Authorization | None, result: FollowUpResult) -> FollowUpResult:
+    """``result`` with the replacing decision in its record, if there is one. Call it before the effects are
+    applied."""
+    if result.record is None:
+        return result
     decided = None
-    if original is not None and not _opens(outcome) and _replaces(command, original, outcome):
+    if original is not None and not _opens(result) and _replaces(command, original, result):
         decided = "approved" if command.approved else "declined"
     approval_code = command.approval_code if command.approved else None
-    record = msgspec.structs.replace(outcome.record, decided=decided, approval_code=approval_code)
-    return msgspec.structs.replace(outcome, record=record)
+    record = msgspec.structs.replace(result.record, decided=decided, approval_code=approval_code)
+    return msgspec.structs.replace(result, record=record)
 
 
-def _opens(outcome: LifecycleResult) -> bool:
-    """Whether the advice began a transaction of its own, which has no decision before it."""
-    return any(isinstance(effect, AuthorizationOpened) for effect in outcome.effects)
+def _opens(result: FollowUpResult) -> bool:
+    """Whether the advice opened a transaction of its own, which has no earlier decision."""
+    return any(isinstance(effect, AuthorizationOpened) for effect in result.effects)
 
 
-def _replaces(command: Advise, original: Authorization, outcome: LifecycleResult) -> bool:
+def _replaces(command: Advise, original: Authorization, result: FollowUpResult) -> bool:
     if original.decline_reason is None:
-        return (command.stand_in and original.closed is None) or _revives(original, outcome)
+        return (command.stand_in and original.closed is None) or _reopens(original, result)
     return any(
-        isinstance(effect, AuthorizationMoved) and effect.decline_reason is None for effect in outcome.effects
+        isinstance(effect, AuthorizationUpdated) and effect.decline_reason is None
+        for effect in result.effects
     )
 
 
-def _revives(original: Authorization, outcome: LifecycleResult) -> bool:
-    """Whether the advice holds again what an edge had undone."""
+def _reopens(original: Authorization, result: FollowUpResult) -> bool:
+    """Whether the advice reopens a sale that an edge reversed."""
     return original.closed is not None and any(
-        isinstance(effect, AuthorizationMoved) and effect.closed is None for effect in outcome.effects
+        isinstance(effect, AuthorizationUpdated) and effect.closed is None for effect in result.effects
     )
 
 
-def superseding(
-    command: Advise, card: Card, original: Authorization, outcome: LifecycleResult
+def superseding_event(
+    command: Advise, card: Card, original: Authorization, result: FollowUpResult
 ) -> tuple[Event, ...]:
-    """The ``authorization.decided`` of a replacing decision, to be called after the effects were applied.
+    """The ``authorization.decided`` of a replacing decision. Call it after the effects were applied.
 
     ``supersedes`` names the event of the first decision on the authorization.
     """
-    record = outcome.record
+    record = result.record
     if record is None or record.decided is None:
         return ()
     approved = record.decided == "approved"

@@ -1,11 +1,11 @@
-"""Reversals (0400, 0420): what is given back, and of what (wire cases 5 to 11).
+"""Reversals (0400, 0420) in managed mode; cases 5 to 11 of ``ops/docs/WIRE.md``.
 
-A reversal names the very message that it undoes (DE90), the life that this belongs to (DE48 tag 04), or both.
-The first message of a sale stands for all of it, an increment for itself alone. A message that is named and
-has not come yet leaves a tombstone, and raises or holds nothing when it comes.
+A reversal names the message to reverse (DE90), its network transaction id (DE48 tag 04), or both. The first
+message of a sale stands for the whole sale, an increment for itself alone. A named message that has not come
+yet leaves a tombstone: when it comes, nothing is held for it.
 
-A reversal undoes a promise, never money that has moved: what was presented, of a sale or of a refund, stays
-(cases 10, 26). Networks undo a cleared transaction with a presentment of its own.
+A reversal releases an approved amount, never money that was posted (cases 10 and 26). Networks reverse a
+cleared transaction with another presentment.
 """
 
 from __future__ import annotations
@@ -14,11 +14,27 @@ import msgspec
 
 from engine.authorization import gateway, late
 from engine.authorization.effects import Effect, HoldClosed, HoldResized, IncrementSet, TombstoneSet
-from engine.authorization.lifecycle import OK, LifecycleResult, Record, Remark, moved, settlement_of, transfer
-from engine.authorization.usage_reversal import GivenBack, count_back
+from engine.authorization.follow_up import (
+    OK,
+    FollowUpRecord,
+    FollowUpResult,
+    MatchResult,
+    settlement_account_id,
+    transfer,
+    updated,
+)
+from engine.authorization.usage_reversal import UsageReversal, reverse_usage
 from engine.cards.account import Account
-from engine.cards.authorization import Authorization, Closed, has_lapsed, names, open_hold, promised_minor
-from engine.cards.card import Card, undone_mark
+from engine.cards.authorization import (
+    Authorization,
+    Closed,
+    has_lapsed,
+    names,
+    open_hold,
+    unpresented_refund_minor,
+)
+from engine.cards.authorization_states import state_of
+from engine.cards.card import Card, edge_reversal_mark
 from engine.cards.hold import Hold
 from engine.commands import Reverse, is_message
 from engine.programmes.programme import ProgrammeConfig
@@ -31,168 +47,174 @@ def reverse(
     account: Account | None,
     programme: ProgrammeConfig,
     now_ms: int,
-) -> LifecycleResult:
-    """Give back what is held, all of it or down to DE95. Accepted whatever it finds."""
+) -> FollowUpResult:
+    """Release the held amount, all of it or down to DE95. A reversal is always accepted."""
     if command.late:
-        return _reverse_late(command, card, original, account, programme, now_ms)
+        return _reverse_by_edge(command, card, original, account, programme, now_ms)
     if original is None:
-        record = Record("reversal", 0, 0, "unknown_original")
-        return LifecycleResult(OK, (TombstoneSet(command.references, now_ms),), record)
-    outcome = _reverse_known(command, original, account, programme)
-    outcome = late.with_reversal(command, card, original, outcome, now_ms)
-    unheard = _unheard(command, original)
-    if not unheard:
-        return outcome
-    return msgspec.structs.replace(outcome, effects=(*outcome.effects, TombstoneSet(unheard, now_ms)))
+        record = FollowUpRecord("reversal", 0, 0, "unknown_original")
+        return FollowUpResult(OK, (TombstoneSet(command.references, now_ms),), record)
+    result = _reverse_known(command, original, account, programme)
+    result = late.with_reversal(command, card, original, result, now_ms)
+    missing = _message_not_received(command, original)
+    if not missing:
+        return result
+    return msgspec.structs.replace(result, effects=(*result.effects, TombstoneSet(missing, now_ms)))
 
 
-def _reverse_late(
+def _reverse_by_edge(
     command: Reverse,
     card: Card,
     original: Authorization | None,
     account: Account | None,
     programme: ProgrammeConfig,
     now_ms: int,
-) -> LifecycleResult:
-    """An edge's own reversal: it does not stop the network's own approval, before or after it."""
-    stands = late.stands(command, card, original, account, now_ms)
-    if stands is not None:
-        return stands
+) -> FollowUpResult:
+    """An edge's own reversal. It cancels neither an earlier nor a later approval by the network."""
+    replaced = late.replaced_by_network(command, card, original, account, now_ms)
+    if replaced is not None:
+        return replaced
     if original is None:
-        marks = tuple(map(undone_mark, command.references))
-        return LifecycleResult(
-            OK, (TombstoneSet(marks, now_ms),), Record("reversal", 0, 0, "unknown_original")
-        )
+        marks = tuple(map(edge_reversal_mark, command.references))
+        record = FollowUpRecord("reversal", 0, 0, "unknown_original")
+        return FollowUpResult(OK, (TombstoneSet(marks, now_ms),), record)
     lapsed = has_lapsed(original, account) and command.increment_minor is None
     if original.decline_reason is not None or lapsed:
-        return LifecycleResult(OK, (), Record("reversal", 0, 0, "nothing_held"))
-    outcome = _reverse_known(command, original, account, programme)
-    return late.with_undone_mark(original, outcome, now_ms)
+        return _nothing_held()
+    result = _reverse_known(command, original, account, programme)
+    return late.with_edge_reversal_mark(original, result, now_ms)
 
 
-def _unheard(command: Reverse, original: Authorization) -> tuple[str, ...]:
-    """The message in DE90, if it has not come yet: the network has named its transaction as well."""
+def _nothing_held() -> FollowUpResult:
+    return FollowUpResult(OK, (), FollowUpRecord("reversal", 0, 0, "nothing_held"))
+
+
+def _message_not_received(command: Reverse, original: Authorization) -> tuple[str, ...]:
+    """The message in DE90 if it has not come yet; ``original`` was found by the network transaction id."""
     messages = tuple(name for name in command.references if is_message(name))
-    known = {*names(original), *original.raised}
-    return messages if known.isdisjoint(messages) else ()
+    received = {*names(original), *original.raised}
+    return messages if received.isdisjoint(messages) else ()
 
 
 def _reverse_known(
     command: Reverse, original: Authorization, account: Account | None, programme: ProgrammeConfig
-) -> LifecycleResult:
-    if original.kind == "purchase" and original.decline_reason is not None:
+) -> FollowUpResult:
+    state = state_of(original, account)
+    if state in ("declined", "declined_and_reversed"):
         return _reverse_declined(command, original)
     if programme.mode == "gateway":
         return gateway.reverse(command, original)
-    if original.kind == "refund" and original.decline_reason is None:
+    if state in ("refund_open", "refund_presented", "refund_reversed"):
         return _reverse_refund(command, original, programme)
     increment = next((name for name in command.references if name in original.raised), None)
     if increment is not None:
         return _reverse_increment(command, increment, original, account)
     hold = open_hold(original, account)
     if hold is None:
-        return _reverse_unheld(command, original, account)
+        return _reverse_without_hold(command, original, account)
     target_minor = min(_left_by(command, hold), hold.amount_minor)
     if target_minor == hold.amount_minor:
-        return LifecycleResult(OK, (), Record("reversal", 0, hold.amount_minor))
-    given_back_minor = hold.amount_minor - target_minor
-    counted = count_back(original, given_back_minor, _count(original, target_minor))
-    effects = _lowered(original, hold, target_minor, counted)
-    record = Record("reversal", given_back_minor, target_minor, uncounted=counted.uncounted)
-    return LifecycleResult(OK, effects, record)
+        return FollowUpResult(OK, (), FollowUpRecord("reversal", 0, hold.amount_minor))
+    released_minor = hold.amount_minor - target_minor
+    usage = reverse_usage(original, released_minor, _count(original, target_minor))
+    effects = _lower_hold(original, hold, target_minor, usage)
+    record = FollowUpRecord("reversal", released_minor, target_minor, uncounted=usage.uncounted)
+    return FollowUpResult(OK, effects, record)
 
 
 def _count(original: Authorization, target_minor: int) -> int:
-    """A sale of which nothing is held or cleared any more does not count as a purchase."""
+    """-1 if nothing of the sale remains held or cleared: it no longer counts as a purchase."""
     return -1 if target_minor == 0 and not original.cleared_minor else 0
 
 
-def _lowered(
-    original: Authorization, hold: Hold, target_minor: int, counted: GivenBack
+def _lower_hold(
+    original: Authorization, hold: Hold, target_minor: int, usage: UsageReversal
 ) -> tuple[Effect, ...]:
-    """The hold gives back all but ``target_minor``."""
+    """Lower the hold to ``target_minor``, and close it at 0."""
     whole = target_minor == 0
-    ended: Effect = (
+    lowered: Effect = (
         HoldClosed(hold.id, "released") if whole else HoldResized(hold.id, target_minor, hold.expires_ms)
     )
-    move = moved(
+    update = updated(
         original,
         reversed_minor=hold.amount_minor - target_minor,
         held_minor=target_minor,
         closed="released" if whole else None,
     )
-    return (*counted.effects, ended, move)
+    return (*usage.effects, lowered, update)
 
 
 def _reverse_increment(
     command: Reverse, name: str, original: Authorization, account: Account | None
-) -> LifecycleResult:
-    """One increment is taken back, all of it or down to DE95, and nothing else of its transaction."""
+) -> FollowUpResult:
+    """Reverse one increment, all of it or down to DE95; the rest of its authorization stays."""
     increment = original.raised[name]
     left_minor = min(command.remaining_minor or 0, increment.left_minor)
     asked_minor = increment.left_minor - left_minor
     hold = open_hold(original, account)
     if hold is None or not asked_minor:
         held_minor = hold.amount_minor if hold is not None else 0
-        remark: Remark | None = None if hold is not None else "nothing_held"
+        remark: MatchResult | None = None if hold is not None else "nothing_held"
         unchanged = IncrementSet(name, left_minor, increment.day, increment.counted_minor)
-        forgone = () if hold is not None else _forgone(original, account, asked_minor)
-        record = Record("reversal", 0, held_minor, remark, name, left_minor)
-        return LifecycleResult(OK, (*forgone, unchanged), record)
+        lowered = () if hold is not None else _lower_lapsed(original, account, asked_minor)
+        record = FollowUpRecord("reversal", 0, held_minor, remark, name, left_minor)
+        return FollowUpResult(OK, (*lowered, unchanged), record)
     target_minor = max(0, hold.amount_minor - asked_minor)
-    given_minor = hold.amount_minor - target_minor
-    counted = count_back(original, given_minor, _count(original, target_minor), name, left_minor)
-    record = Record(
-        "reversal", given_minor, target_minor, None, name, left_minor, uncounted=counted.uncounted
+    released_minor = hold.amount_minor - target_minor
+    usage = reverse_usage(original, released_minor, _count(original, target_minor), name, left_minor)
+    record = FollowUpRecord(
+        "reversal", released_minor, target_minor, None, name, left_minor, uncounted=usage.uncounted
     )
-    return LifecycleResult(OK, _lowered(original, hold, target_minor, counted), record)
+    return FollowUpResult(OK, _lower_hold(original, hold, target_minor, usage), record)
 
 
-def _forgone(original: Authorization, account: Account | None, given_minor: int) -> tuple[Effect, ...]:
-    """Of a hold that has lapsed, so much less is to be held again."""
-    if not given_minor or not has_lapsed(original, account):
+def _lower_lapsed(original: Authorization, account: Account | None, amount_minor: int) -> tuple[Effect, ...]:
+    """Lower the amount that an increment or an advice would hold again for a lapsed hold."""
+    if not amount_minor or not has_lapsed(original, account):
         return ()
-    left_minor = max(0, original.remainder_minor - given_minor)
+    left_minor = max(0, original.remainder_minor - amount_minor)
     closed: Closed | None = None if left_minor else "released"
-    return (moved(original, held_minor=0, remainder_minor=left_minor, closed=closed),)
+    return (updated(original, held_minor=0, remainder_minor=left_minor, closed=closed),)
 
 
-def _reverse_declined(command: Reverse, original: Authorization) -> LifecycleResult:
-    """Nothing to release of a sale that was declined here; but if the network approves it later itself, in an
-    advice, that is over too: the order of the two does not matter."""
-    record = Record("reversal", 0, 0, "nothing_held")
+def _reverse_declined(command: Reverse, original: Authorization) -> FollowUpResult:
+    """Close a declined sale, so that a later advice of the network's own approval holds nothing: the order of
+    reversal and advice does not matter."""
     if original.closed is not None or command.remaining_minor or command.increment_minor is not None:
-        return LifecycleResult(OK, (), record)
-    return LifecycleResult(OK, (moved(original, held_minor=0, closed="released"),), record)
+        return _nothing_held()
+    update = updated(original, held_minor=0, closed="released")
+    return FollowUpResult(OK, (update,), FollowUpRecord("reversal", 0, 0, "nothing_held"))
 
 
-def _reverse_unheld(command: Reverse, original: Authorization, account: Account | None) -> LifecycleResult:
-    """Nothing to release; but a hold that had lapsed is over now, and no increment holds it again."""
-    record = Record("reversal", 0, 0, "nothing_held")
+def _reverse_without_hold(
+    command: Reverse, original: Authorization, account: Account | None
+) -> FollowUpResult:
+    """Close a lapsed hold, so that no increment holds its amount again; nothing is released."""
     if not has_lapsed(original, account) or command.increment_minor is not None:
-        return LifecycleResult(OK, (), record)
+        return _nothing_held()
     left_minor = min(command.remaining_minor or 0, original.remainder_minor)
     closed: Closed | None = None if left_minor else "released"
-    move = moved(original, held_minor=0, remainder_minor=left_minor, closed=closed)
-    return LifecycleResult(OK, (move,), record)
+    update = updated(original, held_minor=0, remainder_minor=left_minor, closed=closed)
+    return FollowUpResult(OK, (update,), FollowUpRecord("reversal", 0, 0, "nothing_held"))
 
 
 def _left_by(command: Reverse, hold: Hold) -> int:
-    """What a reversal leaves held: all but one increment, what DE95 says, or nothing."""
+    """The amount that stays held: all except one increment, the amount in DE95, or nothing."""
     if command.increment_minor is not None:
         return max(0, hold.amount_minor - command.increment_minor)
     return command.remaining_minor or 0
 
 
-def _reverse_refund(command: Reverse, original: Authorization, programme: ProgrammeConfig) -> LifecycleResult:
-    """The merchant takes a refund back, all of it or down to DE95: what was credited and not presented yet is
-    debited, once."""
-    promised = promised_minor(original)
-    taken_minor = promised - min(command.remaining_minor or 0, promised)
-    if not taken_minor:
-        return LifecycleResult(OK, (), Record("reversal", 0, 0, None if promised else "nothing_held"))
+def _reverse_refund(command: Reverse, original: Authorization, programme: ProgrammeConfig) -> FollowUpResult:
+    """Debit the credited and unpresented amount of a refund, all of it or down to DE95."""
+    unpresented_minor = unpresented_refund_minor(original)
+    debited_minor = unpresented_minor - min(command.remaining_minor or 0, unpresented_minor)
+    if not debited_minor:
+        return FollowUpResult(
+            OK, (), FollowUpRecord("reversal", 0, 0, None if unpresented_minor else "nothing_held")
+        )
     effects = (
-        transfer(command.id, settlement_of(programme), "debit", taken_minor, original.id),
-        moved(original, reversed_minor=taken_minor, held_minor=0),
+        transfer(command.id, settlement_account_id(programme), "debit", debited_minor, original.id),
+        updated(original, reversed_minor=debited_minor, held_minor=0),
     )
-    return LifecycleResult(OK, effects, Record("reversal", taken_minor))
+    return FollowUpResult(OK, effects, FollowUpRecord("reversal", debited_minor))

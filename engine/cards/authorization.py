@@ -95,39 +95,23 @@ def has_lapsed(authorization: Authorization, account: Account | None) -> bool:
     return ended and authorization.closed is None
 
 
-def relayed_minor(authorization: Authorization) -> int:
+def gateway_open_minor(authorization: Authorization) -> int:
     """What is still to come of an authorization that the programme's own ledger keeps (gateway mode): neither
     cleared nor given back. Nothing, where this service keeps the balance."""
     relayed = authorization.hold_id is None and authorization.closed is None
     return authorization.remainder_minor if relayed else 0
 
 
-def promised_minor(authorization: Authorization) -> int:
+def unpresented_refund_minor(authorization: Authorization) -> int:
     """Of an authorized refund: approved, not given back and not presented yet."""
     return max(0, authorization.approved_minor - authorization.reversed_minor - authorization.cleared_minor)
-
-
-def view(authorization: Authorization, account: Account | None) -> OriginalView:
-    """What a follow-up sees of it now."""
-    hold = open_hold(authorization, account)
-    lapsed = has_lapsed(authorization, account)
-    relayed = authorization.kind == "purchase" and relayed_minor(authorization) > 0
-    return OriginalView(
-        id=authorization.id,
-        approved_minor=authorization.approved_minor,
-        cleared_minor=authorization.cleared_minor,
-        reversed_minor=authorization.reversed_minor,
-        held_minor=hold.amount_minor if hold else 0,
-        lapsed_minor=authorization.remainder_minor if lapsed else 0,
-        open=hold is not None or lapsed or relayed,
-    )
 
 
 def status(authorization: Authorization, held: bool) -> str:
     """Its public status (contract, section 5); ``held`` tells whether its hold is open."""
     if authorization.decline_reason is not None:
         return "declined"
-    if relayed_minor(authorization):
+    if gateway_open_minor(authorization):
         return "partially_cleared" if authorization.cleared_minor else "pending"
     if authorization.kind == "refund" and authorization.closed == "captured":
         return "cleared"

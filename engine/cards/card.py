@@ -78,7 +78,7 @@ def may_move(card: Card, state: str) -> bool:
     return state == card.state or state in TRANSITIONS[card.state]
 
 
-def is_buried(card: Card, references: Iterable[str], now_ms: int) -> bool:
+def has_tombstone(card: Card, references: Iterable[str], now_ms: int) -> bool:
     """Whether a network has reversed an authorization under one of ``references``."""
     if not card.tombstones:
         return False
@@ -86,27 +86,27 @@ def is_buried(card: Card, references: Iterable[str], now_ms: int) -> bool:
     return any(card.tombstones.get(reference, oldest_ms) > oldest_ms for reference in references)
 
 
-def undone_mark(message: str) -> str:
+def edge_reversal_mark(message: str) -> str:
     """The tombstone of an edge's own reversal of ``message``: its network has reversed nothing."""
     return _UNDONE + message
 
 
-def stand_in_mark(message: str) -> str:
+def network_approval_mark(message: str) -> str:
     """The tombstone of an advice that approves in place of ``message``: the advice's amount counts, and
     neither the message nor an edge's own reversal of it changes that."""
     return _STAND_IN + message
 
 
-def is_given_up(card: Card, references: Iterable[str], now_ms: int) -> bool:
+def is_reversed_or_replaced(card: Card, references: Iterable[str], now_ms: int) -> bool:
     """Whether an authorization under ``references`` holds nothing when it comes: it was reversed before, or
     an advice has taken its place."""
     names = tuple(references)
     messages = [name for name in names if is_message(name)]
-    marks = [mark(name) for name in messages for mark in (undone_mark, stand_in_mark)]
-    return is_buried(card, (*names, *marks), now_ms)
+    marks = [mark(name) for name in messages for mark in (edge_reversal_mark, network_approval_mark)]
+    return has_tombstone(card, (*names, *marks), now_ms)
 
 
-def bury(card: Card, references: Iterable[str], now_ms: int) -> None:
+def add_tombstones(card: Card, references: Iterable[str], now_ms: int) -> None:
     """Leave tombstones, and forget some that have expired: one command never pays for many."""
     tombstones = card.tombstones
     oldest_ms = now_ms - TOMBSTONE_DAYS * DAY_MS

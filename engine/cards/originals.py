@@ -11,7 +11,13 @@ from collections.abc import Sequence
 from typing import Final
 
 from engine.cards.account import Account
-from engine.cards.authorization import Authorization, has_lapsed, open_hold, promised_minor, relayed_minor
+from engine.cards.authorization import (
+    Authorization,
+    gateway_open_minor,
+    has_lapsed,
+    open_hold,
+    unpresented_refund_minor,
+)
 from engine.commands import Advise, AuthorizationCommand, Present, Reverse, is_message, reference_of_message
 
 _OPEN: Final = 0
@@ -44,7 +50,7 @@ def find(
     return best if best_rank < _OTHER else None
 
 
-def find_stand_in(
+def find_replacing_advice(
     message: str, members: Sequence[Authorization], account: Account | None, now_ms: int
 ) -> Authorization | None:
     """The open one of ``members`` that an advice has put in the place of ``message``."""
@@ -58,7 +64,7 @@ def find_stand_in(
     )
 
 
-def may_be_stood_for(command: AuthorizationCommand, found: Authorization) -> bool:
+def advice_may_replace(command: AuthorizationCommand, found: Authorization) -> bool:
     """Whether a network that reverses ``found``, which is over, may mean an advice in its place.
 
     An edge's own reversal means the message alone.
@@ -70,12 +76,14 @@ def may_be_stood_for(command: AuthorizationCommand, found: Authorization) -> boo
 def is_certain(command: AuthorizationCommand, found: Authorization, account: Account | None) -> bool:
     """Whether ``found`` is the right one whatever older members the life may have."""
     if isinstance(command, Present) and command.kind == "refund":
-        return promised_minor(found) == command.amount_minor
+        return unpresented_refund_minor(found) == command.amount_minor
     names_message = isinstance(command, Present | Advise) and any(map(is_message, command.references))
     if names_message and not _is_named(found, command.references):
         # An older one may be meant.
         return False
-    return found.kind == "purchase" and (open_hold(found, account) is not None or relayed_minor(found) > 0)
+    return found.kind == "purchase" and (
+        open_hold(found, account) is not None or gateway_open_minor(found) > 0
+    )
 
 
 def _named(
@@ -86,7 +94,7 @@ def _named(
     if len(members) < 2 or not isinstance(command, Present | Advise):
         return None
     for message in filter(is_message, command.references):
-        in_its_place = find_stand_in(message, members, account, now_ms)
+        in_its_place = find_replacing_advice(message, members, account, now_ms)
         if in_its_place is not None:
             return in_its_place
     for member in members:
@@ -114,7 +122,7 @@ def _rank(member: Authorization, account: Account | None, now_ms: int) -> int:
         return _OPEN if hold.expires_ms > now_ms else _LAPSED
     if has_lapsed(member, account):
         return _LAPSED
-    return _OPEN if relayed_minor(member) else _OVER
+    return _OPEN if gateway_open_minor(member) else _OVER
 
 
 def _refund(members: Sequence[Authorization], amount_minor: int) -> Authorization | None:
@@ -126,7 +134,7 @@ def _refund(members: Sequence[Authorization], amount_minor: int) -> Authorizatio
             continue
         if member.approved_minor <= member.cleared_minor:
             continue
-        promised = promised_minor(member)
+        promised = unpresented_refund_minor(member)
         rank = 0 if promised == amount_minor else 1 if promised > amount_minor else 2 if promised else 3
         if rank < best_rank:
             best, best_rank = member, rank

@@ -1,4 +1,4 @@
-"""What controls may look at: one authorization and the card's usage of the day before it."""
+"""The input of controls: one authorization request and the card's usage of the day before it."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import msgspec
 
 
 class ControlInput(msgspec.Struct, frozen=True, gc=False):
-    """Amounts in minor units of the card's currency; ``day_*`` are today's approvals before this one, and
-    ``authorized_minor`` is what the authorization amounts to that an increment raises."""
+    """Amounts in minor units of the card's currency. ``day_*`` are today's earlier approvals;
+    ``authorized_minor`` is the total of the authorization that an increment raises."""
 
     amount_minor: int
     mcc: str

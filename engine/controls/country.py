@@ -11,22 +11,24 @@ from engine.trace import TraceStep, verdict
 
 
 class CountryAllow(msgspec.Struct, frozen=True, tag_field="kind", tag="country_allow"):
-    """Passes only a country that is listed."""
+    """Passes the listed countries only."""
 
     values: tuple[str, ...]
     reason: ClassVar[str] = "country_not_allowed"
+    skips_increments: ClassVar[bool] = False
 
-    def check(self, facts: ControlInput) -> TraceStep:
-        passed = facts.country in self.values
-        return TraceStep("country_allow", verdict(passed), facts.country)
+    def check(self, control_input: ControlInput) -> TraceStep:
+        passed = control_input.country in self.values
+        return TraceStep("country_allow", verdict(passed), control_input.country)
 
 
 class CountryDeny(msgspec.Struct, frozen=True, tag_field="kind", tag="country_deny"):
-    """Passes only a country that is not listed."""
+    """Passes every country except the listed ones."""
 
     values: tuple[str, ...]
     reason: ClassVar[str] = "country_not_allowed"
+    skips_increments: ClassVar[bool] = False
 
-    def check(self, facts: ControlInput) -> TraceStep:
-        passed = facts.country not in self.values
-        return TraceStep("country_deny", verdict(passed), facts.country)
+    def check(self, control_input: ControlInput) -> TraceStep:
+        passed = control_input.country not in self.values
+        return TraceStep("country_deny", verdict(passed), control_input.country)

@@ -1,4 +1,4 @@
-"""``mcc_allow`` and ``mcc_deny``: the merchant's category code (ISO 18245, ISO 8583 DE18)."""
+"""``mcc_allow`` and ``mcc_deny``: the merchant category code (ISO 18245, ISO 8583 DE18)."""
 
 from __future__ import annotations
 
@@ -11,22 +11,24 @@ from engine.trace import TraceStep, verdict
 
 
 class MccAllow(msgspec.Struct, frozen=True, tag_field="kind", tag="mcc_allow"):
-    """Passes only a category that is listed."""
+    """Passes the listed categories only."""
 
     values: tuple[str, ...]
     reason: ClassVar[str] = "mcc_not_allowed"
+    skips_increments: ClassVar[bool] = False
 
-    def check(self, facts: ControlInput) -> TraceStep:
-        passed = facts.mcc in self.values
-        return TraceStep("mcc_allow", verdict(passed), facts.mcc)
+    def check(self, control_input: ControlInput) -> TraceStep:
+        passed = control_input.mcc in self.values
+        return TraceStep("mcc_allow", verdict(passed), control_input.mcc)
 
 
 class MccDeny(msgspec.Struct, frozen=True, tag_field="kind", tag="mcc_deny"):
-    """Passes only a category that is not listed."""
+    """Passes every category except the listed ones."""
 
     values: tuple[str, ...]
     reason: ClassVar[str] = "mcc_not_allowed"
+    skips_increments: ClassVar[bool] = False
 
-    def check(self, facts: ControlInput) -> TraceStep:
-        passed = facts.mcc not in self.values
-        return TraceStep("mcc_deny", verdict(passed), facts.mcc)
+    def check(self, control_input: ControlInput) -> TraceStep:
+        passed = control_input.mcc not in self.values
+        return TraceStep("mcc_deny", verdict(passed), control_input.mcc)

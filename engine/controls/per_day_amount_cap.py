@@ -1,5 +1,5 @@
-"""``per_day_amount_cap``: how much may be approved a day, in the card's currency and the programme's time
-zone."""
+"""``per_day_amount_cap``: the approved amount in a day of the programme's time zone, in the card's
+currency."""
 
 from __future__ import annotations
 
@@ -12,12 +12,15 @@ from engine.trace import TraceStep, verdict
 
 
 class PerDayAmountCap(msgspec.Struct, frozen=True, tag_field="kind", tag="per_day_amount_cap"):
-    """Passes while today's approved amount and this one together stay within the cap; the step shows the
-    amount before."""
+    """Passes while today's approved amount and the requested one together stay within the cap. The step shows
+    the amount before the request."""
 
     amount_minor: int
     reason: ClassVar[str] = "per_day_amount_exceeded"
+    skips_increments: ClassVar[bool] = False
 
-    def check(self, facts: ControlInput) -> TraceStep:
-        within = facts.day_amount_minor + facts.amount_minor <= self.amount_minor
-        return TraceStep("per_day_amount_cap", verdict(within), facts.day_amount_minor, self.amount_minor)
+    def check(self, control_input: ControlInput) -> TraceStep:
+        within = control_input.day_amount_minor + control_input.amount_minor <= self.amount_minor
+        return TraceStep(
+            "per_day_amount_cap", verdict(within), control_input.day_amount_minor, self.amount_minor
+        )

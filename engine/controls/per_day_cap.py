@@ -1,4 +1,4 @@
-"""``per_day_cap``: how many approved purchases a day, in the programme's time zone."""
+"""``per_day_cap``: the number of approved purchases in a day of the programme's time zone."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ from engine.trace import TraceStep, verdict
 
 
 class PerDayCap(msgspec.Struct, frozen=True, tag_field="kind", tag="per_day_cap"):
-    """Passes while fewer than ``count`` purchases have been approved today."""
+    """Passes while fewer than ``count`` purchases have been approved today. An increment is not a purchase of
+    its own."""
 
     count: int
     reason: ClassVar[str] = "per_day_count_exceeded"
+    skips_increments: ClassVar[bool] = True
 
-    def check(self, facts: ControlInput) -> TraceStep:
-        passed = facts.day_count < self.count
-        return TraceStep("per_day_cap", verdict(passed), facts.day_count, self.count)
+    def check(self, control_input: ControlInput) -> TraceStep:
+        passed = control_input.day_count < self.count
+        return TraceStep("per_day_cap", verdict(passed), control_input.day_count, self.count)

@@ -34,7 +34,7 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
     mit: bool
 
 
-class Consulted(msgspec.Struct, frozen=True, array_like=True, gc=False):
+class EndpointResult(msgspec.Struct, frozen=True, array_like=True, gc=False):
     """What came of asking: a usable answer, or the trigger of a stand-in and what the programme's owner
     granted."""
 
@@ -80,9 +80,9 @@ def question_body(question: Question, deadline_ms: int) -> bytes:
     return msgspec.json.encode(body)
 
 
-def read_answer(question: Question, status: int, body: bytes) -> Consulted:
+def read_answer(question: Question, status: int, body: bytes) -> EndpointResult:
     """The programme's answer, or ``invalid_response`` when it cannot be used."""
-    unusable = Consulted(trigger="invalid_response")
+    unusable = EndpointResult(trigger="invalid_response")
     if status != USABLE_STATUS:
         return unusable
     try:
@@ -92,11 +92,11 @@ def read_answer(question: Question, status: int, body: bytes) -> Consulted:
     if answer.authorization_id != question.authorization_id:
         return unusable
     if answer.decision == "declined" or answer.approved_amount is None:
-        return Consulted(answer.decision)
+        return EndpointResult(answer.decision)
     approved_minor = _minor(answer.approved_amount, question.currency)
     if approved_minor is None or not 0 < approved_minor <= question.amount_minor:
         return unusable
-    return Consulted("approved", approved_minor)
+    return EndpointResult("approved", approved_minor)
 
 
 def _minor(approved: _Money | str, currency: str) -> int | None:

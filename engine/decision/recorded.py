@@ -11,8 +11,8 @@ import msgspec
 
 from engine.cards.authorization import OriginalView
 from engine.controls import Control
-from engine.decision.decide import INPUTS_LAYOUT, Inputs
-from engine.decision.delegation import Consulted
+from engine.decision.delegation import EndpointResult
+from engine.decision.inputs import INPUTS_LAYOUT, Inputs
 
 
 class _FirstLayout(msgspec.Struct, frozen=True, array_like=True, gc=False):
@@ -42,7 +42,7 @@ class _FirstLayout(msgspec.Struct, frozen=True, array_like=True, gc=False):
     lapsed_holds: tuple[str, ...] = ()
     original: OriginalView | None = None
     decisioning: str = "platform"
-    consulted: Consulted | None = None
+    endpoint_result: EndpointResult | None = None
     declared_remaining_minor: int | None = None
 
 

@@ -1,8 +1,8 @@
-"""One command against one card: decide, apply, and say what is to be written and told.
+"""Execute one command on one card: decide, apply the effects, and return the reply, rows and events to
+commit.
 
-``execute`` is the whole life of a command inside its owner and stays pure: it changes only the state
-objects it is given, and everything it depends on is among its arguments. Its result becomes rows in
-``actors.cards.rows``.
+``execute`` is pure: it depends on its arguments only, and changes no state but theirs. ``actors.cards.rows``
+turns its result into rows.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import msgspec
 
 from engine.authorization import gateway, instructions, late, network_decision
+from engine.authorization.advice import advise
 from engine.authorization.authorizing import execute_authorize
 from engine.authorization.effects import (
     AuthorizationOpened,
@@ -18,8 +19,9 @@ from engine.authorization.effects import (
 )
 from engine.authorization.events import follow_up_events, load_posted
 from engine.authorization.evolve import evolve
-from engine.authorization.executed import NOT_FOUND, CommandContext, Executed, apply, lapse_due
-from engine.authorization.lifecycle import RULES, LifecycleResult, Record, advise, present, transfer
+from engine.authorization.executed import NOT_FOUND, CommandContext, Executed, apply, lapse_expired_holds
+from engine.authorization.follow_up import RULES, FollowUpRecord, FollowUpResult, transfer
+from engine.authorization.presentment import present
 from engine.authorization.reversal import reverse
 from engine.cards.account import balance_view
 from engine.cards.authorization import Authorization, open_hold
@@ -52,19 +54,20 @@ from engine.replies import Done, Problem, WireAnswer
 _FOLLOW_UPS = (Reverse, Present, Advise)
 
 
-def execute(command: CardCommand, met: CommandContext, now_ms: int) -> Executed:
-    """Execute ``command`` on an existing card; state moves on at once and is *tentative* until the commit."""
+def execute(command: CardCommand, context: CommandContext, now_ms: int) -> Executed:
+    """Execute ``command`` on an existing card. The state changes at once and is *tentative* until the
+    commit."""
     if isinstance(command, Authorize):
-        return execute_authorize(command, met, now_ms)
+        return execute_authorize(command, context, now_ms)
     if isinstance(command, _FOLLOW_UPS):
-        return _follow_up(command, met, now_ms)
+        return _follow_up(command, context, now_ms)
     if isinstance(command, CreateCard):
         return Executed(Problem(409, "conflict", "A card with this id exists."))
-    card = met.card
+    card = context.card
     if command.tenant_id is not None and (command.tenant_id, command.live) != (card.tenant_id, card.live):
         return Executed(NOT_FOUND)
     if isinstance(command, Expire):
-        return _expire(command, met, now_ms)
+        return _expire(command, context, now_ms)
     if isinstance(command, ChangeCard):
         return change(command, card)
     if isinstance(command, SetCardholderStatus):
@@ -72,35 +75,37 @@ def execute(command: CardCommand, met: CommandContext, now_ms: int) -> Executed:
     if isinstance(command, DeclareBalance):
         return _declare_balance(command, card, now_ms)
     if isinstance(command, Load):
-        return _load(command, met, now_ms)
+        return _load(command, context, now_ms)
     assert isinstance(command, ReadBalance)
-    return Executed(Done(200, balance_view(met.account, card.id, card.currency, now_ms)))
+    return Executed(Done(200, balance_view(context.account, card.id, card.currency, now_ms)))
 
 
-def _follow_up(command: Reverse | Present | Advise, met: CommandContext, now_ms: int) -> Executed:
-    """Something that has happened in the world: it is applied, not judged."""
-    lapsed = lapse_due(met, now_ms)
-    card, account, original = met.card, met.account, met.original
-    outcome = _outcome(command, met, now_ms)
+def _follow_up(command: Reverse | Present | Advise, context: CommandContext, now_ms: int) -> Executed:
+    """Apply a reversal, a presentment or an advice."""
+    lapsed = lapse_expired_holds(context, now_ms)
+    card, account, original = context.card, context.account, context.original
+    result = _follow_up_result(command, context, now_ms)
     if isinstance(command, Advise):
-        outcome = network_decision.mark(command, original, outcome)
-        outcome = late.with_stand_in_marks(command, card, original, outcome, now_ms)
+        result = network_decision.with_decision(command, original, result)
+        result = late.with_network_approval_marks(command, card, original, result, now_ms)
     held_before = original is not None and open_hold(original, account) is not None
-    apply(met, lapsed, outcome.effects)
-    about = _about(command, outcome, original)
-    events = follow_up_events(command, card, account, outcome, about, held_before, now_ms)
+    apply(context, lapsed, result.effects)
+    about = _about(command, result, original)
+    events = follow_up_events(command, card, account, result, about, held_before, now_ms)
     if isinstance(command, Advise) and original is not None:
-        events = network_decision.superseding(command, card, original, outcome) + events
-    if met.programme.mode == "gateway":
-        events += instructions.of_follow_up(command, outcome, original, now_ms)
-    answer = WireAnswer(outcome.response_code, about or "")
-    record = None if outcome.record is None else msgspec.structs.replace(outcome.record, rules=RULES)
-    return Executed(answer, True, (*lapsed, *outcome.effects), events, None, record, about)
+        events = network_decision.superseding_event(command, card, original, result) + events
+    if context.programme.mode == "gateway":
+        events += instructions.of_follow_up(command, result, original, now_ms)
+    answer = WireAnswer(result.response_code, about or "")
+    record = None if result.record is None else msgspec.structs.replace(result.record, rules=RULES)
+    return Executed(answer, True, (*lapsed, *result.effects), events, None, record, about)
 
 
-def _outcome(command: Reverse | Present | Advise, met: CommandContext, now_ms: int) -> LifecycleResult:
-    """What follows from ``command``, here or in the programme's own ledger."""
-    card, account, programme, original = met.card, met.account, met.programme, met.original
+def _follow_up_result(
+    command: Reverse | Present | Advise, context: CommandContext, now_ms: int
+) -> FollowUpResult:
+    """The result by the rules of the programme's mode."""
+    card, account, programme, original = context.card, context.account, context.programme, context.original
     if isinstance(command, Reverse):
         return reverse(command, card, original, account, programme, now_ms)
     day = max(card.day, day_label(now_ms, programme.timezone))
@@ -113,27 +118,27 @@ def _outcome(command: Reverse | Present | Advise, met: CommandContext, now_ms: i
     return advise(command, card, original, account, programme, day, now_ms)
 
 
-def _about(command: CardCommand, outcome: LifecycleResult, original: Authorization | None) -> str | None:
-    """The transaction that a follow-up opened or moved, or looked at in vain."""
-    if any(isinstance(effect, AuthorizationOpened) for effect in outcome.effects):
+def _about(command: CardCommand, result: FollowUpResult, original: Authorization | None) -> str | None:
+    """The transaction that a follow-up opened or named."""
+    if any(isinstance(effect, AuthorizationOpened) for effect in result.effects):
         return command.id
     return original.id if original else None
 
 
-def _expire(command: Expire, met: CommandContext, now_ms: int) -> Executed:
-    """Let one authorization's hold lapse before its time, or whatever is due."""
-    if command.references and met.original is None:
+def _expire(command: Expire, context: CommandContext, now_ms: int) -> Executed:
+    """Lapse one authorization's hold before its expiry, or all expired holds of the account."""
+    if command.references and context.original is None:
         return Executed(Problem(404, "not-found", "There is no such authorization."))
-    hold = open_hold(met.original, met.account) if met.original else None
+    hold = open_hold(context.original, context.account) if context.original else None
     if command.references and hold is None:
         return Executed(Problem(409, "nothing-held", "The authorization holds nothing."))
-    lapsed = lapse_due(met, now_ms)
-    still_open = met.original is not None and open_hold(met.original, met.account) is not None
+    lapsed = lapse_expired_holds(context, now_ms)
+    still_open = context.original is not None and open_hold(context.original, context.account) is not None
     effects = (HoldLapsed(hold.id, hold.authorization_id),) if hold is not None and still_open else ()
-    apply(met, lapsed, effects)
-    about = met.original.id if met.original else None
+    apply(context, lapsed, effects)
+    about = context.original.id if context.original else None
     reply = Done(200, {"authorization_id": about, "status": "lapsed"})
-    record = Record("lapse", hold.amount_minor if hold else 0)
+    record = FollowUpRecord("lapse", hold.amount_minor if hold else 0)
     return Executed(reply, bool(lapsed or effects), (*lapsed, *effects), (), None, record, about)
 
 
@@ -146,8 +151,8 @@ def _declare_balance(command: DeclareBalance, card: Card, now_ms: int) -> Execut
     return Executed(Done(200, declared_balance_view(card.id, card.currency, declared)), True, effects)
 
 
-def _load(command: Load, met: CommandContext, now_ms: int) -> Executed:
-    account = met.account
+def _load(command: Load, context: CommandContext, now_ms: int) -> Executed:
+    account = context.account
     if account is None:
         return Executed(Problem(409, "card-not-funded", "The card has no funding account."))
     if command.currency != account.currency:
@@ -156,10 +161,10 @@ def _load(command: Load, met: CommandContext, now_ms: int) -> Executed:
         )
     if account.posted_minor + command.amount_minor > AMOUNT_MINOR_MAX:
         return Executed(Problem(409, "balance-limit-exceeded", "The balance would exceed what can be kept."))
-    lapsed = lapse_due(met, now_ms)
-    source = derive(met.programme.id, Derived.FUNDING_SOURCE)
+    lapsed = lapse_expired_holds(context, now_ms)
+    source = derive(context.programme.id, Derived.FUNDING_SOURCE)
     credit = transfer(command.id, source, "credit", command.amount_minor, None)
-    apply(met, lapsed, (credit,))
+    apply(context, lapsed, (credit,))
     event = load_posted(command, account, credit, now_ms)
     body = {
         "entry_id": credit.credit_entry_id,

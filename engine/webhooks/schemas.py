@@ -1,12 +1,14 @@
-"""Pieces of JSON Schema (draft 2020-12) from which the catalogue describes the data of events.
+"""Parts of JSON Schema (draft 2020-12) for the catalogue of event types.
 
-Members that are listed are always present unless they are given as optional. Receivers must not refuse
-members that are not listed: later versions may add some.
+Listed members are always present unless they are optional. Receivers must accept members that are not listed,
+because later versions may add some.
 """
 
 from __future__ import annotations
 
 from typing import Any, Final
+
+from engine.controls import KINDS
 
 Schema = dict[str, Any]
 
@@ -20,17 +22,17 @@ COUNTRY: Final[Schema] = {"type": "string", "pattern": "^[A-Z]{2}$"}
 
 
 def choice(*values: str) -> Schema:
-    """One of some words."""
+    """One of ``values``."""
     return {"type": "string", "enum": list(values)}
 
 
 def array(items: Schema) -> Schema:
-    """Any number of ``items``."""
+    """An array of ``items``, possibly empty."""
     return {"type": "array", "items": items}
 
 
 def number(least: int, most: int | None = None) -> Schema:
-    """A whole number in a range."""
+    """An integer in a range."""
     return {"type": "integer", "minimum": least} | ({} if most is None else {"maximum": most})
 
 
@@ -42,12 +44,12 @@ def or_null(schema: Schema) -> Schema:
 
 
 def about(schema: Schema, description: str) -> Schema:
-    """``schema`` with a sentence on what it means here."""
+    """``schema`` with a description."""
     return schema | {"description": description}
 
 
 def record(members: dict[str, Schema], optional: dict[str, Schema] | None = None) -> Schema:
-    """An object with ``members``, and perhaps some that are there only at times."""
+    """An object with ``members``, and with ``optional`` members."""
     return {
         "type": "object",
         "properties": members | (optional or {}),
@@ -59,17 +61,7 @@ CURRENCY: Final = choice("EUR", "GBP", "USD")
 MERCHANT: Final = record({"name": TEXT, "country": or_null(COUNTRY)})
 CONTROL: Final = record(
     {
-        "kind": choice(
-            "mcc_allow",
-            "mcc_deny",
-            "country_allow",
-            "country_deny",
-            "channel_allow",
-            "channel_deny",
-            "per_txn_cap",
-            "per_day_cap",
-            "per_day_amount_cap",
-        )
+        "kind": choice(*KINDS),
     },
     {"values": array(TEXT), "amount": AMOUNT, "count": number(0)},
 )

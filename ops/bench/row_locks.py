@@ -26,7 +26,7 @@ from engine.cards.account import Account
 from engine.cards.card import Card, DeclaredBalance, declared_remaining
 from engine.commands import Authorize, Command
 from engine.controls import Control
-from engine.decision.delegation import Consulted
+from engine.decision.delegation import EndpointResult
 from engine.execution.execute import execute
 from engine.programmes.programme import ProgrammeConfig
 from engine.programmes.stand_in import Outage, StandInRequest, grant
@@ -131,7 +131,7 @@ class RowLocks:
         card: Card,
         programme: ProgrammeConfig,
         now_ms: int,
-    ) -> Consulted:
+    ) -> EndpointResult:
         """Lock the programme's row and return the outage and the declared balance."""
         self.round_trips += 1
         locked = await connection.fetchrow(_LOCK_BUDGET, programme.id, card.id)
@@ -151,7 +151,7 @@ class RowLocks:
         if after != outage:
             self.round_trips += 1
             await connection.execute(_DRAW, programme.id, msgspec.json.encode(after).decode())
-        return Consulted(trigger="timeout", grant=granted)
+        return EndpointResult(trigger="timeout", grant=granted)
 
     async def _write(
         self, connection: asyncpg.Connection[Any], card: Card, account: Account, rows: Rows

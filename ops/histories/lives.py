@@ -15,11 +15,11 @@ import msgspec
 
 from engine.authorization.effects import AuthorizationOpened
 from engine.authorization.executed import CommandContext, Executed
-from engine.authorization.lifecycle import RULES
+from engine.authorization.follow_up import RULES
 from engine.cards.account import Account
 from engine.cards.authorization import Authorization
+from engine.cards.authorization_index import AuthorizationIndex
 from engine.cards.card import Card
-from engine.cards.known import Known
 from engine.commands import (
     Advise,
     AuthorizationCommand,
@@ -33,7 +33,7 @@ from engine.commands import (
     reference_of_id,
     reference_of_message,
 )
-from engine.decision import decide
+from engine.decision import inputs as decision_inputs
 from engine.decision.recorded import decode_inputs
 from engine.execution import execute_programme
 from engine.execution.execute import execute
@@ -85,7 +85,7 @@ class Life:
     card_id: str
     card: Card | None = None
     account: Account | None = None
-    known: Known = field(default_factory=Known)
+    known: AuthorizationIndex = field(default_factory=AuthorizationIndex)
     commands: int = 0
     differs_at: int | None = None
     """The first ``seq`` whose stored answer is not the one that it gets again."""
@@ -182,10 +182,10 @@ def _step(life: Life, row: Any, programmes: Programmes) -> None:
         return
     for effect in executed.effects:
         if isinstance(effect, AuthorizationOpened):
-            life.known.learn(effect.authorization)
+            life.known.add(effect.authorization)
     about = reference_of_id(executed.authorization_id or "")
     if about in life.known:
-        life.known.also(reference_of_message(row["command_key"]), life.known[about])
+        life.known.add_reference(reference_of_message(row["command_key"]), life.known[about])
     if life.card is not None:
         life.card.seq += 1
     if not executed.journaled or _encode(executed.reply) != row["reply"].encode():
@@ -200,7 +200,7 @@ def _by_earlier_rules(command: CardCommand, row: Any) -> bool:
     if not isinstance(command, Authorize) or not row["inputs"]:
         return False
     inputs = decode_inputs(row["inputs"])
-    return inputs.rules < decide.RULES and bool(command.references or inputs.consulted)
+    return inputs.rules < decision_inputs.RULES and bool(command.references or inputs.endpoint_result)
 
 
 def _execute(life: Life, command: CardCommand, row: Any, programmes: Programmes) -> Executed:
@@ -215,8 +215,8 @@ def _execute(life: Life, command: CardCommand, row: Any, programmes: Programmes)
     config = programmes.config(life.card.programme_id, version, at_ms)
     original: Authorization | None = None
     if isinstance(command, AuthorizationCommand):
-        original = life.known.original(command, life.account, at_ms)
-    consulted = inputs.consulted if inputs else None
+        original = life.known.find_original(command, life.account, at_ms)
+    consulted = inputs.endpoint_result if inputs else None
     return execute(command, CommandContext(life.card, life.account, config, original, consulted), at_ms)
 
 

@@ -22,8 +22,9 @@ from actors.network.deadlines import Deadlines
 from actors.network.simulated import SimulatedNetwork
 from actors.shards import host
 from actors.vault import Vault
-from engine.authorization import authorizing, lifecycle, reversal
-from engine.authorization.effects import Counted, Effect, TombstoneSet
+from engine.authorization import authorizing, presentment, reversal
+from engine.authorization.effects import Effect, TombstoneSet, UsageCounted
+from engine.authorization.follow_up import FollowUpResult
 from engine.commands import Authorize
 from engine.execution import execute
 from engine.iso8583 import identity, respond, translate
@@ -55,7 +56,7 @@ def increments_are_not_told_apart(patch: Patch) -> None:
 def early_reversals_are_forgotten(patch: Patch) -> None:
     """No tombstone is kept."""
 
-    def forgetful(*arguments: Any) -> lifecycle.LifecycleResult:
+    def forgetful(*arguments: Any) -> FollowUpResult:
         followed = reverse(*arguments)
         kept = tuple(each for each in followed.effects if not isinstance(each, TombstoneSet))
         return msgspec.structs.replace(followed, effects=kept)
@@ -96,28 +97,28 @@ def counters_are_never_given_back(patch: Patch) -> None:
     """A reversal leaves the day's amount as it was."""
 
     def stingy(*arguments: Any) -> tuple[Effect, ...]:
-        return tuple(each for each in lowered(*arguments) if not isinstance(each, Counted))
+        return tuple(each for each in lowered(*arguments) if not isinstance(each, UsageCounted))
 
-    lowered = reversal._lowered
-    patch.setattr(reversal, "_lowered", stingy)
+    lowered = reversal._lower_hold
+    patch.setattr(reversal, "_lower_hold", stingy)
 
 
 def force_posts_do_not_count(patch: Patch) -> None:
     """The day's amount does not know of a presentment without an authorization."""
 
-    def uncounted(*arguments: Any) -> lifecycle.LifecycleResult:
+    def uncounted(*arguments: Any) -> FollowUpResult:
         followed = force_post(*arguments)
-        kept = tuple(each for each in followed.effects if not isinstance(each, Counted))
+        kept = tuple(each for each in followed.effects if not isinstance(each, UsageCounted))
         return msgspec.structs.replace(followed, effects=kept)
 
-    force_post = lifecycle._force_post
-    patch.setattr(lifecycle, "_force_post", uncounted)
+    force_post = presentment._force_post
+    patch.setattr(presentment, "_force_post", uncounted)
 
 
 def lapsed_holds_count(patch: Patch) -> None:
     """A hold past its expiry is held until somebody sweeps it."""
     for module in (authorizing, execute):
-        patch.setattr(module, "lapse_due", lambda met, now_ms: ())
+        patch.setattr(module, "lapse_expired_holds", lambda context, now_ms: ())
 
 
 @pytest.mark.parametrize(

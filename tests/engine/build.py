@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from engine.authorization.authorizing import observe
+from engine.authorization.authorizing import decision_inputs
 from engine.authorization.executed import CommandContext
 from engine.cards.account import Account
 from engine.cards.card import Card
@@ -28,7 +28,7 @@ from engine.commands import (
     SetStandInPolicy,
     WireIdentity,
 )
-from engine.decision.decide import Inputs
+from engine.decision.inputs import Inputs
 from engine.ids import Derived, derive
 from engine.programmes.programme import Programme, ProgrammeConfig
 from engine.programmes.stand_in import StandInPolicy, StandInRequest
@@ -301,5 +301,5 @@ def end_outage(number: int, outage_id: str, programme_id: str = PROGRAMME) -> En
 def inputs(**parts: Any) -> Inputs:
     """What a decision on ``card()`` and ``account()`` at ``NOW_MS`` sees."""
     return msgspec.structs.replace(
-        observe(CommandContext(card(), account(), programme()), NOW_MS, ()), **parts
+        decision_inputs(CommandContext(card(), account(), programme()), NOW_MS, ()), **parts
     )

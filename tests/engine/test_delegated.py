@@ -8,12 +8,13 @@ import msgspec
 import pytest
 
 from engine.authorization.authorizing import question
-from engine.authorization.effects import BalanceDeclared, HoldPlaced, StoodIn
+from engine.authorization.effects import BalanceDeclared, HoldPlaced, StandInRecorded
 from engine.authorization.executed import CommandContext
 from engine.cards.card import DeclaredBalance
-from engine.decision.decide import Decision, Inputs, wants_answer
+from engine.decision.decide import Decision, must_call_endpoint
 from engine.decision.decide import authorize as decide
-from engine.decision.delegation import Consulted
+from engine.decision.delegation import EndpointResult
+from engine.decision.inputs import Inputs
 from engine.execution.execute import execute
 from engine.ids import Derived, derive
 from engine.programmes.stand_in import Grant, Rule
@@ -23,8 +24,8 @@ OUTAGE = an_id(0xF1)
 DELEGATED = programme(decisioning="delegated", decision_url="https://decide.example")
 
 
-def granted(rule: Rule = "within_ceilings") -> Consulted:
-    return Consulted(trigger="timeout", grant=Grant(rule, OUTAGE, 1_000, 5_000))
+def granted(rule: Rule = "within_ceilings") -> EndpointResult:
+    return EndpointResult(trigger="timeout", grant=Grant(rule, OUTAGE, 1_000, 5_000))
 
 
 def seen(**parts: Any) -> Inputs:
@@ -37,84 +38,89 @@ def steps(decision: Decision) -> list[tuple[str, str]]:
 
 ROWS: list[tuple[str, dict[str, Any], dict[str, Any], tuple[str | None, str, str, int]]] = [
     # what happened, inputs, command, (reason, DE39, decided by, approved)
-    ("approved", {"consulted": Consulted("approved")}, {}, (None, "00", "programme", 1_000)),
-    ("declined", {"consulted": Consulted("declined")}, {}, ("programme_declined", "05", "programme", 0)),
+    ("approved", {"endpoint_result": EndpointResult("approved")}, {}, (None, "00", "programme", 1_000)),
+    (
+        "declined",
+        {"endpoint_result": EndpointResult("declined")},
+        {},
+        ("programme_declined", "05", "programme", 0),
+    ),
     (
         "approved in part",
-        {"consulted": Consulted("approved", 400)},
+        {"endpoint_result": EndpointResult("approved", 400)},
         {"partial_allowed": True},
         (None, "10", "programme", 400),
     ),
     (
         "a part that the terminal does not take",
-        {"consulted": Consulted("approved", 400)},
+        {"endpoint_result": EndpointResult("approved", 400)},
         {},
         ("programme_declined", "05", "programme", 0),
     ),
     (
         "the programme approves more than there is by now",
-        {"consulted": Consulted("approved"), "posted_minor": 999},
+        {"endpoint_result": EndpointResult("approved"), "posted_minor": 999},
         {},
         ("insufficient_funds", "51", "platform", 0),
     ),
     (
         "the card was suspended meanwhile",
-        {"consulted": Consulted("approved"), "card_state": "suspended"},
+        {"endpoint_result": EndpointResult("approved"), "card_state": "suspended"},
         {},
         ("card_suspended", "62", "platform", 0),
     ),
     (
         "... and the endpoint was silent",
-        {"consulted": granted(), "card_state": "suspended"},
+        {"endpoint_result": granted(), "card_state": "suspended"},
         {},
         ("card_suspended", "62", "platform", 0),
     ),
-    ("stood in", {"consulted": granted()}, {}, (None, "00", "stand_in", 1_000)),
+    ("stood in", {"endpoint_result": granted()}, {}, (None, "00", "stand_in", 1_000)),
     (
         "stood in without funds",
-        {"consulted": granted(), "posted_minor": 5},
+        {"endpoint_result": granted(), "posted_minor": 5},
         {},
         (None, "00", "stand_in", 1_000),
     ),
     (
         "stood in up to the terminal's cap",
-        {"consulted": granted()},
+        {"endpoint_result": granted()},
         {"partial_allowed": True, "partial_cap_minor": 300},
         (None, "10", "stand_in", 300),
     ),
     (
         "above the cap of one approval",
-        {"consulted": granted("max_amount_exceeded")},
+        {"endpoint_result": granted("max_amount_exceeded")},
         {},
         ("stand_in_declined", "61", "stand_in", 0),
     ),
     (
         "the budget is used up",
-        {"consulted": granted("max_total_exposure_exceeded")},
+        {"endpoint_result": granted("max_total_exposure_exceeded")},
         {},
         ("stand_in_declined", "61", "stand_in", 0),
     ),
     (
         "the declared balance went down meanwhile",
-        {"consulted": granted(), "declared_remaining_minor": 999},
+        {"endpoint_result": granted(), "declared_remaining_minor": 999},
         {},
         ("stand_in_declined", "51", "stand_in", 0),
     ),
     (
         "stand-in is off",
-        {"consulted": granted("mode_disabled")},
+        {"endpoint_result": granted("mode_disabled")},
         {},
         ("stand_in_declined", "05", "stand_in", 0),
     ),
     (
         "the programme's owner could not be asked",
-        {"consulted": Consulted(trigger="timeout")},
+        {"endpoint_result": EndpointResult(trigger="timeout")},
         {},
         ("stand_in_declined", "05", "stand_in", 0),
     ),
     (
         "a failure that is no trigger",
-        {"consulted": Consulted(trigger="timeout", grant=Grant("not_triggered"))},
+        {"endpoint_result": EndpointResult(trigger="timeout", grant=Grant("not_triggered"))},
         {},
         ("programme_declined", "05", "platform", 0),
     ),
@@ -134,7 +140,7 @@ ROWS: list[tuple[str, dict[str, Any], dict[str, Any], tuple[str | None, str, str
     ),
     (
         "in gateway mode nobody checks funds",
-        {"programme_mode": "gateway", "posted_minor": None, "consulted": Consulted("approved")},
+        {"programme_mode": "gateway", "posted_minor": None, "endpoint_result": EndpointResult("approved")},
         {},
         (None, "00", "programme", 1_000),
     ),
@@ -157,8 +163,8 @@ def test_decisions(
         assert decision.stand_in.exposure_minor == decision.approved_minor
 
 
-def test_the_trace_explains_a_stand_in() -> None:
-    decision = decide(authorize(), seen(consulted=granted()))
+def test_trace_of_a_stand_in() -> None:
+    decision = decide(authorize(), seen(endpoint_result=granted()))
     assert steps(decision) == [
         ("programme_decision", "skip"),
         ("stand_in", "pass"),
@@ -170,9 +176,9 @@ def test_the_trace_explains_a_stand_in() -> None:
     assert ("funds", "skip") in [(step.rule, step.outcome) for step in decision.trace]
 
 
-def test_a_stored_decision_comes_again_in_the_same_bytes() -> None:
-    for consulted in (None, Consulted("approved", 700), granted(), granted("max_amount_exceeded")):
-        met = seen(consulted=consulted)
+def test_delegated_decision_replays_from_stored_inputs() -> None:
+    for result in (None, EndpointResult("approved", 700), granted(), granted("max_amount_exceeded")):
+        met = seen(endpoint_result=result)
         stored = msgspec.json.decode(msgspec.json.encode(met), type=Inputs)
         assert msgspec.json.encode(decide(authorize(), stored)) == msgspec.json.encode(
             decide(authorize(), met)
@@ -189,16 +195,16 @@ def test_a_stored_decision_comes_again_in_the_same_bytes() -> None:
         ({"card_state": "suspended"}, {}, False),
         ({"posted_minor": 999}, {}, False),
         ({"posted_minor": 999}, {"partial_allowed": True}, True),
-        ({"consulted": Consulted("approved")}, {}, False),
+        ({"endpoint_result": EndpointResult("approved")}, {}, False),
     ],
 )
-def test_the_programme_is_asked_only_what_the_platform_would_approve(
+def test_endpoint_is_called_only_if_the_platform_rules_pass(
     met: dict[str, Any], asked: dict[str, Any], wanted: bool
 ) -> None:
-    assert wants_answer(authorize(1, **asked), seen(**met)) is wanted
+    assert must_call_endpoint(authorize(1, **asked), seen(**met)) is wanted
 
 
-def test_asking_changes_nothing() -> None:
+def test_question_changes_no_state() -> None:
     met = CommandContext(card(), account(), DELEGATED)
     before = msgspec.json.encode((met.card, met.account))
     asked = question(authorize(), met, NOW_MS)
@@ -211,7 +217,7 @@ def test_asking_changes_nothing() -> None:
     assert msgspec.json.encode((met.card, met.account)) == before
 
 
-def test_a_stand_in_holds_counts_and_consumes() -> None:
+def test_stand_in_holds_counts_and_consumes_the_declared_balance() -> None:
     met = CommandContext(
         card(declared=DeclaredBalance(2_000, 500, NOW_MS)),
         account(posted_minor=5),
@@ -220,9 +226,14 @@ def test_a_stand_in_holds_counts_and_consumes() -> None:
         granted(),
     )
     executed = execute(authorize(), met, NOW_MS)
-    stood_in = next(effect for effect in executed.effects if isinstance(effect, StoodIn))
+    stood_in = next(effect for effect in executed.effects if isinstance(effect, StandInRecorded))
     assert stood_in.id == derive(authorize().id, Derived.STAND_IN)
-    assert (stood_in.decision, stood_in.how.rule, stood_in.how.outage_id, stood_in.how.exposure_minor) == (
+    assert (
+        stood_in.decision,
+        stood_in.stand_in.rule,
+        stood_in.stand_in.outage_id,
+        stood_in.stand_in.exposure_minor,
+    ) == (
         "approved",
         "within_ceilings",
         OUTAGE,
@@ -238,7 +249,7 @@ def test_a_stand_in_holds_counts_and_consumes() -> None:
     assert msgspec.json.decode(executed.events[0].data)["decided_by"] == "stand_in"
 
 
-def test_a_refused_stand_in_is_on_record_and_consumes_nothing() -> None:
+def test_refused_stand_in_is_recorded_and_consumes_nothing() -> None:
     met = CommandContext(
         card(declared=DeclaredBalance(2_000, 500, NOW_MS)),
         account(),
@@ -247,8 +258,13 @@ def test_a_refused_stand_in_is_on_record_and_consumes_nothing() -> None:
         granted("max_amount_exceeded"),
     )
     executed = execute(authorize(), met, NOW_MS)
-    stood_in = next(effect for effect in executed.effects if isinstance(effect, StoodIn))
-    assert (stood_in.decision, stood_in.how.rule, stood_in.how.exposure_minor, stood_in.response_code) == (
+    stood_in = next(effect for effect in executed.effects if isinstance(effect, StandInRecorded))
+    assert (
+        stood_in.decision,
+        stood_in.stand_in.rule,
+        stood_in.stand_in.exposure_minor,
+        stood_in.response_code,
+    ) == (
         "declined",
         "max_amount_exceeded",
         0,

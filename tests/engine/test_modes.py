@@ -9,13 +9,13 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engine.cards.authorization import Authorization, open_hold, relayed_minor
+from engine.cards.authorization import Authorization, gateway_open_minor, open_hold
 from engine.commands import reference_of_message, reference_of_network
 from engine.controls import PerTxnCap
 from engine.instant import DAY_MS
-from tests.engine.authorization.test_lifecycle import Desk
 from tests.engine.build import account, card, key
-from tests.engine.relay import Relay
+from tests.engine.desk import Desk
+from tests.engine.gateway_desk import GatewayDesk
 
 AMOUNTS = st.integers(min_value=1, max_value=6_000)
 VERBS = (
@@ -40,10 +40,10 @@ MOVES = st.one_of(
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(MOVES, min_size=2, max_size=25))
-def test_modes_agree_on_any_life(moves: list[tuple[Any, ...]]) -> None:
+def test_both_modes_agree_on_random_lives(moves: list[tuple[Any, ...]]) -> None:
     controls = (PerTxnCap(5_000),)
     managed = Desk(card=card(controls=controls), account=account(posted_minor=10**9))
-    relayed = Relay(card=card(account_id=None, controls=controls))
+    relayed = GatewayDesk(card=card(account_id=None, controls=controls))
     days = 0
     for verb, *arguments in moves:
         if verb == "day":
@@ -67,7 +67,7 @@ def _move(desk: Desk, verb: str, *arguments: Any) -> None:
         getattr(desk, verb)(*arguments)
 
 
-def _agree(managed: Desk, relayed: Relay) -> None:
+def _agree(managed: Desk, relayed: GatewayDesk) -> None:
     assert (managed.card.day_count, managed.card.day_amount_minor) == relayed.counters
     mine, theirs = list(managed.known), list(relayed.known)
     assert [_figures(each, managed) for each in mine] == [_figures(each, relayed) for each in theirs]
@@ -77,6 +77,8 @@ def _figures(each: Authorization, desk: Desk) -> tuple[Any, ...]:
     if each.kind == "refund":
         # What is credited before it is presented is a promise in gateway mode.
         return each.kind, each.decline_reason, each.cleared_minor
-    hold = open_hold(each, None if isinstance(desk, Relay) else desk.account)
-    open_minor = relayed_minor(each) if isinstance(desk, Relay) else hold.amount_minor if hold else 0
+    hold = open_hold(each, None if isinstance(desk, GatewayDesk) else desk.account)
+    open_minor = (
+        gateway_open_minor(each) if isinstance(desk, GatewayDesk) else hold.amount_minor if hold else 0
+    )
     return each.kind, each.approved_minor, open_minor, each.cleared_minor, each.reversed_minor

@@ -3,7 +3,7 @@ was stored is all there is.
 
 Each history runs over cards that share accounts, with time going on, days ending, holds expiring and
 follow-ups naming what came before. After every command the books are balanced; at its end the journal alone,
-decoded from its JSON, is lived through once more.
+decoded from its JSON, is live_through through once more.
 """
 
 from __future__ import annotations
@@ -36,7 +36,8 @@ from engine.commands import (
     reference_of_message,
 )
 from engine.controls import Control, MccDeny, PerDayAmountCap, PerDayCap, PerTxnCap
-from engine.decision.decide import Decision, Inputs, authorize
+from engine.decision.decide import Decision, authorize
+from engine.decision.inputs import Inputs
 from engine.execution.execute import execute
 from engine.instant import DAY_MS
 from engine.money import format_minor
@@ -196,7 +197,7 @@ def command_of(step: Step, number: int, world: World) -> CardCommand:
     return command
 
 
-def lived(history: list[Step]) -> World:
+def live_through(history: list[Step]) -> World:
     """Live through a history, with the books checked after every command."""
     world, config, now_ms = World(), programme(), NOW_MS
     for number, step in enumerate(history):
@@ -217,7 +218,7 @@ def lived(history: list[Step]) -> World:
             assert (world.cards, world.accounts) == before, "a refusal or a reading changes nothing"
             assert (executed.events, executed.effects) == ((), ())
         assert_balanced(world, before, now_ms)
-        assert_told(world, command, executed)
+        assert_events_are_unique(world, command, executed)
     return world
 
 
@@ -248,7 +249,7 @@ def assert_balanced(world: World, before: tuple[Any, ...], now_ms: int) -> None:
     assert len(owned) == len(set(owned)), "one hold for each authorization"
 
 
-def assert_told(world: World, command: CardCommand, executed: Executed) -> None:
+def assert_events_are_unique(world: World, command: CardCommand, executed: Executed) -> None:
     """One decision is told once; no event's id comes twice."""
     types = [event.type for event in executed.events]
     assert types.count("authorization.decided") <= 1
@@ -281,17 +282,17 @@ def assert_reproducible(world: World) -> None:
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(st.lists(steps, max_size=60))
-def test_any_short_history(history: list[Step]) -> None:
-    assert_reproducible(lived(history))
+def test_short_random_histories_replay(history: list[Step]) -> None:
+    assert_reproducible(live_through(history))
 
 
-def test_long_histories() -> None:
+def test_long_random_histories_replay() -> None:
     """Thousands of commands; and they do meet what there is to meet."""
     codes: set[str] = set()
     remarks: set[str | None] = set()
     for seed in range(10):
         dice = random.Random(seed)
-        world = lived([random_step(dice) for _ in range(400)])
+        world = live_through([random_step(dice) for _ in range(400)])
         assert_reproducible(world)
         replies = [msgspec.json.decode(entry.reply) for entry in world.journal]
         codes |= {reply["response_code"] for reply in replies if reply["reply"] == "answer"}
@@ -307,7 +308,7 @@ def random_step(dice: random.Random) -> Step:
     return dice.choice(KINDS), dice.randrange(len(CARDS)), dice.randint(1, 3_000), minutes, dice.randint(0, 9)
 
 
-def test_an_open_hold_is_found_by_its_authorization() -> None:
+def test_increment_renews_a_lapsed_hold_and_a_capture_draws_on_it() -> None:
     """The history that the search would find least easily: sold, lapsed, raised, partly cleared."""
     world = World()
     spend, later = command_of(("load", 0, 3_000, 0, 0), 0, world), NOW_MS + 8 * DAY_MS

@@ -21,12 +21,12 @@ CARD_MOVES = {
 
 
 @pytest.mark.parametrize(("before", "after"), list(product(CARD_STATES, CARD_STATES)))
-def test_cards(before: str, after: str) -> None:
+def test_events_of_cards(before: str, after: str) -> None:
     allowed = before == after or after in CARD_MOVES.get(before, set())
     assert may_move(card(state=before), after) == allowed
 
 
-def test_nothing_unknown_is_a_card_state() -> None:
+def test_unknown_card_state_is_illegal() -> None:
     assert set(cards.TRANSITIONS) == set(CARD_STATES)
     assert not may_move(card(), "frozen")
     assert not may_move(card(), "")
@@ -43,6 +43,6 @@ def test_programmes(before: str, after: str) -> None:
     assert (after in programmes.TRANSITIONS[before]) == ((before, after) in allowed)
 
 
-def test_a_hold_ends_once() -> None:
+def test_closed_hold_has_no_transition() -> None:
     assert holds.TRANSITIONS["held"] == {"captured", "released", "lapsed"}
     assert all(not holds.TRANSITIONS[final] for final in ("captured", "released", "lapsed"))

@@ -33,7 +33,7 @@ def code(of: Card) -> str:
     return reply.response_code
 
 
-def test_a_blocked_cardholder_can_pay_nothing() -> None:
+def test_card_of_a_blocked_cardholder_declines() -> None:
     of = card()
     executed = told(of, set_cardholder_status())
     assert (executed.journaled, executed.effects, executed.events) == (True, (CardholderSet(False),), ())
@@ -43,21 +43,21 @@ def test_a_blocked_cardholder_can_pay_nothing() -> None:
     assert code(of) == "00"
 
 
-def test_status_that_a_card_has_already_is_journaled_under_its_key() -> None:
+def test_unchanged_cardholder_status_is_journaled_under_its_key() -> None:
     """A copy of the command that arrives after a later one finds its key used, and executes nothing."""
     executed = told(card(), set_cardholder_status(active=True))
     assert (executed.journaled, executed.effects) == (True, (CardholderSet(True),))
     assert isinstance(executed.reply, Done)
 
 
-def test_card_of_a_cardholder_not_known_to_be_active_declines_until_released() -> None:
+def test_card_issued_inactive_declines_until_activated() -> None:
     of = card_of(create_card(cardholder_active=False), NOW_MS)
     assert code(of) == "57"
     told(of, set_cardholder_status(active=True))
     assert code(of) == "00"
 
 
-def test_a_declared_balance_starts_anew() -> None:
+def test_new_declaration_resets_the_consumed_amount() -> None:
     of = card(declared=DeclaredBalance(9_000, 500, 1))
     executed = told(of, declare_balance(), NOW_MS)
     assert executed.effects == (BalanceDeclared(DeclaredBalance(2_500, 0, NOW_MS)),)
@@ -74,14 +74,14 @@ def test_a_declared_balance_starts_anew() -> None:
     )
 
 
-def test_it_is_declared_in_the_currency_of_the_card() -> None:
+def test_declared_balance_must_have_the_cards_currency() -> None:
     of = card()
     reply = told(of, declare_balance(currency="USD")).reply
     assert isinstance(reply, Problem)
     assert (reply.status, reply.slug, of.declared) == (400, "currency-mismatch", None)
 
 
-def test_another_tenant_is_not_heard() -> None:
+def test_command_of_another_tenant_is_not_found() -> None:
     of = card()
     for command in (
         set_cardholder_status(tenant_id=an_id(0xA2)),

@@ -23,7 +23,7 @@ from rich.console import Console
 
 from actors.settings import Settings
 from actors.vault import Vault
-from engine.decision.delegation import Consulted, Question, question_body, read_answer
+from engine.decision.delegation import EndpointResult, Question, question_body, read_answer
 from engine.webhooks.signature import HEADER, sign
 from ops import decide as module
 from ops.decide import (
@@ -77,15 +77,15 @@ def decider(manner: Manner, **options: Any) -> tuple[Decider, Callable[[], str]]
 @pytest.mark.parametrize(
     ("manner", "limit_minor", "question", "expected"),
     [
-        ("approve", None, QUESTION, Consulted("approved")),
-        ("approve", 4_000, QUESTION, Consulted("approved")),
-        ("approve", 3_999, QUESTION, Consulted("declined")),
-        ("approve", 3_999, PARTLY, Consulted("approved", 3_999)),
-        ("approve", 0, PARTLY, Consulted("declined")),
-        ("decline", None, QUESTION, Consulted("declined")),
-        ("decline", 9_999, PARTLY, Consulted("declined")),
-        ("slow", None, QUESTION, Consulted("approved")),
-        ("garbage", None, QUESTION, Consulted(trigger="invalid_response")),
+        ("approve", None, QUESTION, EndpointResult("approved")),
+        ("approve", 4_000, QUESTION, EndpointResult("approved")),
+        ("approve", 3_999, QUESTION, EndpointResult("declined")),
+        ("approve", 3_999, PARTLY, EndpointResult("approved", 3_999)),
+        ("approve", 0, PARTLY, EndpointResult("declined")),
+        ("decline", None, QUESTION, EndpointResult("declined")),
+        ("decline", 9_999, PARTLY, EndpointResult("declined")),
+        ("slow", None, QUESTION, EndpointResult("approved")),
+        ("garbage", None, QUESTION, EndpointResult(trigger="invalid_response")),
     ],
 )
 async def test_what_the_platform_reads_in_each_answer(
@@ -93,7 +93,7 @@ async def test_what_the_platform_reads_in_each_answer(
     manner: Manner,
     limit_minor: int | None,
     question: Question,
-    expected: Consulted,
+    expected: EndpointResult,
 ) -> None:
     monkeypatch.setattr(module, "LATE_SECONDS", 0.0)
     ours, printed = decider(manner, approve_up_to_minor=limit_minor)

@@ -58,6 +58,13 @@ ANSWERS: Final = (
     Answer("README.md", "Deciding yourself", "sh", f"{__name__}::test_a_guide_runs_it_too"),
     Answer("README.md", "Settings", "sh", HANDBOOK),
     Answer("ops/docs/ARCHITECTURE.md", "Layout", "", PROSE),
+    Answer(
+        "ops/docs/AUTHORIZATION.md",
+        "",
+        "mermaid",
+        "tests/ops/test_state_diagrams.py::test_page_is_up_to_date",
+        2,
+    ),
     Answer("ops/docs/CLUSTER.md", "Setting one up", "sh", DRILLS),
     Answer("ops/docs/CLUSTER.md", "Nodes that come and go", "sh", DRILLS),
     Answer(
@@ -79,7 +86,7 @@ ANSWERS: Final = (
         "ops/docs/GATEWAY.md",
         "What you are told",
         "python",
-        "tests/engine/authorization/test_instructions.py::test_the_ledger_of_the_page_agrees_in_any_order",
+        "tests/engine/authorization/test_instructions.py::test_ledger_of_the_page_agrees_in_any_delivery_order",
     ),
     Answer("ops/docs/OPERATING.md", "Your own PostgreSQL", "sql", PROSE),
     Answer("ops/docs/OPERATING.md", "Backup and restore", "sh", HANDBOOK, 2),

@@ -11,7 +11,7 @@ from typing import Any
 from actors.settings import Settings
 from actors.vault import Vault
 from api.app import create_app
-from engine.decision.delegation import Consulted, Question, question_body, read_answer
+from engine.decision.delegation import EndpointResult, Question, question_body, read_answer
 from engine.webhooks.envelope import envelope
 from tests.api.stack import installation, served
 from tests.api.test_webhooks_page import run
@@ -44,7 +44,7 @@ def test_the_question() -> None:
 def test_the_answer() -> None:
     question, _ = shown_question()
     shown = fence(STAND_IN, "The answer", "json").encode()
-    assert read_answer(question, 200, shown) == Consulted("approved", 25_00)
+    assert read_answer(question, 200, shown) == EndpointResult("approved", 25_00)
 
 
 def test_what_arrives() -> None:

@@ -13,8 +13,8 @@ from engine.authorization.effects import AuthorizationOpened
 from engine.authorization.executed import CommandContext, Executed
 from engine.cards.account import Account
 from engine.cards.authorization import Authorization
+from engine.cards.authorization_index import AuthorizationIndex
 from engine.cards.card import Card
-from engine.cards.known import Known
 from engine.commands import (
     AuthorizationCommand,
     CardCommand,
@@ -42,7 +42,7 @@ class Owner:
         self.config = config or programme()
         self.cards: dict[str, Card] = {}
         self.accounts: dict[str, Account] = {}
-        self.known = Known()
+        self.known = AuthorizationIndex()
         self.programmes: dict[str, Programme] = {}
         self.replies: dict[bytes, Reply] = {}
 
@@ -72,9 +72,9 @@ class Owner:
             executed = execute(command, met, now_ms)
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
-                self.known.learn(effect.authorization)
+                self.known.add(effect.authorization)
         if original is not None and executed.authorization_id == original.id:
-            self.known.also(reference_of_message(command.command_key), original)
+            self.known.add_reference(reference_of_message(command.command_key), original)
         self.replies[command.command_key] = executed.reply
         if executed.journaled:
             epoch = self._fence(rows, card.id)
@@ -84,7 +84,7 @@ class Owner:
     def _original(self, command: CardCommand, now_ms: int) -> Authorization | None:
         if not isinstance(command, AuthorizationCommand):
             return None
-        return self.known.original(command, self._account(self.cards[command.card_id]), now_ms)
+        return self.known.find_original(command, self._account(self.cards[command.card_id]), now_ms)
 
     def _issue(self, command: CreateCard, now_ms: int) -> tuple[Card, Executed]:
         card = card_of(command, now_ms)

@@ -35,7 +35,7 @@ from engine.commands import (
     reference_of_message,
     target_of,
 )
-from engine.decision.delegation import Consulted, Question
+from engine.decision.delegation import EndpointResult, Question
 from engine.ids import shard_of
 from engine.programmes.programme import Programme
 from engine.programmes.stand_in import Grant, StandInRequest, Trigger
@@ -94,17 +94,17 @@ class SimulatedWorld:
         self._installation = installation
         self.exposure = Exposure(installation.route, installation.fresh_id)
 
-    async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Consulted:
+    async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> EndpointResult:
         dice = self._installation.dice
         delay_ms = dice.expovariate(1 / 40)
         await asyncio.sleep(min(delay_ms, timeout_ms) / 1000)
         if delay_ms > timeout_ms:
-            return Consulted(trigger="timeout")
+            return EndpointResult(trigger="timeout")
         if not self._installation.endpoint_up:
             trigger: Trigger = dice.choice(("connection_error", "invalid_response"))
-            return Consulted(trigger=trigger)
+            return EndpointResult(trigger=trigger)
         decision: Literal["approved", "declined"] = dice.choice(("approved", "approved", "declined"))
-        return Consulted(decision, dice.choice((None, None, question.amount_minor // 2 or None)))
+        return EndpointResult(decision, dice.choice((None, None, question.amount_minor // 2 or None)))
 
     async def grant(self, programme_id: str, ask: StandInRequest) -> Grant | None:
         return await self.exposure.grant(programme_id, ask)

@@ -16,7 +16,7 @@ from actors.shards.host import ShardHost
 from actors.submission import Submission
 from actors.vault import Vault
 from engine.commands import Command
-from engine.decision.delegation import Consulted, Question
+from engine.decision.delegation import EndpointResult, Question
 from engine.ids import Derived, derive, shard_of
 from engine.limits import ACTIVE_CARDS_MAX
 from engine.programmes.programme import Programme
@@ -113,13 +113,13 @@ class World:
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
-        self.answer: Callable[[Question], Consulted] = lambda question: Consulted("approved")
+        self.answer: Callable[[Question], EndpointResult] = lambda question: EndpointResult("approved")
         self.questions: list[Question] = []
         self.asking: Hold | None = None
         self.owner_away = False
         self._numbers = itertools.count(0x5000)
 
-    async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Consulted:
+    async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> EndpointResult:
         self.questions.append(question)
         if self.asking is not None:
             await self.asking.pause()
@@ -140,7 +140,7 @@ class World:
 class Nobody:
     """No programme is delegated, so nobody is asked."""
 
-    async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Consulted:
+    async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> EndpointResult:
         raise AssertionError("nobody is to be asked")
 
     async def grant(self, programme_id: str, ask: StandInRequest) -> Grant | None:

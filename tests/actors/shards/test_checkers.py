@@ -17,7 +17,8 @@ from actors.shards.host import ShardHost
 from actors.shards.pending import Pending
 from actors.shards.recovery import Recovery
 from engine.commands import Authorize, ChangeProgramme
-from engine.decision.decide import Decision, Inputs, authorize
+from engine.decision.decide import Decision, authorize
+from engine.decision.inputs import Inputs
 from engine.execution import execute_programme
 from engine.programmes.programme import Programme
 from engine.replies import Reply, WireAnswer

@@ -11,7 +11,7 @@ import pytest
 from actors.journal.contract import UnknownOutcomeError
 from actors.shards.turn import DEFERRED
 from actors.submission import Submission
-from engine.decision.delegation import Consulted
+from engine.decision.delegation import EndpointResult
 from engine.replies import Done, Granted, NotExecuted, WireAnswer
 from tests.actors.shards.support import (
     ADMIN,
@@ -37,7 +37,7 @@ from tests.engine.build import (
     set_policy,
 )
 
-SILENT = Consulted(trigger="timeout")
+SILENT = EndpointResult(trigger="timeout")
 PROGRAMME = ADMIN.id
 
 
@@ -180,7 +180,7 @@ async def test_a_usable_answer_ends_the_outage_once(cluster: Cluster, delegated:
     cluster.world.answer = lambda question: SILENT
     await delegated.ask(spend(1), spend(2))
     (outage,) = open_outages(cluster)
-    cluster.world.answer = lambda question: Consulted("declined")
+    cluster.world.answer = lambda question: EndpointResult("declined")
     await turns(lambda: delegated.host.activation.snapshots[PROGRAMME].outage is not None)
     await delegated.ask(spend(3), spend(4))
     assert cluster.ending == [(PROGRAMME, outage["id"])] * 2
@@ -280,7 +280,7 @@ async def test_a_commit_that_fails_asks_the_programme_no_second_time(
 
 
 async def test_a_fault_of_ours_approves_nothing(cluster: Cluster, delegated: TestHost) -> None:
-    def broken(_question: Any) -> Consulted:
+    def broken(_question: Any) -> EndpointResult:
         raise RuntimeError
 
     cluster.world.answer = broken

@@ -13,7 +13,7 @@ from actors.clock import SystemClock
 from actors.egress.client import EgressError, Received
 from actors.shards.endpoint import SECRET_PURPOSE, DecisionEndpoint
 from actors.vault import Vault
-from engine.decision.delegation import Consulted
+from engine.decision.delegation import EndpointResult
 from engine.limits import DECISION_BODY_BYTES_MAX
 from engine.programmes.programme import Programme
 from engine.webhooks.signature import HEADER, verify
@@ -70,7 +70,7 @@ def endpoint(receiver: Receiver) -> DecisionEndpoint:
 
 async def test_the_question_is_signed_with_the_programmes_own_secret() -> None:
     receiver = Receiver(answer())
-    assert await endpoint(receiver).ask(DELEGATED, QUESTION, 1_000) == Consulted("approved")
+    assert await endpoint(receiver).ask(DELEGATED, QUESTION, 1_000) == EndpointResult("approved")
     ((url, body, headers),) = receiver.sent
     assert url == "https://decide.example/here"
     assert json.loads(body)["authorization_id"] == ID
@@ -96,7 +96,7 @@ async def test_the_question_is_signed_with_the_programmes_own_secret() -> None:
 )
 async def test_unusable_answers_and_their_triggers(outcome: Any, trigger: str) -> None:
     calls = endpoint(Receiver(outcome))
-    assert await calls.ask(DELEGATED, QUESTION, 1_000) == Consulted(trigger=trigger)  # type: ignore[arg-type]
+    assert await calls.ask(DELEGATED, QUESTION, 1_000) == EndpointResult(trigger=trigger)  # type: ignore[arg-type]
     assert (calls.counts.usable, calls.counts.unusable) == (0, 1)
 
 
@@ -104,7 +104,7 @@ async def test_a_late_answer_is_counted_and_changes_nothing() -> None:
     receiver = Receiver(answer())
     receiver.gate.clear()
     calls = endpoint(receiver)
-    assert await calls.ask(DELEGATED, QUESTION, 10) == Consulted(trigger="timeout")
+    assert await calls.ask(DELEGATED, QUESTION, 10) == EndpointResult(trigger="timeout")
     receiver.gate.set()
     await turns(lambda: calls.counts.late)
     assert (calls.counts.usable, calls.counts.unusable, calls.counts.late) == (0, 1, 1)
@@ -113,7 +113,9 @@ async def test_a_late_answer_is_counted_and_changes_nothing() -> None:
 async def test_a_programme_without_an_endpoint_is_not_called() -> None:
     receiver = Receiver(answer())
     nowhere = Programme(programme(decisioning="delegated"), 1, None, DELEGATED.decision_secret_sealed)
-    assert await endpoint(receiver).ask(nowhere, QUESTION, 1_000) == Consulted(trigger="connection_error")
+    assert await endpoint(receiver).ask(nowhere, QUESTION, 1_000) == EndpointResult(
+        trigger="connection_error"
+    )
     assert receiver.sent == []
 
 

@@ -8,7 +8,7 @@ import msgspec
 
 from actors.journal.contract import UnknownOutcomeError
 from engine.commands import Command
-from engine.decision.decide import Inputs
+from engine.decision.inputs import Inputs
 from engine.replies import Done, NotExecuted, Problem, WireAnswer
 from tests.actors.shards.support import (
     ADMIN,

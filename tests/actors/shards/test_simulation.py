@@ -22,8 +22,8 @@ from engine.authorization.effects import AuthorizationOpened
 from engine.authorization.executed import CommandContext
 from engine.cards.account import Account
 from engine.cards.authorization import Authorization
-from engine.cards.card import Card, is_buried
-from engine.cards.known import Known
+from engine.cards.authorization_index import AuthorizationIndex
+from engine.cards.card import Card, has_tombstone
 from engine.commands import (
     AuthorizationCommand,
     Authorize,
@@ -37,7 +37,8 @@ from engine.commands import (
     reference_of_message,
     target_of,
 )
-from engine.decision.decide import Inputs, authorize
+from engine.decision.decide import authorize
+from engine.decision.inputs import Inputs
 from engine.execution import execute_programme
 from engine.execution.execute import execute
 from engine.execution.issuing import card_of, issue
@@ -222,7 +223,7 @@ def governed(rows: list[Row]) -> list[Programme]:
 def _fold(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeConfig]) -> dict[bytes, int]:
     """Live through a card's journal; returns the version of its balance after each command."""
     versions: dict[bytes, int] = {}
-    known = Known()
+    known = AuthorizationIndex()
     card: Card | None = None
     account: Account | None = None
     for row in rows:
@@ -243,18 +244,18 @@ def _fold(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeConfi
             config = configs[inputs.programme_version if inputs else 1]
             original: Authorization | None = None
             if isinstance(command, AuthorizationCommand):
-                original = known.original(command, account, row["recorded_at"])
-            consulted = inputs.consulted if inputs else None
+                original = known.find_original(command, account, row["recorded_at"])
+            consulted = inputs.endpoint_result if inputs else None
             met = CommandContext(card, account, config, original, consulted)
             executed = execute(command, met, row["recorded_at"])
             if isinstance(command, Authorize) and inputs is not None:
                 assert msgspec.json.encode(authorize(command, inputs)).decode() == row["decision"]
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
-                known.learn(effect.authorization)
+                known.add(effect.authorization)
         about = reference_of_id(executed.authorization_id or "")
         if about in known:
-            known.also(reference_of_message(row["command_key"]), known[about])
+            known.add_reference(reference_of_message(row["command_key"]), known[about])
         card.seq += 1
         assert card.seq == row["seq"]
         assert executed.journaled
@@ -265,7 +266,9 @@ def _fold(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeConfi
     assert card is not None
     assert account is not None
     ended_ms = rows[-1]["recorded_at"]
-    card.tombstones = {name: at for name, at in card.tombstones.items() if is_buried(card, (name,), ended_ms)}
+    card.tombstones = {
+        name: at for name, at in card.tombstones.items() if has_tombstone(card, (name,), ended_ms)
+    }
     kept = store.card(card.id, ended_ms)
     assert kept is not None
     # The note that a repeat got its approval is no command of the journal.

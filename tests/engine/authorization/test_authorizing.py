@@ -6,14 +6,14 @@ from datetime import datetime
 
 import pytest
 
-from engine.authorization.authorizing import observe
+from engine.authorization.authorizing import decision_inputs
 from engine.authorization.effects import Cvv2Failed, HoldLapsed
 from engine.authorization.executed import CommandContext
 from engine.cards.card import DeclaredBalance
 from engine.cards.hold import Hold
 from engine.controls import PerDayAmountCap, PerDayCap
-from engine.decision.decide import RULES, Inputs
-from engine.decision.delegation import Consulted
+from engine.decision.delegation import EndpointResult
+from engine.decision.inputs import RULES, Inputs
 from engine.ids import Derived, derive
 from engine.instant import DAY_MS, to_ms
 from engine.limits import CVV2_FAILURES_PER_DAY
@@ -62,9 +62,9 @@ def test_a_decision_sees_each_thing_under_its_name() -> None:
             hold_expiry_days=14,
             decisioning="delegated",
         ),
-        consulted=Consulted(trigger="timeout"),
+        endpoint_result=EndpointResult(trigger="timeout"),
     )
-    assert observe(met, NOW_MS, (HoldLapsed("hold", "authorization"),)) == Inputs(
+    assert decision_inputs(met, NOW_MS, (HoldLapsed("hold", "authorization"),)) == Inputs(
         now_ms=NOW_MS,
         card_seq=2,
         card_state="suspended",
@@ -89,13 +89,13 @@ def test_a_decision_sees_each_thing_under_its_name() -> None:
         lapsed_holds=("hold",),
         original=None,
         decisioning="delegated",
-        consulted=Consulted(trigger="timeout"),
+        endpoint_result=EndpointResult(trigger="timeout"),
         declared_remaining_minor=9,
         rules=RULES,
     )
 
 
-def test_an_approval_reserves_and_counts(life: Life) -> None:
+def test_approval_places_a_hold_and_counts(life: Life) -> None:
     executed = life.do(authorize())
     assert executed.reply == WireAnswer("00", authorize().id, "000000", 1_000)
     hold_id = derive(authorize().id, Derived.HOLD)
@@ -105,19 +105,19 @@ def test_an_approval_reserves_and_counts(life: Life) -> None:
     assert executed.journaled
 
 
-def test_a_decline_changes_nothing_but_is_journaled(life: Life) -> None:
+def test_decline_is_journaled_and_changes_no_state(life: Life) -> None:
     executed = life.do(authorize(amount_minor=10_001))
     assert executed.reply == WireAnswer("51", authorize().id)
     assert executed.journaled
     assert (life.card, life.account) == (card(), account())
 
 
-def test_a_verification_changes_nothing(life: Life) -> None:
+def test_verification_changes_no_state(life: Life) -> None:
     assert life.do(authorize(amount_minor=0)).reply == WireAnswer("85", authorize().id, "000000")
     assert (life.card, life.account) == (card(), account())
 
 
-def test_a_refund_is_posted_at_once_and_counts_nothing(life: Life) -> None:
+def test_refund_is_posted_at_once_and_not_counted(life: Life) -> None:
     life.card.state = "stolen"
     executed = life.do(authorize(kind="refund"))
     assert executed.reply == WireAnswer("00", authorize().id, "000000", 1_000)
@@ -125,19 +125,19 @@ def test_a_refund_is_posted_at_once_and_counts_nothing(life: Life) -> None:
     assert life.card == card(state="stolen")
 
 
-def test_a_partial_approval_counts_what_was_approved() -> None:
+def test_partial_approval_counts_the_approved_amount() -> None:
     life = Life(card(controls=(PerDayAmountCap(9_000),)), account(posted_minor=700))
     assert life.do(authorize(partial_allowed=True)).reply == WireAnswer("10", authorize().id, "000000", 700)
     assert (life.card.day_amount_minor, life.account.held_minor) == (700, 700)
 
 
-def test_gateway_mode_holds_nothing_here() -> None:
+def test_gateway_mode_places_no_hold() -> None:
     life = Life(card(account_id=None), None, mode="gateway")
     assert life.do(authorize()).reply == WireAnswer("00", authorize().id, "000000", 1_000)
     assert life.card.day_amount_minor == 1_000
 
 
-def test_wrong_cvv2_values_are_counted_until_nobody_looks(life: Life) -> None:
+def test_wrong_cvv2_values_are_counted_until_the_limit(life: Life) -> None:
     for number in range(1, 10):
         executed = life.do(authorize(number, cvv2="mismatch"))
         assert isinstance(executed.reply, WireAnswer)
@@ -186,7 +186,7 @@ DUBLIN = "Europe/Dublin"
         ),
     ],
 )
-def test_caps_of_a_day_last_as_long_as_the_day(zone: str, first: str, last: str, next_day: str) -> None:
+def test_daily_cap_resets_at_programme_midnight(zone: str, first: str, last: str, next_day: str) -> None:
     life = Life(card(controls=(PerDayCap(1),)), account(), timezone=zone)
     before = to_ms(datetime.fromisoformat(first)) - 1
     assert approved(life.do(authorize(1), before))
@@ -196,7 +196,7 @@ def test_caps_of_a_day_last_as_long_as_the_day(zone: str, first: str, last: str,
     assert life.card.day_count == 1
 
 
-def test_a_closed_day_is_never_reopened() -> None:
+def test_past_day_is_not_reopened() -> None:
     """Neither by a clock that jumps back nor by a programme that moves west."""
     life = Life(card(controls=(PerDayCap(2),)), account())
     assert approved(life.do(authorize(1), NOW_MS + DAY_MS))

@@ -39,7 +39,7 @@ def told(command: Any, met: dict[str, Any] | None = None, posted_minor: int = 10
     return list(execute(command, surroundings, NOW_MS).events)
 
 
-def test_an_approval() -> None:
+def test_events_of_an_approval() -> None:
     decided, created = told(SPEND)
     assert decided == Event(
         derive(SPEND.id, Derived.EVENT_FIRST),
@@ -65,7 +65,7 @@ def test_an_approval() -> None:
     }
 
 
-def test_a_decline() -> None:
+def test_event_of_a_decline() -> None:
     (decided,) = told(msgspec.structs.replace(SPEND, amount_minor=5, channel="moto"), {"state": "lost"})
     assert msgspec.json.decode(decided.data) == {
         "authorization_id": SPEND.id,
@@ -83,21 +83,21 @@ def test_a_decline() -> None:
     }
 
 
-def test_a_partial_approval() -> None:
+def test_events_of_a_partial_approval() -> None:
     decided, created = told(msgspec.structs.replace(SPEND, partial_allowed=True), posted_minor=700)
     data = msgspec.json.decode(decided.data)
     assert (data["decision"], data["amount"], data["approved_amount"]) == ("approved", "10.00", "7.00")
     assert msgspec.json.decode(created.data)["available"] == "0.00"
 
 
-def test_a_verification() -> None:
+def test_event_of_a_verification() -> None:
     (decided,) = told(authorize(amount_minor=0))
     data = msgspec.json.decode(decided.data)
     assert (data["decision"], data["amount"], data["hold_id"]) == ("approved", "0.00", None)
     assert (data["network_txn_id"], "decline_reason" in data) == (None, False)
 
 
-def test_a_refund() -> None:
+def test_events_of_a_refund() -> None:
     refund = authorize(kind="refund")
     decided, posted = told(refund)
     assert msgspec.json.decode(decided.data)["hold_id"] is None
@@ -114,7 +114,7 @@ def test_a_refund() -> None:
     }
 
 
-def test_a_load() -> None:
+def test_event_of_a_load() -> None:
     (posted,) = told(load())
     assert msgspec.json.decode(posted.data) == {
         "entry_id": derive(load().id, Derived.ENTRY_CREDIT),
@@ -128,14 +128,14 @@ def test_a_load() -> None:
     }
 
 
-def test_a_hold_that_lapses_is_told_to_nobody() -> None:
+def test_expired_hold_publishes_no_event() -> None:
     met = CommandContext(card(), account(), programme())
     execute(SPEND, met, NOW_MS)
     events = execute(authorize(2, amount_minor=0), met, NOW_MS + 8 * DAY_MS).events
     assert [event.type for event in events] == ["authorization.decided"]
 
 
-def test_cards() -> None:
+def test_events_of_cards() -> None:
     command = create_card()
     made = card_of(command, NOW_MS)
     (created,) = issue(command, made, account(id=command.account_id)).events
@@ -153,7 +153,7 @@ def test_cards() -> None:
     [SPEND, authorize(kind="refund"), load(), change_card(1, state="lost")],
     ids=lambda each: each.id,
 )
-def test_the_same_cause_is_told_in_the_same_bytes(command: Any) -> None:
+def test_same_command_publishes_the_same_bytes(command: Any) -> None:
     assert told(command) == told(command)
     ids = [event.id for event in told(command)]
     assert len(set(ids)) == len(ids)

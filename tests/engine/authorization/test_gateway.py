@@ -9,18 +9,17 @@ from typing import Any, Final
 import pytest
 
 from engine.authorization.authorizing import question
-from engine.authorization.effects import StoodIn
+from engine.authorization.effects import StandInRecorded
 from engine.authorization.executed import CommandContext
-from engine.cards.authorization import view
+from engine.cards.authorization_states import original_view
 from engine.cards.card import DeclaredBalance, declared_remaining
 from engine.commands import Advise, Present, reference_of_message, reference_of_network
 from engine.controls import MccDeny, PerDayAmountCap, PerTxnCap
 from engine.decision.decide import Decision
-from engine.decision.delegation import Consulted
+from engine.decision.delegation import EndpointResult
 from engine.instant import DAY_MS
 from engine.programmes.stand_in import Grant
 from engine.replies import Done, Problem
-from tests.engine.authorization.test_lifecycle import SALE
 from tests.engine.build import (
     NOW_MS,
     an_id,
@@ -32,10 +31,11 @@ from tests.engine.build import (
     programme,
     read_balance,
 )
-from tests.engine.relay import Relay, valid
+from tests.engine.desk import SALE
+from tests.engine.gateway_desk import GatewayDesk, valid
 
 # What is said; what is then approved, still to come, cleared and given back; the status; the day's count and
-# amount; what the programme is told (``Relay.instructions``). More than 50.00 at once is declined.
+# amount; what the programme is told (``GatewayDesk.instructions``). More than 50.00 at once is declined.
 LIVES: Final = [
     ("authorize 1000", "1000 1000 0 0", "pending", "1 1000", "A1000"),
     ("authorize 1000, increment 500", "1500 1500 0 0", "pending", "1 1500", "A1000 I500"),
@@ -89,8 +89,10 @@ LIVES: Final = [
 
 
 @pytest.mark.parametrize(("said", "figures", "ended", "counters", "instructions"), LIVES, ids=lambda row: row)
-def test_lives(said: str, figures: str, ended: str, counters: str, instructions: str) -> None:
-    desk = Relay(card=card(account_id=None, controls=(PerTxnCap(5_000),)))
+def test_figures_and_instructions(
+    said: str, figures: str, ended: str, counters: str, instructions: str
+) -> None:
+    desk = GatewayDesk(card=card(account_id=None, controls=(PerTxnCap(5_000),)))
     for step in said.split(", "):
         verb, *amounts = step.split()
         assert getattr(desk, verb)(*map(int, amounts)) in {"00", "61", "85"}
@@ -107,10 +109,8 @@ def test_lives(said: str, figures: str, ended: str, counters: str, instructions:
 @pytest.mark.parametrize(
     ("parts", "left"), [({}, [1_000, 1_000]), ({"remaining_minor": 200}, [1_200, 1_200])]
 )
-def test_a_reversal_that_names_an_increment_is_about_that_alone(
-    parts: dict[str, Any], left: list[int]
-) -> None:
-    desk = Relay()
+def test_reversal_that_names_an_increment_reverses_it_once(parts: dict[str, Any], left: list[int]) -> None:
+    desk = GatewayDesk()
     desk.authorize(1_000)
     desk.increment(500)
     named = (reference_of_message(key(desk.number)), reference_of_network(SALE))
@@ -122,8 +122,8 @@ def test_a_reversal_that_names_an_increment_is_about_that_alone(
     assert desk.counters == (1, left[-1])
 
 
-def test_a_reversed_increment_takes_no_more_than_is_still_to_come() -> None:
-    desk = Relay()
+def test_reversal_of_an_increment_releases_at_most_the_open_amount() -> None:
+    desk = GatewayDesk()
     desk.authorize(1_000)
     desk.increment(500)
     desk.present(1_200, final=False)
@@ -132,8 +132,8 @@ def test_a_reversed_increment_takes_no_more_than_is_still_to_come() -> None:
     assert desk.status() == "cleared"
 
 
-def test_an_increment_that_was_given_up_is_issued_and_reversed() -> None:
-    desk = Relay()
+def test_increment_reversed_before_it_came_is_issued_and_released() -> None:
+    desk = GatewayDesk()
     desk.authorize(1_000)
     coming = reference_of_message(key(desk.number + 2))
     desk.reverse("unheard", references=(coming,))
@@ -144,10 +144,10 @@ def test_an_increment_that_was_given_up_is_issued_and_reversed() -> None:
     assert desk.sale().raised[coming].left_minor == 0
 
 
-def test_only_purchases_can_be_raised() -> None:
-    desk = Relay()
+def test_only_purchases_accept_increments() -> None:
+    desk = GatewayDesk()
     desk.authorize(700, kind="refund")
-    assert not view(desk.sale(), None).open
+    assert not original_view(desk.sale(), None).open
 
 
 # --- refusals and what is not there ---
@@ -164,17 +164,17 @@ PRESENTED = {"kind": "purchase", "arn": None, "sequence": 1}
         (Advise, {"channel": "pos", "currency": "USD"}, "12"),
     ],
 )
-def test_what_cannot_be_passed_on_is_not(make: Any, parts: dict[str, Any], code: str) -> None:
-    desk = Relay()
+def test_invalid_follow_up_publishes_no_instruction(make: Any, parts: dict[str, Any], code: str) -> None:
+    desk = GatewayDesk()
     desk.authorize(1_000)
-    before = len(desk.told)
+    before = len(desk.events)
     shop = {"currency": "EUR", "mcc": "5411", "merchant_name": "Shop", "merchant_country": "IE"}
-    assert desk.code(desk._named(make, SALE, **(shop | {"amount_minor": 500} | parts))) == code
-    assert (desk.figures(), len(desk.told)) == ((1_000, 1_000, 0, 0), before)
+    assert desk.code(desk.follow_up(make, SALE, **(shop | {"amount_minor": 500} | parts))) == code
+    assert (desk.figures(), len(desk.events)) == ((1_000, 1_000, 0, 0), before)
 
 
-def test_there_is_no_money_here() -> None:
-    desk = Relay()
+def test_gateway_card_has_no_balance_and_refuses_loads() -> None:
+    desk = GatewayDesk()
     refused = desk.do(load()).reply
     assert isinstance(refused, Problem)
     assert (refused.status, refused.slug) == (409, "card-not-funded")
@@ -189,8 +189,8 @@ def test_there_is_no_money_here() -> None:
     }
 
 
-def test_nothing_lapses_by_time_or_by_hand() -> None:
-    desk = Relay()
+def test_gateway_authorization_does_not_lapse() -> None:
+    desk = GatewayDesk()
     desk.authorize(1_000)
     refused = desk.expire().reply
     assert isinstance(refused, Problem)
@@ -200,8 +200,8 @@ def test_nothing_lapses_by_time_or_by_hand() -> None:
     assert (desk.figures(), desk.status()) == ((1_500, 1_500, 0, 0), "pending")
 
 
-def test_counters_are_given_back_on_the_originals_day() -> None:
-    desk = Relay()
+def test_reversal_subtracts_on_the_day_of_the_original() -> None:
+    desk = GatewayDesk()
     desk.authorize(1_000)
     desk.now_ms += DAY_MS
     desk.authorize(200, "today")
@@ -223,8 +223,8 @@ def test_counters_are_given_back_on_the_originals_day() -> None:
         ({"controls": (PerDayAmountCap(999),)}, 1_000, "per_day_amount_exceeded"),
     ],
 )
-def test_all_rules_but_funds_decide(parts: dict[str, Any], amount_minor: int, reason: str | None) -> None:
-    desk = Relay(card=card(account_id=None, **parts))
+def test_all_rules_except_funds_apply(parts: dict[str, Any], amount_minor: int, reason: str | None) -> None:
+    desk = GatewayDesk(card=card(account_id=None, **parts))
     desk.authorize(amount_minor)
     decision = desk.done[-1].outcome
     assert isinstance(decision, Decision)
@@ -235,8 +235,8 @@ def test_all_rules_but_funds_decide(parts: dict[str, Any], amount_minor: int, re
     assert bool(desk.instructions()) == (reason is None)
 
 
-def test_a_refund_is_passed_on_in_any_state() -> None:
-    desk = Relay(card=card(account_id=None, state="stolen"))
+def test_refund_is_issued_in_any_card_state() -> None:
+    desk = GatewayDesk(card=card(account_id=None, state="stolen"))
     assert desk.authorize(700, kind="refund") == "00"
     assert desk.instructions() == "R700"
 
@@ -244,39 +244,39 @@ def test_a_refund_is_passed_on_in_any_state() -> None:
 DELEGATED = programme(mode="gateway", decisioning="delegated", decision_url="https://issuer.example/decide")
 
 
-def delegated(consulted: Consulted | None, **parts: Any) -> Relay:
+def delegated(endpoint_result: EndpointResult | None, **parts: Any) -> GatewayDesk:
     declared = DeclaredBalance(2_500, 0, NOW_MS)
     made = card(account_id=None, **({"declared": declared} | parts))
-    return Relay(card=made, programme=DELEGATED, consulted=consulted)
+    return GatewayDesk(card=made, programme=DELEGATED, endpoint_result=endpoint_result)
 
 
 OUTAGE = an_id(0xF1)
-IN_VAIN = Consulted(trigger="timeout", grant=Grant("within_ceilings", OUTAGE, 1_000, 10_000))
+NO_ANSWER = EndpointResult(trigger="timeout", grant=Grant("within_ceilings", OUTAGE, 1_000, 10_000))
 
 
 @pytest.mark.parametrize(
-    ("consulted", "parts", "code", "instructions", "decider"),
+    ("endpoint_result", "parts", "code", "instructions", "decider"),
     [
-        (Consulted("approved"), {}, "00", "A1000", "programme"),
-        (Consulted("declined"), {}, "05", "", "programme"),
+        (EndpointResult("approved"), {}, "00", "A1000", "programme"),
+        (EndpointResult("declined"), {}, "05", "", "programme"),
         (
-            Consulted("approved", 400),
+            EndpointResult("approved", 400),
             {"partial_allowed": True},
             "10",
             "A400",
             "programme",
         ),
-        (Consulted("approved", 400), {}, "05", "", "programme"),
-        (IN_VAIN, {}, "00", "A1000", "stand_in"),
-        (Consulted(trigger="timeout", grant=Grant("mode_disabled", OUTAGE)), {}, "05", "", "stand_in"),
-        (Consulted(trigger="timeout", grant=Grant("not_triggered")), {}, "05", "", "platform"),
-        (IN_VAIN, {"amount_minor": 2_501}, "51", "", "stand_in"),
+        (EndpointResult("approved", 400), {}, "05", "", "programme"),
+        (NO_ANSWER, {}, "00", "A1000", "stand_in"),
+        (EndpointResult(trigger="timeout", grant=Grant("mode_disabled", OUTAGE)), {}, "05", "", "stand_in"),
+        (EndpointResult(trigger="timeout", grant=Grant("not_triggered")), {}, "05", "", "platform"),
+        (NO_ANSWER, {"amount_minor": 2_501}, "51", "", "stand_in"),
     ],
 )
-def test_a_programme_decides_or_is_stood_in_for(
-    consulted: Consulted, parts: dict[str, Any], code: str, instructions: str, decider: str
+def test_programme_decides_or_stand_in_decides(
+    endpoint_result: EndpointResult, parts: dict[str, Any], code: str, instructions: str, decider: str
 ) -> None:
-    desk = delegated(consulted)
+    desk = delegated(endpoint_result)
     facts = {"amount_minor": 1_000} | parts
     assert desk.authorize(**facts) == code
     decision = desk.done[-1].outcome
@@ -286,11 +286,11 @@ def test_a_programme_decides_or_is_stood_in_for(
     valid(desk)
 
 
-def test_a_stand_in_consumes_the_declared_balance_and_is_on_record() -> None:
-    desk = delegated(IN_VAIN)
+def test_stand_in_consumes_the_declared_balance_and_is_recorded() -> None:
+    desk = delegated(NO_ANSWER)
     desk.authorize(1_000)
-    (stood_in,) = (effect for effect in desk.done[-1].effects if isinstance(effect, StoodIn))
-    assert (stood_in.decision, stood_in.how.exposure_minor) == ("approved", 1_000)
+    (stood_in,) = (effect for effect in desk.done[-1].effects if isinstance(effect, StandInRecorded))
+    assert (stood_in.decision, stood_in.stand_in.exposure_minor) == ("approved", 1_000)
     assert declared_remaining(desk.card) == 1_500
     desk.reverse()
     assert declared_remaining(desk.card) == 1_500
@@ -298,8 +298,8 @@ def test_a_stand_in_consumes_the_declared_balance_and_is_on_record() -> None:
     assert desk.do(declare_balance()).journaled
 
 
-def test_the_programme_is_asked_about_an_increment_as_one() -> None:
-    desk = delegated(Consulted("approved"))
+def test_question_about_an_increment_names_its_authorization() -> None:
+    desk = delegated(EndpointResult("approved"))
     desk.authorize(1_000)
     asked = authorize(9, amount_minor=500, references=(reference_of_network(SALE),))
     met = CommandContext(desk.card, None, DELEGATED, desk.sale())

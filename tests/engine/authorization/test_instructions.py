@@ -15,27 +15,28 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.authorization.events import Event
-from engine.authorization.lifecycle import Record
-from engine.cards.authorization import Authorization, relayed_minor, status
+from engine.authorization.follow_up import FollowUpRecord
+from engine.cards.authorization import Authorization, gateway_open_minor, status
 from engine.commands import Reverse, reference_of_message, reference_of_network
 from engine.controls import PerTxnCap
-from engine.decision.decide import Decision, Inputs
+from engine.decision.decide import Decision
 from engine.decision.decide import authorize as decide
+from engine.decision.inputs import Inputs
 from engine.ids import Derived, approval_code, derive
 from engine.instant import DAY_MS
 from engine.replies import WireAnswer
-from tests.engine.authorization.test_lifecycle import SALE
 from tests.engine.build import CARD, an_id, authorize, card, key, wire
-from tests.engine.relay import CREATED, ISSUED, RELEASED, Relay, valid
+from tests.engine.desk import SALE
+from tests.engine.gateway_desk import CREATED, ISSUED, RELEASED, GatewayDesk, valid
 
 NOW = "2026-11-21T10:00:00.000Z"
 
 
-def test_an_approval_is_issued_in_the_exact_bytes() -> None:
-    desk = Relay()
+def test_approval_instruction_has_the_exact_bytes() -> None:
+    desk = GatewayDesk()
     command = authorize(wire=wire(1, network_txn_id="NTX1"))
     assert desk.do(command).reply == WireAnswer("00", command.id, "000000", 1_000)
-    decided, issued = desk.told
+    decided, issued = desk.events
     assert decided.type == "authorization.decided"
     assert msgspec.json.decode(decided.data)["hold_id"] is None
     assert issued == Event(
@@ -48,7 +49,7 @@ def test_an_approval_is_issued_in_the_exact_bytes() -> None:
 
 
 def test_an_increment_has_an_approval_code_of_its_own() -> None:
-    desk = Relay()
+    desk = GatewayDesk()
     desk.authorize(1_000)
     desk.increment(500)
     issued = desk.last(ISSUED)
@@ -58,7 +59,7 @@ def test_an_increment_has_an_approval_code_of_its_own() -> None:
 
 
 def test_a_partial_approval_is_issued_with_what_was_approved() -> None:
-    desk = Relay()
+    desk = GatewayDesk()
     desk.authorize(1_000, partial_allowed=True, partial_cap_minor=300)
     assert desk.instructions() == "A300"
     assert desk.figures() == (300, 300, 0, 0)
@@ -66,7 +67,7 @@ def test_a_partial_approval_is_issued_with_what_was_approved() -> None:
 
 
 def test_a_reversal_says_what_is_left() -> None:
-    desk = Relay()
+    desk = GatewayDesk()
     desk.authorize(1_000)
     desk.reverse(remaining_minor=400)
     assert desk.last(RELEASED) == {
@@ -82,7 +83,7 @@ def test_a_reversal_says_what_is_left() -> None:
 
 
 def test_a_presentment_is_passed_on_with_its_arn() -> None:
-    desk = Relay()
+    desk = GatewayDesk()
     desk.authorize(1_000)
     desk.present(400, arn="74242420000000000000014", sequence=2, final=False)
     assert desk.last(CREATED) == {
@@ -102,19 +103,19 @@ def test_a_presentment_is_passed_on_with_its_arn() -> None:
 
 
 def test_a_follow_up_that_says_no_life_is_told_with_that_of_its_original() -> None:
-    desk = Relay()
+    desk = GatewayDesk()
     desk.authorize(1_000)
     named = (reference_of_message(desk.sale().command_key),)
-    reversal = desk._named(Reverse, SALE, references=named)
+    reversal = desk.follow_up(Reverse, SALE, references=named)
     desk.do(msgspec.structs.replace(reversal, wire=wire(77)))
     assert desk.last(RELEASED)["network_ref"] == SALE
 
 
 @pytest.mark.parametrize("code", [None, "ABC123"])
 def test_advice_is_issued_with_the_approval_code_of_the_network(code: str | None) -> None:
-    desk = Relay()
+    desk = GatewayDesk()
     desk.advise(300, approval_code=code)
-    decided, issued = (msgspec.json.decode(event.data) for event in desk.told)
+    decided, issued = (msgspec.json.decode(event.data) for event in desk.events)
     assert (decided["decision"], decided["decided_by"]) == ("approved", "network_stand_in")
     assert (issued["type"], issued["approval_code"]) == ("authorization", code)
 
@@ -146,7 +147,7 @@ MOVES = st.one_of(
 )
 
 
-def move(desk: Relay, used: set[str], verb: str, *arguments: Any) -> None:
+def move(desk: GatewayDesk, used: set[str], verb: str, *arguments: Any) -> None:
     *amounts, sale = arguments
     if verb == "wait":
         desk.now_ms += sale * DAY_MS
@@ -164,10 +165,10 @@ def move(desk: Relay, used: set[str], verb: str, *arguments: Any) -> None:
 
 @settings(max_examples=300, deadline=None)
 @given(AMOUNTS, AMOUNTS, st.lists(MOVES, min_size=3, max_size=30))
-def test_the_instructions_of_any_life_add_up(
+def test_instructions_of_random_lives_add_up_to_the_figures(
     sale_minor: int, refund_minor: int, moves: list[tuple[Any, ...]]
 ) -> None:
-    desk = Relay(card=card(account_id=None, controls=(PerTxnCap(5_000),)))
+    desk = GatewayDesk(card=card(account_id=None, controls=(PerTxnCap(5_000),)))
     desk.authorize(sale_minor, "a")
     desk.refund(refund_minor, "b")
     used = {"a", "b"}
@@ -175,27 +176,27 @@ def test_the_instructions_of_any_life_add_up(
         move(desk, used, verb, *arguments)
         assert min(desk.counters) >= 0
     sums: Counter[tuple[str, str]] = Counter()
-    for event in desk.told:
+    for event in desk.events:
         data = msgspec.json.decode(event.data)
         if "posting_instruction" in event.type:
             sums[event.type, data["authorization_id"]] += int(data["amount"].replace(".", ""))
     given_up: Counter[str | None] = Counter()
     for executed in desk.done:
-        if isinstance(executed.outcome, Record):
+        if isinstance(executed.outcome, FollowUpRecord):
             given_up[executed.authorization_id] += executed.outcome.released_minor
     for known in list(desk.known):
         issued, released, cleared = (sums[type_, known.id] for type_ in (ISSUED, RELEASED, CREATED))
-        adds_up(known, issued, released - given_up[known.id], cleared)
+        assert_adds_up(known, issued, released - given_up[known.id], cleared)
         left = issued - released - cleared
-        assert left == relayed_minor(known) if relayed_minor(known) else left <= 0
-    every_decision_can_be_made_again(desk)
+        assert left == gateway_open_minor(known) if gateway_open_minor(known) else left <= 0
+    assert_inputs_survive_storage(desk)
     valid(desk)
 
 
 PAGE = (Path(__file__).parents[3] / "ops/docs/GATEWAY.md").read_text("utf-8")
 
 
-def ledger_of_the_page() -> Any:
+def page_ledger() -> Any:
     """A ledger of the class that the page shows, made from its very text."""
     (shown,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     names: dict[str, Any] = {}
@@ -205,32 +206,32 @@ def ledger_of_the_page() -> Any:
 
 @settings(max_examples=150, deadline=None)
 @given(AMOUNTS, AMOUNTS, st.lists(MOVES, min_size=3, max_size=20), st.data())
-def test_the_ledger_of_the_page_agrees_in_any_order(
+def test_ledger_of_the_page_agrees_in_any_delivery_order(
     sale_minor: int, refund_minor: int, moves: list[tuple[Any, ...]], data: st.DataObject
 ) -> None:
-    desk = Relay()
+    desk = GatewayDesk()
     desk.authorize(sale_minor, "a")
     desk.refund(refund_minor, "b")
     used = {"a", "b"}
     for verb, *arguments in moves:
         move(desk, used, verb, *arguments)
     events = [
-        {"id": told.id, "type": told.type, "data": msgspec.json.decode(told.data)} for told in desk.told
+        {"id": told.id, "type": told.type, "data": msgspec.json.decode(told.data)} for told in desk.events
     ]
-    ledger = ledger_of_the_page()
+    ledger = page_ledger()
     for event in data.draw(st.permutations(events + events[::2])):
         ledger.take(event)
     known = list(desk.known)
     signs = {"purchase": 1, "force_post": 1, "refund": -1, "verification": 0}
     assert ledger.spent == sum(signs[each.kind] * each.cleared_minor for each in known)
-    assert ledger.reserved == sum(relayed_minor(each) for each in known if each.kind == "purchase")
+    assert ledger.reserved == sum(gateway_open_minor(each) for each in known if each.kind == "purchase")
 
 
-def adds_up(known: Authorization, issued: int, reversed_: int, cleared: int) -> None:
+def assert_adds_up(known: Authorization, issued: int, reversed_: int, cleared: int) -> None:
     unasked = known.kind == "force_post" or (known.kind == "refund" and not issued)
     assert issued == (0 if unasked else known.approved_minor)
     assert (reversed_, cleared) == (known.reversed_minor, known.cleared_minor)
-    open_minor = relayed_minor(known)
+    open_minor = gateway_open_minor(known)
     assert open_minor == known.remainder_minor >= 0
     if open_minor:
         assert known.closed is None
@@ -240,7 +241,7 @@ def adds_up(known: Authorization, issued: int, reversed_: int, cleared: int) -> 
         assert status(known, held=False) in {"cleared", "reversed", "declined", "posted"}
 
 
-def every_decision_can_be_made_again(desk: Relay) -> None:
+def assert_inputs_survive_storage(desk: GatewayDesk) -> None:
     for executed in desk.done:
         if isinstance(executed.outcome, Decision):
             seen = msgspec.json.decode(msgspec.json.encode(executed.inputs), type=Inputs)
@@ -250,8 +251,8 @@ def every_decision_can_be_made_again(desk: Relay) -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(AMOUNTS, AMOUNTS, st.booleans())
-def test_any_decision_can_be_made_again(first: int, delta: int, cleared: bool) -> None:
-    desk = Relay(card=card(account_id=None, controls=(PerTxnCap(5_000),)))
+def test_gateway_decision_replays(first: int, delta: int, cleared: bool) -> None:
+    desk = GatewayDesk(card=card(account_id=None, controls=(PerTxnCap(5_000),)))
     desk.authorize(first)
     if cleared:
         desk.present(1, final=False)

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from engine.authorization.effects import AuthorizationOpened, HoldPlaced
-from engine.cards.authorization import relayed_minor
+from engine.cards.authorization import gateway_open_minor
 from engine.commands import (
     Advise,
     Authorize,
@@ -21,9 +21,9 @@ from engine.commands import (
 )
 from engine.ids import Derived, derive
 from engine.iso8583.identity import undo_key
-from tests.engine.authorization.test_lifecycle import SALE, Desk
 from tests.engine.build import an_id, authorize, card, key, wire
-from tests.engine.relay import Relay, valid
+from tests.engine.desk import SALE, Desk
+from tests.engine.gateway_desk import GatewayDesk, valid
 
 MESSAGE = reference_of_message(key(7))
 LIFE = reference_of_network(SALE)
@@ -70,13 +70,13 @@ STEPS: dict[str, Any] = {
 
 
 def a_desk(gateway: bool) -> Desk:
-    return Relay(card=card(account_id=None)) if gateway else Desk()
+    return GatewayDesk(card=card(account_id=None)) if gateway else Desk()
 
 
 def held(desk: Desk) -> int:
     """What is held, or in gateway mode what is still to come."""
-    if isinstance(desk, Relay):
-        return sum(relayed_minor(each) for each in desk.known)
+    if isinstance(desk, GatewayDesk):
+        return sum(gateway_open_minor(each) for each in desk.known)
     assert desk.account.held_minor == sum(hold.amount_minor for hold in desk.account.holds.values())
     return desk.account.held_minor
 
@@ -95,7 +95,7 @@ def orders(*others: str) -> list[tuple[str, ...]]:
 @pytest.mark.parametrize("stand_in", [True, False], ids=["stand-in", "ordinary"])
 @pytest.mark.parametrize("amount_minor", [700, 1_000, 1_300])
 @pytest.mark.parametrize("order", orders("authorized", "undone"), ids=", ".join)
-def test_advice_holds_its_amount_whenever_an_edge_reverses(
+def test_advised_amount_is_held_in_any_order_with_an_edge_reversal(
     order: tuple[str, ...], amount_minor: int, stand_in: bool, gateway: bool
 ) -> None:
     desk = a_desk(gateway)
@@ -148,7 +148,7 @@ def test_reversal_by_an_edge_alone_leaves_no_hold(order: tuple[str, ...], gatewa
     agree(desk)
 
 
-def test_reversal_without_the_mark_is_the_networks() -> None:
+def test_reversal_without_the_late_flag_is_the_networks() -> None:
     """As journals have it from before the mark."""
     desk = Desk()
     for command in (sale(), msgspec.structs.replace(edge_reverses(), late=False), network_approves()):
@@ -160,7 +160,7 @@ def test_reversal_without_the_mark_is_the_networks() -> None:
 @pytest.mark.parametrize("gateway", [False, True], ids=["managed", "gateway"])
 @pytest.mark.parametrize("stand_in", [True, False], ids=["stand-in", "ordinary"])
 @pytest.mark.parametrize("order", [("authorized", "undone"), ("undone", "authorized")], ids=", ".join)
-def test_advice_supersedes_the_decision_that_an_edge_has_undone(
+def test_advice_supersedes_the_decision_that_an_edge_reversed(
     order: tuple[str, ...], stand_in: bool, gateway: bool
 ) -> None:
     desk = a_desk(gateway)
@@ -182,7 +182,7 @@ def test_advice_supersedes_the_decision_that_an_edge_has_undone(
 
 
 @pytest.mark.parametrize("order", [("advised", "undone"), ("undone", "advised")], ids=", ".join)
-def test_increment_is_not_undone_where_an_advice_names_it(order: tuple[str, ...]) -> None:
+def test_edge_reversal_leaves_an_increment_that_an_advice_names(order: tuple[str, ...]) -> None:
     desk = Desk()
     desk.authorize(1_000)
     increment: CardCommand = sale(amount_minor=300, references=(LIFE,))
@@ -193,7 +193,7 @@ def test_increment_is_not_undone_where_an_advice_names_it(order: tuple[str, ...]
     assert held(desk) == 1_300
 
 
-def test_increment_that_an_edge_undid_before_it_came_raises_nothing() -> None:
+def test_increment_reversed_by_an_edge_before_it_came_raises_no_hold() -> None:
     desk = Desk()
     desk.authorize(1_000)
     desk.do(msgspec.structs.replace(edge_reverses(), increment_minor=300))
@@ -208,7 +208,7 @@ def agree(desk: Desk) -> None:
         open_minor = each.approved_minor - each.cleared_minor - each.reversed_minor
         hold = desk.account.holds.get(each.hold_id or "")
         assert open_minor == (
-            relayed_minor(each) if isinstance(desk, Relay) else hold.amount_minor if hold else 0
+            gateway_open_minor(each) if isinstance(desk, GatewayDesk) else hold.amount_minor if hold else 0
         )
     opened = [
         effect.authorization.id
@@ -219,5 +219,5 @@ def agree(desk: Desk) -> None:
     assert len(opened) == len(set(opened))
     holds = [effect.hold.id for effect in desk.effects if isinstance(effect, HoldPlaced)]
     assert len(holds) == len(set(holds))
-    if isinstance(desk, Relay):
+    if isinstance(desk, GatewayDesk):
         valid(desk)

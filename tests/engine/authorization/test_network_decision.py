@@ -7,19 +7,19 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.authorization.lifecycle import Record
+from engine.authorization.follow_up import FollowUpRecord
 from engine.ids import Derived, derive
-from tests.engine.authorization.test_lifecycle import SALE, Desk
 from tests.engine.build import PROGRAMME, account
+from tests.engine.desk import SALE, Desk
 
 FUNDS = 10_000
 
 
-def advised(desk: Desk, amount_minor: int, **parts: Any) -> tuple[Record, list[Any]]:
+def advised(desk: Desk, amount_minor: int, **parts: Any) -> tuple[FollowUpRecord, list[Any]]:
     """The record of an advice, and the decisions that its events announce."""
     assert desk.advise(amount_minor, approval_code="A1B2C3", **parts) == "00"
     done = desk.done[-1]
-    assert isinstance(done.outcome, Record)
+    assert isinstance(done.outcome, FollowUpRecord)
     told = [event for event in done.events if event.type == "authorization.decided"]
     assert [event.id for event in told] in ([], [derive(last_id(desk), Derived.EVENT_FIRST)])
     return done.outcome, [msgspec.json.decode(event.data) for event in told]
@@ -44,7 +44,7 @@ def last_id(desk: Desk) -> str:
         (FUNDS + 1, (FUNDS + 1, {"approved": False}), None),
     ],
 )
-def test_which_advices_replace_a_decision(
+def test_advice_replaces_a_decision(
     asked: int, advice: tuple[int, dict[str, Any]], decided: str | None
 ) -> None:
     desk = Desk()
@@ -67,14 +67,14 @@ def test_which_advices_replace_a_decision(
     assert (original.decline_reason, desk.account.held_minor) == (None, advice[0] if approved else 0)
 
 
-def test_a_decision_without_a_request_before_it_supersedes_nothing() -> None:
+def test_advice_without_a_request_supersedes_nothing() -> None:
     desk = Desk()
     record, told = advised(desk, 1_000, stand_in=True)
     assert record.decided is None
     assert [(each["decided_by"], "supersedes" in each) for each in told] == [("network_stand_in", False)]
 
 
-def test_a_reversed_sale_is_not_decided_again() -> None:
+def test_advice_of_a_reversed_sale_replaces_no_decision() -> None:
     desk = Desk(account=account())
     desk.authorize(1_000)
     desk.reverse()

@@ -72,13 +72,13 @@ def touched(life: Life) -> int:
 
 
 @pytest.mark.parametrize("size", [10, POOL])
-def test_decision_touches_few_holds_of_a_pooled_account(size: int) -> None:
+def test_decision_reads_few_holds_of_a_pooled_account(size: int) -> None:
     life = Life(card(), pooled(size))
     assert life.do(authorize(1)).journaled
     assert touched(life) <= TOUCHED_MAX
 
 
-def test_close_and_resize_touch_few_holds_of_a_pooled_account() -> None:
+def test_close_and_resize_read_few_holds_of_a_pooled_account() -> None:
     life = Life(card(), pooled(POOL))
     for number in range(0, POOL, POOL // 50):
         close_hold(life.account, f"hold-{number}")
@@ -89,7 +89,7 @@ def test_close_and_resize_touch_few_holds_of_a_pooled_account() -> None:
         assert touched(life) <= TOUCHED_MAX
 
 
-def test_closing_the_earliest_holds_touches_few_others() -> None:
+def test_closing_the_earliest_holds_reads_few_others() -> None:
     life = Life(card(), pooled(10_000))
     for _ in range(1_000):
         earliest = list.__getitem__(life.account.expiries, 0)
@@ -112,7 +112,7 @@ STEPS = st.lists(
 
 
 @given(STEPS)
-def test_expired_holds_are_those_past_their_expiry_whatever_happened(
+def test_expired_holds_are_those_past_their_expiry(
     steps: list[tuple[str, int, int]],
 ) -> None:
     made = account()
@@ -132,7 +132,7 @@ def test_expired_holds_are_those_past_their_expiry_whatever_happened(
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda made: pickle.loads(pickle.dumps(made))])
-def test_a_copy_moves_by_itself(copied: Any) -> None:
+def test_copied_account_is_independent(copied: Any) -> None:
     made = account()
     for number in range(9):
         place_hold(made, Hold(f"{number}", CARD, "authorization", 1, 9 - number))

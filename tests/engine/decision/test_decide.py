@@ -22,15 +22,17 @@ from engine.controls import (
     PerDayCap,
     PerTxnCap,
 )
-from engine.decision.decide import RULES, Decision, Inputs, authorize, counts_as_cvv2_failure
-from engine.decision.delegation import Consulted
+from engine.decision.decide import Decision, authorize, counts_as_cvv2_failure
+from engine.decision.delegation import EndpointResult
+from engine.decision.inputs import RULES, Inputs
 from engine.decision.recorded import decode_inputs
+from engine.decision.trace_view import AMOUNT_RULES, step_view
 from engine.decline import REASONS, RESPONSE_CODES, response_code
 from engine.ids import approval_code
 from engine.instant import DAY_MS, to_ms
 from engine.limits import CVV2_FAILURES_PER_DAY
 from engine.programmes.programme import TRAVEL_MCCS, hold_expiry_days
-from engine.trace import AMOUNT_RULES, TraceStep, step_view
+from engine.trace import TraceStep
 from tests.engine.build import NOW_MS, an_id
 from tests.engine.build import authorize as spend
 from tests.engine.build import inputs as seen
@@ -165,7 +167,7 @@ LADDER: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("network", ["visa", "mastercard"])
-def test_the_first_rule_that_fails_names_the_reason(network: str) -> None:
+def test_first_failing_rule_names_the_reason(network: str) -> None:
     """From everything wrong to everything right, one rule at a time."""
     command, met = WORST, WORST_SEEN | {"network": network}
     passed: list[str] = []
@@ -187,7 +189,7 @@ def test_the_first_rule_that_fails_names_the_reason(network: str) -> None:
     assert all(step.outcome == "pass" for step in decision.trace)
 
 
-def test_the_ladder_has_every_reason_of_a_decision_in_the_contracts_order() -> None:
+def test_ladder_covers_every_reason_in_order_of_precedence() -> None:
     assert RESPONSE_CODES == DE39
     assert list(REASONS) == list(DE39)
     reasons = [reason for _, reason, _, _ in LADDER]
@@ -207,7 +209,7 @@ def test_response_codes(reason: str, network: str) -> None:
 
 
 @pytest.mark.parametrize("state", ["unactivated", "suspended", "terminated", "lost", "stolen"])
-def test_every_state_but_active_declines(state: str) -> None:
+def test_inactive_card_is_declined(state: str) -> None:
     decision = decide(card_state=state)
     assert (decision.reason, decision.response_code) == (f"card_{state}", DE39[f"card_{state}"])
     assert decision.trace == (TraceStep("card_state", "fail", state, "active"),)
@@ -229,7 +231,7 @@ def test_every_state_but_active_declines(state: str) -> None:
         ((2025, 12), "UTC", "2026-01-15T00:00:00+00:00", True),
     ],
 )
-def test_a_card_is_valid_through_the_last_day_of_its_month(
+def test_card_is_valid_through_the_last_day_of_its_expiry_month(
     exp: tuple[int, int], zone: str, at: str, expired: bool
 ) -> None:
     now_ms = to_ms(datetime.fromisoformat(at))
@@ -237,7 +239,7 @@ def test_a_card_is_valid_through_the_last_day_of_its_month(
     assert (decision.reason == "card_expired") == expired
 
 
-def test_expiry_is_judged_on_the_day_that_counts() -> None:
+def test_expiry_is_compared_with_the_counting_day() -> None:
     """The clock went back into November; December has begun for this card."""
     decision = decide(exp_year=2026, exp_month=11, day="2026-12-01")
     assert decision.reason == "card_expired"
@@ -274,7 +276,7 @@ def test_cvv2(cvv2: Any, failures: int, day: str, reason: str | None) -> None:
         (CVV2_FAILURES_PER_DAY, "absent", None),
     ],
 )
-def test_too_many_wrong_cvv2_also_decline_messages_that_miss_one(
+def test_locked_cvv2_declines_messages_without_one(
     amount_minor: int, failures: int, cvv2: Any, reason: str | None
 ) -> None:
     command = spend(amount_minor=amount_minor, cvv2=cvv2)
@@ -284,7 +286,7 @@ def test_too_many_wrong_cvv2_also_decline_messages_that_miss_one(
     assert decide(command, cvv2_failures=failures, day="2026-11-20").reason is None
 
 
-def test_locked_cvv2_leaves_increments_alone() -> None:
+def test_locked_cvv2_does_not_affect_increments() -> None:
     original = OriginalView(an_id(7), 1_000, 0, 0, 1_000, 0, True)
     met = {"cvv2_failures": CVV2_FAILURES_PER_DAY, "day": TODAY, "original": original}
     assert decide(spend(cvv2="missing"), **met).reason is None
@@ -309,7 +311,7 @@ def test_expiry_on_the_message_must_be_that_of_the_card(
     ("pin", "reason", "outcome"),
     [("absent", None, []), ("ignored", None, ["skip"]), ("refused", "pin_not_supported", ["fail"])],
 )
-def test_an_unverifiable_pin_block_is_declined(
+def test_unverifiable_pin_block_is_declined(
     kind: Any, pin: Any, reason: str | None, outcome: list[str]
 ) -> None:
     decision = decide(spend(kind=kind, pin=pin))
@@ -317,7 +319,7 @@ def test_an_unverifiable_pin_block_is_declined(
     assert [step.outcome for step in decision.trace if step.rule == "pin"] == outcome
 
 
-def test_chip_data_are_shown_and_not_verified() -> None:
+def test_chip_data_has_a_step_and_is_not_verified() -> None:
     decision = decide(spend(chip="present"))
     assert decision.reason is None
     assert TraceStep("chip_data", "skip", "present") in decision.trace
@@ -344,14 +346,14 @@ def test_3ds(authentication: Any, reason: str | None, step: TraceStep) -> None:
     assert next(each for each in decision.trace if each.rule == "authentication") == step
 
 
-def test_a_decision_recorded_before_card_data_were_checked_replays_to_the_same_bytes() -> None:
+def test_decision_recorded_before_card_data_checks_replays() -> None:
     """The stored form of a command and its inputs, and the decision that was stored beside them."""
     command = msgspec.json.decode(RECORDED_COMMAND, type=Authorize)
     met = decode_inputs(RECORDED_INPUTS)
     assert msgspec.json.encode(authorize(command, met)).decode() == RECORDED_DECISION
 
 
-def test_controls_of_one_kind_must_all_pass() -> None:
+def test_all_controls_of_one_kind_must_pass() -> None:
     controls = (PerTxnCap(5_000), PerTxnCap(500), PerTxnCap(50_000))
     decision = decide(controls=controls)
     assert decision.reason == "per_txn_cap_exceeded"
@@ -364,7 +366,7 @@ def test_controls_of_one_kind_must_all_pass() -> None:
 @pytest.mark.parametrize(
     ("day", "counted"), [(TODAY, True), ("2026-11-20", False), ("", False), ("2026-11-22", True)]
 )
-def test_counters_are_those_of_the_day(day: str, counted: bool) -> None:
+def test_counters_of_a_past_day_do_not_count(day: str, counted: bool) -> None:
     decision = decide(controls=(PerDayCap(3),), day=day, day_count=3)
     assert (decision.reason == "per_day_count_exceeded") == counted
     decision = decide(controls=(PerDayAmountCap(1_500),), day=day, day_amount_minor=1_000)
@@ -374,7 +376,7 @@ def test_counters_are_those_of_the_day(day: str, counted: bool) -> None:
 @pytest.mark.parametrize(
     ("day", "label"), [("", TODAY), (TODAY, TODAY), ("2026-11-20", TODAY), ("2026-11-22",) * 2]
 )
-def test_the_day_never_goes_back(day: str, label: str) -> None:
+def test_day_of_a_decision_never_goes_back(day: str, label: str) -> None:
     assert decide(day=day).day == label
 
 
@@ -402,7 +404,7 @@ def test_the_day_never_goes_back(day: str, label: str) -> None:
         (1_000, False, 400, 1_000, 0, 1_000, "00"),
     ],
 )
-def test_how_much_is_approved(
+def test_approved_amount(
     amount: int, partial: bool, cap: int | None, posted: int | None, held: int, approved: int, code: str
 ) -> None:
     command = spend(amount_minor=amount, partial_allowed=partial, partial_cap_minor=cap)
@@ -414,7 +416,7 @@ def test_how_much_is_approved(
     assert decision.trace[-1] == TraceStep("funds", "pass" if approved else "fail", available, amount)
 
 
-def test_in_gateway_mode_the_programme_keeps_the_balance() -> None:
+def test_gateway_mode_skips_the_funds_rule() -> None:
     decision = decide(programme_mode="gateway", posted_minor=None)
     assert (decision.approved_minor, decision.response_code) == (1_000, "00")
     assert decision.trace[-1] == TraceStep("funds", "skip")
@@ -447,12 +449,12 @@ def test_amount_0_is_an_account_verification() -> None:
         ({"channel": "moto", "entry_mode": "magstripe", "mcc": "7995", "merchant_country": "KP"}, {}, None),
     ],
 )
-def test_what_a_verification_checks(asked: dict[str, Any], met: dict[str, Any], reason: str | None) -> None:
+def test_rules_of_a_verification(asked: dict[str, Any], met: dict[str, Any], reason: str | None) -> None:
     assert decide(spend(amount_minor=0, **asked), **met).reason == reason
 
 
 @pytest.mark.parametrize("state", ["unactivated", "active", "suspended", "terminated", "lost", "stolen"])
-def test_a_refund_is_allowed_in_any_state(state: str) -> None:
+def test_refund_is_allowed_in_any_card_state(state: str) -> None:
     met = WORST_SEEN | {"card_state": state}
     decision = decide(msgspec.structs.replace(WORST, kind="refund", currency="EUR", pin="absent"), **met)
     assert (decision.decision, decision.response_code) == ("approved", "00")
@@ -470,7 +472,7 @@ def test_a_refund_is_allowed_in_any_state(state: str) -> None:
         ({}, {"posted_minor": None}, "51", "insufficient_funds"),
     ],
 )
-def test_a_refund_that_cannot_be_posted(
+def test_invalid_refund_is_declined(
     asked: dict[str, Any], met: dict[str, Any], code: str, reason: str
 ) -> None:
     decision = decide(spend(kind="refund", **asked), **met)
@@ -488,14 +490,14 @@ def test_a_refund_that_cannot_be_posted(
         *(("5411", False), ("0000", False)),
     ],
 )
-def test_travel_is_held_longer(mcc: str, travel: bool) -> None:
+def test_travel_merchants_have_longer_holds(mcc: str, travel: bool) -> None:
     assert (mcc in TRAVEL_MCCS) == travel
     assert decide(spend(mcc=mcc)).hold_expires_ms == NOW_MS + (30 if travel else 7) * DAY_MS
     assert decide(spend(mcc=mcc), hold_expiry_days=31).hold_expires_ms == NOW_MS + 31 * DAY_MS
     assert hold_expiry_days(1, mcc) == (30 if travel else 1)
 
 
-def test_only_what_is_reserved_expires() -> None:
+def test_only_holds_have_an_expiry() -> None:
     assert decide(spend(amount_minor=0)).hold_expires_ms is None
     assert decide(spend(kind="refund")).hold_expires_ms is None
     assert decide(card_state="lost").hold_expires_ms is None
@@ -521,7 +523,7 @@ def test_risk(asked: dict[str, Any], failures: int, score: int, action: str, rea
     )
 
 
-def test_the_trace_tells_what_was_seen() -> None:
+def test_trace_shows_observed_values_and_limits() -> None:
     controls = (MccDeny(("7995",)), PerDayCap(5), PerDayAmountCap(9_000))
     decision = decide(controls=controls, day=TODAY, day_count=2, day_amount_minor=2_500, held_minor=4_000)
     assert [step_view(step) for step in decision.trace] == [
@@ -548,7 +550,7 @@ def test_the_trace_tells_what_was_seen() -> None:
     } == AMOUNT_RULES
 
 
-def test_a_decision_depends_on_nothing_but_its_arguments() -> None:
+def test_decision_replays_from_stored_command_and_inputs() -> None:
     command, met = spend(cvv2="match"), seen(controls=EVERY_CONTROL, day=TODAY, day_count=4)
     first = authorize(command, met)
     stored = msgspec.json.decode(msgspec.json.encode(met), type=Inputs)
@@ -571,14 +573,14 @@ def test_a_decision_depends_on_nothing_but_its_arguments() -> None:
 def test_smaller_approval_limits_only_a_delegated_decision(
     decisioning: str, partial_allowed: bool, code: str, approved_minor: int, decider: str
 ) -> None:
-    met = seen(decisioning=decisioning, consulted=Consulted("approved", 10))
+    met = seen(decisioning=decisioning, endpoint_result=EndpointResult("approved", 10))
     decision = authorize(spend(amount_minor=1_000, partial_allowed=partial_allowed), met)
     assert (decision.response_code, decision.approved_minor) == (code, approved_minor)
     assert (decision.hold_expires_ms is not None, decision.decided_by) == (approved_minor > 0, decider)
 
 
 def test_trace_of_a_refused_partial_approval_shows_both_amounts() -> None:
-    met = seen(decisioning="delegated", consulted=Consulted("approved", 10))
+    met = seen(decisioning="delegated", endpoint_result=EndpointResult("approved", 10))
     decision = authorize(spend(amount_minor=1_000), met)
     assert [step_view(step) for step in decision.trace[-2:]] == [
         {
@@ -598,10 +600,14 @@ OLD_CAPPED = OriginalView("a", 800, 0, 0, 800, 0, True)
     ("parts", "command", "code"),
     [
         ({"controls": (PerTxnCap(1_000),), "original": OLD_CAPPED}, {"amount_minor": 300}, "00"),
-        ({"decisioning": "platform", "consulted": Consulted("approved", 10)}, {"amount_minor": 1_000}, "10"),
+        (
+            {"decisioning": "platform", "endpoint_result": EndpointResult("approved", 10)},
+            {"amount_minor": 1_000},
+            "10",
+        ),
     ],
 )
-def test_inputs_of_earlier_rules_are_decided_by_those(
+def test_inputs_of_rules_version_0_replay_under_version_0(
     parts: dict[str, Any], command: dict[str, Any], code: str
 ) -> None:
     """Inputs that were stored before the rules had a version give the bytes that were stored with them."""

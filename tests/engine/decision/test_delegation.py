@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from engine.decision.delegation import Consulted, Question, question_body, read_answer
+from engine.decision.delegation import EndpointResult, Question, question_body, read_answer
 from tests.engine.build import CARD, NOW_MS, an_id
 
 ID = an_id(0x51)
@@ -25,7 +25,7 @@ QUESTION = Question(
     entry_mode="chip",
     mit=False,
 )
-UNUSABLE = Consulted(trigger="invalid_response")
+UNUSABLE = EndpointResult(trigger="invalid_response")
 
 
 def body(**parts: Any) -> bytes:
@@ -50,20 +50,20 @@ def test_the_question_says_all_that_the_contract_names_and_no_card_number() -> N
 
 
 @pytest.mark.parametrize(
-    ("answer", "consulted"),
+    ("answer", "endpoint_result"),
     [
-        (body(), Consulted("approved")),
-        (body(decision="declined"), Consulted("declined")),
-        (body(decision="declined", approved_amount="99.99"), Consulted("declined")),
-        (body(approved_amount=None), Consulted("approved")),
-        (body(approved_amount="12.50"), Consulted("approved", 1_250)),
-        (body(approved_amount="3"), Consulted("approved", 300)),
-        (body(approved_amount={"amount": "3.10", "currency": "EUR"}), Consulted("approved", 310)),
-        (body(note="further members are passed over"), Consulted("approved")),
+        (body(), EndpointResult("approved")),
+        (body(decision="declined"), EndpointResult("declined")),
+        (body(decision="declined", approved_amount="99.99"), EndpointResult("declined")),
+        (body(approved_amount=None), EndpointResult("approved")),
+        (body(approved_amount="12.50"), EndpointResult("approved", 1_250)),
+        (body(approved_amount="3"), EndpointResult("approved", 300)),
+        (body(approved_amount={"amount": "3.10", "currency": "EUR"}), EndpointResult("approved", 310)),
+        (body(note="further members are passed over"), EndpointResult("approved")),
     ],
 )
-def test_usable_answers(answer: bytes, consulted: Consulted) -> None:
-    assert read_answer(QUESTION, 200, answer) == consulted
+def test_usable_answers(answer: bytes, endpoint_result: EndpointResult) -> None:
+    assert read_answer(QUESTION, 200, answer) == endpoint_result
 
 
 @pytest.mark.parametrize(

@@ -9,8 +9,9 @@ import pytest
 
 from engine.cards.authorization import OriginalView
 from engine.commands import Authorize
-from engine.decision.decide import INPUTS_LAYOUT, Inputs, authorize
-from engine.decision.delegation import Consulted
+from engine.decision.decide import authorize
+from engine.decision.delegation import EndpointResult
+from engine.decision.inputs import INPUTS_LAYOUT, Inputs
 from engine.decision.recorded import decode_inputs
 from engine.programmes.stand_in import Grant
 
@@ -18,10 +19,10 @@ RECORDED = Path(__file__).parent / "recorded"
 LAYOUTS: dict[type[msgspec.Struct], str] = {
     Inputs: "now_ms card_seq card_state cardholder_active network card_currency exp_year exp_month controls"
     " day day_count day_amount_minor cvv2_failures programme_version programme_status programme_mode timezone"
-    " hold_expiry_days account_version posted_minor held_minor lapsed_holds original decisioning consulted"
-    " declared_remaining_minor",
+    " hold_expiry_days account_version posted_minor held_minor lapsed_holds original decisioning"
+    " endpoint_result declared_remaining_minor",
     OriginalView: "id approved_minor cleared_minor reversed_minor held_minor lapsed_minor open",
-    Consulted: "decision approved_minor trigger grant",
+    EndpointResult: "decision approved_minor trigger grant",
 }
 """Fields of layout 2 and of the positional structures in it."""
 

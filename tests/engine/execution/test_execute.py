@@ -34,7 +34,7 @@ def life() -> Life:
 # --- holds that have expired ---
 
 
-def test_an_expired_hold_stops_counting_before_the_decision(life: Life) -> None:
+def test_expired_hold_is_closed_before_the_decision(life: Life) -> None:
     life.do(authorize(1, amount_minor=9_000))
     later = NOW_MS + 7 * DAY_MS
     assert not approved(life.do(authorize(2, amount_minor=5_000), later - 1))
@@ -47,13 +47,13 @@ def test_an_expired_hold_stops_counting_before_the_decision(life: Life) -> None:
     assert (life.account.held_minor, life.account.version) == (10_000, 3)
 
 
-def test_a_decline_lapses_them_too(life: Life) -> None:
+def test_declined_command_closes_expired_holds_too(life: Life) -> None:
     life.do(authorize(1))
     assert not approved(life.do(authorize(2, currency="USD"), NOW_MS + 8 * DAY_MS))
     assert life.account == account(version=3)
 
 
-def test_travel_holds_outlive_others(life: Life) -> None:
+def test_travel_hold_expires_later(life: Life) -> None:
     life.do(authorize(1, mcc="7011"))
     life.do(authorize(2))
     life.do(authorize(3, amount_minor=0), NOW_MS + 8 * DAY_MS)
@@ -73,7 +73,7 @@ def test_travel_holds_outlive_others(life: Life) -> None:
         (NOW_MS + 30 * DAY_MS, "0.00", "100.00"),
     ],
 )
-def test_a_balance_counts_no_expired_hold(life: Life, now_ms: int, held: str, available: str) -> None:
+def test_balance_excludes_expired_holds(life: Life, now_ms: int, held: str, available: str) -> None:
     life.do(authorize(1))
     life.do(authorize(2, mcc="7011", amount_minor=500))
     before = copy.deepcopy(life.account)
@@ -93,7 +93,7 @@ def test_a_balance_counts_no_expired_hold(life: Life, now_ms: int, held: str, av
     assert life.account == before
 
 
-def test_the_balance_of_an_unfunded_card() -> None:
+def test_balance_of_an_unfunded_card_is_zero() -> None:
     life = Life(card(account_id=None), None)
     executed = life.do(read_balance())
     assert isinstance(executed.reply, Done)
@@ -109,7 +109,7 @@ def test_the_balance_of_an_unfunded_card() -> None:
     }
 
 
-def test_balances_can_be_negative() -> None:
+def test_available_balance_can_be_negative() -> None:
     view = balance_view(account(posted_minor=-5, held_minor=10), CARD, "EUR", NOW_MS)
     assert (view["posted"], view["held"], view["available"]) == ("-0.05", "0.10", "-0.15")
 
@@ -117,7 +117,7 @@ def test_balances_can_be_negative() -> None:
 # --- loads ---
 
 
-def test_a_load_credits_the_account(life: Life) -> None:
+def test_load_credits_the_account(life: Life) -> None:
     executed = life.do(load())
     assert executed.reply == Done(
         201,
@@ -131,7 +131,7 @@ def test_a_load_credits_the_account(life: Life) -> None:
     assert life.account == account(posted_minor=15_000, version=2)
 
 
-def test_a_load_finds_expired_holds_too(life: Life) -> None:
+def test_load_closes_expired_holds_too(life: Life) -> None:
     life.do(authorize(1))
     executed = life.do(load(), NOW_MS + 8 * DAY_MS)
     assert isinstance(executed.reply, Done)
@@ -148,7 +148,7 @@ def test_a_load_finds_expired_holds_too(life: Life) -> None:
         ({"amount_minor": AMOUNT_MINOR_MAX - 9_999}, 409, "balance-limit-exceeded"),
     ],
 )
-def test_loads_that_are_refused(life: Life, parts: dict[str, Any], status: int, slug: str) -> None:
+def test_refused_load_changes_no_state(life: Life, parts: dict[str, Any], status: int, slug: str) -> None:
     life.do(authorize(1))
     before = copy.deepcopy((life.card, life.account))
     executed = life.do(load(1, **parts), NOW_MS + 8 * DAY_MS)
@@ -159,12 +159,12 @@ def test_loads_that_are_refused(life: Life, parts: dict[str, Any], status: int, 
     assert (life.card, life.account) == before
 
 
-def test_the_largest_balance(life: Life) -> None:
+def test_load_up_to_the_largest_balance(life: Life) -> None:
     assert life.do(load(1, amount_minor=AMOUNT_MINOR_MAX - 10_000)).journaled
     assert life.account.posted_minor == AMOUNT_MINOR_MAX
 
 
-def test_an_unfunded_card_cannot_be_loaded() -> None:
+def test_load_of_an_unfunded_card_is_refused() -> None:
     reply = Life(card(account_id=None), None).do(load()).reply
     assert isinstance(reply, Problem)
     assert (reply.status, reply.slug) == (409, "card-not-funded")

@@ -117,7 +117,7 @@ def test_only_what_differs_is_named() -> None:
         ),
     ],
 )
-def test_changes_that_are_refused(
+def test_refused_change_leaves_the_state(
     before: dict[str, Any], changes: dict[str, Any], status: int, slug: str
 ) -> None:
     governed = change(change_programme(1, **changes), Programme(programme(**before), 1), LATER_MS)
@@ -126,7 +126,7 @@ def test_changes_that_are_refused(
     assert (governed.after, governed.events) == (None, ())
 
 
-def test_the_public_programme() -> None:
+def test_programme_view_has_the_public_members() -> None:
     view = programme_view(programme(updated_ms=LATER_MS))
     assert set(view) == {
         *("id", "name", "mode", "decisioning", "decision_url", "decision_timeout_ms", "currency", "timezone"),
@@ -141,6 +141,6 @@ def test_the_public_programme() -> None:
     assert TENANT not in view.values()
 
 
-def test_a_stored_version_comes_back() -> None:
+def test_programme_config_survives_json() -> None:
     config = programme(timezone="Asia/Kathmandu", status="suspended", decision_url="https://x.test")
     assert msgspec.json.decode(msgspec.json.encode(config), type=ProgrammeConfig) == config

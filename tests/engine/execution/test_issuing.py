@@ -79,7 +79,7 @@ def test_changes(met: dict[str, Any], asked: dict[str, Any], after: dict[str, An
         ({"controls": (PerTxnCap(5), PerDayCap(1))}, {"controls": (PerDayCap(1), PerTxnCap(5))}),
     ],
 )
-def test_no_change_is_success_without_a_trace(met: dict[str, Any], asked: dict[str, Any]) -> None:
+def test_unchanged_card_is_not_journaled(met: dict[str, Any], asked: dict[str, Any]) -> None:
     life = Life(card(**met), account())
     executed = life.do(change_card(1, **asked))
     assert executed == Executed(Done(200, card_view(card(**met))))
@@ -95,7 +95,7 @@ def test_no_change_is_success_without_a_trace(met: dict[str, Any], asked: dict[s
         ({"state": "suspended", "live": True}, 404, "not-found"),
     ],
 )
-def test_changes_that_are_refused(life: Life, asked: dict[str, Any], status: int, slug: str) -> None:
+def test_refused_change_leaves_the_state(life: Life, asked: dict[str, Any], status: int, slug: str) -> None:
     executed = life.do(change_card(1, **asked))
     assert isinstance(executed.reply, Problem)
     assert (executed.reply.status, executed.reply.slug) == (status, slug)
@@ -106,7 +106,7 @@ def test_changes_that_are_refused(life: Life, asked: dict[str, Any], status: int
 # --- issue ---
 
 
-def test_a_card_is_issued_with_an_account() -> None:
+def test_card_is_issued_with_an_account() -> None:
     command = create_card(controls=(PerDayCap(1), PerTxnCap(5)), state="unactivated")
     made = card_of(command, NOW_MS)
     opened = account(id=command.account_id, posted_minor=0, version=0)
@@ -117,7 +117,7 @@ def test_a_card_is_issued_with_an_account() -> None:
     assert (opened.version, opened.posted_minor) == (1, 0)
 
 
-def test_a_card_joins_an_account_without_changing_it() -> None:
+def test_card_joins_an_account_without_changing_it() -> None:
     command = create_card(account_id=ACCOUNT, opens_account=False)
     shared = account()
     executed = issue(command, card_of(command, NOW_MS), shared)
@@ -129,20 +129,20 @@ def test_a_card_joins_an_account_without_changing_it() -> None:
 @pytest.mark.parametrize(
     "parts", [{"tenant_id": an_id(9)}, {"live": True}, {"currency": "USD"}, {"programme_id": an_id(8)}]
 )
-def test_a_card_joins_no_strangers_account(parts: dict[str, Any]) -> None:
+def test_card_joins_no_account_of_another_owner(parts: dict[str, Any]) -> None:
     command = create_card(account_id=ACCOUNT, opens_account=False, **parts)
     executed = issue(command, card_of(command, NOW_MS), account())
     assert isinstance(executed.reply, Problem)
     assert (executed.reply.status, executed.journaled) == (404, False)
 
 
-def test_a_card_is_issued_once(life: Life) -> None:
+def test_card_id_is_issued_once(life: Life) -> None:
     reply = life.do(create_card(id=CARD)).reply
     assert isinstance(reply, Problem)
     assert reply.status == 409
 
 
-def test_the_public_card_has_the_specifications_fields_and_no_name() -> None:
+def test_card_view_has_the_public_members_and_no_name() -> None:
     view = card_view(card(controls=(PerTxnCap(5),), state_reason="why"))
     specified = {"id", "programme_id", "card_product_id", "cardholder_id", "pan_ref", "last4", "iin"}
     specified |= {"exp_month", "exp_year", "state", "controls", "funding_account_id", "cvk_generation"}

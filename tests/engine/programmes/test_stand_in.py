@@ -40,7 +40,7 @@ BROKEN_FROM: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
 
 
 @pytest.mark.parametrize("position", range(len(BROKEN_FROM)))
-def test_the_first_broken_rule_fires(position: int) -> None:
+def test_first_failing_rule_is_granted(position: int) -> None:
     policy_parts: dict[str, Any] = {}
     ask_parts: dict[str, Any] = {}
     for _, broken_policy, broken_ask in reversed(BROKEN_FROM[position:]):
@@ -64,13 +64,13 @@ def test_the_first_broken_rule_fires(position: int) -> None:
         (("6011",), "allow", False),
     ],
 )
-def test_the_mcc_list(listed: tuple[str, ...], mode: Any, permitted: bool) -> None:
+def test_mcc_list_allows_or_denies(listed: tuple[str, ...], mode: Any, permitted: bool) -> None:
     _, (granted,) = grant(policy(mcc_list=listed, mcc_list_mode=mode), None, [ask()], OUTAGE, NOW_MS)
     assert granted.rule == ("within_ceilings" if permitted else "mcc_not_permitted")
 
 
 @pytest.mark.parametrize("trigger", ["connection_error", "timeout", "invalid_response"])
-def test_a_failure_that_is_no_trigger_begins_nothing(trigger: Any) -> None:
+def test_disabled_trigger_starts_no_outage(trigger: Any) -> None:
     off = msgspec.structs.replace(Triggers(), **{trigger: False})
     assert grant(policy(triggers=off), None, [ask(trigger=trigger)], OUTAGE, NOW_MS) == (
         None,
@@ -80,7 +80,7 @@ def test_a_failure_that_is_no_trigger_begins_nothing(trigger: Any) -> None:
     assert granted.rule == "within_ceilings"
 
 
-def test_ceilings_hold_to_the_last_cent() -> None:
+def test_budget_is_exhausted_exactly() -> None:
     made = policy(max_amount_minor=1_000, max_total_exposure_minor=2_000)
     asks = [
         ask(1),
@@ -102,14 +102,14 @@ def test_ceilings_hold_to_the_last_cent() -> None:
     assert outage == msgspec.structs.replace(OPEN, used_minor=2_000)
 
 
-def test_an_outage_goes_on_under_its_id() -> None:
+def test_second_stand_in_continues_the_outage() -> None:
     first, _ = grant(policy(), None, [ask(1)], OUTAGE, NOW_MS)
     second, (granted,) = grant(policy(), first, [ask(2)], an_id(0xF2), NOW_MS + 5)
     assert second is not None
     assert (second.id, second.started_ms, granted.outage_id) == (OUTAGE, NOW_MS, OUTAGE)
 
 
-def test_another_budget_currency_begins_another_period() -> None:
+def test_change_of_budget_currency_starts_a_period() -> None:
     used = msgspec.structs.replace(OPEN, used_minor=9_000)
     assert recurrence(used, policy(max_amount_minor=1)) is used
     again = recurrence(used, policy(budget_currency="USD"))
@@ -128,7 +128,7 @@ def test_another_budget_currency_begins_another_period() -> None:
         ("budget_unreachable", None, "budget_unreachable"),
     ],
 )
-def test_the_declared_balance_is_looked_at_again(
+def test_declared_balance_is_checked_again_at_the_decision(
     granted: Any, remaining_minor: int | None, counts: str
 ) -> None:
     assert confirmed(granted, 1_000, remaining_minor) == counts
@@ -164,7 +164,7 @@ steps = st.one_of(
 
 
 @given(st.lists(steps, max_size=60))
-def test_no_history_exceeds_the_budget_in_force(history: list[int | StandInPolicy | None]) -> None:
+def test_random_histories_stay_within_the_budget(history: list[int | StandInPolicy | None]) -> None:
     """Amounts ask, policies replace, ``None`` ends the outage."""
     made: StandInPolicy = policy()
     outage: Outage | None = None

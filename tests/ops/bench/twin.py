@@ -28,7 +28,7 @@ from engine.controls import (
     PerDayCap,
     PerTxnCap,
 )
-from engine.decision.delegation import Consulted
+from engine.decision.delegation import EndpointResult
 from engine.execution.execute import execute
 from engine.ids import Derived, derive
 from engine.instant import to_ms
@@ -67,12 +67,12 @@ class Twin:
         write_command(self.rows, command, CardActor(self.card, self.account), executed, None, 0, now_ms)
         return executed.reply
 
-    def _stand_in(self, command: Authorize, now_ms: int) -> Consulted:
+    def _stand_in(self, command: Authorize, now_ms: int) -> EndpointResult:
         about = (command.id, self.card.id, command.amount_minor, command.currency, command.mcc)
         ask = StandInRequest(*about, "timeout", declared_remaining(self.card))
         new_outage_id = derive(command.id, Derived.OUTAGE)
         self.outage, (granted,) = grant(self.programme.stand_in, self.outage, (ask,), new_outage_id, now_ms)
-        return Consulted(trigger="timeout", grant=granted)
+        return EndpointResult(trigger="timeout", grant=granted)
 
 
 async def insert_twin(

@@ -14,7 +14,7 @@ import msgspec
 
 from engine.cards.account import Account
 from engine.cards.authorization import Authorization, names
-from engine.cards.originals import find, find_stand_in, is_certain, may_be_stood_for
+from engine.cards.originals import advice_may_replace, find, find_replacing_advice, is_certain
 from engine.commands import (
     AuthorizationCommand,
     is_network,
@@ -24,15 +24,15 @@ from engine.commands import (
 )
 
 
-class Life(msgspec.Struct):
+class NetworkGroup(msgspec.Struct):
     """Authorizations that share a network id, oldest first."""
 
     members: list[Authorization]
     complete: bool
 
 
-class Known:
-    """By reference: an authorization, ``None`` where there is none, or a ``Life``.
+class AuthorizationIndex:
+    """By reference: an authorization, ``None`` where there is none, or a ``NetworkGroup``.
 
     The first authorization of a network id that was not looked up stands there by itself: it is a life of one
     member that may not be complete, in a third of the memory.
@@ -41,7 +41,7 @@ class Known:
     __slots__ = ("_named",)
 
     def __init__(self) -> None:
-        self._named: dict[str, Authorization | Life | None] = {}
+        self._named: dict[str, Authorization | NetworkGroup | None] = {}
 
     def __len__(self) -> int:
         return len(self._named)
@@ -52,7 +52,7 @@ class Known:
     def __getitem__(self, reference: str) -> Authorization:
         """The newest authorization under ``reference``; ``KeyError`` if there is none."""
         found = self._named[reference]
-        if isinstance(found, Life):
+        if isinstance(found, NetworkGroup):
             return found.members[-1]
         if found is None:
             raise KeyError(reference)
@@ -63,26 +63,26 @@ class Known:
         own = (found for name, found in self._named.items() if name.startswith("a:"))
         return (found for found in own if isinstance(found, Authorization))
 
-    def learn(self, authorization: Authorization) -> None:
+    def add(self, authorization: Authorization) -> None:
         """Remember an authorization that has just been opened, under all its names."""
         for reference in names(authorization):
             before = self._named.pop(reference, authorization)
             self._named[reference] = authorization
             if not is_network(reference) or before is authorization:
                 continue
-            if isinstance(before, Life):
+            if isinstance(before, NetworkGroup):
                 before.members.append(authorization)
                 self._named[reference] = before
             elif before is None:
-                self._named[reference] = Life([authorization], complete=True)
+                self._named[reference] = NetworkGroup([authorization], complete=True)
             else:
-                self._named[reference] = Life([before, authorization], complete=False)
+                self._named[reference] = NetworkGroup([before, authorization], complete=False)
 
-    def also(self, reference: str, authorization: Authorization) -> None:
+    def add_reference(self, reference: str, authorization: Authorization) -> None:
         """Remember one more name of it: that of a message about it."""
         self._named[reference] = authorization
 
-    def original(
+    def find_original(
         self, command: AuthorizationCommand, account: Account | None, now_ms: int
     ) -> Authorization | None:
         """The authorization that ``command`` is about: of the first of its references that names one."""
@@ -95,7 +95,9 @@ class Known:
                 return self._in_its_place(command, reference, found, account, now_ms) or found
         return None
 
-    def lacks(self, command: AuthorizationCommand, account: Account | None, now_ms: int = 0) -> str | None:
+    def missing_reference(
+        self, command: AuthorizationCommand, account: Account | None, now_ms: int = 0
+    ) -> str | None:
         """The first reference of ``command`` that has to be looked up, unless one before it names the
         original. With ``now_ms`` left out, holds past their expiry count as open."""
         for reference in command.references:
@@ -108,7 +110,7 @@ class Known:
                 assert isinstance(found, Authorization), "only a network id names a life"
                 return self._lacks_life(command, found)
             chosen = find(command, _members(found), account, now_ms)
-            complete = isinstance(found, Life) and found.complete
+            complete = isinstance(found, NetworkGroup) and found.complete
             if not complete and (chosen is None or not is_certain(command, chosen, account)):
                 return reference
             if chosen is not None:
@@ -124,24 +126,24 @@ class Known:
         now_ms: int,
     ) -> Authorization | None:
         """The advice in the place of the ``message`` that ``command`` reverses, if there is one."""
-        if not may_be_stood_for(command, found):
+        if not advice_may_replace(command, found):
             return None
         life = self._named.get(reference_of_network(found.network_txn_id or ""))
-        return find_stand_in(message, _members(life), account, now_ms)
+        return find_replacing_advice(message, _members(life), account, now_ms)
 
     def _lacks_life(self, command: AuthorizationCommand, found: Authorization) -> str | None:
         """The network id of ``found``, if an advice under it may stand in its place and is not in memory."""
-        if not may_be_stood_for(command, found):
+        if not advice_may_replace(command, found):
             return None
         reference = reference_of_network(found.network_txn_id or "")
         life = self._named.get(reference)
-        return None if isinstance(life, Life) and life.complete else reference
+        return None if isinstance(life, NetworkGroup) and life.complete else reference
 
-    def install(self, reference: str, read: Iterable[Authorization]) -> None:
+    def load(self, reference: str, read: Iterable[Authorization]) -> None:
         """Keep what the journal has under ``reference``, oldest first; what is in memory is newer."""
         before = self._named.get(reference)
         if before is not None and (
-            not is_network(reference) or (isinstance(before, Life) and before.complete)
+            not is_network(reference) or (isinstance(before, NetworkGroup) and before.complete)
         ):
             return
         found = [self._same(each) for each in read]
@@ -150,9 +152,9 @@ class Known:
             return
         mine = [] if before is None else _members(before)
         members = found + [each for each in mine if all(each is not other for other in found)]
-        self._named[reference] = Life(members, complete=True) if members else None
+        self._named[reference] = NetworkGroup(members, complete=True) if members else None
 
-    def forget_old(self, most: int) -> None:
+    def evict_oldest(self, most: int) -> None:
         """Keep the newest ``most`` references at the most. An authorization is forgotten under all its names
         or under none: read back, it would be there twice."""
         surplus = len(self._named) - most
@@ -179,7 +181,7 @@ class Known:
         return read
 
 
-def _members(found: Authorization | Life | None) -> list[Authorization]:
+def _members(found: Authorization | NetworkGroup | None) -> list[Authorization]:
     if found is None:
         return []
-    return found.members if isinstance(found, Life) else [found]
+    return found.members if isinstance(found, NetworkGroup) else [found]

@@ -1,26 +1,27 @@
-"""A card whose programme keeps its own ledger, in memory: what networks say to it, and what the programme is
-told to post.
-"""
+"""A card of a programme in gateway mode, for tests of follow-ups and of posting instructions."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
 import msgspec
+import pytest
 
-from engine.authorization.effects import AccountEffect, AuthorizationOpened
+from engine.authorization.effects import AccountEffect
 from engine.authorization.events import Event
 from engine.authorization.executed import CommandContext, Executed
-from engine.cards.authorization import Authorization, relayed_minor, status
+from engine.cards.account import Account
+from engine.cards.authorization import Authorization, gateway_open_minor, status
 from engine.cards.card import Card
-from engine.commands import AuthorizationCommand, CardCommand, reference_of_message
-from engine.decision.delegation import Consulted
-from engine.execution.execute import execute
+from engine.commands import CardCommand
+from engine.controls import PerTxnCap
+from engine.decision.delegation import EndpointResult
 from engine.programmes.programme import ProgrammeConfig
 from tests.api.events import faults
-from tests.engine.authorization.test_lifecycle import SALE, Desk
 from tests.engine.build import card, programme
+from tests.engine.desk import SALE, Desk
 
 ISSUED: Final = "authorization.posting_instruction.issued"
 RELEASED: Final = "authorization.posting_instruction.released"
@@ -37,38 +38,34 @@ _SHORT: Final = {
 
 
 @dataclass
-class Relay(Desk):
-    """A card of a programme in gateway mode; it has no account, and the programme's endpoint says
-    ``consulted``."""
+class GatewayDesk(Desk):
+    """An unfunded card. ``endpoint_result`` is the result of each call to the programme's endpoint."""
 
     card: Card = field(default_factory=lambda: card(account_id=None))
     programme: ProgrammeConfig = field(default_factory=lambda: programme(mode="gateway"))
-    consulted: Consulted | None = None
-    told: list[Event] = field(default_factory=list)
+    endpoint_result: EndpointResult | None = None
+    events: list[Event] = field(default_factory=list)
+
+    @property
+    def funding(self) -> Account | None:
+        return None
+
+    def context(self, original: Authorization | None) -> CommandContext:
+        return CommandContext(self.card, None, self.programme, original, self.endpoint_result)
 
     def do(self, command: CardCommand) -> Executed:
-        original: Authorization | None = None
-        if isinstance(command, AuthorizationCommand):
-            original = self.known.original(command, None, self.now_ms)
-        met = CommandContext(self.card, None, self.programme, original, self.consulted)
-        executed = execute(command, met, self.now_ms)
-        for effect in executed.effects:
-            assert not isinstance(effect, AccountEffect)
-            if isinstance(effect, AuthorizationOpened):
-                self.known.learn(effect.authorization)
-        if original is not None and executed.authorization_id == original.id:
-            self.known.also(reference_of_message(command.command_key), original)
-        self.told += executed.events
-        self.done.append(executed)
+        executed = super().do(command)
+        assert not any(isinstance(effect, AccountEffect) for effect in executed.effects)
+        self.events += executed.events
         return executed
 
     def status(self, sale: str = SALE) -> str:
         return status(self.sale(sale), held=False)
 
     def figures(self, sale: str = SALE) -> tuple[int, int, int, int]:
-        """Approved, still to come, cleared and given back."""
+        """Approved, open, cleared and reversed."""
         known = self.sale(sale)
-        return known.approved_minor, relayed_minor(known), known.cleared_minor, known.reversed_minor
+        return known.approved_minor, gateway_open_minor(known), known.cleared_minor, known.reversed_minor
 
     @property
     def counters(self) -> tuple[int, int]:
@@ -82,7 +79,7 @@ class Relay(Desk):
         """All that was to be posted: A, I and R are issued (authorization, increment, refund), G and T
         reversed (given back, taken back), D and C cleared (debit, credit)."""
         shown = []
-        for event in self.told:
+        for event in self.events:
             data = msgspec.json.decode(event.data)
             for kind in ("type", "direction"):
                 letter = _SHORT.get((event.type, data.get(kind, "")))
@@ -91,12 +88,27 @@ class Relay(Desk):
 
     def last(self, type_: str) -> dict[str, Any]:
         """The data of the last event of a type."""
-        *_, newest = (event.data for event in self.told if event.type == type_)
+        *_, newest = (event.data for event in self.events if event.type == type_)
         return msgspec.json.decode(newest, type=dict[str, Any])
 
 
-def valid(desk: Relay) -> None:
+def valid(desk: GatewayDesk) -> None:
     """Every event is what the catalogue says, and has an id of its own."""
-    for event in desk.told:
+    for event in desk.events:
         assert not faults(event.type, msgspec.json.decode(event.data))
-    assert len({event.id for event in desk.told}) == len(desk.told)
+    assert len({event.id for event in desk.events}) == len(desk.events)
+
+
+def in_both_modes(table: Mapping[str, Any]) -> list[Any]:
+    """The rows of ``table`` in managed and gateway mode; nothing lapses in gateway mode."""
+    return [
+        pytest.param(name, gateway, id=f"{name}-{'gateway' if gateway else 'managed'}")
+        for name in table
+        for gateway in (False, True)
+        if not (gateway and "expire" in str(table[name]))
+    ]
+
+
+def desk_in(gateway: bool) -> Desk:
+    """A desk in gateway mode or in managed mode."""
+    return GatewayDesk(card=card(account_id=None, controls=(PerTxnCap(40_000),))) if gateway else Desk()

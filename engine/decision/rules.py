@@ -1,0 +1,199 @@
+"""The platform's own rules, in order of precedence.
+
+Each rule appends its step to the trace and returns the reason of a decline, or ``None`` when it passes. The
+first rule that fails ends the evaluation.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from typing import Final
+
+from engine.commands import Authorize
+from engine.controls import ControlInput, kind_of
+from engine.decision import risk
+from engine.decision.amounts import affordable_minor, authorized_minor, available_minor, stands_in
+from engine.decision.inputs import Inputs, cvv2_failures_on
+from engine.limits import CVV2_FAILURES_PER_DAY
+from engine.trace import TraceStep, verdict
+
+# Steps of nearly every trace, created once.
+_CARD_ACTIVE: Final = TraceStep("card_state", "pass", "active", "active")
+_CARDHOLDER_ACTIVE: Final = TraceStep("cardholder", "pass")
+_PROGRAMME_ACTIVE: Final = TraceStep("programme", "pass", "active", "active")
+_EXPIRY_MATCHES: Final = TraceStep("expiry", "pass")
+_EXPIRY_DIFFERS: Final = TraceStep("expiry", "fail")
+_CHIP_DATA_PRESENT: Final = TraceStep("chip_data", "skip", "present")
+_NO_CVV2: Final = TraceStep("cvv2", "skip")
+_NO_AUTHENTICATION: Final = TraceStep("authentication", "skip")
+
+
+def purchase_rules(
+    command: Authorize, inputs: Inputs, day: str, points: int, trace: list[TraceStep]
+) -> str | None:
+    """The rules for a purchase or an increment; ``points`` is its risk score."""
+    return (
+        verification_rules(command, inputs, day, trace)
+        or _control_rules(command, inputs, day, trace)
+        or _risk_rule(points, trace)
+        or _funds_rule(command, inputs, trace)
+    )
+
+
+def verification_rules(command: Authorize, inputs: Inputs, day: str, trace: list[TraceStep]) -> str | None:
+    """The rules for an account verification; a purchase must pass them too."""
+    return _card_rules(command, inputs, day, trace) or _currency_rule(command, inputs, trace)
+
+
+def refund_rules(command: Authorize, inputs: Inputs, trace: list[TraceStep]) -> str | None:
+    """The rules for a refund. It is allowed in any card state, and controls do not apply."""
+    reason = _pin_rule(command, trace)
+    if reason:
+        return reason
+    trace.append(TraceStep("amount", verdict(command.amount_minor > 0), command.amount_minor, 1))
+    if command.amount_minor <= 0:
+        return "invalid_amount"
+    reason = _currency_rule(command, inputs, trace)
+    if reason:
+        return reason
+    if inputs.programme_mode == "gateway":
+        trace.append(TraceStep("funds", "skip"))
+        return None
+    funded = inputs.posted_minor is not None
+    trace.append(TraceStep("funds", verdict(funded), inputs.posted_minor))
+    return None if funded else "insufficient_funds"
+
+
+def _card_rules(command: Authorize, inputs: Inputs, day: str, trace: list[TraceStep]) -> str | None:
+    state = inputs.card_state
+    if state != "active":
+        trace.append(TraceStep("card_state", "fail", state, "active"))
+        return f"card_{state}"
+    trace.append(_CARD_ACTIVE)
+    # Valid through the last day of the expiry month, in the programme's time zone.
+    expiry = _month_label(inputs.exp_year, inputs.exp_month)
+    expired = day[: len(expiry)] > expiry
+    trace.append(TraceStep("card_expiry", verdict(not expired), day, expiry))
+    if expired:
+        return "card_expired"
+    reason = _presented_card_rule(command, trace)
+    if reason:
+        return reason
+    if not inputs.cardholder_active:
+        trace.append(TraceStep("cardholder", "fail"))
+        return "cardholder_blocked"
+    trace.append(_CARDHOLDER_ACTIVE)
+    status = inputs.programme_status
+    if status != "active":
+        trace.append(TraceStep("programme", "fail", status, "active"))
+        return "programme_inactive"
+    trace.append(_PROGRAMME_ACTIVE)
+    return (
+        _cvv2_rule(command, inputs, day, trace)
+        or _pin_rule(command, trace)
+        or _authentication_rule(command, trace)
+    )
+
+
+def _presented_card_rule(command: Authorize, trace: list[TraceStep]) -> str | None:
+    """Check the expiry and the chip data in the message; an absent one has no step."""
+    if command.expiry == "mismatch":
+        trace.append(_EXPIRY_DIFFERS)
+        return "expiry_mismatch"
+    if command.expiry == "match":
+        trace.append(_EXPIRY_MATCHES)
+    if command.chip == "present":
+        trace.append(_CHIP_DATA_PRESENT)
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _month_label(year: int, month: int) -> str:
+    """The month in the form in which a day label begins."""
+    return f"{year:04d}-{month:02d}"
+
+
+def _cvv2_rule(command: Authorize, inputs: Inputs, day: str, trace: list[TraceStep]) -> str | None:
+    """After too many wrong values in a day, decline every message with a CVV2, and every message whose CVV2
+    is ``missing``: their only proof is the card's data. An increment continues an approved sale."""
+    failures = cvv2_failures_on(inputs, day)
+    locked = failures >= CVV2_FAILURES_PER_DAY
+    missing = command.cvv2 == "missing" and locked and inputs.original is None
+    if command.cvv2 in ("absent", "missing") and not missing:
+        trace.append(_NO_CVV2)
+        return None
+    passed = command.cvv2 == "match" and not locked
+    trace.append(TraceStep("cvv2", verdict(passed), failures, CVV2_FAILURES_PER_DAY))
+    return None if passed else "cvv2_mismatch"
+
+
+def _pin_rule(command: Authorize, trace: list[TraceStep]) -> str | None:
+    """Refuse a PIN block, which cannot be verified, unless the profile ignores it. A message without a PIN
+    block has no step."""
+    if command.pin == "absent":
+        return None
+    refused = command.pin == "refused"
+    trace.append(TraceStep("pin", "fail" if refused else "skip", "present"))
+    return "pin_not_supported" if refused else None
+
+
+def _authentication_rule(command: Authorize, trace: list[TraceStep]) -> str | None:
+    if command.authentication == "absent":
+        trace.append(_NO_AUTHENTICATION)
+        return None
+    outcome = command.authentication
+    passed = outcome in ("present", "valid")
+    # Older records have ``valid`` and ``invalid``; their replayed trace must equal the stored one.
+    limit = "present" if outcome in ("present", "malformed") else "valid"
+    trace.append(TraceStep("authentication", verdict(passed), outcome, limit))
+    return None if passed else "authentication_failed"
+
+
+def _currency_rule(command: Authorize, inputs: Inputs, trace: list[TraceStep]) -> str | None:
+    """Precedes every rule about amounts, because amounts of two currencies are never compared."""
+    passed = command.currency == inputs.card_currency
+    trace.append(TraceStep("currency", verdict(passed), command.currency, inputs.card_currency))
+    return None if passed else "currency_not_supported"
+
+
+def _control_rules(command: Authorize, inputs: Inputs, day: str, trace: list[TraceStep]) -> str | None:
+    if not inputs.controls:
+        return None
+    same_day = day == inputs.day
+    control_input = ControlInput(
+        command.amount_minor,
+        command.mcc,
+        command.merchant_country,
+        command.channel,
+        inputs.day_count if same_day else 0,
+        inputs.day_amount_minor if same_day else 0,
+        authorized_minor(inputs) if inputs.rules else 0,
+    )
+    for control in inputs.controls:
+        if inputs.original is not None and control.skips_increments:
+            trace.append(TraceStep(kind_of(control), "skip"))
+            continue
+        step = control.check(control_input)
+        trace.append(step)
+        if step.outcome == "fail":
+            return control.reason
+    return None
+
+
+def _risk_rule(points: int, trace: list[TraceStep]) -> str | None:
+    blocked = points >= risk.BLOCK_FROM
+    trace.append(TraceStep("risk", verdict(not blocked), points, risk.BLOCK_FROM))
+    return "risk_blocked" if blocked else None
+
+
+def _funds_rule(command: Authorize, inputs: Inputs, trace: list[TraceStep]) -> str | None:
+    """Skipped in gateway mode, where the programme keeps the balance, and in stand-in, where the declared
+    balance replaces the funds."""
+    funded = inputs.posted_minor is not None
+    if inputs.programme_mode == "gateway" or (funded and stands_in(inputs)):
+        trace.append(TraceStep("funds", "skip"))
+        return None
+    passed = funded and affordable_minor(command, inputs) > 0
+    observed_minor = None if inputs.posted_minor is None else available_minor(inputs)
+    trace.append(TraceStep("funds", verdict(passed), observed_minor, command.amount_minor))
+    return None if passed else "insufficient_funds"
