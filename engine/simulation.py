@@ -122,7 +122,7 @@ class FollowUpRecord(SpendRequest, frozen=True, omit_defaults=True, kw_only=True
     fingerprint: bytes = b""
 
 
-class SaleBook(msgspec.Struct, frozen=True, gc=False):
+class SaleState(msgspec.Struct, frozen=True, gc=False):
     """What the network remembers of a sale: what it has still to present, approved and incremented less
     reversed and presented, and how many presentments it has numbered."""
 
@@ -130,16 +130,16 @@ class SaleBook(msgspec.Struct, frozen=True, gc=False):
     presentments: int = 0
 
 
-class Followed(msgspec.Struct, frozen=True):
+class AppliedFollowUp(msgspec.Struct, frozen=True):
     """A follow-up as it will be stated, and the sale's book with it."""
 
     record: FollowUpRecord
-    book: SaleBook
+    store: SaleState
     clock: Literal["keep", "restart", "stop"]
     """What becomes of the time after which the sale is presented by itself."""
 
 
-def follow(request: ChildRequest, book: SaleBook) -> Followed | None:
+def follow(request: ChildRequest, store: SaleState) -> AppliedFollowUp | None:
     """State ``request`` on a sale of which ``book`` is known; ``None`` when there is nothing left that it
     could be about.
 
@@ -148,13 +148,13 @@ def follow(request: ChildRequest, book: SaleBook) -> Followed | None:
     """
     if isinstance(request, IncrementRequest):
         record = _record(request, "increment", request.amount_minor)
-        return Followed(record, book, "restart")
+        return AppliedFollowUp(record, store, "restart")
     if isinstance(request, ReversalRequest):
-        return _reverse(request, book)
-    return _clear(request, book)
+        return _reverse(request, store)
+    return _clear(request, store)
 
 
-def unsaid(request: FollowUpRequest) -> FollowUpRecord:
+def unsent_record(request: FollowUpRequest) -> FollowUpRecord:
     """The record of a request that will not be stated."""
     if isinstance(request, ForcePostRequest):
         return force_post(request)
@@ -182,28 +182,28 @@ def force_post(request: ForcePostRequest) -> FollowUpRecord:
     )
 
 
-def _reverse(request: ReversalRequest, book: SaleBook) -> Followed | None:
-    if not book.open_minor:
+def _reverse(request: ReversalRequest, store: SaleState) -> AppliedFollowUp | None:
+    if not store.open_minor:
         return None
-    asked_minor = book.open_minor if request.amount_minor is None else request.amount_minor
-    lowered_minor = min(asked_minor, book.open_minor)
-    remaining_minor = book.open_minor - lowered_minor
+    asked_minor = store.open_minor if request.amount_minor is None else request.amount_minor
+    lowered_minor = min(asked_minor, store.open_minor)
+    remaining_minor = store.open_minor - lowered_minor
     record = _record(request, "reversal", lowered_minor, remaining_minor=remaining_minor or None)
-    after = SaleBook(remaining_minor, book.presentments)
-    return Followed(record, after, "restart" if remaining_minor else "stop")
+    after = SaleState(remaining_minor, store.presentments)
+    return AppliedFollowUp(record, after, "restart" if remaining_minor else "stop")
 
 
-def _clear(request: ClearingRequest, book: SaleBook) -> Followed | None:
+def _clear(request: ClearingRequest, store: SaleState) -> AppliedFollowUp | None:
     """A refund has nothing open: it is presented as it was asked for."""
     sale = request.original.request
-    whole_minor = sale.amount_minor if sale.kind == "refund" else book.open_minor
+    whole_minor = sale.amount_minor if sale.kind == "refund" else store.open_minor
     amount_minor = whole_minor if request.amount_minor is None else request.amount_minor
     if not amount_minor:
         return None
-    open_minor = 0 if request.final else max(0, book.open_minor - amount_minor)
-    sequence = book.presentments + 1
+    open_minor = 0 if request.final else max(0, store.open_minor - amount_minor)
+    sequence = store.presentments + 1
     record = _record(request, "clearing", amount_minor, sequence=sequence, final=request.final)
-    return Followed(record, SaleBook(open_minor, sequence), "keep" if open_minor else "stop")
+    return AppliedFollowUp(record, SaleState(open_minor, sequence), "keep" if open_minor else "stop")
 
 
 def _record(

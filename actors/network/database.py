@@ -10,10 +10,10 @@ from actors import database
 from actors.database import DatabaseUnavailableError, Run
 from engine.limits import COMMIT_TIMEOUT_MS
 
-__all__ = ["SQL", "DatabaseUnavailableError", "Lane", "Run"]
+__all__ = ["SQL", "DatabaseUnavailableError", "NetworkDbConnection", "Run"]
 
 SQL: Final = database.read_statements(Path(__file__).parent / "sql")
-KEPT_PLANS: Final[Mapping[str, str]] = {
+GENERIC_PLANS: Final[Mapping[str, str]] = {
     # For statements whose every access to a table is by the keys they are given: a plan is kept for as long
     # as the connection lives, and may have been made when the tables were empty.
     "enable_seqscan": "off",
@@ -24,7 +24,7 @@ KEPT_PLANS: Final[Mapping[str, str]] = {
 """Settings of a session whose statements are planned once."""
 
 
-class Lane(database.Lane):
+class NetworkDbConnection(database.Lane):
     """Statements by name, from ``sql/``."""
 
     def __init__(

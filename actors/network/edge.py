@@ -13,9 +13,9 @@ import msgspec
 import structlog
 
 from actors.essential import start_essential
-from actors.network.intake import Intake
-from actors.network.peer import Peer
-from actors.network.places import Places
+from actors.network.connection import Peer
+from actors.network.connection_slots import ConnectionSlots
+from actors.network.request_queue import RequestQueue
 from actors.network.respondent import Respondent
 from engine.iso8583.content import FUNCTIONS
 from engine.iso8583.fast_decline import AUTHORIZATION, fast_decline
@@ -86,8 +86,8 @@ class Edge:
         self._idle_seconds = idle_seconds
         self._silent_seconds = silent_seconds
         self._handlers = dict.fromkeys(FUNCTIONS, respondent.respond) | {"080": self._manage}
-        self._peers: Places[Peer] = Places(connections_max, per_address_max)
-        self._intake: Intake[Peer] = Intake(Peer.read)
+        self._peers: ConnectionSlots[Peer] = ConnectionSlots(connections_max, per_address_max)
+        self._intake: RequestQueue[Peer] = RequestQueue(Peer.read)
         self._server: asyncio.Server | None = None
         self._sweeper: asyncio.Task[None] | None = None
 
@@ -126,7 +126,7 @@ class Edge:
     # ------------------------------------------------------------------------------------------
 
     def joined(self, peer: Peer) -> None:
-        """Admits ``peer``. At a limit, a quiet connection makes room for it (``actors.network.places``)."""
+        """Admits ``peer``. At a limit, a quiet connection makes room for it (``actors.network.connection_slots``)."""
         self.counts.connections += 1
         closed = self._peers.admit(peer)
         if closed is not None:

@@ -19,13 +19,13 @@ import structlog
 
 from actors.ids import new_id_beside
 from actors.metrics import Histogram
-from actors.network.asker import Asker, Deferred
-from actors.network.cards import CardOnFile, CardsByDigest
-from actors.network.custody import CardCustody
+from actors.network.card_secrets import CardSecrets
+from actors.network.cards import CardsByDigest, IssuedCard
 from actors.network.database import DatabaseUnavailableError
 from actors.network.deadlines import Deadlines
-from actors.network.probing import Probes
-from actors.network.undoing import Undoing
+from actors.network.late_reversals import LateReversals
+from actors.network.probe_limiter import ProbeLimiter
+from actors.network.requester import DelayedRequester, Requester
 from engine.commands import Advise, Authorize, Command, Present, Reverse, WireIdentity
 from engine.iso8583.card_data import DEFAULT_VERIFICATION, Verification, check_expiry
 from engine.iso8583.content import AuthorizationRequest, Content, ReversalNotice, read
@@ -89,7 +89,7 @@ class _Exchange(msgspec.Struct, eq=False):
     """One request on its way to its answer. Compared by identity: equal messages are different exchanges.
     ``asker`` may be replaced by a ``Deferred`` one."""
 
-    asker: Asker
+    requester: Requester
     message: Message
     content: Content
     arrived: float
@@ -116,26 +116,26 @@ class Respondent:
         self,
         submit: Submit,
         cards: CardsByDigest,
-        custody: CardCustody,
+        card_secrets: CardSecrets,
         *,
         sheds: Callable[[str], bool] = lambda _card_id: False,
         verification: Verification = DEFAULT_VERIFICATION,
         deadline_ms: int = AUTHORIZATION_DEADLINE_MS,
         withheld_ms: int = WITHHELD_ANSWER_MS,
-        probes: Probes | None = None,
+        probes: ProbeLimiter | None = None,
         probe_delay_seconds: float = PROBE_DELAY_SECONDS,
     ) -> None:
         """``sheds``: whether the owner of a card is so far behind that a new authorization is refused.
         ``verification``: the treatment of PIN blocks and MACs, for which this edge has no keys."""
         self.counts = RespondentCounts()
-        self.undoing = Undoing(submit)
-        self.probes = probes or Probes(time.monotonic)
+        self.undoing = LateReversals(submit)
+        self.probes = probes or ProbeLimiter(time.monotonic)
         self._probe_delay_seconds = probe_delay_seconds
         self._delayed = 0
         """Answers that wait because they are beyond the limit of ``probes``."""
         self._submit = submit
         self._cards = cards
-        self._custody = custody
+        self._card_secrets = card_secrets
         self._sheds = sheds
         self._verification = verification
         self.seconds = Histogram()
@@ -149,21 +149,21 @@ class Respondent:
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def respond(self, asker: Asker, message: Message, since: float | None = None) -> None:
+    def respond(self, requester: Requester, message: Message, since: float | None = None) -> None:
         """Answers ``message``, of one of ``content.FUNCTIONS``, now or later, exactly once. ``since``: when
         it came in, in the loop's time, if not now; never earlier than one before it."""
         try:
             content = read(message, self._verification)
         except ElementError:
             self.counts.invalid += 1
-            asker.answer(refusal(message, INVALID_MESSAGE))
+            requester.answer(refusal(message, INVALID_MESSAGE))
             return
         arrived = asyncio.get_running_loop().time() if since is None else since
-        exchange = _Exchange(asker, message, content, arrived)
-        digest = self._custody.digest(content.pan)
+        exchange = _Exchange(requester, message, content, arrived)
+        digest = self._card_secrets.digest(content.pan)
         self._open.add(exchange, since)
         self._idle.clear()
-        asker.took_up()
+        requester.took_up()
         card = self._cards.known(digest)
         if card is not None:
             self._ask_owner(exchange, card)
@@ -205,7 +205,7 @@ class Respondent:
             self._ask_owner(exchange, card)
 
     def _refuse_unknown(self, exchange: _Exchange) -> None:
-        within = self.probes.unknown_card(exchange.asker.source, _wire(exchange.content).acquirer_id)
+        within = self.probes.unknown_card(exchange.requester.source, _wire(exchange.content).acquirer_id)
         if not within:
             self._delay(exchange)
         self._refuse(exchange, CARD_NOT_FOUND if within else SUSPECTED_FRAUD)
@@ -217,13 +217,13 @@ class Respondent:
         self._delayed += 1
         due = asyncio.get_running_loop().time() + self._probe_delay_seconds
         last = exchange.arrived + self._deadline_seconds
-        exchange.asker = Deferred(exchange.asker, min(due, last), self._undelayed)
+        exchange.requester = DelayedRequester(exchange.requester, min(due, last), self._undelayed)
 
     def _undelayed(self) -> None:
         self._delayed -= 1
 
-    def _ask_owner(self, exchange: _Exchange, card: CardOnFile) -> None:
-        exchange.asker.recognized()
+    def _ask_owner(self, exchange: _Exchange, card: IssuedCard) -> None:
+        exchange.requester.recognized()
         if exchange.message.mti == _AUTHORIZATION and self._sheds(card.card_id):
             # Before a command is made of it. A repeat goes on: its original may have been approved.
             self.counts.shed += 1
@@ -249,17 +249,19 @@ class Respondent:
         question.waiting += 1
         if _withholds(exchange.content) and not card.live:
             question.withheld = True
-            exchange.asker = Deferred(exchange.asker, exchange.arrived + self._withheld_seconds)
+            exchange.requester = DelayedRequester(
+                exchange.requester, exchange.arrived + self._withheld_seconds
+            )
         self._to_come.add(reply)
         reply.add_done_callback(partial(self._reply, exchange, command))
 
-    def _command(self, exchange: _Exchange, card: CardOnFile) -> FromWire:
+    def _command(self, exchange: _Exchange, card: IssuedCard) -> FromWire:
         content = exchange.content
         id_ = new_id_beside(card.card_id)
-        digest = fingerprint(exchange.message, self._custody.fingerprint_key)
+        digest = fingerprint(exchange.message, self._card_secrets.fingerprint_key)
         if not isinstance(content, AuthorizationRequest):
             return to_command(content, Routed(id_, card.card_id, digest))
-        cvv2 = self._custody.check_cvv2(
+        cvv2 = self._card_secrets.check_cvv2(
             content.cvv2, content.pan, card.exp_year, card.exp_month, card.cvk_generation
         )
         expiry = check_expiry(content.expiries, card.exp_year, card.exp_month)
@@ -268,7 +270,7 @@ class Respondent:
 
     def _wrong_value(self, exchange: _Exchange) -> None:
         """The owner decides and counts in any case; beyond the limit its answer, a decline, leaves later."""
-        if not self.probes.wrong_value(exchange.asker.source, _wire(exchange.content).acquirer_id):
+        if not self.probes.wrong_value(exchange.requester.source, _wire(exchange.content).acquirer_id):
             self._delay(exchange)
 
     def _reply(self, exchange: _Exchange, command: FromWire, future: asyncio.Future[Reply]) -> None:
@@ -291,7 +293,7 @@ class Respondent:
         if self._settle(exchange):
             question.told |= isinstance(reply, WireAnswer)
             self.counts.answered += 1
-            exchange.asker.answer(replied(exchange.message, reply))
+            exchange.requester.answer(replied(exchange.message, reply))
         elif isinstance(reply, WireAnswer) and approves(reply.response_code):
             # Also a stored approval: this very command may have been executed by an owner that is gone. Where
             # another exchange got the approval, its owner changes nothing.
@@ -325,13 +327,13 @@ class Respondent:
 
     def _refuse(self, exchange: _Exchange, response_code: str) -> None:
         if self._settle(exchange):
-            exchange.asker.answer(refusal(exchange.message, response_code))
+            exchange.requester.answer(refusal(exchange.message, response_code))
 
     def _expire(self, exchange: _Exchange) -> None:
         self.counts.expired += 1
         self.seconds.observe(self._deadline_seconds)
         self._settled(exchange)
-        exchange.asker.answer(refusal(exchange.message, DEADLINE_EXCEEDED))
+        exchange.requester.answer(refusal(exchange.message, DEADLINE_EXCEEDED))
 
     def _settle(self, exchange: _Exchange) -> bool:
         """Whether this exchange is still open; it no longer is."""
@@ -343,7 +345,7 @@ class Respondent:
         return True
 
     def _settled(self, exchange: _Exchange) -> None:
-        exchange.asker.settled()
+        exchange.requester.settled()
         if not len(self._open):
             self._idle.set()
 

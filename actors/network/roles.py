@@ -9,17 +9,17 @@ import msgspec
 
 from actors.essential import start_essential
 from actors.metrics import Figures
+from actors.network.acquirer_session import AcquirerSession
+from actors.network.auto_clearing import AutoClearing
+from actors.network.card_secrets import CardSecrets
 from actors.network.cards import cards_by_digest, cards_by_id
-from actors.network.clearing import Clearer
-from actors.network.custody import CardCustody
-from actors.network.database import KEPT_PLANS, DatabaseUnavailableError, Lane
+from actors.network.database import GENERIC_PLANS, DatabaseUnavailableError, NetworkDbConnection
 from actors.network.edge import Edge
-from actors.network.postgres_book import PostgresBook
+from actors.network.messages import ACQUIRER_ID
+from actors.network.outcome_recovery import OutcomeRecovery
+from actors.network.postgres_simulation_store import PostgresSimulationStore
 from actors.network.respondent import FromWire, Respondent
-from actors.network.session import Session
-from actors.network.settling import Settler
-from actors.network.simulated import SimulatedNetwork
-from actors.network.statements import ACQUIRER_ID
+from actors.network.simulated_network import SimulatedNetwork
 from actors.roles import Context
 from actors.router import Router
 from actors.vault import Vault
@@ -42,11 +42,11 @@ class EdgeRole:
     def __init__(self, context: Context) -> None:
         self._settings = context.settings
         self._router = Router(context.peers)
-        self._lane = Lane(self._settings.database_dsn, "stanchion-edge")
-        custody = CardCustody(Vault.from_settings(self._settings))
+        self._db = NetworkDbConnection(self._settings.database_dsn, "stanchion-edge")
+        card_secrets = CardSecrets(Vault.from_settings(self._settings))
         router = self._router
-        cards = cards_by_digest(self._lane)
-        self.respondent = Respondent(self._submit, cards, custody, sheds=router.sheds)
+        cards = cards_by_digest(self._db)
+        self.respondent = Respondent(self._submit, cards, card_secrets, sheds=router.sheds)
         self.edge = Edge(self.respondent, congested=router.congested, deferred=lambda: router.deferred)
 
     async def start(self) -> None:
@@ -81,7 +81,7 @@ class EdgeRole:
     async def stop(self) -> None:
         await self.edge.stop()
         await self._router.stop()
-        self._lane.close()
+        self._db.close()
 
     def _submit(self, command: Command, *, repeat: bool = False) -> Awaitable[Reply]:
         """No owner begins after the network's deadline, but an approval that comes late must be heard of."""
@@ -101,29 +101,29 @@ class NetworkRole:
     def __init__(self, context: Context) -> None:
         settings = context.settings
         dsn = settings.database_dsn
-        cards = Lane(dsn, "stanchion-network-cards")
-        opening = Lane(dsn, "stanchion-network-open")
-        moving = Lane(dsn, "stanchion-network-move", session=KEPT_PLANS)
-        clearing = Lane(dsn, "stanchion-network-clear")
-        self._lanes = (cards, opening, moving, clearing)
-        self._session = Session(settings.iso8583_host, settings.iso8583_port)
-        self._book = PostgresBook(
-            ACQUIRER_ID, opening, moving, auto_clear_seconds=settings.auto_clear_seconds
+        cards = NetworkDbConnection(dsn, "stanchion-network-cards")
+        simulation = NetworkDbConnection(dsn, "stanchion-network-open")
+        moving = NetworkDbConnection(dsn, "stanchion-network-move", session=GENERIC_PLANS)
+        clearing = NetworkDbConnection(dsn, "stanchion-network-clear")
+        self._db_connections = (cards, simulation, moving, clearing)
+        self._session = AcquirerSession(settings.iso8583_host, settings.iso8583_port)
+        self._store = PostgresSimulationStore(
+            ACQUIRER_ID, simulation, moving, auto_clear_seconds=settings.auto_clear_seconds
         )
-        custody = CardCustody(Vault.from_settings(settings))
-        plastics = cards_by_id(cards, custody)
-        self._network = SimulatedNetwork(self._session, self._book, plastics)
+        card_secrets = CardSecrets(Vault.from_settings(settings))
+        cards = cards_by_id(cards, card_secrets)
+        self._network = SimulatedNetwork(self._session, self._store, cards)
         self._clears = settings.auto_clear_seconds > 0
-        self._clearer = Clearer(self._network, self._session, clearing)
-        self._settler = Settler(self._network, plastics, clearing)
+        self._auto_clearing = AutoClearing(self._network, self._session, clearing)
+        self._outcome_recovery = OutcomeRecovery(self._network, cards, clearing)
         self._resuming: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         self._session.start()
         self._resuming = start_essential(self._resume(), "resume")
-        self._settler.start()
+        self._outcome_recovery.start()
         if self._clears:
-            self._clearer.start()
+            self._auto_clearing.start()
 
     async def call(self, method: str, payload: bytes) -> bytes:
         """``accept``: a list of requests (``engine.simulation``); answers null when they could not be
@@ -137,21 +137,21 @@ class NetworkRole:
 
     def figures(self) -> Figures:
         return {
-            "stanchion_network_cleared": self._clearer.counts.cleared,
-            "stanchion_network_settled": self._settler.counts.settled,
-            "stanchion_network_lost_moves": self._book.lost_moves,
+            "stanchion_network_cleared": self._auto_clearing.counts.cleared,
+            "stanchion_network_settled": self._outcome_recovery.counts.settled,
+            "stanchion_network_lost_moves": self._store.lost_changes,
         }
 
     async def stop(self) -> None:
         if self._resuming is not None:
             self._resuming.cancel()
             await asyncio.gather(self._resuming, return_exceptions=True)
-        await self._clearer.stop()
-        await self._settler.stop()
+        await self._auto_clearing.stop()
+        await self._outcome_recovery.stop()
         await self._network.stop()
         await self._session.stop()
-        for lane in self._lanes:
-            lane.close()
+        for db in self._db_connections:
+            db.close()
 
     async def _resume(self) -> None:
         while True:

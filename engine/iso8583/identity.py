@@ -69,7 +69,7 @@ def presentment_key(wire: WireIdentity, reference: PresentmentReference | None) 
     return _digest(f"{PRESENTMENT}-arn|{reference.arn}{reference.sequence}")
 
 
-def undo_key(undone: bytes) -> bytes:
+def late_reversal_key(undone: bytes) -> bytes:
     """The command key of the platform's own reversal of the command ``undone``."""
     return _digest(f"{LATE}|{undone.hex()}")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import asyncpg
 
-from actors.network.custody import CardCustody
+from actors.network.card_secrets import CardSecrets
 from tests.api.driver import Caller
 from tests.api.stack import Installation
 from tests.conformance.peer import Document, Network, identity
@@ -147,4 +147,4 @@ async def plain_number(installation: Installation, card_id: str) -> str:
         sealed = await connection.fetchval("SELECT sealed FROM pans WHERE card_id = $1", card_id)
     finally:
         await connection.close()
-    return "".join(CardCustody(installation.services.vault).open(card_id, sealed))
+    return "".join(CardSecrets(installation.services.vault).open(card_id, sealed))

@@ -10,8 +10,8 @@ from collections.abc import Callable
 
 from actors.clock import Clock
 from actors.journal.contract import Journal
-from actors.network.cards import CardOnFile
-from actors.network.custody import CardCustody
+from actors.network.card_secrets import CardSecrets
+from actors.network.cards import IssuedCard
 from actors.network.respondent import Respondent
 from actors.shards.host import ShardHost
 from actors.submission import Submission
@@ -63,8 +63,8 @@ class Line:
         self._clock = clock
         self._journal_of = journal_of
         self._hosts: list[ShardHost] = []
-        custody = CardCustody(VAULT)
-        cards = lookup_of(custody, {PAN: CardOnFile(CARD.id, CARD.exp_year, CARD.exp_month, "1")})
+        custody = CardSecrets(VAULT)
+        cards = lookup_of(custody, {PAN: IssuedCard(CARD.id, CARD.exp_year, CARD.exp_month, "1")})
         self._respondent = Respondent(self._submit, cards, custody, deadline_ms=_PATIENCE_MS)
 
     async def start(self) -> None:

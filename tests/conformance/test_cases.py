@@ -21,7 +21,7 @@ from actors.settings import Settings
 from actors.vault import Vault
 from engine.commands import Expire, Reverse, WireIdentity, reference_of_id, reference_of_message
 from engine.ids import Derived, derive
-from engine.iso8583.identity import AUTHORIZATION, command_key, undo_key
+from engine.iso8583.identity import AUTHORIZATION, command_key, late_reversal_key
 from engine.replies import Done, WireAnswer
 from ops.audit import audit
 from ops.embedded.ports import free_port
@@ -505,9 +505,9 @@ async def undo(desk: Desk, request: Document) -> None:
     )
     reversal = Reverse(
         id=derive(journaled or new_id_beside(card), Derived.UNDO),
-        command_key=undo_key(undone),
+        command_key=late_reversal_key(undone),
         card_id=card,
-        fingerprint=undo_key(undone),
+        fingerprint=late_reversal_key(undone),
         wire=identity,
         references=(reference_of_message(undone),),
         late=True,

@@ -16,10 +16,10 @@ import pytest
 from actors.cards import answers
 from actors.ids import new_id_beside
 from actors.network import undoing
+from actors.network.card_secrets import CardSecrets
 from actors.network.cards import CardsById
-from actors.network.custody import CardCustody
 from actors.network.deadlines import Deadlines
-from actors.network.simulated import SimulatedNetwork
+from actors.network.simulated_network import SimulatedNetwork
 from actors.shards import host
 from actors.vault import Vault
 from engine.authorization import authorizing, lifecycle, reversal
@@ -163,7 +163,7 @@ async def test_bytes_before_the_row_are_found(vault: Vault, database_url: str, m
 
     cards: CardsById = plastics()
     monkeypatch.setattr(SimulatedNetwork, "_spend", hasty)
-    async with running_edge(CardCustody(vault)) as harness:
+    async with running_edge(CardSecrets(vault)) as harness:
         death = crashes.Death("after the row")
         watch = crashes.Watch(harness, database_url, death)
         request_ = spend(accepted_ms=crashes.now_ms())
@@ -208,7 +208,7 @@ async def late_approvals_are_reversed_once(vault: Vault) -> None:
     key."""
     keys = []
     for _ in range(2):
-        async with running_edge(CardCustody(vault), deadline_ms=20) as harness, harness.peer() as peer:
+        async with running_edge(CardSecrets(vault), deadline_ms=20) as harness, harness.peer() as peer:
             harness.owners.gate.clear()
             peer.say(request())
             assert (await peer.hear()).fields[39] == "91"

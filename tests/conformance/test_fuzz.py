@@ -16,7 +16,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from actors.network.custody import CardCustody
+from actors.network.card_secrets import CardSecrets
 from actors.vault import Vault
 from engine.iso8583.codec import DecodeError, decode, encode
 from engine.iso8583.content import FUNCTIONS
@@ -102,7 +102,7 @@ def hear(harness: Harness, payload: bytes) -> Listener | None:
 @settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(payloads=st.lists(mutated(), min_size=1, max_size=8))
 async def test_damaged_messages(payloads: list[bytes], vault: Vault) -> None:
-    async with running_edge(CardCustody(vault)) as harness:
+    async with running_edge(CardSecrets(vault)) as harness:
         listeners = [hear(harness, payload) for payload in payloads]
         await harness.respondent.drain()
         for listener in filter(None, listeners):

@@ -10,11 +10,11 @@ from typing import Any
 
 import msgspec
 
-from actors.network.cards import CardOnFile, CardsByDigest
-from actors.network.custody import CardCustody
+from actors.network.card_secrets import CardSecrets
+from actors.network.cards import CardsByDigest, IssuedCard
 from actors.network.edge import Edge
 from actors.network.lookup import Lookup
-from actors.network.probing import Probes
+from actors.network.probe_limiter import ProbeLimiter
 from actors.network.respondent import FromWire, Respondent
 from engine.commands import Authorize, Command, Reverse
 from engine.ids import approval_code
@@ -26,7 +26,7 @@ from tests.engine.iso8583.messages import EXAMPLE
 
 PAN = EXAMPLE["2"]
 CARD_ID = "01900000-0000-7000-8000-0000000000a7"
-CARD = CardOnFile(CARD_ID, 2029, 11, "1")
+CARD = IssuedCard(CARD_ID, 2029, 11, "1")
 WAIT_SECONDS = 60.0
 FIELDS = {int(number): value for number, value in EXAMPLE.items() if number != "t"}
 
@@ -105,11 +105,11 @@ def decline(command: FromWire) -> WireAnswer:
 class Harness:
     """A running edge, its owners and its address."""
 
-    def __init__(self, edge: Edge, respondent: Respondent, owners: Owners, custody: CardCustody) -> None:
+    def __init__(self, edge: Edge, respondent: Respondent, owners: Owners, card_secrets: CardSecrets) -> None:
         self.edge = edge
         self.respondent = respondent
         self.owners = owners
-        self.custody = custody
+        self.card_secrets = card_secrets
         self.address = ("", 0)
 
     async def connect(self) -> Peer:
@@ -170,11 +170,11 @@ class Peer:
             pass  # the other side was first
 
 
-def lookup_of(custody: CardCustody, cards: Mapping[str, CardOnFile]) -> CardsByDigest:
+def lookup_of(card_secrets: CardSecrets, cards: Mapping[str, IssuedCard]) -> CardsByDigest:
     """Issued cards by their number."""
-    by_digest = {custody.digest(pan): card for pan, card in cards.items()}
+    by_digest = {card_secrets.digest(pan): card for pan, card in cards.items()}
 
-    async def fetch(digests: list[bytes]) -> Mapping[bytes, CardOnFile]:
+    async def fetch(digests: list[bytes]) -> Mapping[bytes, IssuedCard]:
         return {digest: by_digest[digest] for digest in digests if digest in by_digest}
 
     return Lookup(fetch, 100)
@@ -182,12 +182,12 @@ def lookup_of(custody: CardCustody, cards: Mapping[str, CardOnFile]) -> CardsByD
 
 @asynccontextmanager
 async def running_edge(
-    custody: CardCustody,
+    card_secrets: CardSecrets,
     cards: CardsByDigest | None = None,
     *,
     deadline_ms: int = 60_000,
     withheld_ms: int = 60_000,
-    probes: Probes | None = None,
+    probes: ProbeLimiter | None = None,
     probe_delay_seconds: float = 0.0,
     sheds: Callable[[str], bool] = lambda _card_id: False,
     **options: Any,
@@ -196,15 +196,15 @@ async def running_edge(
     owners = Owners()
     respondent = Respondent(
         owners.submit,
-        lookup_of(custody, {PAN: CARD}) if cards is None else cards,
-        custody,
+        lookup_of(card_secrets, {PAN: CARD}) if cards is None else cards,
+        card_secrets,
         sheds=sheds,
         deadline_ms=deadline_ms,
         withheld_ms=withheld_ms,
         probes=probes,
         probe_delay_seconds=probe_delay_seconds,
     )
-    harness = Harness(Edge(respondent, **options), respondent, owners, custody)
+    harness = Harness(Edge(respondent, **options), respondent, owners, card_secrets)
     harness.address = await harness.edge.start("127.0.0.1", 0)
     try:
         yield harness

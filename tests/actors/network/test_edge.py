@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from actors.network.custody import CardCustody
+from actors.network.card_secrets import CardSecrets
 from engine.iso8583.acquirer import network_request
 from engine.iso8583.codec import encode
 from engine.iso8583.framing import frame
@@ -76,9 +76,9 @@ async def test_an_oversized_frame_is_answered_and_skipped(harness: Harness) -> N
         assert (await peer.ask(request(7))).fields[39] == "00"
 
 
-async def test_a_trickling_peer_is_cut_and_the_others_are_served(custody: CardCustody) -> None:
+async def test_a_trickling_peer_is_cut_and_the_others_are_served(card_secrets: CardSecrets) -> None:
     async with (
-        running_edge(custody, receipt_seconds=0.2) as harness,
+        running_edge(card_secrets, receipt_seconds=0.2) as harness,
         harness.peer() as slow,
         harness.peer() as other,
     ):
@@ -101,9 +101,9 @@ async def test_a_trickling_peer_is_cut_and_the_others_are_served(custody: CardCu
         assert harness.edge.counts.cut == 1
 
 
-async def test_an_idle_peer_is_left_alone(custody: CardCustody) -> None:
+async def test_an_idle_peer_is_left_alone(card_secrets: CardSecrets) -> None:
     async with (
-        running_edge(custody, receipt_seconds=0.05) as harness,
+        running_edge(card_secrets, receipt_seconds=0.05) as harness,
         harness.peer() as idle,
         harness.peer() as slow,
     ):
@@ -112,8 +112,8 @@ async def test_an_idle_peer_is_left_alone(custody: CardCustody) -> None:
         assert (await idle.ask(request())).fields[39] == "00"
 
 
-async def test_a_deaf_peer_is_cut_and_the_others_are_served(custody: CardCustody) -> None:
-    async with running_edge(custody, receipt_seconds=1.0, open_max=10**6) as harness:
+async def test_a_deaf_peer_is_cut_and_the_others_are_served(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, receipt_seconds=1.0, open_max=10**6) as harness:
         deaf = socket.create_connection(harness.address)
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.setblocking(False)
@@ -135,11 +135,11 @@ async def _shout(loop: asyncio.AbstractEventLoop, deaf: socket.socket, stream: b
         await loop.sock_sendall(deaf, stream)
 
 
-async def test_too_many_open_requests_pause_reading_not_the_others(custody: CardCustody) -> None:
+async def test_too_many_open_requests_pause_reading_not_the_others(card_secrets: CardSecrets) -> None:
     extra = EDGE_IN_FLIGHT_MAX // 2
     total = EDGE_IN_FLIGHT_MAX + extra
     async with (
-        running_edge(custody, open_max=10 * total, receipt_seconds=600) as harness,
+        running_edge(card_secrets, open_max=10 * total, receipt_seconds=600) as harness,
         harness.peer() as greedy,
         harness.peer() as other,
     ):
@@ -156,9 +156,11 @@ async def test_too_many_open_requests_pause_reading_not_the_others(custody: Card
         assert len({answer.fields[11] for answer in answers}) == total
 
 
-async def test_beyond_what_can_be_answered_in_time_authorizations_are_refused(custody: CardCustody) -> None:
+async def test_beyond_what_can_be_answered_in_time_authorizations_are_refused(
+    card_secrets: CardSecrets,
+) -> None:
     """... at once, whoever sends them; repeats are not, nor is anything else."""
-    async with running_edge(custody, open_max=3) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, open_max=3) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         peer.say(*(request(stan) for stan in range(3)))
         await until(lambda: len(harness.owners.submitted) == 3)
@@ -177,10 +179,10 @@ async def test_beyond_what_can_be_answered_in_time_authorizations_are_refused(cu
         }  # fmt: skip
 
 
-async def test_what_waits_outside_costs_others_nothing(custody: CardCustody) -> None:
+async def test_what_waits_outside_costs_others_nothing(card_secrets: CardSecrets) -> None:
     """A programme that takes its time over many authorizations is no reason to refuse those of another."""
     outside = [3]
-    async with running_edge(custody, open_max=3, deferred=lambda: outside[0]) as harness:
+    async with running_edge(card_secrets, open_max=3, deferred=lambda: outside[0]) as harness:
         async with harness.peer() as peer:
             harness.owners.gate.clear()
             peer.say(*(request(stan) for stan in range(6)))
@@ -193,16 +195,19 @@ async def test_what_waits_outside_costs_others_nothing(custody: CardCustody) -> 
             assert [(await peer.hear()).fields[39] for _ in range(7)] == ["00"] * 7
 
 
-async def test_congestion_on_the_way_to_owners_refuses_too(custody: CardCustody) -> None:
+async def test_congestion_on_the_way_to_owners_refuses_too(card_secrets: CardSecrets) -> None:
     congested = [True, False]
-    async with running_edge(custody, congested=lambda: congested.pop(0)) as harness, harness.peer() as peer:
+    async with (
+        running_edge(card_secrets, congested=lambda: congested.pop(0)) as harness,
+        harness.peer() as peer,
+    ):
         assert (await peer.ask(request(1))).fields[39] == "91"
         assert (await peer.ask(request(1))).fields[39] == "00"
         assert harness.edge.counts.shed == 1
 
 
-async def test_at_the_limit_silent_connections_make_room(custody: CardCustody) -> None:
-    async with running_edge(custody, connections_max=3) as harness:
+async def test_at_the_limit_silent_connections_make_room(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, connections_max=3) as harness:
         spoken = [await harness.connect() for _ in range(2)]
         for peer in spoken:
             assert (await peer.ask(request())).fields[39] == "00"
@@ -219,8 +224,8 @@ async def test_at_the_limit_silent_connections_make_room(custody: CardCustody) -
             await peer.close()
 
 
-async def test_busy_connections_are_not_closed_for_new_ones(custody: CardCustody) -> None:
-    async with running_edge(custody, connections_max=2) as harness:
+async def test_busy_connections_are_not_closed_for_new_ones(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, connections_max=2) as harness:
         harness.owners.gate.clear()
         busy = [await harness.connect() for _ in range(2)]
         for stan, peer in enumerate(busy):
@@ -234,12 +239,12 @@ async def test_busy_connections_are_not_closed_for_new_ones(custody: CardCustody
             await peer.close()
 
 
-async def test_a_thousand_idle_peers_keep_no_new_peer_out(custody: CardCustody) -> None:
+async def test_a_thousand_idle_peers_keep_no_new_peer_out(card_secrets: CardSecrets) -> None:
     """1,500 connections of one address that each sent an echo test, and a network that was there before."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 8_192), hard), hard))
     echo = network_request("301", "000007", 1_795_253_400_000)
-    async with running_edge(custody) as harness:
+    async with running_edge(card_secrets) as harness:
         network = await harness.connect()
         assert (await network.ask(request(1))).fields[39] == "00"
         idle: list[Peer] = []
@@ -256,10 +261,10 @@ async def test_a_thousand_idle_peers_keep_no_new_peer_out(custody: CardCustody) 
 
 
 @pytest.mark.parametrize("speaks", [True, False])
-async def test_an_idle_peer_is_closed_after_a_while(custody: CardCustody, speaks: bool) -> None:
+async def test_an_idle_peer_is_closed_after_a_while(card_secrets: CardSecrets, speaks: bool) -> None:
     idle, silent = (0.05, 60.0) if speaks else (60.0, 0.05)
     async with (
-        running_edge(custody, idle_seconds=idle, silent_seconds=silent) as harness,
+        running_edge(card_secrets, idle_seconds=idle, silent_seconds=silent) as harness,
         harness.peer() as peer,
     ):
         if speaks:
@@ -268,8 +273,8 @@ async def test_an_idle_peer_is_closed_after_a_while(custody: CardCustody, speaks
         await until(lambda: harness.edge.counts.idle == 1)
 
 
-async def test_a_peer_that_waits_for_an_answer_is_not_idle(custody: CardCustody) -> None:
-    async with running_edge(custody, idle_seconds=0.01, silent_seconds=0.01) as harness:
+async def test_a_peer_that_waits_for_an_answer_is_not_idle(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, idle_seconds=0.01, silent_seconds=0.01) as harness:
         harness.owners.gate.clear()
         waiting = await harness.connect()
         waiting.say(request())
@@ -282,9 +287,9 @@ async def test_a_peer_that_waits_for_an_answer_is_not_idle(custody: CardCustody)
         await silent.close()
 
 
-async def test_a_peer_that_leaves_little_unread_is_cut_too(custody: CardCustody) -> None:
+async def test_a_peer_that_leaves_little_unread_is_cut_too(card_secrets: CardSecrets) -> None:
     """Far less than stops the edge from reading on: half of it lies in the kernel."""
-    async with running_edge(custody, receipt_seconds=0.5, open_max=10**6) as harness:
+    async with running_edge(card_secrets, receipt_seconds=0.5, open_max=10**6) as harness:
         deaf = socket.socket()
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.connect(harness.address)
@@ -311,8 +316,8 @@ async def test_a_fault_of_the_edge_costs_one_answer(
     assert harness.edge.counts.faults == 1
 
 
-async def test_stopping_gives_the_answers_that_are_due(custody: CardCustody) -> None:
-    async with running_edge(custody) as harness:
+async def test_stopping_gives_the_answers_that_are_due(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets) as harness:
         harness.owners.gate.clear()
         peer = await harness.connect()
         peer.say(request())

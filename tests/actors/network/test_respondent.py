@@ -10,15 +10,15 @@ from typing import Literal
 import msgspec
 import pytest
 
-from actors.network.cards import CardOnFile
-from actors.network.custody import CardCustody
+from actors.network.card_secrets import CardSecrets
+from actors.network.cards import IssuedCard
 from actors.network.database import DatabaseUnavailableError
 from actors.network.lookup import Lookup
 from actors.network.respondent import FromWire
 from engine.commands import Advise, Present, Reverse, reference_of_message
 from engine.ids import Derived, derive, shard_of
 from engine.iso8583.elements import read_additional_amounts, write_private
-from engine.iso8583.identity import undo_key
+from engine.iso8583.identity import late_reversal_key
 from engine.pan import luhn_digit
 from engine.replies import NotExecuted, Problem, Reply, WireAnswer
 from tests.actors.network.support import (
@@ -67,7 +67,7 @@ async def test_an_unknown_card_reaches_no_owner(harness: Harness) -> None:
     assert harness.respondent.probes.counts.unknown_cards == 1
 
 
-async def test_an_owner_that_is_far_behind_is_not_asked(custody: CardCustody) -> None:
+async def test_an_owner_that_is_far_behind_is_not_asked(card_secrets: CardSecrets) -> None:
     """... but for repeats, whose originals may have been approved, and for what has happened already."""
     asked: list[str] = []
 
@@ -75,7 +75,7 @@ async def test_an_owner_that_is_far_behind_is_not_asked(custody: CardCustody) ->
         asked.append(card_id)
         return True
 
-    async with running_edge(custody, sheds=sheds) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, sheds=sheds) as harness, harness.peer() as peer:
         assert (await peer.ask(request(1))).fields[39] == "91"
         assert (asked, harness.owners.submitted, harness.respondent.open) == ([CARD_ID], [], 0)
         assert (await peer.ask(request(1, "0101"))).fields[39] == "00"
@@ -120,7 +120,7 @@ async def test_a_missing_field_reaches_no_owner_and_costs_no_connection(harness:
 async def test_cvv2_is_checked_here_and_goes_no_further(
     harness: Harness, presented: str, outcome: str
 ) -> None:
-    right = harness.custody.cvv2(PAN, CARD.exp_year, CARD.exp_month, CARD.cvk_generation)
+    right = harness.card_secrets.cvv2(PAN, CARD.exp_year, CARD.exp_month, CARD.cvk_generation)
     wrong = f"{(int(right) + 1) % 1000:03d}"
     value = {"right": right, "wrong": wrong}.get(presented, presented)
     async with harness.peer() as peer:
@@ -217,8 +217,8 @@ async def test_an_error_before_the_owner_is_reached(
 # Approvals that nobody hears of
 
 
-async def test_a_late_approval_is_undone_and_its_repeats_hear_91(custody: CardCustody) -> None:
-    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+async def test_a_late_approval_is_undone_and_its_repeats_hear_91(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         first = await peer.ask(request())
         assert first.fields[39] == "91"
@@ -228,7 +228,7 @@ async def test_a_late_approval_is_undone_and_its_repeats_hear_91(custody: CardCu
         (undone,) = harness.owners.undone
         (command,) = harness.owners.asked
         assert undone.references == (reference_of_message(command.command_key),)
-        assert undone.command_key == undo_key(command.command_key)
+        assert undone.command_key == late_reversal_key(command.command_key)
         assert (undone.card_id, undone.remaining_minor, undone.increment_minor) == (CARD_ID, None, None)
         counts = harness.respondent.counts
         assert (counts.late_approvals, counts.answered, counts.unknown_outcomes) == (1, 0, 0)
@@ -237,8 +237,8 @@ async def test_a_late_approval_is_undone_and_its_repeats_hear_91(custody: CardCu
         assert len(harness.owners.submitted) == len(harness.owners.undone) == 1
 
 
-async def test_a_late_increment_gives_back_what_it_added(custody: CardCustody) -> None:
-    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+async def test_a_late_increment_gives_back_what_it_added(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         harness.owners.decide = lambda command: WireAnswer("10", "original", "ABC123", 7_00)
         assert (await peer.ask(request(de48=write_private({"04": "SN1", "06": "INC"})))).fields[39] == "91"
@@ -247,8 +247,8 @@ async def test_a_late_increment_gives_back_what_it_added(custody: CardCustody) -
         assert harness.owners.undone[0].increment_minor == 7_00
 
 
-async def test_a_repeat_that_waits_hears_of_the_late_approval(custody: CardCustody) -> None:
-    async with running_edge(custody, deadline_ms=200) as harness, harness.peer() as peer:
+async def test_a_repeat_that_waits_hears_of_the_late_approval(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, deadline_ms=200) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         assert (await peer.ask(request())).fields[39] == "91"
         peer.say(request(mti="0101"))
@@ -259,8 +259,8 @@ async def test_a_repeat_that_waits_hears_of_the_late_approval(custody: CardCusto
         assert harness.owners.undone == []
 
 
-async def test_nobody_hears_when_the_repeats_are_late_too(custody: CardCustody) -> None:
-    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+async def test_nobody_hears_when_the_repeats_are_late_too(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         for mti in ("0100", "0101", "0101"):
             assert (await peer.ask(request(mti=mti))).fields[39] == "91"
@@ -298,9 +298,9 @@ async def test_what_may_have_been_approved_is_undone(
     assert first.fields[39] in ("91", "96")
 
 
-async def test_late_stored_approval_is_reversed(custody: CardCustody) -> None:
+async def test_late_stored_approval_is_reversed(card_secrets: CardSecrets) -> None:
     """The owner that executed the command is gone; the next one answers from the journal, too late."""
-    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         harness.owners.decide = lambda command: WireAnswer("00", command.id, "ABC123", 12_34, replayed=True)
         assert (await peer.ask(request())).fields[39] == "91"
@@ -310,9 +310,9 @@ async def test_late_stored_approval_is_reversed(custody: CardCustody) -> None:
         assert derive(reversal.id, Derived.UNDO) == command.id
 
 
-async def test_repeats_of_an_approval_that_stands_get_it(custody: CardCustody) -> None:
+async def test_repeats_of_an_approval_that_stands_get_it(card_secrets: CardSecrets) -> None:
     """Another edge has given it to the network, so the owner has changed nothing."""
-    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.undo = lambda command: WireAnswer("21", command.id)
         harness.owners.gate.clear()
         assert (await peer.ask(request())).fields[39] == "91"
@@ -322,8 +322,8 @@ async def test_repeats_of_an_approval_that_stands_get_it(custody: CardCustody) -
         assert harness.respondent.undoing.counts.done == 0
 
 
-async def test_exchanges_of_one_message_share_one_command(custody: CardCustody) -> None:
-    async with running_edge(custody) as harness, harness.peer() as peer:
+async def test_exchanges_of_one_message_share_one_command(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         peer.say(request(), request(mti="0101"))
         await until(lambda: len(harness.owners.submitted) == 2)
@@ -333,8 +333,8 @@ async def test_exchanges_of_one_message_share_one_command(custody: CardCustody) 
         assert [(await peer.hear()).fields[39] for _ in range(2)] == ["00", "00"]
 
 
-async def test_stopping_edge_waits_for_late_approvals(custody: CardCustody) -> None:
-    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+async def test_stopping_edge_waits_for_late_approvals(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         assert (await peer.ask(request())).fields[39] == "91"
         stopping = asyncio.create_task(harness.edge.stop())
@@ -345,10 +345,10 @@ async def test_stopping_edge_waits_for_late_approvals(custody: CardCustody) -> N
 
 
 async def test_stopping_edge_reverses_what_no_owner_answers(
-    custody: CardCustody, monkeypatch: pytest.MonkeyPatch
+    card_secrets: CardSecrets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("actors.network.respondent.UNDO_STOP_SECONDS", 0.05)
-    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         assert (await peer.ask(request())).fields[39] == "91"
         await harness.edge.stop()
@@ -368,8 +368,8 @@ async def test_what_has_had_no_effect_is_not_undone(
 
 
 @pytest.mark.parametrize("mti", ["0120", "0220", "0400", "0420"])
-async def test_only_authorizations_are_undone(custody: CardCustody, mti: str) -> None:
-    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+async def test_only_authorizations_are_undone(card_secrets: CardSecrets, mti: str) -> None:
+    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         assert (await peer.ask(request(1, mti, de90=ORIGINAL))).fields[39] == "91"
         harness.owners.gate.set()
@@ -405,10 +405,10 @@ async def test_undoing_goes_on_until_it_is_answered(harness: Harness) -> None:
 
 
 async def test_an_edge_that_stops_gives_up_in_the_end(
-    custody: CardCustody, monkeypatch: pytest.MonkeyPatch
+    card_secrets: CardSecrets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.network.undoing.UNDO_STOP_SECONDS", 0.05)
-    async with running_edge(custody) as harness, harness.peer() as peer:
+    monkeypatch.setattr("actors.network.late_reversals.UNDO_STOP_SECONDS", 0.05)
+    async with running_edge(card_secrets) as harness, harness.peer() as peer:
         harness.owners.undo = lambda _: NotExecuted("unavailable")
         harness.owners.decide = lambda _: NotExecuted("unavailable")
         await peer.ask(request())
@@ -424,8 +424,8 @@ async def test_a_verification_leaves_nothing_to_undo(harness: Harness) -> None:
     assert harness.owners.undone == []
 
 
-async def test_a_late_decline_is_none_of_our_business(custody: CardCustody) -> None:
-    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+async def test_a_late_decline_is_none_of_our_business(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         harness.owners.decide = lambda command: WireAnswer("51", command.id)
         assert (await peer.ask(request())).fields[39] == "91"
@@ -437,18 +437,18 @@ async def test_a_late_decline_is_none_of_our_business(custody: CardCustody) -> N
 WITHHELD = write_private({"99": "force_stip_timeout"})
 
 
-async def test_an_answer_that_is_to_be_late_leaves_after_its_time(custody: CardCustody) -> None:
-    async with running_edge(custody, withheld_ms=1) as harness, harness.peer() as peer:
+async def test_an_answer_that_is_to_be_late_leaves_after_its_time(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, withheld_ms=1) as harness, harness.peer() as peer:
         assert (await peer.ask(request(de48=WITHHELD))).fields[39] == "00"
-    async with running_edge(custody) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets) as harness, harness.peer() as peer:
         peer.say(request(1, de48=WITHHELD), request(2))
         assert (await peer.hear()).fields[11] == "000002"
         await until(lambda: harness.respondent.counts.answered == 2)
         assert len(harness.owners.asked) == 2
 
 
-async def test_a_withheld_approval_that_comes_late_is_left_to_the_advice(custody: CardCustody) -> None:
-    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+async def test_a_withheld_approval_that_comes_late_is_left_to_the_advice(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         peer.say(request(de48=WITHHELD))
         await until(lambda: harness.respondent.counts.expired)
@@ -457,21 +457,21 @@ async def test_a_withheld_approval_that_comes_late_is_left_to_the_advice(custody
         assert (harness.respondent.counts.late_approvals, harness.owners.undone) == (0, [])
 
 
-async def test_an_answer_about_a_live_card_is_never_withheld(custody: CardCustody) -> None:
-    live = lookup_of(custody, {PAN: msgspec.structs.replace(CARD, live=True)})
-    async with running_edge(custody, live) as harness, harness.peer() as peer:
+async def test_an_answer_about_a_live_card_is_never_withheld(card_secrets: CardSecrets) -> None:
+    live = lookup_of(card_secrets, {PAN: msgspec.structs.replace(CARD, live=True)})
+    async with running_edge(card_secrets, live) as harness, harness.peer() as peer:
         assert (await peer.ask(request(de48=WITHHELD))).fields[39] == "00"
 
 
-async def test_what_is_found_after_the_deadline_is_not_submitted(custody: CardCustody) -> None:
+async def test_what_is_found_after_the_deadline_is_not_submitted(card_secrets: CardSecrets) -> None:
     found = asyncio.Event()
 
-    async def fetch(digests: list[bytes]) -> Mapping[bytes, CardOnFile]:
+    async def fetch(digests: list[bytes]) -> Mapping[bytes, IssuedCard]:
         await found.wait()
         return dict.fromkeys(digests, CARD)
 
     cards = Lookup(fetch, 10)
-    async with running_edge(custody, cards, deadline_ms=30) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, cards, deadline_ms=30) as harness, harness.peer() as peer:
         assert (await peer.ask(request())).fields[39] == "91"
         found.set()
         await until(lambda: len(cards) == 1)
@@ -479,25 +479,25 @@ async def test_what_is_found_after_the_deadline_is_not_submitted(custody: CardCu
         assert harness.owners.submitted == []
 
 
-async def test_no_database_is_91(custody: CardCustody) -> None:
-    async def fetch(digests: list[bytes]) -> Mapping[bytes, CardOnFile]:
+async def test_no_database_is_91(card_secrets: CardSecrets) -> None:
+    async def fetch(digests: list[bytes]) -> Mapping[bytes, IssuedCard]:
         raise DatabaseUnavailableError
 
-    async with running_edge(custody, Lookup(fetch, 10)) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, Lookup(fetch, 10)) as harness, harness.peer() as peer:
         assert (await peer.ask(request())).fields[39] == "91"
         assert harness.owners.submitted == []
 
 
-async def test_cards_are_looked_up_once_and_together(custody: CardCustody) -> None:
+async def test_cards_are_looked_up_once_and_together(card_secrets: CardSecrets) -> None:
     calls: list[int] = []
     go = asyncio.Event()
 
-    async def fetch(digests: list[bytes]) -> Mapping[bytes, CardOnFile]:
+    async def fetch(digests: list[bytes]) -> Mapping[bytes, IssuedCard]:
         calls.append(len(digests))
         await go.wait()
         return dict.fromkeys(digests, CARD)
 
-    async with running_edge(custody, Lookup(fetch, 100)) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, Lookup(fetch, 100)) as harness, harness.peer() as peer:
         bodies = [f"4111111111111{number:02d}" for number in range(20)]
         pans = [body + luhn_digit(body) for body in bodies]
         peer.say(request(100, de2=pans[0]))

@@ -14,9 +14,9 @@ from engine.iso8583.identity import (
     REVERSAL,
     command_key,
     fingerprint,
+    late_reversal_key,
     life_references,
     presentment_key,
-    undo_key,
     undone_references,
     wire_identity,
 )
@@ -97,8 +97,8 @@ def test_a_reversal_may_come_again_as_an_advice() -> None:
 
 def test_the_platforms_own_reversals_have_keys_of_their_own() -> None:
     key = command_key(wire_identity(message()), AUTHORIZATION)
-    assert len({key, undo_key(key), undo_key(undo_key(key))}) == 3
-    assert len(undo_key(key)) == 16
+    assert len({key, late_reversal_key(key), late_reversal_key(late_reversal_key(key))}) == 3
+    assert len(late_reversal_key(key)) == 16
 
 
 # What DE90 finds

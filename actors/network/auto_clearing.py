@@ -13,11 +13,11 @@ import msgspec
 import structlog
 
 from actors.essential import start_essential
-from actors.network.database import DatabaseUnavailableError, Lane
-from actors.network.legs import Wire
-from actors.network.postgres_book import original_of
-from actors.network.session import NotConnectedError
-from actors.network.simulated import SimulatedNetwork
+from actors.network.acquirer_session import NotConnectedError
+from actors.network.database import DatabaseUnavailableError, NetworkDbConnection
+from actors.network.exchanges import MessageTransport
+from actors.network.postgres_simulation_store import original_of
+from actors.network.simulated_network import SimulatedNetwork
 from engine.limits import (
     CLEARING_BATCH_MAX,
     CLEARING_LEASE_SECONDS,
@@ -28,28 +28,28 @@ from engine.limits import (
 _log = structlog.get_logger(__name__)
 
 
-class ClearerCounts(msgspec.Struct):
+class AutoClearingCounts(msgspec.Struct):
     """What the clearer has done since it started."""
 
     cleared: int = 0
 
 
-class Clearer:
+class AutoClearing:
     """``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
 
     def __init__(
         self,
         network: SimulatedNetwork,
-        wire: Wire,
-        lane: Lane,
+        transport: MessageTransport,
+        db: NetworkDbConnection,
         *,
         batch_max: int = CLEARING_BATCH_MAX,
         poll_seconds: float = CLEARING_POLL_SECONDS,
     ) -> None:
-        self.counts = ClearerCounts()
+        self.counts = AutoClearingCounts()
         self._network = network
-        self._wire = wire
-        self._lane = lane
+        self._transport = transport
+        self._db = db
         self._batch_max = batch_max
         self._poll_seconds = poll_seconds
         self._loop: asyncio.Task[None] | None = None
@@ -68,7 +68,7 @@ class Clearer:
     async def clear_batch(self) -> int:
         """Presents the sales that are due, up to a batch of them, and waits for their answers; their
         number."""
-        rows = await self._lane.fetch("claim_due_sales", self._batch_max, CLEARING_LEASE_SECONDS)
+        rows = await self._db.fetch("claim_due_sales", self._batch_max, CLEARING_LEASE_SECONDS)
         if rows:
             legs = await self._network.clear([original_of(row) for row in rows])
             self.counts.cleared += len(legs)
@@ -80,7 +80,7 @@ class Clearer:
     async def _run(self) -> None:
         while True:
             try:
-                await self._wire.connected(self._poll_seconds)
+                await self._transport.connected(self._poll_seconds)
                 more = await self.clear_batch() == self._batch_max
             except (DatabaseUnavailableError, NotConnectedError) as failure:
                 _log.info("clearing_waits", error=type(failure).__name__)

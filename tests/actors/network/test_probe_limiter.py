@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from structlog.testing import capture_logs
 
-from actors.network.custody import CardCustody
-from actors.network.probing import Probes
+from actors.network.card_secrets import CardSecrets
+from actors.network.probe_limiter import ProbeLimiter
 from engine.iso8583.elements import write_private
 from engine.limits import PROBES_BURST, PROBES_OF_SOURCE_FACTOR
 from engine.pan import luhn_digit
@@ -30,7 +30,7 @@ def unknown_number(serial: int) -> str:
 
 def test_tokens_come_back_with_time() -> None:
     clock = Clock()
-    probes = Probes(clock, burst=2, per_second=1.0)
+    probes = ProbeLimiter(clock, burst=2, per_second=1.0)
     said = [probes.unknown_card("a", "1") for _ in range(3)]
     clock.seconds = 1.0
     said += [probes.wrong_value("a", "1") for _ in range(2)]
@@ -41,27 +41,27 @@ def test_tokens_come_back_with_time() -> None:
 
 
 def test_addresses_and_acquirers_have_limits_of_their_own() -> None:
-    probes = Probes(Clock(), burst=2)
+    probes = ProbeLimiter(Clock(), burst=2)
     assert [probes.unknown_card("a", "1") for _ in range(3)] == [True, True, False]
     assert probes.unknown_card("a", "2")
     assert probes.unknown_card("b", "1")
 
 
 def test_invented_acquirer_ids_do_not_lift_the_limit_of_an_address() -> None:
-    probes = Probes(Clock(), burst=2)
+    probes = ProbeLimiter(Clock(), burst=2)
     said = [probes.unknown_card("a", str(number)) for number in range(3 * PROBES_OF_SOURCE_FACTOR)]
     assert said.count(True) == 2 * PROBES_OF_SOURCE_FACTOR
 
 
 def test_the_number_of_senders_told_apart_is_bounded() -> None:
-    probes = Probes(Clock(), burst=1, keys_max=2)
+    probes = ProbeLimiter(Clock(), burst=1, keys_max=2)
     for number in range(1_000):
         probes.unknown_card(str(number), "1")
     assert len(probes._buckets) == 2
 
 
 def test_a_flood_is_logged_once_for_each_limit() -> None:
-    probes = Probes(Clock(), burst=2)
+    probes = ProbeLimiter(Clock(), burst=2)
     with capture_logs() as lines:
         for _ in range(100):
             probes.unknown_card("192.0.2.7", "1")
@@ -71,8 +71,8 @@ def test_a_flood_is_logged_once_for_each_limit() -> None:
     ]
 
 
-async def test_5000_unknown_numbers_are_refused_and_good_cards_are_not(custody: CardCustody) -> None:
-    async with running_edge(custody, probes=Probes(Clock()), open_max=10**6) as harness:
+async def test_5000_unknown_numbers_are_refused_and_good_cards_are_not(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, probes=ProbeLimiter(Clock()), open_max=10**6) as harness:
         async with harness.peer() as peer:
             answers: list[str] = []
             for first in range(0, 5_000, 500):
@@ -86,10 +86,10 @@ async def test_5000_unknown_numbers_are_refused_and_good_cards_are_not(custody: 
         assert (counts.unknown_cards, counts.limited) == (5_000, 5_000 - PROBES_BURST)
 
 
-async def test_answers_beyond_the_limit_wait(custody: CardCustody) -> None:
-    probes = Probes(Clock(), burst=1)
+async def test_answers_beyond_the_limit_wait(card_secrets: CardSecrets) -> None:
+    probes = ProbeLimiter(Clock(), burst=1)
     async with (
-        running_edge(custody, probes=probes, probe_delay_seconds=60.0) as harness,
+        running_edge(card_secrets, probes=probes, probe_delay_seconds=60.0) as harness,
         harness.peer() as peer,
     ):
         for stan in (1, 2):
@@ -100,22 +100,22 @@ async def test_answers_beyond_the_limit_wait(custody: CardCustody) -> None:
         await until(lambda: harness.respondent._delayed == 1)
 
 
-async def test_a_delayed_answer_leaves_at_the_deadline_at_the_latest(custody: CardCustody) -> None:
-    probes = Probes(Clock(), burst=0)
+async def test_a_delayed_answer_leaves_at_the_deadline_at_the_latest(card_secrets: CardSecrets) -> None:
+    probes = ProbeLimiter(Clock(), burst=0)
     async with (
-        running_edge(custody, probes=probes, probe_delay_seconds=3_600.0, deadline_ms=30) as harness,
+        running_edge(card_secrets, probes=probes, probe_delay_seconds=3_600.0, deadline_ms=30) as harness,
         harness.peer() as peer,
     ):
         assert (await peer.ask(request(1, de2=unknown_number(1)))).fields[39] in {"59", "91"}
         assert harness.respondent._delayed == 0
 
 
-async def test_wrong_values_are_decided_by_the_owner_and_answered_later(custody: CardCustody) -> None:
-    right = custody.cvv2(PAN, 2029, 11, "1")
+async def test_wrong_values_are_decided_by_the_owner_and_answered_later(card_secrets: CardSecrets) -> None:
+    right = card_secrets.cvv2(PAN, 2029, 11, "1")
     wrong = write_private({"01": f"{(int(right) + 1) % 1000:03d}"})
-    probes = Probes(Clock(), burst=1)
+    probes = ProbeLimiter(Clock(), burst=1)
     async with (
-        running_edge(custody, probes=probes, probe_delay_seconds=60.0) as harness,
+        running_edge(card_secrets, probes=probes, probe_delay_seconds=60.0) as harness,
         harness.peer() as peer,
     ):
         harness.owners.decide = lambda command: WireAnswer(
@@ -131,8 +131,8 @@ async def test_wrong_values_are_decided_by_the_owner_and_answered_later(custody:
         assert harness.respondent._delayed == 1
 
 
-async def test_a_number_with_a_wrong_check_digit_is_not_looked_up(custody: CardCustody) -> None:
-    async with running_edge(custody) as harness, harness.peer() as peer:
+async def test_a_number_with_a_wrong_check_digit_is_not_looked_up(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets) as harness, harness.peer() as peer:
         impossible = unknown_number(1)[:-1] + str((int(unknown_number(1)[-1]) + 1) % 10)
         assert (await peer.ask(request(de2=impossible))).fields[39] == "14"
         assert harness.respondent.probes.counts.unknown_cards == 1

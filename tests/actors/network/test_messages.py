@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from actors.network.cards import Plastic
-from actors.network.simulations import Opening
-from actors.network.statements import arn, message_of, network_txn_id, rrn, wire_stan
+from actors.network.cards import CardCredentials
+from actors.network.messages import arn, message_of, network_txn_id, rrn, wire_stan
+from actors.network.simulation_store import Simulation
 from engine.iso8583.codec import encode
 from engine.iso8583.content import Presentment, ReversalNotice, read
 from engine.iso8583.identity import fingerprint
@@ -18,21 +18,21 @@ from engine.simulation import (
     ClearingRequest,
     IncrementRequest,
     ReversalRequest,
-    SaleBook,
+    SaleState,
     follow,
 )
 from tests.actors.network.simulations import NOW_MS, original, spend
 from tests.actors.network.support import PAN
 
-PLASTIC = Plastic(Pan(PAN), Masked("2911"))
+PLASTIC = CardCredentials(Pan(PAN), Masked("2911"))
 CHILD: dict[str, Any] = {"simulation_id": "01900000-0000-7000-8000-0000000001a7", "accepted_ms": NOW_MS}
 
 
-def row(request: ChildRequest) -> Opening:
-    followed = follow(request, SaleBook(12_34, 1))
+def row(request: ChildRequest) -> Simulation:
+    followed = follow(request, SaleState(12_34, 1))
     assert followed is not None
     sale = request.original
-    return Opening(
+    return Simulation(
         request=followed.record,
         original=sale,
         stan="000777",
@@ -59,9 +59,9 @@ def test_the_arn_belongs_to_the_transaction() -> None:
 
 
 def test_a_spend_is_dated_by_its_acceptance() -> None:
-    opening = Opening(request=spend(), stan="000001", rrn=rrn("000001", NOW_MS), network_txn_id="SN1")
-    message = message_of(opening, PLASTIC)
-    assert (message.mti, message.fields[7], message.fields[37]) == ("0100", "1121093000", opening.rrn)
+    simulation = Simulation(request=spend(), stan="000001", rrn=rrn("000001", NOW_MS), network_txn_id="SN1")
+    message = message_of(simulation, PLASTIC)
+    assert (message.mti, message.fields[7], message.fields[37]) == ("0100", "1121093000", simulation.rrn)
 
 
 @pytest.mark.parametrize(
@@ -73,28 +73,28 @@ def test_a_spend_is_dated_by_its_acceptance() -> None:
     ],
 )
 def test_follow_ups_name_their_sale(request_: ChildRequest, mti: str) -> None:
-    opening = row(request_)
-    message = message_of(opening, PLASTIC)
+    simulation = row(request_)
+    message = message_of(simulation, PLASTIC)
     assert message.mti == mti
     assert message.fields[90].startswith("01000001231121093000")
     assert "SN0000000000122" in message.fields[48][:]
-    assert (message.fields[11], message.fields[37]) == ("000777", opening.rrn)
+    assert (message.fields[11], message.fields[37]) == ("000777", simulation.rrn)
     again = message_of(row(request_), PLASTIC)
     assert encode(again) == encode(message)
     assert fingerprint(again, b"k" * 16) == fingerprint(message, b"k" * 16)
 
 
 def test_a_partial_reversal_states_the_whole_and_what_remains() -> None:
-    opening = row(ReversalRequest(**CHILD, original=original(), amount_minor=2_34))
-    message = message_of(opening, PLASTIC)
+    simulation = row(ReversalRequest(**CHILD, original=original(), amount_minor=2_34))
+    message = message_of(simulation, PLASTIC)
     content = read(message)
     assert isinstance(content, ReversalNotice)
     assert (message.fields[4], content.remaining_minor) == ("000000001234", 10_00)
 
 
 def test_a_presentment_has_its_number() -> None:
-    opening = row(ClearingRequest(**CHILD, original=original(), amount_minor=4_00, final=False))
-    content = read(message_of(opening, PLASTIC))
+    simulation = row(ClearingRequest(**CHILD, original=original(), amount_minor=4_00, final=False))
+    content = read(message_of(simulation, PLASTIC))
     assert isinstance(content, Presentment)
     assert content.reference is not None
     assert (content.reference.arn, content.reference.sequence) == (arn("SN0000000000122"), 2)

@@ -12,11 +12,11 @@ import msgspec
 import pytest
 
 from actors.ids import new_id
-from actors.network.database import Lane
-from actors.network.postgres_book import PostgresBook
-from actors.network.session import SessionLostError
-from actors.network.settling import Settler
-from actors.network.simulated import SimulatedNetwork
+from actors.network.acquirer_session import SessionLostError
+from actors.network.database import NetworkDbConnection
+from actors.network.outcome_recovery import OutcomeRecovery
+from actors.network.postgres_simulation_store import PostgresSimulationStore
+from actors.network.simulated_network import SimulatedNetwork
 from engine.commands import WireIdentity
 from engine.iso8583.content import Presentment, read
 from engine.iso8583.elements import PresentmentReference
@@ -25,8 +25,8 @@ from engine.iso8583.identity import (
     AUTHORIZATION,
     REVERSAL,
     command_key,
+    late_reversal_key,
     presentment_key,
-    undo_key,
     wire_identity,
 )
 from engine.iso8583.message import Message
@@ -38,7 +38,7 @@ from engine.simulation import (
     Original,
     ReversalRequest,
 )
-from tests.actors.network.fakes import FakeWire, plastics
+from tests.actors.network.fakes import FakeTransport
 from tests.actors.network.simulations import NOW_MS, rows, sales, spend
 from tests.actors.network.support import CARD_ID, WAIT_SECONDS, until
 
@@ -49,33 +49,38 @@ DECLINED = WireAnswer("51", AUTHORIZATION_ID)
 
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.network.legs.FORWARD_SECONDS_MIN", 0.001)
-    monkeypatch.setattr("actors.network.legs.FORWARD_SECONDS_MAX", 0.01)
+    monkeypatch.setattr("actors.network.exchanges.FORWARD_SECONDS_MIN", 0.001)
+    monkeypatch.setattr("actors.network.exchanges.FORWARD_SECONDS_MAX", 0.01)
 
 
 class Life:
     """One life of the simulated network on a real database, with the wire in the test's hands."""
 
     def __init__(
-        self, wire: FakeWire, network: SimulatedNetwork, book: PostgresBook, settler: Settler, url: str
+        self,
+        transport: FakeTransport,
+        network: SimulatedNetwork,
+        store: PostgresSimulationStore,
+        recovery: OutcomeRecovery,
+        url: str,
     ) -> None:
-        self.wire = wire
+        self.transport = transport
         self.network = network
-        self.book = book
-        self.settler = settler
+        self.store = store
+        self.recovery = recovery
         self.url = url
 
     async def sent(self, request: Any) -> Message:
         """The message of ``request``, which has no answer yet."""
-        before = len(self.wire.sent)
+        before = len(self.transport.sent)
         await self.network.accept([request])
-        await until(lambda: len(self.wire.sent) > before)
-        return self.wire.sent[before]
+        await until(lambda: len(self.transport.sent) > before)
+        return self.transport.sent[before]
 
     def lose_connection(self) -> None:
         """The connection ends without an answer and does not come back."""
-        self.wire.up = False
-        for answer in self.wire.answers:
+        self.transport.up = False
+        for answer in self.transport.answers:
             if not answer.done():
                 answer.set_exception(SessionLostError())
 
@@ -83,32 +88,32 @@ class Life:
         """The row, once it is in ``state``."""
         async with asyncio.timeout(WAIT_SECONDS):
             while True:
-                await self.book.drain()
+                await self.store.drain()
                 row = (await rows(self.url))[simulation_id]
                 if row["state"] == state:
                     return row
                 await asyncio.sleep(0.005)
 
     async def settle(self) -> int:
-        settled = await self.settler.step()
-        await self.book.drain()
+        settled = await self.recovery.step()
+        await self.store.drain()
         return settled
 
 
 @asynccontextmanager
 async def a_life(url: str, **options: Any) -> AsyncIterator[Life]:
-    wire, cards = FakeWire(), plastics()
-    lanes = [Lane(url, f"test-{use}") for use in ("opening", "moving", "settling")]
-    book = PostgresBook("424242", lanes[0], lanes[1], auto_clear_seconds=3600)
-    network = SimulatedNetwork(wire, book, cards, timeout_ms=200)
-    settler = Settler(network, cards, lanes[2], after_seconds=0, **options)
+    transport, cards = FakeTransport(), card_lookup()
+    db_connections = [NetworkDbConnection(url, f"test-{use}") for use in ("opening", "moving", "settling")]
+    store = PostgresSimulationStore("424242", db_connections[0], db_connections[1], auto_clear_seconds=3600)
+    network = SimulatedNetwork(transport, store, cards, timeout_ms=200)
+    recovery = OutcomeRecovery(network, cards, db_connections[2], after_seconds=0, **options)
     try:
-        yield Life(wire, network, book, settler, url)
+        yield Life(transport, network, store, recovery, url)
     finally:
-        await settler.stop()
+        await recovery.stop()
         await network.stop()
-        for lane in lanes:
-            lane.close()
+        for db in db_connections:
+            db.close()
 
 
 @pytest.fixture
@@ -192,10 +197,10 @@ async def test_approval_that_the_network_reverses_stays_failed(life: Life, datab
     await life.row(request.simulation_id, "failed")
     # The reversal waits for a connection.
     assert await life.settle() == 0
-    life.wire.up = True
-    await until(lambda: len(life.wire.sent) == 2)
-    await commit(database_url, key_of(life.wire.sent[1], REVERSAL), WireAnswer("00", AUTHORIZATION_ID))
-    life.wire.answer(1, "00")
+    life.transport.up = True
+    await until(lambda: len(life.transport.sent) == 2)
+    await commit(database_url, key_of(life.transport.sent[1], REVERSAL), WireAnswer("00", AUTHORIZATION_ID))
+    life.transport.answer(1, "00")
     await asyncio.gather(*life.network._legs._legs)
     assert await life.settle() == 0
     assert (await life.row(request.simulation_id, "failed"))["response_code"] is None
@@ -205,7 +210,7 @@ async def test_approval_that_the_network_reverses_stays_failed(life: Life, datab
 async def test_approval_whose_reversal_was_given_up_is_found(
     life: Life, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.network.legs.FORWARD_ATTEMPTS", 1)
+    monkeypatch.setattr("actors.network.exchanges.FORWARD_ATTEMPTS", 1)
     request = spend()
     message = await life.sent(request)
     await commit(database_url, key_of(message), APPROVED)
@@ -226,7 +231,7 @@ async def test_approval_that_an_edge_has_undone_stays_failed(
     async with a_life(database_url) as first:
         message = await first.sent(request)
         await commit(database_url, key_of(message), APPROVED)
-        await commit(database_url, undo_key(key_of(message)), WireAnswer(code, AUTHORIZATION_ID))
+        await commit(database_url, late_reversal_key(key_of(message)), WireAnswer(code, AUTHORIZATION_ID))
         first.lose_connection()
         await first.row(request.simulation_id, "failed")
     async with a_life(database_url) as second:
@@ -236,7 +241,7 @@ async def test_approval_that_an_edge_has_undone_stays_failed(
 
 
 async def test_message_that_never_arrived_stays_failed(life: Life, database_url: str) -> None:
-    life.wire.up = False
+    life.transport.up = False
     request, refused = spend(), spend(amount_minor=10**12)
     await life.network.accept([request, refused])
     await life.row(request.simulation_id, "failed")
@@ -254,8 +259,8 @@ async def test_failure_is_looked_up_only_after_a_while(life: Life, database_url:
     await commit(database_url, key_of(message), DECLINED)
     life.lose_connection()
     await life.row(request.simulation_id, "failed")
-    later = Lane(database_url, "test-later")
-    assert await Settler(life.network, plastics(), later).step() == 0
+    later = NetworkDbConnection(database_url, "test-later")
+    assert await OutcomeRecovery(life.network, card_lookup(), later).step() == 0
     later.close()
     connection = await asyncpg.connect(database_url)
     await connection.execute("UPDATE simulations SET failed_at = failed_at - interval '25 hours'")
@@ -265,9 +270,9 @@ async def test_failure_is_looked_up_only_after_a_while(life: Life, database_url:
 
 async def approved_sale(life: Life) -> Original:
     request = spend()
-    number = len(life.wire.sent)
+    number = len(life.transport.sent)
     await life.sent(request)
-    life.wire.answer(number, "00")
+    life.transport.answer(number, "00")
     row = await life.row(request.simulation_id, "decided")
     return Original(request=request, stan=row["stan"], rrn=row["rrn"], network_txn_id=row["network_txn_id"])
 
@@ -277,7 +282,7 @@ def _arn_key(message: Message) -> bytes:
     content = read(message)
     assert isinstance(content, Presentment)
     assert isinstance(content.reference, PresentmentReference)
-    return presentment_key(content.purchase.wire, content.reference)
+    return presentment_key(content.purchase.transport, content.reference)
 
 
 FOLLOW_UPS: dict[str, tuple[Callable[[Original], FollowUpRequest], Callable[[Message], bytes], int]] = {
@@ -309,7 +314,7 @@ async def test_follow_up_that_was_given_up_is_found(
 ) -> None:
     build, key, open_minor = FOLLOW_UPS[operation]
     sale = await approved_sale(life)
-    monkeypatch.setattr("actors.network.legs.FORWARD_ATTEMPTS", 1)
+    monkeypatch.setattr("actors.network.exchanges.FORWARD_ATTEMPTS", 1)
     request = build(sale)
     message = await life.sent(request)
     await commit(database_url, key(message), msgspec.structs.replace(APPROVED, approved_minor=5_00))
@@ -325,17 +330,17 @@ async def test_follow_up_that_was_given_up_is_found(
 async def test_stand_in_whose_advice_got_no_answer_is_found(
     life: Life, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.network.legs.FORWARD_ATTEMPTS", 1)
+    monkeypatch.setattr("actors.network.exchanges.FORWARD_ATTEMPTS", 1)
     request = spend(scenario="force_stip_timeout")
     message = await life.sent(request)
     # The platform's own decision, which the network has replaced, decides nothing.
     await commit(database_url, key_of(message), DECLINED)
-    await until(lambda: len(life.wire.sent) == 2)
-    assert life.wire.sent[1].mti == "0120"
+    await until(lambda: len(life.transport.sent) == 2)
+    assert life.transport.sent[1].mti == "0120"
     life.lose_connection()
     await life.row(request.simulation_id, "failed")
     assert await life.settle() == 0
-    await commit(database_url, key_of(life.wire.sent[1], ADVICE), WireAnswer("00", AUTHORIZATION_ID))
+    await commit(database_url, key_of(life.transport.sent[1], ADVICE), WireAnswer("00", AUTHORIZATION_ID))
     assert await life.settle() == 1
     row = await life.row(request.simulation_id, "decided")
     assert (row["response_code"], row["approval_code"], row["approved_minor"]) == ("00", row["stan"], 12_34)
@@ -360,9 +365,9 @@ async def test_steps_go_through_all_failures_in_batches(database_url: str) -> No
 async def test_settling_runs_in_the_background(database_url: str) -> None:
     request = spend()
     async with a_life(database_url, poll_seconds=0.01) as life:
-        life.settler.start()
+        life.recovery.start()
         message = await life.sent(request)
         await commit(database_url, key_of(message), DECLINED)
         life.lose_connection()
         await life.row(request.simulation_id, "decided")
-        assert life.settler.counts.settled == 1
+        assert life.recovery.counts.settled == 1

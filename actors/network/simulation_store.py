@@ -24,7 +24,7 @@ class Failure(msgspec.Struct, frozen=True):
     detail: str
 
 
-class Opening(msgspec.Struct, frozen=True, kw_only=True):
+class Simulation(msgspec.Struct, frozen=True, kw_only=True):
     """A new row: ``accepted`` with its references, or ``failed`` before any message was built, without
     them."""
 
@@ -44,7 +44,7 @@ class Opening(msgspec.Struct, frozen=True, kw_only=True):
         return self.request.operation if isinstance(self.request, FollowUpRecord) else "spend"
 
 
-class Addition(msgspec.Struct, frozen=True):
+class SaleIncrease(msgspec.Struct, frozen=True):
     """So much more of a sale is approved, and will be presented."""
 
     simulation_id: str
@@ -52,7 +52,7 @@ class Addition(msgspec.Struct, frozen=True):
     amount_minor: int
 
 
-class Move(msgspec.Struct, frozen=True, kw_only=True):
+class StateChange(msgspec.Struct, frozen=True, kw_only=True):
     """A row's next state, with all that it then holds."""
 
     simulation_id: str
@@ -65,10 +65,10 @@ class Move(msgspec.Struct, frozen=True, kw_only=True):
     approval_code: str | None = None
     approved_minor: int | None = None
     authorization_id: str | None = None
-    addition: Addition | None = None
+    increase: SaleIncrease | None = None
 
 
-class Draft(msgspec.Struct, frozen=True, kw_only=True):
+class PreparedFollowUp(msgspec.Struct, frozen=True, kw_only=True):
     """A follow-up that is about to be stated, under these references, or the reason why it will not be."""
 
     request: FollowUpRequest
@@ -78,43 +78,45 @@ class Draft(msgspec.Struct, frozen=True, kw_only=True):
     failure: Failure | None = None
 
 
-class Opened(msgspec.Struct, frozen=True):
+class RecordedSimulation(msgspec.Struct, frozen=True):
     """``fresh`` unless the simulation had been opened by an earlier request with its id."""
 
-    opening: Opening
+    simulation: Simulation
     fresh: bool
 
 
-class Book(Protocol):
+class SimulationStore(Protocol):
     """Where simulations are kept."""
 
     async def take_stans(self, count: int) -> list[int]:
         """``count`` numbers that have never been taken, ascending."""
 
-    async def open(self, openings: Sequence[Opening]) -> None:
+    async def open(self, simulations: Sequence[Simulation]) -> None:
         """Makes new rows of spends durable."""
 
-    async def follow(self, drafts: Sequence[Draft], *, automatic: bool = False) -> list[Opened]:
+    async def follow(
+        self, follow_ups: Sequence[PreparedFollowUp], *, automatic: bool = False
+    ) -> list[RecordedSimulation]:
         """States follow-ups and makes their rows durable. The network's own (``automatic``) leave no row
         when there is nothing for them to be about; those are missing in the result."""
 
     async def open_minor(self, simulation_id: str) -> int:
         """What of a sale is still to be presented."""
 
-    async def unanswered(self) -> list[Opening]:
+    async def unanswered(self) -> list[Simulation]:
         """Reversals and presentments that were opened lately and have no answer yet."""
 
-    def move(self, move: Move) -> None:
+    def move(self, move: StateChange) -> None:
         """Records ``move``, soon."""
 
     async def drain(self) -> None:
         """Waits until every move is recorded or given up."""
 
 
-def merge(moves: Sequence[Move]) -> Sequence[Move]:
+def merge_changes(changes: Sequence[StateChange]) -> Sequence[StateChange]:
     """The last move of each simulation, with the instants of its earlier ones. What is decided stays so."""
-    newest: dict[str, Move] = {}
-    for move in moves:
+    newest: dict[str, StateChange] = {}
+    for move in changes:
         before = newest.get(move.simulation_id)
         if before is not None and before.state == "decided":
             continue

@@ -12,11 +12,11 @@ import pytest
 
 from actors.clock import SystemClock
 from actors.ids import new_id
-from actors.network.clearing import Clearer
-from actors.network.database import Lane
-from actors.network.postgres_book import PostgresBook
-from actors.network.session import Session
-from actors.network.simulated import SimulatedNetwork
+from actors.network.acquirer_session import AcquirerSession
+from actors.network.auto_clearing import AutoClearing
+from actors.network.database import NetworkDbConnection
+from actors.network.postgres_simulation_store import PostgresSimulationStore
+from actors.network.simulated_network import SimulatedNetwork
 from engine.commands import Authorize, Present, Reverse
 from engine.replies import WireAnswer
 from engine.simulation import (
@@ -27,7 +27,6 @@ from engine.simulation import (
     Original,
     ReversalRequest,
 )
-from tests.actors.network.fakes import plastics
 from tests.actors.network.rows import TENANT_ID
 from tests.actors.network.simulations import NOW_MS, rows, sales, spend
 from tests.actors.network.support import CARD_ID, WAIT_SECONDS, Harness, until
@@ -38,9 +37,9 @@ LONG_SECONDS = 3600
 class Installation:
     """A network, its clearer and what can be said to them."""
 
-    def __init__(self, network: SimulatedNetwork, clearer: Clearer, database_url: str) -> None:
+    def __init__(self, network: SimulatedNetwork, auto_clearing: AutoClearing, database_url: str) -> None:
         self.network = network
-        self.clearer = clearer
+        self.auto_clearing = auto_clearing
         self.database_url = database_url
 
     async def sale(self, **changes: Any) -> Original:
@@ -84,21 +83,25 @@ class Installation:
 async def installation(
     harness: Harness, database_url: str, auto_clear_seconds: int = LONG_SECONDS, **options: Any
 ) -> AsyncIterator[Installation]:
-    lanes = [Lane(database_url, f"test-{use}") for use in ("opening", "moving", "clearing")]
-    session = Session(*harness.address)
+    db_connections = [
+        NetworkDbConnection(database_url, f"test-{use}") for use in ("opening", "moving", "clearing")
+    ]
+    session = AcquirerSession(*harness.address)
     session.start()
-    book = PostgresBook("424242", lanes[0], lanes[1], auto_clear_seconds=auto_clear_seconds)
-    network = SimulatedNetwork(session, book, plastics())
-    clearer = Clearer(network, session, lanes[2], **options)
+    store = PostgresSimulationStore(
+        "424242", db_connections[0], db_connections[1], auto_clear_seconds=auto_clear_seconds
+    )
+    network = SimulatedNetwork(session, store, card_lookup())
+    auto_clearing = AutoClearing(network, session, db_connections[2], **options)
     try:
-        yield Installation(network, clearer, database_url)
+        yield Installation(network, auto_clearing, database_url)
     finally:
-        await clearer.stop()
-        await clearer.stop()
+        await auto_clearing.stop()
+        await auto_clearing.stop()
         await network.stop()
         await session.stop()
-        for lane in lanes:
-            lane.close()
+        for db in db_connections:
+            db.close()
 
 
 @pytest.fixture
@@ -123,9 +126,9 @@ def child(sale: Original) -> dict[str, Any]:
 async def test_an_approved_sale_is_presented_in_full(here: Installation, harness: Harness) -> None:
     sale = await here.sale()
     assert await here.remembered(sale) == (12_34, 0, True)
-    assert await here.clearer.clear_batch() == 0
+    assert await here.auto_clearing.clear_batch() == 0
     await here.fall_due()
-    assert await here.clearer.clear_batch() == 1
+    assert await here.auto_clearing.clear_batch() == 1
     assert presented(harness) == [(12_34, 1, True)]
     assert await here.remembered(sale) == (0, 1, False)
     await until(lambda: harness.respondent.counts.answered == 2)
@@ -133,7 +136,7 @@ async def test_an_approved_sale_is_presented_in_full(here: Installation, harness
     (row,) = children
     assert (row["operation"], str(row["parent_simulation_id"])) == ("clearing", sale.request.simulation_id)
     assert (await here.decided(row["key"]))["approved_minor"] == 12_34
-    assert await here.clearer.clear_batch() == 0
+    assert await here.auto_clearing.clear_batch() == 0
 
 
 async def test_only_what_was_approved_is_presented(here: Installation, harness: Harness) -> None:
@@ -172,7 +175,7 @@ async def test_increments_and_partial_reversals_change_what_is_presented(
     await here.follow(ClearingRequest(**child(sale), amount_minor=4_00, final=False))
     assert await here.remembered(sale) == (11_00, 1, True)
     await here.fall_due()
-    await here.clearer.clear_batch()
+    await here.auto_clearing.clear_batch()
     assert presented(harness) == [(4_00, 1, False), (11_00, 2, True)]
 
 
@@ -191,7 +194,7 @@ async def test_what_is_over_is_not_presented_again(here: Installation, harness: 
     assert row["response_code"] == "00"
     assert (await here.remembered(sale))[::2] == (0, False)
     await here.fall_due()
-    assert await here.clearer.clear_batch() == 0
+    assert await here.auto_clearing.clear_batch() == 0
     late = ClearingRequest(**child(sale), amount_minor=1_00)
     await here.follow(late)
     assert presented(harness)[-1] == (1_00, 2 if how == "clear" else 1, True)
@@ -269,11 +272,11 @@ async def test_many_that_fall_due_at_once_go_in_batches(harness: Harness, databa
         for request in requests:
             await here.decided(request.simulation_id)
         await here.fall_due()
-        here.clearer.start()
-        here.clearer.start()
+        here.auto_clearing.start()
+        here.auto_clearing.start()
         await until(lambda: len(presented(harness)) == 55)
         assert sorted(amount for amount, _, _ in presented(harness)) == list(range(1, 56))
-        await until(lambda: here.clearer.counts.cleared == 55)
+        await until(lambda: here.auto_clearing.counts.cleared == 55)
 
 
 async def test_two_networks_share_what_is_due(harness: Harness, database_url: str) -> None:
@@ -284,7 +287,7 @@ async def test_two_networks_share_what_is_due(harness: Harness, database_url: st
         for number in range(20):
             await here.sale(amount_minor=1 + number)
         await here.fall_due()
-        counts = await asyncio.gather(*(each.clearer.clear_batch() for each in (here, other) * 3))
+        counts = await asyncio.gather(*(each.auto_clearing.clear_batch() for each in (here, other) * 3))
         assert sum(counts) == 20
         assert sorted(amount for amount, _, _ in presented(harness)) == list(range(1, 21))
 
@@ -294,7 +297,7 @@ async def test_the_schedule_survives_a_restart(harness: Harness, database_url: s
         await before.sale()
         await before.fall_due()
     async with installation(harness, database_url) as after:
-        assert await after.clearer.clear_batch() == 1
+        assert await after.auto_clearing.clear_batch() == 1
         assert presented(harness) == [(12_34, 1, True)]
 
 
@@ -329,18 +332,22 @@ async def test_never_is_never(harness: Harness, database_url: str) -> None:
 
 
 async def test_clearing_waits_for_the_database_and_the_platform(harness: Harness) -> None:
-    nowhere = Lane("postgresql://nobody@127.0.0.1:1/nothing", "test-lane", timeout_ms=200)
-    session = Session("127.0.0.1", 1)
-    book = PostgresBook("424242", nowhere, nowhere)
-    network = SimulatedNetwork(session, book, plastics())
-    connected = Session(*harness.address)
+    nowhere = NetworkDbConnection("postgresql://nobody@127.0.0.1:1/nothing", "test-lane", timeout_ms=200)
+    session = AcquirerSession("127.0.0.1", 1)
+    store = PostgresSimulationStore("424242", nowhere, nowhere)
+    network = SimulatedNetwork(session, store, card_lookup())
+    connected = AcquirerSession(*harness.address)
     connected.start()
-    clearers = [Clearer(network, wire, nowhere, poll_seconds=0.01) for wire in (session, connected)]
-    for clearer in clearers:
-        clearer.start()
+    auto_clearings = [
+        AutoClearing(network, transport, nowhere, poll_seconds=0.01) for transport in (session, connected)
+    ]
+    for auto_clearing in auto_clearings:
+        auto_clearing.start()
     await connected.connected(WAIT_SECONDS)
     await asyncio.sleep(0.1)
-    assert all(clearer._loop is not None and not clearer._loop.done() for clearer in clearers)
-    for clearer in clearers:
-        await clearer.stop()
+    assert all(
+        auto_clearing._loop is not None and not auto_clearing._loop.done() for auto_clearing in auto_clearings
+    )
+    for auto_clearing in auto_clearings:
+        await auto_clearing.stop()
     await connected.stop()

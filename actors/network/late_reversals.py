@@ -18,7 +18,7 @@ import structlog
 from actors.essential import start_essential
 from engine.commands import Authorize, Command, Reverse, key_of_message, reference_of_message
 from engine.ids import Derived, derive
-from engine.iso8583.identity import undo_key
+from engine.iso8583.identity import late_reversal_key
 from engine.iso8583.respond import NO_ACTION
 from engine.limits import UNDO_SECONDS_MAX, UNDO_SECONDS_MIN, UNDO_STOP_SECONDS, UNDONE_KEYS_MAX
 from engine.replies import NotExecuted, Reply, WireAnswer
@@ -26,7 +26,7 @@ from engine.replies import NotExecuted, Reply, WireAnswer
 _log = structlog.get_logger(__name__)
 
 
-class UndoingCounts(msgspec.Struct):
+class LateReversalCounts(msgspec.Struct):
     """Reversals of the edge's own since it started."""
 
     issued: int = 0
@@ -40,11 +40,11 @@ class UndoingCounts(msgspec.Struct):
     """Refused by their owner: a fault of ours."""
 
 
-class Undoing:
+class LateReversals:
     """``command_key in undoing`` tells whether that authorization has been undone from here lately."""
 
     def __init__(self, submit: Callable[[Command], Awaitable[Reply]]) -> None:
-        self.counts = UndoingCounts()
+        self.counts = LateReversalCounts()
         self._submit = submit
         self._undone: OrderedDict[bytes, None] = OrderedDict()
         self._tasks: set[asyncio.Task[None]] = set()
@@ -110,7 +110,7 @@ class Undoing:
 
 def reversal_of(command: Authorize, approved_minor: int) -> Reverse:
     """The command that undoes ``command``, and nothing else of the transaction that it belongs to."""
-    key = undo_key(command.command_key)
+    key = late_reversal_key(command.command_key)
     return Reverse(
         # By this the owner knows which exchange was late.
         id=derive(command.id, Derived.UNDO),

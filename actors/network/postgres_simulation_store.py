@@ -15,18 +15,25 @@ from typing import Any
 import msgspec
 
 from actors.batcher import Batcher
-from actors.network.database import DatabaseUnavailableError, Lane, Run
+from actors.network.database import DatabaseUnavailableError, NetworkDbConnection, Run
 from actors.network.deadlines import Deadlines
-from actors.network.simulations import Draft, Failure, Move, Opened, Opening, merge
-from actors.network.stating import Stating
+from actors.network.follow_up_sequence import FollowUpSequence
+from actors.network.simulation_store import (
+    Failure,
+    PreparedFollowUp,
+    RecordedSimulation,
+    Simulation,
+    StateChange,
+    merge_changes,
+)
 from engine.instant import to_datetime
 from engine.limits import RESUME_HOURS, SIMULATION_BATCH_MAX, STAN_BLOCK
 from engine.simulation import (
-    Followed,
+    AppliedFollowUp,
     FollowUpRecord,
     ForcePostRequest,
     Original,
-    SaleBook,
+    SaleState,
     SpendRequest,
 )
 
@@ -47,28 +54,37 @@ _decode_failure = msgspec.json.Decoder(Failure).decode
 class _Asked(msgspec.Struct, eq=False):
     """A draft on its way into the book, and what has come of it."""
 
-    draft: Draft
+    follow_up: PreparedFollowUp
     automatic: bool
-    opened: Opened | None = None
+    opened: RecordedSimulation | None = None
 
 
-class PostgresBook:
+class PostgresSimulationStore:
     """``opening`` and ``moving`` are connections of their own, so that neither kind of write waits for the
     other. A sale is due ``auto_clear_seconds`` after it was last added to; 0 is never."""
 
-    def __init__(self, acquirer_id: str, opening: Lane, moving: Lane, *, auto_clear_seconds: int = 0) -> None:
+    def __init__(
+        self,
+        acquirer_id: str,
+        simulation: NetworkDbConnection,
+        moving: NetworkDbConnection,
+        *,
+        auto_clear_seconds: int = 0,
+    ) -> None:
         self._acquirer_id = acquirer_id
-        self._opening = opening
+        self._opening = simulation
         self._moving = moving
         self._auto_clear_seconds = auto_clear_seconds
-        self._opens: Batcher[Opening] = Batcher(self._write_openings, SIMULATION_BATCH_MAX)
+        self._opens: Batcher[Simulation] = Batcher(self._write_openings, SIMULATION_BATCH_MAX)
         self._follows: Batcher[_Asked] = Batcher(self._write_follow_ups, SIMULATION_BATCH_MAX)
-        self._moves: Batcher[Move] = Batcher(self._write_moves, SIMULATION_BATCH_MAX, RECORD_REST_SECONDS)
-        self._sent: dict[str, Move] = {}
+        self._moves: Batcher[StateChange] = Batcher(
+            self._write_moves, SIMULATION_BATCH_MAX, RECORD_REST_SECONDS
+        )
+        self._sent: dict[str, StateChange] = {}
         self._unanswered: Deadlines[str] = Deadlines(SENT_SECONDS, self._record_sent)
         self._block = range(0)
         self._taking = asyncio.Lock()
-        self.lost_moves = 0
+        self.lost_changes = 0
         """Moves that were given up."""
 
     async def take_stans(self, count: int) -> list[int]:
@@ -83,11 +99,13 @@ class PostgresBook:
                 self._block = range(first + missing, first + size)
             return taken
 
-    async def open(self, openings: Sequence[Opening]) -> None:
-        await asyncio.shield(self._opens.add(openings))
+    async def open(self, simulations: Sequence[Simulation]) -> None:
+        await asyncio.shield(self._opens.add(simulations))
 
-    async def follow(self, drafts: Sequence[Draft], *, automatic: bool = False) -> list[Opened]:
-        asked = [_Asked(draft, automatic) for draft in drafts]
+    async def follow(
+        self, follow_ups: Sequence[PreparedFollowUp], *, automatic: bool = False
+    ) -> list[RecordedSimulation]:
+        asked = [_Asked(follow_up, automatic) for follow_up in follow_ups]
         await asyncio.shield(self._follows.add(asked))
         return [each.opened for each in asked if each.opened is not None]
 
@@ -95,11 +113,11 @@ class PostgresBook:
         rows = await self._moving.fetch("find_open_amount", simulation_id)
         return rows[0]["open_minor"] if rows else 0
 
-    async def unanswered(self) -> list[Opening]:
+    async def unanswered(self) -> list[Simulation]:
         rows = await self._opening.fetch("find_unanswered", RESUME_HOURS)
         return [opening_of(row) for row in rows]
 
-    def move(self, move: Move) -> None:
+    def move(self, move: StateChange) -> None:
         simulation_id = move.simulation_id
         if move.state == "sent":
             self._sent[simulation_id] = move
@@ -117,27 +135,27 @@ class PostgresBook:
     def _record_sent(self, simulation_id: str) -> None:
         self._moves.add((self._sent.pop(simulation_id),))
 
-    async def _write_openings(self, openings: list[Opening]) -> None:
-        await self._opening.fetch("insert_simulations", *_rows(openings))
+    async def _write_openings(self, simulations: list[Simulation]) -> None:
+        await self._opening.fetch("insert_simulations", *_rows(simulations))
 
     async def _write_follow_ups(self, asked: list[_Asked]) -> None:
-        drafts = [each.draft for each in asked]
+        follow_ups = [each.follow_up for each in asked]
 
         async def work(run: Run) -> None:
-            stating = Stating(await _find(run, drafts), await _lock(run, drafts))
+            sequence = FollowUpSequence(await _find(run, follow_ups), await _lock(run, follow_ups))
             for each in asked:
-                opened = stating.open(each.draft)
-                each.opened = None if each.automatic and opened.opening.failure else opened
-            fresh = [each.opened.opening for each in asked if each.opened and each.opened.fresh]
+                opened = sequence.open(each.follow_up)
+                each.opened = None if each.automatic and opened.simulation.failure else opened
+            fresh = [each.opened.simulation for each in asked if each.opened and each.opened.fresh]
             if fresh:
                 await run("insert_simulations", *_rows(fresh))
-            if stating.followed:
-                await run("enter_sales", *_entries(stating.followed), self._auto_clear_seconds)
+            if sequence.followed:
+                await run("enter_sales", *_entries(sequence.followed), self._auto_clear_seconds)
 
         await self._opening.transact("follow", work)
 
-    async def _write_moves(self, moves: list[Move]) -> None:
-        newest = list(merge(moves))
+    async def _write_moves(self, changes: list[StateChange]) -> None:
+        newest = list(merge_changes(changes))
         pause_seconds = _PAUSE_SECONDS_MIN
         for _ in range(RECORD_ATTEMPTS):
             try:
@@ -147,31 +165,31 @@ class PostgresBook:
                 pause_seconds = min(2 * pause_seconds, _PAUSE_SECONDS_MAX)
             else:
                 return
-        self.lost_moves += len(newest)
+        self.lost_changes += len(newest)
 
-    async def _record(self, moves: list[Move]) -> None:
+    async def _record(self, changes: list[StateChange]) -> None:
         await self._moving.fetch(
             "record_simulations",
-            [move.simulation_id for move in moves],
-            [move.state for move in moves],
-            _instants([move.sent_ms for move in moves]),
-            _instants([move.decided_ms for move in moves]),
-            _instants([move.failed_ms for move in moves]),
-            [_json(move.failure) for move in moves],
-            [move.response_code for move in moves],
-            [move.approval_code for move in moves],
-            [move.approved_minor for move in moves],
-            [move.authorization_id for move in moves],
-            [move.addition.simulation_id if move.addition else None for move in moves],
-            [move.addition.amount_minor if move.addition else None for move in moves],
+            [move.simulation_id for move in changes],
+            [move.state for move in changes],
+            _instants([move.sent_ms for move in changes]),
+            _instants([move.decided_ms for move in changes]),
+            _instants([move.failed_ms for move in changes]),
+            [_json(move.failure) for move in changes],
+            [move.response_code for move in changes],
+            [move.approval_code for move in changes],
+            [move.approved_minor for move in changes],
+            [move.authorization_id for move in changes],
+            [move.increase.simulation_id if move.increase else None for move in changes],
+            [move.increase.amount_minor if move.increase else None for move in changes],
             self._auto_clear_seconds,
         )
 
 
-async def _find(run: Run, drafts: Sequence[Draft]) -> dict[str, Opening]:
-    rows = await run("find_simulations", [draft.request.simulation_id for draft in drafts])
+async def _find(run: Run, follow_ups: Sequence[PreparedFollowUp]) -> dict[str, Simulation]:
+    rows = await run("find_simulations", [follow_up.request.simulation_id for follow_up in follow_ups])
     return {
-        row["id"]: Opening(
+        row["id"]: Simulation(
             request=_decode_record(row["request"]),
             stan=row["stan"],
             rrn=row["rrn"],
@@ -182,8 +200,8 @@ async def _find(run: Run, drafts: Sequence[Draft]) -> dict[str, Opening]:
     }
 
 
-async def _lock(run: Run, drafts: Sequence[Draft]) -> dict[str, SaleBook]:
-    requests = [draft.request for draft in drafts]
+async def _lock(run: Run, follow_ups: Sequence[PreparedFollowUp]) -> dict[str, SaleState]:
+    requests = [follow_up.request for follow_up in follow_ups]
     sales = {
         request.original.request.simulation_id
         for request in requests
@@ -192,34 +210,37 @@ async def _lock(run: Run, drafts: Sequence[Draft]) -> dict[str, SaleBook]:
     if not sales:
         return {}
     rows = await run("lock_sales", sorted(sales))
-    return {row["simulation_id"]: SaleBook(row["open_minor"], row["presentments"]) for row in rows}
+    return {row["simulation_id"]: SaleState(row["open_minor"], row["presentments"]) for row in rows}
 
 
-def _rows(openings: Sequence[Opening]) -> list[list[Any]]:
+def _rows(simulations: Sequence[Simulation]) -> list[list[Any]]:
     """The columns of new rows."""
-    requests = [opening.request for opening in openings]
+    requests = [simulation.request for simulation in simulations]
     return [
         [request.simulation_id for request in requests],
-        [opening.original.request.simulation_id if opening.original else None for opening in openings],
+        [
+            simulation.original.request.simulation_id if simulation.original else None
+            for simulation in simulations
+        ],
         [request.tenant_id for request in requests],
-        [opening.operation for opening in openings],
+        [simulation.operation for simulation in simulations],
         [request.card_id for request in requests],
         [stored_request(request) for request in requests],
-        [opening.stan for opening in openings],
-        [opening.rrn for opening in openings],
-        [opening.network_txn_id for opening in openings],
+        [simulation.stan for simulation in simulations],
+        [simulation.rrn for simulation in simulations],
+        [simulation.network_txn_id for simulation in simulations],
         _instants([request.accepted_ms for request in requests]),
-        _instants([opening.failed_ms for opening in openings]),
-        [_json(opening.failure) for opening in openings],
+        _instants([simulation.failed_ms for simulation in simulations]),
+        [_json(simulation.failure) for simulation in simulations],
     ]
 
 
-def _entries(followed: dict[str, Followed]) -> list[list[Any]]:
+def _entries(followed: dict[str, AppliedFollowUp]) -> list[list[Any]]:
     """The columns of the sales' new books."""
     return [
         list(followed),
-        [each.book.open_minor for each in followed.values()],
-        [each.book.presentments for each in followed.values()],
+        [each.store.open_minor for each in followed.values()],
+        [each.store.presentments for each in followed.values()],
         [each.clock for each in followed.values()],
     ]
 
@@ -234,10 +255,10 @@ def original_of(row: Any, prefix: str = "") -> Original:
     )
 
 
-def opening_of(row: Any) -> Opening:
+def opening_of(row: Any) -> Simulation:
     """The simulation whose columns stand in ``row``, with those of its sale under ``sale_``."""
     decode = _decode_spend if row["operation"] == "spend" else _decode_record
-    return Opening(
+    return Simulation(
         request=decode(row["request"]),
         original=original_of(row, "sale_") if row["sale_request"] else None,
         stan=row["stan"],

@@ -18,7 +18,7 @@ SEAL: Final = "pan"
 FINGERPRINT: Final = "wire-fingerprint"
 
 
-class CardCustody:
+class CardSecrets:
     """Card secrets under the vault's keys. CVV2 values are computed when needed and never stored."""
 
     def __init__(self, vault: Vault) -> None:
@@ -52,4 +52,4 @@ class CardCustody:
         return "match" if hmac.compare_digest(presented.encode(), expected.encode()) else "mismatch"
 
     def __repr__(self) -> str:
-        return "CardCustody()"
+        return "CardSecrets()"

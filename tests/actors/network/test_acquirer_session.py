@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from actors.network.custody import CardCustody
-from actors.network.session import NotConnectedError, Session, SessionLostError
+from actors.network.acquirer_session import AcquirerSession, NotConnectedError, SessionLostError
+from actors.network.card_secrets import CardSecrets
 from engine.iso8583.codec import encode
 from engine.iso8583.framing import frame
 from engine.iso8583.message import Message, as_repeat
@@ -18,8 +18,8 @@ from tests.actors.network.support import WAIT_SECONDS, Harness, Peer, request, r
 
 
 @asynccontextmanager
-async def session_to(address: tuple[str, int]) -> AsyncIterator[Session]:
-    session = Session(*address)
+async def session_to(address: tuple[str, int]) -> AsyncIterator[AcquirerSession]:
+    session = AcquirerSession(*address)
     session.start()
     try:
         await session.connected(WAIT_SECONDS)
@@ -68,7 +68,7 @@ async def test_many_in_flight(harness: Harness) -> None:
 
 
 async def test_answers_in_any_order(fake_edge: FakeEdge) -> None:
-    session = Session(*fake_edge.address)
+    session = AcquirerSession(*fake_edge.address)
     session.start()
     peer = await fake_edge.signed_on()
     await session.connected(WAIT_SECONDS)
@@ -85,7 +85,7 @@ async def test_answers_in_any_order(fake_edge: FakeEdge) -> None:
 
 
 async def test_strangers_are_counted(fake_edge: FakeEdge) -> None:
-    session = Session(*fake_edge.address)
+    session = AcquirerSession(*fake_edge.address)
     session.start()
     peer = await fake_edge.signed_on()
     await session.connected(WAIT_SECONDS)
@@ -96,7 +96,7 @@ async def test_strangers_are_counted(fake_edge: FakeEdge) -> None:
 
 
 async def test_without_a_connection_nothing_is_sent() -> None:
-    session = Session("127.0.0.1", 1)
+    session = AcquirerSession("127.0.0.1", 1)
     with pytest.raises(NotConnectedError):
         session.send(request())
     session.start()
@@ -107,7 +107,7 @@ async def test_without_a_connection_nothing_is_sent() -> None:
 
 
 async def test_a_lost_connection_ends_what_was_in_flight_and_comes_back(fake_edge: FakeEdge) -> None:
-    session = Session(*fake_edge.address)
+    session = AcquirerSession(*fake_edge.address)
     session.start()
     peer = await fake_edge.signed_on()
     await session.connected(WAIT_SECONDS)
@@ -126,14 +126,14 @@ async def test_a_lost_connection_ends_what_was_in_flight_and_comes_back(fake_edg
     await session.stop()
 
 
-async def test_it_waits_for_an_edge_that_starts_later(custody: CardCustody) -> None:
-    async with running_edge(custody) as first:
+async def test_it_waits_for_an_edge_that_starts_later(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets) as first:
         address = first.address
-    session = Session(*address)
+    session = AcquirerSession(*address)
     session.start()
     with pytest.raises(NotConnectedError):
         await session.connected(0.05)
-    async with running_edge(custody) as harness:
+    async with running_edge(card_secrets) as harness:
         await harness.edge.stop()
         harness.address = await harness.edge.start(*address)
         await session.connected(WAIT_SECONDS)
@@ -158,7 +158,7 @@ async def test_echo(harness: Harness) -> None:
 
 
 async def test_silence_is_asked_about(fake_edge: FakeEdge) -> None:
-    session = Session(*fake_edge.address, echo_seconds=0.02, reply_seconds=0.1)
+    session = AcquirerSession(*fake_edge.address, echo_seconds=0.02, reply_seconds=0.1)
     session.start()
     peer = await fake_edge.signed_on()
     heard = await peer.hear()
@@ -169,7 +169,7 @@ async def test_silence_is_asked_about(fake_edge: FakeEdge) -> None:
 
 
 async def test_a_refused_sign_on_is_no_connection(fake_edge: FakeEdge) -> None:
-    session = Session(*fake_edge.address)
+    session = AcquirerSession(*fake_edge.address)
     session.start()
     for _ in range(2):
         peer = await asyncio.wait_for(fake_edge.accepted.get(), WAIT_SECONDS)
@@ -181,7 +181,7 @@ async def test_a_refused_sign_on_is_no_connection(fake_edge: FakeEdge) -> None:
 
 
 async def test_stopping_signs_off(fake_edge: FakeEdge) -> None:
-    session = Session(*fake_edge.address)
+    session = AcquirerSession(*fake_edge.address)
     session.start()
     peer = await fake_edge.signed_on()
     await session.connected(WAIT_SECONDS)
@@ -194,7 +194,7 @@ async def test_stopping_signs_off(fake_edge: FakeEdge) -> None:
 
 
 async def test_forgotten_requests_are_not_waited_for(fake_edge: FakeEdge) -> None:
-    session = Session(*fake_edge.address)
+    session = AcquirerSession(*fake_edge.address)
     session.start()
     peer = await fake_edge.signed_on()
     await session.connected(WAIT_SECONDS)

@@ -12,8 +12,8 @@ import asyncio
 import socket
 from typing import Protocol
 
+from actors.network.connection_slots import RECOGNIZED, SILENT, SPOKEN, source_of
 from actors.network.framed import FramedConnection
-from actors.network.places import RECOGNIZED, SILENT, SPOKEN, source_of
 from engine.iso8583.codec import DecodeError, decode, encode
 from engine.iso8583.framing import BadFrame
 from engine.iso8583.message import Message, is_request

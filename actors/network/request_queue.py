@@ -22,7 +22,7 @@ PART: Final = 16
 long, and what was let in must not wait for its first one until it is too late."""
 
 
-class Intake(Generic[From]):
+class RequestQueue(Generic[From]):
     """Calls ``work`` with each message: from whom, its payload, and when it came in, in the loop's time. They
     keep their order."""
 

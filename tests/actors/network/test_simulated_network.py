@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from actors.network.custody import CardCustody
-from actors.network.database import Lane
-from actors.network.postgres_book import PostgresBook
-from actors.network.session import Session
-from actors.network.simulated import SimulatedNetwork
+from actors.network.acquirer_session import AcquirerSession
+from actors.network.card_secrets import CardSecrets
+from actors.network.database import NetworkDbConnection
+from actors.network.postgres_simulation_store import PostgresSimulationStore
+from actors.network.simulated_network import SimulatedNetwork
 from engine.commands import Authorize
-from tests.actors.network.fakes import FakeWire, MemoryBook, plastics
+from tests.actors.network.fakes import FakeTransport, MemorySimulationStore
 from tests.actors.network.simulations import rows, spend
 from tests.actors.network.support import (
     WAIT_SECONDS,
@@ -31,17 +31,20 @@ from tests.actors.network.support import (
 
 @asynccontextmanager
 async def network_on(harness: Harness, database_url: str) -> AsyncIterator[SimulatedNetwork]:
-    lanes = [Lane(database_url, "test-opening"), Lane(database_url, "test-moving")]
-    session = Session(*harness.address)
+    db_connections = [
+        NetworkDbConnection(database_url, "test-opening"),
+        NetworkDbConnection(database_url, "test-moving"),
+    ]
+    session = AcquirerSession(*harness.address)
     session.start()
-    network = SimulatedNetwork(session, PostgresBook("424242", *lanes), plastics())
+    network = SimulatedNetwork(session, PostgresSimulationStore("424242", *db_connections), card_lookup())
     try:
         yield network
     finally:
         await network.stop()
         await session.stop()
-        for lane in lanes:
-            lane.close()
+        for db in db_connections:
+            db.close()
 
 
 async def settled(database_url: str, count: int) -> dict[str, dict[str, Any]]:
@@ -89,13 +92,13 @@ async def test_the_row_is_there_before_the_first_byte(harness: Harness, database
         await until(lambda: harness.owners.submitted)
         row = (await rows(database_url))[acceptance.simulation_id]
         assert (row["stan"], row["rrn"]) == (acceptance.stan, acceptance.rrn)
-        assert harness.owners.submitted[0].wire.stan == acceptance.stan
+        assert harness.owners.submitted[0].transport.stan == acceptance.stan
         harness.owners.gate.set()
         await settled(database_url, 1)
 
 
-async def test_an_edge_that_dies_is_asked_again(custody: CardCustody, database_url: str) -> None:
-    async with running_edge(custody) as first:
+async def test_an_edge_that_dies_is_asked_again(card_secrets: CardSecrets, database_url: str) -> None:
+    async with running_edge(card_secrets) as first:
         first.owners.gate.clear()
         async with network_on(first, database_url) as network:
             await network.accept([spend()])
@@ -115,8 +118,8 @@ async def test_an_edge_that_dies_is_asked_again(custody: CardCustody, database_u
 
 
 async def test_scenarios_are_things_done_on_the_wire() -> None:
-    wire, book = FakeWire(), MemoryBook()
-    network = SimulatedNetwork(wire, book, plastics())
+    transport, store = FakeTransport(), MemorySimulationStore()
+    network = SimulatedNetwork(transport, store, card_lookup())
     await network.accept(
         [
             spend(scenario="partial_approval", approved_amount_minor=5_00),
@@ -126,10 +129,10 @@ async def test_scenarios_are_things_done_on_the_wire() -> None:
             spend(approved_amount_minor=5_00),
         ]
     )
-    await until(lambda: len(wire.sent) == 5)
-    tags = [message.fields[48][:].partition("SN")[0] for message in wire.sent]
+    await until(lambda: len(transport.sent) == 5)
+    tags = [message.fields[48][:].partition("SN")[0] for message in transport.sent]
     assert tags[4] == "04015"
-    tails = [message.fields[48][:] for message in wire.sent]
+    tails = [message.fields[48][:] for message in transport.sent]
     assert "07012000000000500" in tails[0]
     assert "99017delegated_timeout" in tails[1]
     assert "01003987" in tails[2]
@@ -150,32 +153,32 @@ async def test_scenarios_are_things_done_on_the_wire() -> None:
     ],
 )
 async def test_refused_before_a_message_is_built(changes: dict[str, Any], code: str) -> None:
-    wire, book = FakeWire(), MemoryBook()
-    network = SimulatedNetwork(wire, book, plastics())
+    transport, store = FakeTransport(), MemorySimulationStore()
+    network = SimulatedNetwork(transport, store, card_lookup())
     refused, accepted = await network.accept([spend(**changes), spend()])
     assert (refused.stan, refused.rrn, refused.network_txn_id) == (None, None, None)
     assert accepted.stan is not None
-    assert book.openings[0].failure is not None
-    assert (book.openings[0].failure.stage, book.openings[0].failure.code) == ("pre_build", code)
-    assert book.openings[0].stan is None
-    await until(lambda: len(wire.sent) == 1)
+    assert store.simulations[0].failure is not None
+    assert (store.simulations[0].failure.stage, store.simulations[0].failure.code) == ("pre_build", code)
+    assert store.simulations[0].stan is None
+    await until(lambda: len(transport.sent) == 1)
     await network.stop()
 
 
 async def test_the_largest_amount_fits() -> None:
-    wire, book = FakeWire(), MemoryBook()
-    network = SimulatedNetwork(wire, book, plastics())
+    transport, store = FakeTransport(), MemorySimulationStore()
+    network = SimulatedNetwork(transport, store, card_lookup())
     await network.accept([spend(amount_minor=10**12 - 1)])
-    await until(lambda: wire.sent)
-    assert wire.sent[0].fields[4] == "9" * 12
+    await until(lambda: transport.sent)
+    assert transport.sent[0].fields[4] == "9" * 12
     await network.stop()
 
 
 async def test_stopping_leaves_rows_as_they_are() -> None:
-    wire, book = FakeWire(), MemoryBook()
-    network = SimulatedNetwork(wire, book, plastics())
+    transport, store = FakeTransport(), MemorySimulationStore()
+    network = SimulatedNetwork(transport, store, card_lookup())
     await network.accept([spend()])
-    await until(lambda: len(wire.sent) == 1)
+    await until(lambda: len(transport.sent) == 1)
     await network.stop()
     await network.stop()
-    assert book.states == ["sent"]
+    assert store.states == ["sent"]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from actors.network.places import RECOGNIZED, SILENT, SPOKEN, Places, source_of
+from actors.network.connection_slots import RECOGNIZED, SILENT, SPOKEN, ConnectionSlots, source_of
 
 
 @dataclass(eq=False)
@@ -17,8 +17,10 @@ class Connection:
     busy: bool = False
 
 
-def filled(*connections: Connection, count_max: int = 4, per_source_max: int = 3) -> Places[Connection]:
-    places: Places[Connection] = Places(count_max, per_source_max)
+def filled(
+    *connections: Connection, count_max: int = 4, per_source_max: int = 3
+) -> ConnectionSlots[Connection]:
+    places: ConnectionSlots[Connection] = ConnectionSlots(count_max, per_source_max)
     for connection in connections:
         assert places.admit(connection) is None
     return places

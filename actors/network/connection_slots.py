@@ -23,7 +23,7 @@ RECOGNIZED: Final = 2
 _PREFIX_V6: Final = 64
 
 
-class Occupant(Protocol):
+class SlotHolder(Protocol):
     """A connection as ``Places`` looks at it."""
 
     standing: int
@@ -39,10 +39,10 @@ class Occupant(Protocol):
         """Whether it has open requests."""
 
 
-Who = TypeVar("Who", bound=Occupant)
+Who = TypeVar("Who", bound=SlotHolder)
 
 
-class Places(Generic[Who]):
+class ConnectionSlots(Generic[Who]):
     """At most ``count_max`` connections, and at most ``per_source_max`` of one source."""
 
     def __init__(self, count_max: int, per_source_max: int) -> None:

@@ -20,17 +20,17 @@ import msgspec
 import structlog
 
 from actors.essential import start_essential
-from actors.network.cards import CardsById, Plastic
-from actors.network.database import DatabaseUnavailableError, Lane
-from actors.network.legs import stands_in
-from actors.network.postgres_book import opening_of
-from actors.network.simulated import SimulatedNetwork
-from actors.network.simulations import Opening
-from actors.network.statements import message_of
+from actors.network.cards import CardCredentials, CardsById
+from actors.network.database import DatabaseUnavailableError, NetworkDbConnection
+from actors.network.exchanges import stands_in
+from actors.network.messages import message_of
+from actors.network.postgres_simulation_store import opening_of
+from actors.network.simulated_network import SimulatedNetwork
+from actors.network.simulation_store import Simulation
 from engine.iso8583.acquirer_follow_ups import stand_in_advice, timeout_reversal
 from engine.iso8583.content import read
 from engine.iso8583.elements import ElementError
-from engine.iso8583.identity import undo_key
+from engine.iso8583.identity import late_reversal_key
 from engine.iso8583.message import Message
 from engine.iso8583.respond import NO_ACTION, answered, approves
 from engine.iso8583.translate import Routed, to_command
@@ -42,17 +42,17 @@ _decode_reply = msgspec.json.Decoder(Reply).decode
 _log = structlog.get_logger(__name__)
 
 
-class SettlerCounts(msgspec.Struct):
+class OutcomeRecoveryCounts(msgspec.Struct):
     """Since the settler started."""
 
     settled: int = 0
     """Failed simulations that were decided by the journal."""
 
 
-class Sought(msgspec.Struct, frozen=True):
+class FailedSimulation(msgspec.Struct, frozen=True):
     """A failed simulation and the keys of the commands that tell its outcome."""
 
-    opening: Opening
+    simulation: Simulation
     message: Message
     """The last message of the simulation: the one whose answer decides it."""
     key: bytes
@@ -61,23 +61,23 @@ class Sought(msgspec.Struct, frozen=True):
     """Command keys of the reversals that take its approval back."""
 
 
-class Settler:
+class OutcomeRecovery:
     """``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
 
     def __init__(
         self,
         network: SimulatedNetwork,
         cards: CardsById,
-        lane: Lane,
+        db: NetworkDbConnection,
         *,
         after_seconds: float = SETTLE_AFTER_SECONDS,
         batch_max: int = SETTLE_BATCH_MAX,
         poll_seconds: float = SETTLE_POLL_SECONDS,
     ) -> None:
-        self.counts = SettlerCounts()
+        self.counts = OutcomeRecoveryCounts()
         self._network = network
         self._cards = cards
-        self._lane = lane
+        self._db = db
         self._after_seconds = after_seconds
         self._batch_max = batch_max
         self._poll_seconds = poll_seconds
@@ -98,7 +98,7 @@ class Settler:
     async def step(self) -> int:
         """Looks up the next batch of failed simulations and decides those with an outcome; their number.
         After the newest one the next step begins with the oldest again. Raises DatabaseUnavailableError."""
-        rows = await self._lane.fetch(
+        rows = await self._db.fetch(
             "find_failed", SETTLE_HOURS, self._after_seconds, *self._position, self._batch_max
         )
         settled = await self._settle([opening_of(row) for row in rows]) if rows else 0
@@ -107,23 +107,23 @@ class Settler:
         self.counts.settled += settled
         return settled
 
-    async def _settle(self, openings: Sequence[Opening]) -> int:
-        plastics = await self._cards.find_all([opening.request.card_id for opening in openings])
+    async def _settle(self, simulations: Sequence[Simulation]) -> int:
+        cards = await self._cards.find_all([simulation.request.card_id for simulation in simulations])
         found = [
-            sought_of(opening, plastic)
-            for opening, plastic in zip(openings, plastics, strict=True)
-            if plastic is not None
+            sought_of(simulation, credentials)
+            for simulation, credentials in zip(simulations, cards, strict=True)
+            if credentials is not None
         ]
         sought = [each for each in found if each is not None]
         # Before the journal is read: a leg that ends in between may have reversed the approval after that.
-        busy = {each.key for each in sought if self._network.under_way(each.opening)}
+        busy = {each.key for each in sought if self._network.under_way(each.simulation)}
         keys = [key for each in sought for key in (each.key, *each.reversed_by)]
-        answers = answers_of(await self._lane.fetch("find_replies", keys))
+        answers = answers_of(await self._db.fetch("find_replies", keys))
         settled = 0
         for each in sought:
             answer = standing_answer(each, answers, open_=each.key in busy)
             if answer is not None:
-                self._network.settle(each.opening, answered(each.message, answer))
+                self._network.settle(each.simulation, answered(each.message, answer))
                 settled += 1
         return settled
 
@@ -138,17 +138,19 @@ class Settler:
             await asyncio.sleep(self._poll_seconds)
 
 
-def sought_of(opening: Opening, plastic: Plastic) -> Sought | None:
+def sought_of(simulation: Simulation, credentials: CardCredentials) -> FailedSimulation | None:
     """What to look for; ``None`` for a message that the edge refuses without asking an owner."""
     try:
-        request = message_of(opening, plastic)
-        if opening.operation in ("reversal", "clearing"):
-            return Sought(opening, request, _key(request), ())
-        if stands_in(opening):
+        request = message_of(simulation, credentials)
+        if simulation.operation in ("reversal", "clearing"):
+            return FailedSimulation(simulation, request, _key(request), ())
+        if stands_in(simulation):
             advice = stand_in_advice(request, request.fields[11])
-            return Sought(opening, advice, _key(advice), ())
+            return FailedSimulation(simulation, advice, _key(advice), ())
         key = _key(request)
-        return Sought(opening, request, key, (undo_key(key), _key(timeout_reversal(request))))
+        return FailedSimulation(
+            simulation, request, key, (late_reversal_key(key), _key(timeout_reversal(request)))
+        )
     except ElementError:
         return None
 
@@ -159,7 +161,9 @@ def answers_of(rows: Sequence[Mapping[str, Any]]) -> dict[bytes, WireAnswer]:
     return {key: reply for key, reply in replies.items() if isinstance(reply, WireAnswer)}
 
 
-def standing_answer(sought: Sought, answers: Mapping[bytes, WireAnswer], *, open_: bool) -> WireAnswer | None:
+def standing_answer(
+    sought: FailedSimulation, answers: Mapping[bytes, WireAnswer], *, open_: bool
+) -> WireAnswer | None:
     """The answer that decides the simulation: a decline, or an approval that was not reversed. ``open_``: a
     leg may still reverse it."""
     answer = answers.get(sought.key)

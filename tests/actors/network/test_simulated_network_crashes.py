@@ -20,14 +20,14 @@ import msgspec
 import pytest
 
 from actors.ids import new_id
+from actors.network.acquirer_session import AcquirerSession
+from actors.network.card_secrets import CardSecrets
 from actors.network.cards import CardsById
-from actors.network.custody import CardCustody
-from actors.network.database import Lane
-from actors.network.postgres_book import PostgresBook
+from actors.network.database import NetworkDbConnection
+from actors.network.postgres_simulation_store import PostgresSimulationStore
 from actors.network.respondent import FromWire
-from actors.network.session import Session
-from actors.network.simulated import SimulatedNetwork
-from actors.network.simulations import Draft, Move, Opened, Opening
+from actors.network.simulated_network import SimulatedNetwork
+from actors.network.simulation_store import PreparedFollowUp, RecordedSimulation, Simulation, StateChange
 from actors.vault import Vault
 from engine.commands import Command
 from engine.iso8583.message import Message
@@ -40,7 +40,6 @@ from engine.simulation import (
     ReversalRequest,
     SimulationRequest,
 )
-from tests.actors.network.fakes import plastics
 from tests.actors.network.rows import TENANT_ID
 from tests.actors.network.simulations import rows, spend
 from tests.actors.network.support import CARD_ID, Harness, running_edge
@@ -97,54 +96,56 @@ class Death:
         return self.came.is_set()
 
 
-class MortalBook:
+class CrashingStore:
     """A book whose owner can die before and after each of its steps."""
 
-    def __init__(self, book: PostgresBook, death: Death) -> None:
-        self._book = book
+    def __init__(self, store: PostgresSimulationStore, death: Death) -> None:
+        self._store = store
         self._death = death
 
     async def take_stans(self, count: int) -> list[int]:
         await self._death.at("before the numbers")
-        taken = await self._book.take_stans(count)
+        taken = await self._store.take_stans(count)
         await self._death.at("after the numbers")
         return taken
 
-    async def open(self, openings: Sequence[Opening]) -> None:
+    async def open(self, simulations: Sequence[Simulation]) -> None:
         await self._death.at("before the row")
-        await self._book.open(openings)
+        await self._store.open(simulations)
         await self._death.at("after the row")
 
-    async def follow(self, drafts: Sequence[Draft], *, automatic: bool = False) -> list[Opened]:
+    async def follow(
+        self, follow_ups: Sequence[PreparedFollowUp], *, automatic: bool = False
+    ) -> list[RecordedSimulation]:
         await self._death.at("before the row")
-        opened = await self._book.follow(drafts, automatic=automatic)
+        opened = await self._store.follow(follow_ups, automatic=automatic)
         await self._death.at("after the row")
         return opened
 
     async def open_minor(self, simulation_id: str) -> int:
-        return await self._book.open_minor(simulation_id)
+        return await self._store.open_minor(simulation_id)
 
-    async def unanswered(self) -> list[Opening]:
-        return await self._book.unanswered()
+    async def unanswered(self) -> list[Simulation]:
+        return await self._store.unanswered()
 
-    def move(self, move: Move) -> None:
+    def move(self, move: StateChange) -> None:
         what = "it is recorded as sent" if move.state == "sent" else "the answer is recorded"
         if not self._death.now(f"before {what}"):
-            self._book.move(move)
+            self._store.move(move)
             asyncio.get_running_loop().create_task(self._recorded(f"after {what}"))
 
     async def _recorded(self, point: str) -> None:
-        await self._book.drain()
+        await self._store.drain()
         self._death.now(point)
 
     async def drain(self) -> None:
-        await self._book.drain()
+        await self._store.drain()
 
 
-class MortalWire:
+class CrashingTransport:
     """A session that falls silent with its owner."""
 
-    def __init__(self, session: Session, death: Death) -> None:
+    def __init__(self, session: AcquirerSession, death: Death) -> None:
         self._session = session
         self._death = death
 
@@ -195,12 +196,12 @@ async def live(
     harness: Harness, url: str, cards: CardsById, requests: Sequence[SimulationRequest], death: Death
 ) -> None:
     """One life of the network, up to its death: then the connection is reset and nothing is awaited."""
-    lanes = [Lane(url, "mortal-opening"), Lane(url, "mortal-moving")]
-    session = Session(*harness.address)
+    db_connections = [NetworkDbConnection(url, "mortal-opening"), NetworkDbConnection(url, "mortal-moving")]
+    session = AcquirerSession(*harness.address)
     session.start()
     await session.connected(10)
-    book = PostgresBook(ACQUIRER, *lanes)
-    network = SimulatedNetwork(MortalWire(session, death), MortalBook(book, death), cards)
+    store = PostgresSimulationStore(ACQUIRER, *db_connections)
+    network = SimulatedNetwork(CrashingTransport(session, death), CrashingStore(store, death), cards)
     accepting = asyncio.create_task(network.accept(requests))
     async with asyncio.timeout(60):
         await death.came.wait()
@@ -212,24 +213,24 @@ async def live(
     await network._legs.stop()
     await session.stop()
     # What had been handed to the database before the end happens.
-    await book.drain()
-    for lane in lanes:
-        lane.close()
+    await store.drain()
+    for db in db_connections:
+        db.close()
 
 
 @asynccontextmanager
 async def a_good_life(harness: Harness, url: str, cards: CardsById) -> AsyncIterator[SimulatedNetwork]:
     """A life of the network that ends when all its legs have."""
-    lanes = [Lane(url, "test-opening"), Lane(url, "test-moving")]
-    session = Session(*harness.address)
+    db_connections = [NetworkDbConnection(url, "test-opening"), NetworkDbConnection(url, "test-moving")]
+    session = AcquirerSession(*harness.address)
     session.start()
-    network = SimulatedNetwork(session, PostgresBook(ACQUIRER, *lanes), cards)
+    network = SimulatedNetwork(session, PostgresSimulationStore(ACQUIRER, *db_connections), cards)
     yield network
     await asyncio.gather(*network._legs._legs)
     await network.stop()
     await session.stop()
-    for lane in lanes:
-        lane.close()
+    for db in db_connections:
+        db.close()
 
 
 async def resurrect(harness: Harness, url: str, cards: CardsById) -> None:
@@ -281,9 +282,9 @@ def request_of(kind: str, original: Original) -> SimulationRequest:
 async def test_whatever_a_caller_reads_after_a_crash_is_true(
     kind: str, vault: Vault, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.network.legs.FORWARD_SECONDS_MIN", 0.001)
-    cards = plastics()
-    async with running_edge(CardCustody(vault)) as harness:
+    monkeypatch.setattr("actors.network.exchanges.FORWARD_SECONDS_MIN", 0.001)
+    cards = card_lookup()
+    async with running_edge(CardSecrets(vault)) as harness:
         for point in POINTS:
             original = await sale(harness, database_url, cards)
             request, death = request_of(kind, original), Death(point)
@@ -325,8 +326,8 @@ async def test_what_was_refused_before_a_message_was_built_has_no_stan(
     vault: Vault, database_url: str
 ) -> None:
     """... and is never on the wire, whenever the network dies."""
-    cards = plastics()
-    async with running_edge(CardCustody(vault)) as harness:
+    cards = card_lookup()
+    async with running_edge(CardSecrets(vault)) as harness:
         for point in NOT_STATED:
             request = spend(amount_minor=10**12, accepted_ms=now_ms())
             death = Death(point)

@@ -6,12 +6,12 @@ import asyncio
 
 import pytest
 
-from actors.network.intake import AT_ONCE, Intake
+from actors.network.request_queue import AT_ONCE, RequestQueue
 
 SENDER = "a network"
 
 
-async def emptied(intake: Intake[str]) -> None:
+async def emptied(intake: RequestQueue[str]) -> None:
     """Turns of the loop until nothing waits any more."""
     while len(intake):  # noqa: ASYNC110 - it is turns that count here
         await asyncio.sleep(0)
@@ -23,7 +23,7 @@ def payload(number: int) -> bytes:
 
 async def test_a_little_in_each_turn() -> None:
     worked: list[bytes] = []
-    intake: Intake[str] = Intake(lambda _sender, payload, _since: worked.append(payload))
+    intake: RequestQueue[str] = RequestQueue(lambda _sender, payload, _since: worked.append(payload))
     for number in range(2 * AT_ONCE + 1):
         intake.add(SENDER, payload(number))
     progress = []
@@ -42,7 +42,7 @@ async def test_what_comes_meanwhile_comes_after() -> None:
         if payload == b"first":
             intake.add(sender, b"third")
 
-    intake: Intake[str] = Intake(work)
+    intake: RequestQueue[str] = RequestQueue(work)
     intake.add(SENDER, b"first")
     intake.add(SENDER, b"second")
     await emptied(intake)
@@ -52,7 +52,7 @@ async def test_what_comes_meanwhile_comes_after() -> None:
 async def test_time_counts_from_when_it_came_in() -> None:
     loop = asyncio.get_running_loop()
     since: list[float] = []
-    intake: Intake[str] = Intake(lambda _sender, _payload, at: since.append(at))
+    intake: RequestQueue[str] = RequestQueue(lambda _sender, _payload, at: since.append(at))
     before = loop.time()
     intake.add(SENDER, b"")
     after = loop.time()
@@ -70,7 +70,7 @@ async def test_one_that_goes_wrong_keeps_nobody() -> None:
         worked.append(payload)
 
     asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context["exception"]))
-    intake: Intake[str] = Intake(work)
+    intake: RequestQueue[str] = RequestQueue(work)
     for each in (b"first", b"bad", b"last"):
         intake.add(SENDER, each)
     await emptied(intake)
@@ -80,7 +80,7 @@ async def test_one_that_goes_wrong_keeps_nobody() -> None:
 
 async def test_finishing_waits_for_no_turn() -> None:
     worked: list[bytes] = []
-    intake: Intake[str] = Intake(lambda _sender, payload, _since: worked.append(payload))
+    intake: RequestQueue[str] = RequestQueue(lambda _sender, payload, _since: worked.append(payload))
     for number in range(3 * AT_ONCE):
         intake.add(SENDER, payload(number))
     intake.finish()
@@ -92,7 +92,7 @@ async def test_finishing_waits_for_no_turn() -> None:
 @pytest.mark.parametrize("length", [1, AT_ONCE])
 async def test_it_begins_again_when_it_has_been_empty(length: int) -> None:
     worked: list[bytes] = []
-    intake: Intake[str] = Intake(lambda _sender, payload, _since: worked.append(payload))
+    intake: RequestQueue[str] = RequestQueue(lambda _sender, payload, _since: worked.append(payload))
     for _ in range(2):
         for number in range(length):
             intake.add(SENDER, payload(number))

@@ -39,7 +39,7 @@ class _Bucket(msgspec.Struct):
     limited: bool = False
 
 
-class Probes:
+class ProbeLimiter:
     """``now`` is a clock in seconds that never goes back."""
 
     def __init__(

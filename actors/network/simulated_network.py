@@ -16,10 +16,16 @@ import msgspec
 
 from actors.clock import Clock, SystemClock
 from actors.ids import new_id_beside
-from actors.network.cards import CardsById, Plastic
-from actors.network.legs import Legs, Wire
-from actors.network.simulations import Book, Draft, Failure, Move, Opening
-from actors.network.statements import message_of, network_txn_id, rrn, wire_stan
+from actors.network.cards import CardCredentials, CardsById
+from actors.network.exchanges import Exchanges, MessageTransport
+from actors.network.messages import message_of, network_txn_id, rrn, wire_stan
+from actors.network.simulation_store import (
+    Failure,
+    PreparedFollowUp,
+    Simulation,
+    SimulationStore,
+    StateChange,
+)
 from engine.iso8583.codec import EncodeError, encode
 from engine.iso8583.elements import ElementError
 from engine.iso8583.message import Message, as_repeat
@@ -44,10 +50,10 @@ _NOT_OFFERED = Failure(
 )
 
 
-class _Prepared(msgspec.Struct, frozen=True):
+class _PreparedSpend(msgspec.Struct, frozen=True):
     """A spend that is about to be recorded; ``message`` is absent when it failed before one was built."""
 
-    opening: Opening
+    simulation: Simulation
     message: Message | None = None
 
 
@@ -56,19 +62,19 @@ class SimulatedNetwork:
 
     def __init__(
         self,
-        wire: Wire,
-        book: Book,
+        transport: MessageTransport,
+        store: SimulationStore,
         cards: CardsById,
         *,
         clock: Clock | None = None,
         timeout_ms: int = NETWORK_TIMEOUT_MS,
         late_seconds: float = NETWORK_LATE_SECONDS,
     ) -> None:
-        self._wire = wire
-        self._book = book
+        self._transport = transport
+        self._store = store
         self._cards = cards
         self._clock = clock or SystemClock()
-        self._legs = Legs(wire, book, self._clock, timeout_ms / 1000, late_seconds)
+        self._legs = Exchanges(transport, store, self._clock, timeout_ms / 1000, late_seconds)
 
     async def accept(self, requests: Sequence[SimulationRequest]) -> list[Acceptance]:
         """Records ``requests`` durably and starts their wire legs; acceptances in the same order.
@@ -79,8 +85,10 @@ class SimulatedNetwork:
         """
         spends = [request for request in requests if isinstance(request, SpendRequest)]
         follow_ups = [request for request in requests if not isinstance(request, SpendRequest)]
-        openings = [*await self._spend(spends), *(await self._follow(follow_ups))[0]]
-        acceptances = {opening.request.simulation_id: _acceptance(opening) for opening in openings}
+        simulations = [*await self._spend(spends), *(await self._follow(follow_ups))[0]]
+        acceptances = {
+            simulation.request.simulation_id: _acceptance(simulation) for simulation in simulations
+        }
         return [acceptances[request.simulation_id] for request in requests]
 
     async def clear(self, originals: Sequence[Original]) -> list[asyncio.Task[None]]:
@@ -97,118 +105,120 @@ class SimulatedNetwork:
     async def resume(self) -> int:
         """Repeats reversals and presentments that an earlier life of this network has left without an
         answer; their number."""
-        openings = await self._book.unanswered()
-        plastics = await self._cards.find_all([opening.request.card_id for opening in openings])
-        for opening, plastic in zip(openings, plastics, strict=True):
-            if plastic is not None:
-                self._legs.start(opening, as_repeat(message_of(opening, plastic)))
-        return len(openings)
+        simulations = await self._store.unanswered()
+        cards = await self._cards.find_all([simulation.request.card_id for simulation in simulations])
+        for simulation, credentials in zip(simulations, cards, strict=True):
+            if credentials is not None:
+                self._legs.start(simulation, as_repeat(message_of(simulation, credentials)))
+        return len(simulations)
 
-    def under_way(self, opening: Opening) -> bool:
+    def under_way(self, simulation: Simulation) -> bool:
         """Whether a leg of ``opening`` still sends messages or waits for answers."""
-        return self._legs.under_way(opening.request.simulation_id)
+        return self._legs.under_way(simulation.request.simulation_id)
 
-    def settle(self, opening: Opening, answer: Message) -> None:
+    def settle(self, simulation: Simulation, answer: Message) -> None:
         """Decides the failed row ``opening`` by ``answer``, which did not reach this network in time."""
-        self._legs.settle(opening, answer)
+        self._legs.settle(simulation, answer)
 
     async def stop(self) -> None:
         """Stops all wire legs and waits until what they did is recorded."""
         await self._legs.stop()
-        await self._book.drain()
+        await self._store.drain()
 
     # --- spends
 
-    async def _spend(self, requests: Sequence[SpendRequest]) -> list[Opening]:
+    async def _spend(self, requests: Sequence[SpendRequest]) -> list[Simulation]:
         if not requests:
             return []
-        plastics = await self._cards.find_all([request.card_id for request in requests])
-        serials = await self._book.take_stans(len(requests))
+        cards = await self._cards.find_all([request.card_id for request in requests])
+        serials = await self._store.take_stans(len(requests))
         prepared = [
-            self._prepare(request, plastic, serial)
-            for request, plastic, serial in zip(requests, plastics, serials, strict=True)
+            self._prepare(request, credentials, serial)
+            for request, credentials, serial in zip(requests, cards, serials, strict=True)
         ]
-        await self._book.open([spend.opening for spend in prepared])
+        await self._store.open([spend.simulation for spend in prepared])
         for spend in prepared:
             if spend.message is not None:
-                self._legs.start(spend.opening, spend.message)
-        return [spend.opening for spend in prepared]
+                self._legs.start(spend.simulation, spend.message)
+        return [spend.simulation for spend in prepared]
 
-    def _prepare(self, request: SpendRequest, plastic: Plastic | None, serial: int) -> _Prepared:
+    def _prepare(
+        self, request: SpendRequest, credentials: CardCredentials | None, serial: int
+    ) -> _PreparedSpend:
         """Builds the message of one spend, or the reason why there is none."""
         stands_in = request.scenario == "force_stip_timeout"
         if request.amount_minor > WIRE_AMOUNT_MINOR_MAX:
             return self._refused(request, _AMOUNT_TOO_LARGE)
         if stands_in and (request.kind == "refund" or not request.amount_minor):
             return self._refused(request, _NOT_OFFERED)
-        if plastic is None:
+        if credentials is None:
             return self._refused(request, _CARD_UNREADABLE)
         stan = wire_stan(serial)
-        opening = Opening(
+        simulation = Simulation(
             request=request,
             stan=stan,
             rrn=rrn(stan, request.accepted_ms),
             network_txn_id=network_txn_id(serial),
         )
         try:
-            message = message_of(opening, plastic)
+            message = message_of(simulation, credentials)
             encode(message)
         except (ElementError, EncodeError):
             return self._refused(request, _NOT_ENCODABLE)
-        return _Prepared(opening, message)
+        return _PreparedSpend(simulation, message)
 
-    def _refused(self, request: SpendRequest, failure: Failure) -> _Prepared:
-        return _Prepared(Opening(request=request, failed_ms=self._clock.now_ms(), failure=failure))
+    def _refused(self, request: SpendRequest, failure: Failure) -> _PreparedSpend:
+        return _PreparedSpend(Simulation(request=request, failed_ms=self._clock.now_ms(), failure=failure))
 
     # --- follow-ups
 
     async def _follow(
         self, requests: Sequence[FollowUpRequest], *, automatic: bool = False
-    ) -> tuple[list[Opening], list[asyncio.Task[None]]]:
+    ) -> tuple[list[Simulation], list[asyncio.Task[None]]]:
         if not requests:
             return [], []
         card_ids = [_card_id(request) for request in requests]
-        plastics = dict(zip(card_ids, await self._cards.find_all(card_ids), strict=True))
-        serials = await self._book.take_stans(len(requests))
-        drafts = [
-            _draft(request, plastics[_card_id(request)], serial)
+        cards = dict(zip(card_ids, await self._cards.find_all(card_ids), strict=True))
+        serials = await self._store.take_stans(len(requests))
+        follow_ups = [
+            _draft(request, cards[_card_id(request)], serial)
             for request, serial in zip(requests, serials, strict=True)
         ]
-        opened = await self._book.follow(drafts, automatic=automatic)
+        opened = await self._store.follow(follow_ups, automatic=automatic)
         legs = [
-            self._say(each.opening, plastic)
+            self._say(each.simulation, credentials)
             for each in opened
             if each.fresh
-            and each.opening.failure is None
-            and (plastic := plastics[each.opening.request.card_id]) is not None
+            and each.simulation.failure is None
+            and (credentials := cards[each.simulation.request.card_id]) is not None
         ]
-        return [each.opening for each in opened], [leg for leg in legs if leg is not None]
+        return [each.simulation for each in opened], [leg for leg in legs if leg is not None]
 
-    def _say(self, opening: Opening, plastic: Plastic) -> asyncio.Task[None] | None:
+    def _say(self, simulation: Simulation, credentials: CardCredentials) -> asyncio.Task[None] | None:
         try:
-            message = message_of(opening, plastic)
+            message = message_of(simulation, credentials)
             encode(message)
         except (ElementError, EncodeError):
             # What was said of the sale before could be encoded; only a force post gets here.
             failed_ms = self._clock.now_ms()
-            simulation_id = opening.request.simulation_id
+            simulation_id = simulation.request.simulation_id
             failure = msgspec.structs.replace(_NOT_ENCODABLE, stage="post_build")
-            self._book.move(
-                Move(simulation_id=simulation_id, state="failed", failed_ms=failed_ms, failure=failure)
+            self._store.move(
+                StateChange(simulation_id=simulation_id, state="failed", failed_ms=failed_ms, failure=failure)
             )
             return None
-        return self._legs.start(opening, message)
+        return self._legs.start(simulation, message)
 
 
-def _draft(request: FollowUpRequest, plastic: Plastic | None, serial: int) -> Draft:
-    failure = _CARD_UNREADABLE if plastic is None else None
+def _draft(request: FollowUpRequest, credentials: CardCredentials | None, serial: int) -> PreparedFollowUp:
+    failure = _CARD_UNREADABLE if credentials is None else None
     if (request.amount_minor or 0) > WIRE_AMOUNT_MINOR_MAX:
         failure = _AMOUNT_TOO_LARGE
     stan = wire_stan(serial)
     life = (
         network_txn_id(serial) if isinstance(request, ForcePostRequest) else request.original.network_txn_id
     )
-    return Draft(
+    return PreparedFollowUp(
         request=request,
         stan=stan,
         rrn=rrn(stan, request.accepted_ms),
@@ -221,11 +231,11 @@ def _card_id(request: FollowUpRequest) -> str:
     return request.card_id if isinstance(request, ForcePostRequest) else request.original.request.card_id
 
 
-def _acceptance(opening: Opening) -> Acceptance:
+def _acceptance(simulation: Simulation) -> Acceptance:
     return Acceptance(
-        simulation_id=opening.request.simulation_id,
-        accepted_ms=opening.request.accepted_ms,
-        stan=opening.stan,
-        rrn=opening.rrn,
-        network_txn_id=opening.network_txn_id,
+        simulation_id=simulation.request.simulation_id,
+        accepted_ms=simulation.request.accepted_ms,
+        stan=simulation.stan,
+        rrn=simulation.rrn,
+        network_txn_id=simulation.network_txn_id,
     )

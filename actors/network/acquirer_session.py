@@ -45,7 +45,7 @@ class SessionLostError(SessionError):
     """The connection ended before the answer came."""
 
 
-class Session:
+class AcquirerSession:
     """``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
 
     def __init__(

@@ -11,8 +11,8 @@ from typing import Final
 
 import msgspec
 
-from actors.network.cards import Plastic
-from actors.network.simulations import Opening
+from actors.network.cards import CardCredentials
+from actors.network.simulation_store import Simulation
 from engine.iso8583.acquirer import References, Sale, authorization_request
 from engine.iso8583.acquirer_follow_ups import FirstMessage, increment, presentment, reversal_advice
 from engine.iso8583.elements import (
@@ -59,20 +59,20 @@ def arn(network_txn_id: str) -> str:
     return f"{body}{luhn_digit(body)}"
 
 
-def message_of(opening: Opening, plastic: Plastic) -> Message:
+def message_of(simulation: Simulation, credentials: CardCredentials) -> Message:
     """What the row ``opening`` says on the wire.
 
     ``ElementError`` for a value that no field can carry; other values are the codec's to refuse.
     """
-    request, original = opening.request, opening.original
-    assert opening.stan is not None, "the row is not refused"
-    references = References(ACQUIRER_ID, opening.stan, request.accepted_ms, opening.network_txn_id)
-    sale = sale_of(request, plastic)
+    request, original = simulation.request, simulation.original
+    assert simulation.stan is not None, "the row is not refused"
+    references = References(ACQUIRER_ID, simulation.stan, request.accepted_ms, simulation.network_txn_id)
+    sale = sale_of(request, credentials)
     if not isinstance(request, FollowUpRecord):
         return authorization_request(sale, references)
     first = None if original is None else first_message(original)
     if request.operation == "clearing":
-        return presentment(sale, references, first, _presentment_reference(opening), request.final)
+        return presentment(sale, references, first, _presentment_reference(simulation), request.final)
     assert original is not None, "increments and reversals have a sale"
     assert first is not None, "increments and reversals have a sale"
     if request.operation == "increment":
@@ -87,13 +87,13 @@ def first_message(original: Original) -> FirstMessage:
     return FirstMessage(ACQUIRER_ID, original.stan, transmission_time(original.request.accepted_ms))
 
 
-def sale_of(request: SpendRequest, plastic: Plastic) -> Sale:
+def sale_of(request: SpendRequest, credentials: CardCredentials) -> Sale:
     """The sale as the terminal sees it: scenarios are things it *does*."""
     cap_minor = request.approved_amount_minor
     partial_allowed = request.scenario == "partial_approval" or cap_minor is not None
     return Sale(
-        pan=plastic.pan,
-        expiry=plastic.expiry,
+        pan=credentials.pan,
+        expiry=credentials.expiry,
         amount_minor=request.amount_minor,
         currency=request.currency,
         mcc=request.mcc,
@@ -112,8 +112,8 @@ def sale_of(request: SpendRequest, plastic: Plastic) -> Sale:
     )
 
 
-def _presentment_reference(opening: Opening) -> PresentmentReference:
-    request = opening.request
+def _presentment_reference(simulation: Simulation) -> PresentmentReference:
+    request = simulation.request
     assert isinstance(request, FollowUpRecord), "only follow-ups are presentments"
-    assert opening.network_txn_id is not None, "the row is not refused"
-    return PresentmentReference(arn(opening.network_txn_id), request.sequence)
+    assert simulation.network_txn_id is not None, "the row is not refused"
+    return PresentmentReference(arn(simulation.network_txn_id), request.sequence)

@@ -9,7 +9,7 @@ from typing import Protocol
 from engine.iso8583.message import Message
 
 
-class Asker(Protocol):
+class Requester(Protocol):
     """The sender of a request."""
 
     @property
@@ -29,17 +29,17 @@ class Asker(Protocol):
         """The request names an issued card."""
 
 
-class Deferred:
+class DelayedRequester:
     """An asker whose answer leaves at ``due``, in the loop's time, and not before.
 
     Until then the request occupies a place of its connection, so the number of waiting answers is bounded as
     the number of open requests is.
     """
 
-    def __init__(self, asker: Asker, due: float, sent: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, requester: Requester, due: float, sent: Callable[[], None] = lambda: None) -> None:
         """``sent`` is called when the answer leaves."""
         self._loop = asyncio.get_running_loop()
-        self._asker = asker
+        self._asker = requester
         self._due = due
         self._sent = sent
 
