@@ -1,9 +1,7 @@
 """An acquirer's session with an edge: one TCP connection, many messages in flight, answers in any order.
 
-The session connects by itself, again and again, signs on, and asks for an echo when it has heard nothing
-for a while. It never repeats a request of its own accord: whether something that went out without an answer
-is asked again is its user's to say.
-"""
+The session connects, signs on, reconnects after a loss, and sends an echo test after ``echo_seconds`` without
+a frame. It does not repeat requests; its user decides whether to repeat a request without an answer."""
 
 from __future__ import annotations
 
@@ -29,11 +27,11 @@ _STANS = 999_999
 
 
 class SessionError(Exception):
-    """The exchange did not end with an answer.
+    """A message got no answer.
 
     SessionError
-    ├── NotConnectedError   nothing was sent
-    └── SessionLostError    the connection ended; nobody knows whether the message arrived
+    ├── NotConnectedError   the message was not sent
+    └── SessionLostError    the connection ended; the message may have arrived
     """
 
 
@@ -46,7 +44,7 @@ class SessionLostError(SessionError):
 
 
 class AcquirerSession:
-    """``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
+    """Keeps one signed-on connection while it runs. ``start`` and ``stop`` are safe to call twice."""
 
     def __init__(
         self,
@@ -66,14 +64,14 @@ class AcquirerSession:
         self._signed_on = asyncio.Event()
         self._keeper: asyncio.Task[None] | None = None
         self.unmatched = 0
-        """Answers that no request was waiting for."""
+        """Frames that answered no open request."""
 
     def start(self) -> None:
-        """Begins to connect, in the background."""
+        """Connect in the background."""
         self._keeper = self._keeper or start_essential(self._keep(), "session")
 
     async def stop(self) -> None:
-        """Signs off and closes; what is unanswered ends with ``SessionLostError``."""
+        """Sign off and close. Open requests fail with ``SessionLostError``."""
         if self._keeper is None:
             return
         self._keeper.cancel()
@@ -86,7 +84,7 @@ class AcquirerSession:
         self._signed_on.clear()
 
     async def connected(self, timeout_seconds: float) -> None:
-        """Waits until messages can be sent; ``NotConnectedError`` after ``timeout_seconds``."""
+        """Wait until the session is signed on. Raises ``NotConnectedError`` after ``timeout_seconds``."""
         if self._signed_on.is_set():
             return
         try:
@@ -96,22 +94,22 @@ class AcquirerSession:
             raise NotConnectedError from None
 
     def send(self, message: Message) -> asyncio.Future[Message]:
-        """Sends ``message``; the future holds its answer, however late, or ``SessionLostError``.
+        """Send ``message``. The future gets the answer, even a late one, or ``SessionLostError``.
 
-        ``NotConnectedError`` when there is no connection, ``EncodeError`` when the profile cannot carry the
-        message.
+        Raises ``NotConnectedError`` without a connection and ``EncodeError`` for a message that the profile
+        cannot carry.
         """
         if self._connection is None or not self._signed_on.is_set():
             raise NotConnectedError
         return self._connection.ask(message)
 
     def forget(self, message: Message) -> None:
-        """Waits no longer for the answer to ``message``."""
+        """Stop waiting for the answer to ``message``."""
         if self._connection is not None:
             self._connection.unanswered.forget(message)
 
     async def echo(self) -> None:
-        """Asks the other side whether it is there; ``SessionError`` when it does not say so in time."""
+        """Send an echo test. Raises ``SessionError`` if no answer arrives in time."""
         await self._manage(ECHO_TEST)
 
     async def _keep(self) -> None:
@@ -132,7 +130,9 @@ class AcquirerSession:
         loop = asyncio.get_running_loop()
         try:
             async with asyncio.timeout(self._reply_seconds):
-                _, connection = await loop.create_connection(lambda: _Connection(self._count), *self._address)
+                _, connection = await loop.create_connection(
+                    lambda: _Connection(self._count_unmatched), *self._address
+                )
         except TimeoutError:
             raise NotConnectedError from None
         self._connection = connection
@@ -140,15 +140,15 @@ class AcquirerSession:
         self._signed_on.set()
 
     async def _watch(self) -> None:
-        """Returns when the connection has ended; asks for an echo while it is silent."""
+        """Return when the connection has ended. Send an echo test after each silent ``echo_seconds``."""
         connection = self._connection
         while connection is not None and connection.open:
-            heard = connection.heard
+            received = connection.received
             try:
                 async with asyncio.timeout(self._echo_seconds):
                     await connection.lost.wait()
             except TimeoutError:
-                if connection.heard == heard:
+                if connection.received == received:
                     await self.echo()
 
     async def _manage(self, code: str) -> None:
@@ -169,7 +169,7 @@ class AcquirerSession:
     def _network_request(self, code: str) -> Message:
         return network_request(code, f"{next(self._stans) % _STANS + 1:06d}", self._clock.now_ms())
 
-    def _count(self) -> None:
+    def _count_unmatched(self) -> None:
         self.unmatched += 1
 
 
@@ -181,11 +181,11 @@ class _Connection(FramedConnection):
         self._unmatched = unmatched
         self.unanswered: Unanswered[asyncio.Future[Message]] = Unanswered()
         self.lost = asyncio.Event()
-        self.heard = 0
+        self.received = 0
         """Frames received."""
 
     def ask(self, message: Message) -> asyncio.Future[Message]:
-        """Sends ``message``. A repeat shares the future of its original while that is unanswered."""
+        """Send ``message``. A repeat shares the future of its original while that has no answer."""
         payload = encode(message)
         future: asyncio.Future[Message] = self._loop.create_future()
         future.add_done_callback(_retrieve)
@@ -197,7 +197,7 @@ class _Connection(FramedConnection):
         return waiting or future
 
     def frame_received(self, payload: bytes) -> None:
-        self.heard += 1
+        self.received += 1
         try:
             answer = decode(payload)
         except DecodeError:
@@ -220,6 +220,6 @@ class _Connection(FramedConnection):
 
 
 def _retrieve(future: asyncio.Future[Message]) -> None:
-    """Marks an error as seen: whoever asked may wait no longer."""
+    """Retrieve the exception, so asyncio does not log it: the caller may have stopped waiting."""
     if not future.cancelled():
         future.exception()

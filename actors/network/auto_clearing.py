@@ -1,23 +1,21 @@
-"""Sales that nobody clears are presented by the network itself, when their time has come.
+"""Automatic clearing: the simulated network presents each approved sale once its clearing time is reached.
 
-The times stand in Postgres, so they survive restarts. Due sales are claimed in batches, and the next batch
-waits for the answers of the one before: ten thousand that fall due at once go to the platform a hundred at
-a time and never stand in the way of a decision.
-"""
+The schedule is a table, so it survives restarts. Each step claims one batch of due sales and waits for the
+answers: ten thousand sales that fall due at once reach the platform in batches of ``CLEARING_BATCH_MAX`` and
+do not delay its decisions."""
 
 from __future__ import annotations
 
 import asyncio
 
 import msgspec
-import structlog
 
-from actors.essential import start_essential
 from actors.network.acquirer_session import NotConnectedError
 from actors.network.database import DatabaseUnavailableError, NetworkDbConnection
-from actors.network.exchanges import MessageTransport
-from actors.network.postgres_simulation_store import original_of
+from actors.network.message_flows import MessageTransport
 from actors.network.simulated_network import SimulatedNetwork
+from actors.network.simulation_rows import original_of
+from actors.periodic import PeriodicTask
 from engine.limits import (
     CLEARING_BATCH_MAX,
     CLEARING_LEASE_SECONDS,
@@ -25,17 +23,15 @@ from engine.limits import (
     NETWORK_TIMEOUT_MS,
 )
 
-_log = structlog.get_logger(__name__)
-
 
 class AutoClearingCounts(msgspec.Struct):
-    """What the clearer has done since it started."""
+    """Totals since the start."""
 
     cleared: int = 0
 
 
 class AutoClearing:
-    """``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
+    """Claims and presents due sales periodically. ``start`` and ``stop`` are safe to call twice."""
 
     def __init__(
         self,
@@ -52,38 +48,34 @@ class AutoClearing:
         self._db = db
         self._batch_max = batch_max
         self._poll_seconds = poll_seconds
-        self._loop: asyncio.Task[None] | None = None
+        self._task = PeriodicTask(
+            "auto-clearing", self._step, poll_seconds, tolerated=(DatabaseUnavailableError,)
+        )
 
     def start(self) -> None:
-        """Begins to clear, in the background."""
-        self._loop = self._loop or start_essential(self._run(), "clearing")
+        """Clear periodically, in the background."""
+        self._task.start()
 
     async def stop(self) -> None:
-        """Stops; what has been claimed and not presented becomes due again."""
-        if self._loop is not None:
-            self._loop.cancel()
-            await asyncio.gather(self._loop, return_exceptions=True)
-            self._loop = None
+        """Stop. Sales that were claimed and not presented become due again after their lease."""
+        await self._task.stop()
 
     async def clear_batch(self) -> int:
-        """Presents the sales that are due, up to a batch of them, and waits for their answers; their
-        number."""
+        """Present up to ``batch_max`` due sales and wait for the answers. Returns the number of claimed
+        sales. Raises ``DatabaseUnavailableError``."""
         rows = await self._db.fetch("claim_due_sales", self._batch_max, CLEARING_LEASE_SECONDS)
         if rows:
-            legs = await self._network.clear([original_of(row) for row in rows])
-            self.counts.cleared += len(legs)
-            if legs:
-                # One that takes longer is forwarded behind the back of the next batch.
-                await asyncio.wait(legs, timeout=NETWORK_TIMEOUT_MS / 1000)
+            flows = await self._network.clear([original_of(row) for row in rows])
+            self.counts.cleared += len(flows)
+            if flows:
+                # A presentment that takes longer is forwarded while the next batch runs.
+                await asyncio.wait(flows, timeout=NETWORK_TIMEOUT_MS / 1000)
         return len(rows)
 
-    async def _run(self) -> None:
-        while True:
-            try:
-                await self._transport.connected(self._poll_seconds)
-                more = await self.clear_batch() == self._batch_max
-            except (DatabaseUnavailableError, NotConnectedError) as failure:
-                _log.info("clearing_waits", error=type(failure).__name__)
-                more = False
-            if not more:
-                await asyncio.sleep(self._poll_seconds)
+    async def _step(self) -> float | None:
+        """Clear one batch. Returns 0, for an immediate next step, if the batch was full."""
+        try:
+            await self._transport.connected(self._poll_seconds)
+        except NotConnectedError:
+            return None
+        return 0.0 if await self.clear_batch() == self._batch_max else None

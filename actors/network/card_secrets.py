@@ -1,7 +1,7 @@
-"""What may be done with a card number: find it, keep it, open it, and check what is printed on the card.
+"""Cryptography of card secrets: look-up digests and sealing of card numbers, CVV2 values.
 
-The vault has the keys; this file says for which purposes the card's secrets use them, so that whoever
-issues cards and whoever meets them on the wire agree.
+The vault holds the keys. This module defines the key purposes, so the API, which issues cards, and the edge,
+which reads card numbers on the wire, use the same ones.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ class CardSecrets:
         """Key of ``engine.iso8583.translate.fingerprint``."""
 
     def digest(self, pan: str) -> bytes:
-        """The keyed hash by which a number is found (``pans.digest``)."""
+        """The keyed hash of a number, for look-ups (``pans.digest``)."""
         return self._vault.digest(LOOKUP, pan.encode("ascii"))
 
     def seal(self, card_id: str, pan: str) -> bytes:
-        """The number as it rests in ``pans.sealed``; only the same card opens it."""
+        """The encrypted number (``pans.sealed``), bound to the card's id."""
         return self._vault.seal(SEAL, pan.encode("ascii"), card_id.encode("ascii"))
 
     def open(self, card_id: str, sealed: bytes) -> Pan:
-        """The number of a card; ``VaultError`` when it is another card's or was altered."""
+        """The number of a card. Raises ``VaultError`` if ``sealed`` belongs to another card or was
+        altered."""
         return Pan(self._vault.open(SEAL, sealed, card_id.encode("ascii")).decode("ascii"))
 
     def cvv2(self, pan: str, exp_year: int, exp_month: int, generation: str) -> str:
@@ -45,7 +46,7 @@ class CardSecrets:
     def check_cvv2(
         self, presented: str | None, pan: str, exp_year: int, exp_month: int, generation: str
     ) -> Literal["absent", "match", "mismatch"]:
-        """Whether the ``presented`` value is the card's, compared in constant time."""
+        """Whether ``presented`` is the card's CVV2. Compares in constant time."""
         if presented is None:
             return "absent"
         expected = self.cvv2(pan, exp_year, exp_month, generation)

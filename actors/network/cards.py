@@ -1,5 +1,4 @@
-"""Cards as the two sides of the wire know them: by their number at the edge, by their id in the simulated
-network."""
+"""Look-ups of issued cards: by digest of the number at the edge, by id in the simulated network."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ from engine.pan import Masked, Pan
 
 
 class IssuedCard(msgspec.Struct, frozen=True, gc=False):
-    """What the edge needs of a card to route a message and to check its CVV2. None of it ever changes."""
+    """The data of a card that the edge needs to route a message and to check CVV2 and expiry. Immutable."""
 
     card_id: str
     exp_year: int
@@ -27,7 +26,7 @@ class IssuedCard(msgspec.Struct, frozen=True, gc=False):
 
 
 class CardCredentials(msgspec.Struct, frozen=True, gc=False):
-    """What a terminal reads from a card."""
+    """The card data that a terminal reads."""
 
     pan: Pan
     expiry: Masked
@@ -39,7 +38,8 @@ CardsById = Lookup[str, CardCredentials]
 
 
 def cards_by_digest(db: NetworkDbConnection, capacity: int = PAN_CACHE_MAX) -> CardsByDigest:
-    """Issued cards by ``CardSecrets.digest`` of their number; a number in reserve belongs to no card yet."""
+    """Issued cards by ``CardSecrets.digest`` of their number. A reserved number has no card and is not
+    found."""
 
     async def fetch(digests: list[bytes]) -> Mapping[bytes, IssuedCard]:
         rows = await db.fetch("find_cards", digests)
@@ -67,7 +67,7 @@ def cards_by_id(
 
 
 def _credentials(card_secrets: CardSecrets, row: Any) -> CardCredentials | None:
-    """``None`` for a number that does not open: one damaged row must not fail its neighbours in the batch."""
+    """``None`` if the number cannot be decrypted: one damaged row must not fail the whole batch."""
     try:
         pan = card_secrets.open(row["card_id"], row["sealed"])
     except VaultError:

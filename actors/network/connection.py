@@ -1,9 +1,7 @@
-"""One network's connection to the edge: it decodes, counts what it cannot decode, and keeps a greedy peer
-at its pace.
+"""The edge's side of one network connection: frames in, answers out, and flow control.
 
-Malformed input costs an answer with DE39 = 30 where a header can be read, and after three the connection
-(wire profile, transport). Nothing more is read from a peer that has too many requests open or does not read
-its answers, so what one peer can occupy is bounded.
+The edge reads no more from a peer that has too many open requests or does not read its answers, so the memory
+that one peer can occupy is bounded.
 """
 
 from __future__ import annotations
@@ -12,131 +10,92 @@ import asyncio
 import socket
 from typing import Protocol
 
-from actors.network.connection_slots import RECOGNIZED, SILENT, SPOKEN, source_of
+from actors.network.connection_slots import CARD_RECOGNIZED, NO_REQUEST, REQUESTED, source_of
 from actors.network.framed import FramedConnection
-from engine.iso8583.codec import DecodeError, decode, encode
+from engine.iso8583.codec import encode
 from engine.iso8583.framing import BadFrame
-from engine.iso8583.message import Message, is_request
-from engine.iso8583.respond import malformed
-from engine.limits import EDGE_IN_FLIGHT_MAX, EDGE_SEND_BUFFER_BYTES, MALFORMED_FRAMES_MAX
+from engine.iso8583.message import Message
+from engine.limits import EDGE_IN_FLIGHT_MAX, EDGE_SEND_BUFFER_BYTES
 
 
-class PeerOwner(Protocol):
-    """What a connection reports."""
+class ConnectionHandler(Protocol):
+    """Takes what connections report (``actors.network.edge``)."""
 
-    def joined(self, peer: Peer) -> None:
-        """A network has connected."""
+    def opened(self, connection: EdgeConnection) -> None:
+        """A peer has connected."""
 
-    def left(self, peer: Peer) -> None:
-        """... and is gone."""
+    def closed(self, connection: EdgeConnection) -> None:
+        """The connection has ended."""
 
-    def turn_away(self, payload: bytes) -> bytes | None:
-        """The answer to what is not even decoded at the moment; ``None`` for everything else."""
+    def received(self, connection: EdgeConnection, payload: bytes) -> None:
+        """A frame has arrived."""
 
-    def let_in(self, peer: Peer, payload: bytes) -> None:
-        """Have ``peer`` read everything else soon, in the order in which it came."""
-
-    def requested(self, peer: Peer, request: Message, since: float) -> None:
-        """A decodable request has come in, at ``since`` in the loop's time."""
-
-    def misspoke(self) -> None:
-        """Something malformed has come in."""
+    def received_bad_frame(self, connection: EdgeConnection, bad: BadFrame) -> None:
+        """A frame of a refused length has arrived."""
 
 
-class Peer(FramedConnection):
-    """The edge's side of one connection."""
+class EdgeConnection(FramedConnection):
+    """One TCP connection of a network. The requester of the messages that arrive on it."""
 
-    def __init__(self, owner: PeerOwner) -> None:
+    def __init__(self, handler: ConnectionHandler) -> None:
         super().__init__()
-        self._owner = owner
+        self._handler = handler
         self._in_flight = 0
-        self._malformed = 0
         self._paused = False
-        self._finishing = False
-        self.standing = SILENT
-        self.heard_at = self._loop.time()
+        self._stopped_reading = False
+        self.malformed_frames = 0
+        self.rank = NO_REQUEST
+        self.received_at = self._loop.time()
         self.source = ""
 
     @property
     def busy(self) -> bool:
-        """Whether requests of this peer are being worked on."""
+        """Whether requests of this connection are queued or without an answer."""
         return self._in_flight > 0
 
-    def quiet(self, idle_seconds: float, silent_seconds: float) -> bool:
-        """Whether nothing has come for too long, and nothing is being worked on."""
-        limit = idle_seconds if self.standing else silent_seconds
-        return self.open and not self._in_flight and self._loop.time() - self.heard_at > limit
+    def is_idle(self, idle_seconds: float, silent_seconds: float) -> bool:
+        """Whether no frame arrived for too long and no request is open. ``silent_seconds`` is the limit
+        before the first request, ``idle_seconds`` after it."""
+        limit = idle_seconds if self.rank else silent_seconds
+        return self.open and not self._in_flight and self._loop.time() - self.received_at > limit
 
-    def recognized(self) -> None:
-        """A request of this peer has named an issued card."""
-        self.standing = RECOGNIZED
+    def request_recognized(self) -> None:
+        """Note that the peer has sent a request."""
+        self.rank = self.rank or REQUESTED
 
-    def answer(self, response: Message) -> None:
-        """Queues ``response``; a peer that has gone will ask again (wire case 1)."""
-        self.send(encode(response))
+    def card_recognized(self) -> None:
+        """Note that a request has named an issued card."""
+        self.rank = CARD_RECOGNIZED
 
-    def took_up(self) -> None:
-        """One more request of this peer is being worked on."""
+    def request_started(self) -> None:
+        """Count one more open request."""
         self._in_flight += 1
         if self._in_flight >= EDGE_IN_FLIGHT_MAX:
-            self._pace()
+            self._update_reading()
 
-    def settled(self) -> None:
-        """... and one less."""
+    def request_finished(self) -> None:
+        """Count one open request less."""
         self._in_flight -= 1
         if self._paused:
-            self._pace()
+            self._update_reading()
 
-    def finish(self) -> None:
-        """Reads nothing more; answers still go out."""
-        self._finishing = True
-        self._pace()
+    def answer(self, response: Message) -> None:
+        """Queue ``response``. A closed connection drops it; the network repeats its request."""
+        self.send(encode(response))
+
+    def stop_reading(self) -> None:
+        """Read no more. Answers still leave."""
+        self._stopped_reading = True
+        self._update_reading()
 
     def frame_received(self, payload: bytes) -> None:
-        self.heard_at = self._loop.time()
-        refused = self._owner.turn_away(payload)
-        if refused is not None:
-            self._spoke()
-            self.send(refused)
-            return
-        self.took_up()
-        self._owner.let_in(self, payload)
-
-    def read(self, payload: bytes, since: float) -> None:
-        """Finds out what a message wants, which came in at ``since`` in the loop's time."""
-        self.settled()
-        if self._malformed >= MALFORMED_FRAMES_MAX:
-            return
-        try:
-            message = decode(payload)
-        except DecodeError as error:
-            self._reject(error.read)
-            return
-        if is_request(message.mti):
-            self._spoke()
-            self._owner.requested(self, message, since)
-        else:
-            self._reject(None)
+        self.received_at = self._loop.time()
+        self._handler.received(self, payload)
 
     def bad_frame_received(self, bad: BadFrame) -> None:
-        try:
-            self._reject(decode(bad.head))
-        except DecodeError as error:
-            self._reject(error.read)
+        self._handler.received_bad_frame(self, bad)
 
-    def _spoke(self) -> None:
-        self.standing = self.standing or SPOKEN
-
-    def _reject(self, read: Message | None) -> None:
-        self._malformed += 1
-        self._owner.misspoke()
-        response = malformed(read)
-        if response is not None:
-            self.answer(response)
-        if self._malformed >= MALFORMED_FRAMES_MAX:
-            self.close()
-
-    # What asyncio calls
+    # Callbacks of asyncio
     # -----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -146,30 +105,35 @@ class Peer(FramedConnection):
         connected = transport.get_extra_info("socket")
         if connected is not None:
             connected.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, EDGE_SEND_BUFFER_BYTES)
-        self._owner.joined(self)
+        self._handler.opened(self)
 
     def connection_lost(self, _failure: Exception | None) -> None:
-        self._owner.left(self)
+        self._handler.closed(self)
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._pace()
+        self._update_reading()
 
     def resume_writing(self) -> None:
         super().resume_writing()
-        self._pace()
+        self._update_reading()
 
-    def _pace(self) -> None:
-        """Stops and resumes reading; half the limit lies between, so that it does not flutter."""
+    def _update_reading(self) -> None:
+        """Pause or resume reading. Hysteresis: reading resumes at half the limit of open requests."""
         if self._transport is None or self._transport.is_closing():
             return
-        deaf = self.unread_since is not None
+        unread = self.unread_since is not None
         full = self._in_flight >= EDGE_IN_FLIGHT_MAX
-        if not self._paused and (deaf or full or self._finishing):
+        if not self._paused and (unread or full or self._stopped_reading):
             self._paused = True
             self._transport.pause_reading()
-        elif self._paused and not (deaf or self._finishing) and self._in_flight <= EDGE_IN_FLIGHT_MAX // 2:
+        elif (
+            self._paused
+            and not (unread or self._stopped_reading)
+            and self._in_flight <= EDGE_IN_FLIGHT_MAX // 2
+        ):
             self._paused = False
             self._transport.resume_reading()
             if self.partial_since is not None:
-                self.partial_since = self._loop.time()  # it was us who did not read on
+                # The edge itself delayed the rest of this frame.
+                self.partial_since = self._loop.time()

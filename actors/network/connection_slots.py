@@ -1,9 +1,10 @@
-"""Which connections an edge keeps when there are more than it has places for.
+"""The limits of open connections, in total and for each source address, and which connection gives way.
 
-A new connection is never kept out by idle ones. At the limit of its address, one of that address is closed
-for it; at the limit of all, one of the crowd. The order: connections that have sent nothing, then those
-that have not named an issued card, then the others; within each, those of the address with most connections
-first, the longest quiet first. A connection with open requests is never closed for another.
+Idle connections never keep a new one out. At the limit of an address, the edge closes a connection of that
+address; at the total limit, any connection. Order of eviction: connections without a request, then
+connections that have not named an issued card, then the others; within each group the addresses with most
+connections first, and of one address the connection that has been quiet longest. A connection with open
+requests is never closed for another one.
 """
 
 from __future__ import annotations
@@ -13,85 +14,86 @@ from collections.abc import Iterator
 from ipaddress import IPv6Address, ip_address
 from typing import Final, Generic, Protocol, TypeVar
 
-SILENT: Final = 0
-"""Standing of a connection that has sent no request yet."""
-SPOKEN: Final = 1
-"""... that has sent requests."""
-RECOGNIZED: Final = 2
-"""... that has named an issued card."""
+NO_REQUEST: Final = 0
+"""Eviction rank of a connection that has sent no request."""
+REQUESTED: Final = 1
+"""Eviction rank of a connection that has sent requests, but named no issued card."""
+CARD_RECOGNIZED: Final = 2
+"""Eviction rank of a connection that has named an issued card."""
 
 _PREFIX_V6: Final = 64
 
 
 class SlotHolder(Protocol):
-    """A connection as ``Places`` looks at it."""
+    """A connection as ``ConnectionSlots`` sees it."""
 
-    standing: int
-    heard_at: float
-    """When its last frame came, in any clock that all occupants share."""
+    rank: int
+    """Eviction rank; lower ones are closed first."""
+    received_at: float
+    """Arrival of the last frame, in a clock that all connections share."""
 
     @property
     def source(self) -> str:
-        """Where it comes from (``source_of``)."""
+        """Address of the peer (``source_of``)."""
 
     @property
     def busy(self) -> bool:
         """Whether it has open requests."""
 
 
-Who = TypeVar("Who", bound=SlotHolder)
+Holder = TypeVar("Holder", bound=SlotHolder)
 
 
-class ConnectionSlots(Generic[Who]):
+class ConnectionSlots(Generic[Holder]):
     """At most ``count_max`` connections, and at most ``per_source_max`` of one source."""
 
     def __init__(self, count_max: int, per_source_max: int) -> None:
         self._count_max = count_max
         self._per_source_max = per_source_max
-        self._taken: dict[Who, str] = {}
+        self._holders: dict[Holder, str] = {}
         self._by_source: Counter[str] = Counter()
 
     def __len__(self) -> int:
-        return len(self._taken)
+        return len(self._holders)
 
-    def __iter__(self) -> Iterator[Who]:
-        return iter(self._taken)
+    def __iter__(self) -> Iterator[Holder]:
+        return iter(self._holders)
 
-    def admit(self, newcomer: Who) -> Who | None:
-        """Gives ``newcomer`` a place; returns the connection to be closed, which is ``newcomer`` itself when
-        all others are busy."""
+    def admit(self, newcomer: Holder) -> Holder | None:
+        """Assign a slot to ``newcomer``. Returns the connection to close, if any: the evicted one, or
+        ``newcomer`` itself when all others are busy."""
         source = newcomer.source
-        victim: Who | None = None
+        evicted: Holder | None = None
         if self._by_source[source] >= self._per_source_max:
-            victim = self._least([each for each, of in self._taken.items() if of == source])
-        elif len(self._taken) >= self._count_max:
-            victim = self._least(list(self._taken))
+            evicted = self._lowest([each for each, of in self._holders.items() if of == source])
+        elif len(self._holders) >= self._count_max:
+            evicted = self._lowest(list(self._holders))
         else:
-            self._take(newcomer, source)
+            self._assign(newcomer, source)
             return None
-        if victim is None:
+        if evicted is None:
             return newcomer
-        self.leave(victim)
-        self._take(newcomer, source)
-        return victim
+        self.release(evicted)
+        self._assign(newcomer, source)
+        return evicted
 
-    def leave(self, occupant: Who) -> None:
-        """Frees the place of ``occupant``; a second time is harmless."""
-        source = self._taken.pop(occupant, None)
+    def release(self, holder: Holder) -> None:
+        """Free the slot of ``holder``. Safe to call twice."""
+        source = self._holders.pop(holder, None)
         if source is None:
             return
         self._by_source[source] -= 1
         if not self._by_source[source]:
             del self._by_source[source]
 
-    def _take(self, newcomer: Who, source: str) -> None:
-        self._taken[newcomer] = source
+    def _assign(self, newcomer: Holder, source: str) -> None:
+        self._holders[newcomer] = source
         self._by_source[source] += 1
 
-    def _least(self, candidates: list[Who]) -> Who | None:
+    def _lowest(self, candidates: list[Holder]) -> Holder | None:
         return min(
             (each for each in candidates if not each.busy),
-            key=lambda each: (each.standing, -self._by_source[self._taken[each]], each.heard_at),
+            key=lambda each: (each.rank, -self._by_source[self._holders[each]], each.received_at),
             default=None,
         )
 

@@ -1,7 +1,6 @@
-"""Follow-ups of the simulated network become rows: each is stated on the book that the one before has left.
+"""Applies the follow-ups of one transaction to their sales, each to the state that the one before has left.
 
-Plain bookkeeping between what a transaction has read and what it will write, so that the same rules hold
-for any store.
+Works on values that the transaction has read and is going to write, so the rules are the same for all stores.
 """
 
 from __future__ import annotations
@@ -18,8 +17,8 @@ from engine.simulation import (
     ForcePostRequest,
     Original,
     SaleState,
-    follow,
-    force_post,
+    apply_follow_up,
+    force_post_record,
     unsent_record,
 )
 
@@ -27,44 +26,44 @@ _NOTHING_LEFT = Failure("pre_build", "nothing_left", "The network has nothing le
 
 
 class FollowUpSequence:
-    """Follow-ups of one transaction, stated one after the other on the books that the ones before have
-    left."""
+    """``known``: simulations that are stored already, by id. ``sales``: the states of sales, by simulation
+    id."""
 
-    def __init__(self, known: Mapping[str, Simulation], books: Mapping[str, SaleState]) -> None:
+    def __init__(self, known: Mapping[str, Simulation], sales: Mapping[str, SaleState]) -> None:
         self._known = dict(known)
-        self._books = dict(books)
-        self.followed: dict[str, AppliedFollowUp] = {}
-        """The last entry of each sale, with whatever any of them did to its clock."""
+        self._sales = dict(sales)
+        self.applied: dict[str, AppliedFollowUp] = {}
+        """The last follow-up applied to each sale, with the effect of all of them on its schedule."""
 
-    def open(self, follow_up: PreparedFollowUp) -> RecordedSimulation:
-        """The row of ``draft``, or the one that an earlier request with its id has left."""
+    def apply(self, follow_up: PreparedFollowUp) -> RecordedSimulation:
+        """The row of ``follow_up``, or the stored one that an earlier request with its id has left."""
         id_ = follow_up.request.simulation_id
         known = self._known.get(id_)
         if known is not None:
-            return RecordedSimulation(known, fresh=False)
-        simulation = self._known[id_] = self._state(follow_up)
-        return RecordedSimulation(simulation, fresh=True)
+            return RecordedSimulation(known, is_new=False)
+        simulation = self._known[id_] = self._simulation(follow_up)
+        return RecordedSimulation(simulation, is_new=True)
 
-    def _state(self, follow_up: PreparedFollowUp) -> Simulation:
+    def _simulation(self, follow_up: PreparedFollowUp) -> Simulation:
         request = follow_up.request
         if follow_up.failure is not None:
             return _refused(request, follow_up.failure)
         if isinstance(request, ForcePostRequest):
-            return _stated(follow_up, None, force_post(request))
-        followed = follow(request, self._books[request.original.request.simulation_id])
-        if followed is None:
+            return _accepted(follow_up, None, force_post_record(request))
+        applied = apply_follow_up(request, self._sales[request.original.request.simulation_id])
+        if applied is None:
             return _refused(request, _NOTHING_LEFT)
-        self._enter(request.original.request.simulation_id, followed)
-        return _stated(follow_up, request.original, followed.record)
+        self._note(request.original.request.simulation_id, applied)
+        return _accepted(follow_up, request.original, applied.record)
 
-    def _enter(self, sale_id: str, followed: AppliedFollowUp) -> None:
-        before = self.followed.get(sale_id)
-        if before is not None and followed.clock == "keep":
-            followed = msgspec.structs.replace(followed, clock=before.clock)
-        self._books[sale_id], self.followed[sale_id] = followed.store, followed
+    def _note(self, sale_id: str, applied: AppliedFollowUp) -> None:
+        before = self.applied.get(sale_id)
+        if before is not None and applied.schedule == "keep":
+            applied = msgspec.structs.replace(applied, schedule=before.schedule)
+        self._sales[sale_id], self.applied[sale_id] = applied.sale, applied
 
 
-def _stated(follow_up: PreparedFollowUp, original: Original | None, record: FollowUpRecord) -> Simulation:
+def _accepted(follow_up: PreparedFollowUp, original: Original | None, record: FollowUpRecord) -> Simulation:
     return Simulation(
         request=record,
         original=original,

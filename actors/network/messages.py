@@ -1,8 +1,7 @@
-"""The messages of the simulated network: rows of its book, said in ISO 8583.
+"""ISO 8583 messages of the simulated network.
 
-A message is a function of its row, its sale's row and the card, so it can be said again, field by field,
-after a restart; it is dated by its acceptance for that reason.
-"""
+A message is a function of its row, the row of its sale and the card, so the network can build the same
+message again after a restart. It is therefore dated by the acceptance of the simulation."""
 
 from __future__ import annotations
 
@@ -36,12 +35,12 @@ _NO_DIGIT: Final = re.compile(r"\D", re.ASCII)
 
 
 def wire_stan(serial: int) -> str:
-    """DE11 of a serial number: it wraps, and 000000 is never used."""
+    """DE11 of a serial number. It wraps around, and 000000 is never used."""
     return f"{serial % STANS + 1:06d}"
 
 
 def network_txn_id(serial: int) -> str:
-    """The scheme's id for the whole life of a transaction; a serial number is never taken twice."""
+    """The network's id of a whole transaction. Unique, because serial numbers are never taken twice."""
     return f"SN{serial:013d}"
 
 
@@ -60,12 +59,10 @@ def arn(network_txn_id: str) -> str:
 
 
 def message_of(simulation: Simulation, credentials: CardCredentials) -> Message:
-    """What the row ``opening`` says on the wire.
-
-    ``ElementError`` for a value that no field can carry; other values are the codec's to refuse.
-    """
+    """The message of ``simulation``. Raises ``ElementError`` for a value that does not fit its element;
+    ``encode`` refuses other values."""
     request, original = simulation.request, simulation.original
-    assert simulation.stan is not None, "the row is not refused"
+    assert simulation.stan is not None, "refused simulations have no message"
     references = References(ACQUIRER_ID, simulation.stan, request.accepted_ms, simulation.network_txn_id)
     sale = sale_of(request, credentials)
     if not isinstance(request, FollowUpRecord):
@@ -77,7 +74,7 @@ def message_of(simulation: Simulation, credentials: CardCredentials) -> Message:
     assert first is not None, "increments and reversals have a sale"
     if request.operation == "increment":
         return increment(sale, references, first)
-    # DE4 of a reversal is the original amount; what it comes down to stands in DE95.
+    # DE4 of a reversal is the original amount; DE95 holds the amount that remains.
     whole = msgspec.structs.replace(sale, amount_minor=original.request.amount_minor)
     return reversal_advice(whole, references, first, request.remaining_minor)
 
@@ -88,7 +85,7 @@ def first_message(original: Original) -> FirstMessage:
 
 
 def sale_of(request: SpendRequest, credentials: CardCredentials) -> Sale:
-    """The sale as the terminal sees it: scenarios are things it *does*."""
+    """The sale as the terminal sends it. Scenarios become fields of the message."""
     cap_minor = request.approved_amount_minor
     partial_allowed = request.scenario == "partial_approval" or cap_minor is not None
     return Sale(
@@ -115,5 +112,5 @@ def sale_of(request: SpendRequest, credentials: CardCredentials) -> Sale:
 def _presentment_reference(simulation: Simulation) -> PresentmentReference:
     request = simulation.request
     assert isinstance(request, FollowUpRecord), "only follow-ups are presentments"
-    assert simulation.network_txn_id is not None, "the row is not refused"
+    assert simulation.network_txn_id is not None, "refused simulations have no message"
     return PresentmentReference(arn(simulation.network_txn_id), request.sequence)

@@ -1,17 +1,15 @@
-"""Simulations that failed on the wire are decided after all when the journal holds their outcome.
+"""Decides simulations that failed on the wire from the outcome in the journal.
 
-An answer can miss the simulated network: the connection is lost, the process restarts, or the answer comes
-after the time in which it is still noted. The owner's decision stands in the journal under the message's
-command key, so the row takes it from there, as the answer on the wire would have given it.
+An answer can fail to reach the simulated network: the connection breaks, the process restarts, or the answer
+arrives after the time in which late answers are recorded. The journal holds the owner's decision under the
+message's command key, so this module records the same outcome that the answer would have given.
 
-An approval counts only while it stands. The network reverses a request without an answer, and an edge
-reverses an approval that it could not give in time; a row whose approval was reversed stays ``failed``. While
-a leg of the simulation still sends messages, it may reverse an approval, so approvals wait for its end.
-"""
+A reversed approval does not count: its row stays ``failed``. The network reverses a request without an
+answer, and the edge reverses an approval that it could not return in time. The flow of a simulation may still
+send a reversal, so an approval is recorded only after the flow has ended."""
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final
@@ -19,14 +17,14 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from actors.essential import start_essential
 from actors.network.cards import CardCredentials, CardsById
 from actors.network.database import DatabaseUnavailableError, NetworkDbConnection
-from actors.network.exchanges import stands_in
+from actors.network.message_flows import stands_in
 from actors.network.messages import message_of
-from actors.network.postgres_simulation_store import opening_of
 from actors.network.simulated_network import SimulatedNetwork
+from actors.network.simulation_rows import simulation_of
 from actors.network.simulation_store import Simulation
+from actors.periodic import PeriodicTask
 from engine.iso8583.acquirer_follow_ups import stand_in_advice, timeout_reversal
 from engine.iso8583.content import read
 from engine.iso8583.elements import ElementError
@@ -43,26 +41,26 @@ _log = structlog.get_logger(__name__)
 
 
 class OutcomeRecoveryCounts(msgspec.Struct):
-    """Since the settler started."""
+    """Totals since the start."""
 
-    settled: int = 0
-    """Failed simulations that were decided by the journal."""
+    recovered: int = 0
+    """Failed simulations that were decided from the journal."""
 
 
 class FailedSimulation(msgspec.Struct, frozen=True):
-    """A failed simulation and the keys of the commands that tell its outcome."""
+    """A failed simulation and the keys of the commands that determine its outcome."""
 
     simulation: Simulation
     message: Message
-    """The last message of the simulation: the one whose answer decides it."""
+    """The last message of the simulation; its answer is the outcome."""
     key: bytes
     """Command key of ``message``."""
     reversed_by: tuple[bytes, ...]
-    """Command keys of the reversals that take its approval back."""
+    """Command keys of the reversals that may have reversed the approval."""
 
 
 class OutcomeRecovery:
-    """``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
+    """Looks up failed simulations in batches, periodically. ``start`` and ``stop`` are safe to call twice."""
 
     def __init__(
         self,
@@ -80,66 +78,60 @@ class OutcomeRecovery:
         self._db = db
         self._after_seconds = after_seconds
         self._batch_max = batch_max
-        self._poll_seconds = poll_seconds
         self._position = _START
-        self._loop: asyncio.Task[None] | None = None
+        self._task = PeriodicTask(
+            "outcome-recovery", self._run_step, poll_seconds, tolerated=(DatabaseUnavailableError,)
+        )
 
     def start(self) -> None:
-        """Looks outcomes up periodically, in the background."""
-        self._loop = self._loop or start_essential(self._run(), "settling")
+        """Look outcomes up periodically, in the background."""
+        self._task.start()
 
     async def stop(self) -> None:
-        """Stops; the next start begins with the oldest failed simulation."""
-        if self._loop is not None:
-            self._loop.cancel()
-            await asyncio.gather(self._loop, return_exceptions=True)
-            self._loop = None
+        """Stop. The next start begins with the oldest failed simulation."""
+        await self._task.stop()
 
     async def step(self) -> int:
-        """Looks up the next batch of failed simulations and decides those with an outcome; their number.
-        After the newest one the next step begins with the oldest again. Raises DatabaseUnavailableError."""
+        """Look up the next batch of failed simulations and decide those that have an outcome. Returns their
+        number. After the newest simulation, the next step starts again with the oldest. Raises
+        ``DatabaseUnavailableError``."""
         rows = await self._db.fetch(
             "find_failed", SETTLE_HOURS, self._after_seconds, *self._position, self._batch_max
         )
-        settled = await self._settle([opening_of(row) for row in rows]) if rows else 0
+        recovered = await self._recover([simulation_of(row) for row in rows]) if rows else 0
         full = len(rows) == self._batch_max
         self._position = (rows[-1]["failed_at"], rows[-1]["id"]) if full else _START
-        self.counts.settled += settled
-        return settled
+        self.counts.recovered += recovered
+        return recovered
 
-    async def _settle(self, simulations: Sequence[Simulation]) -> int:
+    async def _recover(self, simulations: Sequence[Simulation]) -> int:
         cards = await self._cards.find_all([simulation.request.card_id for simulation in simulations])
-        found = [
-            sought_of(simulation, credentials)
+        failed = [
+            each
             for simulation, credentials in zip(simulations, cards, strict=True)
-            if credentials is not None
+            if credentials is not None and (each := failed_simulation(simulation, credentials)) is not None
         ]
-        sought = [each for each in found if each is not None]
-        # Before the journal is read: a leg that ends in between may have reversed the approval after that.
-        busy = {each.key for each in sought if self._network.under_way(each.simulation)}
-        keys = [key for each in sought for key in (each.key, *each.reversed_by)]
+        # Checked before the journal is read: a flow that ends in between may just have sent a reversal.
+        active = {each.key for each in failed if self._network.is_active(each.simulation)}
+        keys = [key for each in failed for key in (each.key, *each.reversed_by)]
         answers = answers_of(await self._db.fetch("find_replies", keys))
-        settled = 0
-        for each in sought:
-            answer = standing_answer(each, answers, open_=each.key in busy)
+        recovered = 0
+        for each in failed:
+            answer = standing_answer(each, answers, flow_active=each.key in active)
             if answer is not None:
-                self._network.settle(each.simulation, answered(each.message, answer))
-                settled += 1
-        return settled
+                self._network.record_outcome(each.simulation, answered(each.message, answer))
+                recovered += 1
+        return recovered
 
-    async def _run(self) -> None:
-        while True:
-            try:
-                settled = await self.step()
-                if settled:
-                    _log.info("simulations_settled", count=settled)
-            except DatabaseUnavailableError as failure:
-                _log.info("settling_waits", error=type(failure).__name__)
-            await asyncio.sleep(self._poll_seconds)
+    async def _run_step(self) -> None:
+        recovered = await self.step()
+        if recovered:
+            _log.info("outcomes_recovered", count=recovered)
 
 
-def sought_of(simulation: Simulation, credentials: CardCredentials) -> FailedSimulation | None:
-    """What to look for; ``None`` for a message that the edge refuses without asking an owner."""
+def failed_simulation(simulation: Simulation, credentials: CardCredentials) -> FailedSimulation | None:
+    """The command keys to look up; ``None`` for a message that the edge refuses before it reaches an
+    owner."""
     try:
         request = message_of(simulation, credentials)
         if simulation.operation in ("reversal", "clearing"):
@@ -156,22 +148,22 @@ def sought_of(simulation: Simulation, credentials: CardCredentials) -> FailedSim
 
 
 def answers_of(rows: Sequence[Mapping[str, Any]]) -> dict[bytes, WireAnswer]:
-    """The owners' answers of ``find_replies``, by command key."""
+    """The owners' answers in rows of ``find_replies``, by command key."""
     replies = {row["command_key"]: _decode_reply(row["reply"]) for row in rows}
     return {key: reply for key, reply in replies.items() if isinstance(reply, WireAnswer)}
 
 
 def standing_answer(
-    sought: FailedSimulation, answers: Mapping[bytes, WireAnswer], *, open_: bool
+    failed: FailedSimulation, answers: Mapping[bytes, WireAnswer], *, flow_active: bool
 ) -> WireAnswer | None:
-    """The answer that decides the simulation: a decline, or an approval that was not reversed. ``open_``: a
-    leg may still reverse it."""
-    answer = answers.get(sought.key)
+    """The answer that decides the simulation: a decline, or an approval that was not reversed.
+    ``flow_active``: the flow may still send a reversal, so an approval does not decide yet."""
+    answer = answers.get(failed.key)
     if answer is None or not approves(answer.response_code):
         return answer
-    if open_:
+    if flow_active:
         return None
-    reversals = (answers.get(key) for key in sought.reversed_by)
+    reversals = (answers.get(key) for key in failed.reversed_by)
     if any(reversal is not None and reversal.response_code != NO_ACTION for reversal in reversals):
         return None
     return answer

@@ -1,9 +1,8 @@
-"""Card testing: unknown card numbers and wrong values, counted by where they come from.
+"""Limits card testing: counts unknown card numbers and wrong values by sender.
 
-Each pair of source address and acquirer has a token bucket, and each source address a larger one, because
-the sender chooses the acquirer id (DE32) freely. Only messages that have turned out to carry an unknown
-number or a wrong value take tokens, so a good card is never slowed or refused, whatever its acquirer sends.
-"""
+Each pair of source address and acquirer has a token bucket, and each source address a larger one, because the
+sender chooses the acquirer id (DE32) freely. Only messages with an unknown number or a wrong value take
+tokens: messages of valid cards are never delayed or refused."""
 
 from __future__ import annotations
 
@@ -24,23 +23,23 @@ _log = structlog.get_logger(__name__)
 
 
 class ProbeCounts(msgspec.Struct):
-    """Since the edge started."""
+    """Totals since the edge started."""
 
     unknown_cards: int = 0
     wrong_values: int = 0
     limited: int = 0
-    """Those of both that were beyond the limit."""
+    """Unknown cards and wrong values beyond the limit."""
 
 
 class _Bucket(msgspec.Struct):
     tokens: float
     at: float
-    """When ``tokens`` was true, in the clock of ``Probes``."""
+    """Instant of ``tokens``, in the limiter's clock."""
     limited: bool = False
 
 
 class ProbeLimiter:
-    """``now`` is a clock in seconds that never goes back."""
+    """``now``: a monotonic clock in seconds."""
 
     def __init__(
         self,
@@ -58,12 +57,12 @@ class ProbeLimiter:
         self._buckets: OrderedDict[tuple[str, str | None], _Bucket] = OrderedDict()
 
     def unknown_card(self, source: str, acquirer_id: str) -> bool:
-        """Counts an unknown number; whether it is within the limit."""
+        """Count an unknown number. Returns whether it is within the limit."""
         self.counts.unknown_cards += 1
         return self._within(source, acquirer_id)
 
     def wrong_value(self, source: str, acquirer_id: str) -> bool:
-        """Counts a wrong CVV2 or expiry; whether it is within the limit."""
+        """Count a wrong CVV2 or expiry. Returns whether it is within the limit."""
         self.counts.wrong_values += 1
         return self._within(source, acquirer_id)
 
@@ -75,7 +74,7 @@ class ProbeLimiter:
         return within
 
     def _take(self, key: tuple[str, str | None], factor: int) -> bool:
-        """Takes one token of ``key``'s bucket, if there is one."""
+        """Take a token of the bucket of ``key``. Returns whether there was one."""
         now, full = self._now(), float(self._burst * factor)
         bucket = self._buckets.get(key)
         if bucket is None:
@@ -91,6 +90,6 @@ class ProbeLimiter:
             bucket.limited = True
             return False
         bucket.tokens -= 1.0
-        # One warning for each flood, not one for each token that comes back meanwhile.
+        # One warning for each flood: hysteresis until the bucket is half full.
         bucket.limited = bucket.limited and bucket.tokens < full / 2
         return True

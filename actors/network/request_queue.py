@@ -1,9 +1,8 @@
-"""What an edge has let in and not yet looked at.
+"""The queue of received messages that the edge has not decoded yet.
 
-Bytes are read by the quarter of a megabyte, and deciding what to do with each message of that takes a
-hundred times as long as cutting it out. So messages are taken in at once, and worked on a few at a time:
-between two turns the loop reads on, and what has to be refused, and what anybody else has to say, waits for
-a turn and not for all that came before it.
+One read of a socket returns up to a quarter of a megabyte. Deciding on a message costs a hundred times as
+much as cutting its frame out. The queue therefore processes a batch in each iteration of the event loop:
+between two batches the loop reads sockets, refuses what exceeds the limits, and serves other connections.
 """
 
 from __future__ import annotations
@@ -13,43 +12,43 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final, Generic, TypeVar
 
-From = TypeVar("From")
+Sender = TypeVar("Sender")
 
-AT_ONCE: Final = 32
-"""Messages worked on in one turn of the loop: about five milliseconds."""
-PART: Final = 16
-"""... or this part of those that wait, if that is more: on a machine that many processes want turns are
-long, and what was let in must not wait for its first one until it is too late."""
+BATCH_MIN: Final = 32
+"""Messages in one batch: about five milliseconds of work."""
+BATCH_DIVISOR: Final = 16
+"""A longer queue is processed in batches of a sixteenth of its length: iterations are long on a machine with
+many busy processes, and queued messages must not wait beyond their deadline."""
 
 
-class RequestQueue(Generic[From]):
-    """Calls ``work`` with each message: from whom, its payload, and when it came in, in the loop's time. They
-    keep their order."""
+class RequestQueue(Generic[Sender]):
+    """Calls ``process`` with the sender, the payload and the arrival (in the loop's time) of each message, in
+    the order of arrival."""
 
-    def __init__(self, work: Callable[[From, bytes, float], None]) -> None:
+    def __init__(self, process: Callable[[Sender, bytes, float], None]) -> None:
         self._loop = asyncio.get_running_loop()
-        self._work = work
-        self._waiting: deque[tuple[From, bytes, float]] = deque()
+        self._process = process
+        self._waiting: deque[tuple[Sender, bytes, float]] = deque()
 
     def __len__(self) -> int:
         return len(self._waiting)
 
-    def add(self, sender: From, payload: bytes) -> None:
-        """Have a message worked on soon."""
+    def add(self, sender: Sender, payload: bytes) -> None:
+        """Append a message."""
         if not self._waiting:
-            self._loop.call_soon(self._turn)
+            self._loop.call_soon(self._process_batch)
         self._waiting.append((sender, payload, self._loop.time()))
 
-    def finish(self) -> None:
-        """Work on everything that is here, now."""
+    def flush(self) -> None:
+        """Process all queued messages now."""
         while self._waiting:
-            self._work(*self._waiting.popleft())
+            self._process(*self._waiting.popleft())
 
-    def _turn(self) -> None:
+    def _process_batch(self) -> None:
         try:
-            for _ in range(min(max(AT_ONCE, len(self._waiting) // PART), len(self._waiting))):
-                self._work(*self._waiting.popleft())
+            for _ in range(min(max(BATCH_MIN, len(self._waiting) // BATCH_DIVISOR), len(self._waiting))):
+                self._process(*self._waiting.popleft())
         finally:
-            # Whatever went wrong with one message, the others have their turn.
+            # An exception while processing one message must not stop the others.
             if self._waiting:
-                self._loop.call_soon(self._turn)
+                self._loop.call_soon(self._process_batch)

@@ -1,4 +1,4 @@
-"""Where answers go: to the connection that asked, at once or later."""
+"""The sender of a request, as the respondent sees it: it takes the answer, at once or later."""
 
 from __future__ import annotations
 
@@ -10,56 +10,55 @@ from engine.iso8583.message import Message
 
 
 class Requester(Protocol):
-    """The sender of a request."""
+    """The connection that a request came from."""
 
     @property
     def source(self) -> str:
-        """The address it comes from."""
+        """Its address (``connection_slots.source_of``)."""
 
     def answer(self, response: Message) -> None:
-        """Sends ``response``."""
+        """Send ``response``."""
 
-    def took_up(self) -> None:
-        """One more request is being worked on."""
+    def request_started(self) -> None:
+        """Count one more open request."""
 
-    def settled(self) -> None:
-        """... and one less."""
+    def request_finished(self) -> None:
+        """Count one open request less."""
 
-    def recognized(self) -> None:
-        """The request names an issued card."""
+    def card_recognized(self) -> None:
+        """Note that a request has named an issued card."""
 
 
 class DelayedRequester:
-    """An asker whose answer leaves at ``due``, in the loop's time, and not before.
+    """A requester whose answer leaves at ``due``, in the loop's time.
 
-    Until then the request occupies a place of its connection, so the number of waiting answers is bounded as
-    the number of open requests is.
+    The request stays open until then, so the limit of open requests also bounds the delayed answers.
     """
 
     def __init__(self, requester: Requester, due: float, sent: Callable[[], None] = lambda: None) -> None:
         """``sent`` is called when the answer leaves."""
         self._loop = asyncio.get_running_loop()
-        self._asker = requester
+        self._requester = requester
         self._due = due
         self._sent = sent
 
     @property
     def source(self) -> str:
-        return self._asker.source
+        return self._requester.source
 
     def answer(self, response: Message) -> None:
         self._loop.call_at(self._due, self._send, response)
 
-    def took_up(self) -> None:
-        self._asker.took_up()
+    def request_started(self) -> None:
+        self._requester.request_started()
 
-    def settled(self) -> None:
-        """The place is given back when the answer leaves."""
+    def request_finished(self) -> None:
+        """Does nothing: the request stays open until its answer leaves."""
 
-    def recognized(self) -> None:
-        self._asker.recognized()
+    def card_recognized(self) -> None:
+        self._requester.card_recognized()
 
     def _send(self, response: Message) -> None:
         self._sent()
-        self._asker.settled()
-        self._asker.answer(response)
+        self._requester.request_finished()
+        self._requester.answer(response)

@@ -1,4 +1,4 @@
-"""The network edge and the simulated network as processes of their own."""
+"""The network edge and the simulated network as roles of processes."""
 
 from __future__ import annotations
 
@@ -15,10 +15,11 @@ from actors.network.card_secrets import CardSecrets
 from actors.network.cards import cards_by_digest, cards_by_id
 from actors.network.database import GENERIC_PLANS, DatabaseUnavailableError, NetworkDbConnection
 from actors.network.edge import Edge
+from actors.network.exchange import MessageCommand
 from actors.network.messages import ACQUIRER_ID
 from actors.network.outcome_recovery import OutcomeRecovery
 from actors.network.postgres_simulation_store import PostgresSimulationStore
-from actors.network.respondent import FromWire, Respondent
+from actors.network.respondent import Respondent
 from actors.network.simulated_network import SimulatedNetwork
 from actors.roles import Context
 from actors.router import Router
@@ -46,7 +47,7 @@ class EdgeRole:
         card_secrets = CardSecrets(Vault.from_settings(self._settings))
         router = self._router
         cards = cards_by_digest(self._db)
-        self.respondent = Respondent(self._submit, cards, card_secrets, sheds=router.sheds)
+        self.respondent = Respondent(self._submit, cards, card_secrets, should_shed=router.sheds)
         self.edge = Edge(self.respondent, congested=router.congested, deferred=lambda: router.deferred)
 
     async def start(self) -> None:
@@ -73,8 +74,8 @@ class EdgeRole:
             "stanchion_wire_seconds": self.respondent.seconds.figure(),
             "stanchion_wire_expired": requests.expired,
             "stanchion_wire_late_approvals": requests.late_approvals,
-            "stanchion_wire_undone": self.respondent.undoing.counts.done,
-            "stanchion_wire_undoing": self.respondent.undoing.open,
+            "stanchion_wire_undone": self.respondent.late_reversals.counts.done,
+            "stanchion_wire_undoing": self.respondent.late_reversals.open,
             "stanchion_open_commands": self._router.open,
         }
 
@@ -84,8 +85,9 @@ class EdgeRole:
         self._db.close()
 
     def _submit(self, command: Command, *, repeat: bool = False) -> Awaitable[Reply]:
-        """No owner begins after the network's deadline, but an approval that comes late must be heard of."""
-        rrn = command.wire.rrn if isinstance(command, FromWire) else None
+        """Owners start no command after the network's deadline. The edge waits longer for the reply, because
+        it must reverse a late approval."""
+        rrn = command.wire.rrn if isinstance(command, MessageCommand) else None
         return self._router.submit(
             command,
             timeout_ms=AUTHORIZATION_DEADLINE_MS,
@@ -96,22 +98,22 @@ class EdgeRole:
 
 
 class NetworkRole:
-    """The simulated network; it dials the edge as any network would."""
+    """The simulated network. It connects to the edge over TCP, like a real network."""
 
     def __init__(self, context: Context) -> None:
         settings = context.settings
         dsn = settings.database_dsn
-        cards = NetworkDbConnection(dsn, "stanchion-network-cards")
-        simulation = NetworkDbConnection(dsn, "stanchion-network-open")
-        moving = NetworkDbConnection(dsn, "stanchion-network-move", session=GENERIC_PLANS)
+        card_rows = NetworkDbConnection(dsn, "stanchion-network-cards")
+        inserts = NetworkDbConnection(dsn, "stanchion-network-open")
+        updates = NetworkDbConnection(dsn, "stanchion-network-move", session=GENERIC_PLANS)
         clearing = NetworkDbConnection(dsn, "stanchion-network-clear")
-        self._db_connections = (cards, simulation, moving, clearing)
+        self._db_connections = (card_rows, inserts, updates, clearing)
         self._session = AcquirerSession(settings.iso8583_host, settings.iso8583_port)
         self._store = PostgresSimulationStore(
-            ACQUIRER_ID, simulation, moving, auto_clear_seconds=settings.auto_clear_seconds
+            ACQUIRER_ID, inserts, updates, auto_clear_seconds=settings.auto_clear_seconds
         )
         card_secrets = CardSecrets(Vault.from_settings(settings))
-        cards = cards_by_id(cards, card_secrets)
+        cards = cards_by_id(card_rows, card_secrets)
         self._network = SimulatedNetwork(self._session, self._store, cards)
         self._clears = settings.auto_clear_seconds > 0
         self._auto_clearing = AutoClearing(self._network, self._session, clearing)
@@ -126,8 +128,8 @@ class NetworkRole:
             self._auto_clearing.start()
 
     async def call(self, method: str, payload: bytes) -> bytes:
-        """``accept``: a list of requests (``engine.simulation``); answers null when they could not be
-        recorded."""
+        """``accept``: a list of requests (``engine.simulation``). Returns null if the database is
+        unavailable."""
         if method != "accept":
             raise ValueError(method)
         try:
@@ -138,7 +140,7 @@ class NetworkRole:
     def figures(self) -> Figures:
         return {
             "stanchion_network_cleared": self._auto_clearing.counts.cleared,
-            "stanchion_network_settled": self._outcome_recovery.counts.settled,
+            "stanchion_network_settled": self._outcome_recovery.counts.recovered,
             "stanchion_network_lost_moves": self._store.lost_changes,
         }
 

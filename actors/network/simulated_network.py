@@ -1,11 +1,10 @@
-"""The simulated network: it plays terminal, acquirer and scheme in test mode, over the same TCP wire as a
-real one.
+"""The simulated network: terminal, acquirer and scheme of test mode, over the same TCP protocol as a real
+one.
 
-``accept`` records what is asked and returns; the wire legs run behind it. What was under way when this
-process died stays ``accepted`` or ``sent``: nobody knows whether it reached the platform, so a request is
-never sent again (spec 3.4: after a safe interval the outcome is unknown). Reversals and presentments are,
-by ``resume``: they must arrive, and a repeat of them changes nothing twice.
-"""
+``accept`` stores simulations and returns; their message flows run in the background. After a crash of this
+process, simulations with an open request stay ``accepted`` or ``sent``, because the request may or may not
+have reached the platform, and requests are not repeated. Reversals and presentments are stored and forwarded:
+``resume`` repeats them, and a repeat has no second effect."""
 
 from __future__ import annotations
 
@@ -17,7 +16,7 @@ import msgspec
 from actors.clock import Clock, SystemClock
 from actors.ids import new_id_beside
 from actors.network.cards import CardCredentials, CardsById
-from actors.network.exchanges import Exchanges, MessageTransport
+from actors.network.message_flows import MessageFlows, MessageTransport
 from actors.network.messages import message_of, network_txn_id, rrn, wire_stan
 from actors.network.simulation_store import (
     Failure,
@@ -51,14 +50,14 @@ _NOT_OFFERED = Failure(
 
 
 class _PreparedSpend(msgspec.Struct, frozen=True):
-    """A spend that is about to be recorded; ``message`` is absent when it failed before one was built."""
+    """A spend that will be stored; without a ``message`` if it failed before one was built."""
 
     simulation: Simulation
     message: Message | None = None
 
 
 class SimulatedNetwork:
-    """``stop`` it once; what is under way then stays as it is recorded."""
+    """Accepts simulations and runs their message flows. ``stop`` is safe to call twice."""
 
     def __init__(
         self,
@@ -74,25 +73,25 @@ class SimulatedNetwork:
         self._store = store
         self._cards = cards
         self._clock = clock or SystemClock()
-        self._legs = Exchanges(transport, store, self._clock, timeout_ms / 1000, late_seconds)
+        self._flows = MessageFlows(transport, store, self._clock, timeout_ms / 1000, late_seconds)
 
     async def accept(self, requests: Sequence[SimulationRequest]) -> list[Acceptance]:
-        """Records ``requests`` durably and starts their wire legs; acceptances in the same order.
+        """Store ``requests`` and start their message flows. Returns the acceptances in the same order.
 
-        ``DatabaseUnavailableError`` when they cannot be recorded; nothing of that kind (spends, follow-ups)
-        has been sent then. A follow-up whose id was accepted before is not sent again: its first acceptance
-        is given once more.
+        Raises ``DatabaseUnavailableError``; then no message of the kind that could not be stored (spends,
+        follow-ups) was sent. A follow-up whose id was accepted before is not sent again: it gets its first
+        acceptance.
         """
         spends = [request for request in requests if isinstance(request, SpendRequest)]
         follow_ups = [request for request in requests if not isinstance(request, SpendRequest)]
-        simulations = [*await self._spend(spends), *(await self._follow(follow_ups))[0]]
+        simulations = [*await self._start_spends(spends), *(await self._start_follow_ups(follow_ups))[0]]
         acceptances = {
             simulation.request.simulation_id: _acceptance(simulation) for simulation in simulations
         }
         return [acceptances[request.simulation_id] for request in requests]
 
     async def clear(self, originals: Sequence[Original]) -> list[asyncio.Task[None]]:
-        """Presents all that is left of these sales, as the network's own doing; the legs that do it."""
+        """Present the open amounts of these sales, as automatic clearing. Returns the tasks of the flows."""
         now_ms = self._clock.now_ms()
         requests = [
             ClearingRequest(
@@ -100,34 +99,34 @@ class SimulatedNetwork:
             )
             for original in originals
         ]
-        return (await self._follow(requests, automatic=True))[1]
+        return (await self._start_follow_ups(requests, automatic=True))[1]
 
     async def resume(self) -> int:
-        """Repeats reversals and presentments that an earlier life of this network has left without an
-        answer; their number."""
+        """Repeat reversals and presentments that an earlier process left without an answer. Returns their
+        number. Raises ``DatabaseUnavailableError``."""
         simulations = await self._store.unanswered()
         cards = await self._cards.find_all([simulation.request.card_id for simulation in simulations])
         for simulation, credentials in zip(simulations, cards, strict=True):
             if credentials is not None:
-                self._legs.start(simulation, as_repeat(message_of(simulation, credentials)))
+                self._flows.start(simulation, as_repeat(message_of(simulation, credentials)))
         return len(simulations)
 
-    def under_way(self, simulation: Simulation) -> bool:
-        """Whether a leg of ``opening`` still sends messages or waits for answers."""
-        return self._legs.under_way(simulation.request.simulation_id)
+    def is_active(self, simulation: Simulation) -> bool:
+        """Whether the flow of ``simulation`` still sends messages or waits for answers."""
+        return self._flows.is_active(simulation.request.simulation_id)
 
-    def settle(self, simulation: Simulation, answer: Message) -> None:
-        """Decides the failed row ``opening`` by ``answer``, which did not reach this network in time."""
-        self._legs.settle(simulation, answer)
+    def record_outcome(self, simulation: Simulation, answer: Message) -> None:
+        """Decide a failed simulation by ``answer``, which did not reach the network in time."""
+        self._flows.record_outcome(simulation, answer)
 
     async def stop(self) -> None:
-        """Stops all wire legs and waits until what they did is recorded."""
-        await self._legs.stop()
+        """Cancel all message flows and write their recorded state changes."""
+        await self._flows.stop()
         await self._store.drain()
 
     # --- spends
 
-    async def _spend(self, requests: Sequence[SpendRequest]) -> list[Simulation]:
+    async def _start_spends(self, requests: Sequence[SpendRequest]) -> list[Simulation]:
         if not requests:
             return []
         cards = await self._cards.find_all([request.card_id for request in requests])
@@ -136,16 +135,16 @@ class SimulatedNetwork:
             self._prepare(request, credentials, serial)
             for request, credentials, serial in zip(requests, cards, serials, strict=True)
         ]
-        await self._store.open([spend.simulation for spend in prepared])
+        await self._store.insert([spend.simulation for spend in prepared])
         for spend in prepared:
             if spend.message is not None:
-                self._legs.start(spend.simulation, spend.message)
+                self._flows.start(spend.simulation, spend.message)
         return [spend.simulation for spend in prepared]
 
     def _prepare(
         self, request: SpendRequest, credentials: CardCredentials | None, serial: int
     ) -> _PreparedSpend:
-        """Builds the message of one spend, or the reason why there is none."""
+        """Build the message of a spend, or the reason why there is none."""
         stands_in = request.scenario == "force_stip_timeout"
         if request.amount_minor > WIRE_AMOUNT_MINOR_MAX:
             return self._refused(request, _AMOUNT_TOO_LARGE)
@@ -172,7 +171,7 @@ class SimulatedNetwork:
 
     # --- follow-ups
 
-    async def _follow(
+    async def _start_follow_ups(
         self, requests: Sequence[FollowUpRequest], *, automatic: bool = False
     ) -> tuple[list[Simulation], list[asyncio.Task[None]]]:
         if not requests:
@@ -181,48 +180,48 @@ class SimulatedNetwork:
         cards = dict(zip(card_ids, await self._cards.find_all(card_ids), strict=True))
         serials = await self._store.take_stans(len(requests))
         follow_ups = [
-            _draft(request, cards[_card_id(request)], serial)
+            _prepared(request, cards[_card_id(request)], serial)
             for request, serial in zip(requests, serials, strict=True)
         ]
-        opened = await self._store.follow(follow_ups, automatic=automatic)
-        legs = [
-            self._say(each.simulation, credentials)
-            for each in opened
-            if each.fresh
+        recorded = await self._store.insert_follow_ups(follow_ups, automatic=automatic)
+        flows = [
+            self._start_flow(each.simulation, credentials)
+            for each in recorded
+            if each.is_new
             and each.simulation.failure is None
             and (credentials := cards[each.simulation.request.card_id]) is not None
         ]
-        return [each.simulation for each in opened], [leg for leg in legs if leg is not None]
+        return [each.simulation for each in recorded], [flow for flow in flows if flow is not None]
 
-    def _say(self, simulation: Simulation, credentials: CardCredentials) -> asyncio.Task[None] | None:
+    def _start_flow(self, simulation: Simulation, credentials: CardCredentials) -> asyncio.Task[None] | None:
         try:
             message = message_of(simulation, credentials)
             encode(message)
         except (ElementError, EncodeError):
-            # What was said of the sale before could be encoded; only a force post gets here.
+            # Only a force post: the values of other follow-ups were in the message of their sale.
             failed_ms = self._clock.now_ms()
             simulation_id = simulation.request.simulation_id
             failure = msgspec.structs.replace(_NOT_ENCODABLE, stage="post_build")
-            self._store.move(
+            self._store.record(
                 StateChange(simulation_id=simulation_id, state="failed", failed_ms=failed_ms, failure=failure)
             )
             return None
-        return self._legs.start(simulation, message)
+        return self._flows.start(simulation, message)
 
 
-def _draft(request: FollowUpRequest, credentials: CardCredentials | None, serial: int) -> PreparedFollowUp:
+def _prepared(request: FollowUpRequest, credentials: CardCredentials | None, serial: int) -> PreparedFollowUp:
     failure = _CARD_UNREADABLE if credentials is None else None
     if (request.amount_minor or 0) > WIRE_AMOUNT_MINOR_MAX:
         failure = _AMOUNT_TOO_LARGE
     stan = wire_stan(serial)
-    life = (
+    transaction = (
         network_txn_id(serial) if isinstance(request, ForcePostRequest) else request.original.network_txn_id
     )
     return PreparedFollowUp(
         request=request,
         stan=stan,
         rrn=rrn(stan, request.accepted_ms),
-        network_txn_id=life,
+        network_txn_id=transaction,
         failure=failure,
     )
 

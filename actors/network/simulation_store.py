@@ -1,9 +1,8 @@
-"""The simulated network's book: STANs, and one row for each simulation, moved along as the wire speaks
-(spec 3.4).
+"""The store of simulations: STANs, one row for each simulation, and its state changes.
 
-A row holds its STAN and RRN before the first byte of its message leaves: ``open`` and ``follow`` return
-after the commit. What the network remembers of a sale is entered in the same transaction as the row that
-changes it.
+A simulation has its STAN and RRN in the database before the first byte of its message leaves: ``insert`` and
+``insert_follow_ups`` return after the commit. A follow-up and the change of its sale commit in one
+transaction.
 """
 
 from __future__ import annotations
@@ -17,21 +16,21 @@ from engine.simulation import FollowUpRecord, FollowUpRequest, Operation, Origin
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """Why a simulation failed (contract section 6)."""
+    """Why a simulation failed, as the API shows it."""
 
     stage: Literal["pre_build", "post_build"]
+    """``pre_build``: no message was built, so the row has neither STAN nor RRN."""
     code: str
     detail: str
 
 
 class Simulation(msgspec.Struct, frozen=True, kw_only=True):
-    """A new row: ``accepted`` with its references, or ``failed`` before any message was built, without
-    them."""
+    """A row as it is inserted: ``accepted`` with its references, or ``failed`` before a message was built."""
 
     request: SpendRequest
-    """What the row keeps; a ``FollowUpRecord`` unless it is a spend."""
+    """A ``FollowUpRecord`` unless the simulation is a spend."""
     original: Original | None = None
-    """The sale of a child."""
+    """The sale of a follow-up."""
     stan: str | None = None
     rrn: str | None = None
     network_txn_id: str | None = None
@@ -40,12 +39,12 @@ class Simulation(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def operation(self) -> Operation:
-        """What the row's message does."""
+        """The kind of message."""
         return self.request.operation if isinstance(self.request, FollowUpRecord) else "spend"
 
 
 class SaleIncrease(msgspec.Struct, frozen=True):
-    """So much more of a sale is approved, and will be presented."""
+    """An approved amount that the network has to present."""
 
     simulation_id: str
     """Of the sale."""
@@ -53,7 +52,7 @@ class SaleIncrease(msgspec.Struct, frozen=True):
 
 
 class StateChange(msgspec.Struct, frozen=True, kw_only=True):
-    """A row's next state, with all that it then holds."""
+    """The next state of a row, with the columns that it sets."""
 
     simulation_id: str
     state: Literal["sent", "failed", "decided"]
@@ -69,7 +68,7 @@ class StateChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class PreparedFollowUp(msgspec.Struct, frozen=True, kw_only=True):
-    """A follow-up that is about to be stated, under these references, or the reason why it will not be."""
+    """A requested follow-up with the references of its message, or with the reason why it must fail."""
 
     request: FollowUpRequest
     stan: str
@@ -79,50 +78,53 @@ class PreparedFollowUp(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RecordedSimulation(msgspec.Struct, frozen=True):
-    """``fresh`` unless the simulation had been opened by an earlier request with its id."""
+    """A row of a follow-up."""
 
     simulation: Simulation
-    fresh: bool
+    is_new: bool
+    """``False`` if an earlier request with the same id inserted the row."""
 
 
 class SimulationStore(Protocol):
-    """Where simulations are kept."""
+    """Stores simulations. Methods that await the database raise ``DatabaseUnavailableError``."""
 
     async def take_stans(self, count: int) -> list[int]:
-        """``count`` numbers that have never been taken, ascending."""
+        """``count`` serial numbers that were never taken before, ascending."""
 
-    async def open(self, simulations: Sequence[Simulation]) -> None:
-        """Makes new rows of spends durable."""
+    async def insert(self, simulations: Sequence[Simulation]) -> None:
+        """Insert spends. Returns after the commit."""
 
-    async def follow(
+    async def insert_follow_ups(
         self, follow_ups: Sequence[PreparedFollowUp], *, automatic: bool = False
     ) -> list[RecordedSimulation]:
-        """States follow-ups and makes their rows durable. The network's own (``automatic``) leave no row
-        when there is nothing for them to be about; those are missing in the result."""
+        """Apply follow-ups to their sales and insert their rows. Returns after the commit. A follow-up of the
+        network itself (``automatic``) that does not apply to its sale is left out, also from the result."""
 
     async def open_minor(self, simulation_id: str) -> int:
-        """What of a sale is still to be presented."""
+        """The amount of a sale that is still to be presented."""
 
     async def unanswered(self) -> list[Simulation]:
-        """Reversals and presentments that were opened lately and have no answer yet."""
+        """Reversals and presentments of the last ``RESUME_HOURS`` hours that have no answer."""
 
-    def move(self, move: StateChange) -> None:
-        """Records ``move``, soon."""
+    def record(self, change: StateChange) -> None:
+        """Write ``change`` in the background."""
 
     async def drain(self) -> None:
-        """Waits until every move is recorded or given up."""
+        """Wait until all changes are written or given up."""
 
 
 def merge_changes(changes: Sequence[StateChange]) -> Sequence[StateChange]:
-    """The last move of each simulation, with the instants of its earlier ones. What is decided stays so."""
+    """The last change of each simulation, with the instants of its earlier ones. ``decided`` is final."""
     newest: dict[str, StateChange] = {}
-    for move in changes:
-        before = newest.get(move.simulation_id)
+    for change in changes:
+        before = newest.get(change.simulation_id)
         if before is not None and before.state == "decided":
             continue
         if before is not None:
-            move = msgspec.structs.replace(
-                move, sent_ms=move.sent_ms or before.sent_ms, failed_ms=move.failed_ms or before.failed_ms
+            change = msgspec.structs.replace(
+                change,
+                sent_ms=change.sent_ms or before.sent_ms,
+                failed_ms=change.failed_ms or before.failed_ms,
             )
-        newest[move.simulation_id] = move
+        newest[change.simulation_id] = change
     return list(newest.values())

@@ -46,14 +46,11 @@ class _Exchange:
     def answer(self, response: Message) -> None:
         self.answer_bytes.set_result(encode(response))
 
-    def took_up(self) -> None:
-        """One more is being worked on."""
+    def request_started(self) -> None: ...
 
-    def settled(self) -> None:
-        """... and one less."""
+    def request_finished(self) -> None: ...
 
-    def recognized(self) -> None:
-        """The card is known."""
+    def card_recognized(self) -> None: ...
 
 
 class Line:

@@ -210,8 +210,8 @@ async def late_approvals_are_reversed_once(vault: Vault) -> None:
     for _ in range(2):
         async with running_edge(CardSecrets(vault), deadline_ms=20) as harness, harness.peer() as peer:
             harness.owners.gate.clear()
-            peer.say(request())
-            assert (await peer.hear()).fields[39] == "91"
+            peer.send(request())
+            assert (await peer.receive()).fields[39] == "91"
             harness.owners.gate.set()
             await has_undone(harness)
             keys += [command.command_key for command in harness.owners.undone]

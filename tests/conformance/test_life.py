@@ -10,7 +10,7 @@ import asyncio
 
 import pytest
 
-from actors.network.respondent import FromWire
+from actors.network.exchange import MessageCommand
 from engine.commands import Advise, Authorize, Present, Reverse
 from engine.replies import WireAnswer
 from tests.actors.network.support import Harness, until
@@ -235,5 +235,5 @@ def arn(stan: int, name: str, acquirer: int) -> dict[str, str]:
     return {"de48": private(t04="SN1", t08=f"{acquirer:015d}{stan:08d}01")}
 
 
-def by_class(command: FromWire) -> WireAnswer:
+def by_class(command: MessageCommand) -> WireAnswer:
     return WireAnswer("85" if isinstance(command, Advise) else "00", command.id)

@@ -1,4 +1,4 @@
-"""Fixtures of the network's tests."""
+"""Fixtures for tests of the network package."""
 
 from __future__ import annotations
 

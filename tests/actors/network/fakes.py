@@ -1,4 +1,4 @@
-"""A wire and a book in the test's hands."""
+"""A message transport and a simulation store that tests control."""
 
 from __future__ import annotations
 
@@ -26,60 +26,60 @@ def card_lookup() -> Lookup[str, CardCredentials]:
     return Lookup(fetch, 10)
 
 
-def sale_of(follow_up: PreparedFollowUp) -> str:
+def sale_id_of(follow_up: PreparedFollowUp) -> str:
     request = follow_up.request
     return "" if isinstance(request, ForcePostRequest) else request.original.request.simulation_id
 
 
 class MemorySimulationStore:
-    """The book as a list: what was opened and how it moved."""
+    """Simulations and their state changes as lists."""
 
     def __init__(self) -> None:
         self.simulations: list[Simulation] = []
         self.changes: list[StateChange] = []
-        self.books: dict[str, SaleState] = {}
+        self.sales: dict[str, SaleState] = {}
         self._next = 0
 
     async def take_stans(self, count: int) -> list[int]:
         self._next += count
         return list(range(self._next - count, self._next))
 
-    async def open(self, simulations: Sequence[Simulation]) -> None:
+    async def insert(self, simulations: Sequence[Simulation]) -> None:
         self.simulations += simulations
 
-    async def follow(
+    async def insert_follow_ups(
         self, follow_ups: Sequence[PreparedFollowUp], *, automatic: bool = False
     ) -> list[RecordedSimulation]:
         known = {simulation.request.simulation_id: simulation for simulation in self.simulations}
-        books = {
-            sale_of(follow_up): self.books.get(sale_of(follow_up), SaleState(12_34))
+        sales = {
+            sale_id_of(follow_up): self.sales.get(sale_id_of(follow_up), SaleState(12_34))
             for follow_up in follow_ups
         }
-        sequence = FollowUpSequence(known, books)
-        opened = [sequence.open(follow_up) for follow_up in follow_ups]
-        self.books |= {sale: followed.store for sale, followed in sequence.followed.items()}
-        self.simulations += [each.simulation for each in opened if each.fresh]
-        return opened
+        sequence = FollowUpSequence(known, sales)
+        recorded = [sequence.apply(follow_up) for follow_up in follow_ups]
+        self.sales |= {sale: applied.sale for sale, applied in sequence.applied.items()}
+        self.simulations += [each.simulation for each in recorded if each.is_new]
+        return recorded
 
     async def open_minor(self, simulation_id: str) -> int:
-        return self.books.get(simulation_id, SaleState(12_34)).open_minor
+        return self.sales.get(simulation_id, SaleState(12_34)).open_minor
 
     async def unanswered(self) -> list[Simulation]:
         return [simulation for simulation in self.simulations if simulation.operation != "spend"]
 
-    def move(self, move: StateChange) -> None:
-        self.changes.append(move)
+    def record(self, change: StateChange) -> None:
+        self.changes.append(change)
 
     async def drain(self) -> None:
         pass
 
     @property
     def states(self) -> list[str]:
-        return [move.state for move in self.changes]
+        return [change.state for change in self.changes]
 
 
 class FakeTransport:
-    """A session whose answers the test gives; the connection can be lost."""
+    """A session whose answers the test sends. Set ``up`` to ``False`` to disconnect it."""
 
     def __init__(self) -> None:
         self.sent: list[Message] = []

@@ -1,4 +1,4 @@
-"""Rows that other parts of the platform write, as far as the network reads them."""
+"""Rows of cards and card numbers, which the API writes and the network reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ INSERT INTO cards (
 
 
 async def issue_card(database_url: str, card_secrets: CardSecrets, card_id: str, pan: str) -> None:
-    """A card whose number is in custody."""
+    """Insert a card and its number."""
     connection = await asyncpg.connect(database_url)
     await reserve_pan(connection, card_secrets, card_id, pan)
     await connection.execute(_INSERT_CARD, card_id, TENANT_ID, OTHER_ID)
@@ -29,7 +29,7 @@ async def issue_card(database_url: str, card_secrets: CardSecrets, card_id: str,
 async def reserve_pan(
     connection: asyncpg.Connection[asyncpg.Record], card_secrets: CardSecrets, card_id: str, pan: str
 ) -> None:
-    """A number in custody that may have no card yet."""
+    """Insert a card number that has no card."""
     await connection.execute(
         "INSERT INTO pans (digest, card_id, sealed) VALUES ($1, $2, $3)",
         card_secrets.digest(pan),

@@ -38,7 +38,7 @@ class FakeEdge:
     async def signed_on(self) -> Peer:
         """The next connection, after its sign-on."""
         peer = await asyncio.wait_for(self.accepted.get(), WAIT_SECONDS)
-        peer.say(network_management(await peer.hear()))
+        peer.send(network_management(await peer.receive()))
         return peer
 
 
@@ -73,9 +73,9 @@ async def test_answers_in_any_order(fake_edge: FakeEdge) -> None:
     peer = await fake_edge.signed_on()
     await session.connected(WAIT_SECONDS)
     futures = {stan: session.send(request(stan)) for stan in (1, 2, 3)}
-    asked = {message.fields[11]: message for message in [await peer.hear() for _ in range(3)]}
+    asked = {message.fields[11]: message for message in [await peer.receive() for _ in range(3)]}
     for stan in ("000003", "000001", "000002"):
-        peer.say(refusal(asked[stan], stan[-2:]))
+        peer.send(refusal(asked[stan], stan[-2:]))
     assert {stan: (await future).fields[39] for stan, future in futures.items()} == {
         1: "01",
         2: "02",
@@ -89,7 +89,7 @@ async def test_strangers_are_counted(fake_edge: FakeEdge) -> None:
     session.start()
     peer = await fake_edge.signed_on()
     await session.connected(WAIT_SECONDS)
-    peer.say(refusal(request(9), "00"))
+    peer.send(refusal(request(9), "00"))
     peer.writer.write(frame(b"nonsense") + b"\x00\x00")
     await until(lambda: session.unmatched == 3)
     await session.stop()
@@ -112,16 +112,16 @@ async def test_a_lost_connection_ends_what_was_in_flight_and_comes_back(fake_edg
     peer = await fake_edge.signed_on()
     await session.connected(WAIT_SECONDS)
     lost = session.send(request())
-    await peer.hear()
+    await peer.receive()
     await peer.close()
     with pytest.raises(SessionLostError):
         await lost
     again = await fake_edge.signed_on()
     await session.connected(WAIT_SECONDS)
     repeated = session.send(as_repeat(request()))
-    heard = await again.hear()
+    heard = await again.receive()
     assert heard.mti == "0101"
-    again.say(refusal(heard, "00"))
+    again.send(refusal(heard, "00"))
     assert (await repeated).fields[39] == "00"
     await session.stop()
 
@@ -161,7 +161,7 @@ async def test_silence_is_asked_about(fake_edge: FakeEdge) -> None:
     session = AcquirerSession(*fake_edge.address, echo_seconds=0.02, reply_seconds=0.1)
     session.start()
     peer = await fake_edge.signed_on()
-    heard = await peer.hear()
+    heard = await peer.receive()
     assert (heard.mti, heard.fields[70]) == ("0800", "301")
     # It is not answered: the session gives the connection up and makes a new one.
     await fake_edge.signed_on()
@@ -173,8 +173,8 @@ async def test_a_refused_sign_on_is_no_connection(fake_edge: FakeEdge) -> None:
     session.start()
     for _ in range(2):
         peer = await asyncio.wait_for(fake_edge.accepted.get(), WAIT_SECONDS)
-        peer.say(refusal(await peer.hear(), "96"))
-        assert await peer.ended()
+        peer.send(refusal(await peer.receive(), "96"))
+        assert await peer.is_closed()
     with pytest.raises(NotConnectedError):
         await session.connected(0)
     await session.stop()
@@ -186,9 +186,9 @@ async def test_stopping_signs_off(fake_edge: FakeEdge) -> None:
     peer = await fake_edge.signed_on()
     await session.connected(WAIT_SECONDS)
     unanswered = session.send(request())
-    await peer.hear()
+    await peer.receive()
     await session.stop()
-    assert (await peer.hear()).fields[70] == "002"
+    assert (await peer.receive()).fields[70] == "002"
     with pytest.raises(SessionLostError):
         await unanswered
 
@@ -200,7 +200,7 @@ async def test_forgotten_requests_are_not_waited_for(fake_edge: FakeEdge) -> Non
     await session.connected(WAIT_SECONDS)
     session.send(request())
     session.forget(request())
-    peer.say(refusal(await peer.hear(), "00"))
+    peer.send(refusal(await peer.receive(), "00"))
     await until(lambda: session.unmatched == 1)
     await session.stop()
 

@@ -27,6 +27,7 @@ from engine.simulation import (
     Original,
     ReversalRequest,
 )
+from tests.actors.network.fakes import card_lookup
 from tests.actors.network.rows import TENANT_ID
 from tests.actors.network.simulations import NOW_MS, rows, sales, spend
 from tests.actors.network.support import CARD_ID, WAIT_SECONDS, Harness, until
@@ -346,7 +347,8 @@ async def test_clearing_waits_for_the_database_and_the_platform(harness: Harness
     await connected.connected(WAIT_SECONDS)
     await asyncio.sleep(0.1)
     assert all(
-        auto_clearing._loop is not None and not auto_clearing._loop.done() for auto_clearing in auto_clearings
+        auto_clearing._task._task is not None and not auto_clearing._task._task.done()
+        for auto_clearing in auto_clearings
     )
     for auto_clearing in auto_clearings:
         await auto_clearing.stop()

@@ -1,4 +1,4 @@
-"""Idle connections give way to new ones; busy ones, and those of other addresses, keep their places."""
+"""At a limit, an idle connection is closed for a new one; busy ones and those of other addresses stay."""
 
 from __future__ import annotations
 
@@ -6,75 +6,82 @@ from dataclasses import dataclass
 
 import pytest
 
-from actors.network.connection_slots import RECOGNIZED, SILENT, SPOKEN, ConnectionSlots, source_of
+from actors.network.connection_slots import (
+    CARD_RECOGNIZED,
+    NO_REQUEST,
+    REQUESTED,
+    ConnectionSlots,
+    source_of,
+)
 
 
 @dataclass(eq=False)
 class Connection:
     source: str
-    standing: int = SPOKEN
-    heard_at: float = 0.0
+    rank: int = REQUESTED
+    received_at: float = 0.0
     busy: bool = False
 
 
 def filled(
     *connections: Connection, count_max: int = 4, per_source_max: int = 3
 ) -> ConnectionSlots[Connection]:
-    places: ConnectionSlots[Connection] = ConnectionSlots(count_max, per_source_max)
+    slots: ConnectionSlots[Connection] = ConnectionSlots(count_max, per_source_max)
     for connection in connections:
-        assert places.admit(connection) is None
-    return places
+        assert slots.admit(connection) is None
+    return slots
 
 
-def test_the_longest_quiet_connection_of_the_address_gives_way() -> None:
-    others = [Connection("a", heard_at=at) for at in (2.0, 1.0, 3.0)]
-    places = filled(*others)
+def test_connection_quiet_longest_is_evicted_at_the_limit_of_its_address() -> None:
+    others = [Connection("a", received_at=at) for at in (2.0, 1.0, 3.0)]
+    slots = filled(*others)
     newcomer = Connection("a")
-    assert places.admit(newcomer) is others[1]
-    assert set(places) == {others[0], others[2], newcomer}
+    assert slots.admit(newcomer) is others[1]
+    assert set(slots) == {others[0], others[2], newcomer}
 
 
-def test_an_address_at_its_limit_costs_no_other_address_a_place() -> None:
-    other = Connection("b", SILENT)
-    crowd = [Connection("a", RECOGNIZED, heard_at=9.0) for _ in range(3)]
-    places = filled(other, *crowd, count_max=9)
-    assert places.admit(Connection("a")) in crowd
-    assert other in places
+def test_address_at_its_limit_evicts_no_connection_of_another_address() -> None:
+    other = Connection("b", NO_REQUEST)
+    same_address = [Connection("a", CARD_RECOGNIZED, received_at=9.0) for _ in range(3)]
+    slots = filled(other, *same_address, count_max=9)
+    assert slots.admit(Connection("a")) in same_address
+    assert other in slots
+
+
+_SEEN, _SPOKEN, _SILENT = CARD_RECOGNIZED, REQUESTED, NO_REQUEST
 
 
 @pytest.mark.parametrize(
-    ("connections", "victim"),
+    ("connections", "evicted"),
     [
-        # Standing first, then the address with most connections, then the longest quiet.
-        ([("a", RECOGNIZED, 1.0), ("a", SPOKEN, 9.0), ("b", RECOGNIZED, 0.0), ("c", SILENT, 9.0)], 3),
-        ([("a", RECOGNIZED, 1.0), ("a", SPOKEN, 9.0), ("b", RECOGNIZED, 0.0), ("c", RECOGNIZED, 0.0)], 1),
-        ([("a", SPOKEN, 8.0), ("a", SPOKEN, 9.0), ("b", SPOKEN, 0.0), ("c", SPOKEN, 0.0)], 0),
-        ([("a", SPOKEN, 3.0), ("b", SPOKEN, 2.0), ("c", SPOKEN, 1.0), ("d", SPOKEN, 4.0)], 2),
+        # Order: rank, then the address with most connections, then the connection quiet longest.
+        ([("a", _SEEN, 1.0), ("a", _SPOKEN, 9.0), ("b", _SEEN, 0.0), ("c", _SILENT, 9.0)], 3),
+        ([("a", _SEEN, 1.0), ("a", _SPOKEN, 9.0), ("b", _SEEN, 0.0), ("c", _SEEN, 0.0)], 1),
+        ([("a", _SPOKEN, 8.0), ("a", _SPOKEN, 9.0), ("b", _SPOKEN, 0.0), ("c", _SPOKEN, 0.0)], 0),
+        ([("a", _SPOKEN, 3.0), ("b", _SPOKEN, 2.0), ("c", _SPOKEN, 1.0), ("d", _SPOKEN, 4.0)], 2),
     ],
 )
-def test_who_gives_way_when_all_places_are_taken(
-    connections: list[tuple[str, int, float]], victim: int
-) -> None:
+def test_eviction_order_at_the_total_limit(connections: list[tuple[str, int, float]], evicted: int) -> None:
     others = [Connection(*each) for each in connections]
-    assert filled(*others).admit(Connection("z")) is others[victim]
+    assert filled(*others).admit(Connection("z")) is others[evicted]
 
 
-def test_busy_connections_keep_their_places() -> None:
+def test_busy_connections_are_not_evicted() -> None:
     others = [Connection("a", busy=True) for _ in range(3)]
-    places = filled(*others)
+    slots = filled(*others)
     newcomer = Connection("a")
-    assert places.admit(newcomer) is newcomer
-    assert set(places) == set(others)
+    assert slots.admit(newcomer) is newcomer
+    assert set(slots) == set(others)
 
 
-def test_a_place_is_freed_once() -> None:
+def test_second_release_has_no_effect() -> None:
     first, second = Connection("a"), Connection("a")
-    places = filled(first, second, count_max=9, per_source_max=2)
-    places.leave(first)
-    places.leave(first)
-    assert places.admit(first) is None
-    assert places.admit(Connection("a")) is not None
-    assert len(places) == 2
+    slots = filled(first, second, count_max=9, per_source_max=2)
+    slots.release(first)
+    slots.release(first)
+    assert slots.admit(first) is None
+    assert slots.admit(Connection("a")) is not None
+    assert len(slots) == 2
 
 
 @pytest.mark.parametrize(
@@ -87,5 +94,5 @@ def test_a_place_is_freed_once() -> None:
         ("", ""),
     ],
 )
-def test_sources(host: str, source: str) -> None:
+def test_source_of_addresses(host: str, source: str) -> None:
     assert source_of(host) == source

@@ -105,7 +105,6 @@ async def test_a_transaction_that_is_cancelled_leaves_nothing(db: NetworkDbConne
 def test_statements_are_loaded_by_name() -> None:
     assert set(SQL) == {
         "claim_due_sales",
-        "enter_sales",
         "find_cards",
         "find_failed",
         "find_open_amount",
@@ -117,6 +116,7 @@ def test_statements_are_loaded_by_name() -> None:
         "open_cards",
         "record_simulations",
         "take_stans",
+        "update_sales",
     }
 
 

@@ -21,8 +21,8 @@ UNDECODABLE = b"0100" + b"2" + b"0" * 15 + b"000"
 
 async def test_many_in_flight_on_one_connection(harness: Harness) -> None:
     async with harness.peer() as peer:
-        peer.say(*(request(stan) for stan in range(500)))
-        answers = [await peer.hear() for _ in range(500)]
+        peer.send(*(request(stan) for stan in range(500)))
+        answers = [await peer.receive() for _ in range(500)]
     assert {answer.fields[11] for answer in answers} == {f"{stan:06d}" for stan in range(500)}
     assert {answer.fields[39] for answer in answers} == {"00"}
 
@@ -52,18 +52,18 @@ async def test_malformed_frames_cost_the_connection_after_three(harness: Harness
     async with harness.peer() as peer:
         for _ in range(2):
             peer.writer.write(frame(UNDECODABLE))
-            assert (await peer.hear()) == Message("0110", {39: "30"})
+            assert (await peer.receive()) == Message("0110", {39: "30"})
         assert (await peer.ask(request())).fields[39] == "00"
         peer.writer.write(frame(UNDECODABLE))
-        assert (await peer.hear()) == Message("0110", {39: "30"})
-        assert await peer.ended()
+        assert (await peer.receive()) == Message("0110", {39: "30"})
+        assert await peer.is_closed()
     assert harness.edge.counts.malformed == 3
 
 
 async def test_what_has_no_header_gets_no_answer(harness: Harness) -> None:
     async with harness.peer() as peer:
         peer.writer.write(frame(b"x") + b"\x00\x00" + frame(encode(Message("0110", {39: "00"}))))
-        assert await peer.ended()
+        assert await peer.is_closed()
     assert harness.edge.counts.malformed == 3
 
 
@@ -71,7 +71,7 @@ async def test_an_oversized_frame_is_answered_and_skipped(harness: Harness) -> N
     payload = encode(request()) + b"0" * FRAME_BYTES_MAX
     async with harness.peer() as peer:
         peer.writer.write(len(payload).to_bytes(2, "big") + payload)
-        answer = await peer.hear()
+        answer = await peer.receive()
         assert (answer.mti, answer.fields[39], answer.fields[11]) == ("0110", "30", "000123")
         assert (await peer.ask(request(7))).fields[39] == "00"
 
@@ -108,7 +108,7 @@ async def test_an_idle_peer_is_left_alone(card_secrets: CardSecrets) -> None:
         harness.peer() as slow,
     ):
         slow.writer.write(b"\x00")
-        assert await slow.ended()
+        assert await slow.is_closed()
         assert (await idle.ask(request())).fields[39] == "00"
 
 
@@ -145,14 +145,14 @@ async def test_too_many_open_requests_pause_reading_not_the_others(card_secrets:
     ):
         harness.owners.gate.clear()
         for start in range(0, total, 500):
-            greedy.say(*(request(stan) for stan in range(start, min(start + 500, total))))
+            greedy.send(*(request(stan) for stan in range(start, min(start + 500, total))))
         await until(lambda: len(harness.owners.submitted) >= EDGE_IN_FLIGHT_MAX)
-        other.say(request(0, de32="999"))
+        other.send(request(0, de32="999"))
         await until(lambda: harness.owners.submitted[-1].wire.acquirer_id == "999")
         assert len(harness.owners.submitted) < total + 1
         harness.owners.gate.set()
-        assert (await other.hear()).fields[39] == "00"
-        answers = [await greedy.hear() for _ in range(total)]
+        assert (await other.receive()).fields[39] == "00"
+        answers = [await greedy.receive() for _ in range(total)]
         assert len({answer.fields[11] for answer in answers}) == total
 
 
@@ -162,17 +162,17 @@ async def test_beyond_what_can_be_answered_in_time_authorizations_are_refused(
     """... at once, whoever sends them; repeats are not, nor is anything else."""
     async with running_edge(card_secrets, open_max=3) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
-        peer.say(*(request(stan) for stan in range(3)))
+        peer.send(*(request(stan) for stan in range(3)))
         await until(lambda: len(harness.owners.submitted) == 3)
         async with harness.peer() as other:
             assert (await other.ask(request(7))).fields[39] == "91"
         assert (await peer.ask(request(8))).fields[39] == "91"
         assert (await peer.ask(network_request("301", "000001", 0))).fields[39] == "00"
-        peer.say(request(2, "0101"))
+        peer.send(request(2, "0101"))
         await until(lambda: len(harness.owners.submitted) == 4)
         assert (harness.edge.counts.shed, harness.respondent.open) == (2, 4)
         harness.owners.gate.set()
-        assert [(await peer.hear()).fields[39] for _ in range(4)] == ["00"] * 4
+        assert [(await peer.receive()).fields[39] for _ in range(4)] == ["00"] * 4
         assert (await peer.ask(request(8))).fields[39] == "00"
         assert {command.wire.stan for command in harness.owners.submitted} == {
             "000000", "000001", "000002", "000008",
@@ -185,14 +185,14 @@ async def test_what_waits_outside_costs_others_nothing(card_secrets: CardSecrets
     async with running_edge(card_secrets, open_max=3, deferred=lambda: outside[0]) as harness:
         async with harness.peer() as peer:
             harness.owners.gate.clear()
-            peer.say(*(request(stan) for stan in range(6)))
+            peer.send(*(request(stan) for stan in range(6)))
             await until(lambda: len(harness.owners.submitted) == 6)
             assert (await peer.ask(request(7))).fields[39] == "91"
             outside[0] = 4
-            peer.say(request(8))
+            peer.send(request(8))
             await until(lambda: len(harness.owners.submitted) == 7)
             harness.owners.gate.set()
-            assert [(await peer.hear()).fields[39] for _ in range(7)] == ["00"] * 7
+            assert [(await peer.receive()).fields[39] for _ in range(7)] == ["00"] * 7
 
 
 async def test_congestion_on_the_way_to_owners_refuses_too(card_secrets: CardSecrets) -> None:
@@ -215,10 +215,10 @@ async def test_at_the_limit_silent_connections_make_room(card_secrets: CardSecre
         await until(lambda: harness.edge.connected == 3)
         newcomer = await harness.connect()
         assert (await newcomer.ask(request())).fields[39] == "00"
-        assert await silent.ended()
+        assert await silent.is_closed()
         another = await harness.connect()
         assert (await another.ask(request())).fields[39] == "00"
-        assert await spoken[0].ended()
+        assert await spoken[0].is_closed()
         assert harness.edge.counts.refused == 2
         for peer in [*spoken, silent, newcomer, another]:
             await peer.close()
@@ -229,12 +229,12 @@ async def test_busy_connections_are_not_closed_for_new_ones(card_secrets: CardSe
         harness.owners.gate.clear()
         busy = [await harness.connect() for _ in range(2)]
         for stan, peer in enumerate(busy):
-            peer.say(request(stan))
+            peer.send(request(stan))
         await until(lambda: len(harness.owners.submitted) == 2)
         refused = await harness.connect()
-        assert await refused.ended()
+        assert await refused.is_closed()
         harness.owners.gate.set()
-        assert [(await peer.hear()).fields[39] for peer in busy] == ["00", "00"]
+        assert [(await peer.receive()).fields[39] for peer in busy] == ["00", "00"]
         for peer in [*busy, refused]:
             await peer.close()
 
@@ -269,7 +269,7 @@ async def test_an_idle_peer_is_closed_after_a_while(card_secrets: CardSecrets, s
     ):
         if speaks:
             assert (await peer.ask(request())).fields[39] == "00"
-        assert await peer.ended()
+        assert await peer.is_closed()
         await until(lambda: harness.edge.counts.idle == 1)
 
 
@@ -277,12 +277,12 @@ async def test_a_peer_that_waits_for_an_answer_is_not_idle(card_secrets: CardSec
     async with running_edge(card_secrets, idle_seconds=0.01, silent_seconds=0.01) as harness:
         harness.owners.gate.clear()
         waiting = await harness.connect()
-        waiting.say(request())
+        waiting.send(request())
         await until(lambda: harness.owners.submitted)
         silent = await harness.connect()
-        assert await silent.ended()
+        assert await silent.is_closed()
         harness.owners.gate.set()
-        assert (await waiting.hear()).fields[39] == "00"
+        assert (await waiting.receive()).fields[39] == "00"
         await waiting.close()
         await silent.close()
 
@@ -308,7 +308,7 @@ async def test_a_fault_of_the_edge_costs_one_answer(
     def faulty(_: Message) -> Message:
         raise fault("4111111111111111")
 
-    monkeypatch.setattr("actors.network.edge.network_management", faulty)
+    monkeypatch.setattr("actors.network.dispatch.network_management", faulty)
     async with harness.peer() as peer:
         answer = await peer.ask(network_request("301", "000007", 0))
         assert answer.fields[39] == code
@@ -320,14 +320,14 @@ async def test_stopping_gives_the_answers_that_are_due(card_secrets: CardSecrets
     async with running_edge(card_secrets) as harness:
         harness.owners.gate.clear()
         peer = await harness.connect()
-        peer.say(request())
+        peer.send(request())
         await until(lambda: harness.owners.submitted)
         stopping = asyncio.create_task(harness.edge.stop())
         with pytest.raises(ConnectionError):
             await _refused_connection(harness)
         harness.owners.gate.set()
-        assert (await peer.hear()).fields[39] == "00"
-        assert await peer.ended()
+        assert (await peer.receive()).fields[39] == "00"
+        assert await peer.is_closed()
         await stopping
         await harness.edge.stop()
         await peer.close()
@@ -342,7 +342,7 @@ async def _refused_connection(harness: Harness) -> None:
 async def test_a_peer_that_hangs_up_leaves_nothing_behind(harness: Harness) -> None:
     harness.owners.gate.clear()
     peer = await harness.connect()
-    peer.say(request())
+    peer.send(request())
     await until(lambda: harness.owners.submitted)
     await peer.close()
     await until(lambda: harness.edge.connected == 0)

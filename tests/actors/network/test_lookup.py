@@ -26,9 +26,9 @@ class Source:
 async def test_found_once_remembered() -> None:
     source = Source()
     lookup = Lookup(source.fetch, 10)
-    assert lookup.known(1) is None
+    assert lookup.cached(1) is None
     assert await lookup.find(1) == "value 1"
-    assert lookup.known(1) == "value 1"
+    assert lookup.cached(1) == "value 1"
     assert await lookup.find(1) == "value 1"
     assert source.asked == [[1]]
 
@@ -59,15 +59,15 @@ async def test_batches_and_memory_are_bounded() -> None:
     assert await lookup.find_all(keys) == [f"value {key}" for key in keys]
     assert [len(asked) for asked in source.asked] == [LOOKUP_BATCH_MAX, 10]
     assert len(lookup) == 100
-    assert lookup.known(0) is None
+    assert lookup.cached(0) is None
 
 
 async def test_what_is_used_stays() -> None:
     lookup = Lookup(Source().fetch, 2)
     await lookup.find_all([1, 2])
-    lookup.known(1)
+    lookup.cached(1)
     await lookup.find(3)
-    assert (lookup.known(1), lookup.known(2), lookup.known(3)) == ("value 1", None, "value 3")
+    assert (lookup.cached(1), lookup.cached(2), lookup.cached(3)) == ("value 1", None, "value 3")
 
 
 async def test_an_error_reaches_all_and_is_forgotten() -> None:

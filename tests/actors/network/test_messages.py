@@ -19,7 +19,7 @@ from engine.simulation import (
     IncrementRequest,
     ReversalRequest,
     SaleState,
-    follow,
+    apply_follow_up,
 )
 from tests.actors.network.simulations import NOW_MS, original, spend
 from tests.actors.network.support import PAN
@@ -29,11 +29,11 @@ CHILD: dict[str, Any] = {"simulation_id": "01900000-0000-7000-8000-0000000001a7"
 
 
 def row(request: ChildRequest) -> Simulation:
-    followed = follow(request, SaleState(12_34, 1))
-    assert followed is not None
+    applied = apply_follow_up(request, SaleState(12_34, 1))
+    assert applied is not None
     sale = request.original
     return Simulation(
-        request=followed.record,
+        request=applied.record,
         original=sale,
         stan="000777",
         rrn=rrn("000777", NOW_MS),

@@ -38,7 +38,7 @@ from engine.simulation import (
     Original,
     ReversalRequest,
 )
-from tests.actors.network.fakes import FakeTransport
+from tests.actors.network.fakes import FakeTransport, card_lookup
 from tests.actors.network.simulations import NOW_MS, rows, sales, spend
 from tests.actors.network.support import CARD_ID, WAIT_SECONDS, until
 
@@ -49,8 +49,8 @@ DECLINED = WireAnswer("51", AUTHORIZATION_ID)
 
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.network.exchanges.FORWARD_SECONDS_MIN", 0.001)
-    monkeypatch.setattr("actors.network.exchanges.FORWARD_SECONDS_MAX", 0.01)
+    monkeypatch.setattr("actors.network.message_flows.FORWARD_SECONDS_MIN", 0.001)
+    monkeypatch.setattr("actors.network.message_flows.FORWARD_SECONDS_MAX", 0.01)
 
 
 class Life:
@@ -201,7 +201,7 @@ async def test_approval_that_the_network_reverses_stays_failed(life: Life, datab
     await until(lambda: len(life.transport.sent) == 2)
     await commit(database_url, key_of(life.transport.sent[1], REVERSAL), WireAnswer("00", AUTHORIZATION_ID))
     life.transport.answer(1, "00")
-    await asyncio.gather(*life.network._legs._legs)
+    await asyncio.gather(*life.network._flows._flows)
     assert await life.settle() == 0
     assert (await life.row(request.simulation_id, "failed"))["response_code"] is None
     assert await sales(database_url) == {}
@@ -210,13 +210,13 @@ async def test_approval_that_the_network_reverses_stays_failed(life: Life, datab
 async def test_approval_whose_reversal_was_given_up_is_found(
     life: Life, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.network.exchanges.FORWARD_ATTEMPTS", 1)
+    monkeypatch.setattr("actors.network.message_flows.FORWARD_ATTEMPTS", 1)
     request = spend()
     message = await life.sent(request)
     await commit(database_url, key_of(message), APPROVED)
     life.lose_connection()
     await life.row(request.simulation_id, "failed")
-    await asyncio.gather(*life.network._legs._legs)
+    await asyncio.gather(*life.network._flows._flows)
     assert await life.settle() == 1
     await life.row(request.simulation_id, "decided")
     assert (await sales(database_url))[request.simulation_id]["open_minor"] == 12_34
@@ -282,7 +282,7 @@ def _arn_key(message: Message) -> bytes:
     content = read(message)
     assert isinstance(content, Presentment)
     assert isinstance(content.reference, PresentmentReference)
-    return presentment_key(content.purchase.transport, content.reference)
+    return presentment_key(content.purchase.wire, content.reference)
 
 
 FOLLOW_UPS: dict[str, tuple[Callable[[Original], FollowUpRequest], Callable[[Message], bytes], int]] = {
@@ -314,13 +314,13 @@ async def test_follow_up_that_was_given_up_is_found(
 ) -> None:
     build, key, open_minor = FOLLOW_UPS[operation]
     sale = await approved_sale(life)
-    monkeypatch.setattr("actors.network.exchanges.FORWARD_ATTEMPTS", 1)
+    monkeypatch.setattr("actors.network.message_flows.FORWARD_ATTEMPTS", 1)
     request = build(sale)
     message = await life.sent(request)
     await commit(database_url, key(message), msgspec.structs.replace(APPROVED, approved_minor=5_00))
     life.lose_connection()
     await life.row(request.simulation_id, "failed")
-    await asyncio.gather(*life.network._legs._legs)
+    await asyncio.gather(*life.network._flows._flows)
     assert await life.settle() == 1
     row = await life.row(request.simulation_id, "decided")
     assert (row["response_code"], row["auth"]) == ("00", AUTHORIZATION_ID)
@@ -330,7 +330,7 @@ async def test_follow_up_that_was_given_up_is_found(
 async def test_stand_in_whose_advice_got_no_answer_is_found(
     life: Life, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.network.exchanges.FORWARD_ATTEMPTS", 1)
+    monkeypatch.setattr("actors.network.message_flows.FORWARD_ATTEMPTS", 1)
     request = spend(scenario="force_stip_timeout")
     message = await life.sent(request)
     # The platform's own decision, which the network has replaced, decides nothing.
@@ -370,4 +370,4 @@ async def test_settling_runs_in_the_background(database_url: str) -> None:
         await commit(database_url, key_of(message), DECLINED)
         life.lose_connection()
         await life.row(request.simulation_id, "decided")
-        assert life.recovery.counts.settled == 1
+        assert life.recovery.counts.recovered == 1

@@ -13,7 +13,8 @@ import pytest
 
 from actors.ids import new_id
 from actors.network.database import NetworkDbConnection
-from actors.network.postgres_simulation_store import PostgresSimulationStore, stored_request
+from actors.network.postgres_simulation_store import PostgresSimulationStore
+from actors.network.simulation_rows import stored_request
 from actors.network.simulation_store import Failure, Simulation, StateChange
 from engine.instant import to_ms
 from engine.limits import STAN_BLOCK
@@ -58,7 +59,7 @@ async def test_rows_are_durable_when_open_returns(store: PostgresSimulationStore
     refused = Simulation(
         request=spend(), failed_ms=NOW_MS + 1, failure=Failure("pre_build", "code", "detail")
     )
-    await store.open([accepted, refused])
+    await store.insert([accepted, refused])
     found = await rows(database_url)
     row = found[accepted.request.simulation_id]
     assert (row["state"], row["operation"], row["stan"], row["rrn"]) == (
@@ -82,17 +83,17 @@ async def test_a_row_moves_to_decided_and_stays(store: PostgresSimulationStore, 
     simulation = Simulation(request=spend(), stan="000001", rrn="632510000001", network_txn_id="SN1")
     key = simulation.request.simulation_id
     authorization_id = new_id(0xA7)
-    await store.open([simulation])
-    store.move(StateChange(simulation_id=key, state="sent", sent_ms=NOW_MS + 1))
+    await store.insert([simulation])
+    store.record(StateChange(simulation_id=key, state="sent", sent_ms=NOW_MS + 1))
     await store.drain()
     row = (await rows(database_url))[key]
     assert (row["state"], to_ms(row["sent_at"])) == ("sent", NOW_MS + 1)
     no_answer = Failure("post_build", "no_answer", "late")
-    store.move(StateChange(simulation_id=key, state="failed", failed_ms=NOW_MS + 2, failure=no_answer))
+    store.record(StateChange(simulation_id=key, state="failed", failed_ms=NOW_MS + 2, failure=no_answer))
     await store.drain()
     row = (await rows(database_url))[key]
     assert (row["state"], msgspec.json.decode(row["failure"])["stage"]) == ("failed", "post_build")
-    store.move(
+    store.record(
         StateChange(
             simulation_id=key,
             state="decided",
@@ -103,9 +104,9 @@ async def test_a_row_moves_to_decided_and_stays(store: PostgresSimulationStore, 
             authorization_id=authorization_id,
         )
     )
-    store.move(StateChange(simulation_id=key, state="failed", failed_ms=NOW_MS + 4, failure=no_answer))
+    store.record(StateChange(simulation_id=key, state="failed", failed_ms=NOW_MS + 4, failure=no_answer))
     await store.drain()
-    store.move(StateChange(simulation_id=key, state="failed", failed_ms=NOW_MS + 5, failure=no_answer))
+    store.record(StateChange(simulation_id=key, state="failed", failed_ms=NOW_MS + 5, failure=no_answer))
     await store.drain()
     row = (await rows(database_url))[key]
     assert (row["state"], row["failure"], row["response_code"], row["auth"]) == (
@@ -124,12 +125,12 @@ async def test_a_row_moves_to_decided_and_stays(store: PostgresSimulationStore, 
 async def test_an_answer_that_comes_at_once_takes_the_sending_along(
     store: PostgresSimulationStore, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(store, "_record", AsyncMock(wraps=store._record))
+    monkeypatch.setattr(store, "_update", AsyncMock(wraps=store._update))
     simulation = Simulation(request=spend(), stan="000001", rrn="632510000001")
     key = simulation.request.simulation_id
-    await store.open([simulation])
-    store.move(StateChange(simulation_id=key, state="sent", sent_ms=NOW_MS + 1))
-    store.move(StateChange(simulation_id=key, state="decided", decided_ms=NOW_MS + 2, response_code="05"))
+    await store.insert([simulation])
+    store.record(StateChange(simulation_id=key, state="sent", sent_ms=NOW_MS + 1))
+    store.record(StateChange(simulation_id=key, state="decided", decided_ms=NOW_MS + 2, response_code="05"))
     await store.drain()
     row = (await rows(database_url))[key]
     assert (row["state"], to_ms(row["sent_at"]), to_ms(row["decided_at"])) == (
@@ -137,7 +138,7 @@ async def test_an_answer_that_comes_at_once_takes_the_sending_along(
         NOW_MS + 1,
         NOW_MS + 2,
     )
-    assert store._record.call_count == 1  # type: ignore[attr-defined]
+    assert store._update.call_count == 1  # type: ignore[attr-defined]
 
 
 async def test_an_answer_that_stays_away_holds_up_no_sending(
@@ -145,16 +146,16 @@ async def test_an_answer_that_stays_away_holds_up_no_sending(
 ) -> None:
     simulation = Simulation(request=spend(), stan="000001", rrn="632510000001")
     key = simulation.request.simulation_id
-    await store.open([simulation])
+    await store.insert([simulation])
     recorded = asyncio.Event()
-    record = store._record
+    record = store._update
 
     async def note(changes: list[StateChange]) -> None:
         await record(changes)
         recorded.set()
 
-    monkeypatch.setattr(store, "_record", note)
-    store.move(StateChange(simulation_id=key, state="sent", sent_ms=NOW_MS + 1))
+    monkeypatch.setattr(store, "_update", note)
+    store.record(StateChange(simulation_id=key, state="sent", sent_ms=NOW_MS + 1))
     async with asyncio.timeout(30):
         await recorded.wait()
     assert (await rows(database_url))[key]["state"] == "sent"
@@ -162,8 +163,10 @@ async def test_an_answer_that_stays_away_holds_up_no_sending(
 
 async def test_moves_survive_a_cut_connection(store: PostgresSimulationStore, database_url: str) -> None:
     simulations = [Simulation(request=spend(), stan="000001", rrn="632510000001") for _ in range(20)]
-    await store.open(simulations)
-    store.move(StateChange(simulation_id=simulations[0].request.simulation_id, state="sent", sent_ms=NOW_MS))
+    await store.insert(simulations)
+    store.record(
+        StateChange(simulation_id=simulations[0].request.simulation_id, state="sent", sent_ms=NOW_MS)
+    )
     await store.drain()
     other = await asyncpg.connect(database_url)
     await other.execute(
@@ -171,7 +174,9 @@ async def test_moves_survive_a_cut_connection(store: PostgresSimulationStore, da
     )
     await other.close()
     for simulation in simulations:
-        store.move(StateChange(simulation_id=simulation.request.simulation_id, state="sent", sent_ms=NOW_MS))
+        store.record(
+            StateChange(simulation_id=simulation.request.simulation_id, state="sent", sent_ms=NOW_MS)
+        )
     await store.drain()
     assert {row["state"] for row in (await rows(database_url)).values()} == {"sent"}
     assert store.lost_changes == 0
@@ -181,7 +186,7 @@ async def test_moves_are_given_up_in_the_end(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setattr("actors.network.postgres_simulation_store.RECORD_ATTEMPTS", 2)
     nowhere = NetworkDbConnection("postgresql://nobody@127.0.0.1:1/nothing", "test-lane", timeout_ms=200)
     store = PostgresSimulationStore("424242", nowhere, nowhere)
-    store.move(StateChange(simulation_id=new_id(), state="sent", sent_ms=NOW_MS))
+    store.record(StateChange(simulation_id=new_id(), state="sent", sent_ms=NOW_MS))
     await store.drain()
     assert store.lost_changes == 1
 

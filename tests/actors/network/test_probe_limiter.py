@@ -76,8 +76,8 @@ async def test_5000_unknown_numbers_are_refused_and_good_cards_are_not(card_secr
         async with harness.peer() as peer:
             answers: list[str] = []
             for first in range(0, 5_000, 500):
-                peer.say(*(request(stan, de2=unknown_number(stan)) for stan in range(first, first + 500)))
-                answers += [(await peer.hear()).fields[39] for _ in range(500)]
+                peer.send(*(request(stan, de2=unknown_number(stan)) for stan in range(first, first + 500)))
+                answers += [(await peer.receive()).fields[39] for _ in range(500)]
                 # Of the same acquirer, on the same connection.
                 assert (await peer.ask(request(10_000 + first))).fields[39] == "00"
         assert answers.count("14") == PROBES_BURST
@@ -93,9 +93,9 @@ async def test_answers_beyond_the_limit_wait(card_secrets: CardSecrets) -> None:
         harness.peer() as peer,
     ):
         for stan in (1, 2):
-            peer.say(request(stan, de2=unknown_number(stan)))
-        peer.say(request(3))
-        said = {answer.fields[11]: answer.fields[39] for answer in [await peer.hear() for _ in range(2)]}
+            peer.send(request(stan, de2=unknown_number(stan)))
+        peer.send(request(3))
+        said = {answer.fields[11]: answer.fields[39] for answer in [await peer.receive() for _ in range(2)]}
         assert said == {"000001": "14", "000003": "00"}
         await until(lambda: harness.respondent._delayed == 1)
 
@@ -122,8 +122,8 @@ async def test_wrong_values_are_decided_by_the_owner_and_answered_later(card_sec
             "N7" if getattr(command, "cvv2", "") == "mismatch" else "00", command.id
         )
         assert (await peer.ask(request(1, de48=wrong))).fields[39] == "N7"
-        peer.say(request(2, de48=wrong), request(3, de48=write_private({"01": right})))
-        good = await peer.hear()
+        peer.send(request(2, de48=wrong), request(3, de48=write_private({"01": right})))
+        good = await peer.receive()
         assert (good.fields[11], good.fields[39]) == ("000003", "00")
         await until(lambda: len(harness.owners.asked) == 3)
         assert sorted(command.cvv2 for command in harness.owners.asked) == ["match", "mismatch", "mismatch"]

@@ -1,4 +1,4 @@
-"""What has been let in is worked on in its order, a little in each turn of the loop, and all of it."""
+"""The request queue processes messages in order, in batches, one batch in each iteration of the loop."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
-from actors.network.request_queue import AT_ONCE, RequestQueue
+from actors.network.request_queue import BATCH_MIN, RequestQueue
 
 SENDER = "a network"
 
 
-async def emptied(intake: RequestQueue[str]) -> None:
-    """Turns of the loop until nothing waits any more."""
-    while len(intake):  # noqa: ASYNC110 - it is turns that count here
+async def until_empty(queue: RequestQueue[str]) -> None:
+    """Let the loop run until the queue is empty."""
+    while len(queue):  # noqa: ASYNC110 - iterations of the loop are counted
         await asyncio.sleep(0)
 
 
@@ -21,80 +21,80 @@ def payload(number: int) -> bytes:
     return str(number).encode()
 
 
-async def test_a_little_in_each_turn() -> None:
-    worked: list[bytes] = []
-    intake: RequestQueue[str] = RequestQueue(lambda _sender, payload, _since: worked.append(payload))
-    for number in range(2 * AT_ONCE + 1):
-        intake.add(SENDER, payload(number))
+async def test_each_iteration_processes_one_batch() -> None:
+    processed: list[bytes] = []
+    queue: RequestQueue[str] = RequestQueue(lambda _sender, payload, _arrived: processed.append(payload))
+    for number in range(2 * BATCH_MIN + 1):
+        queue.add(SENDER, payload(number))
     progress = []
-    while len(intake):
+    while len(queue):
         await asyncio.sleep(0)
-        progress.append(len(worked))
-    assert worked == [payload(number) for number in range(2 * AT_ONCE + 1)]
-    assert progress == [AT_ONCE, 2 * AT_ONCE, 2 * AT_ONCE + 1]
+        progress.append(len(processed))
+    assert processed == [payload(number) for number in range(2 * BATCH_MIN + 1)]
+    assert progress == [BATCH_MIN, 2 * BATCH_MIN, 2 * BATCH_MIN + 1]
 
 
-async def test_what_comes_meanwhile_comes_after() -> None:
-    worked: list[bytes] = []
+async def test_message_added_during_a_batch_is_processed_last() -> None:
+    processed: list[bytes] = []
 
-    def work(sender: str, payload: bytes, _since: float) -> None:
-        worked.append(payload)
+    def process(sender: str, payload: bytes, _arrived: float) -> None:
+        processed.append(payload)
         if payload == b"first":
-            intake.add(sender, b"third")
+            queue.add(sender, b"third")
 
-    intake: RequestQueue[str] = RequestQueue(work)
-    intake.add(SENDER, b"first")
-    intake.add(SENDER, b"second")
-    await emptied(intake)
-    assert worked == [b"first", b"second", b"third"]
+    queue: RequestQueue[str] = RequestQueue(process)
+    queue.add(SENDER, b"first")
+    queue.add(SENDER, b"second")
+    await until_empty(queue)
+    assert processed == [b"first", b"second", b"third"]
 
 
-async def test_time_counts_from_when_it_came_in() -> None:
+async def test_message_keeps_its_arrival_time() -> None:
     loop = asyncio.get_running_loop()
-    since: list[float] = []
-    intake: RequestQueue[str] = RequestQueue(lambda _sender, _payload, at: since.append(at))
+    arrivals: list[float] = []
+    queue: RequestQueue[str] = RequestQueue(lambda _sender, _payload, arrived: arrivals.append(arrived))
     before = loop.time()
-    intake.add(SENDER, b"")
+    queue.add(SENDER, b"")
     after = loop.time()
     await asyncio.sleep(0.01)
-    assert before <= since[0] <= after
+    assert before <= arrivals[0] <= after
 
 
-async def test_one_that_goes_wrong_keeps_nobody() -> None:
-    worked: list[bytes] = []
+async def test_exception_in_one_message_does_not_stop_the_others() -> None:
+    processed: list[bytes] = []
     faults: list[object] = []
 
-    def work(_sender: str, payload: bytes, _since: float) -> None:
+    def process(_sender: str, payload: bytes, _arrived: float) -> None:
         if payload == b"bad":
             raise ValueError
-        worked.append(payload)
+        processed.append(payload)
 
     asyncio.get_running_loop().set_exception_handler(lambda _, context: faults.append(context["exception"]))
-    intake: RequestQueue[str] = RequestQueue(work)
+    queue: RequestQueue[str] = RequestQueue(process)
     for each in (b"first", b"bad", b"last"):
-        intake.add(SENDER, each)
-    await emptied(intake)
-    assert worked == [b"first", b"last"]
+        queue.add(SENDER, each)
+    await until_empty(queue)
+    assert processed == [b"first", b"last"]
     assert [type(fault) for fault in faults] == [ValueError]
 
 
-async def test_finishing_waits_for_no_turn() -> None:
-    worked: list[bytes] = []
-    intake: RequestQueue[str] = RequestQueue(lambda _sender, payload, _since: worked.append(payload))
-    for number in range(3 * AT_ONCE):
-        intake.add(SENDER, payload(number))
-    intake.finish()
-    assert worked == [payload(number) for number in range(3 * AT_ONCE)]
+async def test_flush_processes_all_messages_at_once() -> None:
+    processed: list[bytes] = []
+    queue: RequestQueue[str] = RequestQueue(lambda _sender, payload, _arrived: processed.append(payload))
+    for number in range(3 * BATCH_MIN):
+        queue.add(SENDER, payload(number))
+    queue.flush()
+    assert processed == [payload(number) for number in range(3 * BATCH_MIN)]
     await asyncio.sleep(0)
-    assert len(worked) == 3 * AT_ONCE
+    assert len(processed) == 3 * BATCH_MIN
 
 
-@pytest.mark.parametrize("length", [1, AT_ONCE])
-async def test_it_begins_again_when_it_has_been_empty(length: int) -> None:
-    worked: list[bytes] = []
-    intake: RequestQueue[str] = RequestQueue(lambda _sender, payload, _since: worked.append(payload))
+@pytest.mark.parametrize("length", [1, BATCH_MIN])
+async def test_emptied_queue_processes_new_messages(length: int) -> None:
+    processed: list[bytes] = []
+    queue: RequestQueue[str] = RequestQueue(lambda _sender, payload, _arrived: processed.append(payload))
     for _ in range(2):
         for number in range(length):
-            intake.add(SENDER, payload(number))
-        await emptied(intake)
-    assert len(worked) == 2 * length
+            queue.add(SENDER, payload(number))
+        await until_empty(queue)
+    assert len(processed) == 2 * length

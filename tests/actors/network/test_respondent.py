@@ -13,8 +13,8 @@ import pytest
 from actors.network.card_secrets import CardSecrets
 from actors.network.cards import IssuedCard
 from actors.network.database import DatabaseUnavailableError
+from actors.network.exchange import MessageCommand
 from actors.network.lookup import Lookup
-from actors.network.respondent import FromWire
 from engine.commands import Advise, Present, Reverse, reference_of_message
 from engine.ids import Derived, derive, shard_of
 from engine.iso8583.elements import read_additional_amounts, write_private
@@ -71,11 +71,11 @@ async def test_an_owner_that_is_far_behind_is_not_asked(card_secrets: CardSecret
     """... but for repeats, whose originals may have been approved, and for what has happened already."""
     asked: list[str] = []
 
-    def sheds(card_id: str) -> bool:
+    def should_shed(card_id: str) -> bool:
         asked.append(card_id)
         return True
 
-    async with running_edge(card_secrets, sheds=sheds) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, should_shed=should_shed) as harness, harness.peer() as peer:
         assert (await peer.ask(request(1))).fields[39] == "91"
         assert (asked, harness.owners.submitted, harness.respondent.open) == ([CARD_ID], [], 0)
         assert (await peer.ask(request(1, "0101"))).fields[39] == "00"
@@ -93,7 +93,7 @@ async def test_an_owner_that_is_far_behind_is_not_asked(card_secrets: CardSecret
     ],
 )
 async def test_each_class_takes_the_same_path(
-    harness: Harness, mti: str, response: str, type_: type[FromWire]
+    harness: Harness, mti: str, response: str, type_: type[MessageCommand]
 ) -> None:
     async with harness.peer() as peer:
         answer = await peer.ask(request(1, mti, de90=ORIGINAL))
@@ -193,7 +193,7 @@ REPLIES: list[tuple[Reply | BaseException, str]] = [
 async def test_every_outcome_has_an_answer(
     harness: Harness, outcome: Reply | BaseException, code: str
 ) -> None:
-    def decide(_: FromWire) -> Reply:
+    def decide(_: MessageCommand) -> Reply:
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
@@ -222,10 +222,10 @@ async def test_a_late_approval_is_undone_and_its_repeats_hear_91(card_secrets: C
         harness.owners.gate.clear()
         first = await peer.ask(request())
         assert first.fields[39] == "91"
-        assert harness.owners.undone == []
+        assert harness.owners.late_reversals == []
         harness.owners.gate.set()
-        await until(lambda: harness.owners.undone)
-        (undone,) = harness.owners.undone
+        await until(lambda: harness.owners.late_reversals)
+        (undone,) = harness.owners.late_reversals
         (command,) = harness.owners.asked
         assert undone.references == (reference_of_message(command.command_key),)
         assert undone.command_key == late_reversal_key(command.command_key)
@@ -234,7 +234,7 @@ async def test_a_late_approval_is_undone_and_its_repeats_hear_91(card_secrets: C
         assert (counts.late_approvals, counts.answered, counts.unknown_outcomes) == (1, 0, 0)
         # The stored approval is no longer true, so a repeat hears what the first one heard.
         assert await peer.ask(request(mti="0101")) == first
-        assert len(harness.owners.submitted) == len(harness.owners.undone) == 1
+        assert len(harness.owners.submitted) == len(harness.owners.late_reversals) == 1
 
 
 async def test_a_late_increment_gives_back_what_it_added(card_secrets: CardSecrets) -> None:
@@ -243,20 +243,20 @@ async def test_a_late_increment_gives_back_what_it_added(card_secrets: CardSecre
         harness.owners.decide = lambda command: WireAnswer("10", "original", "ABC123", 7_00)
         assert (await peer.ask(request(de48=write_private({"04": "SN1", "06": "INC"})))).fields[39] == "91"
         harness.owners.gate.set()
-        await until(lambda: harness.owners.undone)
-        assert harness.owners.undone[0].increment_minor == 7_00
+        await until(lambda: harness.owners.late_reversals)
+        assert harness.owners.late_reversals[0].increment_minor == 7_00
 
 
 async def test_a_repeat_that_waits_hears_of_the_late_approval(card_secrets: CardSecrets) -> None:
     async with running_edge(card_secrets, deadline_ms=200) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         assert (await peer.ask(request())).fields[39] == "91"
-        peer.say(request(mti="0101"))
+        peer.send(request(mti="0101"))
         await until(lambda: len(harness.owners.submitted) == 2)
         harness.owners.gate.set()
-        assert (await peer.hear()).fields[39] == "00"
-        await until(lambda: not harness.respondent._questions)
-        assert harness.owners.undone == []
+        assert (await peer.receive()).fields[39] == "00"
+        await until(lambda: not harness.respondent._open_commands)
+        assert harness.owners.late_reversals == []
 
 
 async def test_nobody_hears_when_the_repeats_are_late_too(card_secrets: CardSecrets) -> None:
@@ -265,9 +265,9 @@ async def test_nobody_hears_when_the_repeats_are_late_too(card_secrets: CardSecr
         for mti in ("0100", "0101", "0101"):
             assert (await peer.ask(request(mti=mti))).fields[39] == "91"
         harness.owners.gate.set()
-        await until(lambda: harness.owners.undone)
-        await until(lambda: not harness.respondent._questions)
-        assert len(harness.owners.undone) == 1
+        await until(lambda: harness.owners.late_reversals)
+        await until(lambda: not harness.respondent._open_commands)
+        assert len(harness.owners.late_reversals) == 1
 
 
 UNKNOWN: list[Reply | BaseException] = [
@@ -283,7 +283,7 @@ UNKNOWN: list[Reply | BaseException] = [
 async def test_what_may_have_been_approved_is_undone(
     harness: Harness, outcome: Reply | BaseException
 ) -> None:
-    def decide(_: FromWire) -> Reply:
+    def decide(_: MessageCommand) -> Reply:
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
@@ -291,7 +291,7 @@ async def test_what_may_have_been_approved_is_undone(
     harness.owners.decide = decide
     async with harness.peer() as peer:
         first = await peer.ask(request())
-        await until(lambda: harness.owners.undone)
+        await until(lambda: harness.owners.late_reversals)
         assert harness.respondent.counts.unknown_outcomes == 1
         harness.owners.decide = accept
         assert (await peer.ask(request(mti="0101"))).fields[39] == "91"
@@ -305,32 +305,32 @@ async def test_late_stored_approval_is_reversed(card_secrets: CardSecrets) -> No
         harness.owners.decide = lambda command: WireAnswer("00", command.id, "ABC123", 12_34, replayed=True)
         assert (await peer.ask(request())).fields[39] == "91"
         harness.owners.gate.set()
-        await until(lambda: harness.owners.undone)
-        (reversal,), (command,) = harness.owners.undone, harness.owners.asked
+        await until(lambda: harness.owners.late_reversals)
+        (reversal,), (command,) = harness.owners.late_reversals, harness.owners.asked
         assert derive(reversal.id, Derived.UNDO) == command.id
 
 
 async def test_repeats_of_an_approval_that_stands_get_it(card_secrets: CardSecrets) -> None:
     """Another edge has given it to the network, so the owner has changed nothing."""
     async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
-        harness.owners.undo = lambda command: WireAnswer("21", command.id)
+        harness.owners.reverse_late = lambda command: WireAnswer("21", command.id)
         harness.owners.gate.clear()
         assert (await peer.ask(request())).fields[39] == "91"
         harness.owners.gate.set()
-        await until(lambda: harness.respondent.undoing.counts.stood)
+        await until(lambda: harness.respondent.late_reversals.counts.no_action)
         assert (await peer.ask(request(mti="0101"))).fields[39] == "00"
-        assert harness.respondent.undoing.counts.done == 0
+        assert harness.respondent.late_reversals.counts.done == 0
 
 
 async def test_exchanges_of_one_message_share_one_command(card_secrets: CardSecrets) -> None:
     async with running_edge(card_secrets) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
-        peer.say(request(), request(mti="0101"))
+        peer.send(request(), request(mti="0101"))
         await until(lambda: len(harness.owners.submitted) == 2)
         first, second = harness.owners.asked
         assert first == second
         harness.owners.gate.set()
-        assert [(await peer.hear()).fields[39] for _ in range(2)] == ["00", "00"]
+        assert [(await peer.receive()).fields[39] for _ in range(2)] == ["00", "00"]
 
 
 async def test_stopping_edge_waits_for_late_approvals(card_secrets: CardSecrets) -> None:
@@ -341,7 +341,7 @@ async def test_stopping_edge_waits_for_late_approvals(card_secrets: CardSecrets)
         await asyncio.sleep(0)
         harness.owners.gate.set()
         await stopping
-        assert len(harness.owners.undone) == 1
+        assert len(harness.owners.late_reversals) == 1
 
 
 async def test_stopping_edge_reverses_what_no_owner_answers(
@@ -352,7 +352,7 @@ async def test_stopping_edge_reverses_what_no_owner_answers(
         harness.owners.gate.clear()
         assert (await peer.ask(request())).fields[39] == "91"
         await harness.edge.stop()
-        assert len(harness.owners.undone) == 1
+        assert len(harness.owners.late_reversals) == 1
 
 
 @pytest.mark.parametrize("reason", ["deadline", "overloaded", "faulty", "key_reused"])
@@ -364,7 +364,7 @@ async def test_what_has_had_no_effect_is_not_undone(
         await peer.ask(request())
         harness.owners.decide = approve
         assert (await peer.ask(request(mti="0101"))).fields[39] == "00"
-    assert harness.owners.undone == []
+    assert harness.owners.late_reversals == []
 
 
 @pytest.mark.parametrize("mti", ["0120", "0220", "0400", "0420"])
@@ -373,11 +373,11 @@ async def test_only_authorizations_are_undone(card_secrets: CardSecrets, mti: st
         harness.owners.gate.clear()
         assert (await peer.ask(request(1, mti, de90=ORIGINAL))).fields[39] == "91"
         harness.owners.gate.set()
-        await until(lambda: not harness.respondent._questions)
+        await until(lambda: not harness.respondent._open_commands)
         harness.owners.decide = lambda _: NotExecuted("unavailable")
         assert (await peer.ask(request(2, mti, de90=ORIGINAL))).fields[39] == "91"
         assert (await peer.ask(request(1, f"{mti[:3]}1", de90=ORIGINAL))).fields[39] == "00"
-        assert harness.owners.undone == []
+        assert harness.owners.late_reversals == []
 
 
 async def test_undoing_goes_on_until_it_is_answered(harness: Harness) -> None:
@@ -394,13 +394,13 @@ async def test_undoing_goes_on_until_it_is_answered(harness: Harness) -> None:
             raise outcome
         return outcome
 
-    harness.owners.undo = undo
+    harness.owners.reverse_late = undo
     harness.owners.decide = lambda _: NotExecuted("unavailable")
     async with harness.peer() as peer:
         await peer.ask(request())
-    counts = harness.respondent.undoing.counts
+    counts = harness.respondent.late_reversals.counts
     await until(lambda: counts.done)
-    assert len({(command.command_key, command.id) for command in harness.owners.undone}) == 1
+    assert len({(command.command_key, command.id) for command in harness.owners.late_reversals}) == 1
     assert (counts.issued, counts.done, counts.retries, counts.failed) == (1, 1, 4, 0)
 
 
@@ -409,11 +409,11 @@ async def test_an_edge_that_stops_gives_up_in_the_end(
 ) -> None:
     monkeypatch.setattr("actors.network.late_reversals.UNDO_STOP_SECONDS", 0.05)
     async with running_edge(card_secrets) as harness, harness.peer() as peer:
-        harness.owners.undo = lambda _: NotExecuted("unavailable")
+        harness.owners.reverse_late = lambda _: NotExecuted("unavailable")
         harness.owners.decide = lambda _: NotExecuted("unavailable")
         await peer.ask(request())
-        await until(lambda: harness.owners.undone)
-    counts = harness.respondent.undoing.counts
+        await until(lambda: harness.owners.late_reversals)
+    counts = harness.respondent.late_reversals.counts
     assert (counts.issued, counts.abandoned) == (1, 1)
 
 
@@ -421,7 +421,7 @@ async def test_a_verification_leaves_nothing_to_undo(harness: Harness) -> None:
     harness.owners.decide = lambda _: NotExecuted("unavailable")
     async with harness.peer() as peer:
         assert (await peer.ask(request(de4="0" * 12))).fields[39] == "91"
-    assert harness.owners.undone == []
+    assert harness.owners.late_reversals == []
 
 
 async def test_a_late_decline_is_none_of_our_business(card_secrets: CardSecrets) -> None:
@@ -441,8 +441,8 @@ async def test_an_answer_that_is_to_be_late_leaves_after_its_time(card_secrets: 
     async with running_edge(card_secrets, withheld_ms=1) as harness, harness.peer() as peer:
         assert (await peer.ask(request(de48=WITHHELD))).fields[39] == "00"
     async with running_edge(card_secrets) as harness, harness.peer() as peer:
-        peer.say(request(1, de48=WITHHELD), request(2))
-        assert (await peer.hear()).fields[11] == "000002"
+        peer.send(request(1, de48=WITHHELD), request(2))
+        assert (await peer.receive()).fields[11] == "000002"
         await until(lambda: harness.respondent.counts.answered == 2)
         assert len(harness.owners.asked) == 2
 
@@ -450,11 +450,11 @@ async def test_an_answer_that_is_to_be_late_leaves_after_its_time(card_secrets: 
 async def test_a_withheld_approval_that_comes_late_is_left_to_the_advice(card_secrets: CardSecrets) -> None:
     async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
-        peer.say(request(de48=WITHHELD))
+        peer.send(request(de48=WITHHELD))
         await until(lambda: harness.respondent.counts.expired)
         harness.owners.gate.set()
         assert (await peer.ask(request(2))).fields[39] == "00"
-        assert (harness.respondent.counts.late_approvals, harness.owners.undone) == (0, [])
+        assert (harness.respondent.counts.late_approvals, harness.owners.late_reversals) == (0, [])
 
 
 async def test_an_answer_about_a_live_card_is_never_withheld(card_secrets: CardSecrets) -> None:
@@ -500,13 +500,13 @@ async def test_cards_are_looked_up_once_and_together(card_secrets: CardSecrets) 
     async with running_edge(card_secrets, Lookup(fetch, 100)) as harness, harness.peer() as peer:
         bodies = [f"4111111111111{number:02d}" for number in range(20)]
         pans = [body + luhn_digit(body) for body in bodies]
-        peer.say(request(100, de2=pans[0]))
+        peer.send(request(100, de2=pans[0]))
         await until(lambda: calls)
-        peer.say(*(request(stan, de2=pans[stan % 20]) for stan in range(60)))
-        peer.say(request(61, de2=pans[0]))
+        peer.send(*(request(stan, de2=pans[stan % 20]) for stan in range(60)))
+        peer.send(request(61, de2=pans[0]))
         await until(lambda: harness.edge.counts.requests == 62)
         go.set()
         for _ in range(62):
-            assert (await peer.hear()).fields[39] == "00"
+            assert (await peer.receive()).fields[39] == "00"
         # All the others went together, and the one that was under way was not asked for again.
         assert calls == [1, 19]

@@ -15,7 +15,7 @@ from actors.network.database import NetworkDbConnection
 from actors.network.postgres_simulation_store import PostgresSimulationStore
 from actors.network.simulated_network import SimulatedNetwork
 from engine.commands import Authorize
-from tests.actors.network.fakes import FakeTransport, MemorySimulationStore
+from tests.actors.network.fakes import FakeTransport, MemorySimulationStore, card_lookup
 from tests.actors.network.simulations import rows, spend
 from tests.actors.network.support import (
     WAIT_SECONDS,
@@ -92,7 +92,7 @@ async def test_the_row_is_there_before_the_first_byte(harness: Harness, database
         await until(lambda: harness.owners.submitted)
         row = (await rows(database_url))[acceptance.simulation_id]
         assert (row["stan"], row["rrn"]) == (acceptance.stan, acceptance.rrn)
-        assert harness.owners.submitted[0].transport.stan == acceptance.stan
+        assert harness.owners.submitted[0].wire.stan == acceptance.stan
         harness.owners.gate.set()
         await settled(database_url, 1)
 
@@ -103,7 +103,7 @@ async def test_an_edge_that_dies_is_asked_again(card_secrets: CardSecrets, datab
         async with network_on(first, database_url) as network:
             await network.accept([spend()])
             await until(lambda: first.owners.submitted)
-            for peer in list(first.edge._peers):
+            for peer in list(first.edge._connections):
                 peer.abort()
             await until(lambda: len(first.owners.submitted) == 2)
             original, repeat = first.owners.submitted

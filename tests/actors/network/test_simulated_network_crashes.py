@@ -24,8 +24,8 @@ from actors.network.acquirer_session import AcquirerSession
 from actors.network.card_secrets import CardSecrets
 from actors.network.cards import CardsById
 from actors.network.database import NetworkDbConnection
+from actors.network.exchange import MessageCommand
 from actors.network.postgres_simulation_store import PostgresSimulationStore
-from actors.network.respondent import FromWire
 from actors.network.simulated_network import SimulatedNetwork
 from actors.network.simulation_store import PreparedFollowUp, RecordedSimulation, Simulation, StateChange
 from actors.vault import Vault
@@ -40,6 +40,7 @@ from engine.simulation import (
     ReversalRequest,
     SimulationRequest,
 )
+from tests.actors.network.fakes import card_lookup
 from tests.actors.network.rows import TENANT_ID
 from tests.actors.network.simulations import rows, spend
 from tests.actors.network.support import CARD_ID, Harness, running_edge
@@ -109,16 +110,16 @@ class CrashingStore:
         await self._death.at("after the numbers")
         return taken
 
-    async def open(self, simulations: Sequence[Simulation]) -> None:
+    async def insert(self, simulations: Sequence[Simulation]) -> None:
         await self._death.at("before the row")
-        await self._store.open(simulations)
+        await self._store.insert(simulations)
         await self._death.at("after the row")
 
-    async def follow(
+    async def insert_follow_ups(
         self, follow_ups: Sequence[PreparedFollowUp], *, automatic: bool = False
     ) -> list[RecordedSimulation]:
         await self._death.at("before the row")
-        opened = await self._store.follow(follow_ups, automatic=automatic)
+        opened = await self._store.insert_follow_ups(follow_ups, automatic=automatic)
         await self._death.at("after the row")
         return opened
 
@@ -128,10 +129,10 @@ class CrashingStore:
     async def unanswered(self) -> list[Simulation]:
         return await self._store.unanswered()
 
-    def move(self, move: StateChange) -> None:
-        what = "it is recorded as sent" if move.state == "sent" else "the answer is recorded"
+    def record(self, change: StateChange) -> None:
+        what = "it is recorded as sent" if change.state == "sent" else "the answer is recorded"
         if not self._death.now(f"before {what}"):
-            self._store.move(move)
+            self._store.record(change)
             asyncio.get_running_loop().create_task(self._recorded(f"after {what}"))
 
     async def _recorded(self, point: str) -> None:
@@ -180,7 +181,7 @@ class Watch:
         harness.respondent._submit = self.submit
 
     async def submit(self, command: Command, *, repeat: bool = False) -> Reply:
-        assert isinstance(command, FromWire)
+        assert isinstance(command, MessageCommand)
         stan = command.wire.stan
         self.seen.add(stan)
         # The row is looked up now: later it would prove nothing.
@@ -210,7 +211,7 @@ async def live(
     connection.abort()
     accepting.cancel()
     await asyncio.gather(accepting, return_exceptions=True)
-    await network._legs.stop()
+    await network._flows.stop()
     await session.stop()
     # What had been handed to the database before the end happens.
     await store.drain()
@@ -226,7 +227,7 @@ async def a_good_life(harness: Harness, url: str, cards: CardsById) -> AsyncIter
     session.start()
     network = SimulatedNetwork(session, PostgresSimulationStore(ACQUIRER, *db_connections), cards)
     yield network
-    await asyncio.gather(*network._legs._legs)
+    await asyncio.gather(*network._flows._flows)
     await network.stop()
     await session.stop()
     for db in db_connections:
@@ -282,7 +283,7 @@ def request_of(kind: str, original: Original) -> SimulationRequest:
 async def test_whatever_a_caller_reads_after_a_crash_is_true(
     kind: str, vault: Vault, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.network.exchanges.FORWARD_SECONDS_MIN", 0.001)
+    monkeypatch.setattr("actors.network.message_flows.FORWARD_SECONDS_MIN", 0.001)
     cards = card_lookup()
     async with running_edge(CardSecrets(vault)) as harness:
         for point in POINTS:

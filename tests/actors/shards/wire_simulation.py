@@ -247,7 +247,7 @@ class WireInstallation(Installation):
         await self.mend()
         for edge in self.edges:
             await edge.respondent._idle.wait()
-            while edge.respondent._to_come or edge.respondent.undoing.open:  # noqa: ASYNC110 - as above
+            while edge.respondent._pending or edge.respondent.late_reversals.open:  # noqa: ASYNC110 - as above
                 await asyncio.sleep(0.1)
             await edge.router.stop()
         for said in self.said:

@@ -1,10 +1,9 @@
-"""Wire legs of the simulated network: what becomes of a message between its row and its answer.
+"""Message flows of the simulated network: from the stored simulation to its recorded outcome.
 
-Networks treat their messages in two ways. A *request* (authorization, increment) has a deadline: a lost
-connection is repeated until then, afterwards the network reverses what it cannot know, and an answer that
-still comes is noted. What *must arrive* (reversal, advice, presentment) is stored and forwarded: repeated,
-with growing pauses, until it is answered by anything but "not now".
-"""
+Networks treat messages in two ways. A *request* (authorization, increment) has a deadline. If the connection
+is lost before it, the network sends a repeat. At the deadline it reverses the request, because the outcome is
+unknown; an answer that still arrives is recorded. Other messages (reversal, advice, presentment) are *stored
+and forwarded*: the network repeats them, with growing pauses, until the answer is neither 91 nor 96."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ _log = structlog.get_logger(__name__)
 
 
 class MessageTransport(Protocol):
-    """The session as this network uses it (``actors.network.acquirer_session.Session``)."""
+    """The part of ``AcquirerSession`` that message flows use."""
 
     async def connected(self, timeout_seconds: float) -> None: ...
 
@@ -45,8 +44,9 @@ class MessageTransport(Protocol):
     def forget(self, message: Message) -> None: ...
 
 
-class Exchanges:
-    """Starts legs and records how they end. ``stop`` it once; what is under way then stays as recorded."""
+class MessageFlows:
+    """Runs one flow for each simulation and records the outcomes. ``stop`` cancels the flows; their rows then
+    keep the state that was recorded last."""
 
     def __init__(
         self,
@@ -61,48 +61,48 @@ class Exchanges:
         self._clock = clock
         self._timeout_seconds = timeout_seconds
         self._late_seconds = late_seconds
-        self._legs: set[asyncio.Task[None]] = set()
-        self._under_way: set[str] = set()
+        self._flows: set[asyncio.Task[None]] = set()
+        self._active: set[str] = set()
 
-    def under_way(self, simulation_id: str) -> bool:
-        """Whether a leg of this simulation still sends messages or waits for answers."""
-        return simulation_id in self._under_way
+    def is_active(self, simulation_id: str) -> bool:
+        """Whether the flow of this simulation still sends messages or waits for answers."""
+        return simulation_id in self._active
 
     def start(self, simulation: Simulation, message: Message) -> asyncio.Task[None]:
-        """Sends ``message`` of the row ``opening``; the task is done when its leg is over."""
+        """Send the message of ``simulation``. The task ends with the flow."""
         simulation_id = simulation.request.simulation_id
         if simulation.operation in ("reversal", "clearing"):
-            return self._keep(simulation_id, self._forwarded(simulation, message))
+            return self._spawn(simulation_id, self._run_forwarded(simulation, message))
         if stands_in(simulation):
-            return self._keep(simulation_id, self._stand_in(simulation, message))
-        return self._keep(simulation_id, self._requested(simulation, message))
+            return self._spawn(simulation_id, self._run_stand_in(simulation, message))
+        return self._spawn(simulation_id, self._run_request(simulation, message))
 
-    def settle(self, simulation: Simulation, answer: Message) -> None:
-        """Records ``answer`` to the last message of ``opening``, found after its leg has ended."""
+    def record_outcome(self, simulation: Simulation, answer: Message) -> None:
+        """Record ``answer`` to the last message of ``simulation``, whose flow has ended without it."""
         if stands_in(simulation):
             self._approve_itself(simulation, answer)
         else:
             self._decide(simulation, answer)
 
     async def stop(self) -> None:
-        """Stops all legs."""
-        for leg in self._legs:
-            leg.cancel()
-        await asyncio.gather(*self._legs, return_exceptions=True)
+        """Cancel all flows."""
+        for flow in self._flows:
+            flow.cancel()
+        await asyncio.gather(*self._flows, return_exceptions=True)
 
     # --- requests
 
-    async def _requested(self, simulation: Simulation, message: Message) -> None:
-        answer = await self._ask(simulation, message)
+    async def _run_request(self, simulation: Simulation, message: Message) -> None:
+        answer = await self._request(simulation, message)
         if isinstance(answer, Message):
             self._decide(simulation, answer)
             return
         self._fail(simulation, answer)
         if answer is not _NOT_CONNECTED:
-            await self._take_back(simulation, message)
+            await self._reverse(simulation, message)
 
-    async def _ask(self, simulation: Simulation, message: Message) -> Message | Failure:
-        """The answer within the network's time, or why there is none."""
+    async def _request(self, simulation: Simulation, message: Message) -> Message | Failure:
+        """The answer, if it arrives before the network's deadline; otherwise the reason why there is none."""
         deadline = asyncio.get_running_loop().time() + self._timeout_seconds
         failure = _NOT_CONNECTED
         while True:
@@ -116,41 +116,41 @@ class Exchanges:
                 async with asyncio.timeout_at(deadline):
                     return await asyncio.shield(answer)
             except TimeoutError:
-                self._await_late(simulation, message, answer)
+                self._watch_late(simulation, message, answer)
                 return _NO_ANSWER
             except SessionLostError:
                 failure = _CONNECTION_LOST
                 message = as_repeat(message)
 
-    async def _take_back(self, simulation: Simulation, message: Message) -> None:
-        """The merchant was told no; whatever the platform has decided must not stay."""
+    async def _reverse(self, simulation: Simulation, message: Message) -> None:
+        """Reverse a request without an answer: the merchant got a decline, so an approval must not remain."""
         if simulation.original is None:
             await self._forward(timeout_reversal(message))
             return
         try:
             remaining_minor = await self._store.open_minor(simulation.original.request.simulation_id)
         except DatabaseUnavailableError:
-            # Without the amount nothing can be said; the next message of the sale corrects the hold.
+            # The reversal needs the amount. The next message of the sale corrects the hold.
             return
         await self._forward(increment_timeout_reversal(message, remaining_minor))
 
-    def _await_late(self, simulation: Simulation, message: Message, answer: asyncio.Future[Message]) -> None:
-        """Notes an answer that comes after all, for a while."""
-        answer.add_done_callback(partial(self._late, simulation))
+    def _watch_late(self, simulation: Simulation, message: Message, answer: asyncio.Future[Message]) -> None:
+        """Record an answer that arrives within ``late_seconds`` after the deadline."""
+        answer.add_done_callback(partial(self._record_late, simulation))
         asyncio.get_running_loop().call_later(self._late_seconds, self._transport.forget, message)
 
-    def _late(self, simulation: Simulation, answer: asyncio.Future[Message]) -> None:
-        """It decides the row, and the reversal on its way wins: nothing of it will be presented."""
+    def _record_late(self, simulation: Simulation, answer: asyncio.Future[Message]) -> None:
+        """A late answer decides the row. It adds no amount to the sale, because the flow sends a reversal."""
         if not answer.cancelled() and answer.exception() is None and not stands_in(simulation):
             _log.info("late_answer", simulation_id=simulation.request.simulation_id)
             self._decide(simulation, answer.result(), late=True)
 
-    async def _stand_in(self, simulation: Simulation, message: Message) -> None:
-        """The message asks the platform to answer too late. When no usable answer comes in time, the network
-        approves by itself and advises that; a decision that comes in time is taken as it is."""
+    async def _run_stand_in(self, simulation: Simulation, message: Message) -> None:
+        """The message asks the platform to withhold its answer. Without a usable answer in time, the network
+        approves in the issuer's stead and sends an advice. A decision that arrives in time is recorded."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + self._timeout_seconds
-        answer = await self._ask(simulation, message)
+        answer = await self._request(simulation, message)
         if answer is _NOT_CONNECTED:
             self._fail(simulation, _NOT_CONNECTED)
             return
@@ -164,8 +164,8 @@ class Exchanges:
             self._approve_itself(simulation, advised)
 
     def _approve_itself(self, simulation: Simulation, advised: Message) -> None:
-        """The network has approved in the issuer's stead, and ``advised`` answers its advice."""
-        self._store.move(
+        """Record the network's own approval; ``advised`` is the answer to its advice."""
+        self._store.record(
             StateChange(
                 simulation_id=simulation.request.simulation_id,
                 state="decided",
@@ -174,13 +174,13 @@ class Exchanges:
                 approval_code=simulation.stan,
                 approved_minor=simulation.request.amount_minor,
                 authorization_id=quoted_authorization_id(advised),
-                increase=_addition(simulation, simulation.request.amount_minor),
+                increase=_increase(simulation, simulation.request.amount_minor),
             )
         )
 
-    # --- what must arrive
+    # --- stored and forwarded messages
 
-    async def _forwarded(self, simulation: Simulation, message: Message) -> None:
+    async def _run_forwarded(self, simulation: Simulation, message: Message) -> None:
         answer = await self._forward(message, simulation)
         if answer is None:
             self._fail(simulation, _NO_ANSWER)
@@ -188,7 +188,7 @@ class Exchanges:
             self._decide(simulation, answer)
 
     async def _forward(self, message: Message, simulation: Simulation | None = None) -> Message | None:
-        """The answer to ``message``; none when it is given up."""
+        """The answer to ``message``; ``None`` after ``FORWARD_ATTEMPTS`` attempts without a final one."""
         pause_seconds = FORWARD_SECONDS_MIN
         for _ in range(FORWARD_ATTEMPTS):
             deadline = asyncio.get_running_loop().time() + self._timeout_seconds
@@ -198,12 +198,12 @@ class Exchanges:
                     self._sent(simulation)
                     simulation = None
                 async with asyncio.timeout_at(deadline):
-                    said = await asyncio.shield(answer)
-                if not _not_now(said):
-                    return said
+                    response = await asyncio.shield(answer)
+                if not _not_now(response):
+                    return response
                 message = as_repeat(message)
             except NotConnectedError:
-                pass  # it has not been said, so the next attempt is no repeat
+                pass  # never sent, so the next attempt is not a repeat
             except (TimeoutError, SessionLostError):
                 message = as_repeat(message)
             await asyncio.sleep(pause_seconds)
@@ -219,12 +219,14 @@ class Exchanges:
 
     def _sent(self, simulation: Simulation) -> None:
         simulation_id = simulation.request.simulation_id
-        self._store.move(StateChange(simulation_id=simulation_id, state="sent", sent_ms=self._clock.now_ms()))
+        self._store.record(
+            StateChange(simulation_id=simulation_id, state="sent", sent_ms=self._clock.now_ms())
+        )
 
     def _decide(self, simulation: Simulation, answer: Message, *, late: bool = False) -> None:
         response_code = answer.fields.get(39, "")
         approved_minor = _approved(simulation, answer) if approves(response_code) else None
-        self._store.move(
+        self._store.record(
             StateChange(
                 simulation_id=simulation.request.simulation_id,
                 state="decided",
@@ -233,12 +235,12 @@ class Exchanges:
                 approval_code=answer.fields.get(38),
                 approved_minor=approved_minor,
                 authorization_id=quoted_authorization_id(answer),
-                increase=None if late or not approved_minor else _addition(simulation, approved_minor),
+                increase=None if late or not approved_minor else _increase(simulation, approved_minor),
             )
         )
 
     def _fail(self, simulation: Simulation, failure: Failure) -> None:
-        self._store.move(
+        self._store.record(
             StateChange(
                 simulation_id=simulation.request.simulation_id,
                 state="failed",
@@ -247,26 +249,26 @@ class Exchanges:
             )
         )
 
-    def _keep(self, simulation_id: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Holds a reference until the leg is done: the event loop itself keeps none."""
-        leg = asyncio.create_task(work)
-        self._legs.add(leg)
-        self._under_way.add(simulation_id)
-        leg.add_done_callback(partial(self._ended, simulation_id))
-        return leg
+    def _spawn(self, simulation_id: str, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run a flow and hold a reference to its task; the event loop holds only a weak one."""
+        flow = asyncio.create_task(work)
+        self._flows.add(flow)
+        self._active.add(simulation_id)
+        flow.add_done_callback(partial(self._flow_ended, simulation_id))
+        return flow
 
-    def _ended(self, simulation_id: str, leg: asyncio.Task[None]) -> None:
-        self._legs.discard(leg)
-        self._under_way.discard(simulation_id)
+    def _flow_ended(self, simulation_id: str, flow: asyncio.Task[None]) -> None:
+        self._flows.discard(flow)
+        self._active.discard(simulation_id)
 
 
 def _approved(simulation: Simulation, answer: Message) -> int:
-    """What of the row's amount is agreed to. DE4 of a reversal is the amount before it."""
+    """The approved amount. DE4 of a reversal is the amount before the reversal."""
     return simulation.request.amount_minor if simulation.operation == "reversal" else int(answer.fields[4])
 
 
-def _addition(simulation: Simulation, approved_minor: int) -> SaleIncrease | None:
-    """What will have to be presented: a sale, or what an increment has added to one."""
+def _increase(simulation: Simulation, approved_minor: int) -> SaleIncrease | None:
+    """The amount that an approved sale or increment adds to what the network has to present."""
     if simulation.operation in ("reversal", "clearing") or simulation.request.kind == "refund":
         return None
     sale = simulation.original.request if simulation.original else simulation.request
@@ -278,5 +280,5 @@ def _not_now(answer: Message) -> bool:
 
 
 def stands_in(simulation: Simulation) -> bool:
-    """Whether the network decides this sale itself when the platform gives no decision in time."""
+    """Whether the network approves this sale in the issuer's stead if no decision arrives in time."""
     return simulation.request.scenario == "force_stip_timeout"

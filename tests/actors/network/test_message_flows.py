@@ -23,7 +23,7 @@ from engine.simulation import (
     SaleState,
     SimulationRequest,
 )
-from tests.actors.network.fakes import FakeTransport, MemorySimulationStore
+from tests.actors.network.fakes import FakeTransport, MemorySimulationStore, card_lookup
 from tests.actors.network.rows import TENANT_ID
 from tests.actors.network.simulations import NOW_MS, original, spend
 from tests.actors.network.support import CARD_ID, until
@@ -35,7 +35,7 @@ SALE_ID = SALE.request.simulation_id
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
     """Pauses between repeats are for networks, not for tests."""
-    monkeypatch.setattr("actors.network.exchanges.FORWARD_SECONDS_MIN", 0.001)
+    monkeypatch.setattr("actors.network.message_flows.FORWARD_SECONDS_MIN", 0.001)
 
 
 def increment() -> IncrementRequest:
@@ -175,7 +175,7 @@ async def test_approvals_are_added_to_their_sale() -> None:
     for number, code in enumerate(("00", "00", "51", "00")):
         transport.answer(number, code)
     await until(lambda: store.states.count("decided") == 4)
-    added = [move.increase for move in store.changes if move.state == "decided"]
+    added = [change.increase for change in store.changes if change.state == "decided"]
     assert added == [SaleIncrease(sale.simulation_id, 12_34), None, None, SaleIncrease(SALE_ID, 5_00)]
 
 
@@ -220,7 +220,7 @@ async def test_it_waits_for_a_connection() -> None:
 
 
 async def test_it_is_given_up_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.network.exchanges.FORWARD_ATTEMPTS", 2)
+    monkeypatch.setattr("actors.network.message_flows.FORWARD_ATTEMPTS", 2)
     transport, store = FakeTransport(), MemorySimulationStore()
     network = SimulatedNetwork(transport, store, card_lookup(), timeout_ms=5)
     await network.accept([reversal()])
@@ -267,7 +267,7 @@ async def test_the_network_stands_in_when_the_platform_gives_no_decision_in_time
     asked = read(transport.sent[0])
     assert isinstance(asked, AuthorizationRequest)
     assert asked.scenario == "force_stip_timeout"
-    assert content.purchase.transport == asked.purchase.transport
+    assert content.purchase.wire == asked.purchase.wire
     answer = refusal(message, "00")
     transport.answers[1].set_result(answer)
     await until(lambda: store.states == ["sent", "decided"])
@@ -335,7 +335,7 @@ async def test_a_follow_up_is_started_once() -> None:
 )
 async def test_follow_ups_that_are_refused(request_: FollowUpRequest, code: str) -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
-    store.books[SALE_ID] = SaleState(0)
+    store.sales[SALE_ID] = SaleState(0)
     network = SimulatedNetwork(transport, store, card_lookup())
     (acceptance,) = await network.accept([request_])
     assert (acceptance.stan, acceptance.rrn, acceptance.network_txn_id) == (None, None, None)
