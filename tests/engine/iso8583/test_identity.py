@@ -15,9 +15,9 @@ from engine.iso8583.identity import (
     command_key,
     fingerprint,
     late_reversal_key,
-    life_references,
+    transaction_references,
     presentment_key,
-    undone_references,
+    reversal_references,
     wire_identity,
 )
 from engine.iso8583.message import Message, as_repeat
@@ -113,7 +113,7 @@ def original(**changes: str) -> str:
 def named(de90: str = ORIGINAL, /, **changes: str) -> tuple[str, ...]:
     fields = {int(name[2:]): value for name, value in changes.items()}
     later = message({**fields, 90: de90}, mti="0420")
-    return undone_references(later, wire_identity(later))
+    return reversal_references(later, wire_identity(later))
 
 
 def test_the_retrieval_reference_is_repeated() -> None:
@@ -160,12 +160,12 @@ def test_another_acquirers_message_is_another() -> None:
 def test_the_order_of_names() -> None:
     later = message({90: ORIGINAL}, mti="0420", t04="SN1")
     wire = wire_identity(later, "SN1")
-    assert undone_references(later, wire) == (original(), reference_of_network("SN1"))
-    assert life_references(later, wire) == (reference_of_network("SN1"), original())
-    assert life_references(message(), wire_identity(message())) == ()
+    assert reversal_references(later, wire) == (original(), reference_of_network("SN1"))
+    assert transaction_references(later, wire) == (reference_of_network("SN1"), original())
+    assert transaction_references(message(), wire_identity(message())) == ()
 
 
 def test_a_reversal_of_nothing_is_malformed() -> None:
     with pytest.raises(ElementError) as failed:
-        undone_references(message(mti="0420"), wire_identity(message()))
+        reversal_references(message(mti="0420"), wire_identity(message()))
     assert failed.value.field == 90
