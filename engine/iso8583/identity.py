@@ -69,8 +69,8 @@ def presentment_key(wire: WireIdentity, reference: PresentmentReference | None) 
 
 
 def late_reversal_key(command_key: bytes) -> bytes:
-"""The command key of the late reversal of the authorization with ``command_key``."""
-return _digest(f"{LATE}|{command_key.hex()}")
+    """The command key of the late reversal of the authorization with ``command_key``."""
+    return _digest(f"{LATE}|{command_key.hex()}")
 
 
 def fingerprint(message: Message, key: bytes) -> bytes:
