@@ -60,14 +60,14 @@ async def fake_edge() -> AsyncIterator[FakeEdge]:
     server.close()
 
 
-async def test_many_in_flight(harness: Harness) -> None:
+async def test_session_carries_300_open_requests(harness: Harness) -> None:
     async with session_to(harness.address) as session:
         futures = [session.send(request(stan)) for stan in range(300)]
         answers = await asyncio.gather(*futures)
     assert [answer.fields[11] for answer in answers] == [f"{stan:06d}" for stan in range(300)]
 
 
-async def test_answers_in_any_order(fake_edge: FakeEdge) -> None:
+async def test_answers_match_in_any_order(fake_edge: FakeEdge) -> None:
     session = AcquirerSession(*fake_edge.address)
     session.start()
     peer = await fake_edge.signed_on()
@@ -84,7 +84,7 @@ async def test_answers_in_any_order(fake_edge: FakeEdge) -> None:
     await session.stop()
 
 
-async def test_strangers_are_counted(fake_edge: FakeEdge) -> None:
+async def test_unmatched_answers_are_counted(fake_edge: FakeEdge) -> None:
     session = AcquirerSession(*fake_edge.address)
     session.start()
     peer = await fake_edge.signed_on()
@@ -95,7 +95,7 @@ async def test_strangers_are_counted(fake_edge: FakeEdge) -> None:
     await session.stop()
 
 
-async def test_without_a_connection_nothing_is_sent() -> None:
+async def test_send_without_a_connection_raises() -> None:
     session = AcquirerSession("127.0.0.1", 1)
     with pytest.raises(NotConnectedError):
         session.send(request())
@@ -106,7 +106,7 @@ async def test_without_a_connection_nothing_is_sent() -> None:
     await session.stop()
 
 
-async def test_a_lost_connection_ends_what_was_in_flight_and_comes_back(fake_edge: FakeEdge) -> None:
+async def test_lost_connection_fails_open_requests_and_reconnects(fake_edge: FakeEdge) -> None:
     session = AcquirerSession(*fake_edge.address)
     session.start()
     peer = await fake_edge.signed_on()
@@ -126,7 +126,7 @@ async def test_a_lost_connection_ends_what_was_in_flight_and_comes_back(fake_edg
     await session.stop()
 
 
-async def test_it_waits_for_an_edge_that_starts_later(card_secrets: CardSecrets) -> None:
+async def test_session_connects_to_an_edge_that_starts_later(card_secrets: CardSecrets) -> None:
     async with running_edge(card_secrets) as first:
         address = first.address
     session = AcquirerSession(*address)
@@ -141,7 +141,7 @@ async def test_it_waits_for_an_edge_that_starts_later(card_secrets: CardSecrets)
         await session.stop()
 
 
-async def test_a_repeat_shares_the_answer_of_its_original(harness: Harness) -> None:
+async def test_repeat_shares_the_answer_of_its_original(harness: Harness) -> None:
     harness.owners.gate.clear()
     async with session_to(harness.address) as session:
         first = session.send(request())
@@ -152,12 +152,12 @@ async def test_a_repeat_shares_the_answer_of_its_original(harness: Harness) -> N
         await until(lambda: session.unmatched == 1)
 
 
-async def test_echo(harness: Harness) -> None:
+async def test_echo_test_is_answered(harness: Harness) -> None:
     async with session_to(harness.address) as session:
         await session.echo()
 
 
-async def test_silence_is_asked_about(fake_edge: FakeEdge) -> None:
+async def test_unanswered_echo_test_ends_the_connection(fake_edge: FakeEdge) -> None:
     session = AcquirerSession(*fake_edge.address, echo_seconds=0.02, reply_seconds=0.1)
     session.start()
     peer = await fake_edge.signed_on()
@@ -168,7 +168,7 @@ async def test_silence_is_asked_about(fake_edge: FakeEdge) -> None:
     await session.stop()
 
 
-async def test_a_refused_sign_on_is_no_connection(fake_edge: FakeEdge) -> None:
+async def test_refused_sign_on_does_not_connect(fake_edge: FakeEdge) -> None:
     session = AcquirerSession(*fake_edge.address)
     session.start()
     for _ in range(2):
@@ -180,7 +180,7 @@ async def test_a_refused_sign_on_is_no_connection(fake_edge: FakeEdge) -> None:
     await session.stop()
 
 
-async def test_stopping_signs_off(fake_edge: FakeEdge) -> None:
+async def test_stop_signs_off(fake_edge: FakeEdge) -> None:
     session = AcquirerSession(*fake_edge.address)
     session.start()
     peer = await fake_edge.signed_on()
@@ -193,7 +193,7 @@ async def test_stopping_signs_off(fake_edge: FakeEdge) -> None:
         await unanswered
 
 
-async def test_forgotten_requests_are_not_waited_for(fake_edge: FakeEdge) -> None:
+async def test_answer_to_a_forgotten_request_is_unmatched(fake_edge: FakeEdge) -> None:
     session = AcquirerSession(*fake_edge.address)
     session.start()
     peer = await fake_edge.signed_on()
@@ -205,6 +205,6 @@ async def test_forgotten_requests_are_not_waited_for(fake_edge: FakeEdge) -> Non
     await session.stop()
 
 
-def test_messages_fit_their_frames() -> None:
+def test_example_fits_a_frame() -> None:
     assert len(encode(request())) < 4096
     assert isinstance(request(), Message)

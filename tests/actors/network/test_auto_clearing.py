@@ -124,7 +124,7 @@ def child(sale: Original) -> dict[str, Any]:
     return {"simulation_id": new_id(0xA7), "accepted_ms": NOW_MS, "original": sale}
 
 
-async def test_an_approved_sale_is_presented_in_full(here: Installation, harness: Harness) -> None:
+async def test_approved_sale_is_presented_in_full(here: Installation, harness: Harness) -> None:
     sale = await here.sale()
     assert await here.remembered(sale) == (12_34, 0, True)
     assert await here.auto_clearing.clear_batch() == 0
@@ -140,7 +140,7 @@ async def test_an_approved_sale_is_presented_in_full(here: Installation, harness
     assert await here.auto_clearing.clear_batch() == 0
 
 
-async def test_only_what_was_approved_is_presented(here: Installation, harness: Harness) -> None:
+async def test_only_approved_amounts_of_sales_are_scheduled(here: Installation, harness: Harness) -> None:
     codes = {1: "51", 2: "10", 0: "85", 4: "00"}
 
     def decide(command: Any) -> WireAnswer:
@@ -180,7 +180,7 @@ async def test_increments_and_partial_reversals_change_what_is_presented(
     assert presented(harness) == [(4_00, 1, False), (11_00, 2, True)]
 
 
-async def test_a_declined_increment_adds_nothing(here: Installation, harness: Harness) -> None:
+async def test_declined_increment_does_not_change_the_open_amount(here: Installation, harness: Harness) -> None:
     sale = await here.sale()
     harness.owners.decide = lambda command: WireAnswer("51", command.id)
     await here.follow(IncrementRequest(**child(sale), amount_minor=5_00))
@@ -188,7 +188,7 @@ async def test_a_declined_increment_adds_nothing(here: Installation, harness: Ha
 
 
 @pytest.mark.parametrize("how", ["clear", "reverse"])
-async def test_what_is_over_is_not_presented_again(here: Installation, harness: Harness, how: str) -> None:
+async def test_closed_sale_is_presented_only_on_request(here: Installation, harness: Harness, how: str) -> None:
     sale = await here.sale()
     request = (ClearingRequest if how == "clear" else ReversalRequest)(**child(sale))
     row = await here.follow(request)
@@ -201,7 +201,7 @@ async def test_what_is_over_is_not_presented_again(here: Installation, harness: 
     assert presented(harness)[-1] == (1_00, 2 if how == "clear" else 1, True)
 
 
-async def test_an_increment_or_a_reversal_restarts_the_clock(here: Installation) -> None:
+async def test_increment_and_partial_reversal_restart_the_clearing_time(here: Installation) -> None:
     sale = await here.sale()
     for request in (
         IncrementRequest(**child(sale), amount_minor=5_00),
@@ -214,7 +214,7 @@ async def test_an_increment_or_a_reversal_restarts_the_clock(here: Installation)
         assert (after - before).total_seconds() > LONG_SECONDS - WAIT_SECONDS
 
 
-async def test_a_follow_up_is_recorded_once_whatever_is_retried(here: Installation, harness: Harness) -> None:
+async def test_retried_follow_up_is_recorded_once(here: Installation, harness: Harness) -> None:
     sale = await here.sale()
     request = ClearingRequest(**child(sale), amount_minor=1_00, final=False)
     acceptances = await asyncio.gather(*(here.network.accept([request]) for _ in range(5)))
@@ -224,7 +224,7 @@ async def test_a_follow_up_is_recorded_once_whatever_is_retried(here: Installati
     assert await here.remembered(sale) == (11_34, 1, True)
 
 
-async def test_presentments_are_never_numbered_twice(
+async def test_parallel_presentments_have_distinct_sequence_numbers(
     here: Installation, harness: Harness, database_url: str
 ) -> None:
     sale = await here.sale()
@@ -237,7 +237,7 @@ async def test_presentments_are_never_numbered_twice(
     assert await here.remembered(sale) == (12_34 - 200, 20, True)
 
 
-async def test_nothing_left_leaves_a_row_of_its_own_only_when_asked_for(here: Installation) -> None:
+async def test_refused_clearing_leaves_a_row_only_if_requested(here: Installation) -> None:
     sale = await here.sale()
     await here.follow(ReversalRequest(**child(sale)))
     assert await here.network.clear([sale]) == []
@@ -248,7 +248,7 @@ async def test_nothing_left_leaves_a_row_of_its_own_only_when_asked_for(here: In
     assert (row["state"], row["operation"]) == ("failed", "clearing")
 
 
-async def test_a_force_post(here: Installation, harness: Harness) -> None:
+async def test_force_post_is_presented(here: Installation, harness: Harness) -> None:
     row = await here.follow(
         ForcePostRequest(
             simulation_id=new_id(0xA7),
@@ -266,7 +266,7 @@ async def test_a_force_post(here: Installation, harness: Harness) -> None:
     assert presented(harness) == [(7_00, 1, True)]
 
 
-async def test_many_that_fall_due_at_once_go_in_batches(harness: Harness, database_url: str) -> None:
+async def test_sales_due_at_once_are_presented_in_batches(harness: Harness, database_url: str) -> None:
     async with installation(harness, database_url, batch_max=10, poll_seconds=0.01) as here:
         requests = [spend(amount_minor=1 + number) for number in range(55)]
         await here.network.accept(requests)
@@ -280,7 +280,7 @@ async def test_many_that_fall_due_at_once_go_in_batches(harness: Harness, databa
         await until(lambda: here.auto_clearing.counts.cleared == 55)
 
 
-async def test_two_networks_share_what_is_due(harness: Harness, database_url: str) -> None:
+async def test_two_networks_share_the_due_sales(harness: Harness, database_url: str) -> None:
     async with (
         installation(harness, database_url, batch_max=7) as here,
         installation(harness, database_url, batch_max=7) as other,
@@ -293,7 +293,7 @@ async def test_two_networks_share_what_is_due(harness: Harness, database_url: st
         assert sorted(amount for amount, _, _ in presented(harness)) == list(range(1, 21))
 
 
-async def test_the_schedule_survives_a_restart(harness: Harness, database_url: str) -> None:
+async def test_clearing_schedule_survives_a_restart(harness: Harness, database_url: str) -> None:
     async with installation(harness, database_url) as before:
         await before.sale()
         await before.fall_due()
@@ -302,7 +302,7 @@ async def test_the_schedule_survives_a_restart(harness: Harness, database_url: s
         assert presented(harness) == [(12_34, 1, True)]
 
 
-async def test_a_presentment_that_was_cut_off_posts_once(harness: Harness, database_url: str) -> None:
+async def test_interrupted_presentment_is_repeated_after_a_restart(harness: Harness, database_url: str) -> None:
     async with installation(harness, database_url) as before:
         sale = await before.sale()
         harness.owners.gate.clear()
@@ -322,7 +322,7 @@ async def test_a_presentment_that_was_cut_off_posts_once(harness: Harness, datab
         assert await after.network.resume() == 0
 
 
-async def test_never_is_never(harness: Harness, database_url: str) -> None:
+async def test_no_sale_is_due_without_automatic_clearing(harness: Harness, database_url: str) -> None:
     async with installation(harness, database_url, auto_clear_seconds=0) as here:
         sale = await here.sale()
         assert await here.remembered(sale) == (12_34, 0, False)
@@ -332,7 +332,7 @@ async def test_never_is_never(harness: Harness, database_url: str) -> None:
         assert await here.remembered(sale) == (16_34, 0, False)
 
 
-async def test_clearing_waits_for_the_database_and_the_platform(harness: Harness) -> None:
+async def test_clearing_continues_after_missing_database_and_connection(harness: Harness) -> None:
     nowhere = NetworkDbConnection("postgresql://nobody@127.0.0.1:1/nothing", "test-lane", timeout_ms=200)
     session = AcquirerSession("127.0.0.1", 1)
     store = PostgresSimulationStore("424242", nowhere, nowhere)

@@ -15,7 +15,7 @@ RESERVED_ID = "01900000-0000-7000-8000-0000000000b8"
 RESERVED_PAN = "4111111111111129"
 
 
-async def test_cards_are_found(database_url: str, card_secrets: CardSecrets) -> None:
+async def test_card_is_found_by_digest_and_by_id(database_url: str, card_secrets: CardSecrets) -> None:
     await issue_card(database_url, card_secrets, CARD_ID, PAN)
     db = NetworkDbConnection(database_url, "test-lane")
     by_digest, by_id = cards_by_digest(db), cards_by_id(db, card_secrets)
@@ -28,7 +28,7 @@ async def test_cards_are_found(database_url: str, card_secrets: CardSecrets) -> 
     db.close()
 
 
-async def test_a_number_in_reserve_is_no_card(database_url: str, card_secrets: CardSecrets) -> None:
+async def test_reserved_number_is_not_found(database_url: str, card_secrets: CardSecrets) -> None:
     connection = await asyncpg.connect(database_url)
     await reserve_pan(connection, card_secrets, RESERVED_ID, RESERVED_PAN)
     await connection.close()
@@ -48,7 +48,7 @@ async def issue_card_for_reserved(database_url: str, card_secrets: CardSecrets) 
     await issue_card(database_url, card_secrets, RESERVED_ID, RESERVED_PAN)
 
 
-async def test_a_damaged_number_fails_alone(database_url: str, card_secrets: CardSecrets) -> None:
+async def test_damaged_number_does_not_fail_the_batch(database_url: str, card_secrets: CardSecrets) -> None:
     await issue_card(database_url, card_secrets, CARD_ID, PAN)
     await issue_card(database_url, card_secrets, RESERVED_ID, RESERVED_PAN)
     connection = await asyncpg.connect(database_url)

@@ -19,12 +19,12 @@ async def db(database_url: str) -> AsyncIterator[NetworkDbConnection]:
     db.close()
 
 
-async def test_statements_take_turns(db: NetworkDbConnection) -> None:
+async def test_concurrent_statements_run_one_at_a_time(db: NetworkDbConnection) -> None:
     rows = await asyncio.gather(*(db.fetch("take_stans", "1", 10) for _ in range(5)))
     assert sorted(row[0]["first"] for row in rows) == [0, 10, 20, 30, 40]
 
 
-async def test_a_cut_connection_is_made_anew(db: NetworkDbConnection, database_url: str) -> None:
+async def test_terminated_connection_is_replaced(db: NetworkDbConnection, database_url: str) -> None:
     await db.fetch("take_stans", "1", 10)
     other = await asyncpg.connect(database_url)
     await other.execute(
@@ -38,7 +38,7 @@ async def test_a_cut_connection_is_made_anew(db: NetworkDbConnection, database_u
     assert rows[0]["first"] == 10
 
 
-async def test_a_statement_that_takes_too_long_is_given_up(database_url: str) -> None:
+async def test_slow_statement_times_out(database_url: str) -> None:
     other = await asyncpg.connect(database_url)
     db = NetworkDbConnection(database_url, "test-lane", timeout_ms=200)
     async with other.transaction():
@@ -50,20 +50,20 @@ async def test_a_statement_that_takes_too_long_is_given_up(database_url: str) ->
     db.close()
 
 
-async def test_no_server_is_said_in_time() -> None:
+async def test_missing_server_raises_in_time() -> None:
     db = NetworkDbConnection("postgresql://nobody@127.0.0.1:1/nothing", "test-lane", timeout_ms=500)
     with pytest.raises(DatabaseUnavailableError):
         await db.fetch("take_stans", "1", 10)
 
 
-async def test_errors_hold_no_values(db: NetworkDbConnection) -> None:
+async def test_errors_contain_no_values(db: NetworkDbConnection) -> None:
     with pytest.raises(DatabaseUnavailableError) as failed:
         await db.fetch("open_cards", ["not-a-uuid-4111111111111111"])
     assert "4111" not in str(failed.value)
     assert failed.value.__cause__ is None
 
 
-async def test_a_transaction_takes_effect_as_a_whole(db: NetworkDbConnection) -> None:
+async def test_transaction_commits_all_statements(db: NetworkDbConnection) -> None:
     async def work(run: Run) -> int:
         first: int = (await run("take_stans", "1", 10))[0]["first"]
         await run("take_stans", "1", 10)
@@ -74,7 +74,7 @@ async def test_a_transaction_takes_effect_as_a_whole(db: NetworkDbConnection) ->
 
 
 @pytest.mark.parametrize("failure", [RuntimeError, asyncpg.PostgresError])
-async def test_a_transaction_that_fails_leaves_nothing(
+async def test_failed_transaction_is_rolled_back(
     db: NetworkDbConnection, failure: type[Exception]
 ) -> None:
     async def work(run: Run) -> None:
@@ -87,7 +87,7 @@ async def test_a_transaction_that_fails_leaves_nothing(
     assert (await db.fetch("take_stans", "1", 10))[0]["first"] == 0
 
 
-async def test_a_transaction_that_is_cancelled_leaves_nothing(db: NetworkDbConnection) -> None:
+async def test_cancelled_transaction_is_rolled_back(db: NetworkDbConnection) -> None:
     begun = asyncio.Event()
 
     async def work(run: Run) -> None:
@@ -120,7 +120,7 @@ def test_statements_are_loaded_by_name() -> None:
     }
 
 
-async def test_a_kept_plan_looks_at_the_asked_rows_alone(database_url: str) -> None:
+async def test_generic_plan_uses_the_primary_key(database_url: str) -> None:
     """The worst time to plan is when the tables are known to be empty: to read a whole index seems free."""
     connection = await asyncpg.connect(database_url, server_settings=dict(GENERIC_PLANS))
     await connection.execute("ANALYZE simulations")

@@ -19,7 +19,7 @@ from tests.actors.network.support import Harness, Peer, request, running_edge, u
 UNDECODABLE = b"0100" + b"2" + b"0" * 15 + b"000"
 
 
-async def test_many_in_flight_on_one_connection(harness: Harness) -> None:
+async def test_one_connection_carries_500_open_requests(harness: Harness) -> None:
     async with harness.peer() as peer:
         peer.send(*(request(stan) for stan in range(500)))
         answers = [await peer.receive() for _ in range(500)]
@@ -40,7 +40,7 @@ async def test_network_management(harness: Harness, code: str) -> None:
 
 
 @pytest.mark.parametrize("mti", ["0200", "0320", "0500", "0600"])
-async def test_a_function_that_is_not_offered(harness: Harness, mti: str) -> None:
+async def test_unsupported_function_gets_40(harness: Harness, mti: str) -> None:
     async with harness.peer() as peer:
         answers = [await peer.ask(request(stan, mti)) for stan in range(5)]
         assert {answer.fields[39] for answer in answers} == {"40"}
@@ -48,7 +48,7 @@ async def test_a_function_that_is_not_offered(harness: Harness, mti: str) -> Non
     assert harness.edge.counts.unsupported == 5
 
 
-async def test_malformed_frames_cost_the_connection_after_three(harness: Harness) -> None:
+async def test_third_malformed_frame_ends_the_connection(harness: Harness) -> None:
     async with harness.peer() as peer:
         for _ in range(2):
             peer.writer.write(frame(UNDECODABLE))
@@ -60,14 +60,14 @@ async def test_malformed_frames_cost_the_connection_after_three(harness: Harness
     assert harness.edge.counts.malformed == 3
 
 
-async def test_what_has_no_header_gets_no_answer(harness: Harness) -> None:
+async def test_frame_without_header_gets_no_answer(harness: Harness) -> None:
     async with harness.peer() as peer:
         peer.writer.write(frame(b"x") + b"\x00\x00" + frame(encode(Message("0110", {39: "00"}))))
         assert await peer.is_closed()
     assert harness.edge.counts.malformed == 3
 
 
-async def test_an_oversized_frame_is_answered_and_skipped(harness: Harness) -> None:
+async def test_oversized_frame_is_answered_and_skipped(harness: Harness) -> None:
     payload = encode(request()) + b"0" * FRAME_BYTES_MAX
     async with harness.peer() as peer:
         peer.writer.write(len(payload).to_bytes(2, "big") + payload)
@@ -76,7 +76,7 @@ async def test_an_oversized_frame_is_answered_and_skipped(harness: Harness) -> N
         assert (await peer.ask(request(7))).fields[39] == "00"
 
 
-async def test_a_trickling_peer_is_cut_and_the_others_are_served(card_secrets: CardSecrets) -> None:
+async def test_slow_sender_is_cut_and_others_are_served(card_secrets: CardSecrets) -> None:
     async with (
         running_edge(card_secrets, receipt_seconds=0.2) as harness,
         harness.peer() as slow,
@@ -101,7 +101,7 @@ async def test_a_trickling_peer_is_cut_and_the_others_are_served(card_secrets: C
         assert harness.edge.counts.cut == 1
 
 
-async def test_an_idle_peer_is_left_alone(card_secrets: CardSecrets) -> None:
+async def test_peer_without_an_incomplete_frame_is_not_cut(card_secrets: CardSecrets) -> None:
     async with (
         running_edge(card_secrets, receipt_seconds=0.05) as harness,
         harness.peer() as idle,
@@ -112,7 +112,7 @@ async def test_an_idle_peer_is_left_alone(card_secrets: CardSecrets) -> None:
         assert (await idle.ask(request())).fields[39] == "00"
 
 
-async def test_a_deaf_peer_is_cut_and_the_others_are_served(card_secrets: CardSecrets) -> None:
+async def test_peer_that_does_not_read_is_cut_and_others_are_served(card_secrets: CardSecrets) -> None:
     async with running_edge(card_secrets, receipt_seconds=1.0, open_max=10**6) as harness:
         deaf = socket.create_connection(harness.address)
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
@@ -135,7 +135,7 @@ async def _shout(loop: asyncio.AbstractEventLoop, deaf: socket.socket, stream: b
         await loop.sock_sendall(deaf, stream)
 
 
-async def test_too_many_open_requests_pause_reading_not_the_others(card_secrets: CardSecrets) -> None:
+async def test_too_many_open_requests_pause_only_their_connection(card_secrets: CardSecrets) -> None:
     extra = EDGE_IN_FLIGHT_MAX // 2
     total = EDGE_IN_FLIGHT_MAX + extra
     async with (
@@ -156,7 +156,7 @@ async def test_too_many_open_requests_pause_reading_not_the_others(card_secrets:
         assert len({answer.fields[11] for answer in answers}) == total
 
 
-async def test_beyond_what_can_be_answered_in_time_authorizations_are_refused(
+async def test_authorization_beyond_the_open_limit_gets_91(
     card_secrets: CardSecrets,
 ) -> None:
     """... at once, whoever sends them; repeats are not, nor is anything else."""
@@ -179,7 +179,7 @@ async def test_beyond_what_can_be_answered_in_time_authorizations_are_refused(
         }  # fmt: skip
 
 
-async def test_what_waits_outside_costs_others_nothing(card_secrets: CardSecrets) -> None:
+async def test_deferred_requests_do_not_count_towards_the_open_limit(card_secrets: CardSecrets) -> None:
     """A programme that takes its time over many authorizations is no reason to refuse those of another."""
     outside = [3]
     async with running_edge(card_secrets, open_max=3, deferred=lambda: outside[0]) as harness:
@@ -195,7 +195,7 @@ async def test_what_waits_outside_costs_others_nothing(card_secrets: CardSecrets
             assert [(await peer.receive()).fields[39] for _ in range(7)] == ["00"] * 7
 
 
-async def test_congestion_on_the_way_to_owners_refuses_too(card_secrets: CardSecrets) -> None:
+async def test_congested_owner_queues_refuse_authorizations(card_secrets: CardSecrets) -> None:
     congested = [True, False]
     async with (
         running_edge(card_secrets, congested=lambda: congested.pop(0)) as harness,
@@ -206,7 +206,7 @@ async def test_congestion_on_the_way_to_owners_refuses_too(card_secrets: CardSec
         assert harness.edge.counts.shed == 1
 
 
-async def test_at_the_limit_silent_connections_make_room(card_secrets: CardSecrets) -> None:
+async def test_connection_without_requests_is_closed_first_at_the_limit(card_secrets: CardSecrets) -> None:
     async with running_edge(card_secrets, connections_max=3) as harness:
         spoken = [await harness.connect() for _ in range(2)]
         for peer in spoken:
@@ -224,7 +224,7 @@ async def test_at_the_limit_silent_connections_make_room(card_secrets: CardSecre
             await peer.close()
 
 
-async def test_busy_connections_are_not_closed_for_new_ones(card_secrets: CardSecrets) -> None:
+async def test_busy_connection_is_not_closed_for_a_new_one(card_secrets: CardSecrets) -> None:
     async with running_edge(card_secrets, connections_max=2) as harness:
         harness.owners.gate.clear()
         busy = [await harness.connect() for _ in range(2)]
@@ -239,7 +239,7 @@ async def test_busy_connections_are_not_closed_for_new_ones(card_secrets: CardSe
             await peer.close()
 
 
-async def test_a_thousand_idle_peers_keep_no_new_peer_out(card_secrets: CardSecrets) -> None:
+async def test_1500_idle_connections_do_not_keep_a_new_one_out(card_secrets: CardSecrets) -> None:
     """1,500 connections of one address that each sent an echo test, and a network that was there before."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 8_192), hard), hard))
@@ -261,7 +261,7 @@ async def test_a_thousand_idle_peers_keep_no_new_peer_out(card_secrets: CardSecr
 
 
 @pytest.mark.parametrize("speaks", [True, False])
-async def test_an_idle_peer_is_closed_after_a_while(card_secrets: CardSecrets, speaks: bool) -> None:
+async def test_idle_connection_is_closed_after_its_limit(card_secrets: CardSecrets, speaks: bool) -> None:
     idle, silent = (0.05, 60.0) if speaks else (60.0, 0.05)
     async with (
         running_edge(card_secrets, idle_seconds=idle, silent_seconds=silent) as harness,
@@ -273,7 +273,7 @@ async def test_an_idle_peer_is_closed_after_a_while(card_secrets: CardSecrets, s
         await until(lambda: harness.edge.counts.idle == 1)
 
 
-async def test_a_peer_that_waits_for_an_answer_is_not_idle(card_secrets: CardSecrets) -> None:
+async def test_connection_with_an_open_request_is_not_idle(card_secrets: CardSecrets) -> None:
     async with running_edge(card_secrets, idle_seconds=0.01, silent_seconds=0.01) as harness:
         harness.owners.gate.clear()
         waiting = await harness.connect()
@@ -287,7 +287,7 @@ async def test_a_peer_that_waits_for_an_answer_is_not_idle(card_secrets: CardSec
         await silent.close()
 
 
-async def test_a_peer_that_leaves_little_unread_is_cut_too(card_secrets: CardSecrets) -> None:
+async def test_peer_that_leaves_a_few_bytes_unread_is_cut(card_secrets: CardSecrets) -> None:
     """Far less than stops the edge from reading on: half of it lies in the kernel."""
     async with running_edge(card_secrets, receipt_seconds=0.5, open_max=10**6) as harness:
         deaf = socket.socket()
@@ -302,7 +302,7 @@ async def test_a_peer_that_leaves_little_unread_is_cut_too(card_secrets: CardSec
 
 
 @pytest.mark.parametrize(("fault", "code"), [(RuntimeError, "96"), (MemoryError, "91")])
-async def test_a_fault_of_the_edge_costs_one_answer(
+async def test_exception_in_the_edge_is_answered_and_keeps_the_connection(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, fault: type[Exception], code: str
 ) -> None:
     def faulty(_: Message) -> Message:
@@ -316,7 +316,7 @@ async def test_a_fault_of_the_edge_costs_one_answer(
     assert harness.edge.counts.faults == 1
 
 
-async def test_stopping_gives_the_answers_that_are_due(card_secrets: CardSecrets) -> None:
+async def test_stop_sends_the_answers_of_open_requests(card_secrets: CardSecrets) -> None:
     async with running_edge(card_secrets) as harness:
         harness.owners.gate.clear()
         peer = await harness.connect()
@@ -339,7 +339,7 @@ async def _refused_connection(harness: Harness) -> None:
         await late.close()
 
 
-async def test_a_peer_that_hangs_up_leaves_nothing_behind(harness: Harness) -> None:
+async def test_disconnected_peer_leaves_no_connection_and_can_repeat(harness: Harness) -> None:
     harness.owners.gate.clear()
     peer = await harness.connect()
     peer.send(request())

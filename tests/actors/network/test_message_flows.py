@@ -60,7 +60,7 @@ def force_post() -> ForcePostRequest:
 # Requests ---------------------------------------------------------------------------------------------------
 
 
-async def test_no_connection() -> None:
+async def test_spend_without_a_connection_fails() -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
     transport.up = False
     network = SimulatedNetwork(transport, store, card_lookup())
@@ -73,7 +73,7 @@ async def test_no_connection() -> None:
     assert transport.sent == []
 
 
-async def test_a_lost_connection_is_repeated_in_time() -> None:
+async def test_request_is_repeated_after_a_lost_connection() -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
     network = SimulatedNetwork(transport, store, card_lookup())
     await network.accept([spend()])
@@ -86,7 +86,7 @@ async def test_a_lost_connection_is_repeated_in_time() -> None:
     await until(lambda: store.states == ["sent", "decided"])
 
 
-async def test_a_connection_that_does_not_come_back() -> None:
+async def test_request_fails_if_the_connection_stays_lost() -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
     network = SimulatedNetwork(transport, store, card_lookup())
     await network.accept([spend()])
@@ -99,7 +99,7 @@ async def test_a_connection_that_does_not_come_back() -> None:
     await network.stop()
 
 
-async def test_a_late_answer_decides_after_all() -> None:
+async def test_late_answer_decides_a_failed_spend() -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
     network = SimulatedNetwork(transport, store, card_lookup(), timeout_ms=20)
     await network.accept([spend()])
@@ -112,7 +112,7 @@ async def test_a_late_answer_decides_after_all() -> None:
     await network.stop()
 
 
-async def test_an_answer_that_never_comes_is_forgotten() -> None:
+async def test_missing_answer_is_forgotten_after_the_late_limit() -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
     network = SimulatedNetwork(transport, store, card_lookup(), timeout_ms=20, late_seconds=0.02)
     await network.accept([spend()])
@@ -124,7 +124,7 @@ async def test_an_answer_that_never_comes_is_forgotten() -> None:
     await network.stop()
 
 
-async def test_what_got_no_answer_is_reversed_under_its_own_references() -> None:
+async def test_request_without_an_answer_is_reversed() -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
     network = SimulatedNetwork(transport, store, card_lookup(), timeout_ms=20)
     await network.accept([spend()])
@@ -142,7 +142,7 @@ async def test_what_got_no_answer_is_reversed_under_its_own_references() -> None
     await network.stop()
 
 
-async def test_what_was_never_sent_is_not_reversed() -> None:
+async def test_request_that_was_not_sent_is_not_reversed() -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
     transport.up = False
     network = SimulatedNetwork(transport, store, card_lookup())
@@ -154,7 +154,7 @@ async def test_what_was_never_sent_is_not_reversed() -> None:
     await network.stop()
 
 
-async def test_an_increment_without_an_answer_leaves_what_was_before_it() -> None:
+async def test_increment_without_an_answer_is_reversed_to_the_amount_before() -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
     network = SimulatedNetwork(transport, store, card_lookup(), timeout_ms=20)
     await network.accept([increment()])
@@ -166,7 +166,7 @@ async def test_an_increment_without_an_answer_leaves_what_was_before_it() -> Non
     await network.stop()
 
 
-async def test_approvals_are_added_to_their_sale() -> None:
+async def test_approved_amounts_are_added_to_their_sale() -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
     network = SimulatedNetwork(transport, store, card_lookup())
     sale, refund = spend(), spend(kind="refund")
@@ -185,7 +185,7 @@ async def test_approvals_are_added_to_their_sale() -> None:
 @pytest.mark.parametrize(
     ("request_", "mti"), [(reversal(), "0420"), (clearing(), "0220"), (force_post(), "0220")]
 )
-async def test_it_is_repeated_until_it_is_answered(request_: FollowUpRequest, mti: str) -> None:
+async def test_follow_up_is_repeated_until_it_is_answered(request_: FollowUpRequest, mti: str) -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
     network = SimulatedNetwork(transport, store, card_lookup(), timeout_ms=20)
     await network.accept([request_])
@@ -205,7 +205,7 @@ async def test_it_is_repeated_until_it_is_answered(request_: FollowUpRequest, mt
     await network.stop()
 
 
-async def test_it_waits_for_a_connection() -> None:
+async def test_follow_up_waits_for_a_connection() -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
     transport.up = False
     network = SimulatedNetwork(transport, store, card_lookup())
@@ -219,7 +219,7 @@ async def test_it_waits_for_a_connection() -> None:
     assert (store.changes[1].response_code, store.changes[1].approved_minor) == ("14", None)
 
 
-async def test_it_is_given_up_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_follow_up_fails_after_the_last_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actors.network.message_flows.FORWARD_ATTEMPTS", 2)
     transport, store = FakeTransport(), MemorySimulationStore()
     network = SimulatedNetwork(transport, store, card_lookup(), timeout_ms=5)
@@ -228,7 +228,7 @@ async def test_it_is_given_up_in_the_end(monkeypatch: pytest.MonkeyPatch) -> Non
     assert len(transport.sent) == 2
 
 
-async def test_what_an_earlier_life_left_is_repeated() -> None:
+async def test_resume_repeats_unanswered_follow_ups() -> None:
     store = MemorySimulationStore()
     before = SimulatedNetwork(FakeTransport(), store, card_lookup())
     await before.accept([clearing(), force_post()])
@@ -249,7 +249,7 @@ def advised(transport: FakeTransport) -> Message | None:
 
 
 @pytest.mark.parametrize("platform", ["91", "96", None])
-async def test_the_network_stands_in_when_the_platform_gives_no_decision_in_time(
+async def test_network_stands_in_without_a_decision_in_time(
     platform: str | None,
 ) -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
@@ -283,7 +283,7 @@ async def test_the_network_stands_in_when_the_platform_gives_no_decision_in_time
 
 
 @pytest.mark.parametrize(("code", "approved"), [("00", True), ("51", False)])
-async def test_a_decision_that_comes_in_time_is_taken_as_it_is(code: str, approved: bool) -> None:
+async def test_decision_in_time_prevents_stand_in(code: str, approved: bool) -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
     network = SimulatedNetwork(transport, store, card_lookup(), timeout_ms=60_000)
     await network.accept([spend(scenario="force_stip_timeout")])
@@ -295,7 +295,7 @@ async def test_a_decision_that_comes_in_time_is_taken_as_it_is(code: str, approv
     await network.stop()
 
 
-async def test_no_stand_in_without_a_connection() -> None:
+async def test_network_does_not_stand_in_without_a_connection() -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
     transport.up = False
     network = SimulatedNetwork(transport, store, card_lookup())
@@ -306,7 +306,7 @@ async def test_no_stand_in_without_a_connection() -> None:
 # Accepting --------------------------------------------------------------------------------------------------
 
 
-async def test_a_follow_up_is_started_once() -> None:
+async def test_follow_up_with_a_known_id_is_not_sent_again() -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
     network = SimulatedNetwork(transport, store, card_lookup())
     request = clearing()
@@ -333,7 +333,7 @@ async def test_a_follow_up_is_started_once() -> None:
         ),
     ],
 )
-async def test_follow_ups_that_are_refused(request_: FollowUpRequest, code: str) -> None:
+async def test_refused_follow_up_has_no_references(request_: FollowUpRequest, code: str) -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
     store.sales[SALE_ID] = SaleState(0)
     network = SimulatedNetwork(transport, store, card_lookup())
@@ -345,7 +345,7 @@ async def test_follow_ups_that_are_refused(request_: FollowUpRequest, code: str)
     assert transport.sent == []
 
 
-async def test_the_order_of_acceptances() -> None:
+async def test_acceptances_have_the_order_of_the_requests() -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
     network = SimulatedNetwork(transport, store, card_lookup())
     requests: list[SimulationRequest] = [clearing(), spend(), force_post(), spend(), increment()]
@@ -356,7 +356,7 @@ async def test_the_order_of_acceptances() -> None:
     await network.stop()
 
 
-async def test_a_force_post_that_fits_no_field() -> None:
+async def test_force_post_that_cannot_be_encoded_fails() -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
     network = SimulatedNetwork(transport, store, card_lookup())
     await network.accept([msgspec.structs.replace(force_post(), mcc="54111")])

@@ -41,7 +41,7 @@ def row(request: ChildRequest) -> Simulation:
     )
 
 
-def test_numbers_on_the_wire() -> None:
+def test_wire_stan_wraps_around() -> None:
     assert [wire_stan(serial) for serial in (0, 999_998, 999_999, 1_000_000)] == [
         "000001",
         "999999",
@@ -51,14 +51,14 @@ def test_numbers_on_the_wire() -> None:
     assert network_txn_id(7) == "SN0000000000007"
 
 
-def test_the_arn_belongs_to_the_transaction() -> None:
+def test_arn_is_derived_from_the_transaction_id() -> None:
     number = arn("SN0000000000122")
     assert number == arn("SN0000000000122") != arn("SN0000000000123")
     assert (len(number), number[:7], number[-1]) == (23, "7424242", luhn_digit(number[:-1]))
     assert len(arn("")) == len(arn("9" * 40)) == 23
 
 
-def test_a_spend_is_dated_by_its_acceptance() -> None:
+def test_spend_is_dated_by_its_acceptance() -> None:
     simulation = Simulation(request=spend(), stan="000001", rrn=rrn("000001", NOW_MS), network_txn_id="SN1")
     message = message_of(simulation, PLASTIC)
     assert (message.mti, message.fields[7], message.fields[37]) == ("0100", "1121093000", simulation.rrn)
@@ -72,7 +72,7 @@ def test_a_spend_is_dated_by_its_acceptance() -> None:
         (ClearingRequest(**CHILD, original=original()), "0220"),
     ],
 )
-def test_follow_ups_name_their_sale(request_: ChildRequest, mti: str) -> None:
+def test_follow_up_names_its_sale_and_can_be_built_again(request_: ChildRequest, mti: str) -> None:
     simulation = row(request_)
     message = message_of(simulation, PLASTIC)
     assert message.mti == mti
@@ -84,7 +84,7 @@ def test_follow_ups_name_their_sale(request_: ChildRequest, mti: str) -> None:
     assert fingerprint(again, b"k" * 16) == fingerprint(message, b"k" * 16)
 
 
-def test_a_partial_reversal_states_the_whole_and_what_remains() -> None:
+def test_partial_reversal_has_original_and_remaining_amount() -> None:
     simulation = row(ReversalRequest(**CHILD, original=original(), amount_minor=2_34))
     message = message_of(simulation, PLASTIC)
     content = read(message)
@@ -92,7 +92,7 @@ def test_a_partial_reversal_states_the_whole_and_what_remains() -> None:
     assert (message.fields[4], content.remaining_minor) == ("000000001234", 10_00)
 
 
-def test_a_presentment_has_its_number() -> None:
+def test_presentment_has_its_arn_and_sequence() -> None:
     simulation = row(ClearingRequest(**CHILD, original=original(), amount_minor=4_00, final=False))
     content = read(message_of(simulation, PLASTIC))
     assert isinstance(content, Presentment)

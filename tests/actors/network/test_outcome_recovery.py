@@ -154,7 +154,7 @@ async def test_decline_after_a_lost_connection_decides_the_row(life: Life, datab
     assert await sales(database_url) == {}
 
 
-async def test_approval_is_found_after_a_restart_and_will_be_cleared(database_url: str) -> None:
+async def test_approval_is_recovered_after_a_restart_and_scheduled(database_url: str) -> None:
     request = spend()
     async with a_life(database_url) as first:
         message = await first.sent(request)
@@ -174,7 +174,7 @@ async def test_approval_is_found_after_a_restart_and_will_be_cleared(database_ur
     assert (sale["open_minor"], sale["due_at"] is not None) == (12_34, True)
 
 
-async def test_partial_approval_is_found_with_its_amount(database_url: str) -> None:
+async def test_partial_approval_is_recovered_with_its_amount(database_url: str) -> None:
     request = spend(scenario="partial_approval")
     async with a_life(database_url) as first:
         message = await first.sent(request)
@@ -189,7 +189,7 @@ async def test_partial_approval_is_found_with_its_amount(database_url: str) -> N
     assert (await sales(database_url))[request.simulation_id]["open_minor"] == 5_00
 
 
-async def test_approval_that_the_network_reverses_stays_failed(life: Life, database_url: str) -> None:
+async def test_approval_reversed_by_the_network_stays_failed(life: Life, database_url: str) -> None:
     request = spend()
     message = await life.sent(request)
     await commit(database_url, key_of(message), APPROVED)
@@ -207,7 +207,7 @@ async def test_approval_that_the_network_reverses_stays_failed(life: Life, datab
     assert await sales(database_url) == {}
 
 
-async def test_approval_whose_reversal_was_given_up_is_found(
+async def test_approval_is_recovered_after_its_reversal_was_given_up(
     life: Life, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("actors.network.message_flows.FORWARD_ATTEMPTS", 1)
@@ -223,7 +223,7 @@ async def test_approval_whose_reversal_was_given_up_is_found(
 
 
 @pytest.mark.parametrize(("code", "settled"), [("00", 0), ("21", 1)])
-async def test_approval_that_an_edge_has_undone_stays_failed(
+async def test_approval_reversed_late_by_an_edge_stays_failed(
     code: str, settled: int, database_url: str
 ) -> None:
     """21: the edge's reversal has changed nothing, so the approval stands."""
@@ -253,7 +253,7 @@ async def test_message_that_never_arrived_stays_failed(life: Life, database_url:
     assert {row["state"] for row in (await rows(database_url)).values()} == {"failed"}
 
 
-async def test_failure_is_looked_up_only_after_a_while(life: Life, database_url: str) -> None:
+async def test_failure_is_looked_up_within_its_time_window(life: Life, database_url: str) -> None:
     request = spend()
     message = await life.sent(request)
     await commit(database_url, key_of(message), DECLINED)
@@ -309,7 +309,7 @@ FOLLOW_UPS: dict[str, tuple[Callable[[Original], FollowUpRequest], Callable[[Mes
 
 
 @pytest.mark.parametrize("operation", FOLLOW_UPS)
-async def test_follow_up_that_was_given_up_is_found(
+async def test_follow_up_that_was_given_up_is_recovered(
     operation: str, life: Life, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     build, key, open_minor = FOLLOW_UPS[operation]
@@ -327,7 +327,7 @@ async def test_follow_up_that_was_given_up_is_found(
     assert (await sales(database_url))[sale.request.simulation_id]["open_minor"] == open_minor
 
 
-async def test_stand_in_whose_advice_got_no_answer_is_found(
+async def test_stand_in_is_recovered_after_its_advice_got_no_answer(
     life: Life, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("actors.network.message_flows.FORWARD_ATTEMPTS", 1)
@@ -347,7 +347,7 @@ async def test_stand_in_whose_advice_got_no_answer_is_found(
     assert (await sales(database_url))[request.simulation_id]["open_minor"] == 12_34
 
 
-async def test_steps_go_through_all_failures_in_batches(database_url: str) -> None:
+async def test_steps_cover_all_failures_in_batches(database_url: str) -> None:
     requests = [spend() for _ in range(3)]
     async with a_life(database_url, batch_max=2) as life:
         messages = [await life.sent(request) for request in requests]
@@ -362,7 +362,7 @@ async def test_steps_go_through_all_failures_in_batches(database_url: str) -> No
             await life.row(request.simulation_id, "decided")
 
 
-async def test_settling_runs_in_the_background(database_url: str) -> None:
+async def test_recovery_runs_in_the_background(database_url: str) -> None:
     request = spend()
     async with a_life(database_url, poll_seconds=0.01) as life:
         life.recovery.start()

@@ -33,7 +33,7 @@ async def store(database_url: str) -> AsyncIterator[PostgresSimulationStore]:
         db.close()
 
 
-async def test_numbers_are_never_taken_twice(store: PostgresSimulationStore, database_url: str) -> None:
+async def test_stans_are_taken_once(store: PostgresSimulationStore, database_url: str) -> None:
     db_connections = [
         NetworkDbConnection(database_url, "test-opening"),
         NetworkDbConnection(database_url, "test-moving"),
@@ -47,14 +47,14 @@ async def test_numbers_are_never_taken_twice(store: PostgresSimulationStore, dat
         db.close()
 
 
-async def test_numbers_of_a_block_follow_each_other(store: PostgresSimulationStore) -> None:
+async def test_stans_of_a_block_are_consecutive(store: PostgresSimulationStore) -> None:
     assert await store.take_stans(3) == [0, 1, 2]
     assert await store.take_stans(2) == [3, 4]
     rest = await store.take_stans(STAN_BLOCK)
     assert rest == list(range(5, STAN_BLOCK + 5))
 
 
-async def test_rows_are_durable_when_open_returns(store: PostgresSimulationStore, database_url: str) -> None:
+async def test_rows_are_committed_when_insert_returns(store: PostgresSimulationStore, database_url: str) -> None:
     accepted = Simulation(request=spend(), stan="000001", rrn="632510000001", network_txn_id="SN1")
     refused = Simulation(
         request=spend(), failed_ms=NOW_MS + 1, failure=Failure("pre_build", "code", "detail")
@@ -79,7 +79,7 @@ async def test_rows_are_durable_when_open_returns(store: PostgresSimulationStore
     assert msgspec.json.decode(row["failure"]) == {"stage": "pre_build", "code": "code", "detail": "detail"}
 
 
-async def test_a_row_moves_to_decided_and_stays(store: PostgresSimulationStore, database_url: str) -> None:
+async def test_decided_is_final(store: PostgresSimulationStore, database_url: str) -> None:
     simulation = Simulation(request=spend(), stan="000001", rrn="632510000001", network_txn_id="SN1")
     key = simulation.request.simulation_id
     authorization_id = new_id(0xA7)
@@ -122,7 +122,7 @@ async def test_a_row_moves_to_decided_and_stays(store: PostgresSimulationStore, 
     ]
 
 
-async def test_an_answer_that_comes_at_once_takes_the_sending_along(
+async def test_immediate_answer_shares_the_statement_of_sent(
     store: PostgresSimulationStore, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(store, "_update", AsyncMock(wraps=store._update))
@@ -141,7 +141,7 @@ async def test_an_answer_that_comes_at_once_takes_the_sending_along(
     assert store._update.call_count == 1  # type: ignore[attr-defined]
 
 
-async def test_an_answer_that_stays_away_holds_up_no_sending(
+async def test_sent_is_written_without_an_answer(
     store: PostgresSimulationStore, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     simulation = Simulation(request=spend(), stan="000001", rrn="632510000001")
@@ -161,7 +161,7 @@ async def test_an_answer_that_stays_away_holds_up_no_sending(
     assert (await rows(database_url))[key]["state"] == "sent"
 
 
-async def test_moves_survive_a_cut_connection(store: PostgresSimulationStore, database_url: str) -> None:
+async def test_changes_survive_a_terminated_connection(store: PostgresSimulationStore, database_url: str) -> None:
     simulations = [Simulation(request=spend(), stan="000001", rrn="632510000001") for _ in range(20)]
     await store.insert(simulations)
     store.record(
@@ -182,7 +182,7 @@ async def test_moves_survive_a_cut_connection(store: PostgresSimulationStore, da
     assert store.lost_changes == 0
 
 
-async def test_moves_are_given_up_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_changes_are_given_up_after_the_last_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actors.network.postgres_simulation_store.RECORD_ATTEMPTS", 2)
     nowhere = NetworkDbConnection("postgresql://nobody@127.0.0.1:1/nothing", "test-lane", timeout_ms=200)
     store = PostgresSimulationStore("424242", nowhere, nowhere)
@@ -191,7 +191,7 @@ async def test_moves_are_given_up_in_the_end(monkeypatch: pytest.MonkeyPatch) ->
     assert store.lost_changes == 1
 
 
-def test_a_stored_request_has_no_secrets_and_can_be_read_again() -> None:
+def test_stored_request_has_no_secrets() -> None:
     request = spend(
         cvv2="987", auth_value="AAABBB", threeds_ref="reference", scenario="cvv2_presented", mit=True
     )

@@ -28,7 +28,7 @@ def unknown_number(serial: int) -> str:
     return body + luhn_digit(body)
 
 
-def test_tokens_come_back_with_time() -> None:
+def test_tokens_refill_with_time() -> None:
     clock = Clock()
     probes = ProbeLimiter(clock, burst=2, per_second=1.0)
     said = [probes.unknown_card("a", "1") for _ in range(3)]
@@ -40,27 +40,27 @@ def test_tokens_come_back_with_time() -> None:
     assert (probes.counts.unknown_cards, probes.counts.wrong_values, probes.counts.limited) == (6, 2, 3)
 
 
-def test_addresses_and_acquirers_have_limits_of_their_own() -> None:
+def test_addresses_and_acquirers_have_separate_limits() -> None:
     probes = ProbeLimiter(Clock(), burst=2)
     assert [probes.unknown_card("a", "1") for _ in range(3)] == [True, True, False]
     assert probes.unknown_card("a", "2")
     assert probes.unknown_card("b", "1")
 
 
-def test_invented_acquirer_ids_do_not_lift_the_limit_of_an_address() -> None:
+def test_changing_acquirer_ids_does_not_raise_the_limit_of_an_address() -> None:
     probes = ProbeLimiter(Clock(), burst=2)
     said = [probes.unknown_card("a", str(number)) for number in range(3 * PROBES_OF_SOURCE_FACTOR)]
     assert said.count(True) == 2 * PROBES_OF_SOURCE_FACTOR
 
 
-def test_the_number_of_senders_told_apart_is_bounded() -> None:
+def test_number_of_buckets_is_bounded() -> None:
     probes = ProbeLimiter(Clock(), burst=1, keys_max=2)
     for number in range(1_000):
         probes.unknown_card(str(number), "1")
     assert len(probes._buckets) == 2
 
 
-def test_a_flood_is_logged_once_for_each_limit() -> None:
+def test_flood_is_logged_once_for_each_bucket() -> None:
     probes = ProbeLimiter(Clock(), burst=2)
     with capture_logs() as lines:
         for _ in range(100):
@@ -71,7 +71,7 @@ def test_a_flood_is_logged_once_for_each_limit() -> None:
     ]
 
 
-async def test_5000_unknown_numbers_are_refused_and_good_cards_are_not(card_secrets: CardSecrets) -> None:
+async def test_flood_of_unknown_numbers_gets_59_and_valid_cards_are_approved(card_secrets: CardSecrets) -> None:
     async with running_edge(card_secrets, probes=ProbeLimiter(Clock()), open_max=10**6) as harness:
         async with harness.peer() as peer:
             answers: list[str] = []
@@ -86,7 +86,7 @@ async def test_5000_unknown_numbers_are_refused_and_good_cards_are_not(card_secr
         assert (counts.unknown_cards, counts.limited) == (5_000, 5_000 - PROBES_BURST)
 
 
-async def test_answers_beyond_the_limit_wait(card_secrets: CardSecrets) -> None:
+async def test_answers_beyond_the_limit_are_delayed(card_secrets: CardSecrets) -> None:
     probes = ProbeLimiter(Clock(), burst=1)
     async with (
         running_edge(card_secrets, probes=probes, probe_delay_seconds=60.0) as harness,
@@ -100,7 +100,7 @@ async def test_answers_beyond_the_limit_wait(card_secrets: CardSecrets) -> None:
         await until(lambda: harness.respondent._delayed == 1)
 
 
-async def test_a_delayed_answer_leaves_at_the_deadline_at_the_latest(card_secrets: CardSecrets) -> None:
+async def test_delayed_answer_leaves_at_the_deadline(card_secrets: CardSecrets) -> None:
     probes = ProbeLimiter(Clock(), burst=0)
     async with (
         running_edge(card_secrets, probes=probes, probe_delay_seconds=3_600.0, deadline_ms=30) as harness,
@@ -110,7 +110,7 @@ async def test_a_delayed_answer_leaves_at_the_deadline_at_the_latest(card_secret
         assert harness.respondent._delayed == 0
 
 
-async def test_wrong_values_are_decided_by_the_owner_and_answered_later(card_secrets: CardSecrets) -> None:
+async def test_declines_of_wrong_values_are_delayed_beyond_the_limit(card_secrets: CardSecrets) -> None:
     right = card_secrets.cvv2(PAN, 2029, 11, "1")
     wrong = write_private({"01": f"{(int(right) + 1) % 1000:03d}"})
     probes = ProbeLimiter(Clock(), burst=1)
@@ -131,7 +131,7 @@ async def test_wrong_values_are_decided_by_the_owner_and_answered_later(card_sec
         assert harness.respondent._delayed == 1
 
 
-async def test_a_number_with_a_wrong_check_digit_is_not_looked_up(card_secrets: CardSecrets) -> None:
+async def test_number_with_a_wrong_check_digit_is_not_looked_up(card_secrets: CardSecrets) -> None:
     async with running_edge(card_secrets) as harness, harness.peer() as peer:
         impossible = unknown_number(1)[:-1] + str((int(unknown_number(1)[-1]) + 1) % 10)
         assert (await peer.ask(request(de2=impossible))).fields[39] == "14"

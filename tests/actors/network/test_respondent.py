@@ -36,7 +36,7 @@ from tests.actors.network.support import (
 from tests.engine.iso8583.messages import ORIGINAL
 
 
-async def test_an_approval(harness: Harness) -> None:
+async def test_approval_is_answered(harness: Harness) -> None:
     async with harness.peer() as peer:
         answer = await peer.ask(request())
     (command,) = harness.owners.asked
@@ -51,7 +51,7 @@ async def test_an_approval(harness: Harness) -> None:
     )
 
 
-async def test_a_partial_approval(harness: Harness) -> None:
+async def test_partial_approval_has_both_amounts(harness: Harness) -> None:
     harness.owners.decide = lambda command: WireAnswer("10", command.id, "ABC123", 5_00)
     async with harness.peer() as peer:
         answer = await peer.ask(request(de48=write_private({"07": ""})))
@@ -59,7 +59,7 @@ async def test_a_partial_approval(harness: Harness) -> None:
     assert read_additional_amounts(answer.fields[54])[0].amount_minor == 12_34
 
 
-async def test_an_unknown_card_reaches_no_owner(harness: Harness) -> None:
+async def test_unknown_card_gets_14_and_reaches_no_owner(harness: Harness) -> None:
     async with harness.peer() as peer:
         answer = await peer.ask(request(de2="4999999999999999"))
     assert answer.fields[39] == "14"
@@ -67,7 +67,7 @@ async def test_an_unknown_card_reaches_no_owner(harness: Harness) -> None:
     assert harness.respondent.probes.counts.unknown_cards == 1
 
 
-async def test_an_owner_that_is_far_behind_is_not_asked(card_secrets: CardSecrets) -> None:
+async def test_authorization_for_an_overloaded_owner_gets_91(card_secrets: CardSecrets) -> None:
     """... but for repeats, whose originals may have been approved, and for what has happened already."""
     asked: list[str] = []
 
@@ -92,7 +92,7 @@ async def test_an_owner_that_is_far_behind_is_not_asked(card_secrets: CardSecret
         ("0420", "0430", Reverse),
     ],
 )
-async def test_each_class_takes_the_same_path(
+async def test_each_class_reaches_the_owner_or_gets_14(
     harness: Harness, mti: str, response: str, type_: type[MessageCommand]
 ) -> None:
     async with harness.peer() as peer:
@@ -105,7 +105,7 @@ async def test_each_class_takes_the_same_path(
     assert (command.card_id, shard_of(command.id)) == (CARD_ID, shard_of(CARD_ID))
 
 
-async def test_a_missing_field_reaches_no_owner_and_costs_no_connection(harness: Harness) -> None:
+async def test_malformed_field_gets_30_and_keeps_the_connection(harness: Harness) -> None:
     async with harness.peer() as peer:
         for stan in range(10):
             answer = await peer.ask(request(stan, de4="00000000x234"))
@@ -117,7 +117,7 @@ async def test_a_missing_field_reaches_no_owner_and_costs_no_connection(harness:
 @pytest.mark.parametrize(
     ("presented", "outcome"), [("right", "match"), ("wrong", "mismatch"), ("12", "mismatch")]
 )
-async def test_cvv2_is_checked_here_and_goes_no_further(
+async def test_command_has_only_the_outcome_of_the_cvv2_check(
     harness: Harness, presented: str, outcome: str
 ) -> None:
     right = harness.card_secrets.cvv2(PAN, CARD.exp_year, CARD.exp_month, CARD.cvk_generation)
@@ -139,7 +139,7 @@ async def test_cvv2_is_checked_here_and_goes_no_further(
         ({"de14": "2912", "de35": f"{PAN}=29112010000"}, "mismatch"),
     ],
 )
-async def test_expiry_is_compared_here_and_goes_no_further(
+async def test_command_has_only_the_outcome_of_the_expiry_check(
     harness: Harness, fields: dict[str, str], outcome: str
 ) -> None:
     message = request()
@@ -149,7 +149,7 @@ async def test_expiry_is_compared_here_and_goes_no_further(
     assert harness.owners.asked[0].expiry == outcome
 
 
-async def test_a_message_without_expiry_is_accepted(harness: Harness) -> None:
+async def test_message_without_expiry_is_accepted(harness: Harness) -> None:
     plain = request()
     del plain.fields[14]
     async with harness.peer() as peer:
@@ -158,14 +158,14 @@ async def test_a_message_without_expiry_is_accepted(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("mti", ["0100", "0120", "0220", "0420"])
-async def test_a_message_with_an_unverifiable_mac_reaches_no_owner(harness: Harness, mti: str) -> None:
+async def test_unverifiable_mac_gets_30_and_reaches_no_owner(harness: Harness, mti: str) -> None:
     async with harness.peer() as peer:
         answer = await peer.ask(request(1, mti, de90=ORIGINAL, de128="0123456789ABCDEF"))
     assert answer.fields[39] == "30"
     assert harness.owners.submitted == []
 
 
-async def test_authentication_is_judged_here(harness: Harness) -> None:
+async def test_command_has_only_the_outcome_of_the_authentication_check(harness: Harness) -> None:
     evidence = {"02": "AAECAwQFBgcICQoLDA0ODxAREhM=", "03": "0b9f2c0a-6b1e-4b37-9d5f-3c1f0a2b4c5d"}
     async with harness.peer() as peer:
         await peer.ask(request(1, de48=write_private(evidence)))
@@ -190,7 +190,7 @@ REPLIES: list[tuple[Reply | BaseException, str]] = [
 
 
 @pytest.mark.parametrize(("outcome", "code"), REPLIES, ids=lambda outcome: repr(outcome)[:40])
-async def test_every_outcome_has_an_answer(
+async def test_every_reply_and_error_has_a_response_code(
     harness: Harness, outcome: Reply | BaseException, code: str
 ) -> None:
     def decide(_: MessageCommand) -> Reply:
@@ -203,7 +203,7 @@ async def test_every_outcome_has_an_answer(
         assert (await peer.ask(request())).fields[39] == code
 
 
-async def test_an_error_before_the_owner_is_reached(
+async def test_exception_before_submission_gets_96(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def broken(_: object) -> None:
@@ -217,7 +217,7 @@ async def test_an_error_before_the_owner_is_reached(
 # Approvals that nobody hears of
 
 
-async def test_a_late_approval_is_undone_and_its_repeats_hear_91(card_secrets: CardSecrets) -> None:
+async def test_late_approval_is_reversed_and_its_repeats_get_91(card_secrets: CardSecrets) -> None:
     async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         first = await peer.ask(request())
@@ -237,7 +237,7 @@ async def test_a_late_approval_is_undone_and_its_repeats_hear_91(card_secrets: C
         assert len(harness.owners.submitted) == len(harness.owners.late_reversals) == 1
 
 
-async def test_a_late_increment_gives_back_what_it_added(card_secrets: CardSecrets) -> None:
+async def test_late_increment_is_reversed_by_its_amount(card_secrets: CardSecrets) -> None:
     async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         harness.owners.decide = lambda command: WireAnswer("10", "original", "ABC123", 7_00)
@@ -247,7 +247,7 @@ async def test_a_late_increment_gives_back_what_it_added(card_secrets: CardSecre
         assert harness.owners.late_reversals[0].increment_minor == 7_00
 
 
-async def test_a_repeat_that_waits_hears_of_the_late_approval(card_secrets: CardSecrets) -> None:
+async def test_open_repeat_gets_the_approval_that_was_late_for_its_original(card_secrets: CardSecrets) -> None:
     async with running_edge(card_secrets, deadline_ms=200) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         assert (await peer.ask(request())).fields[39] == "91"
@@ -259,7 +259,7 @@ async def test_a_repeat_that_waits_hears_of_the_late_approval(card_secrets: Card
         assert harness.owners.late_reversals == []
 
 
-async def test_nobody_hears_when_the_repeats_are_late_too(card_secrets: CardSecrets) -> None:
+async def test_approval_late_for_all_repeats_is_reversed_once(card_secrets: CardSecrets) -> None:
     async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         for mti in ("0100", "0101", "0101"):
@@ -280,7 +280,7 @@ UNKNOWN: list[Reply | BaseException] = [
 
 
 @pytest.mark.parametrize("outcome", UNKNOWN, ids=repr)
-async def test_what_may_have_been_approved_is_undone(
+async def test_unknown_outcome_is_reversed(
     harness: Harness, outcome: Reply | BaseException
 ) -> None:
     def decide(_: MessageCommand) -> Reply:
@@ -310,7 +310,7 @@ async def test_late_stored_approval_is_reversed(card_secrets: CardSecrets) -> No
         assert derive(reversal.id, Derived.UNDO) == command.id
 
 
-async def test_repeats_of_an_approval_that_stands_get_it(card_secrets: CardSecrets) -> None:
+async def test_repeat_gets_an_approval_whose_late_reversal_had_no_effect(card_secrets: CardSecrets) -> None:
     """Another edge has given it to the network, so the owner has changed nothing."""
     async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.reverse_late = lambda command: WireAnswer("21", command.id)
@@ -356,7 +356,7 @@ async def test_stopping_edge_reverses_what_no_owner_answers(
 
 
 @pytest.mark.parametrize("reason", ["deadline", "overloaded", "faulty", "key_reused"])
-async def test_what_has_had_no_effect_is_not_undone(
+async def test_command_that_was_not_executed_is_not_reversed(
     harness: Harness, reason: Literal["deadline", "overloaded", "faulty", "key_reused"]
 ) -> None:
     harness.owners.decide = lambda _: NotExecuted(reason)
@@ -368,7 +368,7 @@ async def test_what_has_had_no_effect_is_not_undone(
 
 
 @pytest.mark.parametrize("mti", ["0120", "0220", "0400", "0420"])
-async def test_only_authorizations_are_undone(card_secrets: CardSecrets, mti: str) -> None:
+async def test_only_authorizations_are_reversed(card_secrets: CardSecrets, mti: str) -> None:
     async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         assert (await peer.ask(request(1, mti, de90=ORIGINAL))).fields[39] == "91"
@@ -380,7 +380,7 @@ async def test_only_authorizations_are_undone(card_secrets: CardSecrets, mti: st
         assert harness.owners.late_reversals == []
 
 
-async def test_undoing_goes_on_until_it_is_answered(harness: Harness) -> None:
+async def test_late_reversal_is_repeated_until_an_owner_answers(harness: Harness) -> None:
     outcomes: list[Reply | BaseException] = [
         NotExecuted("unavailable"),
         NotExecuted("overloaded"),
@@ -404,7 +404,7 @@ async def test_undoing_goes_on_until_it_is_answered(harness: Harness) -> None:
     assert (counts.issued, counts.done, counts.retries, counts.failed) == (1, 1, 4, 0)
 
 
-async def test_an_edge_that_stops_gives_up_in_the_end(
+async def test_stopping_edge_abandons_unanswered_late_reversals(
     card_secrets: CardSecrets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("actors.network.late_reversals.UNDO_STOP_SECONDS", 0.05)
@@ -417,14 +417,14 @@ async def test_an_edge_that_stops_gives_up_in_the_end(
     assert (counts.issued, counts.abandoned) == (1, 1)
 
 
-async def test_a_verification_leaves_nothing_to_undo(harness: Harness) -> None:
+async def test_unknown_outcome_of_a_verification_is_not_reversed(harness: Harness) -> None:
     harness.owners.decide = lambda _: NotExecuted("unavailable")
     async with harness.peer() as peer:
         assert (await peer.ask(request(de4="0" * 12))).fields[39] == "91"
     assert harness.owners.late_reversals == []
 
 
-async def test_a_late_decline_is_none_of_our_business(card_secrets: CardSecrets) -> None:
+async def test_late_decline_is_not_reversed(card_secrets: CardSecrets) -> None:
     async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         harness.owners.decide = lambda command: WireAnswer("51", command.id)
@@ -437,7 +437,7 @@ async def test_a_late_decline_is_none_of_our_business(card_secrets: CardSecrets)
 WITHHELD = write_private({"99": "force_stip_timeout"})
 
 
-async def test_an_answer_that_is_to_be_late_leaves_after_its_time(card_secrets: CardSecrets) -> None:
+async def test_withheld_answer_leaves_after_its_delay(card_secrets: CardSecrets) -> None:
     async with running_edge(card_secrets, withheld_ms=1) as harness, harness.peer() as peer:
         assert (await peer.ask(request(de48=WITHHELD))).fields[39] == "00"
     async with running_edge(card_secrets) as harness, harness.peer() as peer:
@@ -447,7 +447,7 @@ async def test_an_answer_that_is_to_be_late_leaves_after_its_time(card_secrets: 
         assert len(harness.owners.asked) == 2
 
 
-async def test_a_withheld_approval_that_comes_late_is_left_to_the_advice(card_secrets: CardSecrets) -> None:
+async def test_late_withheld_approval_is_not_reversed(card_secrets: CardSecrets) -> None:
     async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         peer.send(request(de48=WITHHELD))
@@ -457,13 +457,13 @@ async def test_a_withheld_approval_that_comes_late_is_left_to_the_advice(card_se
         assert (harness.respondent.counts.late_approvals, harness.owners.late_reversals) == (0, [])
 
 
-async def test_an_answer_about_a_live_card_is_never_withheld(card_secrets: CardSecrets) -> None:
+async def test_answer_for_a_live_card_is_not_withheld(card_secrets: CardSecrets) -> None:
     live = lookup_of(card_secrets, {PAN: msgspec.structs.replace(CARD, live=True)})
     async with running_edge(card_secrets, live) as harness, harness.peer() as peer:
         assert (await peer.ask(request(de48=WITHHELD))).fields[39] == "00"
 
 
-async def test_what_is_found_after_the_deadline_is_not_submitted(card_secrets: CardSecrets) -> None:
+async def test_card_found_after_the_deadline_submits_no_command(card_secrets: CardSecrets) -> None:
     found = asyncio.Event()
 
     async def fetch(digests: list[bytes]) -> Mapping[bytes, IssuedCard]:
@@ -479,7 +479,7 @@ async def test_what_is_found_after_the_deadline_is_not_submitted(card_secrets: C
         assert harness.owners.submitted == []
 
 
-async def test_no_database_is_91(card_secrets: CardSecrets) -> None:
+async def test_unavailable_database_gets_91(card_secrets: CardSecrets) -> None:
     async def fetch(digests: list[bytes]) -> Mapping[bytes, IssuedCard]:
         raise DatabaseUnavailableError
 
@@ -488,7 +488,7 @@ async def test_no_database_is_91(card_secrets: CardSecrets) -> None:
         assert harness.owners.submitted == []
 
 
-async def test_cards_are_looked_up_once_and_together(card_secrets: CardSecrets) -> None:
+async def test_card_look_ups_are_batched_and_shared(card_secrets: CardSecrets) -> None:
     calls: list[int] = []
     go = asyncio.Event()
 

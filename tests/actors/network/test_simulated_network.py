@@ -57,7 +57,7 @@ async def settled(database_url: str, count: int) -> dict[str, dict[str, Any]]:
             await asyncio.sleep(0.01)
 
 
-async def test_spends_are_decided_over_the_wire(harness: Harness, database_url: str) -> None:
+async def test_spends_are_decided_over_tcp(harness: Harness, database_url: str) -> None:
     harness.owners.decide = lambda command: (
         decline(command) if isinstance(command, Authorize) and command.amount_minor > 50 else approve(command)
     )
@@ -85,7 +85,7 @@ async def test_spends_are_decided_over_the_wire(harness: Harness, database_url: 
         assert row["sent_at"] is not None
 
 
-async def test_the_row_is_there_before_the_first_byte(harness: Harness, database_url: str) -> None:
+async def test_row_is_committed_before_the_first_byte(harness: Harness, database_url: str) -> None:
     harness.owners.gate.clear()
     async with network_on(harness, database_url) as network:
         (acceptance,) = await network.accept([spend()])
@@ -97,7 +97,7 @@ async def test_the_row_is_there_before_the_first_byte(harness: Harness, database
         await settled(database_url, 1)
 
 
-async def test_an_edge_that_dies_is_asked_again(card_secrets: CardSecrets, database_url: str) -> None:
+async def test_request_is_repeated_after_a_reset_connection(card_secrets: CardSecrets, database_url: str) -> None:
     async with running_edge(card_secrets) as first:
         first.owners.gate.clear()
         async with network_on(first, database_url) as network:
@@ -117,7 +117,7 @@ async def test_an_edge_that_dies_is_asked_again(card_secrets: CardSecrets, datab
 # Against a wire in the test's hands -------------------------------------------------------------------------
 
 
-async def test_scenarios_are_things_done_on_the_wire() -> None:
+async def test_scenarios_become_fields_of_the_message() -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
     network = SimulatedNetwork(transport, store, card_lookup())
     await network.accept(
@@ -152,7 +152,7 @@ async def test_scenarios_are_things_done_on_the_wire() -> None:
         ({"mcc": "54111"}, "message_not_encodable"),
     ],
 )
-async def test_refused_before_a_message_is_built(changes: dict[str, Any], code: str) -> None:
+async def test_refused_spend_has_no_references(changes: dict[str, Any], code: str) -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
     network = SimulatedNetwork(transport, store, card_lookup())
     refused, accepted = await network.accept([spend(**changes), spend()])
@@ -165,7 +165,7 @@ async def test_refused_before_a_message_is_built(changes: dict[str, Any], code: 
     await network.stop()
 
 
-async def test_the_largest_amount_fits() -> None:
+async def test_largest_amount_fits_de4() -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
     network = SimulatedNetwork(transport, store, card_lookup())
     await network.accept([spend(amount_minor=10**12 - 1)])
@@ -174,7 +174,7 @@ async def test_the_largest_amount_fits() -> None:
     await network.stop()
 
 
-async def test_stopping_leaves_rows_as_they_are() -> None:
+async def test_stop_keeps_recorded_states() -> None:
     transport, store = FakeTransport(), MemorySimulationStore()
     network = SimulatedNetwork(transport, store, card_lookup())
     await network.accept([spend()])

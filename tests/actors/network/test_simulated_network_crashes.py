@@ -280,7 +280,7 @@ def request_of(kind: str, original: Original) -> SimulationRequest:
 
 
 @pytest.mark.parametrize("kind", ["spend", "increment", "reversal", "clearing", "force post"])
-async def test_whatever_a_caller_reads_after_a_crash_is_true(
+async def test_row_after_a_crash_matches_the_wire(
     kind: str, vault: Vault, database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("actors.network.message_flows.FORWARD_SECONDS_MIN", 0.001)
@@ -323,7 +323,7 @@ def what_must_arrive_has(kind: str, row: dict[str, Any] | None, watch: Watch) ->
         assert watch.seen == {row["stan"]}
 
 
-async def test_what_was_refused_before_a_message_was_built_has_no_stan(
+async def test_spend_refused_before_its_message_has_no_stan(
     vault: Vault, database_url: str
 ) -> None:
     """... and is never on the wire, whenever the network dies."""

@@ -7,7 +7,7 @@ import msgspec
 from actors.network.simulation_store import SaleIncrease, StateChange, merge_changes
 
 
-def test_moves_of_one_row_become_one() -> None:
+def test_changes_of_one_simulation_are_merged() -> None:
     sent = StateChange(simulation_id="a", state="sent", sent_ms=1)
     other = StateChange(simulation_id="b", state="sent", sent_ms=2)
     increase = SaleIncrease("a", 5)
