@@ -40,7 +40,7 @@ class Lookup(Generic[Key, Value]):
         return value
 
     async def find(self, key: Key) -> Value | None:
-        """The value, from the cache or fetched; ``None`` if there is none."""
+        """The value, from the cache or fetched; ``None`` if it does not exist."""
         return (await self.find_all((key,)))[0]
 
     async def find_all(self, keys: Iterable[Key]) -> list[Value | None]:

@@ -102,7 +102,7 @@ class MessageFlows:
             await self._reverse(simulation, message)
 
     async def _request(self, simulation: Simulation, message: Message) -> Message | Failure:
-        """The answer, if it arrives before the network's deadline; otherwise the reason why there is none."""
+        """The answer, if it arrives before the network's deadline; otherwise the failure."""
         deadline = asyncio.get_running_loop().time() + self._timeout_seconds
         failure = _NOT_CONNECTED
         while True:

@@ -144,7 +144,7 @@ class SimulatedNetwork:
     def _prepare(
         self, request: SpendRequest, credentials: CardCredentials | None, serial: int
     ) -> _PreparedSpend:
-        """Build the message of a spend, or the reason why there is none."""
+        """Build the message of a spend, or the failure."""
         stands_in = request.scenario == "force_stip_timeout"
         if request.amount_minor > WIRE_AMOUNT_MINOR_MAX:
             return self._refused(request, _AMOUNT_TOO_LARGE)

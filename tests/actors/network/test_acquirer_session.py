@@ -1,4 +1,4 @@
-"""A session finds its way back to the edge and says honestly what became of each message."""
+"""The acquirer's session reconnects, matches answers, and reports the outcome of each message."""
 
 from __future__ import annotations
 
@@ -29,14 +29,14 @@ async def session_to(address: tuple[str, int]) -> AsyncIterator[AcquirerSession]
 
 
 class FakeEdge:
-    """Accepts connections and does nothing by itself."""
+    """Accepts connections. The test sends the answers."""
 
     def __init__(self) -> None:
         self.accepted: asyncio.Queue[Peer] = asyncio.Queue()
         self.address = ("", 0)
 
     async def signed_on(self) -> Peer:
-        """The next connection, after its sign-on."""
+        """The next connection, after its sign-on was answered."""
         peer = await asyncio.wait_for(self.accepted.get(), WAIT_SECONDS)
         peer.send(network_management(await peer.receive()))
         return peer
@@ -163,7 +163,7 @@ async def test_unanswered_echo_test_ends_the_connection(fake_edge: FakeEdge) -> 
     peer = await fake_edge.signed_on()
     heard = await peer.receive()
     assert (heard.mti, heard.fields[70]) == ("0800", "301")
-    # It is not answered: the session gives the connection up and makes a new one.
+    # Without an answer to the echo test, the session closes the connection and reconnects.
     await fake_edge.signed_on()
     await session.stop()
 

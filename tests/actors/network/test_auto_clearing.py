@@ -1,4 +1,4 @@
-"""Sales are presented by themselves when their time has come: once, in full, and after restarts."""
+"""Automatic clearing presents each due sale once, in full, also after restarts."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ LONG_SECONDS = 3600
 
 
 class Installation:
-    """A network, its clearer and what can be said to them."""
+    """A simulated network with automatic clearing, in front of the harness's edge."""
 
     def __init__(self, network: SimulatedNetwork, auto_clearing: AutoClearing, database_url: str) -> None:
         self.network = network
@@ -44,7 +44,7 @@ class Installation:
         self.database_url = database_url
 
     async def sale(self, **changes: Any) -> Original:
-        """A sale that has been decided."""
+        """A decided sale."""
         request = spend(**changes)
         (accepted,) = await self.network.accept([request])
         await self.decided(request.simulation_id)
@@ -68,13 +68,13 @@ class Installation:
                     return row
                 await asyncio.sleep(0.005)
 
-    async def remembered(self, sale: Original) -> tuple[int, int, bool]:
-        """What is open, how many presentments were numbered, and whether the sale will be due."""
+    async def state_of(self, sale: Original) -> tuple[int, int, bool]:
+        """Open amount, number of presentments, and whether the sale is scheduled."""
         row = (await sales(self.database_url))[sale.request.simulation_id]
         return row["open_minor"], row["presentments"], row["due_at"] is not None
 
     async def fall_due(self) -> None:
-        """Makes every scheduled sale due now."""
+        """Make all scheduled sales due."""
         connection = await asyncpg.connect(self.database_url)
         await connection.execute("UPDATE clearing_schedule SET due_at = now() WHERE due_at IS NOT NULL")
         await connection.close()
@@ -106,7 +106,7 @@ async def installation(
 
 
 @pytest.fixture
-async def here(harness: Harness, database_url: str) -> AsyncIterator[Installation]:
+async def running(harness: Harness, database_url: str) -> AsyncIterator[Installation]:
     async with installation(harness, database_url) as running:
         yield running
 
@@ -124,23 +124,23 @@ def child(sale: Original) -> dict[str, Any]:
     return {"simulation_id": new_id(0xA7), "accepted_ms": NOW_MS, "original": sale}
 
 
-async def test_approved_sale_is_presented_in_full(here: Installation, harness: Harness) -> None:
-    sale = await here.sale()
-    assert await here.remembered(sale) == (12_34, 0, True)
-    assert await here.auto_clearing.clear_batch() == 0
-    await here.fall_due()
-    assert await here.auto_clearing.clear_batch() == 1
+async def test_approved_sale_is_presented_in_full(running: Installation, harness: Harness) -> None:
+    sale = await running.sale()
+    assert await running.state_of(sale) == (12_34, 0, True)
+    assert await running.auto_clearing.clear_batch() == 0
+    await running.fall_due()
+    assert await running.auto_clearing.clear_batch() == 1
     assert presented(harness) == [(12_34, 1, True)]
-    assert await here.remembered(sale) == (0, 1, False)
+    assert await running.state_of(sale) == (0, 1, False)
     await until(lambda: harness.respondent.counts.answered == 2)
-    children = [row for row in (await rows(here.database_url)).values() if row["parent_simulation_id"]]
+    children = [row for row in (await rows(running.database_url)).values() if row["parent_simulation_id"]]
     (row,) = children
     assert (row["operation"], str(row["parent_simulation_id"])) == ("clearing", sale.request.simulation_id)
-    assert (await here.decided(row["key"]))["approved_minor"] == 12_34
-    assert await here.auto_clearing.clear_batch() == 0
+    assert (await running.decided(row["key"]))["approved_minor"] == 12_34
+    assert await running.auto_clearing.clear_batch() == 0
 
 
-async def test_only_approved_amounts_of_sales_are_scheduled(here: Installation, harness: Harness) -> None:
+async def test_only_approved_amounts_of_sales_are_scheduled(running: Installation, harness: Harness) -> None:
     codes = {1: "51", 2: "10", 0: "85", 4: "00"}
 
     def decide(command: Any) -> WireAnswer:
@@ -151,9 +151,9 @@ async def test_only_approved_amounts_of_sales_are_scheduled(here: Installation, 
         return WireAnswer(code, command.id, None if code == "51" else "ABC123", approved_minor)
 
     harness.owners.decide = decide
-    sales_ = [await here.sale(amount_minor=amount) for amount in (1_01, 1_02, 0, 1_04)]
-    refund = await here.sale(amount_minor=1_04, kind="refund")
-    found = await sales(here.database_url)
+    sales_ = [await running.sale(amount_minor=amount) for amount in (1_01, 1_02, 0, 1_04)]
+    refund = await running.sale(amount_minor=1_04, kind="refund")
+    found = await sales(running.database_url)
     assert {key: row["open_minor"] for key, row in found.items()} == {
         sales_[1].request.simulation_id: 1_00,
         sales_[3].request.simulation_id: 1_04,
@@ -162,94 +162,98 @@ async def test_only_approved_amounts_of_sales_are_scheduled(here: Installation, 
 
 
 async def test_increments_and_partial_reversals_change_what_is_presented(
-    here: Installation, harness: Harness
+    running: Installation, harness: Harness
 ) -> None:
-    sale = await here.sale()
-    await here.follow(IncrementRequest(**child(sale), amount_minor=5_00))
-    assert await here.remembered(sale) == (17_34, 0, True)
-    row = await here.follow(ReversalRequest(**child(sale), amount_minor=2_34))
+    sale = await running.sale()
+    await running.follow(IncrementRequest(**child(sale), amount_minor=5_00))
+    assert await running.state_of(sale) == (17_34, 0, True)
+    row = await running.follow(ReversalRequest(**child(sale), amount_minor=2_34))
     assert (row["operation"], row["approved_minor"]) == ("reversal", 2_34)
     reversal = harness.owners.submitted[-1]
     assert isinstance(reversal, Reverse)
     assert reversal.remaining_minor == 15_00
-    assert await here.remembered(sale) == (15_00, 0, True)
-    await here.follow(ClearingRequest(**child(sale), amount_minor=4_00, final=False))
-    assert await here.remembered(sale) == (11_00, 1, True)
-    await here.fall_due()
-    await here.auto_clearing.clear_batch()
+    assert await running.state_of(sale) == (15_00, 0, True)
+    await running.follow(ClearingRequest(**child(sale), amount_minor=4_00, final=False))
+    assert await running.state_of(sale) == (11_00, 1, True)
+    await running.fall_due()
+    await running.auto_clearing.clear_batch()
     assert presented(harness) == [(4_00, 1, False), (11_00, 2, True)]
 
 
-async def test_declined_increment_does_not_change_the_open_amount(here: Installation, harness: Harness) -> None:
-    sale = await here.sale()
+async def test_declined_increment_does_not_change_the_open_amount(
+    running: Installation, harness: Harness
+) -> None:
+    sale = await running.sale()
     harness.owners.decide = lambda command: WireAnswer("51", command.id)
-    await here.follow(IncrementRequest(**child(sale), amount_minor=5_00))
-    assert await here.remembered(sale) == (12_34, 0, True)
+    await running.follow(IncrementRequest(**child(sale), amount_minor=5_00))
+    assert await running.state_of(sale) == (12_34, 0, True)
 
 
 @pytest.mark.parametrize("how", ["clear", "reverse"])
-async def test_closed_sale_is_presented_only_on_request(here: Installation, harness: Harness, how: str) -> None:
-    sale = await here.sale()
+async def test_closed_sale_is_presented_only_on_request(
+    running: Installation, harness: Harness, how: str
+) -> None:
+    sale = await running.sale()
     request = (ClearingRequest if how == "clear" else ReversalRequest)(**child(sale))
-    row = await here.follow(request)
+    row = await running.follow(request)
     assert row["response_code"] == "00"
-    assert (await here.remembered(sale))[::2] == (0, False)
-    await here.fall_due()
-    assert await here.auto_clearing.clear_batch() == 0
+    assert (await running.state_of(sale))[::2] == (0, False)
+    await running.fall_due()
+    assert await running.auto_clearing.clear_batch() == 0
     late = ClearingRequest(**child(sale), amount_minor=1_00)
-    await here.follow(late)
+    await running.follow(late)
     assert presented(harness)[-1] == (1_00, 2 if how == "clear" else 1, True)
 
 
-async def test_increment_and_partial_reversal_restart_the_clearing_time(here: Installation) -> None:
-    sale = await here.sale()
+async def test_increment_and_partial_reversal_restart_the_clearing_time(running: Installation) -> None:
+    sale = await running.sale()
     for request in (
         IncrementRequest(**child(sale), amount_minor=5_00),
         ReversalRequest(**child(sale), amount_minor=1_00),
     ):
-        await here.fall_due()
-        before = (await sales(here.database_url))[sale.request.simulation_id]["due_at"]
-        await here.follow(request)
-        after = (await sales(here.database_url))[sale.request.simulation_id]["due_at"]
+        await running.fall_due()
+        before = (await sales(running.database_url))[sale.request.simulation_id]["due_at"]
+        await running.follow(request)
+        after = (await sales(running.database_url))[sale.request.simulation_id]["due_at"]
         assert (after - before).total_seconds() > LONG_SECONDS - WAIT_SECONDS
 
 
-async def test_retried_follow_up_is_recorded_once(here: Installation, harness: Harness) -> None:
-    sale = await here.sale()
+async def test_retried_follow_up_is_recorded_once(running: Installation, harness: Harness) -> None:
+    sale = await running.sale()
     request = ClearingRequest(**child(sale), amount_minor=1_00, final=False)
-    acceptances = await asyncio.gather(*(here.network.accept([request]) for _ in range(5)))
+    acceptances = await asyncio.gather(*(running.network.accept([request]) for _ in range(5)))
     assert all(each == acceptances[0] for each in acceptances)
-    await here.decided(request.simulation_id)
+    await running.decided(request.simulation_id)
     assert presented(harness) == [(1_00, 1, False)]
-    assert await here.remembered(sale) == (11_34, 1, True)
+    assert await running.state_of(sale) == (11_34, 1, True)
 
 
 async def test_parallel_presentments_have_distinct_sequence_numbers(
-    here: Installation, harness: Harness, database_url: str
+    running: Installation, harness: Harness, database_url: str
 ) -> None:
-    sale = await here.sale()
+    sale = await running.sale()
     async with installation(harness, database_url) as other:
         requests = [ClearingRequest(**child(sale), amount_minor=10, final=False) for _ in range(20)]
         await asyncio.gather(
-            *((here, other)[number % 2].follow(request) for number, request in enumerate(requests))
+            *((running, other)[number % 2].follow(request) for number, request in enumerate(requests))
         )
     assert sorted(sequence for _, sequence, _ in presented(harness)) == list(range(1, 21))
-    assert await here.remembered(sale) == (12_34 - 200, 20, True)
+    assert await running.state_of(sale) == (12_34 - 200, 20, True)
 
 
-async def test_refused_clearing_leaves_a_row_only_if_requested(here: Installation) -> None:
-    sale = await here.sale()
-    await here.follow(ReversalRequest(**child(sale)))
-    assert await here.network.clear([sale]) == []
+async def test_refused_clearing_leaves_a_row_only_if_requested(running: Installation) -> None:
+    sale = await running.sale()
+    await running.follow(ReversalRequest(**child(sale)))
+    assert await running.network.clear([sale]) == []
     request = ClearingRequest(**child(sale))
-    (acceptance,) = await here.network.accept([request])
+    (acceptance,) = await running.network.accept([request])
     assert acceptance.stan is None
-    row = (await rows(here.database_url))[request.simulation_id]
+    row = (await rows(running.database_url))[request.simulation_id]
     assert (row["state"], row["operation"]) == ("failed", "clearing")
 
 
-async def test_force_post_is_presented(here: Installation, harness: Harness) -> None:
-    row = await here.follow(
+async def test_force_post_is_presented(running: Installation, harness: Harness) -> None:
+    row = await running.follow(
         ForcePostRequest(
             simulation_id=new_id(0xA7),
             accepted_ms=NOW_MS,
@@ -267,28 +271,28 @@ async def test_force_post_is_presented(here: Installation, harness: Harness) -> 
 
 
 async def test_sales_due_at_once_are_presented_in_batches(harness: Harness, database_url: str) -> None:
-    async with installation(harness, database_url, batch_max=10, poll_seconds=0.01) as here:
+    async with installation(harness, database_url, batch_max=10, poll_seconds=0.01) as running:
         requests = [spend(amount_minor=1 + number) for number in range(55)]
-        await here.network.accept(requests)
+        await running.network.accept(requests)
         for request in requests:
-            await here.decided(request.simulation_id)
-        await here.fall_due()
-        here.auto_clearing.start()
-        here.auto_clearing.start()
+            await running.decided(request.simulation_id)
+        await running.fall_due()
+        running.auto_clearing.start()
+        running.auto_clearing.start()
         await until(lambda: len(presented(harness)) == 55)
         assert sorted(amount for amount, _, _ in presented(harness)) == list(range(1, 56))
-        await until(lambda: here.auto_clearing.counts.cleared == 55)
+        await until(lambda: running.auto_clearing.counts.cleared == 55)
 
 
 async def test_two_networks_share_the_due_sales(harness: Harness, database_url: str) -> None:
     async with (
-        installation(harness, database_url, batch_max=7) as here,
+        installation(harness, database_url, batch_max=7) as running,
         installation(harness, database_url, batch_max=7) as other,
     ):
         for number in range(20):
-            await here.sale(amount_minor=1 + number)
-        await here.fall_due()
-        counts = await asyncio.gather(*(each.auto_clearing.clear_batch() for each in (here, other) * 3))
+            await running.sale(amount_minor=1 + number)
+        await running.fall_due()
+        counts = await asyncio.gather(*(each.auto_clearing.clear_batch() for each in (running, other) * 3))
         assert sum(counts) == 20
         assert sorted(amount for amount, _, _ in presented(harness)) == list(range(1, 21))
 
@@ -302,11 +306,13 @@ async def test_clearing_schedule_survives_a_restart(harness: Harness, database_u
         assert presented(harness) == [(12_34, 1, True)]
 
 
-async def test_interrupted_presentment_is_repeated_after_a_restart(harness: Harness, database_url: str) -> None:
+async def test_interrupted_presentment_is_repeated_after_a_restart(
+    harness: Harness, database_url: str
+) -> None:
     async with installation(harness, database_url) as before:
         sale = await before.sale()
         harness.owners.gate.clear()
-        # Only what was opened lately is resumed.
+        # Recent, because ``resume`` repeats only follow-ups of the last hours.
         lately = child(sale) | {"accepted_ms": SystemClock().now_ms()}
         await before.network.accept([ClearingRequest(**lately)])
         await until(lambda: presented(harness))
@@ -323,13 +329,13 @@ async def test_interrupted_presentment_is_repeated_after_a_restart(harness: Harn
 
 
 async def test_no_sale_is_due_without_automatic_clearing(harness: Harness, database_url: str) -> None:
-    async with installation(harness, database_url, auto_clear_seconds=0) as here:
-        sale = await here.sale()
-        assert await here.remembered(sale) == (12_34, 0, False)
-        await here.follow(IncrementRequest(**child(sale), amount_minor=5_00))
-        assert await here.remembered(sale) == (17_34, 0, False)
-        await here.follow(ReversalRequest(**child(sale), amount_minor=1_00))
-        assert await here.remembered(sale) == (16_34, 0, False)
+    async with installation(harness, database_url, auto_clear_seconds=0) as running:
+        sale = await running.sale()
+        assert await running.state_of(sale) == (12_34, 0, False)
+        await running.follow(IncrementRequest(**child(sale), amount_minor=5_00))
+        assert await running.state_of(sale) == (17_34, 0, False)
+        await running.follow(ReversalRequest(**child(sale), amount_minor=1_00))
+        assert await running.state_of(sale) == (16_34, 0, False)
 
 
 async def test_clearing_continues_after_missing_database_and_connection(harness: Harness) -> None:

@@ -1,4 +1,4 @@
-"""A card's secrets are kept under its own id, and its printed value is checked without being stored."""
+"""Sealed numbers are bound to their card; CVV2 values are computed and never stored."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Both sides find the same card: one by its number, the other by its id."""
+"""Card look-ups by digest and by id."""
 
 from __future__ import annotations
 

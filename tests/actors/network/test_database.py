@@ -1,4 +1,4 @@
-"""A lane answers, or says in time that it cannot, and comes back by itself."""
+"""A connection returns rows or raises in time, and reconnects after a failure."""
 
 from __future__ import annotations
 
@@ -74,9 +74,7 @@ async def test_transaction_commits_all_statements(db: NetworkDbConnection) -> No
 
 
 @pytest.mark.parametrize("failure", [RuntimeError, asyncpg.PostgresError])
-async def test_failed_transaction_is_rolled_back(
-    db: NetworkDbConnection, failure: type[Exception]
-) -> None:
+async def test_failed_transaction_is_rolled_back(db: NetworkDbConnection, failure: type[Exception]) -> None:
     async def work(run: Run) -> None:
         await run("take_stans", "1", 10)
         raise failure
@@ -121,7 +119,7 @@ def test_statements_are_loaded_by_name() -> None:
 
 
 async def test_generic_plan_uses_the_primary_key(database_url: str) -> None:
-    """The worst time to plan is when the tables are known to be empty: to read a whole index seems free."""
+    """Even when planned with statistics of empty tables, for which a full index scan looks free."""
     connection = await asyncpg.connect(database_url, server_settings=dict(GENERIC_PLANS))
     await connection.execute("ANALYZE simulations")
     await connection.execute(f"PREPARE kept AS {SQL['record_simulations']}")

@@ -1,4 +1,4 @@
-"""One timer serves them all: what is not done in time expires once, in order; what is done never does."""
+"""Items that are not done in time expire once, in order; items that are done never expire."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def test_only_open_items_expire() -> None:
 
 
 async def test_item_done_after_its_deadline_has_expired() -> None:
-    """Even if the process stood still, and the timer has not come round yet."""
+    """Also after a pause of the process, before the timer has fired."""
     expired: list[int] = []
     deadlines = Deadlines(0.01, expired.append)
     deadlines.add(1)

@@ -1,4 +1,4 @@
-"""The edge keeps its peers apart: whatever one of them does, the others get their answers."""
+"""A faulty, slow or greedy connection does not affect the others."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ async def test_peer_that_does_not_read_is_cut_and_others_are_served(card_secrets
 
 
 async def _shout(loop: asyncio.AbstractEventLoop, deaf: socket.socket, stream: bytes) -> None:
-    """Sends without end and reads nothing, until it is cut off."""
+    """Send without reading, until the edge resets the connection."""
     while True:
         await loop.sock_sendall(deaf, stream)
 
@@ -159,7 +159,7 @@ async def test_too_many_open_requests_pause_only_their_connection(card_secrets: 
 async def test_authorization_beyond_the_open_limit_gets_91(
     card_secrets: CardSecrets,
 ) -> None:
-    """... at once, whoever sends them; repeats are not, nor is anything else."""
+    """The refusal is immediate and applies to all connections. Repeats and other messages are not refused."""
     async with running_edge(card_secrets, open_max=3) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         peer.send(*(request(stan) for stan in range(3)))
@@ -180,7 +180,7 @@ async def test_authorization_beyond_the_open_limit_gets_91(
 
 
 async def test_deferred_requests_do_not_count_towards_the_open_limit(card_secrets: CardSecrets) -> None:
-    """A programme that takes its time over many authorizations is no reason to refuse those of another."""
+    """A slow decision endpoint of one programme does not cause refusals for others."""
     outside = [3]
     async with running_edge(card_secrets, open_max=3, deferred=lambda: outside[0]) as harness:
         async with harness.peer() as peer:
@@ -240,7 +240,8 @@ async def test_busy_connection_is_not_closed_for_a_new_one(card_secrets: CardSec
 
 
 async def test_1500_idle_connections_do_not_keep_a_new_one_out(card_secrets: CardSecrets) -> None:
-    """1,500 connections of one address that each sent an echo test, and a network that was there before."""
+    """Each idle connection has sent an echo test. The network that connected before them keeps its
+    connection."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 8_192), hard), hard))
     echo = network_request("301", "000007", 1_795_253_400_000)
@@ -288,7 +289,8 @@ async def test_connection_with_an_open_request_is_not_idle(card_secrets: CardSec
 
 
 async def test_peer_that_leaves_a_few_bytes_unread_is_cut(card_secrets: CardSecrets) -> None:
-    """Far less than stops the edge from reading on: half of it lies in the kernel."""
+    """The unread bytes stay below the limit at which the edge stops reading; half of them are in the
+    kernel."""
     async with running_edge(card_secrets, receipt_seconds=0.5, open_max=10**6) as harness:
         deaf = socket.socket()
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)

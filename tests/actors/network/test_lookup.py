@@ -1,4 +1,4 @@
-"""A look-up remembers what exists, within its bounds, and asks once for what many want."""
+"""The look-up caches existing values up to its capacity and shares one fetch between callers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What becomes of a message on the wire: requests have a deadline, everything else must arrive."""
+"""Message flows: requests have a deadline; other messages are stored and forwarded."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SALE_ID = SALE.request.simulation_id
 
 @pytest.fixture(autouse=True)
 def brisk(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Pauses between repeats are for networks, not for tests."""
+    """Shorten the pauses between repeats."""
     monkeypatch.setattr("actors.network.message_flows.FORWARD_SECONDS_MIN", 0.001)
 
 
@@ -135,7 +135,7 @@ async def test_request_without_an_answer_is_reversed() -> None:
     content = read(reversal)
     assert isinstance(content, ReversalNotice)
     assert (len(content.references), content.remaining_minor) == (2, None)
-    # The late approval decides the row, and nothing of it will be presented.
+    # The late approval decides the row, but adds nothing to the amount to present.
     transport.answer(0, "00")
     await until(lambda: store.states == ["sent", "failed", "decided"])
     assert store.changes[2].increase is None
@@ -179,7 +179,7 @@ async def test_approved_amounts_are_added_to_their_sale() -> None:
     assert added == [SaleIncrease(sale.simulation_id, 12_34), None, None, SaleIncrease(SALE_ID, 5_00)]
 
 
-# What must arrive -------------------------------------------------------------------------------------------
+# Stored and forwarded messages ------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -241,7 +241,7 @@ async def test_resume_repeats_unanswered_follow_ups() -> None:
     await after.stop()
 
 
-# Standing in ------------------------------------------------------------------------------------------------
+# Network stand-in -------------------------------------------------------------------------------------------
 
 
 def advised(transport: FakeTransport) -> Message | None:

@@ -1,4 +1,4 @@
-"""A row says the same message whenever it is said."""
+"""The same row always gives the same message."""
 
 from __future__ import annotations
 

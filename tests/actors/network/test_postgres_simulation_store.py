@@ -1,5 +1,4 @@
-"""The book of simulations: numbers are never taken twice, rows are durable before they are used, moves are
-final when decided."""
+"""The simulation store: STANs are unique, rows are committed before their use, ``decided`` is final."""
 
 from __future__ import annotations
 
@@ -54,7 +53,9 @@ async def test_stans_of_a_block_are_consecutive(store: PostgresSimulationStore) 
     assert rest == list(range(5, STAN_BLOCK + 5))
 
 
-async def test_rows_are_committed_when_insert_returns(store: PostgresSimulationStore, database_url: str) -> None:
+async def test_rows_are_committed_when_insert_returns(
+    store: PostgresSimulationStore, database_url: str
+) -> None:
     accepted = Simulation(request=spend(), stan="000001", rrn="632510000001", network_txn_id="SN1")
     refused = Simulation(
         request=spend(), failed_ms=NOW_MS + 1, failure=Failure("pre_build", "code", "detail")
@@ -161,7 +162,9 @@ async def test_sent_is_written_without_an_answer(
     assert (await rows(database_url))[key]["state"] == "sent"
 
 
-async def test_changes_survive_a_terminated_connection(store: PostgresSimulationStore, database_url: str) -> None:
+async def test_changes_survive_a_terminated_connection(
+    store: PostgresSimulationStore, database_url: str
+) -> None:
     simulations = [Simulation(request=spend(), stan="000001", rrn="632510000001") for _ in range(20)]
     await store.insert(simulations)
     store.record(

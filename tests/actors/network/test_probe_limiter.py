@@ -1,4 +1,4 @@
-"""Card testing is counted, slowed and refused; good cards of the same sender are not."""
+"""Card testing is counted, delayed and refused; valid cards of the same sender are not."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.actors.network.support import PAN, request, running_edge, until
 
 
 class Clock:
-    """Seconds that pass when the test says so."""
+    """A clock that the test advances."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -71,14 +71,16 @@ def test_flood_is_logged_once_for_each_bucket() -> None:
     ]
 
 
-async def test_flood_of_unknown_numbers_gets_59_and_valid_cards_are_approved(card_secrets: CardSecrets) -> None:
+async def test_flood_of_unknown_numbers_gets_59_and_valid_cards_are_approved(
+    card_secrets: CardSecrets,
+) -> None:
     async with running_edge(card_secrets, probes=ProbeLimiter(Clock()), open_max=10**6) as harness:
         async with harness.peer() as peer:
             answers: list[str] = []
             for first in range(0, 5_000, 500):
                 peer.send(*(request(stan, de2=unknown_number(stan)) for stan in range(first, first + 500)))
                 answers += [(await peer.receive()).fields[39] for _ in range(500)]
-                # Of the same acquirer, on the same connection.
+                # A valid card of the same acquirer, on the same connection.
                 assert (await peer.ask(request(10_000 + first))).fields[39] == "00"
         assert answers.count("14") == PROBES_BURST
         assert answers.count("59") == 5_000 - PROBES_BURST

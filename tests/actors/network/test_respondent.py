@@ -1,5 +1,4 @@
-"""Every request gets exactly one answer, in time, whatever happens behind the edge; an approval that nobody
-was told of is undone."""
+"""Every request gets exactly one answer within its deadline; an approval that misses it is reversed."""
 
 from __future__ import annotations
 
@@ -68,7 +67,7 @@ async def test_unknown_card_gets_14_and_reaches_no_owner(harness: Harness) -> No
 
 
 async def test_authorization_for_an_overloaded_owner_gets_91(card_secrets: CardSecrets) -> None:
-    """... but for repeats, whose originals may have been approved, and for what has happened already."""
+    """Repeats, whose originals may have been approved, and reversals are submitted."""
     asked: list[str] = []
 
     def should_shed(card_id: str) -> bool:
@@ -173,7 +172,7 @@ async def test_command_has_only_the_outcome_of_the_authentication_check(harness:
     assert [command.authentication for command in harness.owners.asked] == ["present", "malformed"]
 
 
-# Every reply and every error that the way to the owner can give.
+# Every reply and every exception of a submission.
 REPLIES: list[tuple[Reply | BaseException, str]] = [
     (NotExecuted("unavailable"), "91"),
     (NotExecuted("overloaded"), "91"),
@@ -203,9 +202,7 @@ async def test_every_reply_and_error_has_a_response_code(
         assert (await peer.ask(request())).fields[39] == code
 
 
-async def test_exception_before_submission_gets_96(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_exception_before_submission_gets_96(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_: object) -> None:
         raise RuntimeError
 
@@ -214,7 +211,7 @@ async def test_exception_before_submission_gets_96(
         assert (await peer.ask(request())).fields[39] == "96"
 
 
-# Approvals that nobody hears of
+# Late reversals
 
 
 async def test_late_approval_is_reversed_and_its_repeats_get_91(card_secrets: CardSecrets) -> None:
@@ -232,7 +229,7 @@ async def test_late_approval_is_reversed_and_its_repeats_get_91(card_secrets: Ca
         assert (undone.card_id, undone.remaining_minor, undone.increment_minor) == (CARD_ID, None, None)
         counts = harness.respondent.counts
         assert (counts.late_approvals, counts.answered, counts.unknown_outcomes) == (1, 0, 0)
-        # The stored approval is no longer true, so a repeat hears what the first one heard.
+        # The stored approval was reversed, so a repeat gets the same answer as the original.
         assert await peer.ask(request(mti="0101")) == first
         assert len(harness.owners.submitted) == len(harness.owners.late_reversals) == 1
 
@@ -247,7 +244,9 @@ async def test_late_increment_is_reversed_by_its_amount(card_secrets: CardSecret
         assert harness.owners.late_reversals[0].increment_minor == 7_00
 
 
-async def test_open_repeat_gets_the_approval_that_was_late_for_its_original(card_secrets: CardSecrets) -> None:
+async def test_open_repeat_gets_the_approval_that_was_late_for_its_original(
+    card_secrets: CardSecrets,
+) -> None:
     async with running_edge(card_secrets, deadline_ms=200) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         assert (await peer.ask(request())).fields[39] == "91"
@@ -280,9 +279,7 @@ UNKNOWN: list[Reply | BaseException] = [
 
 
 @pytest.mark.parametrize("outcome", UNKNOWN, ids=repr)
-async def test_unknown_outcome_is_reversed(
-    harness: Harness, outcome: Reply | BaseException
-) -> None:
+async def test_unknown_outcome_is_reversed(harness: Harness, outcome: Reply | BaseException) -> None:
     def decide(_: MessageCommand) -> Reply:
         if isinstance(outcome, BaseException):
             raise outcome
@@ -299,7 +296,8 @@ async def test_unknown_outcome_is_reversed(
 
 
 async def test_late_stored_approval_is_reversed(card_secrets: CardSecrets) -> None:
-    """The owner that executed the command is gone; the next one answers from the journal, too late."""
+    """The owner that executed the command is gone. The next one answers from the journal, after the
+    deadline."""
     async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         harness.owners.decide = lambda command: WireAnswer("00", command.id, "ABC123", 12_34, replayed=True)
@@ -311,7 +309,7 @@ async def test_late_stored_approval_is_reversed(card_secrets: CardSecrets) -> No
 
 
 async def test_repeat_gets_an_approval_whose_late_reversal_had_no_effect(card_secrets: CardSecrets) -> None:
-    """Another edge has given it to the network, so the owner has changed nothing."""
+    """Another edge gave the approval to the network in time, so the owner answers 21."""
     async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.reverse_late = lambda command: WireAnswer("21", command.id)
         harness.owners.gate.clear()
@@ -508,5 +506,5 @@ async def test_card_look_ups_are_batched_and_shared(card_secrets: CardSecrets) -
         go.set()
         for _ in range(62):
             assert (await peer.receive()).fields[39] == "00"
-        # All the others went together, and the one that was under way was not asked for again.
+        # One batch for the other 19 cards; the card of the open fetch was not fetched again.
         assert calls == [1, 19]

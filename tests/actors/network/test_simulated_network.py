@@ -1,4 +1,4 @@
-"""The simulated network over real TCP against a real edge: what it records is what the wire said."""
+"""The simulated network over TCP in front of a real edge."""
 
 from __future__ import annotations
 
@@ -97,7 +97,9 @@ async def test_row_is_committed_before_the_first_byte(harness: Harness, database
         await settled(database_url, 1)
 
 
-async def test_request_is_repeated_after_a_reset_connection(card_secrets: CardSecrets, database_url: str) -> None:
+async def test_request_is_repeated_after_a_reset_connection(
+    card_secrets: CardSecrets, database_url: str
+) -> None:
     async with running_edge(card_secrets) as first:
         first.owners.gate.clear()
         async with network_on(first, database_url) as network:
@@ -114,7 +116,7 @@ async def test_request_is_repeated_after_a_reset_connection(card_secrets: CardSe
     assert {row["response_code"] for row in found.values()} == {"00"}
 
 
-# Against a wire in the test's hands -------------------------------------------------------------------------
+# Against a fake transport -----------------------------------------------------------------------------------
 
 
 async def test_scenarios_become_fields_of_the_message() -> None:

@@ -1,11 +1,11 @@
-"""The promise of ``stan`` through a crash at any point (spec 3.4, 4.3; contract, section 6).
+"""Crashes of the simulated network at each point: a row in the API always matches the messages on the wire.
 
-The simulated network dies between two steps, every two that there are: around the STAN block, around the
-row, around the first byte, around the records of what was sent and heard. What a caller can read afterwards
-must be true: a null ``stan`` means that nothing was ever on the wire, and a message is on the wire only
-after its row says so. The next life of the network then finishes what must arrive.
+The network crashes before and after each step: taking STANs, inserting the row, sending the first byte,
+recording ``sent`` and recording the answer. Afterwards a null ``stan`` must mean that no message was sent,
+and every message on the wire must have a row with its STAN. A restarted network then completes reversals and
+presentments.
 
-The steps are cut from outside, by a book and a wire that die; nothing in the network knows of them.
+The crashes come from a store and a transport around the real ones; the network's code is unchanged.
 """
 
 from __future__ import annotations
@@ -48,80 +48,80 @@ from tests.actors.network.support import CARD_ID, Harness, running_edge
 ACQUIRER: Final = "424242"
 
 
-class After(msgspec.Struct, frozen=True):
-    """What may stand afterwards: the states of the row, if there is one, and whether anything was heard at
-    the other end (``None``: the bytes were on their way)."""
+class Expected(msgspec.Struct, frozen=True):
+    """Allowed states of the row after a crash (``None``: no row), and whether the message arrived at the edge
+    (``None``: either)."""
 
     states: frozenset[str | None]
-    heard: bool | None
+    arrived: bool | None
 
 
-def _after(*states: str | None, heard: bool | None) -> After:
-    return After(frozenset(states), heard)
+def _expected(*states: str | None, arrived: bool | None) -> Expected:
+    return Expected(frozenset(states), arrived)
 
 
 POINTS: Final = {
-    "before the numbers": _after(None, heard=False),
-    "after the numbers": _after(None, heard=False),
-    "before the row": _after(None, heard=False),
-    "after the row": _after("accepted", heard=False),
-    "before the first byte": _after("accepted", heard=False),
-    "with the message queued": _after("accepted", heard=False),
-    "before it is recorded as sent": _after("accepted", heard=None),
-    "after the first byte": _after("accepted", "sent", heard=True),
-    "after it is recorded as sent": _after("sent", heard=None),
-    "before the answer is recorded": _after("accepted", "sent", heard=True),
-    "after the answer is recorded": _after("decided", heard=True),
+    "before take_stans": _expected(None, arrived=False),
+    "after take_stans": _expected(None, arrived=False),
+    "before the insert": _expected(None, arrived=False),
+    "after the insert": _expected("accepted", arrived=False),
+    "before the first byte": _expected("accepted", arrived=False),
+    "with the message queued": _expected("accepted", arrived=False),
+    "before recording sent": _expected("accepted", arrived=None),
+    "after the first byte": _expected("accepted", "sent", arrived=True),
+    "after recording sent": _expected("sent", arrived=None),
+    "before recording the answer": _expected("accepted", "sent", arrived=True),
+    "after recording the answer": _expected("decided", arrived=True),
 }
-NOT_STATED: Final = [point for point, after in POINTS.items() if None in after.states]
+WITHOUT_ROW: Final = [point for point, expected in POINTS.items() if None in expected.states]
 
 
-class Death:
-    """Comes at one point; from then on nothing of this life happens any more."""
+class Crash:
+    """A crash at one point. After it, no step of the crashed network completes."""
 
     def __init__(self, point: str) -> None:
         self.point = point
-        self.came = asyncio.Event()
+        self.happened = asyncio.Event()
 
     async def at(self, point: str) -> None:
-        """Dies here, if this is where; the dead do not go on."""
+        """Crash if this is the point. After the crash, never return."""
         if point == self.point:
-            self.came.set()
-        if self.came.is_set():
+            self.happened.set()
+        if self.happened.is_set():
             await asyncio.Event().wait()
 
-    def now(self, point: str) -> bool:
-        """The same where nobody can wait: whether this life is over."""
+    def reached(self, point: str) -> bool:
+        """``at`` for synchronous code: returns whether the network has crashed."""
         if point == self.point:
-            self.came.set()
-        return self.came.is_set()
+            self.happened.set()
+        return self.happened.is_set()
 
 
 class CrashingStore:
-    """A book whose owner can die before and after each of its steps."""
+    """A store that crashes its network before or after a step."""
 
-    def __init__(self, store: PostgresSimulationStore, death: Death) -> None:
+    def __init__(self, store: PostgresSimulationStore, crash: Crash) -> None:
         self._store = store
-        self._death = death
+        self._crash = crash
 
     async def take_stans(self, count: int) -> list[int]:
-        await self._death.at("before the numbers")
+        await self._crash.at("before take_stans")
         taken = await self._store.take_stans(count)
-        await self._death.at("after the numbers")
+        await self._crash.at("after take_stans")
         return taken
 
     async def insert(self, simulations: Sequence[Simulation]) -> None:
-        await self._death.at("before the row")
+        await self._crash.at("before the insert")
         await self._store.insert(simulations)
-        await self._death.at("after the row")
+        await self._crash.at("after the insert")
 
     async def insert_follow_ups(
         self, follow_ups: Sequence[PreparedFollowUp], *, automatic: bool = False
     ) -> list[RecordedSimulation]:
-        await self._death.at("before the row")
-        opened = await self._store.insert_follow_ups(follow_ups, automatic=automatic)
-        await self._death.at("after the row")
-        return opened
+        await self._crash.at("before the insert")
+        recorded = await self._store.insert_follow_ups(follow_ups, automatic=automatic)
+        await self._crash.at("after the insert")
+        return recorded
 
     async def open_minor(self, simulation_id: str) -> int:
         return await self._store.open_minor(simulation_id)
@@ -130,36 +130,36 @@ class CrashingStore:
         return await self._store.unanswered()
 
     def record(self, change: StateChange) -> None:
-        what = "it is recorded as sent" if change.state == "sent" else "the answer is recorded"
-        if not self._death.now(f"before {what}"):
+        what = "recording sent" if change.state == "sent" else "recording the answer"
+        if not self._crash.reached(f"before {what}"):
             self._store.record(change)
             asyncio.get_running_loop().create_task(self._recorded(f"after {what}"))
 
     async def _recorded(self, point: str) -> None:
         await self._store.drain()
-        self._death.now(point)
+        self._crash.reached(point)
 
     async def drain(self) -> None:
         await self._store.drain()
 
 
 class CrashingTransport:
-    """A session that falls silent with its owner."""
+    """A session that sends no message after the crash."""
 
-    def __init__(self, session: AcquirerSession, death: Death) -> None:
+    def __init__(self, session: AcquirerSession, crash: Crash) -> None:
         self._session = session
-        self._death = death
+        self._crash = crash
 
     async def connected(self, timeout_seconds: float) -> None:
         await self._session.connected(timeout_seconds)
-        await self._death.at("before the first byte")
+        await self._crash.at("before the first byte")
 
     def send(self, message: Message) -> asyncio.Future[Message]:
-        if self._death.came.is_set():
+        if self._crash.happened.is_set():
             raise asyncio.CancelledError
         answer = self._session.send(message)
-        if self._death.now("with the message queued"):
-            # Before the loop turns: what is queued never leaves.
+        if self._crash.reached("with the message queued"):
+            # Before the next iteration of the loop, so the queued bytes are never sent.
             assert self._session._connection is not None
             self._session._connection.abort()
             raise asyncio.CancelledError
@@ -169,43 +169,43 @@ class CrashingTransport:
         self._session.forget(message)
 
 
-class Watch:
-    """What arrives at the edge, and whether a row announced it."""
+class EdgeWatch:
+    """Records which messages arrive at the edge, and which of them had no row at that moment."""
 
-    def __init__(self, harness: Harness, url: str, death: Death) -> None:
+    def __init__(self, harness: Harness, url: str, crash: Crash) -> None:
         self._url = url
-        self._death = death
+        self._crash = crash
         self._submit = harness.owners.submit
         self.seen: set[str] = set()
-        self.unannounced: list[str] = []
+        self.unrecorded: list[str] = []
         harness.respondent._submit = self.submit
 
     async def submit(self, command: Command, *, repeat: bool = False) -> Reply:
         assert isinstance(command, MessageCommand)
         stan = command.wire.stan
         self.seen.add(stan)
-        # The row is looked up now: later it would prove nothing.
+        # Read at the arrival: a row that is inserted later would hide the fault.
         if stan not in {row["stan"] for row in (await rows(self._url)).values()}:
-            self.unannounced.append(stan)
-        self._death.now("after the first byte")
-        if self._death.point == "after it is recorded as sent":
-            await self._death.came.wait()
+            self.unrecorded.append(stan)
+        self._crash.reached("after the first byte")
+        if self._crash.point == "after recording sent":
+            await self._crash.happened.wait()
         return await self._submit(command)
 
 
-async def live(
-    harness: Harness, url: str, cards: CardsById, requests: Sequence[SimulationRequest], death: Death
+async def run_until_crash(
+    harness: Harness, url: str, cards: CardsById, requests: Sequence[SimulationRequest], crash: Crash
 ) -> None:
-    """One life of the network, up to its death: then the connection is reset and nothing is awaited."""
-    db_connections = [NetworkDbConnection(url, "mortal-opening"), NetworkDbConnection(url, "mortal-moving")]
+    """Run a network until it crashes, then reset its connection."""
+    db_connections = [NetworkDbConnection(url, "crash-inserts"), NetworkDbConnection(url, "crash-updates")]
     session = AcquirerSession(*harness.address)
     session.start()
     await session.connected(10)
     store = PostgresSimulationStore(ACQUIRER, *db_connections)
-    network = SimulatedNetwork(CrashingTransport(session, death), CrashingStore(store, death), cards)
+    network = SimulatedNetwork(CrashingTransport(session, crash), CrashingStore(store, crash), cards)
     accepting = asyncio.create_task(network.accept(requests))
     async with asyncio.timeout(60):
-        await death.came.wait()
+        await crash.happened.wait()
     connection = session._connection
     assert connection is not None
     connection.abort()
@@ -213,15 +213,15 @@ async def live(
     await asyncio.gather(accepting, return_exceptions=True)
     await network._flows.stop()
     await session.stop()
-    # What had been handed to the database before the end happens.
+    # Statements that were sent to the database before the crash are executed.
     await store.drain()
     for db in db_connections:
         db.close()
 
 
 @asynccontextmanager
-async def a_good_life(harness: Harness, url: str, cards: CardsById) -> AsyncIterator[SimulatedNetwork]:
-    """A life of the network that ends when all its legs have."""
+async def running_network(harness: Harness, url: str, cards: CardsById) -> AsyncIterator[SimulatedNetwork]:
+    """A network that runs until all its flows have ended."""
     db_connections = [NetworkDbConnection(url, "test-opening"), NetworkDbConnection(url, "test-moving")]
     session = AcquirerSession(*harness.address)
     session.start()
@@ -234,16 +234,16 @@ async def a_good_life(harness: Harness, url: str, cards: CardsById) -> AsyncIter
         db.close()
 
 
-async def resurrect(harness: Harness, url: str, cards: CardsById) -> None:
-    """The next life: it repeats what must arrive."""
-    async with a_good_life(harness, url, cards) as network:
+async def restart(harness: Harness, url: str, cards: CardsById) -> None:
+    """Restart the network and complete reversals and presentments."""
+    async with running_network(harness, url, cards) as network:
         await network.resume()
 
 
 async def sale(harness: Harness, url: str, cards: CardsById) -> Original:
-    """An approved sale, for what follows one."""
+    """An approved sale, the original of follow-ups."""
     request = spend(accepted_ms=now_ms())
-    async with a_good_life(harness, url, cards) as network:
+    async with running_network(harness, url, cards) as network:
         (accepted,) = await network.accept([request])
     assert accepted.stan
     assert accepted.rrn
@@ -288,32 +288,31 @@ async def test_row_after_a_crash_matches_the_wire(
     async with running_edge(CardSecrets(vault)) as harness:
         for point in POINTS:
             original = await sale(harness, database_url, cards)
-            request, death = request_of(kind, original), Death(point)
-            watch = Watch(harness, database_url, death)
-            await live(harness, database_url, cards, [request], death)
+            request, crash = request_of(kind, original), Crash(point)
+            watch = EdgeWatch(harness, database_url, crash)
+            await run_until_crash(harness, database_url, cards, [request], crash)
             row = (await rows(database_url)).get(request.simulation_id)
-            the_row_is_true(point, row, watch)
-            await resurrect(harness, database_url, cards)
+            check_row(point, row, watch)
+            await restart(harness, database_url, cards)
             row = (await rows(database_url)).get(request.simulation_id)
-            what_must_arrive_has(kind, row, watch)
-            assert watch.unannounced == [], point
+            check_after_restart(kind, row, watch)
+            assert watch.unrecorded == [], point
             harness.respondent._submit = harness.owners.submit
 
 
-def the_row_is_true(point: str, row: dict[str, Any] | None, watch: Watch) -> None:
-    """Contract, section 6: the row is there with its references before the first byte, or there is
-    nothing."""
-    after = POINTS[point]
-    assert (row["state"] if row else None) in after.states, point
-    assert after.heard in (None, bool(watch.seen)), point
+def check_row(point: str, row: dict[str, Any] | None, watch: EdgeWatch) -> None:
+    """The row has its references before the first byte is sent, or no message is sent."""
+    expected = POINTS[point]
+    assert (row["state"] if row else None) in expected.states, point
+    assert expected.arrived in (None, bool(watch.seen)), point
     if row is not None:
         assert row["stan"] is not None, point
         assert row["rrn"] is not None, point
         assert watch.seen <= {row["stan"]}, point
 
 
-def what_must_arrive_has(kind: str, row: dict[str, Any] | None, watch: Watch) -> None:
-    """Reversals and presentments are repeated until they are answered; a request never is."""
+def check_after_restart(kind: str, row: dict[str, Any] | None, watch: EdgeWatch) -> None:
+    """Reversals and presentments were repeated until they were answered. Requests were not repeated."""
     if row is None:
         assert not watch.seen
     elif kind in ("spend", "increment"):
@@ -323,24 +322,22 @@ def what_must_arrive_has(kind: str, row: dict[str, Any] | None, watch: Watch) ->
         assert watch.seen == {row["stan"]}
 
 
-async def test_spend_refused_before_its_message_has_no_stan(
-    vault: Vault, database_url: str
-) -> None:
-    """... and is never on the wire, whenever the network dies."""
+async def test_spend_refused_before_its_message_has_no_stan(vault: Vault, database_url: str) -> None:
+    """At any crash point, no message of the spend is sent."""
     cards = card_lookup()
     async with running_edge(CardSecrets(vault)) as harness:
-        for point in NOT_STATED:
+        for point in WITHOUT_ROW:
             request = spend(amount_minor=10**12, accepted_ms=now_ms())
-            death = Death(point)
-            watch = Watch(harness, database_url, death)
-            await live(harness, database_url, cards, [request], death)
-            await resurrect(harness, database_url, cards)
+            crash = Crash(point)
+            watch = EdgeWatch(harness, database_url, crash)
+            await run_until_crash(harness, database_url, cards, [request], crash)
+            await restart(harness, database_url, cards)
             assert watch.seen == set()
             assert request.simulation_id not in await rows(database_url)
-        death = Death("after the row")
-        watch = Watch(harness, database_url, death)
-        await live(harness, database_url, cards, [request], death)
-        await resurrect(harness, database_url, cards)
+        crash = Crash("after the insert")
+        watch = EdgeWatch(harness, database_url, crash)
+        await run_until_crash(harness, database_url, cards, [request], crash)
+        await restart(harness, database_url, cards)
         row = (await rows(database_url))[request.simulation_id]
         assert (row["state"], row["stan"], row["rrn"], watch.seen) == ("failed", None, None, set())
         assert msgspec.json.decode(row["failure"])["stage"] == "pre_build"

@@ -1,4 +1,4 @@
-"""Moves that wait together become one."""
+"""State changes of one batch are merged for each simulation."""
 
 from __future__ import annotations
 
