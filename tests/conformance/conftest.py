@@ -1,4 +1,4 @@
-"""An edge to conform to."""
+"""Fixtures of the conformance tests."""
 
 from __future__ import annotations
 

@@ -85,7 +85,7 @@ async def installation(
     harness: Harness, database_url: str, auto_clear_seconds: int = LONG_SECONDS, **options: Any
 ) -> AsyncIterator[Installation]:
     db_connections = [
-        NetworkDbConnection(database_url, f"test-{use}") for use in ("opening", "moving", "clearing")
+        NetworkDbConnection(database_url, f"test-{use}") for use in ("inserts", "updates", "clearing")
     ]
     session = AcquirerSession(*harness.address)
     session.start()

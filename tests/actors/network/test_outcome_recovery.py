@@ -103,7 +103,7 @@ class NetworkRun:
 @asynccontextmanager
 async def network_run(url: str, **options: Any) -> AsyncIterator[NetworkRun]:
     transport, cards = FakeTransport(), card_lookup()
-    db_connections = [NetworkDbConnection(url, f"test-{use}") for use in ("opening", "moving", "settling")]
+    db_connections = [NetworkDbConnection(url, f"test-{use}") for use in ("inserts", "updates", "recovery")]
     store = PostgresSimulationStore("424242", db_connections[0], db_connections[1], auto_clear_seconds=3600)
     network = SimulatedNetwork(transport, store, cards, timeout_ms=200)
     recovery = OutcomeRecovery(network, cards, db_connections[2], after_seconds=0, **options)
@@ -222,7 +222,7 @@ async def test_approval_is_recovered_after_its_reversal_was_given_up(
     assert (await sales(database_url))[request.simulation_id]["open_minor"] == 12_34
 
 
-@pytest.mark.parametrize(("code", "settled"), [("00", 0), ("21", 1)])
+@pytest.mark.parametrize(("code", "recovered"), [("00", 0), ("21", 1)])
 async def test_approval_reversed_late_by_an_edge_stays_failed(
     code: str, recovered: int, database_url: str
 ) -> None:

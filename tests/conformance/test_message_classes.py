@@ -1,8 +1,7 @@
-"""Reversals, advices, presentments and increments of an independent ISO 8583 peer, against the real edge
-over TCP: what is the same for every class, and what is malformed in each.
+"""Increments, advices, presentments and reversals of an independent ISO 8583 peer, sent to the edge over TCP.
 
-The owners behind the edge are the tests' own; what becomes of money is told elsewhere.
-"""
+Covers the common behaviour of all classes and the malformed messages of each. The owners are fakes of the
+test, so money is not covered here."""
 
 from __future__ import annotations
 
@@ -59,7 +58,7 @@ CLASSES = {
 
 
 @pytest.mark.parametrize("name", CLASSES)
-async def test_each_class_is_answered(harness: Harness, name: str) -> None:
+async def test_each_class_gets_its_response(harness: Harness, name: str) -> None:
     say, response, type_ = CLASSES[name]
     async with await Network.connect(harness.address) as network:
         answer = await network.ask(say())
@@ -71,7 +70,7 @@ async def test_each_class_is_answered(harness: Harness, name: str) -> None:
 
 
 @pytest.mark.parametrize("name", CLASSES)
-async def test_a_repeat_gets_the_stored_answer_byte_for_byte(harness: Harness, name: str) -> None:
+async def test_repeat_of_each_class_gets_the_stored_answer(harness: Harness, name: str) -> None:
     say, _, _ = CLASSES[name]
     async with await Network.connect(harness.address) as network:
         network.send(say())
@@ -86,7 +85,7 @@ async def test_a_repeat_gets_the_stored_answer_byte_for_byte(harness: Harness, n
 
 
 @pytest.mark.parametrize("name", CLASSES)
-async def test_a_duplicate_while_the_first_is_under_way(harness: Harness, name: str) -> None:
+async def test_duplicate_of_an_open_request_gets_the_same_answer(harness: Harness, name: str) -> None:
     say, _, _ = CLASSES[name]
     harness.owners.gate.clear()
     async with await Network.connect(harness.address) as network:
@@ -98,7 +97,7 @@ async def test_a_duplicate_while_the_first_is_under_way(harness: Harness, name: 
 
 
 @pytest.mark.parametrize("name", CLASSES)
-async def test_the_same_identity_with_other_content_is_94(harness: Harness, name: str) -> None:
+async def test_other_content_under_the_same_identity_gets_94(harness: Harness, name: str) -> None:
     say, _, _ = CLASSES[name]
     async with await Network.connect(harness.address) as network:
         first = await network.ask(say())
@@ -107,7 +106,7 @@ async def test_the_same_identity_with_other_content_is_94(harness: Harness, name
 
 
 @pytest.mark.parametrize("name", CLASSES)
-async def test_an_unknown_card_is_14(harness: Harness, name: str) -> None:
+async def test_unknown_card_gets_14(harness: Harness, name: str) -> None:
     say, response, _ = CLASSES[name]
     async with await Network.connect(harness.address) as network:
         answer = await network.ask(say(de2="4999999999999999"))
@@ -115,8 +114,8 @@ async def test_an_unknown_card_is_14(harness: Harness, name: str) -> None:
     assert harness.owners.submitted == []
 
 
-async def test_messages_that_share_their_references_are_told_apart(harness: Harness) -> None:
-    """An original, its advice and its reversal may all quote the same STAN, time and reference."""
+async def test_message_classes_with_equal_references_are_distinct_commands(harness: Harness) -> None:
+    """An original, its advice and its reversal may have the same STAN, time and retrieval reference."""
     async with await Network.connect(harness.address) as network:
         for message in (purchase(1), advice(1), reversal_advice(1)):
             network.send(message)
@@ -125,7 +124,7 @@ async def test_messages_that_share_their_references_are_told_apart(harness: Harn
     assert len({command.command_key for command in harness.owners.submitted}) == 3
 
 
-async def test_a_reversal_that_comes_back_as_an_advice_is_the_same(harness: Harness) -> None:
+async def test_reversal_repeated_as_an_advice_is_the_same_command(harness: Harness) -> None:
     async with await Network.connect(harness.address) as network:
         assert (await network.ask(reversal(de95=None)))["39"] == "00"
         answer = await network.ask(reversal_advice())
@@ -133,7 +132,7 @@ async def test_a_reversal_that_comes_back_as_an_advice_is_the_same(harness: Harn
     assert len({command.command_key for command in harness.owners.submitted}) == 1
 
 
-async def test_case_14_a_presentment_is_known_by_its_arn_and_sequence(harness: Harness) -> None:
+async def test_case_14_presentment_is_identified_by_arn_and_sequence(harness: Harness) -> None:
     async with await Network.connect(harness.address) as network:
         first = await network.ask(presentment(700))
         again = await network.ask(presentment(701, de7="1122110000", de12="110000", de13="1122"))
@@ -143,18 +142,18 @@ async def test_case_14_a_presentment_is_known_by_its_arn_and_sequence(harness: H
     assert len({command.command_key for command in harness.owners.submitted}) == 2
 
 
-async def test_an_original_that_nobody_knows_has_no_id_to_quote(harness: Harness) -> None:
+async def test_reversal_of_an_unknown_original_gets_no_authorization_id(harness: Harness) -> None:
     harness.owners.decide = lambda _: WireAnswer("00", "")
     async with await Network.connect(harness.address) as network:
         answer = await network.ask(reversal_advice())
     assert (answer["39"], "48" in answer) == ("00", False)
 
 
-# Malformed messages: nothing reaches an owner, the connection stays.
+# Malformed messages reach no owner and do not end the connection.
 
 
 def without(name: str, *numbers: int) -> list[tuple[str, dict[str, str | None]]]:
-    """One row for each of these fields, absent."""
+    """One row for each absent field."""
     return [(name, {f"de{number}": None}) for number in numbers]
 
 
@@ -191,7 +190,9 @@ MALFORMED: list[tuple[str, dict[str, str | None]]] = [
 
 
 @pytest.mark.parametrize(("name", "changes"), MALFORMED)
-async def test_what_is_malformed_is_30(harness: Harness, name: str, changes: dict[str, str | None]) -> None:
+async def test_malformed_field_gets_30_and_keeps_the_connection(
+    harness: Harness, name: str, changes: dict[str, str | None]
+) -> None:
     say, response, _ = CLASSES[name]
     async with await Network.connect(harness.address) as network:
         for _ in range(4):
@@ -201,11 +202,11 @@ async def test_what_is_malformed_is_30(harness: Harness, name: str, changes: dic
         assert (await network.ask(say()))["39"] == "00"
 
 
-# All at once
+# Parallel conversations
 
 
-async def test_whole_conversations_at_once(harness: Harness) -> None:
-    """Five classes, each three times, from many connections: every message gets the answer of its class."""
+async def test_parallel_conversations_get_the_answers_of_their_classes(harness: Harness) -> None:
+    """Many connections send each message three times; every message gets the answer of its class."""
     harness.owners.decide = by_class
 
     async def talk(acquirer: int) -> None:
@@ -229,7 +230,7 @@ async def test_whole_conversations_at_once(harness: Harness) -> None:
 
 
 def arn(stan: int, name: str, acquirer: int) -> dict[str, str]:
-    """An ARN of its own for each presentment."""
+    """A unique ARN for each presentment."""
     if name != "presentment":
         return {}
     return {"de48": private(t04="SN1", t08=f"{acquirer:015d}{stan:08d}01")}

@@ -1,4 +1,4 @@
-"""A network at work on one card: messages in, and what balance, transactions and events say afterwards."""
+"""An acquirer that sends messages about one card, and reads its balance, transactions and events."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def minor(amount: str) -> str:
     return f"{int(amount.replace('.', '')):012d}"
 
 
-class Desk:
-    """One card and one connection. ``say`` builds a message, ``ask`` exchanges it for its answer."""
+class Acquirer:
+    """One card and one connection. ``message`` builds a message, ``exchange`` sends it and returns DE39."""
 
     def __init__(
         self, installation: Installation, caller: Caller, card: Any, pan: str, network: Network
@@ -36,7 +36,7 @@ class Desk:
         self._pan = pan
         self._arns: dict[str, str] = {}
 
-    def say(self, mti: str, amount: str, sale: str | None = None, **fields: str | None) -> Document:
+    def message(self, mti: str, amount: str, sale: str | None = None, **fields: str | None) -> Document:
         """A message about ``sale`` (the network's transaction id); ``t08="…"`` sets a DE48 tag,
         ``de95="…"`` a field."""
         now, serial = datetime.now(UTC), next(_serials) % 1_000_000
@@ -60,12 +60,12 @@ class Desk:
         document |= {name[2:]: value for name, value in fields.items() if name.startswith("de")}
         return {number: value for number, value in document.items() if value is not None}
 
-    async def ask(self, document: Document) -> str:
+    async def exchange(self, document: Document) -> str:
         """DE39 of the answer."""
         return (await self.network.ask(document))["39"]
 
-    async def ask_all(self, *documents: Document) -> list[str]:
-        """DE39 of each answer, all asked before the first is read."""
+    async def exchange_all(self, *documents: Document) -> list[str]:
+        """Send all messages, then read the answers. Returns DE39 of each."""
         for document in documents:
             self.network.send(document)
         answers = [await self.network.receive() for _ in documents]
@@ -73,17 +73,17 @@ class Desk:
         return [by_identity[identity(document)] for document in documents]
 
     async def authorize(self, amount: str, sale: str | None = None, **fields: str | None) -> str:
-        """0100."""
-        return await self.ask(self.say("0100", amount, sale, **fields))
+        """Send an 0100."""
+        return await self.exchange(self.message("0100", amount, sale, **fields))
 
     async def increment(self, delta: str, sale: str) -> str:
-        """0100 with operation INC."""
-        return await self.ask(self.say("0100", delta, sale, t06="INC"))
+        """Send an 0100 with operation INC."""
+        return await self.exchange(self.message("0100", delta, sale, t06="INC"))
 
     async def reverse(self, sale: str, remaining: str | None = None, mti: str = "0400") -> str:
-        """0400 or 0420 by the network's id; ``remaining`` makes it partial."""
+        """Send an 0400 or 0420 with the network's id; ``remaining`` makes it partial."""
         de95 = None if remaining is None else minor(remaining) + "0" * 30
-        return await self.ask(self.say(mti, "0.00", sale, de95=de95))
+        return await self.exchange(self.message(mti, "0.00", sale, de95=de95))
 
     def presentment(
         self,
@@ -95,9 +95,9 @@ class Desk:
         arn: str = "",
         refund: bool = False,
     ) -> Document:
-        """0220."""
+        """An 0220."""
         reference = (arn or self._arn(sale)) + f"{sequence:02d}"
-        return self.say(
+        return self.message(
             "0220",
             amount,
             sale,
@@ -107,19 +107,19 @@ class Desk:
         )
 
     def _arn(self, sale: str) -> str:
-        """One acquirer reference number for each sale."""
+        """The acquirer reference number of a sale."""
         return self._arns.setdefault(sale, f"{next(_serials):023d}")
 
     async def present(self, amount: str, sale: str, sequence: int = 1, **options: Any) -> str:
-        """0220 and its DE39."""
-        return await self.ask(self.presentment(amount, sale, sequence, **options))
+        """Send an 0220."""
+        return await self.exchange(self.presentment(amount, sale, sequence, **options))
 
     async def advise(self, amount: str, sale: str) -> str:
-        """0120 of an approval."""
-        return await self.ask(self.say("0120", amount, sale, de39="00"))
+        """Send an 0120 that reports an approval."""
+        return await self.exchange(self.message("0120", amount, sale, de39="00"))
 
     async def balance(self) -> tuple[str, str, str]:
-        """Posted, held and available, as the owner says."""
+        """Posted, held and available, from the owner."""
         balance = await self.caller.get(f"/v1/cards/{self.card['id']}/balance")
         return balance["posted"], balance["held"], balance["available"]
 
@@ -129,19 +129,19 @@ class Desk:
         return list(reversed(page["data"]))
 
     async def transaction(self, sale: str) -> Any:
-        """The transaction that the network calls ``sale``, with its history."""
+        """The transaction with the network's id ``sale``, with its history."""
         (found,) = [each for each in await self.transactions() if each["network"]["network_txn_id"] == sale]
         return await self.caller.get(f"/v1/transactions/{found['id']}")
 
     async def events(self) -> Counter[str]:
-        """How many events of each type about money the card's tenant has been told."""
+        """The number of events of each type about authorizations and the ledger."""
         page = await self.caller.get("/v1/events?limit=100")
         money = ("authorization.", "ledger.")
         return Counter(each["type"] for each in page["data"] if each["type"].startswith(money))
 
 
 async def plain_number(installation: Installation, card_id: str) -> str:
-    """The card's number, read as an operator with the keys could."""
+    """The decrypted card number."""
     connection = await asyncpg.connect(installation.services.settings.database_dsn)
     try:
         sealed = await connection.fetchval("SELECT sealed FROM pans WHERE card_id = $1", card_id)

@@ -1,6 +1,6 @@
-"""A wire without sockets: bytes to the respondent, the real host behind it, bytes back; on any journal.
+"""The platform without sockets: bytes to the real respondent and host, bytes back, on any journal.
 
-``Line.ask`` is what a network does; ``Line.renew`` lets another host, which remembers nothing, take over.
+``exchange`` sends a message. ``replace_host`` moves the shards to a new host with empty memory.
 """
 
 from __future__ import annotations
@@ -35,8 +35,8 @@ SHARDS = sorted({shard_of(ADMIN.id), shard_of(CARD.id)})
 _PATIENCE_MS = 60_000
 
 
-class _Exchange:
-    """Whoever waits for one answer."""
+class _Requester:
+    """The requester of one message."""
 
     source = ""
 
@@ -53,20 +53,20 @@ class _Exchange:
     def card_recognized(self) -> None: ...
 
 
-class Line:
-    """``journal_of`` makes the journal of one more host by its name."""
+class InProcessPlatform:
+    """``journal_of`` creates the journal of a host by its name."""
 
     def __init__(self, clock: Clock, journal_of: Callable[[str], Journal]) -> None:
         self._clock = clock
         self._journal_of = journal_of
         self._hosts: list[ShardHost] = []
-        custody = CardSecrets(VAULT)
-        cards = lookup_of(custody, {PAN: IssuedCard(CARD.id, CARD.exp_year, CARD.exp_month, "1")})
-        self._respondent = Respondent(self._submit, cards, custody, deadline_ms=_PATIENCE_MS)
+        card_secrets = CardSecrets(VAULT)
+        cards = lookup_of(card_secrets, {PAN: IssuedCard(CARD.id, CARD.exp_year, CARD.exp_month, "1")})
+        self._respondent = Respondent(self._submit, cards, card_secrets, deadline_ms=_PATIENCE_MS)
 
     async def start(self) -> None:
-        """One host, one programme, one card with money."""
-        await self.renew()
+        """Start a host; create a programme and a funded card."""
+        await self.replace_host()
         for command in (ADMIN, CARD, load(1, card_id=CARD.id, amount_minor=CENTS)):
             reply = await self._submit(command)
             assert isinstance(reply, Done), reply
@@ -75,8 +75,8 @@ class Line:
         for host in self._hosts:
             await host.stop()
 
-    async def renew(self) -> None:
-        """Another host takes over, in good order."""
+    async def replace_host(self) -> None:
+        """Move the shards to a new host."""
         journal = self._journal_of(f"host-{len(self._hosts)}")
         await journal.register(f"host-{len(self._hosts)}")
         host = ShardHost(journal, VAULT, self._clock, self._publish, _fenced, NOBODY)
@@ -86,14 +86,14 @@ class Line:
         await host.take(SHARDS)
         self._hosts.append(host)
 
-    async def ask(self, payload: bytes) -> bytes:
-        """One message and its answer."""
-        exchange = _Exchange()
-        self._respondent.respond(exchange, decode(payload))
-        return await exchange.answer_bytes
+    async def exchange(self, payload: bytes) -> bytes:
+        """Send one message. Returns its answer."""
+        requester = _Requester()
+        self._respondent.respond(requester, decode(payload))
+        return await requester.answer_bytes
 
     async def _submit(self, command: Command, *, repeat: bool = False) -> Reply:
-        """As the router does: the next owner is asked when one is no longer it."""
+        """Like the router: retries on the next owner after ``not_owner``."""
         while True:
             (reply,) = await self._hosts[-1].execute([Submission(command, _PATIENCE_MS, repeat=repeat)])
             if reply != NotExecuted("not_owner"):
@@ -106,4 +106,4 @@ class Line:
 
 
 def _fenced() -> None:
-    raise AssertionError("hosts come and go in good order here")
+    raise AssertionError("no host is fenced in these tests")
