@@ -1,8 +1,8 @@
-"""Simulations: what a caller asks of the simulated network, what it gets back at once, and what the network
-remembers of a sale (spec 2.7, 3.4; contract, section 6).
+"""Simulations: requests to the simulated network, acceptances, and the network's own record of each sale.
 
-The network is a client like any other: it knows what it has sent and what it was answered, never the hold.
-``follow`` is its bookkeeping, so that the amounts it states and presents by itself add up.
+The simulated network is a client like any other: it knows the messages that it sent and the answers that it
+got, never the hold. ``apply_follow_up`` keeps its record of a sale, so the amounts of its reversals and
+presentments add up.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Operation = Literal["spend", "increment", "reversal", "clearing"]
 class SpendRequest(
     msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="request", tag="spend"
 ):
-    """One accepted POST /v1/simulated-spends; ``simulation_id`` carries the card's shard."""
+    """One accepted POST /v1/simulated-spends. ``simulation_id`` carries the card's shard."""
 
     simulation_id: str
     tenant_id: str
@@ -41,21 +41,21 @@ class SpendRequest(
     """The terminal's cap on a partial approval."""
     mit: bool = False
     cvv2: str | None = None
-    """Travels in the message only: never stored."""
+    """Sent in the message only, never stored."""
     auth_value: str | None = None
-    """Travels in the message only: never stored."""
+    """Sent in the message only, never stored."""
     threeds_ref: str | None = None
 
     def __repr__(self) -> str:
-        # The generated one would print CVV2 and authentication values into any log or traceback.
+        # The generated repr would expose CVV2 and authentication values in logs and tracebacks.
         return f"SpendRequest({self.simulation_id})"
 
 
 class Original(msgspec.Struct, frozen=True, kw_only=True):
-    """The sale that a child belongs to, as its row has it. The row never changes."""
+    """The sale of a follow-up, as its row was inserted."""
 
     request: SpendRequest
-    """Column ``request``; secrets are not in it and not needed."""
+    """Column ``request``, without CVV2 and authentication values."""
     stan: str
     rrn: str
     network_txn_id: str
@@ -63,29 +63,29 @@ class Original(msgspec.Struct, frozen=True, kw_only=True):
 
 class _Child(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="request"):
     simulation_id: str
-    """A simulation is started once: a second request with this id gets the acceptance of the first. Carries
+    """A simulation starts once: a second request with this id gets the acceptance of the first one. Carries
     the card's shard."""
     accepted_ms: int
     fingerprint: bytes = b""
-    """Tells a caller's repetition of its request from another one under the same id."""
+    """Equal for repetitions of one request; differs for another request with the same id."""
 
 
 class IncrementRequest(_Child, frozen=True, kw_only=True, tag="increment"):
-    """Raise what a sale has authorized by ``amount_minor``."""
+    """Raise the authorized amount of a sale by ``amount_minor``."""
 
     original: Original
     amount_minor: int
 
 
 class ReversalRequest(_Child, frozen=True, kw_only=True, tag="reversal"):
-    """Lower what a sale still holds by ``amount_minor``; ``None`` gives all of it back."""
+    """Reverse ``amount_minor`` of the open amount of a sale; ``None`` reverses all of it."""
 
     original: Original
     amount_minor: int | None = None
 
 
 class ClearingRequest(_Child, frozen=True, kw_only=True, tag="clearing"):
-    """Present a sale or a refund; without ``amount_minor`` all that has not been presented."""
+    """Present ``amount_minor`` of a sale or a refund; ``None`` presents all of the open amount."""
 
     original: Original
     amount_minor: int | None = None
@@ -93,7 +93,7 @@ class ClearingRequest(_Child, frozen=True, kw_only=True, tag="clearing"):
 
 
 class ForcePostRequest(_Child, frozen=True, kw_only=True, tag="force_post"):
-    """Present a sale that nobody was asked about."""
+    """Force post: present a sale without prior authorization."""
 
     tenant_id: str
     card_id: str
@@ -111,61 +111,61 @@ SimulationRequest = SpendRequest | FollowUpRequest
 
 
 class FollowUpRecord(SpendRequest, frozen=True, omit_defaults=True, kw_only=True, tag="spend"):
-    """What the row of a follow-up keeps as its request: readable as a ``SpendRequest`` (the original's, with
-    the amount of this message), and enough to say the message again."""
+    """The stored request of a follow-up. Readable as a ``SpendRequest`` (the sale's, with the amount of this
+    message), and sufficient to build the message again."""
 
     operation: Operation
     remaining_minor: int | None = None
-    """DE95, of a partial reversal."""
+    """DE95 of a partial reversal."""
     sequence: int = 1
     final: bool = True
     fingerprint: bytes = b""
 
 
-class SaleBook(msgspec.Struct, frozen=True, gc=False):
-    """What the network remembers of a sale: what it has still to present, approved and incremented less
-    reversed and presented, and how many presentments it has numbered."""
+class SaleState(msgspec.Struct, frozen=True, gc=False):
+    """The network's own record of a sale."""
 
     open_minor: int = 0
+    """Still to be presented: approved and incremented less reversed and presented."""
     presentments: int = 0
+    """Number of presentments; the last one has this sequence number."""
 
 
-class Followed(msgspec.Struct, frozen=True):
-    """A follow-up as it will be stated, and the sale's book with it."""
+class AppliedFollowUp(msgspec.Struct, frozen=True):
+    """A follow-up that will be sent, and the state of its sale after it."""
 
     record: FollowUpRecord
-    book: SaleBook
-    clock: Literal["keep", "restart", "stop"]
-    """What becomes of the time after which the sale is presented by itself."""
+    sale: SaleState
+    schedule: Literal["keep", "restart", "stop"]
+    """Effect on the time of automatic clearing."""
 
 
-def follow(request: ChildRequest, book: SaleBook) -> Followed | None:
-    """State ``request`` on a sale of which ``book`` is known; ``None`` when there is nothing left that it
-    could be about.
+def apply_follow_up(request: ChildRequest, sale: SaleState) -> AppliedFollowUp | None:
+    """Apply ``request`` to ``sale``. ``None`` if the sale has no open amount to reverse or present.
 
-    Reversals and presentments are entered at once, because no issuer can decline them; an increment is
-    entered when it is approved.
+    Reversals and presentments change the sale at once, because issuers cannot decline them. An increment
+    changes it when it is approved.
     """
     if isinstance(request, IncrementRequest):
         record = _record(request, "increment", request.amount_minor)
-        return Followed(record, book, "restart")
+        return AppliedFollowUp(record, sale, "restart")
     if isinstance(request, ReversalRequest):
-        return _reverse(request, book)
-    return _clear(request, book)
+        return _reverse(request, sale)
+    return _clear(request, sale)
 
 
-def unsaid(request: FollowUpRequest) -> FollowUpRecord:
-    """The record of a request that will not be stated."""
+def unsent_record(request: FollowUpRequest) -> FollowUpRecord:
+    """The record of a follow-up that is refused before a message is built."""
     if isinstance(request, ForcePostRequest):
-        return force_post(request)
+        return force_post_record(request)
     operation: Operation = "increment"
     if not isinstance(request, IncrementRequest):
         operation = "reversal" if isinstance(request, ReversalRequest) else "clearing"
     return _record(request, operation, request.amount_minor or 0)
 
 
-def force_post(request: ForcePostRequest) -> FollowUpRecord:
-    """A presentment of its own: the first and the last one of its ARN."""
+def force_post_record(request: ForcePostRequest) -> FollowUpRecord:
+    """The record of a force post: the only presentment of its ARN."""
     return FollowUpRecord(
         simulation_id=request.simulation_id,
         tenant_id=request.tenant_id,
@@ -182,28 +182,28 @@ def force_post(request: ForcePostRequest) -> FollowUpRecord:
     )
 
 
-def _reverse(request: ReversalRequest, book: SaleBook) -> Followed | None:
-    if not book.open_minor:
+def _reverse(request: ReversalRequest, sale: SaleState) -> AppliedFollowUp | None:
+    if not sale.open_minor:
         return None
-    asked_minor = book.open_minor if request.amount_minor is None else request.amount_minor
-    lowered_minor = min(asked_minor, book.open_minor)
-    remaining_minor = book.open_minor - lowered_minor
+    wanted_minor = sale.open_minor if request.amount_minor is None else request.amount_minor
+    lowered_minor = min(wanted_minor, sale.open_minor)
+    remaining_minor = sale.open_minor - lowered_minor
     record = _record(request, "reversal", lowered_minor, remaining_minor=remaining_minor or None)
-    after = SaleBook(remaining_minor, book.presentments)
-    return Followed(record, after, "restart" if remaining_minor else "stop")
+    after = SaleState(remaining_minor, sale.presentments)
+    return AppliedFollowUp(record, after, "restart" if remaining_minor else "stop")
 
 
-def _clear(request: ClearingRequest, book: SaleBook) -> Followed | None:
-    """A refund has nothing open: it is presented as it was asked for."""
-    sale = request.original.request
-    whole_minor = sale.amount_minor if sale.kind == "refund" else book.open_minor
+def _clear(request: ClearingRequest, sale: SaleState) -> AppliedFollowUp | None:
+    """A refund has no open amount: without ``amount_minor`` its whole amount is presented."""
+    spend = request.original.request
+    whole_minor = spend.amount_minor if spend.kind == "refund" else sale.open_minor
     amount_minor = whole_minor if request.amount_minor is None else request.amount_minor
     if not amount_minor:
         return None
-    open_minor = 0 if request.final else max(0, book.open_minor - amount_minor)
-    sequence = book.presentments + 1
+    open_minor = 0 if request.final else max(0, sale.open_minor - amount_minor)
+    sequence = sale.presentments + 1
     record = _record(request, "clearing", amount_minor, sequence=sequence, final=request.final)
-    return Followed(record, SaleBook(open_minor, sequence), "keep" if open_minor else "stop")
+    return AppliedFollowUp(record, SaleState(open_minor, sequence), "keep" if open_minor else "stop")
 
 
 def _record(
@@ -215,21 +215,21 @@ def _record(
     sequence: int = 1,
     final: bool = True,
 ) -> FollowUpRecord:
-    sale = request.original.request
+    spend = request.original.request
     return FollowUpRecord(
         simulation_id=request.simulation_id,
-        tenant_id=sale.tenant_id,
-        card_id=sale.card_id,
+        tenant_id=spend.tenant_id,
+        card_id=spend.card_id,
         amount_minor=amount_minor,
-        currency=sale.currency,
-        mcc=sale.mcc,
-        merchant_name=sale.merchant_name,
-        merchant_country=sale.merchant_country,
-        channel=sale.channel,
+        currency=spend.currency,
+        mcc=spend.mcc,
+        merchant_name=spend.merchant_name,
+        merchant_country=spend.merchant_country,
+        channel=spend.channel,
         accepted_ms=request.accepted_ms,
-        kind=sale.kind,
-        entry_mode=sale.entry_mode,
-        mit=sale.mit,
+        kind=spend.kind,
+        entry_mode=spend.entry_mode,
+        mit=spend.mit,
         operation=operation,
         remaining_minor=remaining_minor,
         sequence=sequence,
@@ -239,8 +239,8 @@ def _record(
 
 
 class Acceptance(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True):
-    """The simulation is recorded. ``stan`` and ``rrn`` are both null when it was refused before any message
-    was built."""
+    """The simulation is stored. ``stan`` and ``rrn`` are both null if it failed before a message was
+    built."""
 
     simulation_id: str
     accepted_ms: int

@@ -14,7 +14,7 @@ from typing import Final, TypeAlias
 
 import asyncpg
 
-from actors.network.custody import SEAL as PAN
+from actors.network.card_secrets import SEAL as PAN
 from actors.vault import Vault, VaultError
 from actors.webhooks.custody import SEAL as WEBHOOK
 from api.cardholder_custody import KEY_PURPOSE as CARDHOLDER

@@ -17,7 +17,7 @@ import msgspec
 from actors.journal.contract import Stored
 from engine.commands import Advise, Authorize, Command, Present, Reverse
 from engine.decline import DUPLICATE_CONFLICT
-from engine.iso8583.identity import undo_key
+from engine.iso8583.identity import late_reversal_key
 from engine.iso8583.respond import DEADLINE_EXCEEDED, approves
 from engine.limits import ANSWERS_FORGOTTEN, RECENT_ANSWERS_MAX
 from engine.replies import Done, NotExecuted, Reply, WireAnswer
@@ -71,7 +71,7 @@ class RecentAnswers:
             isinstance(command, Authorize)
             and isinstance(reply, WireAnswer)
             and approves(reply.response_code)
-            and undo_key(command.command_key) in self._known
+            and late_reversal_key(command.command_key) in self._known
         ):
             return WireAnswer(DEADLINE_EXCEEDED, reply.authorization_id, replayed=reply.replayed)
         return reply

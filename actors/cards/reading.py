@@ -15,7 +15,7 @@ import structlog
 from actors.journal.contract import Activated, Journal, Stored, UnknownOutcomeError, Unreadable
 from engine.cards.account import Account
 from engine.cards.authorization import Authorization
-from engine.iso8583.identity import undo_key
+from engine.iso8583.identity import late_reversal_key
 from engine.programmes.programme import Programme
 
 Kind = Literal["card", "account", "programme", "authorization", "command"]
@@ -156,7 +156,7 @@ class Reader:
         """Executed commands with the late reversals of them, the newest first: an approval that was reversed
         must not be remembered as one that was not."""
         keys = list(map(bytes.fromhex, wanted.commands))
-        ordered = [undo_key(key) for key in keys] + keys
+        ordered = [late_reversal_key(key) for key in keys] + keys
         found = await self._journal.find(ordered)
         return {key: found[key] for key in ordered if key in found}
 

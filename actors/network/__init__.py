@@ -1,5 +1,4 @@
-"""The network's two sides: the edge, which answers ISO 8583 over TCP, and the simulated network, which asks.
+"""Both sides of the ISO 8583 wire: the edge, which answers, and the simulated network, which sends requests.
 
-They share nothing but the wire. Both are plain objects that run without Ray; what they say stands in
-``engine.iso8583``.
-"""
+They communicate over TCP only. Both are plain objects that run without Ray. ``engine.iso8583`` builds and
+reads their messages."""

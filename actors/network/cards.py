@@ -1,5 +1,4 @@
-"""Cards as the two sides of the wire know them: by their number at the edge, by their id in the simulated
-network."""
+"""Look-ups of issued cards: by digest of the number at the edge, by id in the simulated network."""
 
 from __future__ import annotations
 
@@ -8,16 +7,16 @@ from typing import Any
 
 import msgspec
 
-from actors.network.custody import CardCustody
-from actors.network.database import Lane
+from actors.network.card_secrets import CardSecrets
+from actors.network.database import NetworkDbConnection
 from actors.network.lookup import Lookup
 from actors.vault import VaultError
 from engine.limits import PAN_CACHE_MAX
 from engine.pan import Masked, Pan
 
 
-class CardOnFile(msgspec.Struct, frozen=True, gc=False):
-    """What the edge needs of a card to route a message and to check its CVV2. None of it ever changes."""
+class IssuedCard(msgspec.Struct, frozen=True, gc=False):
+    """The data of a card that the edge needs to route a message and to check CVV2 and expiry. Immutable."""
 
     card_id: str
     exp_year: int
@@ -26,25 +25,26 @@ class CardOnFile(msgspec.Struct, frozen=True, gc=False):
     live: bool = False
 
 
-class Plastic(msgspec.Struct, frozen=True, gc=False):
-    """What a terminal reads from a card."""
+class CardCredentials(msgspec.Struct, frozen=True, gc=False):
+    """The card data that a terminal reads."""
 
     pan: Pan
     expiry: Masked
     """YYMM."""
 
 
-CardsByDigest = Lookup[bytes, CardOnFile]
-CardsById = Lookup[str, Plastic]
+CardsByDigest = Lookup[bytes, IssuedCard]
+CardsById = Lookup[str, CardCredentials]
 
 
-def cards_by_digest(lane: Lane, capacity: int = PAN_CACHE_MAX) -> CardsByDigest:
-    """Issued cards by ``CardCustody.digest`` of their number; a number in reserve belongs to no card yet."""
+def cards_by_digest(db: NetworkDbConnection, capacity: int = PAN_CACHE_MAX) -> CardsByDigest:
+    """Issued cards by ``CardSecrets.digest`` of their number. A reserved number has no card and is not
+    found."""
 
-    async def fetch(digests: list[bytes]) -> Mapping[bytes, CardOnFile]:
-        rows = await lane.fetch("find_cards", digests)
+    async def fetch(digests: list[bytes]) -> Mapping[bytes, IssuedCard]:
+        rows = await db.fetch("find_cards", digests)
         return {
-            row["digest"]: CardOnFile(
+            row["digest"]: IssuedCard(
                 row["card_id"], row["exp_year"], row["exp_month"], row["cvk_generation"], row["live"]
             )
             for row in rows
@@ -53,21 +53,23 @@ def cards_by_digest(lane: Lane, capacity: int = PAN_CACHE_MAX) -> CardsByDigest:
     return Lookup(fetch, capacity)
 
 
-def cards_by_id(lane: Lane, custody: CardCustody, capacity: int = PAN_CACHE_MAX) -> CardsById:
+def cards_by_id(
+    db: NetworkDbConnection, card_secrets: CardSecrets, capacity: int = PAN_CACHE_MAX
+) -> CardsById:
     """Numbers and expiries of issued cards by their id."""
 
-    async def fetch(card_ids: list[str]) -> Mapping[str, Plastic]:
-        rows = await lane.fetch("open_cards", card_ids)
-        opened = {row["card_id"]: _plastic(custody, row) for row in rows}
-        return {card_id: plastic for card_id, plastic in opened.items() if plastic is not None}
+    async def fetch(card_ids: list[str]) -> Mapping[str, CardCredentials]:
+        rows = await db.fetch("open_cards", card_ids)
+        opened = {row["card_id"]: _credentials(card_secrets, row) for row in rows}
+        return {card_id: credentials for card_id, credentials in opened.items() if credentials is not None}
 
     return Lookup(fetch, capacity)
 
 
-def _plastic(custody: CardCustody, row: Any) -> Plastic | None:
-    """``None`` for a number that does not open: one damaged row must not fail its neighbours in the batch."""
+def _credentials(card_secrets: CardSecrets, row: Any) -> CardCredentials | None:
+    """``None`` if the number cannot be decrypted: one damaged row must not fail the whole batch."""
     try:
-        pan = custody.open(row["card_id"], row["sealed"])
+        pan = card_secrets.open(row["card_id"], row["sealed"])
     except VaultError:
         return None
-    return Plastic(pan, Masked(f"{row['exp_year'] % 100:02d}{row['exp_month']:02d}"))
+    return CardCredentials(pan, Masked(f"{row['exp_year'] % 100:02d}{row['exp_month']:02d}"))

@@ -1,4 +1,4 @@
-"""The network's statements, on connections that run one at a time (``actors.database``)."""
+"""SQL statements of this package and the connections that run them (``actors.database``)."""
 
 from __future__ import annotations
 
@@ -10,22 +10,22 @@ from actors import database
 from actors.database import DatabaseUnavailableError, Run
 from engine.limits import COMMIT_TIMEOUT_MS
 
-__all__ = ["SQL", "DatabaseUnavailableError", "Lane", "Run"]
+__all__ = ["SQL", "DatabaseUnavailableError", "NetworkDbConnection", "Run"]
 
 SQL: Final = database.read_statements(Path(__file__).parent / "sql")
-KEPT_PLANS: Final[Mapping[str, str]] = {
-    # For statements whose every access to a table is by the keys they are given: a plan is kept for as long
-    # as the connection lives, and may have been made when the tables were empty.
+GENERIC_PLANS: Final[Mapping[str, str]] = {
+    # For statements that access tables only by the keys in their arguments. A generic plan stays for the life
+    # of the connection and may have been made while the tables were empty.
     "enable_seqscan": "off",
     "enable_hashjoin": "off",
     "enable_mergejoin": "off",
     "plan_cache_mode": "force_generic_plan",
 }
-"""Settings of a session whose statements are planned once."""
+"""Session settings for statements that are planned once."""
 
 
-class Lane(database.Lane):
-    """Statements by name, from ``sql/``."""
+class NetworkDbConnection(database.Lane):
+    """Runs the statements of ``sql/`` by name, one at a time."""
 
     def __init__(
         self,

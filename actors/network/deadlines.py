@@ -1,6 +1,7 @@
-"""One timer for many things that all have the same time: the oldest is due first.
+"""Deadlines of many items with one common duration, on one timer of the event loop.
 
-A timer for each authorization would cost more than decoding it, and nearly all are answered long before.
+Items become due in the order in which they were added. A timer for each authorization would cost more than
+decoding it, and nearly all are answered long before their deadline.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ Item = TypeVar("Item", bound=Hashable)
 
 
 class Deadlines(Generic[Item]):
-    """Calls ``expire`` with each item that is not ``done`` within ``seconds`` of being added."""
+    """Calls ``expire`` with each item that is not ``done`` within ``seconds``."""
 
     def __init__(self, seconds: float, expire: Callable[[Item], None]) -> None:
         self._loop = asyncio.get_running_loop()
@@ -29,39 +30,40 @@ class Deadlines(Generic[Item]):
         return item in self._due
 
     def add(self, item: Item, since: float | None = None) -> None:
-        """Starts the time of ``item``, or has it run since ``since`` in the loop's time, which never goes
-        back from one item to the next."""
+        """Start the deadline of ``item`` at ``since`` in the loop's time, now if ``None``. ``since`` must not
+        be earlier than that of the item before."""
         due = (self._loop.time() if since is None else since) + self._seconds
         self._due[item] = due
         if self._timer is None:
-            self._timer = self._loop.call_at(due, self._ring)
+            self._timer = self._loop.call_at(due, self._expire_due)
 
     def done(self, item: Item) -> float | None:
-        """Stops the time of ``item``: the seconds it took, or ``None`` when it had run out."""
+        """Stop the deadline of ``item``. Returns the seconds since its start, or ``None`` if it has
+        expired."""
         due = self._due.pop(item, None)
         if due is None:
             return None
         over = self._loop.time() - due
         if over > 0:
-            # A process that stood still gets its messages before its timers.
+            # After a pause of the process, the loop handles messages before timers.
             self._expire(item)
             return None
         return over + self._seconds
 
     def stop(self) -> None:
-        """Forgets everything."""
+        """Drop all items. Their deadlines do not expire."""
         self._due.clear()
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _ring(self) -> None:
+    def _expire_due(self) -> None:
         self._timer = None
         now = self._loop.time()
         late = []
         for item, due in self._due.items():
             if due > now:
-                self._timer = self._loop.call_at(due, self._ring)
+                self._timer = self._loop.call_at(due, self._expire_due)
                 break
             late.append(item)
         for item in late:

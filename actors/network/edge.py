@@ -1,7 +1,14 @@
-"""The network edge: a TCP server that speaks ISO 8583 with networks and asks the owners of cards.
+"""The network edge: a TCP server that answers the ISO 8583 messages of networks.
 
-It holds no truth. What it forgets when it dies, the network asks again, and the owner's journal answers
-with the same bytes. A peer that is slow, silent, deaf or malformed is cut without touching any other.
+A message takes one way through the modules of this package::
+
+    EdgeConnection ── frame ──> Edge.received ──> RequestQueue ──> Dispatcher ──> Respondent ──> owner
+          ^                         │ overloaded: 91                   │ 0800, malformed   │
+          └────────── answer ───────┴──────────────────────────────────┴───────────────────┘
+
+The edge stores nothing. After a crash the network repeats its messages, and the owner's journal returns the
+same answers. A peer that is slow, silent or malformed, or does not read its answers, loses its connection;
+other connections are not affected.
 """
 
 from __future__ import annotations
@@ -9,24 +16,16 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 
-import msgspec
-import structlog
-
-from actors.essential import start_essential
-from actors.network.intake import Intake
-from actors.network.peer import Peer
-from actors.network.places import Places
+from actors.network.connection import EdgeConnection
+from actors.network.connection_slots import ConnectionSlots
+from actors.network.dispatch import Dispatcher
+from actors.network.edge_counts import EdgeCounts
+from actors.network.request_queue import RequestQueue
 from actors.network.respondent import Respondent
-from engine.iso8583.content import FUNCTIONS
+from actors.periodic import PeriodicTask
 from engine.iso8583.fast_decline import AUTHORIZATION, fast_decline
-from engine.iso8583.message import Message
-from engine.iso8583.respond import (
-    DEADLINE_EXCEEDED,
-    NOT_SUPPORTED,
-    SYSTEM_ERROR,
-    network_management,
-    refusal,
-)
+from engine.iso8583.framing import BadFrame
+from engine.iso8583.respond import DEADLINE_EXCEEDED
 from engine.limits import (
     EDGE_CONNECTIONS_MAX,
     EDGE_CONNECTIONS_PER_ADDRESS_MAX,
@@ -36,33 +35,16 @@ from engine.limits import (
     FRAME_RECEIPT_SECONDS,
 )
 
-_log = structlog.get_logger(__name__)
 _BACKLOG = 512
 
 
-class EdgeCounts(msgspec.Struct):
-    """What has happened at one edge since it started."""
-
-    connections: int = 0
-    refused: int = 0
-    """Connections closed because there were too many, new or quiet ones."""
-    cut: int = 0
-    """Connections of slow and of deaf peers."""
-    idle: int = 0
-    """Connections closed because nothing came for too long."""
-    requests: int = 0
-    malformed: int = 0
-    unsupported: int = 0
-    faults: int = 0
-    """Requests that made the edge itself fail."""
-    shed: int = 0
-    """Authorizations refused at once, because their answers would come too late."""
-
-
 class Edge:
-    """``start`` and ``stop`` it once each; a second ``stop`` is harmless. ``congested``: whether the way to
-    the owners is so long that new authorizations had better be refused; ``deferred``: how many of the open
-    requests wait for somebody outside, which must not cost other programmes theirs."""
+    """The server, its connections, and the admission of requests. A second ``stop`` has no effect.
+
+    ``congested`` returns whether the queues to all owners are so long that new authorizations are refused.
+    ``deferred`` returns how many open requests wait for decision endpoints of programmes: they do not count
+    towards ``open_max``, so a slow endpoint does not take capacity from other programmes.
+    """
 
     def __init__(
         self,
@@ -85,114 +67,92 @@ class Edge:
         self._receipt_seconds = receipt_seconds
         self._idle_seconds = idle_seconds
         self._silent_seconds = silent_seconds
-        self._handlers = dict.fromkeys(FUNCTIONS, respondent.respond) | {"080": self._manage}
-        self._peers: Places[Peer] = Places(connections_max, per_address_max)
-        self._intake: Intake[Peer] = Intake(Peer.read)
+        self._dispatcher = Dispatcher(respondent, self.counts)
+        self._queue: RequestQueue[EdgeConnection] = RequestQueue(self._dispatcher.dispatch)
+        self._connections: ConnectionSlots[EdgeConnection] = ConnectionSlots(connections_max, per_address_max)
         self._server: asyncio.Server | None = None
-        self._sweeper: asyncio.Task[None] | None = None
+        # One sweep over all connections costs less than a timer for each frame.
+        seconds = min(1.0, min(receipt_seconds, idle_seconds, silent_seconds) / 4)
+        self._sweeper = PeriodicTask("edge-sweep", self._sweep, seconds, delay=seconds)
 
     @property
     def connected(self) -> int:
-        """Connections that are open now."""
-        return len(self._peers)
+        """Number of open connections."""
+        return len(self._connections)
 
     async def start(self, host: str, port: int) -> tuple[str, int]:
-        """Listens; returns the address, whose port has been picked when ``port`` is 0. Edges of one machine
+        """Listen. Returns the address; with ``port`` 0 the system chooses the port. Edges of one machine
         share a port."""
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
-            lambda: Peer(self), host, port, backlog=_BACKLOG, reuse_port=True
+            lambda: EdgeConnection(self), host, port, backlog=_BACKLOG, reuse_port=True
         )
-        self._sweeper = start_essential(self._sweep(), "edge-sweep")
+        self._sweeper.start()
         address = self._server.sockets[0].getsockname()
         return address[0], address[1]
 
     async def stop(self) -> None:
-        """Takes no more, gives the answers that are still due, and closes every connection."""
-        if self._server is None or self._sweeper is None:
+        """Accept no more requests, send the answers of open ones, and close all connections."""
+        if self._server is None:
             return
         self._server.close()
-        for peer in self._peers:
-            peer.finish()
-        self._intake.finish()
+        for connection in self._connections:
+            connection.stop_reading()
+        self._queue.flush()
         await self._respondent.drain()
-        self._sweeper.cancel()
-        for peer in list(self._peers):
-            peer.close()
+        await self._sweeper.stop()
+        for connection in list(self._connections):
+            connection.close()
         await self._server.wait_closed()
         self._server = None
 
-    # What connections report
+    # Called by connections
     # ------------------------------------------------------------------------------------------
 
-    def joined(self, peer: Peer) -> None:
-        """Admits ``peer``. At a limit, a quiet connection makes room for it (``actors.network.places``)."""
+    def opened(self, connection: EdgeConnection) -> None:
+        """Admit ``connection``. At a limit, close an idle one for it (``connection_slots``)."""
         self.counts.connections += 1
-        closed = self._peers.admit(peer)
+        closed = self._connections.admit(connection)
         if closed is not None:
             self.counts.refused += 1
             closed.abort()
 
-    def left(self, peer: Peer) -> None:
-        """Forgets ``peer``; what it has asked goes on and can be asked again."""
-        self._peers.leave(peer)
+    def closed(self, connection: EdgeConnection) -> None:
+        """Free the slot of ``connection``. Its open requests continue, and repeats of them get the
+        answers."""
+        self._connections.release(connection)
 
-    def misspoke(self) -> None:
-        """Counts what could not be decoded."""
-        self.counts.malformed += 1
+    def received(self, connection: EdgeConnection, payload: bytes) -> None:
+        """Queue a message, or refuse it with 91 under overload: its answer would leave after the network's
+        deadline. Only original authorizations are refused, before they are decoded. A repeat (0101) is not,
+        because its original may have been approved."""
+        if payload.startswith(AUTHORIZATION) and self._overloaded():
+            refused = fast_decline(payload, DEADLINE_EXCEEDED)
+            if refused is not None:
+                self.counts.requests += 1
+                self.counts.shed += 1
+                connection.request_recognized()
+                connection.send(refused)
+                return
+        connection.request_started()
+        self._queue.add(connection, payload)
 
-    def turn_away(self, payload: bytes) -> bytes | None:
-        """The refusal of an authorization while there are too many, before anything is spent on it, decoding
-        included: what waits longer than its network does is worth nothing. A repeat is not refused: its
-        original may have been approved."""
-        if not payload.startswith(AUTHORIZATION) or not self._overloaded():
-            return None
-        refused = fast_decline(payload, DEADLINE_EXCEEDED)
-        if refused is not None:
-            self.counts.requests += 1
-            self.counts.shed += 1
-        return refused
-
-    def let_in(self, peer: Peer, payload: bytes) -> None:
-        """Has ``peer`` read a message soon."""
-        self._intake.add(peer, payload)
-
-    def requested(self, peer: Peer, request: Message, since: float | None = None) -> None:
-        """Hands a request to whoever answers its class and function. ``since``: when it came in, in the
-        loop's time, if not now."""
-        self.counts.requests += 1
-        handler = self._handlers.get(request.mti[:3])
-        if handler is None:
-            self.counts.unsupported += 1
-            peer.answer(refusal(request, NOT_SUPPORTED))
-            return
-        try:
-            handler(peer, request, since)
-        except Exception as failure:  # noqa: BLE001 - a fault of ours with one message must not cost the peer its connection
-            self.counts.faults += 1
-            _log.error("edge_fault", mti=request.mti, error=type(failure).__name__)
-            short = isinstance(failure, MemoryError)
-            peer.answer(refusal(request, DEADLINE_EXCEEDED if short else SYSTEM_ERROR))
+    def received_bad_frame(self, connection: EdgeConnection, bad: BadFrame) -> None:
+        """Answer a frame of a refused length."""
+        self._dispatcher.reject_bad_frame(connection, bad)
 
     def _overloaded(self) -> bool:
-        waiting = self._respondent.open + len(self._intake)
+        waiting = self._respondent.open + len(self._queue)
         return (
             waiting >= self._open_max and waiting - self._deferred() >= self._open_max
         ) or self._congested()
 
-    def _manage(self, peer: Peer, request: Message, _since: float | None) -> None:
-        peer.answer(network_management(request))
-
     async def _sweep(self) -> None:
-        """Closes peers that are overdue or idle; one look at all of them costs less than a timer for each
-        frame."""
-        shortest = min(self._receipt_seconds, self._idle_seconds, self._silent_seconds)
-        while True:
-            await asyncio.sleep(min(1.0, shortest / 4))
-            for peer in list(self._peers):
-                if peer.overdue(self._receipt_seconds):
-                    self.counts.cut += 1
-                    peer.abort()
-                elif peer.quiet(self._idle_seconds, self._silent_seconds):
-                    self.counts.idle += 1
-                    peer.close()
+        """Close overdue and idle connections."""
+        for connection in list(self._connections):
+            if connection.overdue(self._receipt_seconds):
+                self.counts.cut += 1
+                connection.abort()
+            elif connection.is_idle(self._idle_seconds, self._silent_seconds):
+                self.counts.idle += 1
+                connection.close()

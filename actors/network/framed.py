@@ -1,8 +1,8 @@
-"""One TCP connection that carries frames, for either side of the wire.
+"""A TCP connection that carries frames; base class of both sides of the wire.
 
-Writes are collected and leave once for each turn of the event loop, so a hundred answers cost one system
-call. The connection keeps the instants by which its owner can tell a slow peer: since when a frame has been
-incomplete, and since when the peer has not read its answers.
+Writes are collected and sent once in each iteration of the event loop, so a hundred answers cost one system
+call. The connection notes since when a frame has been incomplete and since when the peer has not read its
+answers, so its owner can detect a slow peer.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine.limits import EDGE_WRITE_BUFFER_BYTES
 
 
 class FramedConnection(asyncio.Protocol):
-    """Subclasses say what a frame means. Instants are seconds of the event loop's clock."""
+    """Subclasses handle the frames. Instants are seconds of the event loop's clock."""
 
     def __init__(self) -> None:
         self._loop = asyncio.get_running_loop()
@@ -28,18 +28,18 @@ class FramedConnection(asyncio.Protocol):
         self._unsent_since: float | None = None
 
     def frame_received(self, payload: bytes) -> None:
-        """Called with each whole frame."""
+        """Called with the payload of each complete frame."""
 
     def bad_frame_received(self, bad: BadFrame) -> None:
         """Called with each frame of a refused length."""
 
     @property
     def open(self) -> bool:
-        """Whether bytes still come and go."""
+        """Whether the connection is established and not closing."""
         return self._transport is not None and not self._transport.is_closing()
 
     def send(self, payload: bytes) -> None:
-        """Queues one frame; a closed connection swallows it."""
+        """Queue one frame. A closed connection drops it."""
         if not self.open:
             return
         if not self._outgoing:
@@ -47,21 +47,21 @@ class FramedConnection(asyncio.Protocol):
         self._outgoing.append(frame(payload))
 
     def close(self) -> None:
-        """Ends the connection after what is queued has left. Closing twice is harmless."""
+        """Send the queued frames and close. Safe to call twice."""
         self._flush()
         if self._transport is not None:
             self._transport.close()
 
     def abort(self) -> None:
-        """Ends the connection at once."""
+        """Reset the connection. Queued frames are lost."""
         if self._transport is not None:
             self._transport.abort()
 
     def overdue(self, seconds: float) -> bool:
-        """Whether the peer has left a frame unfinished, or its answers unread, for longer than ``seconds``.
+        """Whether the peer has left a frame incomplete, or answers unread, for longer than ``seconds``.
 
-        To be called again and again: a write buffer that is never seen empty belongs to a peer that reads
-        too slowly, or not at all, however little it holds.
+        Call it periodically: a write buffer that is not empty at any call belongs to a peer that reads too
+        slowly or not at all, even if the buffer holds only a few bytes.
         """
         now = self._loop.time()
         unsent = self._transport is not None and self._transport.get_write_buffer_size() > 0
@@ -69,7 +69,7 @@ class FramedConnection(asyncio.Protocol):
         instants = (self.partial_since, self.unread_since, self._unsent_since)
         return now - min(since or now for since in instants) > seconds
 
-    # What asyncio calls
+    # Callbacks of asyncio
     # -----------------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:

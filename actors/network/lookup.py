@@ -1,8 +1,6 @@
-"""A bounded cache in front of a batched look-up: misses that arrive while one is under way share the next
-one.
+"""A bounded cache in front of a batched look-up: misses that arrive during one fetch share the next one.
 
-Only what exists is remembered, and only what never changes may be looked up here: there is no way to
-invalidate an entry.
+It caches values only, no misses. Values must be immutable, since entries cannot be invalidated.
 """
 
 from __future__ import annotations
@@ -20,43 +18,43 @@ Value = TypeVar("Value")
 
 
 class Lookup(Generic[Key, Value]):
-    """``fetch`` gets up to ``LOOKUP_BATCH_MAX`` keys and returns those that exist; its errors reach all who
-    wait for them."""
+    """``fetch`` gets up to ``LOOKUP_BATCH_MAX`` keys and returns the values that exist. Its exception is
+    raised in all callers that wait for one of these keys."""
 
     def __init__(self, fetch: Callable[[list[Key]], Awaitable[Mapping[Key, Value]]], capacity: int) -> None:
         self._fetch = fetch
         self._capacity = capacity
-        self._known: OrderedDict[Key, Value] = OrderedDict()
+        self._cache: OrderedDict[Key, Value] = OrderedDict()
         self._waiting: dict[Key, asyncio.Future[Value | None]] = {}
-        self._asked: dict[Key, asyncio.Future[Value | None]] = {}
+        self._in_flight: dict[Key, asyncio.Future[Value | None]] = {}
         self._worker: asyncio.Task[None] | None = None
 
     def __len__(self) -> int:
-        return len(self._known)
+        return len(self._cache)
 
-    def known(self, key: Key) -> Value | None:
-        """The value, if it is remembered."""
-        value = self._known.get(key)
+    def cached(self, key: Key) -> Value | None:
+        """The value, if it is in the cache."""
+        value = self._cache.get(key)
         if value is not None:
-            self._known.move_to_end(key)
+            self._cache.move_to_end(key)
         return value
 
     async def find(self, key: Key) -> Value | None:
-        """The value, looked up if need be; ``None`` when there is none."""
+        """The value, from the cache or fetched; ``None`` if it does not exist."""
         return (await self.find_all((key,)))[0]
 
     async def find_all(self, keys: Iterable[Key]) -> list[Value | None]:
         """The values of ``keys``, in their order."""
-        found = [self.known(key) or self._ask(key) for key in keys]
-        # Shielded, because others may wait for the same future; each is awaited, because each may hold an
-        # error.
+        found = [self.cached(key) or self._ask(key) for key in keys]
+        # Shielded, because other callers may wait for the same future. Each future is awaited, because each
+        # may hold an exception.
         return [
             await asyncio.shield(value) if isinstance(value, asyncio.Future) else value for value in found
         ]
 
     def _ask(self, key: Key) -> asyncio.Future[Value | None]:
-        """The one future of all who look for ``key`` now."""
-        future = self._waiting.get(key) or self._asked.get(key)
+        """The future that all current callers share for ``key``."""
+        future = self._waiting.get(key) or self._in_flight.get(key)
         if future is None:
             future = self._waiting[key] = asyncio.get_running_loop().create_future()
             future.add_done_callback(_retrieve)
@@ -73,28 +71,28 @@ class Lookup(Generic[Key, Value]):
 
     async def _look_up(self) -> None:
         keys = list(self._waiting)[:LOOKUP_BATCH_MAX]
-        asked = self._asked = {key: self._waiting.pop(key) for key in keys}
+        in_flight = self._in_flight = {key: self._waiting.pop(key) for key in keys}
         try:
             values = await self._fetch(keys)
-        except Exception as failure:  # noqa: BLE001 - whoever waits gets it, whatever it is
-            for future in asked.values():
+        except Exception as failure:  # noqa: BLE001 - raised in the waiting callers
+            for future in in_flight.values():
                 future.set_exception(failure)
         else:
-            for key, future in asked.items():
+            for key, future in in_flight.items():
                 value = values.get(key)
                 if value is not None:
                     self._remember(key, value)
                 future.set_result(value)
         finally:
-            self._asked = {}
+            self._in_flight = {}
 
     def _remember(self, key: Key, value: Value) -> None:
-        self._known[key] = value
-        if len(self._known) > self._capacity:
-            self._known.popitem(last=False)
+        self._cache[key] = value
+        if len(self._cache) > self._capacity:
+            self._cache.popitem(last=False)
 
 
 def _retrieve(future: asyncio.Future[Value | None]) -> None:
-    """Marks an error as seen: those who waited for it may be gone."""
+    """Retrieve the exception, so asyncio does not log it: the callers may have been cancelled."""
     if not future.cancelled():
         future.exception()

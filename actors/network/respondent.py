@@ -1,9 +1,12 @@
-"""Financial requests at the edge: from a message to its answer, whatever its class.
+"""Financial requests at the edge: reads the message, finds the card, asks its owner, answers within the
+deadline.
 
-Each gets one deadline. Until then the owner's answer goes out; at the deadline the network is told 91, and
-an authorization that is approved afterwards, or may have been, is undone, because nobody will hear of it.
-A card that nobody has issued is 14 in every class: there is no book in which an advice or a reversal of it
-could be noted, and a network that stores and forwards stops at any answer.
+Every class of message takes this path, and every request has one deadline. If the owner's answer arrives in
+time, the network gets it. At the deadline the network gets 91. An authorization that is approved after that,
+or whose outcome stays unknown, is reversed (``late_reversals``).
+
+A message for a card that was never issued gets 14 in every class. There is no card on which an advice or a
+reversal could be recorded, and a network that stores and forwards stops at any answer.
 """
 
 from __future__ import annotations
@@ -19,14 +22,15 @@ import structlog
 
 from actors.ids import new_id_beside
 from actors.metrics import Histogram
-from actors.network.asker import Asker, Deferred
-from actors.network.cards import CardOnFile, CardsByDigest
-from actors.network.custody import CardCustody
+from actors.network.card_secrets import CardSecrets
+from actors.network.cards import CardsByDigest, IssuedCard
 from actors.network.database import DatabaseUnavailableError
 from actors.network.deadlines import Deadlines
-from actors.network.probing import Probes
-from actors.network.undoing import Undoing
-from engine.commands import Advise, Authorize, Command, Present, Reverse, WireIdentity
+from actors.network.exchange import Exchange, MessageCommand, OpenCommand
+from actors.network.late_reversals import LateReversals
+from actors.network.probe_limiter import ProbeLimiter
+from actors.network.requester import DelayedRequester, Requester
+from engine.commands import Authorize, Command, WireIdentity
 from engine.iso8583.card_data import DEFAULT_VERIFICATION, Verification, check_expiry
 from engine.iso8583.content import AuthorizationRequest, Content, ReversalNotice, read
 from engine.iso8583.elements import ANSWER_WITHHELD, ElementError
@@ -56,294 +60,272 @@ from engine.threeds import judge
 
 
 class Submit(Protocol):
-    """The way to the owners."""
+    """Submits a command to the card's owner (``actors.router``)."""
 
     def __call__(self, command: Command, *, repeat: bool = False) -> Awaitable[Reply]:
-        """``repeat``: the network has sent this message before."""
+        """``repeat``: the network marked the message as a repeat."""
 
-
-FromWire = Authorize | Advise | Present | Reverse
 
 _log = structlog.get_logger(__name__)
 _AUTHORIZATION = "0100"
 
 
 class RespondentCounts(msgspec.Struct):
-    """What has become of requests since the edge started."""
+    """Outcomes of requests since the edge started."""
 
     answered: int = 0
     invalid: int = 0
-    """Decodable, but a field was missing or malformed (30)."""
+    """Decodable messages with a missing or malformed field (30)."""
     shed: int = 0
-    """Authorizations refused because their owner was too far behind (91)."""
+    """Authorizations refused because their owner's queue was too long (91)."""
     expired: int = 0
     """Answered with 91 at the deadline."""
     failed: int = 0
-    """The way to the owner raised an error (91 or 96)."""
+    """The submission to the owner raised an exception (91 or 96)."""
     late_approvals: int = 0
     unknown_outcomes: int = 0
-    """Authorizations that were answered with 91 although they may have been approved."""
-
-
-class _Exchange(msgspec.Struct, eq=False):
-    """One request on its way to its answer. Compared by identity: equal messages are different exchanges.
-    ``asker`` may be replaced by a ``Deferred`` one."""
-
-    asker: Asker
-    message: Message
-    content: Content
-    arrived: float
-    """In the loop's time."""
-
-
-class _Question(msgspec.Struct):
-    """One command, however many exchanges ask for its answer at the moment: to its owner they are one."""
-
-    command: FromWire
-    waiting: int = 0
-    withheld: bool = False
-    """Whether the network gets the answer too late on purpose, and will advise what it decided itself."""
-    told: bool = False
-    """Whether an exchange has given the owner's answer to the network in time."""
-    unknown: bool = False
-    approved_late_minor: int | None = None
+    """Authorizations answered with 91 that may have been approved."""
 
 
 class Respondent:
-    """Finds the card, checks what only the edge may see, asks the owner and answers in time."""
+    """Answers each financial request exactly once, within its deadline."""
 
     def __init__(
         self,
         submit: Submit,
         cards: CardsByDigest,
-        custody: CardCustody,
+        card_secrets: CardSecrets,
         *,
-        sheds: Callable[[str], bool] = lambda _card_id: False,
+        should_shed: Callable[[str], bool] = lambda _card_id: False,
         verification: Verification = DEFAULT_VERIFICATION,
         deadline_ms: int = AUTHORIZATION_DEADLINE_MS,
         withheld_ms: int = WITHHELD_ANSWER_MS,
-        probes: Probes | None = None,
+        probes: ProbeLimiter | None = None,
         probe_delay_seconds: float = PROBE_DELAY_SECONDS,
     ) -> None:
-        """``sheds``: whether the owner of a card is so far behind that a new authorization is refused.
-        ``verification``: the treatment of PIN blocks and MACs, for which this edge has no keys."""
+        """``should_shed``: whether the queue of a card's owner is so long that a new authorization is
+        refused. ``verification``: treatment of PIN blocks and MACs, for which this edge has no keys."""
         self.counts = RespondentCounts()
-        self.undoing = Undoing(submit)
-        self.probes = probes or Probes(time.monotonic)
+        self.late_reversals = LateReversals(submit)
+        self.probes = probes or ProbeLimiter(time.monotonic)
         self._probe_delay_seconds = probe_delay_seconds
         self._delayed = 0
-        """Answers that wait because they are beyond the limit of ``probes``."""
+        """Answers that are delayed because their sender exceeded the limit of ``probes``."""
         self._submit = submit
         self._cards = cards
-        self._custody = custody
-        self._sheds = sheds
+        self._card_secrets = card_secrets
+        self._should_shed = should_shed
         self._verification = verification
         self.seconds = Histogram()
         """From arrival to answer."""
         self._deadline_seconds = deadline_ms / 1000
         self._withheld_seconds = withheld_ms / 1000
-        self._open: Deadlines[_Exchange] = Deadlines(self._deadline_seconds, self._expire)
-        self._questions: dict[bytes, _Question] = {}
-        self._to_come: set[asyncio.Future[Any]] = set()
-        """Look-ups and replies: the event loop itself keeps no reference to them."""
+        self._open: Deadlines[Exchange] = Deadlines(self._deadline_seconds, self._expire)
+        self._open_commands: dict[bytes, OpenCommand] = {}
+        self._pending: set[asyncio.Future[Any]] = set()
+        """Look-ups and submissions; the event loop itself holds only weak references to them."""
         self._idle = asyncio.Event()
         self._idle.set()
 
-    def respond(self, asker: Asker, message: Message, since: float | None = None) -> None:
-        """Answers ``message``, of one of ``content.FUNCTIONS``, now or later, exactly once. ``since``: when
-        it came in, in the loop's time, if not now; never earlier than one before it."""
+    def respond(self, requester: Requester, message: Message, since: float | None = None) -> None:
+        """Answer ``message``, whose function is one of ``content.FUNCTIONS``, now or later, exactly once.
+        ``since``: its arrival in the loop's time, never earlier than that of the message before; now if
+        ``None``."""
         try:
             content = read(message, self._verification)
         except ElementError:
             self.counts.invalid += 1
-            asker.answer(refusal(message, INVALID_MESSAGE))
+            requester.answer(refusal(message, INVALID_MESSAGE))
             return
         arrived = asyncio.get_running_loop().time() if since is None else since
-        exchange = _Exchange(asker, message, content, arrived)
-        digest = self._custody.digest(content.pan)
+        exchange = Exchange(requester, message, content, arrived)
+        digest = self._card_secrets.digest(content.pan)
         self._open.add(exchange, since)
         self._idle.clear()
-        asker.took_up()
-        card = self._cards.known(digest)
+        requester.request_started()
+        card = self._cards.cached(digest)
         if card is not None:
             self._ask_owner(exchange, card)
         elif not luhn_valid(content.pan[:]):
-            self._refuse_unknown(exchange)  # no such number is ever issued
+            # Issued numbers have a valid check digit.
+            self._refuse_unknown_card(exchange)
         else:
             task = asyncio.create_task(self._find_card(exchange, digest))
-            self._to_come.add(task)
-            task.add_done_callback(self._to_come.discard)
+            self._pending.add(task)
+            task.add_done_callback(self._pending.discard)
 
     @property
     def open(self) -> int:
-        """Requests that have no answer yet."""
+        """Requests without an answer."""
         return len(self._open)
 
     async def drain(self) -> None:
-        """Waits until every open exchange has its answer, at the latest at its deadline, and a little for
-        late replies and for what is still to be undone."""
+        """Wait until every open exchange has its answer, at the latest at its deadline. Then wait up to
+        ``UNDO_STOP_SECONDS`` for late replies, and as long for late reversals."""
         await self._idle.wait()
-        if self._to_come:
-            _, silent = await asyncio.wait(self._to_come, timeout=UNDO_STOP_SECONDS)
+        if self._pending:
+            _, silent = await asyncio.wait(self._pending, timeout=UNDO_STOP_SECONDS)
             for reply in silent:
-                # Its outcome is then not known, and it is undone.
+                # The outcome is then unknown, which starts a late reversal.
                 reply.cancel()
             if silent:
                 await asyncio.wait(silent)
                 await asyncio.sleep(0)
-        await self.undoing.stop()
+        await self.late_reversals.stop()
 
-    async def _find_card(self, exchange: _Exchange, digest: bytes) -> None:
+    async def _find_card(self, exchange: Exchange, digest: bytes) -> None:
         try:
             card = await self._cards.find(digest)
-        except Exception as failure:  # noqa: BLE001 - whatever it is, the network must get its answer
+        except Exception as failure:  # noqa: BLE001 - the network must get an answer after any failure
             self._fail(exchange, failure)
             return
         if card is None:
-            self._refuse_unknown(exchange)
+            self._refuse_unknown_card(exchange)
         elif exchange in self._open:
             self._ask_owner(exchange, card)
 
-    def _refuse_unknown(self, exchange: _Exchange) -> None:
-        within = self.probes.unknown_card(exchange.asker.source, _wire(exchange.content).acquirer_id)
+    def _refuse_unknown_card(self, exchange: Exchange) -> None:
+        acquirer_id = _wire(exchange.content).acquirer_id
+        within = self.probes.unknown_card(exchange.requester.source, acquirer_id)
         if not within:
             self._delay(exchange)
         self._refuse(exchange, CARD_NOT_FOUND if within else SUSPECTED_FRAUD)
 
-    def _delay(self, exchange: _Exchange) -> None:
-        """Has the answer leave later, unless too many wait already."""
+    def _delay(self, exchange: Exchange) -> None:
+        """Delay the answer, unless ``PROBES_DELAYED_MAX`` answers are delayed already."""
         if self._delayed >= PROBES_DELAYED_MAX:
             return
         self._delayed += 1
         due = asyncio.get_running_loop().time() + self._probe_delay_seconds
         last = exchange.arrived + self._deadline_seconds
-        exchange.asker = Deferred(exchange.asker, min(due, last), self._undelayed)
+        exchange.requester = DelayedRequester(exchange.requester, min(due, last), self._delay_over)
 
-    def _undelayed(self) -> None:
+    def _delay_over(self) -> None:
         self._delayed -= 1
 
-    def _ask_owner(self, exchange: _Exchange, card: CardOnFile) -> None:
-        exchange.asker.recognized()
-        if exchange.message.mti == _AUTHORIZATION and self._sheds(card.card_id):
-            # Before a command is made of it. A repeat goes on: its original may have been approved.
+    def _ask_owner(self, exchange: Exchange, card: IssuedCard) -> None:
+        exchange.requester.card_recognized()
+        if exchange.message.mti == _AUTHORIZATION and self._should_shed(card.card_id):
+            # Before the command is built. A repeat is submitted: its original may have been approved.
             self.counts.shed += 1
             self._refuse(exchange, DEADLINE_EXCEEDED)
             return
         try:
             command = self._command(exchange, card)
-            if isinstance(command, Authorize) and _wrong(command):
-                self._wrong_value(exchange)
-            if command.command_key in self.undoing:
-                # It was answered with 91 and undone since; the stored approval is no longer true.
+            if isinstance(command, Authorize) and _has_wrong_value(command):
+                self._count_wrong_value(exchange)
+            if command.command_key in self.late_reversals:
+                # The network got 91 and the approval was reversed, so the stored approval is no longer valid.
                 self._refuse(exchange, DEADLINE_EXCEEDED)
                 return
-            question = self._questions.get(command.command_key)
-            if question is not None and question.command.fingerprint == command.fingerprint:
-                command = question.command
+            open_command = self._open_commands.get(command.command_key)
+            if open_command is not None and open_command.command.fingerprint == command.fingerprint:
+                command = open_command.command
             reply = asyncio.ensure_future(self._submit(command, repeat=is_repeat(exchange.message.mti)))
-        except Exception as failure:  # noqa: BLE001 - whatever it is, the network must get its answer
+        except Exception as failure:  # noqa: BLE001 - the network must get an answer after any failure
             self._fail(exchange, failure)
             return
-        if question is None:
-            question = self._questions[command.command_key] = _Question(command)
-        question.waiting += 1
-        if _withholds(exchange.content) and not card.live:
-            question.withheld = True
-            exchange.asker = Deferred(exchange.asker, exchange.arrived + self._withheld_seconds)
-        self._to_come.add(reply)
+        if open_command is None:
+            open_command = self._open_commands[command.command_key] = OpenCommand(command)
+        open_command.waiting += 1
+        if _withholds_answer(exchange.content) and not card.live:
+            open_command.withheld = True
+            due = exchange.arrived + self._withheld_seconds
+            exchange.requester = DelayedRequester(exchange.requester, due)
+        self._pending.add(reply)
         reply.add_done_callback(partial(self._reply, exchange, command))
 
-    def _command(self, exchange: _Exchange, card: CardOnFile) -> FromWire:
+    def _command(self, exchange: Exchange, card: IssuedCard) -> MessageCommand:
         content = exchange.content
         id_ = new_id_beside(card.card_id)
-        digest = fingerprint(exchange.message, self._custody.fingerprint_key)
+        digest = fingerprint(exchange.message, self._card_secrets.fingerprint_key)
         if not isinstance(content, AuthorizationRequest):
             return to_command(content, Routed(id_, card.card_id, digest))
-        cvv2 = self._custody.check_cvv2(
+        cvv2 = self._card_secrets.check_cvv2(
             content.cvv2, content.pan, card.exp_year, card.exp_month, card.cvk_generation
         )
         expiry = check_expiry(content.expiries, card.exp_year, card.exp_month)
         authentication = judge(content.auth_value, content.threeds_ref)
         return to_command(content, Routed(id_, card.card_id, digest, expiry, cvv2, authentication))
 
-    def _wrong_value(self, exchange: _Exchange) -> None:
-        """The owner decides and counts in any case; beyond the limit its answer, a decline, leaves later."""
-        if not self.probes.wrong_value(exchange.asker.source, _wire(exchange.content).acquirer_id):
+    def _count_wrong_value(self, exchange: Exchange) -> None:
+        """Beyond the limit the owner still decides, and its decline leaves later."""
+        acquirer_id = _wire(exchange.content).acquirer_id
+        if not self.probes.wrong_value(exchange.requester.source, acquirer_id):
             self._delay(exchange)
 
-    def _reply(self, exchange: _Exchange, command: FromWire, future: asyncio.Future[Reply]) -> None:
-        """Called with the owner's reply, in time or late."""
-        question = self._questions[command.command_key]
-        question.waiting -= 1
-        self._to_come.discard(future)
+    def _reply(self, exchange: Exchange, command: MessageCommand, future: asyncio.Future[Reply]) -> None:
+        """The owner has replied, before or after the deadline."""
+        open_command = self._open_commands[command.command_key]
+        open_command.waiting -= 1
+        self._pending.discard(future)
         failure = asyncio.CancelledError() if future.cancelled() else future.exception()
         if failure is not None:
-            question.unknown = True
+            open_command.outcome_unknown = True
             self._fail(exchange, failure)
         else:
-            self._answer(exchange, question, future.result())
-        if not question.waiting:
-            del self._questions[command.command_key]
-            self._conclude(question.command, question)
+            self._answer(exchange, open_command, future.result())
+        if not open_command.waiting:
+            del self._open_commands[command.command_key]
+            self._reverse_if_late(open_command.command, open_command)
 
-    def _answer(self, exchange: _Exchange, question: _Question, reply: Reply) -> None:
-        question.unknown |= reply == _UNAVAILABLE
-        if self._settle(exchange):
-            question.told |= isinstance(reply, WireAnswer)
+    def _answer(self, exchange: Exchange, open_command: OpenCommand, reply: Reply) -> None:
+        open_command.outcome_unknown |= reply == _UNAVAILABLE
+        if self._close(exchange):
+            open_command.answered |= isinstance(reply, WireAnswer)
             self.counts.answered += 1
-            exchange.asker.answer(replied(exchange.message, reply))
+            exchange.requester.answer(replied(exchange.message, reply))
         elif isinstance(reply, WireAnswer) and approves(reply.response_code):
-            # Also a stored approval: this very command may have been executed by an owner that is gone. Where
-            # another exchange got the approval, its owner changes nothing.
-            question.approved_late_minor = reply.approved_minor
+            # A stored approval counts as well: a former owner may have executed this command. If another
+            # exchange got the approval, the owner does not execute the late reversal.
+            open_command.approved_late_minor = reply.approved_minor
 
-    def _conclude(self, command: FromWire, question: _Question) -> None:
-        """The network was told 91: an approval that it has not heard of, and perhaps nobody ever will, must
-        not stay.
+    def _reverse_if_late(self, command: MessageCommand, open_command: OpenCommand) -> None:
+        """Reverse an authorization that the network believes to have failed.
 
-        Undoing what never happened is harmless: its reversal waits for it. Advices, presentments and
-        reversals are never undone, networks send them again.
+        Reversing an authorization that was never executed is harmless: the reversal is kept until the
+        authorization arrives. Advices, presentments and reversals are not reversed; networks repeat them.
         """
-        if question.told or question.withheld or not isinstance(command, Authorize):
+        if open_command.answered or open_command.withheld or not isinstance(command, Authorize):
             return
-        if question.approved_late_minor is not None:
+        if open_command.approved_late_minor is not None:
             self.counts.late_approvals += 1
             _log.warning("late_approval", authorization_id=command.id, trace=command.wire.rrn)
-            self.undoing.undo(command, question.approved_late_minor)
-        elif question.unknown:
+            self.late_reversals.reverse(command, open_command.approved_late_minor)
+        elif open_command.outcome_unknown:
             self.counts.unknown_outcomes += 1
-            self.undoing.undo(command, command.amount_minor)
+            self.late_reversals.reverse(command, command.amount_minor)
 
-    def _fail(self, exchange: _Exchange, failure: BaseException) -> None:
-        """Out of reach, or of memory, is 91: asking again may help. Anything else is a fault of ours, 96."""
+    def _fail(self, exchange: Exchange, failure: BaseException) -> None:
+        """Answer 91 if the owner or memory is unavailable, since a repeat may succeed, and 96 after a bug."""
         self.counts.failed += 1
         unreachable = isinstance(failure, _UNREACHABLE)
         if not unreachable:
-            # The type alone: a driver's text may hold row values.
+            # The type only: the text of a driver's exception may hold values of rows.
             _log.error("request_fault", error=type(failure).__name__)
         self._refuse(exchange, DEADLINE_EXCEEDED if unreachable else SYSTEM_ERROR)
 
-    def _refuse(self, exchange: _Exchange, response_code: str) -> None:
-        if self._settle(exchange):
-            exchange.asker.answer(refusal(exchange.message, response_code))
+    def _refuse(self, exchange: Exchange, response_code: str) -> None:
+        if self._close(exchange):
+            exchange.requester.answer(refusal(exchange.message, response_code))
 
-    def _expire(self, exchange: _Exchange) -> None:
+    def _expire(self, exchange: Exchange) -> None:
         self.counts.expired += 1
         self.seconds.observe(self._deadline_seconds)
-        self._settled(exchange)
-        exchange.asker.answer(refusal(exchange.message, DEADLINE_EXCEEDED))
+        self._closed(exchange)
+        exchange.requester.answer(refusal(exchange.message, DEADLINE_EXCEEDED))
 
-    def _settle(self, exchange: _Exchange) -> bool:
-        """Whether this exchange is still open; it no longer is."""
+    def _close(self, exchange: Exchange) -> bool:
+        """Close ``exchange``. Returns whether it was open."""
         seconds = self._open.done(exchange)
         if seconds is None:
             return False
         self.seconds.observe(seconds)
-        self._settled(exchange)
+        self._closed(exchange)
         return True
 
-    def _settled(self, exchange: _Exchange) -> None:
-        exchange.asker.settled()
+    def _closed(self, exchange: Exchange) -> None:
+        exchange.requester.request_finished()
         if not len(self._open):
             self._idle.set()
 
@@ -352,11 +334,11 @@ def _wire(content: Content) -> WireIdentity:
     return content.wire if isinstance(content, ReversalNotice) else content.purchase.wire
 
 
-def _wrong(command: Authorize) -> bool:
+def _has_wrong_value(command: Authorize) -> bool:
     return command.cvv2 == "mismatch" or command.expiry == "mismatch"
 
 
-def _withholds(content: Content) -> bool:
+def _withholds_answer(content: Content) -> bool:
     return isinstance(content, AuthorizationRequest) and content.scenario == ANSWER_WITHHELD
 
 

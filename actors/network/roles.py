@@ -1,4 +1,4 @@
-"""The network edge and the simulated network as processes of their own."""
+"""The network edge and the simulated network as roles of processes."""
 
 from __future__ import annotations
 
@@ -9,17 +9,18 @@ import msgspec
 
 from actors.essential import start_essential
 from actors.metrics import Figures
+from actors.network.acquirer_session import AcquirerSession
+from actors.network.auto_clearing import AutoClearing
+from actors.network.card_secrets import CardSecrets
 from actors.network.cards import cards_by_digest, cards_by_id
-from actors.network.clearing import Clearer
-from actors.network.custody import CardCustody
-from actors.network.database import KEPT_PLANS, DatabaseUnavailableError, Lane
+from actors.network.database import GENERIC_PLANS, DatabaseUnavailableError, NetworkDbConnection
 from actors.network.edge import Edge
-from actors.network.postgres_book import PostgresBook
-from actors.network.respondent import FromWire, Respondent
-from actors.network.session import Session
-from actors.network.settling import Settler
-from actors.network.simulated import SimulatedNetwork
-from actors.network.statements import ACQUIRER_ID
+from actors.network.exchange import MessageCommand
+from actors.network.messages import ACQUIRER_ID
+from actors.network.outcome_recovery import OutcomeRecovery
+from actors.network.postgres_simulation_store import PostgresSimulationStore
+from actors.network.respondent import Respondent
+from actors.network.simulated_network import SimulatedNetwork
 from actors.roles import Context
 from actors.router import Router
 from actors.vault import Vault
@@ -42,11 +43,11 @@ class EdgeRole:
     def __init__(self, context: Context) -> None:
         self._settings = context.settings
         self._router = Router(context.peers)
-        self._lane = Lane(self._settings.database_dsn, "stanchion-edge")
-        custody = CardCustody(Vault.from_settings(self._settings))
+        self._db = NetworkDbConnection(self._settings.database_dsn, "stanchion-edge")
+        card_secrets = CardSecrets(Vault.from_settings(self._settings))
         router = self._router
-        cards = cards_by_digest(self._lane)
-        self.respondent = Respondent(self._submit, cards, custody, sheds=router.sheds)
+        cards = cards_by_digest(self._db)
+        self.respondent = Respondent(self._submit, cards, card_secrets, should_shed=router.sheds)
         self.edge = Edge(self.respondent, congested=router.congested, deferred=lambda: router.deferred)
 
     async def start(self) -> None:
@@ -73,19 +74,20 @@ class EdgeRole:
             "stanchion_wire_seconds": self.respondent.seconds.figure(),
             "stanchion_wire_expired": requests.expired,
             "stanchion_wire_late_approvals": requests.late_approvals,
-            "stanchion_wire_undone": self.respondent.undoing.counts.done,
-            "stanchion_wire_undoing": self.respondent.undoing.open,
+            "stanchion_wire_undone": self.respondent.late_reversals.counts.done,
+            "stanchion_wire_undoing": self.respondent.late_reversals.open,
             "stanchion_open_commands": self._router.open,
         }
 
     async def stop(self) -> None:
         await self.edge.stop()
         await self._router.stop()
-        self._lane.close()
+        self._db.close()
 
     def _submit(self, command: Command, *, repeat: bool = False) -> Awaitable[Reply]:
-        """No owner begins after the network's deadline, but an approval that comes late must be heard of."""
-        rrn = command.wire.rrn if isinstance(command, FromWire) else None
+        """Owners start no command after the network's deadline. The edge waits longer for the reply, because
+        it must reverse a late approval."""
+        rrn = command.wire.rrn if isinstance(command, MessageCommand) else None
         return self._router.submit(
             command,
             timeout_ms=AUTHORIZATION_DEADLINE_MS,
@@ -96,38 +98,38 @@ class EdgeRole:
 
 
 class NetworkRole:
-    """The simulated network; it dials the edge as any network would."""
+    """The simulated network. It connects to the edge over TCP, like a real network."""
 
     def __init__(self, context: Context) -> None:
         settings = context.settings
         dsn = settings.database_dsn
-        cards = Lane(dsn, "stanchion-network-cards")
-        opening = Lane(dsn, "stanchion-network-open")
-        moving = Lane(dsn, "stanchion-network-move", session=KEPT_PLANS)
-        clearing = Lane(dsn, "stanchion-network-clear")
-        self._lanes = (cards, opening, moving, clearing)
-        self._session = Session(settings.iso8583_host, settings.iso8583_port)
-        self._book = PostgresBook(
-            ACQUIRER_ID, opening, moving, auto_clear_seconds=settings.auto_clear_seconds
+        card_rows = NetworkDbConnection(dsn, "stanchion-network-cards")
+        inserts = NetworkDbConnection(dsn, "stanchion-network-open")
+        updates = NetworkDbConnection(dsn, "stanchion-network-move", session=GENERIC_PLANS)
+        clearing = NetworkDbConnection(dsn, "stanchion-network-clear")
+        self._db_connections = (card_rows, inserts, updates, clearing)
+        self._session = AcquirerSession(settings.iso8583_host, settings.iso8583_port)
+        self._store = PostgresSimulationStore(
+            ACQUIRER_ID, inserts, updates, auto_clear_seconds=settings.auto_clear_seconds
         )
-        custody = CardCustody(Vault.from_settings(settings))
-        plastics = cards_by_id(cards, custody)
-        self._network = SimulatedNetwork(self._session, self._book, plastics)
+        card_secrets = CardSecrets(Vault.from_settings(settings))
+        cards = cards_by_id(card_rows, card_secrets)
+        self._network = SimulatedNetwork(self._session, self._store, cards)
         self._clears = settings.auto_clear_seconds > 0
-        self._clearer = Clearer(self._network, self._session, clearing)
-        self._settler = Settler(self._network, plastics, clearing)
+        self._auto_clearing = AutoClearing(self._network, self._session, clearing)
+        self._outcome_recovery = OutcomeRecovery(self._network, cards, clearing)
         self._resuming: asyncio.Task[None] | None = None
 
     async def start(self) -> None:
         self._session.start()
         self._resuming = start_essential(self._resume(), "resume")
-        self._settler.start()
+        self._outcome_recovery.start()
         if self._clears:
-            self._clearer.start()
+            self._auto_clearing.start()
 
     async def call(self, method: str, payload: bytes) -> bytes:
-        """``accept``: a list of requests (``engine.simulation``); answers null when they could not be
-        recorded."""
+        """``accept``: a list of requests (``engine.simulation``). Returns null if the database is
+        unavailable."""
         if method != "accept":
             raise ValueError(method)
         try:
@@ -137,21 +139,21 @@ class NetworkRole:
 
     def figures(self) -> Figures:
         return {
-            "stanchion_network_cleared": self._clearer.counts.cleared,
-            "stanchion_network_settled": self._settler.counts.settled,
-            "stanchion_network_lost_moves": self._book.lost_moves,
+            "stanchion_network_cleared": self._auto_clearing.counts.cleared,
+            "stanchion_network_settled": self._outcome_recovery.counts.recovered,
+            "stanchion_network_lost_moves": self._store.lost_changes,
         }
 
     async def stop(self) -> None:
         if self._resuming is not None:
             self._resuming.cancel()
             await asyncio.gather(self._resuming, return_exceptions=True)
-        await self._clearer.stop()
-        await self._settler.stop()
+        await self._auto_clearing.stop()
+        await self._outcome_recovery.stop()
         await self._network.stop()
         await self._session.stop()
-        for lane in self._lanes:
-            lane.close()
+        for db in self._db_connections:
+            db.close()
 
     async def _resume(self) -> None:
         while True:

@@ -17,7 +17,7 @@ from typing import Final
 
 from engine.commands import Authorize, Command, Reverse, is_message, key_of_message
 from engine.ids import Derived, approval_code, derive
-from engine.iso8583.identity import undo_key
+from engine.iso8583.identity import late_reversal_key
 from engine.iso8583.respond import NO_ACTION, approves
 from engine.limits import REPEATS_NOTED_MAX
 from engine.replies import Reply, WireAnswer
@@ -56,7 +56,7 @@ def undone_by(command: Command) -> bytes | None:
     if len(command.references) != 1 or not is_message(command.references[0]):
         return None
     undone = key_of_message(command.references[0])
-    return undone if undo_key(undone) == command.command_key else None
+    return undone if late_reversal_key(undone) == command.command_key else None
 
 
 def judge(tombstones: Collection[str], reversal: Reverse, undone: bytes, stored: Reply | None) -> str | None:

@@ -33,7 +33,7 @@ from actors.journal.contract import (
 )
 from actors.shards.pending import Pending
 from engine.commands import target_of
-from engine.iso8583.identity import undo_key
+from engine.iso8583.identity import late_reversal_key
 from engine.limits import COMMIT_BATCH_MAX
 from engine.replies import NotExecuted, Reply
 
@@ -141,7 +141,7 @@ class Recovery:
         keys = [pending.command.command_key for pending in pendings]
         digests = [claim.key_digest for pending in pendings if (claim := pending.submission.claim)]
         # An undoing is younger than what it undoes.
-        wanted = [undo_key(key) for key in keys] + keys
+        wanted = [late_reversal_key(key) for key in keys] + keys
         found = await self._until_reached(lambda: self._journal.find(wanted))
         stored = {key: found[key] for key in wanted if key in found}
         # Who repeats an old message once may well do so again, and each time would cost a refused commit.

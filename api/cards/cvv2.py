@@ -8,7 +8,7 @@ from typing import Final
 
 from starlette.responses import Response
 
-from actors.network.custody import CardCustody
+from actors.network.card_secrets import CardSecrets
 from api.database import fetch_row
 from api.operations import Call, Empty, Family, json_response
 from api.problems import not_found
@@ -43,7 +43,7 @@ async def compute_cvv2(call: Call[Empty]) -> Response:
     row = await fetch_row(call.services.pool, _FIND, card_id, caller.tenant_id, caller.live)
     if row is None:
         raise not_found()
-    custody = CardCustody(call.services.vault)
+    custody = CardSecrets(call.services.vault)
     pan = custody.open(card_id, row["sealed"])
     value = custody.cvv2(pan, row["exp_year"], row["exp_month"], row["cvk_generation"])
     return json_response(200, {"cvv2": value})

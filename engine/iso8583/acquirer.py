@@ -1,7 +1,7 @@
-"""The other side of the wire: what an acquirer says. Used by the simulated network and by load generators.
+"""The acquirer's side: builds authorization and network management requests.
 
-The engine does not know who sends a message: what is written here must be readable by ``translate`` from
-the wire alone, and ``tests/engine/iso8583/test_acquirer.py`` holds the two together.
+Used by the simulated network and by load generators. ``tests/engine/iso8583/test_acquirer.py`` checks that
+``content`` reads the same values from these messages.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from engine.iso8583.message import Message
 from engine.money import CURRENCY_NUMERIC
 
 COUNTRY_NUMERIC: Final = {"IE": "372", "GB": "826", "US": "840"}
-"""DE19 of the acquirer's home markets; it is left out elsewhere."""
+"""DE19 by country; messages of other countries have no DE19."""
 
 _ENTRY_CODES: Final = {"contactless": "07", "chip": "05", "magstripe": "90", "manual": "01"}
 _CHANNEL_ENTRY_CODES: Final = {"ecommerce": "81", "moto": "01"}
@@ -40,8 +40,8 @@ _NO_PIN: Final = "0"
 
 
 class Sale(msgspec.Struct, frozen=True, kw_only=True):
-    """One authorization as the terminal and the acquirer know it. Its secrets are plain text: never print
-    it."""
+    """One authorization as the terminal and the acquirer know it. Contains plain-text secrets; ``repr`` hides
+    them."""
 
     pan: str
     expiry: str | None = None
@@ -70,7 +70,7 @@ class Sale(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class References(msgspec.Struct, frozen=True):
-    """How the acquirer names one message."""
+    """The acquirer's references of one message."""
 
     acquirer_id: str
     stan: str
@@ -84,8 +84,7 @@ class References(msgspec.Struct, frozen=True):
 
 
 def authorization_request(sale: Sale, references: References) -> Message:
-    """The 0100 of ``sale``. Amounts that DE4 cannot carry and values that DE48 cannot are the codec's to
-    refuse."""
+    """The 0100 of ``sale``. ``encode`` refuses values that are too long for their field."""
     transmitted_at = transmission_time(references.sent_ms)
     entry = _entry_code(sale)
     fields: dict[int, str] = {
@@ -122,7 +121,7 @@ def network_request(code: str, stan: str, sent_ms: int) -> Message:
 
 
 def quoted_authorization_id(response: Message) -> str | None:
-    """The issuer's id of the authorization, as its response quotes it in DE48."""
+    """The issuer's authorization id in DE48 of a response."""
     return read_private(response.fields[48]).get(TAG_AUTHORIZATION_ID) if 48 in response.fields else None
 
 
@@ -133,7 +132,7 @@ def _processing_code(sale: Sale) -> str:
 
 
 def _entry_code(sale: Sale) -> str:
-    """First two digits of DE22; ``00`` leaves the entry mode open."""
+    """First two digits of DE22; ``00``: entry mode not specified."""
     if sale.mit:
         return "10"
     if sale.entry_mode is not None:
@@ -142,7 +141,7 @@ def _entry_code(sale: Sale) -> str:
 
 
 def _condition_code(sale: Sale, entry: str) -> str:
-    """DE25, chosen so that the channel can be read back where DE22 would suggest another one."""
+    """DE25. Determines the channel where DE22 alone would imply another one."""
     if sale.channel in ("ecommerce", "moto"):
         return "59" if sale.channel == "ecommerce" else "08"
     return {"01": "71", "10": "05"}.get(entry, "00")

@@ -1,7 +1,7 @@
-"""What an acquirer says about a sale after its first message: increment, reversal, presentment, advice.
+"""The acquirer's side: builds the follow-ups of a sale (increment, reversal, presentment, advice).
 
-Each names the sale twice, by the network's transaction id and by its first message (DE90), as networks do.
-``tests/engine/iso8583/test_acquirer_follow_ups.py`` checks this file against ``content``.
+Each follow-up names the sale twice, as networks do: by the network's transaction id and by its first message
+(DE90). ``tests/engine/iso8583/test_acquirer_follow_ups.py`` checks that ``content`` reads the same values.
 """
 
 from __future__ import annotations
@@ -33,11 +33,12 @@ from engine.iso8583.message import Message
 
 _AUTHORIZATION: Final = "0100"
 _REPEATED_TAGS: Final = (TAG_NETWORK_TXN_ID, TAG_MIT)
-"""Tags of a first message that later ones say again; CVV2 and 3DS values must not be kept by anyone."""
+"""Tags of the first message that follow-ups repeat. CVV2 and 3DS values must not be stored, so they are not
+repeated."""
 
 
 class FirstMessage(msgspec.Struct, frozen=True):
-    """How later messages name the 0100 of a sale."""
+    """The references by which follow-ups name the 0100 of a sale."""
 
     acquirer_id: str
     stan: str
@@ -53,14 +54,14 @@ class FirstMessage(msgspec.Struct, frozen=True):
 
 
 def increment(sale: Sale, references: References, first: FirstMessage) -> Message:
-    """The 0100 that adds the amount of ``sale`` to what was authorized."""
+    """The 0100 that adds the amount of ``sale`` to the authorized amount."""
     return _later("0100", sale, references, first, {TAG_OPERATION: INCREMENT})
 
 
 def reversal_advice(
     sale: Sale, references: References, first: FirstMessage, remaining_minor: int | None
 ) -> Message:
-    """The 0420 that gives everything back, or, with ``remaining_minor``, all but that (DE95)."""
+    """The 0420 that reverses a sale: in full, or down to ``remaining_minor`` (DE95)."""
     message = _later("0420", sale, references, first, {})
     if remaining_minor is not None:
         message.fields[95] = write_replacement_amount(remaining_minor)
@@ -80,15 +81,14 @@ def presentment(
 
 
 def timeout_reversal(request: Message) -> Message:
-    """The 0420 for a ``request`` (0100) that got no answer in time: it quotes the references of what it
-    undoes."""
+    """The 0420 for a ``request`` (0100) without an answer in time. It has the references of ``request``."""
     return _about_itself("0420", request, {}, {})
 
 
 def increment_timeout_reversal(request: Message, remaining_minor: int) -> Message:
-    """The 0420 for an increment that got no answer in time: what was authorized before it is to remain.
+    """The 0420 for an increment without an answer in time. It leaves ``remaining_minor`` authorized.
 
-    It names the sale, as the increment did, because the sale is what its amount is about.
+    It names the sale, as the increment did, because DE95 is an amount of the sale.
     """
     fields = request.fields
     amounts = {95: write_replacement_amount(remaining_minor)}
@@ -96,7 +96,7 @@ def increment_timeout_reversal(request: Message, remaining_minor: int) -> Messag
 
 
 def stand_in_advice(request: Message, approval_code: str) -> Message:
-    """The 0120 for a ``request`` (0100) that the network has approved in the issuer's stead."""
+    """The 0120 for a ``request`` (0100) that the network approved in the issuer's stead."""
     return _about_itself("0120", request, {38: approval_code, 39: APPROVED}, {TAG_STAND_IN: ""})
 
 

@@ -1,8 +1,6 @@
-"""What a message presents to prove that the card, its holder or the sender is genuine: DE14, DE35, DE52, DE55
-and the MACs DE64 and DE128.
+"""Verification data of card, cardholder and sender: DE14, DE35, DE52, DE55 and the MACs in DE64 and DE128.
 
-Values never leave the edge. A command carries outcomes only, and ``ElementError`` names fields and never a
-value.
+The values stay in the edge. Commands carry only outcomes, and ``ElementError`` contains no values.
 """
 
 from __future__ import annotations
@@ -21,12 +19,12 @@ Treatment = Literal["refuse", "ignore"]
 
 
 class Verification(msgspec.Struct, frozen=True):
-    """How a profile treats what is presented and what it has no key to verify."""
+    """Treatment of verification data for which the edge has no keys."""
 
     pin: Treatment = "refuse"
     """DE52: ``refuse`` declines the authorization with ``pin_not_supported``."""
     mac: Treatment = "refuse"
-    """DE64 and DE128: ``refuse`` makes the message invalid, whatever its class."""
+    """DE64 and DE128: ``refuse`` makes a message of any class invalid."""
 
 
 DEFAULT_VERIFICATION: Final = Verification()
@@ -34,12 +32,12 @@ DEFAULT_VERIFICATION: Final = Verification()
 _MACS: Final = (64, 128)
 _HEXADECIMAL: Final = re.compile(r"[0-9A-Fa-f]+", re.ASCII)
 _TRACK_2: Final = re.compile(r"(?P<pan>\d{12,19})[=D](?:(?P<expiry>\d{4})|[=D])(?:\d{3}|[=D])\d*F?", re.ASCII)
-"""ISO/IEC 7813 without sentinels: number, separator, expiry, service code, discretionary data; a separator
-stands in place of an expiry or a service code that the card has not."""
+"""ISO/IEC 7813 without sentinels: number, separator, expiry, service code, discretionary data. A separator
+replaces an expiry or a service code that the card does not have."""
 
 _CONSTRUCTED: Final = 0x20
 _MULTIPLE_BYTES: Final = 0x1F
-"""Low bits of a first tag byte that announce further ones."""
+"""Low bits of a first tag byte that is followed by further tag bytes."""
 _FOLLOWS: Final = 0x80
 _TAG_BYTES_MAX: Final = 4
 _LENGTH_BYTES_MAX: Final = 2
@@ -47,8 +45,8 @@ _DEPTH_MAX: Final = 8
 
 
 def read_expiries(fields: Fields, pan: str) -> tuple[Masked, ...]:
-    """Each expiry (YYMM) that DE14 and DE35 name. ``ElementError`` when DE35 is malformed or names another
-    card than ``pan``."""
+    """Each expiry (YYMM) in DE14 and DE35. Raises ``ElementError`` if DE35 is malformed or contains another
+    number than ``pan``."""
     found: list[Masked] = []
     if 14 in fields:
         found.append(Masked(digits(fields, 14)))
@@ -66,7 +64,7 @@ def read_expiries(fields: Fields, pan: str) -> tuple[Masked, ...]:
 def check_expiry(
     presented: Sequence[str], exp_year: int, exp_month: int
 ) -> Literal["absent", "match", "mismatch"]:
-    """Whether every ``presented`` expiry (YYMM) is the card's; ``absent`` when there is none."""
+    """Whether every ``presented`` expiry (YYMM) is the card's; ``absent`` for an empty sequence."""
     if not presented:
         return "absent"
     expected = f"{exp_year % 100:02d}{exp_month:02d}"
@@ -74,7 +72,7 @@ def check_expiry(
 
 
 def read_pin(fields: Fields, verification: Verification) -> Literal["absent", "ignored", "refused"]:
-    """Whether a PIN block came, and how the profile treats it."""
+    """Whether the message has a PIN block, and how the profile treats it."""
     if 52 not in fields:
         return "absent"
     if _HEXADECIMAL.fullmatch(fields[52]) is None:
@@ -83,7 +81,7 @@ def read_pin(fields: Fields, verification: Verification) -> Literal["absent", "i
 
 
 def check_mac(fields: Fields, verification: Verification) -> None:
-    """Raises ``ElementError`` for a MAC that the profile refuses."""
+    """Raise ``ElementError`` for a MAC that the profile refuses."""
     if verification.mac == "ignore":
         return
     for number in _MACS:
@@ -92,7 +90,8 @@ def check_mac(fields: Fields, verification: Verification) -> None:
 
 
 def read_chip(fields: Fields) -> Literal["absent", "present"]:
-    """Whether EMV data came. ``ElementError`` unless they are BER-TLV in hexadecimal digits."""
+    """Whether the message has EMV data. Raises ``ElementError`` unless they are BER-TLV in hexadecimal
+    digits."""
     if 55 not in fields:
         return "absent"
     text = fields[55]
@@ -103,13 +102,13 @@ def read_chip(fields: Fields) -> Literal["absent", "present"]:
 
 
 def _check_tlv(data: bytes, depth: int) -> None:
-    """Raises ``ElementError`` unless ``data``, templates in it included, is a sequence of BER-TLV objects."""
+    """Raise ``ElementError`` unless ``data``, including its templates, is a sequence of BER-TLV objects."""
     if not depth:
         raise ElementError(55, "is nested too deeply")
     at = 0
     while at < len(data):
         constructed = data[at] & _CONSTRUCTED
-        at = _behind_tag(data, at)
+        at = _after_tag(data, at)
         length, at = _length(data, at)
         if at + length > len(data):
             raise ElementError(55, "is cut short in a value")
@@ -118,7 +117,7 @@ def _check_tlv(data: bytes, depth: int) -> None:
         at += length
 
 
-def _behind_tag(data: bytes, at: int) -> int:
+def _after_tag(data: bytes, at: int) -> int:
     stop = at + 1
     if data[at] & _MULTIPLE_BYTES == _MULTIPLE_BYTES:
         while stop < len(data) and data[stop] & _FOLLOWS:
@@ -130,7 +129,7 @@ def _behind_tag(data: bytes, at: int) -> int:
 
 
 def _length(data: bytes, at: int) -> tuple[int, int]:
-    """The length of the value at hand and the position behind it."""
+    """The length at ``at`` and the position after it."""
     if at >= len(data):
         raise ElementError(55, "is cut short in a length")
     first = data[at]

@@ -1,10 +1,9 @@
-"""Bytes to message and back, for this one profile.
+"""Codec of the profile: bytes to ``Message`` and back.
 
-``pyiso8583`` interprets its specification field by field for every message; here the layout of each bitmap
-is worked out once and kept, which makes decoding and encoding several times cheaper
-(``tests/engine/iso8583/test_codec.py`` holds both equal). Errors name the field and the position and never
-a value. Only printable ASCII is data: a control character would be refused by the database behind us.
-"""
+``pyiso8583`` interprets its specification for each field of each message. This codec caches the layout of
+each bitmap, which makes it several times faster; ``tests/engine/iso8583/test_codec.py`` compares both. Errors
+contain field and position, no values. Only printable ASCII is accepted: PostgreSQL refuses NUL characters in
+text."""
 
 from __future__ import annotations
 
@@ -24,17 +23,16 @@ _SECONDARY_FLAG: Final = 1 << (FIELD_MAX - 1)
 _PREFIXES: Final = {chars: tuple(f"{length:0{chars}d}" for length in range(10**chars)) for chars in (2, 3)}
 
 Lengths = dict[str, int] | None
-"""What each length prefix of a variable field says; ``None`` for a fixed one."""
+"""The length for each length prefix of a variable field; ``None`` for a fixed field."""
 Field = tuple[int, int, Lengths, int, type[str] | None]
 """``(number, prefix width, allowed prefixes, size, masking type)``."""
 Slot = tuple[int, tuple[str, ...] | None, int]
-"""What ``encode`` needs of a field: ``(number, length prefix by length, size)``; no prefixes for a fixed
-one."""
+"""``encode``'s view of a field: ``(number, length prefix by length, size)``; no prefixes for a fixed
+field."""
 
 
 class DecodeError(ValueError):
-    """Bytes that are no message. ``read`` is what could be read before ``position``, if at least the MTI
-    could."""
+    """The bytes are not a message. ``read``: the fields before ``position``, if the MTI was readable."""
 
     def __init__(self, field: str, position: int, problem: str, read: Message | None) -> None:
         super().__init__(f"{field} at {position}: {problem}")
@@ -45,7 +43,7 @@ class DecodeError(ValueError):
 
 
 class EncodeError(ValueError):
-    """A message that the profile cannot carry."""
+    """The profile cannot carry this message."""
 
     def __init__(self, field: str, problem: str) -> None:
         super().__init__(f"{field}: {problem}")
@@ -55,14 +53,13 @@ class EncodeError(ValueError):
 
 @lru_cache(maxsize=256)
 def _lengths(chars: int, size: int) -> dict[str, int]:
-    """Every length prefix that a variable field may have, so that one lookup both parses and checks it."""
+    """Every valid length prefix of a variable field: one look-up parses and checks it."""
     return {_PREFIXES[chars][length]: length for length in range(size + 1)}
 
 
 @lru_cache(maxsize=1024)
 def layout(bitmap: str) -> tuple[Field, ...]:
-    """Each field that ``bitmap`` announces, in their order; ``ValueError`` where it is none of this
-    profile."""
+    """The fields in ``bitmap``, ascending. Raises ``ValueError`` for a field that is not in the profile."""
     if _BITMAP.fullmatch(bitmap) is None:
         raise ValueError("is not hexadecimal")
     bits = int(bitmap, 16) << (FIELD_MAX - 4 * len(bitmap))
@@ -84,12 +81,12 @@ def layout(bitmap: str) -> tuple[Field, ...]:
 
 
 def bitmap_chars(text: str) -> int:
-    """How long the bitmaps are of a message that begins with ``text``."""
+    """Length of the bitmaps of a message that begins with ``text``."""
     return BITMAP_CHARS * (2 if text[MTI_CHARS : MTI_CHARS + 1] in _HAS_SECONDARY else 1)
 
 
 def decode(payload: bytes) -> Message:
-    """The message in ``payload`` (a frame without its length); ``DecodeError`` when it is none."""
+    """The message in ``payload`` (a frame without its length). Raises ``DecodeError``."""
     text = payload.decode("latin-1")
     if not (text.isascii() and text.isprintable()):
         text = text[: _UNPRINTABLE.search(text).start()]  # type: ignore[union-attr]
@@ -112,7 +109,7 @@ def decode(payload: bytes) -> Message:
 
 
 def _decode_fields(text: str, at: int, announced: tuple[Field, ...], message: Message, payload: bytes) -> int:
-    """Fills the message's fields and returns the position behind the last one."""
+    """Add the fields to ``message``. Returns the position after the last one."""
     fields = message.fields
     end = len(text)
     for number, prefix_chars, lengths, size, masked in announced:
@@ -135,14 +132,15 @@ def _decode_fields(text: str, at: int, announced: tuple[Field, ...], message: Me
 def _failure(
     field: str, position: int, problem: str, read: Message | None, payload: bytes, text: str
 ) -> DecodeError:
-    """The error for ``problem``, or for the unprintable byte behind which nothing was read."""
+    """The error for ``problem``, or for the unprintable byte that ended the reading."""
     if len(text) < len(payload) and field != "MTI":
         return DecodeError(field, len(text), "holds a byte that is not printable ASCII", read)
     return DecodeError(field, position, problem, read)
 
 
 def encode(message: Message) -> bytes:
-    """The bytes of ``message``: bitmaps in upper case, a secondary one only where a field needs it."""
+    """The bytes of ``message``. Bitmaps are in upper case; the secondary bitmap is added only if a field
+    needs it. Raises ``EncodeError``."""
     fields = message.fields
     bitmap, slots = _slots(tuple(sorted(fields)))
     parts = [message.mti, bitmap]
@@ -161,7 +159,7 @@ def encode(message: Message) -> bytes:
 
 @lru_cache(maxsize=1024)
 def _slots(numbers: tuple[int, ...]) -> tuple[str, tuple[Slot, ...]]:
-    """The bitmap of fields ``numbers``, which are in their order, and where each of them goes."""
+    """The bitmap of the fields ``numbers``, ascending, and the slot of each field."""
     for number in numbers:
         if number not in FIELDS:
             raise EncodeError(f"DE{number}", "is not in the profile")
@@ -173,7 +171,7 @@ def _slots(numbers: tuple[int, ...]) -> tuple[str, tuple[Slot, ...]]:
 
 
 def write_bitmap(numbers: Iterable[int]) -> str:
-    """The bitmaps that announce fields ``numbers``, as ``encode`` writes them."""
+    """The bitmaps of the fields ``numbers``, as ``encode`` writes them."""
     bits = sum(1 << (FIELD_MAX - number) for number in set(numbers))
     return f"{bits | _SECONDARY_FLAG:032X}" if bits & _SECONDARY_BITS else f"{bits >> 64:016X}"
 

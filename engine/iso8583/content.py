@@ -1,10 +1,8 @@
-"""What a network's request says, or which field makes it unreadable.
+"""Reads the content of financial requests.
 
-Anything that is missing or malformed is an ``ElementError``, which becomes DE39 = 30; nothing is guessed.
-A MAC or a PIN block, which cannot be verified without keys, is treated as the profile's ``Verification``
-prescribes.
-Fields that this profile does not know are carried, hashed into the fingerprint and otherwise ignored.
-"""
+A missing or malformed field raises ``ElementError``, which becomes DE39 = 30; no value is guessed. MACs and
+PIN blocks, which cannot be verified without keys, are treated according to ``Verification``. Other fields are
+part of the fingerprint and otherwise ignored."""
 
 from __future__ import annotations
 
@@ -45,7 +43,7 @@ from engine.iso8583.elements import (
     read_private,
     read_replacement_amount,
 )
-from engine.iso8583.identity import life_references, undone_references, wire_identity
+from engine.iso8583.identity import reversal_references, transaction_references, wire_identity
 from engine.iso8583.message import Message
 from engine.iso8583.reading import Fields, card_number, digits, masked, optional_digits, present
 from engine.money import CURRENCY_ALPHA
@@ -75,7 +73,7 @@ ENTRY_CODES: Final[dict[str, EntryMode]] = {
     "91": "contactless",
     "95": "chip",
 }
-"""First two digits of DE22; other codes leave the entry mode open."""
+"""Entry mode by the first two digits of DE22; other codes leave it unspecified."""
 
 CONDITION_CHANNELS: Final[dict[str, Channel]] = {
     "05": "pos",  # cardholder present, card not present
@@ -83,7 +81,7 @@ CONDITION_CHANNELS: Final[dict[str, Channel]] = {
     "59": "ecommerce",
     "71": "pos",  # card present, keyed in
 }
-"""Codes of DE25 that settle the channel by themselves; the others leave it to DE22."""
+"""Codes of DE25 that determine the channel. For other codes, DE22 determines it."""
 
 _ENTRY_CHANNELS: Final[dict[str, Channel]] = {"01": "moto", "10": "ecommerce", "81": "ecommerce"}
 
@@ -91,23 +89,23 @@ _PARTIAL = re.compile(r"[1Y]?(\d{12})?", re.ASCII)
 
 
 class Purchase(msgspec.Struct, frozen=True):
-    """What authorizations, advices and presentments say alike: how much, and where."""
+    """The common content of authorizations, advices and presentments: amount and merchant."""
 
     pan: Pan
     wire: WireIdentity
     kind: Kind
     amount_minor: int
     currency: str
-    """Alphabetic code, or the numeric one of DE49 when it is none that can be issued."""
+    """Alphabetic code; the numeric code of DE49 if cards in that currency cannot be issued."""
     mcc: str
     merchant_name: str
     merchant_country: str
     references: tuple[str, ...]
-    """Names of the transaction that is continued, if one is."""
+    """References to the transaction that this message continues, if any."""
 
 
 class AuthorizationRequest(msgspec.Struct, frozen=True):
-    """What an 0100 or 0101 says. Secrets are masked by their type."""
+    """Content of an 0100 or 0101. Secrets are masked by their type."""
 
     purchase: Purchase
     channel: Channel
@@ -116,7 +114,7 @@ class AuthorizationRequest(msgspec.Struct, frozen=True):
     partial_allowed: bool
     partial_cap_minor: int | None
     expiries: tuple[Masked, ...]
-    """YYMM, of DE14 and of DE35; empty when neither names one."""
+    """YYMM of DE14 and of DE35; empty if both are absent."""
     pin: Literal["absent", "ignored", "refused"]
     chip: Literal["absent", "present"]
     cvv2: Masked | None
@@ -132,14 +130,14 @@ class AuthorizationRequest(msgspec.Struct, frozen=True):
 
 
 class Advice(msgspec.Struct, frozen=True):
-    """What an 0120 or 0121 says: a purchase that was decided elsewhere."""
+    """Content of an 0120 or 0121: a purchase that the network decided."""
 
     purchase: Purchase
     channel: Channel
     entry_mode: EntryMode | None
     approved: bool
     approval_code: str | None
-    """DE38: the network's own."""
+    """DE38, assigned by the network."""
     stand_in: bool
 
     @property
@@ -149,7 +147,7 @@ class Advice(msgspec.Struct, frozen=True):
 
 
 class Presentment(msgspec.Struct, frozen=True):
-    """What an 0220 or 0221 says: money that moves."""
+    """Content of an 0220 or 0221."""
 
     purchase: Purchase
     reference: PresentmentReference | None
@@ -162,7 +160,7 @@ class Presentment(msgspec.Struct, frozen=True):
 
 
 class ReversalNotice(msgspec.Struct, frozen=True):
-    """What an 0400, 0420 or a repeat of them says: something earlier is undone."""
+    """Content of an 0400, an 0420 or a repeat of them."""
 
     pan: Pan
     wire: WireIdentity
@@ -174,8 +172,9 @@ Content = AuthorizationRequest | Advice | Presentment | ReversalNotice
 
 
 def read(message: Message, verification: Verification = DEFAULT_VERIFICATION) -> Content:
-    """The content of a financial request; ``ElementError`` names the first field that is missing, malformed
-    or a MAC that cannot be verified, ``KeyError`` a function that is not in ``FUNCTIONS``."""
+    """The content of a financial request. Raises ``ElementError`` for the first field that is missing or
+    malformed or is a MAC that cannot be verified, ``KeyError`` for a function that is not in
+    ``FUNCTIONS``."""
     check_mac(message.fields, verification)
     if message.mti[:3] == "010":
         return read_authorization(message, verification)
@@ -210,8 +209,8 @@ def read_authorization(
 
 
 def read_advice(message: Message) -> Advice:
-    """The content of an 0120 or 0121. Without DE39 it reports an approval; its amount is the true one, so
-    neither an increment nor a refund, which has no hold to correct, can be advised."""
+    """The content of an 0120 or 0121. Without DE39 it reports an approval. Its amount is the final one, so it
+    cannot be an increment. A refund has no hold to correct, so it cannot be advised."""
     fields, tags = message.fields, _tags(message.fields)
     purchase = _purchase(message, tags)
     if purchase.kind == "refund":
@@ -241,8 +240,8 @@ def read_presentment(message: Message) -> Presentment:
 
 
 def read_reversal(message: Message) -> ReversalNotice:
-    """The content of an 0400, 0420 or a repeat of them. It must name its original, in DE90 or by the
-    network's id; its amounts, where it has any, must be readable."""
+    """The content of an 0400, an 0420 or a repeat of them. It must name its original, in DE90 or by the
+    network's id, and its amounts, if present, must be numeric."""
     fields, tags = message.fields, _tags(message.fields)
     for number in (3, 4, 49):
         optional_digits(fields, number)
@@ -250,7 +249,7 @@ def read_reversal(message: Message) -> ReversalNotice:
     return ReversalNotice(
         pan=card_number(fields),
         wire=wire,
-        references=undone_references(message, wire),
+        references=reversal_references(message, wire),
         remaining_minor=read_replacement_amount(fields[95]) if 95 in fields else None,
     )
 
@@ -264,14 +263,14 @@ _READERS: Final[dict[str, Callable[[Message], Content]]] = {
 }
 
 FUNCTIONS: Final = frozenset(_READERS)
-"""First three digits of the MTIs that ``read`` understands."""
+"""First three digits of the MTIs that ``read`` accepts."""
 
 
 def _purchase(message: Message, tags: Tags, *, continues: bool = True) -> Purchase:
     fields = message.fields
     kind = _KINDS.get(digits(fields, 3)[:2])
     if kind is None:
-        raise ElementError(3, "is no processing code of this profile")
+        raise ElementError(3, "is not a processing code of this profile")
     acceptor = read_card_acceptor(present(fields, 43))
     currency = digits(fields, 49)
     wire = wire_identity(message, _network_txn_id(tags))
@@ -284,7 +283,7 @@ def _purchase(message: Message, tags: Tags, *, continues: bool = True) -> Purcha
         mcc=digits(fields, 18),
         merchant_name=acceptor.name,
         merchant_country=acceptor.country,
-        references=life_references(message, wire) if continues else (),
+        references=transaction_references(message, wire) if continues else (),
     )
 
 

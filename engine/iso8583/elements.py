@@ -1,8 +1,7 @@
-"""What is nested inside single fields: reading and writing DE7, DE37, DE43, DE48, DE54, DE90 and DE95.
+"""Reads and writes the values nested in DE7, DE37, DE43, DE48, DE54, DE90 and DE95.
 
-DE48's tags are Stanchion's own documented ones: the private sub-fields of the card schemes are
-confidential. Each reader raises ``ElementError`` with the field and the problem, never with a value.
-"""
+The tags of DE48 are Stanchion's own (``ops/docs/WIRE.md``), because the private sub-fields of card schemes
+are confidential. Readers raise ``ElementError`` with field and problem, without values."""
 
 from __future__ import annotations
 
@@ -28,15 +27,15 @@ TAG_PARTIAL: Final = "07"
 TAG_PRESENTMENT: Final = "08"
 TAG_FINAL: Final = "09"
 TAG_AUTHORIZATION_ID: Final = "10"
-"""In responses only: the issuer's id of the authorization, for the network to quote in disputes."""
+"""In responses only: the issuer's authorization id, which the network quotes in disputes."""
 TAG_STAND_IN: Final = "11"
 """In advices: the network decided in the issuer's stead."""
 TAG_SCENARIO: Final = "99"
 """Test mode only."""
 ENDPOINT_SILENT: Final = "delegated_timeout"
-"""A scenario that travels: the programme's endpoint counts as silent until its deadline."""
+"""Value of tag 99: treat the programme's decision endpoint as silent until its deadline."""
 ANSWER_WITHHELD: Final = "force_stip_timeout"
-"""A scenario that travels: the answer leaves after the network's deadline."""
+"""Value of tag 99: withhold the answer until after the network's deadline."""
 
 _SECRET_TAGS: Final = frozenset({TAG_CVV2, TAG_AUTHENTICATION})
 
@@ -45,10 +44,10 @@ CITY_CHARS: Final = 15
 COUNTRY_CHARS: Final = 2
 
 ORIGINAL_AMOUNT: Final = "57"
-"""DE54 amount type: the amount that was asked for when less was approved."""
+"""DE54 amount type: the requested amount of a partial approval."""
 
 INCREMENT: Final = "INC"
-"""Tag 06: DE4 is what is added to an earlier authorization."""
+"""Tag 06: DE4 is added to an earlier authorization."""
 
 ARN_DIGITS: Final = 23
 _PRESENTMENT: Final = re.compile(r"(\d{23})(\d{1,4})", re.ASCII)
@@ -61,7 +60,7 @@ _REPLACEMENT: Final = re.compile(r"(\d{12})(\d{12})([CD ]?\d{8,9})([CD ]?\d{8,9}
 
 
 class ElementError(ValueError):
-    """A field whose inside is not what the profile says."""
+    """A field violates the profile."""
 
     def __init__(self, field: int, problem: str) -> None:
         super().__init__(f"DE{field}: {problem}")
@@ -73,7 +72,7 @@ class ElementError(ValueError):
 
 
 def transmission_time(at_ms: int) -> str:
-    """DE7 of an instant: MMDDhhmmss, UTC."""
+    """DE7: MMDDhhmmss, UTC."""
     return to_datetime(at_ms).strftime("%m%d%H%M%S")
 
 
@@ -95,7 +94,7 @@ class CardAcceptor(msgspec.Struct, frozen=True):
 
 
 def read_card_acceptor(text: str) -> CardAcceptor:
-    """The parts of a 40-character DE43; the country in upper case."""
+    """The parts of a 40-character DE43, with the country in upper case."""
     country = text[-COUNTRY_CHARS:].upper()
     if not country.isalpha():
         raise ElementError(43, "does not end in a country")
@@ -103,7 +102,7 @@ def read_card_acceptor(text: str) -> CardAcceptor:
 
 
 def write_card_acceptor(acceptor: CardAcceptor) -> str:
-    """Forty printable ASCII characters; longer parts are cut, letters of other alphabets transliterated."""
+    """A DE43 in printable ASCII: long parts are truncated, other letters are transliterated."""
     name = plain(acceptor.name)[:NAME_CHARS].ljust(NAME_CHARS)
     city = plain(acceptor.city)[:CITY_CHARS].ljust(CITY_CHARS)
     return f"{name}{city}{acceptor.country}"
@@ -113,7 +112,7 @@ def write_card_acceptor(acceptor: CardAcceptor) -> str:
 
 
 def read_private(text: str) -> dict[str, str]:
-    """The tags of a DE48: tag (2), length (3), value, repeated. Secret values come back masked."""
+    """The tags of a DE48: tag (2), length (3), value, repeated. Secret values are masked."""
     tags: dict[str, str] = {}
     at, end = 0, len(text)
     while at < end:
@@ -131,7 +130,7 @@ def read_private(text: str) -> dict[str, str]:
 
 
 def write_private(tags: dict[str, str]) -> Masked:
-    """A DE48 with ``tags`` in their given order; its total length is the codec's to judge."""
+    """A DE48 with ``tags`` in their order. The codec checks the total length."""
     parts: list[str] = []
     for tag, value in tags.items():
         if len(tag) != TAG_CHARS or len(value) >= 10**TAG_LENGTH_CHARS:
@@ -141,7 +140,7 @@ def write_private(tags: dict[str, str]) -> Masked:
 
 
 class PresentmentReference(msgspec.Struct, frozen=True):
-    """Tag 08: the acquirer reference number and, from 1, which of its presentments this is."""
+    """Tag 08: the acquirer reference number and the sequence number of the presentment, from 1."""
 
     arn: str
     sequence: int
@@ -156,13 +155,12 @@ def read_presentment_reference(text: str) -> PresentmentReference:
 
 
 def write_presentment_reference(reference: PresentmentReference) -> str:
-    """A tag 08 with a sequence of two digits or more."""
+    """A tag 08. The sequence has at least two digits."""
     return f"{reference.arn}{reference.sequence:02d}"
 
 
 def read_final(text: str | None) -> bool:
-    """A tag 09: ``1`` or ``Y`` for the last presentment, which is also what its absence means; ``0`` or
-    ``N`` when more may follow."""
+    """A tag 09: ``1``, ``Y`` or absent for the last presentment, ``0`` or ``N`` if more may follow."""
     if text is None:
         return True
     if text not in _FINAL:
@@ -213,7 +211,7 @@ def write_additional_amounts(amounts: list[AdditionalAmount]) -> str:
 
 
 class OriginalElements(msgspec.Struct, frozen=True):
-    """DE90: which message a reversal, an advice or a presentment is about. Institution ids without leading
+    """DE90: the original message of a reversal, an advice or a presentment. Institution ids have no leading
     zeros."""
 
     mti: str
@@ -233,7 +231,7 @@ def read_original_elements(text: str) -> OriginalElements:
 
 
 def write_original_elements(original: OriginalElements) -> str:
-    """A DE90: institution ids are right-justified and filled with zeros."""
+    """A DE90. Institution ids are right-justified and padded with zeros."""
     return (
         f"{original.mti}{original.stan}{original.transmitted_at}"
         f"{original.acquirer_id:0>11}{original.forwarder_id:0>11}"
@@ -241,7 +239,7 @@ def write_original_elements(original: OriginalElements) -> str:
 
 
 def read_replacement_amount(text: str) -> int:
-    """The transaction amount of a DE95, in minor units: what remains after a partial reversal."""
+    """The transaction amount of a DE95, in minor units: the amount that remains after a partial reversal."""
     match = _REPLACEMENT.fullmatch(text)
     if match is None or len(text) != 42:
         raise ElementError(95, "is not four amounts")
@@ -249,5 +247,5 @@ def read_replacement_amount(text: str) -> int:
 
 
 def write_replacement_amount(amount_minor: int) -> str:
-    """A DE95 with this transaction amount, no settlement amount and no fees."""
+    """A DE95 with this transaction amount, without settlement amount and fees."""
     return f"{amount_minor:012d}{0:012d}D{0:08d}D{0:08d}"

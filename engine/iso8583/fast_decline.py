@@ -1,9 +1,9 @@
-"""Refusing an authorization without decoding it, for the moments in which there are too many.
+"""Refuses an authorization without decoding it, for overload.
 
-The same bytes as ``encode(refusal(decode(payload), code))``, for a tenth of their price
-(``tests/engine/iso8583/test_fast_decline.py`` compares both): the answer's bitmap follows from the request's,
-and everything else is cut out of the request. Whatever is not plain is left to the usual way.
-"""
+Returns the same bytes as ``encode(refusal(decode(payload), code))`` at a tenth of the cost
+(``tests/engine/iso8583/test_fast_decline.py`` compares both). The bitmap of the answer follows from the
+bitmap of the request, and all other fields are copied from the request. A malformed request takes the usual
+path."""
 
 from __future__ import annotations
 
@@ -25,29 +25,29 @@ _ECHOED: Final = frozenset(ECHOED)
 
 
 class _Stretch(msgspec.Struct, frozen=True, gc=False):
-    """Neighbouring fields that are cut in one: those of fixed lengths together, a variable one alone."""
+    """Consecutive fields that are copied or skipped together: several of fixed length, or a variable one."""
 
-    kept: bool
-    """Whether the answer repeats it."""
+    echoed: bool
+    """Whether the answer repeats them."""
     size: int
-    """In characters, of fixed lengths."""
+    """Length of fixed fields, in characters."""
     prefix_chars: int = 0
     lengths: dict[str, int] | None = None
 
 
 class _Plan(msgspec.Struct, frozen=True):
-    """What becomes of a request with one bitmap."""
+    """How to build the answer to requests with one bitmap."""
 
     head: str
-    """Type and bitmap of the answer."""
+    """MTI and bitmap of the answer."""
     before: tuple[_Stretch, ...]
-    """What stands before the response code."""
+    """Fields before the response code."""
     after: tuple[_Stretch, ...]
 
 
 def fast_decline(payload: bytes, response_code: str) -> bytes | None:
-    """The answer to the original authorization (``0100``) in ``payload``, a frame without its length;
-    ``None`` when it has to be decoded to be answered, or is no such thing."""
+    """The answer to the original authorization (``0100``) in ``payload``, a frame without its length.
+    ``None`` for other messages, and for malformed ones, which must be decoded to be answered."""
     text = payload.decode("latin-1")
     if not payload.startswith(AUTHORIZATION) or not (text.isascii() and text.isprintable()):
         return None
@@ -63,8 +63,8 @@ def fast_decline(payload: bytes, response_code: str) -> bytes | None:
 
 
 def _cut(text: str, at: int, stretches: tuple[_Stretch, ...], parts: list[str]) -> int:
-    """Add what is kept to ``parts``; returns the position behind, beyond the text's end where it does not
-    fit."""
+    """Append the echoed fields to ``parts``. Returns the position after them, or a position beyond the end of
+    ``text`` if a length is invalid."""
     for stretch in stretches:
         stop = at + stretch.size
         if stretch.lengths is not None:
@@ -73,7 +73,7 @@ def _cut(text: str, at: int, stretches: tuple[_Stretch, ...], parts: list[str]) 
             if length is None:
                 return len(text) + 1
             stop += length
-        if stretch.kept:
+        if stretch.echoed:
             parts.append(text[at:stop])
         at = stop
     return at
@@ -81,7 +81,7 @@ def _cut(text: str, at: int, stretches: tuple[_Stretch, ...], parts: list[str]) 
 
 @lru_cache(maxsize=1024)
 def _plan(bitmap: str) -> _Plan | None:
-    """How requests with ``bitmap`` are cut; ``None`` where the profile has no such bitmap."""
+    """The plan for requests with ``bitmap``; ``None`` if the bitmap is not valid in the profile."""
     try:
         fields = layout(bitmap)
     except ValueError:
@@ -96,9 +96,9 @@ def _plan(bitmap: str) -> _Plan | None:
 
 def _stretches(fields: list[Field]) -> tuple[_Stretch, ...]:
     stretches = []
-    for (kept, fixed), group in groupby(fields, lambda each: (each[0] in _ECHOED, each[2] is None)):
+    for (echoed, fixed), group in groupby(fields, lambda each: (each[0] in _ECHOED, each[2] is None)):
         if fixed:
-            stretches.append(_Stretch(kept, sum(size for _, _, _, size, _ in group)))
+            stretches.append(_Stretch(echoed, sum(size for _, _, _, size, _ in group)))
         else:
-            stretches += [_Stretch(kept, 0, chars, lengths) for _, chars, lengths, _, _ in group]
+            stretches += [_Stretch(echoed, 0, chars, lengths) for _, chars, lengths, _, _ in group]
     return tuple(stretches)

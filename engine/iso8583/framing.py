@@ -1,8 +1,7 @@
-"""Frames on a byte stream: a two-byte big-endian length, then that many bytes (wire profile, transport).
+"""Frames on a byte stream: a two-byte big-endian length and a payload (``ops/docs/WIRE.md``, transport).
 
-Sans-I/O: bytes go in as they arrive, whole frames come out. A frame above the limit is skipped to its end,
-so that one bad length costs one answer and not the stream; only its head is kept, because a header may
-still be readable in it.
+Sans-I/O: ``feed`` takes received bytes and returns complete frames. A frame above the limit is skipped to its
+end, so one bad length does not break the stream. Its head is kept, because it may contain a readable header.
 """
 
 from __future__ import annotations
@@ -20,11 +19,11 @@ assert FRAME_BYTES_MAX <= _LENGTH_MAX
 
 
 class FrameSizeError(ValueError):
-    """A payload of a size that no peer would accept was about to be framed."""
+    """The payload does not fit a frame."""
 
 
 class BadFrame(msgspec.Struct, frozen=True):
-    """A frame whose length is refused: empty, or above the limit."""
+    """A frame of a refused length: empty, or above the limit."""
 
     announced_bytes: int
     head: bytes
@@ -35,14 +34,14 @@ class BadFrame(msgspec.Struct, frozen=True):
 
 
 def frame(payload: bytes) -> bytes:
-    """``payload`` behind its length."""
+    """The frame of ``payload``."""
     if not 0 < len(payload) <= FRAME_BYTES_MAX:
         raise FrameSizeError(f"a frame holds 1 to {FRAME_BYTES_MAX} bytes, not {len(payload)}")
     return len(payload).to_bytes(LENGTH_BYTES, "big") + payload
 
 
 class FrameCutter:
-    """Cuts one connection's bytes into frames; holds at most one unfinished frame."""
+    """Cuts the bytes of one connection into frames. Buffers at most one incomplete frame."""
 
     __slots__ = ("_held", "_oversized", "_to_skip")
 
@@ -53,11 +52,11 @@ class FrameCutter:
 
     @property
     def partial(self) -> bool:
-        """Whether a frame has begun that has not ended."""
+        """Whether a frame is incomplete."""
         return bool(self._held) or self._oversized is not None
 
     def feed(self, received: bytes) -> list[bytes | BadFrame]:
-        """All frames that ``received`` completes, in order."""
+        """The frames that ``received`` completes, in order."""
         data = self._held + received if self._held else received
         frames: list[bytes | BadFrame] = []
         at, end = self._skip(data, frames), len(data)
@@ -74,7 +73,7 @@ class FrameCutter:
                 at = start
             else:
                 if end - start < FRAME_BYTES_MAX:
-                    break  # not enough yet to keep the whole head
+                    break  # the head is not complete yet
                 self._oversized = BadFrame(announced, data[start : start + FRAME_BYTES_MAX])
                 self._to_skip = announced
                 at = start + self._skip(data[start:], frames)
@@ -82,7 +81,7 @@ class FrameCutter:
         return frames
 
     def _skip(self, data: bytes, frames: list[bytes | BadFrame]) -> int:
-        """Consumes what belongs to an oversized frame; its ``BadFrame`` is reported at its end."""
+        """Skip bytes of an oversized frame. Adds its ``BadFrame`` to ``frames`` at its end."""
         if self._oversized is None:
             return 0
         skipped = min(self._to_skip, len(data))

@@ -1,9 +1,8 @@
-"""Which message is this, and which one is it about.
+"""Identity of messages: command keys, fingerprints, and references to earlier messages.
 
-A message is executed at most once under its command key, so the key holds exactly what an honest repeat
-says again. Later messages name their original in DE90, which has no retrieval reference; the reference is
-part of the key, so it is taken from where networks leave it.
-"""
+A message is executed at most once under its command key, so the key is made of exactly the fields that a true
+repeat repeats. Follow-ups name their original in DE90, which has no retrieval reference (DE37). The key needs
+it, so it is derived from the DE37 of the follow-up and the time of the original. """
 
 from __future__ import annotations
 
@@ -29,19 +28,19 @@ REVERSAL: Final = "reversal"
 ADVICE: Final = "advice"
 PRESENTMENT: Final = "presentment"
 LATE: Final = "late"
-"""Domain of the platform's own reversals of approvals that came too late to be told."""
+"""Domain of late reversals: the edge reverses an approval that was too late for its answer."""
 
 _TRANSMITTED = re.compile(
     r"(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?:[01]\d|2[0-3])(?:[0-5]\d){2}", re.ASCII
 )
 _DAYS_BEFORE_MONTH: Final = (0, 31, 59, 90, 120, 151, 181, 212, 243, 273, 304, 334)
 _PRESENTMENT_VARIES: Final = frozenset({7, 11, 12, 13, 37})
-"""A presentment that is submitted again gets a new trace number and a new time."""
+"""Fields that change when a presentment is submitted again: trace number and time."""
 _NAMES: Final = tuple(map(str, range(FIELD_MAX + 1)))
 
 
 def wire_identity(message: Message, network_txn_id: str | None = None) -> WireIdentity:
-    """How the network names ``message``: DE32, DE11, DE7 and DE37, all mandatory."""
+    """The network's identity of ``message``: DE32, DE11, DE7 and DE37, all mandatory."""
     fields = message.fields
     transmitted_at = present(fields, 7)
     if _TRANSMITTED.fullmatch(transmitted_at) is None:
@@ -52,56 +51,57 @@ def wire_identity(message: Message, network_txn_id: str | None = None) -> WireId
 
 
 def command_key(wire: WireIdentity, domain: str) -> bytes:
-    """Sixteen bytes that name the one execution of this message; ``domain`` keeps kinds of messages apart.
+    """Sixteen bytes that identify the execution of this message. ``domain``: the kind of message.
 
-    The network's transaction id is left out: it names the whole life of a transaction, not one message.
+    The network's transaction id is not part of it: all messages of a transaction share it.
     """
-    # All parts but the last have a fixed length, so no two identities run together.
+    # All parts but the last have a fixed length, so the concatenation is unambiguous.
     identity = f"{domain}|{wire.stan}{wire.transmitted_at}{wire.rrn}{wire.acquirer_id}"
     return _digest(identity)
 
 
 def presentment_key(wire: WireIdentity, reference: PresentmentReference | None) -> bytes:
-    """The command key of a presentment: its ARN and sequence, so that it posts once however often it is
-    submitted; its wire identity when it has none."""
+    """The command key of a presentment: its ARN and sequence, so a repeated submission posts once. Without a
+    ``reference``, its wire identity."""
     if reference is None:
         return command_key(wire, PRESENTMENT)
     return _digest(f"{PRESENTMENT}-arn|{reference.arn}{reference.sequence}")
 
 
-def undo_key(undone: bytes) -> bytes:
-    """The command key of the platform's own reversal of the command ``undone``."""
-    return _digest(f"{LATE}|{undone.hex()}")
+def late_reversal_key(command_key: bytes) -> bytes:
+    """The command key of the late reversal of the authorization with ``command_key``."""
+    return _digest(f"{LATE}|{command_key.hex()}")
 
 
 def fingerprint(message: Message, key: bytes) -> bytes:
-    """Sixteen bytes that are equal for a message and its honest repeats: over everything but the MTI's
-    repeat digit and what repeats of its class change.
+    """Sixteen bytes that are equal for a message and its true repeats: a hash of all fields except the repeat
+    digit of the MTI and the fields that change in repeats of the class.
 
-    A reversal request (0400) that got no answer comes back as an advice (0420), and a presentment under a
-    new trace number. Keyed (``key`` of 16 to 64 bytes), because card numbers and CVV2 values are short
-    enough to be guessed behind a plain hash.
+    A reversal request (0400) without an answer is repeated as an advice (0420), a presentment under a new
+    trace number. The hash is keyed (``key`` of 16 to 64 bytes), because card numbers and CVV2 values could be
+    guessed from a plain hash.
     """
     fields = message.fields
     class_ = message.mti[1]
     numbers = sorted(fields)
     if class_ == "2":
         numbers = [number for number in numbers if number not in _PRESENTMENT_VARIES]
-    # Values are printable, so the separator cannot occur in them; joining uses the characters behind a mask.
+    # Values are printable, so they do not contain the separator. ``join`` uses the unmasked characters.
     parts = [message.mti[:2] if class_ == "4" else message.mti[:3]]
     for number in numbers:
         parts += (_NAMES[number], fields[number])
     return blake2b("\x1f".join(parts).encode("ascii"), digest_size=KEY_BYTES, key=key).digest()
 
 
-def life_references(message: Message, wire: WireIdentity) -> tuple[str, ...]:
-    """Names of the transaction that ``message`` continues: the network's id first, which every message of a
-    life shares, then the message in DE90."""
+def transaction_references(message: Message, wire: WireIdentity) -> tuple[str, ...]:
+    """References to the transaction that ``message`` continues: the network's id first, which all messages of
+    the transaction share, then the message in DE90."""
     return (*_network_reference(wire), *_message_references(message, wire))
 
 
-def undone_references(message: Message, wire: WireIdentity) -> tuple[str, ...]:
-    """Names of what a reversal undoes: the very message in DE90 first. One of the names must be there."""
+def reversal_references(message: Message, wire: WireIdentity) -> tuple[str, ...]:
+    """References to the original of a reversal: the message in DE90 first. Raises ``ElementError`` if there
+    is none."""
     references = (*_message_references(message, wire), *_network_reference(wire))
     if not references:
         raise ElementError(90, "is missing")
@@ -130,15 +130,16 @@ def _message_references(message: Message, wire: WireIdentity) -> tuple[str, ...]
 
 
 def _retrieval_references(original: OriginalElements, wire: WireIdentity) -> tuple[str, ...]:
-    """What DE37 of the original can have been. Networks repeat it; a message with a reference of its own
-    leaves the one that the profile prescribes (year, day of the year, hour, STAN)."""
+    """The possible values of the original's DE37. Networks repeat it in follow-ups. If the follow-up has a
+    DE37 of its own, the original's is derived as the profile prescribes (year, day of the year, hour,
+    STAN)."""
     if wire.rrn.endswith(original.stan):
         return (wire.rrn,)
     return (*_prescribed(original, wire), wire.rrn)
 
 
 def _prescribed(original: OriginalElements, wire: WireIdentity) -> tuple[str, ...]:
-    """Two when neither message says whether the year was a leap year: its last digit alone does not."""
+    """Two values if the day of the year depends on a leap year: DE37 has only the year's last digit."""
     if not wire.rrn[0].isdecimal():
         return ()
     year = (int(wire.rrn[0]) - (original.transmitted_at > wire.transmitted_at)) % 10

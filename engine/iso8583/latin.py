@@ -1,9 +1,8 @@
-"""Names in the wire's alphabet: printable ASCII.
+"""Transliteration of names to printable ASCII.
 
-Unicode decomposes letters with accents, so those lose their marks. Letters that are no composition (ł, ß, ø,
-đ) stand in a table, in the spelling that passports use (ICAO 9303, part 3, section 6) or its closest form.
-Anything else becomes ``?``.
-"""
+Unicode decomposition removes accents. Letters without a decomposition (ł, ß, ø, đ) are replaced by a table,
+in the spelling of passports (ICAO 9303, part 3, section 6) or the closest form. Other characters become
+``?``."""
 
 from __future__ import annotations
 
@@ -34,7 +33,7 @@ def plain(text: str) -> str:
     """
     if text.isascii() and text.isprintable():
         return text
-    # Decomposed first: a letter of the table may carry an accent as well (ǿ).
+    # Decomposed first: a letter of the table may have an accent (ǿ).
     decomposed = unicodedata.normalize("NFKD", text).translate(_TABLE)
     return "".join(
         letter if " " <= letter <= "~" else _PLACEHOLDER

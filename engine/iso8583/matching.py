@@ -1,9 +1,8 @@
-"""Which request a response answers.
+"""Matches responses to open requests.
 
-Answers may come in any order; they are matched by acquirer, STAN, transmission time and retrieval reference
-(DE32, DE11, DE7, DE37) and by the class and the function of the message, because reversals and advices may
-quote their original's references. Network management messages carry only some of them.
-"""
+Responses may arrive in any order. They match by acquirer, STAN, transmission time and retrieval reference
+(DE32, DE11, DE7, DE37), and by class and function of the message, because reversals and advices may have the
+references of their original. Network management messages have only some of these fields."""
 
 from __future__ import annotations
 
@@ -14,7 +13,7 @@ from engine.iso8583.message import Message
 
 Token = TypeVar("Token")
 _REQUESTS: Final = {"1": "0", "3": "2"}
-"""Function of a response, and of the request it answers."""
+"""Function digit of a request, by the function digit of its response."""
 
 Key = tuple[str, str, str | None, str | None, str | None, str | None]
 
@@ -34,7 +33,7 @@ def matching_key(message: Message) -> Key:
 
 
 class Unanswered(Generic[Token]):
-    """The requests of one connection that wait for their answers, each with a token of its sender."""
+    """The open requests of one connection, each with a token of its sender."""
 
     __slots__ = ("_tokens",)
 
@@ -45,19 +44,19 @@ class Unanswered(Generic[Token]):
         return len(self._tokens)
 
     def add(self, request: Message, token: Token) -> Token | None:
-        """Remembers ``request``; returns the token of an equal one that still waits, which stays in place."""
+        """Add ``request``. If an equal request is open, it keeps its token, which is returned."""
         existing = self._tokens.setdefault(matching_key(request), token)
         return None if existing is token else existing
 
     def take(self, response: Message) -> Token | None:
-        """The token of the request that ``response`` answers, once."""
+        """Remove the request that ``response`` answers. Returns its token, or ``None`` without a match."""
         return self._tokens.pop(matching_key(response), None)
 
     def forget(self, request: Message) -> None:
-        """Stops waiting for the answer to ``request``."""
+        """Remove ``request``."""
         self._tokens.pop(matching_key(request), None)
 
     def drain(self) -> Iterator[Token]:
-        """All tokens that wait; afterwards none does."""
+        """Remove all requests. Returns their tokens."""
         tokens, self._tokens = self._tokens, {}
         return iter(tokens.values())

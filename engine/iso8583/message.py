@@ -1,8 +1,7 @@
-"""A decoded message: its type indicator and its fields, whose values are never shown.
+"""A decoded message: type indicator and fields. Its ``repr`` contains no values.
 
-Message type indicators (MTI) are version, class, function and origin, one digit each: ``0101`` is the
-repeat of an ``0100``.
-"""
+A message type indicator (MTI) has four digits: version, class, function and origin. ``0101`` is the repeat of
+an ``0100``."""
 
 from __future__ import annotations
 
@@ -12,7 +11,7 @@ import msgspec
 
 
 class Message(msgspec.Struct, frozen=True):
-    """``fields`` maps field numbers (2 to 128) to text; from the codec they are in ascending order."""
+    """``fields`` maps field numbers (2 to 128) to text. The codec returns them in ascending order."""
 
     mti: str
     fields: dict[int, str]
@@ -22,19 +21,19 @@ class Message(msgspec.Struct, frozen=True):
 
 
 def is_request(mti: str) -> bool:
-    """Whether ``mti`` asks for an answer: a request (function 0) or an advice (function 2), original or
-    repeated by an acquirer."""
+    """Whether ``mti`` expects an answer: a request (function 0) or an advice (function 2) of an acquirer,
+    original or repeat."""
     return mti[0] == "0" and mti[2] in "02" and mti[3] in "01"
 
 
 def is_repeat(mti: str) -> bool:
-    """Whether ``mti`` says that its acquirer has sent the message before (``0101``, ``0121``, ``0401``)."""
+    """Whether ``mti`` is the repeat of an earlier message (``0101``, ``0121``, ``0401``)."""
     return mti[3] == "1"
 
 
 @lru_cache(maxsize=64)
 def response_mti(mti: str) -> str:
-    """The type of the answer to a request; the same for an original and its repeats.
+    """The MTI of the answer to a request; equal for an original and its repeats.
 
     >>> response_mti("0121")
     '0130'
@@ -43,5 +42,5 @@ def response_mti(mti: str) -> str:
 
 
 def as_repeat(message: Message) -> Message:
-    """The same message, marked as a repeat."""
+    """``message``, marked as a repeat."""
     return Message(f"{message.mti[:3]}1", message.fields)

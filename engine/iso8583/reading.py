@@ -1,5 +1,4 @@
-"""Single fields of a message, read strictly: what is missing or malformed is an ``ElementError`` that names
-the field, and nothing is guessed."""
+"""Strict readers of single fields. They raise ``ElementError`` for a missing or malformed field."""
 
 from __future__ import annotations
 
@@ -29,7 +28,7 @@ def digits(fields: Fields, number: int) -> str:
 
 
 def optional_digits(fields: Fields, number: int) -> str:
-    """The digits of a field, empty when it is absent."""
+    """The digits of a field; empty if it is absent."""
     return digits(fields, number) if number in fields else ""
 
 
@@ -42,5 +41,5 @@ def card_number(fields: Fields) -> Pan:
 
 
 def masked(value: str | None) -> Masked | None:
-    """``value`` in a type that is never shown."""
+    """``value`` in a type whose ``repr`` hides it."""
     return None if value is None else Masked(value)

@@ -1,8 +1,7 @@
-"""Answers, as a network gets them: the request's own references, DE39, and what an approval adds.
+"""Builds responses: the references of the request, DE39, and the fields that an approval adds.
 
-A response is a function of the request's fields and the stored answer alone. No clock and no counter goes
-in, so a repeat that meets the stored answer gets the same bytes (wire case 1).
-"""
+A response is a function of the request's fields and the stored answer. It depends on no clock and no counter,
+so a repeat gets the same bytes (``ops/docs/WIRE.md``, case 1)."""
 
 from __future__ import annotations
 
@@ -33,19 +32,19 @@ CARD_NOT_FOUND: Final = RESPONSE_CODES["card_not_found"]
 DEADLINE_EXCEEDED: Final = RESPONSE_CODES["decision_deadline_exceeded"]
 SYSTEM_ERROR: Final = RESPONSE_CODES["system_error"]
 NO_ACTION: Final = "21"
-"""A late reversal that has changed nothing: another exchange of the same message got the approval."""
+"""A late reversal without effect: another exchange of the same message got the approval."""
 SUSPECTED_FRAUD: Final = RESPONSE_CODES["risk_blocked"]
-"""Of an unknown card number, when its sender has sent too many of them."""
+"""For an unknown card number whose sender has exceeded the limit of card testing."""
 NOT_SUPPORTED: Final = "40"
-"""A message of the profile whose function this installation does not offer."""
+"""For a message whose function is not supported."""
 
 ECHOED: Final[tuple[int, ...]] = (2, 3, 4, 7, 11, 12, 13, 32, 33, 37, 41, 42, 49, 70)
-"""What every answer repeats of its request."""
+"""Fields of the request that every answer repeats."""
 _REFERENCES: tuple[int, ...] = (7, 11, 32, 37, 70)
 
 
 def refusal(request: Message, response_code: str) -> Message:
-    """A response that carries nothing but the request's references and ``response_code``."""
+    """A response with the request's references and ``response_code`` only."""
     fields = request.fields
     echoed = {number: fields[number] for number in ECHOED if number in fields}
     echoed[39] = response_code
@@ -53,10 +52,10 @@ def refusal(request: Message, response_code: str) -> Message:
 
 
 def answered(request: Message, answer: WireAnswer) -> Message:
-    """The response that an owner's answer makes (0110, 0130, 0230, 0410 or 0430).
+    """The response for an owner's answer (0110, 0130, 0230, 0410 or 0430).
 
-    DE38 on approvals; on a partial one the approved amount in DE4 and the original in DE54; the id of the
-    authorization in DE48, if there is one.
+    Approvals have DE38. Partial approvals have the approved amount in DE4 and the requested one in DE54. DE48
+    has the authorization id, if there is one.
     """
     response = refusal(request, answer.response_code)
     fields = response.fields
@@ -72,14 +71,14 @@ def answered(request: Message, answer: WireAnswer) -> Message:
 
 
 def replied(request: Message, reply: Reply) -> Message:
-    """The response to whatever an owner, or the way to it, has said."""
+    """The response for a reply of the owner or of the router."""
     if isinstance(reply, WireAnswer):
         return answered(request, reply)
     return refusal(request, reply_code(reply))
 
 
 def reply_code(reply: Reply) -> str:
-    """DE39 for a reply that is no decision: 94 conflicting repeat, 91 no owner in time, 96 anything else."""
+    """DE39 for a reply without a decision: 94 conflicting repeat, 91 no owner in time, 96 otherwise."""
     if not isinstance(reply, NotExecuted) or reply.reason == "faulty":
         return SYSTEM_ERROR
     if reply.reason == "key_reused":
@@ -88,13 +87,13 @@ def reply_code(reply: Reply) -> str:
 
 
 def approves(response_code: str) -> bool:
-    """Whether DE39 says that the merchant may go on: in full, in part, or after a verification."""
+    """Whether DE39 is an approval: in full, in part, or of an account verification."""
     return response_code in (APPROVED, APPROVED_PARTIALLY, VERIFIED)
 
 
 def malformed(read: Message | None) -> Message | None:
-    """The answer to what could be ``read`` of an undecodable request, with DE39 = 30; none where no request
-    can be recognised."""
+    """The answer (DE39 = 30) to an undecodable request, from the fields that could be ``read``. ``None`` if
+    they do not identify a request."""
     if read is None or not is_request(read.mti):
         return None
     references = {number: read.fields[number] for number in _REFERENCES if number in read.fields}
@@ -103,7 +102,7 @@ def malformed(read: Message | None) -> Message | None:
 
 
 def network_management(request: Message, verification: Verification = DEFAULT_VERIFICATION) -> Message:
-    """The 0810 to an 0800: sign-on, sign-off and echo test are accepted, anything else is malformed."""
+    """The 0810 to an 0800. Accepts sign-on, sign-off and echo test; refuses others as malformed."""
     fields = request.fields
     known = fields.get(70) in NETWORK_CODES and 7 in fields and 11 in fields
     try:

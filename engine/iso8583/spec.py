@@ -1,10 +1,8 @@
-"""The fields of a message, as data: ISO 8583:1987 in all-ASCII, taken from ``pyiso8583``'s ``default_ascii``.
+"""The field table of the profile: ISO 8583:1987 in all-ASCII, from ``default_ascii`` of ``pyiso8583``.
 
-Taking the table from there keeps the profile equal to what peers built on pyiso8583, jPOS
-(``ISO87APackager``) and moov (``Spec87ASCII``) speak. This file adds only which fields must never be shown.
-Contents are not judged here: the codec knows lengths, ``translate`` knows meanings. A tertiary bitmap
-(DE65) is not part of the profile.
-"""
+Peers built on pyiso8583, jPOS (``ISO87APackager``) and moov (``Spec87ASCII``) use the same fields. This
+module adds which fields must be masked. The codec checks lengths; ``content`` checks values. The profile has
+no tertiary bitmap (DE65)."""
 
 from __future__ import annotations
 
@@ -24,26 +22,26 @@ BITMAP_CHARS: Final = 16
 
 FIELD_MAX: Final = 128
 BITMAP_FIELDS: Final = frozenset({1, 65})
-"""Field numbers that announce further bitmaps and never carry data."""
+"""Fields that are further bitmaps and carry no data."""
 
 _TYPES: Final[dict[int, type[str]]] = {2: Pan} | dict.fromkeys(
     (14, 34, 35, 36, 45, 48, 52, 53, 55, 64, 128), Masked
 )
-"""PAN; expiry, track data, PIN block and its key data, chip data, MACs; DE48 may hold CVV2 and authentication
-values."""
+"""Masked fields: PAN, expiry, track data, PIN block and its key data, chip data, MACs, and DE48, which may
+hold CVV2 and authentication values."""
 
 
 class FieldSpec(msgspec.Struct, frozen=True, gc=False):
-    """How one field lies on the wire. Sizes are in characters, which are bytes here."""
+    """Wire format of one field. Sizes are in characters, which are bytes in ASCII."""
 
     number: int
     name: str
     prefix_chars: int
     """Width of the decimal length prefix: 0 (fixed length), 2 or 3."""
     size: int
-    """The length of a fixed field, the largest length of a variable one."""
+    """Length of a fixed field, maximum length of a variable field."""
     type: type[str]
-    """``str``, or the masking type of a field that must not be shown."""
+    """``str``, or the masking type of a sensitive field."""
 
 
 FIELDS: Final[dict[int, FieldSpec]] = {

@@ -1,8 +1,7 @@
-"""Requests of a network, as this platform understands them: message in, command out.
+"""Builds commands from requests.
 
-Two steps, because between them somebody has to look outside: ``content.read`` says what the message holds,
-the edge finds the card and checks the secrets, and ``to_command`` puts both together.
-"""
+Reading a request has two steps with I/O between them: ``content.read`` reads the message, the edge finds the
+card and checks its secrets, and ``to_command`` combines both."""
 
 from __future__ import annotations
 
@@ -20,10 +19,10 @@ _CARD_READ: Final = frozenset({"chip", "contactless", "magstripe"})
 
 
 class Routed(msgspec.Struct, frozen=True):
-    """What a message cannot say by itself: whose card it is, and what the edge's checks have shown."""
+    """The edge's part of a command: the card, and the results of the checks."""
 
     id: str
-    """Of the command, on the card's shard."""
+    """Id of the command, on the card's shard."""
     card_id: str
     fingerprint: bytes
     expiry: Literal["absent", "match", "mismatch"] = "absent"
@@ -32,8 +31,7 @@ class Routed(msgspec.Struct, frozen=True):
 
 
 def to_command(content: Content, routed: Routed) -> Authorize | Advise | Present | Reverse:
-    """The command for the owner of the card; a repeat gives the same ``command_key`` and
-    ``fingerprint``."""
+    """The command for the card's owner. A repeat has the same ``command_key`` and ``fingerprint``."""
     if isinstance(content, AuthorizationRequest):
         return _authorize(content, routed)
     if isinstance(content, Advice):
@@ -81,8 +79,8 @@ def _authorize(content: AuthorizationRequest, routed: Routed) -> Authorize:
 
 
 def _cvv2(content: AuthorizationRequest, routed: Routed) -> Literal["absent", "missing", "match", "mismatch"]:
-    """``missing`` where no CVV2 came and the card itself was not read: keyed, e-commerce, stored credentials,
-    and messages that leave the entry mode open."""
+    """``missing`` without a CVV2 if the card itself was not read: keyed, e-commerce, stored credentials, or
+    an unspecified entry mode."""
     if routed.cvv2 != "absent" or content.entry_mode in _CARD_READ:
         return routed.cvv2
     return "missing"

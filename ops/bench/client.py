@@ -14,9 +14,9 @@ import asyncpg
 
 from actors.cluster.peers import RayPeers
 from actors.cluster.session import join, leave
+from actors.network.card_secrets import CardSecrets
 from actors.network.cards import cards_by_id
-from actors.network.custody import CardCustody
-from actors.network.database import Lane
+from actors.network.database import NetworkDbConnection
 from actors.router import Router
 from actors.settings import Settings
 from actors.vault import Vault
@@ -73,8 +73,8 @@ class Client:
 
     async def cards(self, card_ids: list[str]) -> list[dict[str, str]]:
         """Numbers and expiries (YYMM) of cards, as a terminal would read them."""
-        lane = Lane(self._settings.database_dsn, "stanchion-bench")
-        custody = CardCustody(Vault.from_settings(self._settings))
+        lane = NetworkDbConnection(self._settings.database_dsn, "stanchion-bench")
+        custody = CardSecrets(Vault.from_settings(self._settings))
         found = await cards_by_id(lane, custody).find_all(card_ids)
         lane.close()
         # Joining uses the characters behind the mask.

@@ -17,9 +17,9 @@ from typing import Any, Final, Protocol
 import asyncpg
 import uvloop
 
+from actors.network.card_secrets import CardSecrets
 from actors.network.cards import cards_by_digest
-from actors.network.custody import CardCustody
-from actors.network.database import Lane
+from actors.network.database import NetworkDbConnection
 from actors.network.edge import Edge
 from actors.network.respondent import Respondent
 from actors.settings import Settings
@@ -68,8 +68,8 @@ class Rival:
         # Every rival looks card numbers up in PostgreSQL: their table is the same for all.
         numbers = settings.database_dsn if kind == "redis" else dsn
         self._dsn = None if kind == "redis" else dsn
-        self._lane = Lane(numbers, "bench-rival")
-        custody = CardCustody(Vault.from_settings(settings))
+        self._lane = NetworkDbConnection(numbers, "bench-rival")
+        custody = CardSecrets(Vault.from_settings(settings))
         self._edge = Edge(Respondent(self._submit, cards_by_digest(self._lane), custody))
         self._web = Web(self._decider.submit)
         self._loop: Loop | None = None

@@ -8,7 +8,7 @@ from typing import Any
 
 import asyncpg
 
-from actors.network.custody import CardCustody
+from actors.network.card_secrets import CardSecrets
 from actors.settings import Settings
 from actors.vault import Vault
 from ops.chaos.shoppers import Plastic
@@ -57,7 +57,7 @@ async def plastics(
     connection: asyncpg.Connection[asyncpg.Record], var_dir: Path, card_ids: Iterable[str]
 ) -> list[Plastic]:
     """The cards as a terminal reads them, in the order of ``card_ids``."""
-    custody = CardCustody(Vault.from_settings(Settings.load(var_dir=var_dir)))
+    custody = CardSecrets(Vault.from_settings(Settings.load(var_dir=var_dir)))
     wanted = list(card_ids)
     found = {
         row["card_id"]: Plastic(

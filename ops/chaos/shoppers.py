@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from actors.network.session import NotConnectedError, Session, SessionLostError
+from actors.network.acquirer_session import AcquirerSession, NotConnectedError, SessionLostError
 from engine.iso8583.acquirer import References, Sale, authorization_request, quoted_authorization_id
 from engine.iso8583.acquirer_follow_ups import FirstMessage, increment, presentment, reversal_advice
 from engine.iso8583.elements import PresentmentReference
@@ -63,7 +63,9 @@ class Bought(msgspec.Struct):
 class Till:
     """Says messages about one card and writes down what is heard."""
 
-    def __init__(self, session: Session, history: History, plastic: Plastic, dice: random.Random) -> None:
+    def __init__(
+        self, session: AcquirerSession, history: History, plastic: Plastic, dice: random.Random
+    ) -> None:
         self._session = session
         self._history = history
         self._dice = dice
@@ -231,7 +233,7 @@ class Crowd:
     """All shoppers; an async context manager around the time in which they shop."""
 
     def __init__(self, address: tuple[str, int], plastics: Iterable[Plastic], seed: int) -> None:
-        self._sessions = [Session(*address), Session(*address)]
+        self._sessions = [AcquirerSession(*address), AcquirerSession(*address)]
         self.history = History()
         self.tills = [
             Till(self._sessions[number % 2], self.history, plastic, random.Random(seed + number))

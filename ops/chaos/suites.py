@@ -52,7 +52,9 @@ SUITES: Final = (
         3_000,
         20_000,
     ),
-    Suite("G10", "crashes of the simulated network", "tests/actors/network/test_crashes.py"),
+    Suite(
+        "G10", "crashes of the simulated network", "tests/actors/network/test_simulated_network_crashes.py"
+    ),
     Suite(
         "G11",
         "two edges with one repeat, by seed",

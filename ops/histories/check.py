@@ -13,7 +13,7 @@ from typing import Any, Final
 import asyncpg
 import msgspec
 
-from engine.iso8583.identity import undo_key
+from engine.iso8583.identity import late_reversal_key
 from engine.limits import AUTHORIZATION_DEADLINE_MS
 from ops.audit import EXAMPLES_MAX, Finding
 from ops.histories.operations import Operation
@@ -125,7 +125,7 @@ def _reversed_late(rows: list[Row]) -> set[bytes]:
     return {
         row.command_key
         for row in rows
-        if _class(row.kind) == "authorize" and undo_key(row.command_key) in executed
+        if _class(row.kind) == "authorize" and late_reversal_key(row.command_key) in executed
     }
 
 

@@ -13,7 +13,7 @@ import httpx2
 import pytest
 
 from actors.ids import new_id
-from actors.network.database import Lane
+from actors.network.database import NetworkDbConnection
 from api.app import create_app
 from api.services import NetworkUnavailableError
 from engine.simulation import Acceptance, SimulationRequest
@@ -235,7 +235,7 @@ async def due_sales(running: Installation, *spends: Any) -> set[str]:
     ids = [spend["simulation_id"] for spend in spends]
     due = "UPDATE clearing_schedule SET due_at = now() WHERE simulation_id = ANY ($1::text[]::uuid[])"
     await change(running, due, ids)
-    lane = Lane(running.services.settings.database_dsn, "test-clearing")
+    lane = NetworkDbConnection(running.services.settings.database_dsn, "test-clearing")
     try:
         return {row["network_txn_id"] for row in await lane.fetch("claim_due_sales", 100, 60)}
     finally:

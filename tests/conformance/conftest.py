@@ -1,4 +1,4 @@
-"""An edge to conform to."""
+"""Fixtures of the conformance tests."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from actors.network.custody import CardCustody
+from actors.network.card_secrets import CardSecrets
 from actors.vault import Vault
 from tests.actors.network.support import Harness, running_edge
 
 
 @pytest.fixture
 async def harness(vault: Vault) -> AsyncIterator[Harness]:
-    async with running_edge(CardCustody(vault)) as running:
+    async with running_edge(CardSecrets(vault)) as running:
         yield running

@@ -1,8 +1,8 @@
-"""Whole conversations about one card, as dice make them: messages in bytes, when each is delivered, how often
-and in which order.
+"""Generates random conversations about one card: messages, and when, how often and in which order they
+arrive.
 
-An *exchange* is one thing that a network has to say. It is delivered one to five times: as it is, as its
-repeat, a presentment under a new trace number; now and then somebody uses its identity for something else.
+An *exchange* is one message of a network. It is delivered one to five times: unchanged, as its repeat, or, if
+it is a presentment, under a new trace number. Some exchanges have a second message with the same identity.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 
-from tests.conformance.book import tags_of
+from tests.conformance.card_model import tags_of
 from tests.conformance.peer import Document, encode
 
 PAN = "4111111111111111"
@@ -24,14 +24,14 @@ _DAY_SECONDS = 86_400.0
 
 @dataclass
 class Exchange:
-    """``contents`` under one identity: the first is honest, a second one is somebody else's."""
+    """Messages with one identity: a second one has other content, as from a faulty sender."""
 
     contents: list[Document]
 
 
 @dataclass(frozen=True)
 class Delivery:
-    """One arrival, ``at`` seconds after the beginning."""
+    """One arrival, ``at`` seconds after the start."""
 
     at: float
     exchange: Exchange
@@ -45,7 +45,7 @@ class Delivery:
 
 @dataclass
 class _Sale:
-    """What one merchant has said so far."""
+    """One sale and the messages about it."""
 
     life: str
     arn: str
@@ -53,8 +53,9 @@ class _Sale:
     messages: list[Document] = field(default_factory=list)
 
 
-class Author:
-    """Makes one conversation of ``size`` exchanges about ``sales`` sales; ``slow`` ones last for weeks."""
+class ConversationGenerator:
+    """Generates a conversation of ``size`` exchanges about ``sales`` sales; with ``slow`` it lasts for
+    weeks."""
 
     def __init__(self, dice: random.Random, start: datetime, size: int, sales: int, *, slow: bool) -> None:
         self._dice = dice
@@ -64,10 +65,10 @@ class Author:
         self._slow = slow
         self._size = size
         self._next: list[Document] = []
-        """What has been referred to already."""
+        """Messages that an earlier message refers to and that were not generated."""
 
-    def write(self) -> list[Delivery]:
-        """All deliveries, by their time."""
+    def generate(self) -> list[Delivery]:
+        """All deliveries in the order of their time."""
         deliveries: list[Delivery] = []
         at = 0.0
         for _ in range(self._size):
@@ -83,7 +84,7 @@ class Author:
         return self._dice.choice((0.0, 0.0, 0.001, 0.5))
 
     def _deliver(self, exchange: Exchange, at: float) -> list[Delivery]:
-        """One to five arrivals, most of them soon, some when all is long over."""
+        """One to five arrivals, most of them soon, some days later."""
         deliveries = []
         for _ in range(self._dice.randint(1, 5)):
             delay = self._dice.choice((0.0, 0.0, 0.001, self._dice.uniform(0, 3), self._dice.uniform(0, 60)))
@@ -95,7 +96,7 @@ class Author:
         return deliveries
 
     def _again(self, document: Document) -> Document:
-        """The same thing said once more."""
+        """A repeat of ``document``."""
         dice = self._dice.random()
         mti = document["t"]
         if dice < 0.4:
@@ -106,7 +107,7 @@ class Author:
             return document | self._identity()
         return document | {"t": _REPEATS[mti]}
 
-    # --- what there is to say
+    # --- messages
 
     def _exchange(self) -> Exchange:
         sale = self._dice.choice(self._sales)
@@ -150,7 +151,7 @@ class Author:
         partial = (
             {"t07": self._dice.choice(("1", f"1{self._amount():012d}"))} if self._dice.random() < 0.2 else {}
         )
-        # A network names each sale once; some networks do not name it at all.
+        # Some networks send no transaction id.
         life = None if self._dice.random() < 0.1 else sale.life
         return self._said(sale, self._message("0100", amount, life, **partial))
 
@@ -165,7 +166,7 @@ class Author:
         return document
 
     def _reverse(self, sale: _Sale) -> Document:
-        """By the sale's name, by one of its messages (an increment, perhaps), or by both."""
+        """Names the sale by its id, by one of its messages (which may be an increment), or by both."""
         mti = self._dice.choice(("0400", "0420"))
         about = self._dice.choice(sale.messages) if sale.messages and self._dice.random() < 0.6 else None
         if about is None and self._dice.random() < 0.4:
@@ -180,7 +181,7 @@ class Author:
         return document
 
     def _about(self, message: Document) -> Document:
-        """DE90, and sometimes DE37 of the original."""
+        """DE90, and sometimes the DE37 of the original."""
         named = {"90": message["t"] + message["11"] + message["7"] + _ACQUIRER.zfill(11) + "0" * 11}
         return named | ({"37": message["37"]} if self._dice.random() < 0.5 else {})
 
@@ -198,19 +199,20 @@ class Author:
         return document | {"39": self._dice.choice(("00", "00", "05"))}
 
 
-_VERBS: list[Callable[[Author, _Sale], Document]] = [
-    Author._authorize,
-    Author._increment,
-    Author._reverse,
-    Author._present,
-    Author._advise,
-    Author._refund,
+_VERBS: list[Callable[[ConversationGenerator, _Sale], Document]] = [
+    ConversationGenerator._authorize,
+    ConversationGenerator._increment,
+    ConversationGenerator._reverse,
+    ConversationGenerator._present,
+    ConversationGenerator._advise,
+    ConversationGenerator._refund,
 ]
 _WEIGHTS = [30, 20, 22, 16, 8, 4]
 
 
 def identity_of(document: Document) -> tuple[str, ...]:
-    """What an exchange is known by: a presentment by its ARN and sequence, all else by its trace."""
+    """The identity of an exchange: ARN and sequence of a presentment; class, STAN and time of other
+    messages."""
     function = document["t"][1:3]
     if function == "22":
         return ("22", tags_of(document)["08"])

@@ -1,4 +1,4 @@
-"""A programme's own decision endpoint: real HTTPS, and whatever behaviour a test gives it."""
+"""A decision endpoint of a programme: an HTTPS server whose behaviour the test chooses."""
 
 from __future__ import annotations
 
@@ -19,31 +19,31 @@ Json = dict[str, Any]
 Behaviour = Callable[[Json], Awaitable[Answer | None]]
 
 
-def said(question: Json, **members: Any) -> Answer:
-    """An answer in the proper form; ``members`` are added or replaced."""
+def decision(question: Json, **members: Any) -> Answer:
+    """A valid answer; ``members`` add or replace members of the body."""
     body = {"authorization_id": question["authorization_id"], "decision": "approved"} | members
     return Answer(200, json.dumps(body).encode(), {"Content-Type": "application/json"})
 
 
 async def approve(question: Json) -> Answer:
-    return said(question)
+    return decision(question)
 
 
 async def decline(question: Json) -> Answer:
-    return said(question, decision="declined")
+    return decision(question, decision="declined")
 
 
 def approve_up_to(amount: Any) -> Behaviour:
-    """Approves ``amount``, given as the programme writes it."""
+    """Approves ``amount``, a JSON value."""
 
     async def behave(question: Json) -> Answer:
-        return said(question, approved_amount=amount)
+        return decision(question, approved_amount=amount)
 
     return behave
 
 
 def answer(status: int, body: bytes = b"", **headers: str) -> Behaviour:
-    """Answers any question in these bytes."""
+    """Answers every request with this status and body."""
 
     async def behave(question: Json) -> Answer:
         return Answer(status, body, headers)
@@ -52,18 +52,18 @@ def answer(status: int, body: bytes = b"", **headers: str) -> Behaviour:
 
 
 def late(seconds: float) -> Behaviour:
-    """Approves after a while."""
+    """Approves after ``seconds``."""
 
     async def behave(question: Json) -> Answer:
         await asyncio.sleep(seconds)
-        return said(question)
+        return decision(question)
 
     return behave
 
 
 async def silent(question: Json) -> Answer:
     await asyncio.Event().wait()
-    raise AssertionError("nobody ends the silence")
+    raise AssertionError("the event is never set")
 
 
 async def hang_up(question: Json) -> None:
@@ -71,20 +71,20 @@ async def hang_up(question: Json) -> None:
 
 
 async def other_status(question: Json) -> Answer:
-    return Answer(201, said(question).body)
+    return Answer(201, decision(question).body)
 
 
 async def wrong_id(question: Json) -> Answer:
-    return said(question, authorization_id=question["card_id"])
+    return decision(question, authorization_id=question["card_id"])
 
 
 async def oversize(question: Json) -> Answer:
-    return said(question, padding="x" * DECISION_BODY_BYTES_MAX)
+    return decision(question, padding="x" * DECISION_BODY_BYTES_MAX)
 
 
 @dataclass
 class DecisionEndpoint:
-    """What arrives is kept, also what is answered badly."""
+    """``behave`` answers the requests; ``requests`` collects all of them."""
 
     url: str = ""
     behave: Behaviour = approve
@@ -92,7 +92,7 @@ class DecisionEndpoint:
 
     @property
     def questions(self) -> list[Json]:
-        """The questions so far."""
+        """The bodies of all requests."""
         return [json.loads(request.body) for request in self.requests]
 
     async def handle(self, request: Request) -> Answer | None:
@@ -102,7 +102,8 @@ class DecisionEndpoint:
 
 @asynccontextmanager
 async def decision_endpoint(var_dir: Path, *names: str) -> AsyncIterator[DecisionEndpoint]:
-    """An endpoint under the authority of ``var_dir``, with a certificate for ``names`` or this machine."""
+    """An endpoint with a certificate of the authority in ``var_dir``, for ``names`` or the loopback
+    address."""
     endpoint = DecisionEndpoint()
     async with serving(server_side(var_dir, *names), endpoint.handle) as address:
         endpoint.url = f"{address}/decide"
@@ -112,7 +113,7 @@ async def decision_endpoint(var_dir: Path, *names: str) -> AsyncIterator[Decisio
 
 @asynccontextmanager
 async def refusing(var_dir: Path) -> AsyncIterator[str]:
-    """The permitted address of an endpoint that refuses connections; no other process can take its port."""
+    """The permitted address of an endpoint that refuses connections. Its port stays reserved."""
     with socket.socket() as held:
         held.bind((HOST, 0))
         port = held.getsockname()[1]

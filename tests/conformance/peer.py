@@ -1,4 +1,4 @@
-"""An independent network: pyiso8583 over a plain socket, sharing no code with the platform."""
+"""An independent network: pyiso8583 over a socket, without code of the platform."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Document = dict[str, str]
 
 
 def encode(document: Document, *, lower: bool = False) -> bytes:
-    """The payload of ``document``; with ``lower``, its bitmaps in lower case."""
+    """The payload of ``document``; with ``lower``, bitmaps are in lower case."""
     encoded, parts = iso8583.encode(dict(document), default_ascii)
     payload = bytes(encoded)
     header = 4 + 16 * (2 if "1" in parts else 1)
@@ -27,7 +27,7 @@ def decode(payload: bytes) -> Document:
 
 
 def identity(document: Document) -> tuple[str | None, ...]:
-    """By what answers are matched."""
+    """The fields by which answers match requests."""
     return tuple(document.get(field) for field in ("32", "11", "7", "37"))
 
 
@@ -51,14 +51,14 @@ class Network:
         try:
             await self.writer.wait_closed()
         except ConnectionError:
-            pass  # the other side was first
+            pass  # closed by the edge before
 
     def send_bytes(self, payload: bytes) -> None:
-        """Sends one frame."""
-        self.writer.write(len(payload).to_bytes(2, "big") + payload)
+        """Send one frame."""
+        self.writer.generate(len(payload).to_bytes(2, "big") + payload)
 
     def send(self, document: Document) -> None:
-        """Sends one message."""
+        """Send one message."""
         self.send_bytes(encode(document))
 
     async def receive_bytes(self) -> bytes:
@@ -72,12 +72,12 @@ class Network:
         return decode(await self.receive_bytes())
 
     async def ask(self, document: Document) -> Document:
-        """Sends a message and takes the next one for its answer."""
+        """Send a message and return the next received one."""
         self.send(document)
         return await self.receive()
 
     async def closed(self) -> bool:
-        """Whether the edge hangs up, having said no more."""
+        """Wait until the edge closes the connection. Returns ``False`` if it sends more bytes."""
         async with asyncio.timeout(WAIT_SECONDS):
             try:
                 return await self.reader.read(1) == b""

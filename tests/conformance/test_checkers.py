@@ -1,6 +1,6 @@
-"""The checkers of the wire work (G20): each of these faults, put in on purpose, is found.
+"""The checkers of the wire find each of these deliberate faults (G20).
 
-``tests/actors/shards/test_checkers.py`` has those of ownership and durability.
+``tests/actors/shards/test_checkers.py`` checks those of ownership and durability.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ import pytest
 
 from actors.cards import answers
 from actors.ids import new_id_beside
-from actors.network import undoing
+from actors.network import late_reversals
+from actors.network.card_secrets import CardSecrets
 from actors.network.cards import CardsById
-from actors.network.custody import CardCustody
 from actors.network.deadlines import Deadlines
-from actors.network.simulated import SimulatedNetwork
+from actors.network.simulated_network import SimulatedNetwork
 from actors.shards import host
 from actors.vault import Vault
 from engine.authorization import authorizing, presentment, reversal
@@ -29,21 +29,21 @@ from engine.commands import Authorize
 from engine.execution import execute
 from engine.iso8583 import identity, respond, translate
 from engine.replies import WireAnswer
-from tests.actors.network import test_crashes as crashes
-from tests.actors.network.fakes import plastics
+from tests.actors.network import test_simulated_network_crashes as crashes
+from tests.actors.network.fakes import card_lookup
 from tests.actors.network.simulations import rows, spend
 from tests.actors.network.support import Harness, request, running_edge, until
-from tests.conformance.test_conversations import in_memory, judge
+from tests.conformance.test_conversations import compare, in_memory
 
 Patch = pytest.MonkeyPatch
 SEEDS = 120
 
 
-# --- found by conversations and their book ------------------------------------------------------------------
+# --- found by conversations and the card model --------------------------------------------------------------
 
 
-def increments_are_not_told_apart(patch: Patch) -> None:
-    """A reversal of an increment reverses its sale."""
+def increment_reversal_reverses_the_sale(patch: Patch) -> None:
+    """A reversal of an increment reverses the whole sale."""
 
     def no_increment(command: Any, original: Any, account: Any, programme: Any) -> Any:
         forgetful = msgspec.structs.replace(original, raised={})
@@ -53,8 +53,8 @@ def increments_are_not_told_apart(patch: Patch) -> None:
     patch.setattr(reversal, "_reverse_known", no_increment)
 
 
-def early_reversals_are_forgotten(patch: Patch) -> None:
-    """No tombstone is kept."""
+def early_reversal_leaves_no_tombstone(patch: Patch) -> None:
+    """A reversal before its original is forgotten."""
 
     def forgetful(*arguments: Any) -> FollowUpResult:
         followed = reverse(*arguments)
@@ -65,8 +65,8 @@ def early_reversals_are_forgotten(patch: Patch) -> None:
     patch.setattr(execute, "reverse", forgetful)
 
 
-def presentments_are_known_by_their_trace(patch: Patch) -> None:
-    """One that is submitted again posts again."""
+def presentment_key_is_its_trace(patch: Patch) -> None:
+    """A presentment that is submitted again posts again."""
     patch.setattr(
         translate,
         "presentment_key",
@@ -74,13 +74,13 @@ def presentments_are_known_by_their_trace(patch: Patch) -> None:
     )
 
 
-def contents_are_not_compared(patch: Patch) -> None:
-    """Whoever uses an identity again gets its answer, whatever he asks."""
+def fingerprints_are_not_compared(patch: Patch) -> None:
+    """Another message with the same identity gets the stored answer."""
     for module in (answers, host):
         patch.setattr(module, "fingerprint_of", lambda command: b"")
 
 
-def answers_hold_a_counter(patch: Patch) -> None:
+def answer_contains_a_counter(patch: Patch) -> None:
     """A repeat gets other bytes."""
     numbers = itertools.count()
     answered = respond.answered
@@ -93,8 +93,8 @@ def answers_hold_a_counter(patch: Patch) -> None:
     patch.setattr(respond, "answered", counting)
 
 
-def counters_are_never_given_back(patch: Patch) -> None:
-    """A reversal leaves the day's amount as it was."""
+def reversal_does_not_uncount(patch: Patch) -> None:
+    """A reversal does not lower the amount of the day."""
 
     def stingy(*arguments: Any) -> tuple[Effect, ...]:
         return tuple(each for each in lowered(*arguments) if not isinstance(each, UsageCounted))
@@ -103,8 +103,8 @@ def counters_are_never_given_back(patch: Patch) -> None:
     patch.setattr(reversal, "_lower_hold", stingy)
 
 
-def force_posts_do_not_count(patch: Patch) -> None:
-    """The day's amount does not know of a presentment without an authorization."""
+def force_post_does_not_count(patch: Patch) -> None:
+    """A force post does not raise the amount of the day."""
 
     def uncounted(*arguments: Any) -> FollowUpResult:
         followed = force_post(*arguments)
@@ -115,8 +115,8 @@ def force_posts_do_not_count(patch: Patch) -> None:
     patch.setattr(presentment, "_force_post", uncounted)
 
 
-def lapsed_holds_count(patch: Patch) -> None:
-    """A hold past its expiry is held until somebody sweeps it."""
+def lapsed_hold_counts(patch: Patch) -> None:
+    """A hold past its expiry is held until the sweeper closes it."""
     for module in (authorizing, execute):
         patch.setattr(module, "lapse_expired_holds", lambda context, now_ms: ())
 
@@ -124,63 +124,63 @@ def lapsed_holds_count(patch: Patch) -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        increments_are_not_told_apart,
-        early_reversals_are_forgotten,
-        presentments_are_known_by_their_trace,
-        contents_are_not_compared,
-        answers_hold_a_counter,
-        counters_are_never_given_back,
-        force_posts_do_not_count,
-        lapsed_holds_count,
+        increment_reversal_reverses_the_sale,
+        early_reversal_leaves_no_tombstone,
+        presentment_key_is_its_trace,
+        fingerprints_are_not_compared,
+        answer_contains_a_counter,
+        reversal_does_not_uncount,
+        force_post_does_not_count,
+        lapsed_hold_counts,
     ],
     ids=lambda fault: fault.__name__,
 )
-def test_a_conversation_finds_it(fault: Callable[[Patch], None], monkeypatch: Patch) -> None:
+def test_conversations_find_the_fault(fault: Callable[[Patch], None], monkeypatch: Patch) -> None:
     fault(monkeypatch)
     for seed in range(SEEDS):
         try:
-            judge(*in_memory(seed, 12, 2))
+            compare(*in_memory(seed, 12, 2))
         except (AssertionError, KeyError, ValueError, ExceptionGroup):
             return
-    pytest.fail("nobody noticed")
+    pytest.fail("no seed found the fault")
 
 
 # --- found by the crashes of the network --------------------------------------------------------------------
 
 
-async def test_bytes_before_the_row_are_found(vault: Vault, database_url: str, monkeypatch: Patch) -> None:
-    """A network that speaks first and writes afterwards."""
+async def test_crashes_find_bytes_before_the_row(vault: Vault, database_url: str, monkeypatch: Patch) -> None:
+    """The network sends the message before it inserts the row."""
 
-    async def hasty(self: SimulatedNetwork, requests: Any) -> Any:
-        plastic = await self._cards.find_all([each.card_id for each in requests])
-        serials = await self._book.take_stans(len(requests))
-        prepared = [self._prepare(*each) for each in zip(requests, plastic, serials, strict=True)]
+    async def send_first(self: SimulatedNetwork, requests: Any) -> Any:
+        cards = await self._cards.find_all([each.card_id for each in requests])
+        serials = await self._store.take_stans(len(requests))
+        prepared = [self._prepare(*each) for each in zip(requests, cards, serials, strict=True)]
         for each in prepared:
             assert each.message is not None
-            self._legs.start(each.opening, each.message)
+            self._flows.start(each.simulation, each.message)
         await asyncio.sleep(0.1)
-        await self._book.open([each.opening for each in prepared])
-        return [each.opening for each in prepared]
+        await self._store.insert([each.simulation for each in prepared])
+        return [each.simulation for each in prepared]
 
-    cards: CardsById = plastics()
-    monkeypatch.setattr(SimulatedNetwork, "_spend", hasty)
-    async with running_edge(CardCustody(vault)) as harness:
-        death = crashes.Death("after the row")
-        watch = crashes.Watch(harness, database_url, death)
+    cards: CardsById = card_lookup()
+    monkeypatch.setattr(SimulatedNetwork, "_start_spends", send_first)
+    async with running_edge(CardSecrets(vault)) as harness:
+        crash = crashes.Crash("after the insert")
+        watch = crashes.EdgeWatch(harness, database_url, crash)
         request_ = spend(accepted_ms=crashes.now_ms())
-        await crashes.live(harness, database_url, cards, [request_], death)
+        await crashes.run_until_crash(harness, database_url, cards, [request_], crash)
         row = (await rows(database_url)).get(request_.simulation_id)
         with pytest.raises(AssertionError):
-            crashes.the_row_is_true("after the row", row, watch)
-        assert watch.unannounced
+            crashes.check_row("after the insert", row, watch)
+        assert watch.unrecorded
 
 
 # --- found at the edge --------------------------------------------------------------------------------------
 
 
-def told_late(patch: Patch) -> None:
-    """An answer goes out whenever it is there."""
-    patch.setattr(Deadlines, "_ring", lambda self: None)
+def answers_after_the_deadline(patch: Patch) -> None:
+    """The edge sends the owner's answer after the deadline."""
+    patch.setattr(Deadlines, "_expire_due", lambda self: None)
 
     def patient(self: Deadlines[Any], item: Any) -> float | None:
         return None if self._due.pop(item, None) is None else 0.0
@@ -188,50 +188,54 @@ def told_late(patch: Patch) -> None:
     patch.setattr(Deadlines, "done", patient)
 
 
-def never_undone(patch: Patch) -> None:
-    """An approval that nobody heard of stays."""
-    patch.setattr(undoing.Undoing, "undo", lambda self, command, approved_minor: None)
+def no_late_reversal(patch: Patch) -> None:
+    """The edge does not reverse a late approval."""
+    patch.setattr(late_reversals.LateReversals, "reverse", lambda self, command, approved_minor: None)
 
 
-def undone_again_and_again(patch: Patch) -> None:
-    """Each reversal of the edge's own has a new identity."""
-    of = undoing.reversal_of
+def new_key_for_each_late_reversal(patch: Patch) -> None:
+    """Late reversals of one authorization have different command keys."""
+    of = late_reversals.reversal_of
 
     def fresh(command: Authorize, approved_minor: int) -> Any:
         key = new_id_beside(command.card_id).replace("-", "")
         return msgspec.structs.replace(of(command, approved_minor), command_key=bytes.fromhex(key))
 
-    patch.setattr(undoing, "reversal_of", fresh)
+    patch.setattr(late_reversals, "reversal_of", fresh)
 
 
 async def late_approvals_are_reversed_once(vault: Vault) -> None:
-    """The check: an approval after the deadline is not told, and whichever edge it was undoes it under one
+    """The check: the network gets 91 for an approval after the deadline, and two edges reverse it under one
     key."""
     keys = []
     for _ in range(2):
-        async with running_edge(CardCustody(vault), deadline_ms=20) as harness, harness.peer() as peer:
+        async with running_edge(CardSecrets(vault), deadline_ms=20) as harness, harness.peer() as peer:
             harness.owners.gate.clear()
-            peer.say(request())
-            assert (await peer.hear()).fields[39] == "91"
+            peer.send(request())
+            assert (await peer.receive()).fields[39] == "91"
             harness.owners.gate.set()
-            await has_undone(harness)
-            keys += [command.command_key for command in harness.owners.undone]
+            await late_reversal_sent(harness)
+            keys += [command.command_key for command in harness.owners.late_reversals]
     assert len(keys) == 2
     assert len(set(keys)) == 1
 
 
-async def has_undone(harness: Harness) -> None:
-    await until(lambda: harness.owners.undone)
+async def late_reversal_sent(harness: Harness) -> None:
+    await until(lambda: harness.owners.late_reversals)
 
 
-async def test_the_edge_without_a_fault(vault: Vault) -> None:
+async def test_edge_without_a_fault_passes(vault: Vault) -> None:
     await late_approvals_are_reversed_once(vault)
 
 
 @pytest.mark.parametrize(
-    "fault", [told_late, never_undone, undone_again_and_again], ids=lambda fault: fault.__name__
+    "fault",
+    [answers_after_the_deadline, no_late_reversal, new_key_for_each_late_reversal],
+    ids=lambda fault: fault.__name__,
 )
-async def test_the_edge_is_checked(fault: Callable[[Patch], None], vault: Vault, monkeypatch: Patch) -> None:
+async def test_check_finds_the_fault_of_the_edge(
+    fault: Callable[[Patch], None], vault: Vault, monkeypatch: Patch
+) -> None:
     monkeypatch.setattr("tests.actors.network.support.WAIT_SECONDS", 0.5)
     fault(monkeypatch)
     with pytest.raises((AssertionError, TimeoutError)):

@@ -1,10 +1,8 @@
-"""Whole conversations, repeated, shuffled and late, against an independent book of what has to come out
-(G10).
+"""Conversations with repeated, reordered and late messages match an independent model (G10).
 
-Bytes go in through the respondent, the real host decides, and bytes come back. The journal says in which
-order the messages took effect; in that order the book hears them too, and then every answer, the balance, the
-day's counters, each transaction and the number of events of each type have to be what the book says.
-"""
+The messages pass the real respondent and host. The journal has the order in which they took effect. The model
+applies them in that order; then every answer, the balance, the counters of the day, each transaction and the
+number of events of each type must be equal."""
 
 from __future__ import annotations
 
@@ -27,9 +25,9 @@ from actors.journal.postgres import PostgresJournal
 from engine.ids import Derived, derive
 from engine.instant import to_ms
 from tests.actors.shards.virtual_time import VirtualClock, run
-from tests.conformance.book import Book, Said
-from tests.conformance.conversation import Author, Delivery, Exchange, identity_of
-from tests.conformance.line import CARD, CENTS, Line
+from tests.conformance.card_model import CardModel, ExpectedAnswer
+from tests.conformance.conversation import ConversationGenerator, Delivery, Exchange, identity_of
+from tests.conformance.in_process import CARD, CENTS, InProcessPlatform
 from tests.conformance.peer import Document, decode
 from tests.engine.build import NOW_MS, TENANT
 
@@ -43,7 +41,7 @@ WIRED = ("authorize", "increment", "reverse", "present", "advise")
 
 @dataclass
 class Row:
-    """One line of the journal."""
+    """One row of the journal."""
 
     kind: str
     command: dict[str, Any]
@@ -52,7 +50,7 @@ class Row:
 
 @dataclass
 class Outcome:
-    """What a conversation has left behind."""
+    """The state after a conversation."""
 
     journal: list[Row]
     posted: int
@@ -66,42 +64,44 @@ class Outcome:
 Answers = list[tuple[Delivery, bytes]]
 
 
-async def talk(line: Line, deliveries: list[Delivery], dice: random.Random, *, waiting: bool) -> Answers:
-    """Deliver everything at its time; hosts change now and then."""
+async def deliver_all(
+    platform: InProcessPlatform, deliveries: list[Delivery], dice: random.Random, *, waiting: bool
+) -> Answers:
+    """Deliver all messages at their time, and replace the host at random."""
     loop, began = asyncio.get_running_loop(), asyncio.get_running_loop().time()
-    asked: list[tuple[Delivery, asyncio.Task[bytes]]] = []
+    pending: list[tuple[Delivery, asyncio.Task[bytes]]] = []
     for delivery in deliveries:
         wait = began + delivery.at - loop.time()
         if waiting and wait > 0:
             await asyncio.sleep(wait)
         if dice.random() < 0.03:
-            await line.renew()
-        asked.append((delivery, asyncio.create_task(line.ask(delivery.payload))))
+            await platform.replace_host()
+        pending.append((delivery, asyncio.create_task(platform.exchange(delivery.payload))))
         if not waiting and dice.random() < 0.2:
-            await asyncio.gather(*(task for _, task in asked))
-    return [(delivery, await task) for delivery, task in asked]
+            await asyncio.gather(*(task for _, task in pending))
+    return [(delivery, await task) for delivery, task in pending]
 
 
 # --- the two journals
 
 
 def in_memory(seed: int, size: int, sales: int) -> tuple[Answers, Outcome]:
-    """A conversation in virtual time."""
+    """Run a conversation in virtual time on the in-memory journal."""
 
     async def main() -> tuple[Answers, Outcome]:
         dice = random.Random(seed)
-        deliveries = Author(dice, START, size, sales, slow=dice.random() < 0.5).write()
+        deliveries = ConversationGenerator(dice, START, size, sales, slow=dice.random() < 0.5).generate()
         store = MemoryStore(VirtualClock().now_ms)
-        line = Line(VirtualClock(), lambda name: MemoryJournal(store, name))
-        await line.start()
-        answers = await talk(line, deliveries, dice, waiting=True)
-        await line.stop()
-        return answers, left_in(store)
+        platform = InProcessPlatform(VirtualClock(), lambda name: MemoryJournal(store, name))
+        await platform.start()
+        answers = await deliver_all(platform, deliveries, dice, waiting=True)
+        await platform.stop()
+        return answers, state_of_store(store)
 
     return run(main())
 
 
-def left_in(store: MemoryStore) -> Outcome:
+def state_of_store(store: MemoryStore) -> Outcome:
     rows = [row for row in store.journal.rows.values() if row["actor_id"] == CARD.id]
     rows.sort(key=lambda row: int(row["seq"]))
     account, card = store.account(ACCOUNT), store.card(CARD.id)
@@ -120,7 +120,7 @@ def left_in(store: MemoryStore) -> Outcome:
     )
 
 
-async def left_in_postgres(url: str) -> Outcome:
+async def state_of_postgres(url: str) -> Outcome:
     connection = await asyncpg.connect(url)
     try:
         journal = await connection.fetch(
@@ -153,47 +153,47 @@ async def left_in_postgres(url: str) -> Outcome:
 
 
 def row_identity(row: Row) -> tuple[str, ...]:
-    """As ``conversation.identity_of``, of what the journal kept."""
+    """``conversation.identity_of`` of a journaled command."""
     if row.kind == "present":
         return ("22", f"{row.command['arn']}{row.command.get('sequence', 1):02d}")
     wire = row.command["wire"]
     return ({"reverse": "4", "advise": "12"}.get(row.kind, "10"), wire["stan"], wire["transmitted_at"])
 
 
-def judge(answers: Answers, outcome: Outcome) -> None:
-    """Everything that came out is what the book says."""
+def compare(answers: Answers, outcome: Outcome) -> None:
+    """Assert that answers and state are those of the model."""
     exchanges = {identity_of(delivery.document): delivery.exchange for delivery, _ in answers}
     rows = [row for row in outcome.journal if row.kind in WIRED]
     assert len({row_identity(row) for row in rows}) == len(rows) == len(exchanges)
-    book, said = Book(CENTS), dict[int, tuple[int, Said]]()
+    model, expected_answers = CardModel(CENTS), dict[int, tuple[int, ExpectedAnswer]]()
     for row in rows:
         exchange = exchanges[row_identity(row)]
-        content = won(exchange, row)
-        said[id(exchange)] = content, book.hear(exchange.contents[content], row.at_ms)
-    compare_answers(answers, said)
-    assert (outcome.posted, outcome.held) == (book.posted, book.held)
-    assert outcome.day == (book.day, book.day_count, book.day_amount)
-    assert outcome.transactions == list(book.figures())
-    # The card and its first money were told of before the conversation.
-    beginning = Counter({"programme.created": 1, "card.created": 1, "ledger.entry.posted": 1})
-    assert outcome.events == +(book.events + beginning)
-    assert outcome.holds["held"] == sum(sale.open for sale in book.sales)
+        content = executed_content(exchange, row)
+        expected_answers[id(exchange)] = content, model.hear(exchange.contents[content], row.at_ms)
+    compare_answers(answers, expected_answers)
+    assert (outcome.posted, outcome.held) == (model.posted, model.held)
+    assert outcome.day == (model.day, model.day_count, model.day_amount)
+    assert outcome.transactions == list(model.figures())
+    # Events from before the conversation.
+    initial_events = Counter({"programme.created": 1, "card.created": 1, "ledger.entry.posted": 1})
+    assert outcome.events == +(model.events + initial_events)
+    assert outcome.holds["held"] == sum(sale.open for sale in model.sales)
 
 
-def won(exchange: Exchange, row: Row) -> int:
-    """Which content of an exchange was the first."""
+def executed_content(exchange: Exchange, row: Row) -> int:
+    """Index of the content that was executed."""
     if len(exchange.contents) == 1:
         return 0
     amounts = [int(content["4"]) for content in exchange.contents]
     return amounts.index(row.command["amount_minor"])
 
 
-def compare_answers(answers: Answers, said: dict[int, tuple[int, Said]]) -> None:
-    """The same to everyone who asked the same, 94 to whoever asked something else under its identity."""
-    heard: dict[tuple[Any, ...], set[bytes]] = defaultdict(set)
+def compare_answers(answers: Answers, expected_answers: dict[int, tuple[int, ExpectedAnswer]]) -> None:
+    """Equal messages get equal bytes; other content under the same identity gets 94."""
+    answers_by_message: dict[tuple[Any, ...], set[bytes]] = defaultdict(set)
     for delivery, payload in answers:
         answer = decode(payload)
-        content, expected = said[id(delivery.exchange)]
+        content, expected = expected_answers[id(delivery.exchange)]
         if delivery.content != content:
             assert answer["39"] == "94"
             continue
@@ -201,41 +201,41 @@ def compare_answers(answers: Answers, said: dict[int, tuple[int, Said]]) -> None
         if expected.code == "10":
             assert int(answer["4"]) == expected.amount
         trace = tuple(delivery.document[number] for number in ("7", "11", "37"))
-        heard[id(delivery.exchange), answer["t"], trace].add(payload)
-    assert all(len(payloads) == 1 for payloads in heard.values())
+        answers_by_message[id(delivery.exchange), answer["t"], trace].add(payload)
+    assert all(len(payloads) == 1 for payloads in answers_by_message.values())
 
 
 @pytest.mark.parametrize("slice_", range(SLICES))
-def test_small_conversations(slice_: int) -> None:
+def test_short_conversations_match_the_model(slice_: int) -> None:
     alone = os.environ.get("STANCHION_TEST_SEED")
     for seed in [int(alone)] if alone else range(slice_, CASES, SLICES):
         try:
-            judge(*in_memory(seed, 12, 2))
+            compare(*in_memory(seed, 12, 2))
         except BaseException as failure:
             failure.add_note(f"STANCHION_TEST_SEED={seed}")
             raise
 
 
-def test_a_conversation_of_500_exchanges() -> None:
-    judge(*in_memory(1, 500, 60))
+def test_conversation_of_500_exchanges_matches_the_model() -> None:
+    compare(*in_memory(1, 500, 60))
 
 
-def test_the_conversations_are_bad_enough() -> None:
-    """Of what they are for, everything happens."""
+def test_generated_conversations_cover_all_outcomes() -> None:
+    """The conversations contain every kind of message, answer and hold state."""
     seen: Counter[str] = Counter()
     for seed in range(40):
         answers, outcome = in_memory(seed, 12, 2)
         seen.update(outcome.holds)
         seen.update(row.kind for row in outcome.journal)
         seen.update(f"answer {decode(payload)['39']}" for _, payload in answers)
-        seen["reversals before originals"] += early(answers)
+        seen["reversals before originals"] += reversals_before_originals(answers)
     wanted = {"held", "released", "captured", "lapsed", *WIRED, "reversals before originals"}
     wanted |= {f"answer {code}" for code in ("00", "10", "12", "51", "85", "94")}
     assert {name for name in wanted if seen[name] < 5} == set()
 
 
-def early(answers: Answers) -> int:
-    """Reversals that were delivered before the message which they name."""
+def reversals_before_originals(answers: Answers) -> int:
+    """Number of reversals delivered before the message that they name."""
     first: dict[tuple[str, str], int] = {}
     for number, (delivery, _) in enumerate(answers):
         first.setdefault((delivery.document["11"], delivery.document["7"]), number)
@@ -244,18 +244,22 @@ def early(answers: Answers) -> int:
         for number, (delivery, _) in enumerate(answers)
         if "90" in delivery.document
     ]
-    return sum(first.get((said["90"][4:10], said["90"][10:20]), 0) > number for number, said in named)
+    return sum(
+        first.get((document["90"][4:10], document["90"][10:20]), 0) > number for number, document in named
+    )
 
 
 @pytest.mark.parametrize("seed", range(20 if CHAOS else 2))
-async def test_on_postgres(seed: int, database_url: str) -> None:
+async def test_conversation_on_postgres_matches_the_model(seed: int, database_url: str) -> None:
     dice = random.Random(seed)
-    deliveries = Author(dice, START, 500 if CHAOS else 120, 12, slow=False).write()
+    deliveries = ConversationGenerator(dice, START, 500 if CHAOS else 120, 12, slow=False).generate()
     connection = await asyncpg.connect(database_url)
     await connection.execute("INSERT INTO tenants (id, name) VALUES ($1, 'acme')", TENANT)
     await connection.close()
-    line = Line(SystemClock(), lambda name: PostgresJournal(database_url, name, timeout_seconds=20.0))
-    await line.start()
-    answers = await talk(line, deliveries, dice, waiting=False)
-    await line.stop()
-    judge(answers, await left_in_postgres(database_url))
+    platform = InProcessPlatform(
+        SystemClock(), lambda name: PostgresJournal(database_url, name, timeout_seconds=20.0)
+    )
+    await platform.start()
+    answers = await deliver_all(platform, deliveries, dice, waiting=False)
+    await platform.stop()
+    compare(answers, await state_of_postgres(database_url))

@@ -1,5 +1,6 @@
-"""Gateway mode on the real path: wire in, the programme asked over HTTPS, journal and instructions out. The
-cases of ``ops/docs/WIRE.md`` that speak of a hold, where there is none.
+"""Gateway mode on the whole path: wire, decision requests over HTTPS, journal, posting instructions.
+
+Covers the cases of ``ops/docs/WIRE.md`` about holds; a gateway programme has instructions instead.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from tests.api.delegation import activity, declare, money, policy, put_policy
 from tests.api.driver import Caller
 from tests.api.events import faults_of_all
 from tests.api.stack import Installation, installation
+from tests.conformance.acquirer import Acquirer, plain_number
 from tests.conformance.decision_endpoint import (
     DecisionEndpoint,
     approve,
@@ -30,7 +32,6 @@ from tests.conformance.decision_endpoint import (
     decline,
     hang_up,
 )
-from tests.conformance.desk import Desk, plain_number
 from tests.conformance.peer import Network
 from tests.conftest import PostgresServer, execute
 
@@ -70,7 +71,7 @@ def module_settings(
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def running(module_settings: Settings) -> AsyncIterator[Installation]:
     with pytest.MonkeyPatch.context() as patch:
-        # A busy machine is waited for: who must answer in time is the endpoint, not the programme's owner.
+        # On a busy machine, only the endpoint's timeout may cause stand-ins, not the programme owner's.
         patch.setattr(exposure, "STAND_IN_TIMEOUT_MS", 3_000)
         async with installation(module_settings, Vault.from_settings(module_settings)) as started:
             yield started
@@ -92,40 +93,45 @@ async def acme(running: Installation) -> Caller:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def network(module_settings: Settings, running: Installation) -> AsyncIterator[Network]:
-    async with await Network.connect((module_settings.iso8583_host, module_settings.iso8583_port)) as line:
-        yield line
+    async with await Network.connect(
+        (module_settings.iso8583_host, module_settings.iso8583_port)
+    ) as platform:
+        yield platform
 
 
-async def desk_of(installation: Installation, caller: Caller, network: Network, **fields: Any) -> Desk:
-    """A desk of a new card of a new gateway programme."""
+async def acquirer_of(
+    installation: Installation, caller: Caller, network: Network, **fields: Any
+) -> Acquirer:
+    """An acquirer for a new card of a new gateway programme."""
     programme = await caller.programme(mode="gateway", **fields)
     card = await caller.card(await caller.product(programme), await caller.cardholder(programme))
     number = await plain_number(installation, card["id"])
-    return Desk(installation, caller, card, number, network)
+    return Acquirer(installation, caller, card, number, network)
 
 
 @pytest_asyncio.fixture(loop_scope="module")
-async def desk(running: Installation, acme: Caller, network: Network) -> Desk:
-    """The platform decides."""
-    return await desk_of(running, acme, network)
+async def acquirer(running: Installation, acme: Caller, network: Network) -> Acquirer:
+    """An acquirer for a card whose programme lets the platform decide."""
+    return await acquirer_of(running, acme, network)
 
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def delegated(
     running: Installation, acme: Caller, network: Network, endpoint: DecisionEndpoint
-) -> Desk:
-    """The programme decides, and keeps the ledger; up to 50.00 is stood in for, 100.00 in all."""
+) -> Acquirer:
+    """An acquirer for a card whose programme decides and keeps the ledger. Stand-in approves up to 50.00, and
+    100.00 in an outage."""
     fields = {"decisioning": "delegated", "decision_url": endpoint.url, "decision_timeout_ms": 3_000}
-    made = await desk_of(running, acme, network, **fields)
+    made = await acquirer_of(running, acme, network, **fields)
     await put_policy(acme, made.card["programme_id"], policy())
     await declare(acme, made.card, "80.00")
     return made
 
 
-async def instructed(desk: Desk) -> str:
-    """All that the programme was told to post: A, I, R issued; G, T released; D, C cleared (debit, credit).
-    Events of one message have no order among them."""
-    page = await desk.caller.get("/v1/events?limit=100")
+async def instructed(acquirer: Acquirer) -> str:
+    """All posting instructions: A, I, R issued; G, T released; D, C cleared (debit, credit). The events of
+    one message have no order."""
+    page = await acquirer.caller.get("/v1/events?limit=100")
     shown = []
     for event in reversed(page["data"]):
         *_, about, verb = event["type"].split(".")
@@ -135,80 +141,83 @@ async def instructed(desk: Desk) -> str:
     return " ".join(shown)
 
 
-async def status(desk: Desk, sale: str = SALE) -> str:
-    return str((await desk.transaction(sale))["status"])
+async def status(acquirer: Acquirer, sale: str = SALE) -> str:
+    return str((await acquirer.transaction(sale))["status"])
 
 
 # --- the platform decides ---
 
 
-async def test_cases_1_7_and_14_what_comes_twice_is_told_once(desk: Desk) -> None:
-    asked = desk.say("0100", "10.00", SALE)
-    first = await desk.network.ask(asked)
-    assert await desk.network.ask(asked | {"t": "0101"}) == first
-    raised = desk.say("0100", "5.00", SALE, t06="INC")
-    assert [await desk.ask(raised) for _ in range(2)] == ["00", "00"]
-    presented = desk.presentment("4.00", SALE, final=False)
-    assert [await desk.ask(presented) for _ in range(2)] == ["00", "00"]
-    reversed_ = desk.say("0420", "0.00", SALE)
-    assert [await desk.ask(reversed_), await desk.ask(reversed_ | {"t": "0421"})] == ["00", "00"]
-    assert await instructed(desk) == "A10.00 I5.00 D4.00 G11.00"
-    assert await status(desk) == "cleared"
-    assert await desk.balance() == ("0.00", "0.00", "0.00")
+async def test_cases_1_7_and_14_repeats_create_no_second_instruction(acquirer: Acquirer) -> None:
+    asked = acquirer.message("0100", "10.00", SALE)
+    first = await acquirer.network.ask(asked)
+    assert await acquirer.network.ask(asked | {"t": "0101"}) == first
+    raised = acquirer.message("0100", "5.00", SALE, t06="INC")
+    assert [await acquirer.exchange(raised) for _ in range(2)] == ["00", "00"]
+    presented = acquirer.presentment("4.00", SALE, final=False)
+    assert [await acquirer.exchange(presented) for _ in range(2)] == ["00", "00"]
+    reversed_ = acquirer.message("0420", "0.00", SALE)
+    assert [await acquirer.exchange(reversed_), await acquirer.exchange(reversed_ | {"t": "0421"})] == [
+        "00",
+        "00",
+    ]
+    assert await instructed(acquirer) == "A10.00 I5.00 D4.00 G11.00"
+    assert await status(acquirer) == "cleared"
+    assert await acquirer.balance() == ("0.00", "0.00", "0.00")
 
 
-async def test_cases_5_and_6_a_reversal_before_its_original(desk: Desk) -> None:
-    assert await desk.reverse(SALE) == "00"
-    assert await desk.authorize("10.00", SALE) == "00"
-    assert sorted((await instructed(desk)).split()) == ["A10.00", "G10.00"]
-    assert await status(desk) == "reversed"
+async def test_cases_5_and_6_reversal_before_its_original_releases_it(acquirer: Acquirer) -> None:
+    assert await acquirer.reverse(SALE) == "00"
+    assert await acquirer.authorize("10.00", SALE) == "00"
+    assert sorted((await instructed(acquirer)).split()) == ["A10.00", "G10.00"]
+    assert await status(acquirer) == "reversed"
 
 
-async def test_cases_13_15_and_17_captures(desk: Desk) -> None:
-    await desk.authorize("10.00", SALE)
-    assert await desk.present("4.00", SALE, 1, final=False) == "00"
-    assert await status(desk) == "partially_cleared"
-    assert await desk.present("9.00", SALE, 2, final=False) == "00"
-    assert await status(desk) == "cleared"
-    assert await desk.present("1.00", SALE, 3) == "00"
-    assert await instructed(desk) == "A10.00 D4.00 D9.00 D1.00"
-    assert (await desk.transaction(SALE))["events"][-1]["remark"] == "late"
+async def test_cases_13_15_and_17_captures_create_debits(acquirer: Acquirer) -> None:
+    await acquirer.authorize("10.00", SALE)
+    assert await acquirer.present("4.00", SALE, 1, final=False) == "00"
+    assert await status(acquirer) == "partially_cleared"
+    assert await acquirer.present("9.00", SALE, 2, final=False) == "00"
+    assert await status(acquirer) == "cleared"
+    assert await acquirer.present("1.00", SALE, 3) == "00"
+    assert await instructed(acquirer) == "A10.00 D4.00 D9.00 D1.00"
+    assert (await acquirer.transaction(SALE))["events"][-1]["remark"] == "late"
 
 
-async def test_case_12_the_rest_of_a_final_capture_is_given_up(desk: Desk) -> None:
-    await desk.authorize("10.00", SALE)
-    assert await desk.present("4.00", SALE) == "00"
-    assert sorted((await instructed(desk)).split()) == ["A10.00", "D4.00", "G6.00"]
-    shown = await desk.transaction(SALE)
+async def test_case_12_final_partial_capture_releases_the_rest(acquirer: Acquirer) -> None:
+    await acquirer.authorize("10.00", SALE)
+    assert await acquirer.present("4.00", SALE) == "00"
+    assert sorted((await instructed(acquirer)).split()) == ["A10.00", "D4.00", "G6.00"]
+    shown = await acquirer.transaction(SALE)
     assert (shown["status"], shown["reversed_amount"]) == ("cleared", "0.00")
 
 
-async def test_cases_16_and_39_advices(desk: Desk) -> None:
-    await desk.authorize("10.00", SALE)
-    assert [await desk.advise("12.00", SALE), await desk.advise("7.00", SALE)] == ["00", "00"]
-    assert await desk.advise("3.00", "SN2") == "00"
-    assert await desk.present("7.00", SALE) == "00"
-    assert await instructed(desk) == "A10.00 I2.00 G5.00 A3.00 D7.00"
+async def test_cases_16_and_39_advices_adjust_the_amount(acquirer: Acquirer) -> None:
+    await acquirer.authorize("10.00", SALE)
+    assert [await acquirer.advise("12.00", SALE), await acquirer.advise("7.00", SALE)] == ["00", "00"]
+    assert await acquirer.advise("3.00", "SN2") == "00"
+    assert await acquirer.present("7.00", SALE) == "00"
+    assert await instructed(acquirer) == "A10.00 I2.00 G5.00 A3.00 D7.00"
 
 
-async def test_cases_20_and_21_increments(desk: Desk) -> None:
-    await desk.authorize("10.00", SALE)
-    await desk.present("4.00", SALE, final=False)
-    assert await desk.increment("1.00", SALE) == "00"
-    assert await desk.reverse(SALE) == "00"
-    assert await desk.increment("2.00", SALE) == "00"
-    assert await instructed(desk) == "A10.00 D4.00 I1.00 G7.00 A2.00"
-    assert [each["status"] for each in await desk.transactions()] == ["cleared", "pending"]
+async def test_cases_20_and_21_increment_raises_or_is_a_new_authorization(acquirer: Acquirer) -> None:
+    await acquirer.authorize("10.00", SALE)
+    await acquirer.present("4.00", SALE, final=False)
+    assert await acquirer.increment("1.00", SALE) == "00"
+    assert await acquirer.reverse(SALE) == "00"
+    assert await acquirer.increment("2.00", SALE) == "00"
+    assert await instructed(acquirer) == "A10.00 D4.00 I1.00 G7.00 A2.00"
+    assert [each["status"] for each in await acquirer.transactions()] == ["cleared", "pending"]
 
 
-async def test_an_increment_that_was_given_up_before_it_came(desk: Desk) -> None:
-    await desk.authorize("10.00", SALE)
-    raised = desk.say("0100", "5.00", SALE, t06="INC")
+async def test_reversal_before_its_increment_releases_only_the_increment(acquirer: Acquirer) -> None:
+    await acquirer.authorize("10.00", SALE)
+    raised = acquirer.message("0100", "5.00", SALE, t06="INC")
     named = f"0100{raised['11']}{raised['7']}{raised['32'].zfill(11)}{'0' * 11}"
-    assert await desk.ask(desk.say("0400", "5.00", de90=named)) == "00"
-    assert await desk.ask(raised) == "00"
-    assert sorted((await instructed(desk)).split()) == ["A10.00", "G5.00", "I5.00"]
-    shown = await desk.transaction(SALE)
+    assert await acquirer.exchange(acquirer.message("0400", "5.00", de90=named)) == "00"
+    assert await acquirer.exchange(raised) == "00"
+    assert sorted((await instructed(acquirer)).split()) == ["A10.00", "G5.00", "I5.00"]
+    shown = await acquirer.transaction(SALE)
     assert (shown["status"], shown["approved_amount"], shown["reversed_amount"]) == (
         "pending",
         "15.00",
@@ -216,29 +225,31 @@ async def test_an_increment_that_was_given_up_before_it_came(desk: Desk) -> None
     )
 
 
-async def test_cases_25_and_26_refunds(desk: Desk) -> None:
-    assert await desk.authorize("10.00", SALE, de3="200000") == "00"
-    refund = desk.presentment("10.00", SALE, refund=True)
-    assert [await desk.ask(refund) for _ in range(2)] == ["00", "00"]
-    assert await desk.ask(desk.presentment("3.00", "SN2", refund=True)) == "00"
-    assert await desk.authorize("5.00", "SN3", de3="200000") == "00"
-    assert await desk.reverse("SN3") == "00"
-    assert await instructed(desk) == "R10.00 C10.00 C3.00 R5.00 T5.00"
-    assert [each["status"] for each in await desk.transactions()] == ["cleared", "posted", "reversed"]
+async def test_cases_25_and_26_refunds_create_credits(acquirer: Acquirer) -> None:
+    assert await acquirer.authorize("10.00", SALE, de3="200000") == "00"
+    refund = acquirer.presentment("10.00", SALE, refund=True)
+    assert [await acquirer.exchange(refund) for _ in range(2)] == ["00", "00"]
+    assert await acquirer.exchange(acquirer.presentment("3.00", "SN2", refund=True)) == "00"
+    assert await acquirer.authorize("5.00", "SN3", de3="200000") == "00"
+    assert await acquirer.reverse("SN3") == "00"
+    assert await instructed(acquirer) == "R10.00 C10.00 C3.00 R5.00 T5.00"
+    assert [each["status"] for each in await acquirer.transactions()] == ["cleared", "posted", "reversed"]
 
 
-async def test_parallel_increments_all_count(desk: Desk) -> None:
-    await desk.authorize("10.00", SALE)
-    asked = [desk.say("0100", "1.00", SALE, t06="INC") for _ in range(8)]
-    assert await desk.ask_all(*asked) == ["00"] * 8
-    assert (await desk.transaction(SALE))["approved_amount"] == "18.00"
-    assert await instructed(desk) == "A10.00" + " I1.00" * 8
+async def test_parallel_increments_create_one_instruction_each(acquirer: Acquirer) -> None:
+    await acquirer.authorize("10.00", SALE)
+    asked = [acquirer.message("0100", "1.00", SALE, t06="INC") for _ in range(8)]
+    assert await acquirer.exchange_all(*asked) == ["00"] * 8
+    assert (await acquirer.transaction(SALE))["approved_amount"] == "18.00"
+    assert await instructed(acquirer) == "A10.00" + " I1.00" * 8
 
 
 # --- the programme decides ---
 
 
-async def test_the_programme_decides_and_is_told_to_post(delegated: Desk, endpoint: DecisionEndpoint) -> None:
+async def test_programme_decisions_create_instructions(
+    delegated: Acquirer, endpoint: DecisionEndpoint
+) -> None:
     assert await delegated.authorize("10.00", SALE) == "00"
     assert await delegated.increment("5.00", SALE) == "00"
     endpoint.behave = approve_up_to("4.00")
@@ -257,10 +268,11 @@ async def test_the_programme_decides_and_is_told_to_post(delegated: Desk, endpoi
     assert (await delegated.transaction(SALE))["decided_by"] == "programme"
 
 
-async def test_a_life_through_an_outage(
-    running: Installation, delegated: Desk, endpoint: DecisionEndpoint
+async def test_transaction_continues_through_an_outage(
+    running: Installation, delegated: Acquirer, endpoint: DecisionEndpoint
 ) -> None:
-    """Begun by the programme, raised in stand-in, lowered, taken over, cleared, and told of the end."""
+    """The programme approves; stand-in approves an increment; then reversal, owner change, clearing, end of
+    outage."""
     programme_id = delegated.card["programme_id"]
     assert await delegated.authorize("30.00", SALE) == "00"
     endpoint.behave = hang_up
@@ -291,20 +303,20 @@ async def test_a_life_through_an_outage(
     assert await finished(delegated) == [programme_id]
 
 
-async def finished(desk: Desk) -> list[str]:
-    """The programmes whose outages are told to have ended, as soon as there is one: it is told by the
-    programme's owner, behind the answer."""
+async def finished(acquirer: Acquirer) -> list[str]:
+    """The programmes with a finished outage, once there is one. The programme's owner publishes the event
+    after the answer."""
     deadline = time.monotonic() + PATIENCE_SECONDS
     while time.monotonic() < deadline:
-        page = await desk.caller.get("/v1/events?types=authorization.stip_outage.finished")
+        page = await acquirer.caller.get("/v1/events?types=authorization.stip_outage.finished")
         if page["data"]:
             break
-        await desk.authorize("1.00")
+        await acquirer.authorize("1.00")
     return [event["data"]["programme_id"] for event in page["data"]]
 
 
-async def test_a_stand_in_that_was_reversed_before_it_came(
-    delegated: Desk, endpoint: DecisionEndpoint
+async def test_stand_in_reversed_before_it_arrived_is_released(
+    delegated: Acquirer, endpoint: DecisionEndpoint
 ) -> None:
     endpoint.behave = hang_up
     assert await delegated.reverse(SALE) == "00"

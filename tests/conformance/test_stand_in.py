@@ -1,6 +1,5 @@
-"""Delegated decisions and stand-in on the real path: wire in, the programme asked over HTTPS, journal,
-balance, report and events out. Cases 34 to 38 of the table in ``ops/docs/WIRE.md``, and guarantee 6.
-"""
+"""Delegated decisions and stand-in on the whole path: wire, decision requests over HTTPS, journal, balance,
+activity report, events. Covers cases 34 to 38 of the table in ``ops/docs/WIRE.md``, and G6."""
 
 from __future__ import annotations
 
@@ -31,6 +30,7 @@ from tests.conformance.decision_endpoint import (
     answer,
     approve,
     approve_up_to,
+    decision,
     decision_endpoint,
     decline,
     hang_up,
@@ -38,7 +38,6 @@ from tests.conformance.decision_endpoint import (
     other_status,
     oversize,
     refusing,
-    said,
     silent,
     wrong_id,
 )
@@ -69,7 +68,7 @@ def module_settings(
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def running(module_settings: Settings) -> AsyncIterator[Installation]:
-    # A busy machine is waited for: who must answer in time is the endpoint, not the programme's owner.
+    # On a busy machine, only the endpoint's timeout may cause stand-ins, not the programme owner's.
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(exposure, "STAND_IN_TIMEOUT_MS", 3_000)
         async with installation(module_settings, Vault.from_settings(module_settings)) as started:
@@ -91,8 +90,10 @@ async def acme(running: Installation) -> Caller:
 
 @pytest_asyncio.fixture(loop_scope="module")
 async def network(module_settings: Settings, running: Installation) -> AsyncIterator[Network]:
-    async with await Network.connect((module_settings.iso8583_host, module_settings.iso8583_port)) as line:
-        yield line
+    async with await Network.connect(
+        (module_settings.iso8583_host, module_settings.iso8583_port)
+    ) as platform:
+        yield platform
 
 
 @pytest.fixture
@@ -104,20 +105,20 @@ def counts(installation: Installation) -> Counts:
     return installation.peers.host.endpoint.counts
 
 
-# --- the call and its answers -----------------------------------------------------------------------------
+# --- decision requests and their answers ------------------------------------------------------------------
 
 
-async def test_the_programme_is_asked_once_in_signed_bytes(
+async def test_decision_request_is_sent_once_and_signed(
     programme: Programme, endpoint: DecisionEndpoint
 ) -> None:
-    desk = await programme.issue(endpoint.url, policy())
-    assert await desk.authorize("12.50", "asked", t05="MIT", t07="1") == "00"
-    transaction = await desk.transaction("asked")
+    acquirer = await programme.issue(endpoint.url, policy())
+    assert await acquirer.authorize("12.50", "asked", t05="MIT", t07="1") == "00"
+    transaction = await acquirer.transaction("asked")
     [request], [question] = endpoint.requests, endpoint.questions
     assert question == {
         "authorization_id": transaction["authorization_id"],
         "operation": "authorization",
-        "card_id": desk.card["id"],
+        "card_id": acquirer.card["id"],
         "amount": "12.50",
         "currency": "EUR",
         "partial_allowed": True,
@@ -129,7 +130,7 @@ async def test_the_programme_is_asked_once_in_signed_bytes(
         "deadline_at": question["deadline_at"],
     }
     assert (request.method, request.path) == ("POST", "/decide")
-    # Stripe's own verifier reads this form of header.
+    # Stripe's verifier accepts this header format.
     header, secret = request.headers["x-platform-signature"], programme.decision_secret
     assert WebhookSignature.verify_header(request.body.decode(), header, secret, tolerance=30)
     assert transaction["decided_by"] == "programme"
@@ -142,15 +143,15 @@ async def test_the_programme_is_asked_once_in_signed_bytes(
     assert await programme.report() == []
 
 
-async def test_what_the_platform_refuses_is_not_asked(
+async def test_platform_decline_sends_no_decision_request(
     programme: Programme, endpoint: DecisionEndpoint
 ) -> None:
-    desk = await programme.issue(endpoint.url, policy())
+    acquirer = await programme.issue(endpoint.url, policy())
     controls = [{"kind": "mcc_deny", "values": ["7995"]}]
-    await desk.caller.patch(f"/v1/cards/{desk.card['id']}", {"controls": controls})
-    assert await desk.authorize("1.00", de18="7995") == "57"
-    assert await desk.authorize("10000.01") == "51"
-    assert await desk.authorize("0.00") == "85"
+    await acquirer.caller.patch(f"/v1/cards/{acquirer.card['id']}", {"controls": controls})
+    assert await acquirer.authorize("1.00", de18="7995") == "57"
+    assert await acquirer.authorize("10000.01") == "51"
+    assert await acquirer.authorize("0.00") == "85"
     assert endpoint.requests == []
 
 
@@ -165,17 +166,17 @@ async def test_what_the_platform_refuses_is_not_asked(
         (approve_up_to("25.00"), None, ("05", "0.00", "programme_declined")),
     ],
 )
-async def test_usable_answers_decide(
+async def test_usable_answer_decides(
     programme: Programme,
     endpoint: DecisionEndpoint,
     behave: Behaviour,
     partial: str | None,
     expected: tuple[str, str, str | None],
 ) -> None:
-    desk = await programme.issue(endpoint.url, policy())
+    acquirer = await programme.issue(endpoint.url, policy())
     endpoint.behave = behave
-    code = await desk.authorize("40.00", "usable", t07=partial)
-    transaction = await desk.transaction("usable")
+    code = await acquirer.authorize("40.00", "usable", t07=partial)
+    transaction = await acquirer.transaction("usable")
     assert (code, transaction["held_amount"], transaction["decline_reason"]) == expected
     assert transaction["decided_by"] == "programme"
     assert await programme.report() == []
@@ -204,102 +205,100 @@ async def test_usable_answers_decide(
         (approve_up_to(money("40.00", "USD")), "invalid_response"),
     ],
 )
-async def test_unusable_answers_are_stood_in_for(
+async def test_unusable_answer_causes_stand_in(
     programme: Programme, endpoint: DecisionEndpoint, behave: Behaviour, trigger: str
 ) -> None:
     timeout_ms = 200 if trigger == "timeout" else AMPLE_MS
-    desk = await programme.issue(endpoint.url, policy(), timeout_ms=timeout_ms)
+    acquirer = await programme.issue(endpoint.url, policy(), timeout_ms=timeout_ms)
     endpoint.behave = behave
-    assert await desk.authorize("40.00", "unusable") == "00"
+    assert await acquirer.authorize("40.00", "unusable") == "00"
     [entry] = await programme.report()
     assert (entry["trigger"], entry["rule"], entry["exposure_minor"]) == (trigger, "within_ceilings", "4000")
     assert len(endpoint.requests) == 1
-    assert (await desk.transaction("unusable"))["decided_by"] == "stand_in"
+    assert (await acquirer.transaction("unusable"))["decided_by"] == "stand_in"
     assert await programme.finished() == 0
 
 
-async def test_a_redirect_is_not_followed(
+async def test_redirect_is_not_followed(
     programme: Programme, endpoint: DecisionEndpoint, module_settings: Settings
 ) -> None:
-    desk = await programme.issue(endpoint.url, policy())
+    acquirer = await programme.issue(endpoint.url, policy())
     async with decision_endpoint(module_settings.var_dir) as target:
         for status in (301, 302, 307, 308):
             endpoint.behave = answer(status, Location=target.url)
-            assert await desk.authorize("1.00") == "00"
+            assert await acquirer.authorize("1.00") == "00"
         assert target.requests == []
     assert [entry["trigger"] for entry in await programme.report()] == ["invalid_response"] * 4
 
 
-async def test_no_connection_is_stood_in_for(programme: Programme, module_settings: Settings) -> None:
+async def test_missing_connection_causes_stand_in(programme: Programme, module_settings: Settings) -> None:
     var_dir = module_settings.var_dir
     async with refusing(var_dir) as nowhere, decision_endpoint(var_dir, "other.example") as stranger:
-        desk = await programme.issue(nowhere, policy())
-        assert await desk.authorize("1.00") == "00"
-        # A certificate for another name is no connection either: nothing is said to it.
-        await desk.caller.patch(f"/v1/programs/{programme.id}", {"decision_url": stranger.url})
-        assert await desk.authorize("1.00") == "00"
+        acquirer = await programme.issue(nowhere, policy())
+        assert await acquirer.authorize("1.00") == "00"
+        # A certificate for another name prevents the connection, so no request is sent.
+        await acquirer.caller.patch(f"/v1/programs/{programme.id}", {"decision_url": stranger.url})
+        assert await acquirer.authorize("1.00") == "00"
         assert stranger.requests == []
     assert [entry["trigger"] for entry in await programme.report()] == ["connection_error"] * 2
 
 
-async def test_each_failure_can_be_left_to_decline(programme: Programme, endpoint: DecisionEndpoint) -> None:
-    desk = await programme.issue(endpoint.url, policy())
+async def test_disabled_trigger_declines(programme: Programme, endpoint: DecisionEndpoint) -> None:
+    acquirer = await programme.issue(endpoint.url, policy())
     for behave, trigger in (
         (hang_up, "connection_error"),
         (answer(500), "invalid_response"),
         (silent, "timeout"),
     ):
         endpoint.behave = behave
-        await programme.wait_for(200 if behave is silent else AMPLE_MS)
-        await put_policy(desk.caller, programme.id, policy(triggers={trigger: False}))
-        assert await desk.authorize("1.00", trigger) == "05"
-        refused = await desk.transaction(trigger)
+        await programme.set_timeout(200 if behave is silent else AMPLE_MS)
+        await put_policy(acquirer.caller, programme.id, policy(triggers={trigger: False}))
+        assert await acquirer.authorize("1.00", trigger) == "05"
+        refused = await acquirer.transaction(trigger)
         assert (refused["decline_reason"], refused["decided_by"]) == ("programme_declined", "platform")
     assert await programme.report() == []
 
 
-async def test_an_increment_is_asked_and_stood_in_for(
+async def test_increment_is_decided_by_the_programme_or_stand_in(
     programme: Programme, endpoint: DecisionEndpoint
 ) -> None:
-    desk = await programme.issue(endpoint.url, policy(max_amount="12.50"))
-    assert await desk.authorize("10.00", "raised") == "00"
-    assert await desk.increment("5.00", "raised") == "00"
+    acquirer = await programme.issue(endpoint.url, policy(max_amount="12.50"))
+    assert await acquirer.authorize("10.00", "raised") == "00"
+    assert await acquirer.increment("5.00", "raised") == "00"
     endpoint.behave = hang_up
-    assert await desk.increment("12.50", "raised") == "00"
-    assert await desk.increment("12.51", "raised") == "61"
+    assert await acquirer.increment("12.50", "raised") == "00"
+    assert await acquirer.increment("12.51", "raised") == "61"
     assert [question["operation"] for question in endpoint.questions] == ["authorization", *["increment"] * 3]
-    sale = await desk.transaction("raised")
+    sale = await acquirer.transaction("raised")
     assert {question["authorization_id"] for question in endpoint.questions} == {sale["authorization_id"]}
     entries = await programme.report()
     assert [entry["exposure_minor"] for entry in entries] == ["0", "1250"]
     assert {entry["authorization_id"] for entry in entries} == {sale["authorization_id"]}
-    assert await desk.balance() == (FUNDS, "27.50", "9972.50")
+    assert await acquirer.balance() == (FUNDS, "27.50", "9972.50")
 
 
-async def test_a_partial_cap_is_what_a_stand_in_exposes(
-    programme: Programme, endpoint: DecisionEndpoint
-) -> None:
-    desk = await programme.issue(endpoint.url, policy())
+async def test_stand_in_exposes_the_partial_cap(programme: Programme, endpoint: DecisionEndpoint) -> None:
+    acquirer = await programme.issue(endpoint.url, policy())
     endpoint.behave = hang_up
-    assert await desk.authorize("80.00", "partly", t07="1000000002500") == "10"
+    assert await acquirer.authorize("80.00", "partly", t07="1000000002500") == "10"
     [entry] = await programme.report()
     assert (entry["amount"], entry["exposure_minor"]) == ("80.00", "2500")
-    assert (await desk.transaction("partly"))["held_amount"] == "25.00"
+    assert (await acquirer.transaction("partly"))["held_amount"] == "25.00"
 
 
-async def test_what_the_network_decides_is_not_in_the_report(
+async def test_network_decision_is_not_in_the_report(
     programme: Programme, endpoint: DecisionEndpoint
 ) -> None:
-    desk = await programme.issue(endpoint.url, policy())
-    record = await desk.caller.spend(desk.card, "10.00", scenario="force_stip_timeout")
+    acquirer = await programme.issue(endpoint.url, policy())
+    record = await acquirer.caller.spend(acquirer.card, "10.00", scenario="force_stip_timeout")
     assert record["decision"] == "approved"
     assert await programme.report() == []
 
 
-# --- the table of WIRE.md ---------------------------------------------------------------------------------
+# --- the cases of WIRE.md ---------------------------------------------------------------------------------
 
 
-async def test_case_34_the_endpoint_recovers_while_stand_ins_are_in_flight(
+async def test_case_34_recovery_during_stand_ins_finishes_each_outage_once(
     programme: Programme, endpoint: DecisionEndpoint
 ) -> None:
     await programme.issue(endpoint.url, policy(max_total_exposure=money("6.00")), cards=4)
@@ -308,11 +307,11 @@ async def test_case_34_the_endpoint_recovers_while_stand_ins_are_in_flight(
         asked = count()
 
         async def failing_then_not(question: dict[str, Any], asked: Iterator[int] = asked) -> Any:
-            # Answers come while the stand-ins for the first questions reserve and commit.
+            # Some answers arrive while stand-ins of earlier requests reserve and commit.
             if next(asked) % 3:
                 return None
             await asyncio.sleep(0.02)
-            return said(question)
+            return decision(question)
 
         endpoint.behave = failing_then_not
         codes = Counter(await programme.burst(24))
@@ -325,15 +324,15 @@ async def test_case_34_the_endpoint_recovers_while_stand_ins_are_in_flight(
         assert await programme.finished() == len(outages)
     exposed = await programme.exposure_minor()
     for outage_id, _period, _currency, used_minor, ended in await programme.outages():
-        # What was reserved under an outage counts to it, however late its decision was made.
+        # A reservation counts towards its outage, even if its decision is made after the end.
         assert ended
         assert exposed.get(outage_id, 0) == used_minor <= 600
 
 
-async def test_case_35_many_stand_ins_at_the_ceiling(
+async def test_case_35_parallel_stand_ins_never_exceed_the_budget(
     programme: Programme, endpoint: DecisionEndpoint
 ) -> None:
-    """Guarantee 6, in 20 rounds: never one above the budget, and one finished event for each outage."""
+    """G6, in 20 rounds: no approval above the budget, and one finished event for each outage."""
     fits = 13
     budget = policy(max_total_exposure=money(f"{fits}.99"), max_amount="1.00")
     await programme.issue(endpoint.url, budget, cards=8)
@@ -345,13 +344,13 @@ async def test_case_35_many_stand_ins_at_the_ceiling(
     assert set((await programme.exposure_minor()).values()) == {fits * 100}
 
 
-async def test_case_35_owners_that_are_replaced_grant_no_more(
+async def test_case_35_replaced_owners_never_exceed_the_budget(
     programme: Programme, endpoint: DecisionEndpoint
 ) -> None:
     fits = 13
     budget = policy(max_total_exposure=money(f"{fits}.99"), max_amount="1.00")
     await programme.issue(endpoint.url, budget, cards=8)
-    # While the programme is asked, when its owner is, and when the cards' decisions are being committed.
+    # During the decision requests, during the request to the programme's owner, and during the commits.
     for number, after_seconds in enumerate((0.05, 0.2, 0.22), start=1):
         asked = asyncio.create_task(programme.silent_burst(64))
         await asyncio.sleep(after_seconds)
@@ -367,27 +366,29 @@ async def test_case_35_owners_that_are_replaced_grant_no_more(
         await programme.recover(number)
 
 
-async def test_case_35_the_declared_balance_is_a_ceiling_too(
+async def test_case_35_parallel_stand_ins_never_exceed_the_declared_balance(
     programme: Programme, endpoint: DecisionEndpoint
 ) -> None:
-    desk = await programme.issue(endpoint.url, policy(), declared="13.99")
+    acquirer = await programme.issue(endpoint.url, policy(), declared="13.99")
     assert await programme.silent_burst(64) == {"00": 13, "51": 51}
-    declared = await desk.caller.get(f"/v1/cards/{desk.card['id']}/declared-balance")
+    declared = await acquirer.caller.get(f"/v1/cards/{acquirer.card['id']}/declared-balance")
     assert (declared["consumed"], declared["remaining"]) == (money("13.00"), money("0.99"))
-    await declare(desk.caller, desk.card, "2.00")
+    await declare(acquirer.caller, acquirer.card, "2.00")
     assert await programme.silent_burst(8) == {"00": 2, "51": 6}
 
 
-async def test_case_36_a_flapping_endpoint(programme: Programme, endpoint: DecisionEndpoint) -> None:
-    desk = await programme.issue(endpoint.url, policy(max_total_exposure=money("50.00")))
+async def test_case_36_each_recovery_of_the_endpoint_renews_the_budget(
+    programme: Programme, endpoint: DecisionEndpoint
+) -> None:
+    acquirer = await programme.issue(endpoint.url, policy(max_total_exposure=money("50.00")))
     before = stood_in_minor(programme.installation)
     for number in range(1, 6):
         endpoint.behave = hang_up
-        assert await desk.authorize("50.00") == "00"
-        assert await desk.authorize("0.01") == "61"
+        assert await acquirer.authorize("50.00") == "00"
+        assert await acquirer.authorize("0.01") == "61"
         endpoint.behave = approve
         await programme.recover(number)
-    # Five budgets in one day: the sum is there to be watched.
+    # Five budgets in one day; the metric has their sum.
     assert stood_in_minor(programme.installation) - before == 5 * 5_000
 
 
@@ -399,37 +400,37 @@ def stood_in_minor(installation: Installation) -> float:
     return exposed
 
 
-async def test_case_36_an_outage_that_only_declined_ends_too(
+async def test_case_36_outage_with_declines_only_ends(
     programme: Programme, endpoint: DecisionEndpoint
 ) -> None:
-    desk = await programme.issue(endpoint.url, policy(mode="decline_all"))
+    acquirer = await programme.issue(endpoint.url, policy(mode="decline_all"))
     endpoint.behave = hang_up
-    assert await desk.authorize("1.00") == "05"
+    assert await acquirer.authorize("1.00") == "05"
     assert [outage[3:] for outage in await programme.outages()] == [(0, False)]
     endpoint.behave = decline
     deadline = time.monotonic() + PATIENCE_SECONDS
     while not await programme.finished():
-        assert await desk.authorize("1.00") == "05"
+        assert await acquirer.authorize("1.00") == "05"
         assert time.monotonic() < deadline
     endpoint.behave = approve
     assert await programme.burst(16) == ["00"] * 16
     assert await programme.finished() == 1
 
 
-async def test_case_37_the_policys_currency_changes_in_an_outage(
+async def test_case_37_currency_change_in_an_outage_resets_the_budget(
     programme: Programme, endpoint: DecisionEndpoint
 ) -> None:
-    desk = await programme.issue(endpoint.url, policy(max_total_exposure=money("60.00")))
+    acquirer = await programme.issue(endpoint.url, policy(max_total_exposure=money("60.00")))
     endpoint.behave = hang_up
-    assert [await desk.authorize("50.00"), await desk.authorize("50.00")] == ["00", "61"]
+    assert [await acquirer.authorize("50.00"), await acquirer.authorize("50.00")] == ["00", "61"]
     dollars = policy(max_total_exposure=money("60.00", "USD"))
-    await put_policy(desk.caller, programme.id, dollars)
-    assert await desk.authorize("1.00") == "05"
-    # Another amount in the same currency is the same budget.
-    await put_policy(desk.caller, programme.id, policy(max_total_exposure=money("30.00")))
-    assert [await desk.authorize("20.00"), await desk.authorize("20.00")] == ["00", "61"]
-    await put_policy(desk.caller, programme.id, policy(max_total_exposure=money("60.00")))
-    assert await desk.authorize("40.00") == "00"
+    await put_policy(acquirer.caller, programme.id, dollars)
+    assert await acquirer.authorize("1.00") == "05"
+    # Another limit in the same currency continues the same budget.
+    await put_policy(acquirer.caller, programme.id, policy(max_total_exposure=money("30.00")))
+    assert [await acquirer.authorize("20.00"), await acquirer.authorize("20.00")] == ["00", "61"]
+    await put_policy(acquirer.caller, programme.id, policy(max_total_exposure=money("60.00")))
+    assert await acquirer.authorize("40.00") == "00"
     rules = [entry["rule"] for entry in reversed(await programme.report())]
     assert rules == [
         "within_ceilings",
@@ -450,17 +451,17 @@ async def test_case_37_the_policys_currency_changes_in_an_outage(
     ]
 
 
-async def test_case_38_the_programme_approves_after_the_stand_in(
+async def test_case_38_late_approval_of_the_programme_is_ignored(
     programme: Programme, endpoint: DecisionEndpoint
 ) -> None:
-    desk = await programme.issue(endpoint.url, policy(), timeout_ms=200)
+    acquirer = await programme.issue(endpoint.url, policy(), timeout_ms=200)
     before = counts(programme.installation).late
     endpoint.behave = late(0.3)
-    assert await desk.authorize("40.00", "late") == "00"
+    assert await acquirer.authorize("40.00", "late") == "00"
     await until(lambda: counts(programme.installation).late == before + 1)
-    assert (await desk.transaction("late"))["decided_by"] == "stand_in"
-    assert await desk.balance() == (FUNDS, "40.00", "9960.00")
-    assert await desk.events() == Counter(
+    assert (await acquirer.transaction("late"))["decided_by"] == "stand_in"
+    assert await acquirer.balance() == (FUNDS, "40.00", "9960.00")
+    assert await acquirer.events() == Counter(
         ["ledger.entry.posted", "authorization.decided", "ledger.hold.created"]
     )
     assert [outage[3:] for outage in await programme.outages()] == [(4_000, False)]

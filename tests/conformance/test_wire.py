@@ -1,7 +1,6 @@
-"""An independent ISO 8583 peer against the real edge over TCP: the wire cases that need no ledger.
+"""Wire cases that need no ledger: an independent ISO 8583 peer and the edge over TCP.
 
-The owners behind the edge are the tests' own: they execute each command key once and answer repeats from
-memory, as the journal does.
+The owners are fakes of the test: they execute each command key once and answer repeats from memory.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from tests.engine.iso8583.messages import EXAMPLE
 
 
 def purchase(stan: int = 123, /, **changes: str | None) -> Document:
-    """An 0100 under its own STAN; ``changes`` replace fields (``de4=…``) or, with ``None``, remove them."""
+    """An 0100 with this STAN; ``changes`` replace fields (``de4=…``) or, with ``None``, remove them."""
     document: dict[str, Any] = EXAMPLE | {"11": f"{stan:06d}", "37": f"632510{stan:06d}"}
     document |= {name.removeprefix("de"): value for name, value in changes.items()}
     return {field: value for field, value in document.items() if value is not None}
@@ -29,7 +28,7 @@ def repeated(document: Document) -> Document:
     return document | {"t": "0101"}
 
 
-async def test_purchase(harness: Harness) -> None:
+async def test_purchase_is_approved(harness: Harness) -> None:
     async with await Network.connect(harness.address) as network:
         request = purchase()
         answer = await network.ask(request)
@@ -40,7 +39,7 @@ async def test_purchase(harness: Harness) -> None:
         assert answer[field] == request[field]
 
 
-async def test_answers_have_upper_case_bitmaps_and_requests_any(harness: Harness) -> None:
+async def test_answers_have_upper_case_bitmaps(harness: Harness) -> None:
     async with await Network.connect(harness.address) as network:
         network.send_bytes(encode(purchase(1), lower=True))
         lower = await network.receive_bytes()
@@ -54,7 +53,7 @@ async def test_answers_have_upper_case_bitmaps_and_requests_any(harness: Harness
 
 
 @pytest.mark.parametrize("decision", ["approve", "decline", "partial", "verify"])
-async def test_case_1_a_repeat_gets_the_stored_answer_byte_for_byte(harness: Harness, decision: str) -> None:
+async def test_case_1_repeat_gets_the_stored_answer(harness: Harness, decision: str) -> None:
     harness.owners.decide = {
         "approve": approve,
         "decline": lambda command: WireAnswer("51", command.id),
@@ -77,7 +76,7 @@ async def test_case_1_a_repeat_gets_the_stored_answer_byte_for_byte(harness: Har
     "change",
     [{"de4": "000000009999"}, {"de43": "Other shop".ljust(38) + "IE"}, {"de18": "5812"}, {"de49": "840"}],
 )
-async def test_case_2_the_same_identity_with_other_content_is_94(
+async def test_case_2_other_content_under_the_same_identity_gets_94(
     harness: Harness, change: dict[str, str]
 ) -> None:
     async with await Network.connect(harness.address) as network:
@@ -87,7 +86,7 @@ async def test_case_2_the_same_identity_with_other_content_is_94(
         assert await network.ask(purchase()) == first
 
 
-async def test_case_3_a_duplicate_while_the_first_is_decided(harness: Harness) -> None:
+async def test_case_3_duplicate_of_an_open_request_gets_the_same_answer(harness: Harness) -> None:
     harness.owners.gate.clear()
     async with await Network.connect(harness.address) as network:
         network.send(purchase())
@@ -98,7 +97,7 @@ async def test_case_3_a_duplicate_while_the_first_is_decided(harness: Harness) -
 
 
 @pytest.mark.parametrize("change", [{"de7": "1122103000"}, {"de37": "632610000123"}, {"de32": "424243"}])
-async def test_case_4_a_reused_stan_is_a_new_transaction(harness: Harness, change: dict[str, str]) -> None:
+async def test_case_4_reused_stan_is_a_new_transaction(harness: Harness, change: dict[str, str]) -> None:
     async with await Network.connect(harness.address) as network:
         await network.ask(purchase())
         assert (await network.ask(purchase(**change)))["39"] == "00"
@@ -108,7 +107,7 @@ async def test_case_4_a_reused_stan_is_a_new_transaction(harness: Harness, chang
 # Interleaving
 
 
-async def test_answers_come_in_the_order_of_decisions(harness: Harness) -> None:
+async def test_answers_arrive_in_the_order_of_decisions(harness: Harness) -> None:
     harness.owners.gates = {f"{stan:06d}": asyncio.Event() for stan in range(40)}
     order = list(harness.owners.gates)
     random.Random(8583).shuffle(order)
@@ -123,7 +122,7 @@ async def test_answers_come_in_the_order_of_decisions(harness: Harness) -> None:
             assert identity(answer) == identity(requests[int(stan)])
 
 
-async def test_many_connections_each_get_their_own(harness: Harness) -> None:
+async def test_each_connection_gets_its_own_answers(harness: Harness) -> None:
     async def exchange(acquirer: int) -> None:
         async with await Network.connect(harness.address) as network:
             for stan in range(30):
@@ -139,7 +138,7 @@ async def test_many_connections_each_get_their_own(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("code", ["001", "002", "301"])
-async def test_sign_on_sign_off_echo(harness: Harness, code: str) -> None:
+async def test_network_management_requests_are_accepted(harness: Harness, code: str) -> None:
     async with await Network.connect(harness.address) as network:
         answer = await network.ask({"t": "0800", "7": "1121103000", "11": "000007", "70": code})
         assert {field: answer[field] for field in ("t", "7", "11", "39", "70")} == {
@@ -179,7 +178,7 @@ NO_HEADER = {
 
 
 @pytest.mark.parametrize("name", MALFORMED)
-async def test_undecodable_messages_get_30_and_end_after_three(harness: Harness, name: str) -> None:
+async def test_third_undecodable_message_ends_the_connection(harness: Harness, name: str) -> None:
     async with await Network.connect(harness.address) as network:
         for _ in range(3):
             network.send_bytes(MALFORMED[name])
@@ -192,7 +191,7 @@ async def test_undecodable_messages_get_30_and_end_after_three(harness: Harness,
 
 
 @pytest.mark.parametrize("name", NO_HEADER)
-async def test_what_has_no_header_ends_after_three_without_a_word(harness: Harness, name: str) -> None:
+async def test_frames_without_header_end_the_connection_unanswered(harness: Harness, name: str) -> None:
     async with await Network.connect(harness.address) as network:
         for _ in range(3):
             network.send_bytes(NO_HEADER[name])
@@ -201,15 +200,15 @@ async def test_what_has_no_header_ends_after_three_without_a_word(harness: Harne
 
 
 @pytest.mark.parametrize("length", [0, 4097, 65535])
-async def test_bad_lengths_end_after_three(harness: Harness, length: int) -> None:
+async def test_third_bad_length_ends_the_connection(harness: Harness, length: int) -> None:
     async with await Network.connect(harness.address) as network:
         for _ in range(3):
-            network.writer.write(length.to_bytes(2, "big") + b"\xff" * length)
+            network.writer.generate(length.to_bytes(2, "big") + b"\xff" * length)
         assert await network.closed()
     assert harness.edge.counts.malformed == 3
 
 
-async def test_references_are_echoed_as_far_as_they_were_read(harness: Harness) -> None:
+async def test_answer_to_a_damaged_message_has_its_references(harness: Harness) -> None:
     async with await Network.connect(harness.address) as network:
         network.send_bytes(PAYLOAD.replace(b"Corner", b"Corn\xe9r"))
         answer = await network.receive()
@@ -217,14 +216,14 @@ async def test_references_are_echoed_as_far_as_they_were_read(harness: Harness) 
 
 
 @pytest.mark.parametrize("field", ["2", "3", "4", "7", "11", "18", "32", "37", "43", "49"])
-async def test_a_missing_field_is_30_and_the_connection_stays(harness: Harness, field: str) -> None:
+async def test_missing_field_gets_30_and_keeps_the_connection(harness: Harness, field: str) -> None:
     async with await Network.connect(harness.address) as network:
         for _ in range(5):
             assert (await network.ask(purchase(**{f"de{field}": None})))["39"] == "30"
         assert (await network.ask(purchase()))["39"] == "00"
 
 
-async def test_random_damage_never_stops_the_edge(harness: Harness) -> None:
+async def test_damaged_message_does_not_affect_the_next_one(harness: Harness) -> None:
     chance = random.Random(1987)
     for _ in range(150):
         damaged = bytearray(PAYLOAD)
@@ -243,29 +242,29 @@ async def test_random_damage_never_stops_the_edge(harness: Harness) -> None:
 # Slow writers
 
 
-async def test_a_message_in_pieces(harness: Harness) -> None:
+async def test_message_sent_byte_by_byte_is_answered(harness: Harness) -> None:
     stream = len(PAYLOAD).to_bytes(2, "big") + PAYLOAD
     async with (
         await Network.connect(harness.address) as network,
         await Network.connect(harness.address) as other,
     ):
         for byte in stream[:-1]:
-            network.writer.write(bytes([byte]))
+            network.writer.generate(bytes([byte]))
             await network.writer.drain()
         assert (await other.ask(purchase(9)))["39"] == "00"
-        network.writer.write(stream[-1:])
+        network.writer.generate(stream[-1:])
         assert (await network.receive())["39"] == "00"
 
 
-async def test_messages_of_several_frames_in_one_write(harness: Harness) -> None:
+async def test_several_frames_in_one_write_are_answered(harness: Harness) -> None:
     async with await Network.connect(harness.address) as network:
         payloads = [encode(purchase(stan)) for stan in range(20)]
         stream = b"".join(len(payload).to_bytes(2, "big") + payload for payload in payloads)
         for cut in (stream[:1], stream[1:700], stream[700:]):
-            network.writer.write(cut)
+            network.writer.generate(cut)
             await network.writer.drain()
         assert {(await network.receive())["11"] for _ in range(20)} == {f"{stan:06d}" for stan in range(20)}
 
 
-def test_the_peer_itself_is_sound() -> None:
+def test_peer_reads_its_own_messages() -> None:
     assert decode(encode(purchase(), lower=True))["4"] == purchase()["4"]

@@ -17,12 +17,12 @@ from engine.simulation import (
     IncrementRequest,
     Original,
     ReversalRequest,
-    SaleBook,
+    SaleState,
     SimulationRequest,
     SpendRequest,
-    follow,
-    force_post,
-    unsaid,
+    apply_follow_up,
+    force_post_record,
+    unsent_record,
 )
 
 
@@ -54,49 +54,49 @@ def clearing(
 INCREMENT = IncrementRequest(simulation_id="child", accepted_ms=2, original=sale(), amount_minor=5_00)
 
 # Request and book; then the amount stated, what remains (DE95), the book after it and the clock.
-ROWS: list[tuple[ChildRequest, SaleBook, int, int | None, SaleBook, str]] = [
-    (INCREMENT, SaleBook(100_00, 1), 5_00, None, SaleBook(100_00, 1), "restart"),
-    (INCREMENT, SaleBook(), 5_00, None, SaleBook(), "restart"),
-    (reversal(), SaleBook(100_00, 1), 100_00, None, SaleBook(0, 1), "stop"),
-    (reversal(30_00), SaleBook(100_00), 30_00, 70_00, SaleBook(70_00), "restart"),
-    (reversal(100_00), SaleBook(100_00), 100_00, None, SaleBook(0), "stop"),
-    (reversal(200_00), SaleBook(100_00), 100_00, None, SaleBook(0), "stop"),
-    (clearing(), SaleBook(100_00), 100_00, None, SaleBook(0, 1), "stop"),
-    (clearing(40_00), SaleBook(100_00, 2), 40_00, None, SaleBook(0, 3), "stop"),
-    (clearing(40_00, final=False), SaleBook(100_00), 40_00, None, SaleBook(60_00, 1), "keep"),
-    (clearing(100_00, final=False), SaleBook(100_00), 100_00, None, SaleBook(0, 1), "stop"),
-    (clearing(150_00, final=False), SaleBook(100_00), 150_00, None, SaleBook(0, 1), "stop"),
-    (clearing(10_00), SaleBook(0, 1), 10_00, None, SaleBook(0, 2), "stop"),
-    (clearing(kind="refund"), SaleBook(), 100_00, None, SaleBook(0, 1), "stop"),
-    (clearing(10_00, kind="refund"), SaleBook(), 10_00, None, SaleBook(0, 1), "stop"),
+ROWS: list[tuple[ChildRequest, SaleState, int, int | None, SaleState, str]] = [
+    (INCREMENT, SaleState(100_00, 1), 5_00, None, SaleState(100_00, 1), "restart"),
+    (INCREMENT, SaleState(), 5_00, None, SaleState(), "restart"),
+    (reversal(), SaleState(100_00, 1), 100_00, None, SaleState(0, 1), "stop"),
+    (reversal(30_00), SaleState(100_00), 30_00, 70_00, SaleState(70_00), "restart"),
+    (reversal(100_00), SaleState(100_00), 100_00, None, SaleState(0), "stop"),
+    (reversal(200_00), SaleState(100_00), 100_00, None, SaleState(0), "stop"),
+    (clearing(), SaleState(100_00), 100_00, None, SaleState(0, 1), "stop"),
+    (clearing(40_00), SaleState(100_00, 2), 40_00, None, SaleState(0, 3), "stop"),
+    (clearing(40_00, final=False), SaleState(100_00), 40_00, None, SaleState(60_00, 1), "keep"),
+    (clearing(100_00, final=False), SaleState(100_00), 100_00, None, SaleState(0, 1), "stop"),
+    (clearing(150_00, final=False), SaleState(100_00), 150_00, None, SaleState(0, 1), "stop"),
+    (clearing(10_00), SaleState(0, 1), 10_00, None, SaleState(0, 2), "stop"),
+    (clearing(kind="refund"), SaleState(), 100_00, None, SaleState(0, 1), "stop"),
+    (clearing(10_00, kind="refund"), SaleState(), 10_00, None, SaleState(0, 1), "stop"),
 ]
 
 
 @pytest.mark.parametrize(("request_", "book", "stated", "remaining", "after", "clock"), ROWS)
 def test_follow_ups(
-    request_: ChildRequest, book: SaleBook, stated: int, remaining: int | None, after: SaleBook, clock: str
+    request_: ChildRequest, book: SaleState, stated: int, remaining: int | None, after: SaleState, clock: str
 ) -> None:
-    followed = follow(request_, book)
-    assert followed is not None
-    assert (followed.record.amount_minor, followed.record.remaining_minor) == (stated, remaining)
-    assert (followed.book, followed.clock) == (after, clock)
+    applied = apply_follow_up(request_, book)
+    assert applied is not None
+    assert (applied.record.amount_minor, applied.record.remaining_minor) == (stated, remaining)
+    assert (applied.sale, applied.schedule) == (after, clock)
 
 
 @pytest.mark.parametrize("request_", [reversal(), reversal(5_00), clearing()])
 def test_nothing_is_left(request_: ChildRequest) -> None:
-    assert follow(request_, SaleBook(0, 3)) is None
-    assert unsaid(request_).amount_minor == (request_.amount_minor or 0)
+    assert apply_follow_up(request_, SaleState(0, 3)) is None
+    assert unsent_record(request_).amount_minor == (request_.amount_minor or 0)
 
 
 def test_a_record_reads_as_the_sale_with_its_own_amount() -> None:
-    followed = follow(clearing(40_00, final=False), SaleBook(100_00, 6))
-    assert followed is not None
-    stored = msgspec.json.encode(followed.record)
-    assert msgspec.json.decode(stored, type=FollowUpRecord) == followed.record
+    applied = apply_follow_up(clearing(40_00, final=False), SaleState(100_00, 6))
+    assert applied is not None
+    stored = msgspec.json.encode(applied.record)
+    assert msgspec.json.decode(stored, type=FollowUpRecord) == applied.record
     shown = msgspec.json.decode(stored, type=SpendRequest)
     assert (shown.simulation_id, shown.amount_minor, shown.channel) == ("child", 40_00, "ecommerce")
     assert (shown.scenario, shown.cvv2, shown.mit) == (None, None, True)
-    assert (followed.record.sequence, followed.record.final, followed.record.operation) == (
+    assert (applied.record.sequence, applied.record.final, applied.record.operation) == (
         7,
         False,
         "clearing",
@@ -104,9 +104,9 @@ def test_a_record_reads_as_the_sale_with_its_own_amount() -> None:
 
 
 def test_a_force_post_stands_alone() -> None:
-    record = force_post(FORCED)
+    record = force_post_record(FORCED)
     assert (record.operation, record.sequence, record.final, record.amount_minor) == ("clearing", 1, True, 5)
-    assert unsaid(FORCED) == record
+    assert unsent_record(FORCED) == record
 
 
 FORCED = ForcePostRequest(
@@ -127,17 +127,17 @@ def test_requests_travel_together() -> None:
 )
 def test_no_amount_is_presented_twice(open_minor: int, steps: list[tuple[str, int | None, bool]]) -> None:
     """Without over-captures, everything that was approved is reversed, presented or still open."""
-    book, gone, sequences = SaleBook(open_minor), 0, []
+    book, gone, sequences = SaleState(open_minor), 0, []
     for kind, amount_minor, final in steps:
         asked = None if amount_minor is None else min(amount_minor, book.open_minor)
         request_ = reversal(asked) if kind == "r" else clearing(asked, final)
-        followed = follow(request_, book)
-        if followed is None or asked == 0:
+        applied = apply_follow_up(request_, book)
+        if applied is None or asked == 0:
             continue
-        gone += followed.record.amount_minor
+        gone += applied.record.amount_minor
         if kind == "c":
-            sequences.append(followed.record.sequence)
-            gone += (book.open_minor - followed.record.amount_minor) if final else 0
-        book = followed.book
+            sequences.append(applied.record.sequence)
+            gone += (book.open_minor - applied.record.amount_minor) if final else 0
+        book = applied.sale
         assert gone + book.open_minor == open_minor
     assert sequences == list(range(1, len(sequences) + 1))

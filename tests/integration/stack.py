@@ -16,7 +16,7 @@ from typing import Any
 import asyncpg
 import httpx2
 
-from actors.network.custody import CardCustody
+from actors.network.card_secrets import CardSecrets
 from actors.settings import Settings
 from actors.vault import Vault
 from ops.audit import audit
@@ -181,7 +181,7 @@ class Stack:
 
     async def plastics(self, *cards: dict[str, Any]) -> dict[str, dict[str, str]]:
         """What is embossed on each of ``cards``, by card id: ``pan``, ``expiry`` (YYMM), ``cvv2``."""
-        custody = CardCustody(Vault.from_settings(self.settings))
+        custody = CardSecrets(Vault.from_settings(self.settings))
         rows = await self.fetch(
             "SELECT p.card_id::text, p.sealed, c.exp_year, c.exp_month, c.cvk_generation"
             " FROM pans p JOIN cards c ON c.id = p.card_id WHERE p.card_id = ANY($1::uuid[])",

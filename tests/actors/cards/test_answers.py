@@ -6,7 +6,7 @@ import msgspec
 
 from actors.cards.answers import RecentAnswers, fingerprint_of, reply_again, reply_from_journal
 from actors.journal.contract import Stored
-from engine.iso8583.identity import undo_key
+from engine.iso8583.identity import late_reversal_key
 from engine.replies import Done, Problem, Reply, WireAnswer
 from tests.engine.build import an_id, authorize, key, load, read_balance
 
@@ -76,7 +76,7 @@ def test_stored_replies_come_back_in_full() -> None:
 
 def test_what_undoes_a_command_is_forgotten_after_it() -> None:
     """... however often the command itself is remembered again."""
-    command, undoing = authorize(1), undo_key(authorize(1).command_key)
+    command, undoing = authorize(1), late_reversal_key(authorize(1).command_key)
     answers = RecentAnswers(size=3)
     newest_first = {
         undoing: Stored(None, msgspec.json.encode(WireAnswer("00", command.id))),

@@ -1,4 +1,4 @@
-"""Fixtures of the network's tests."""
+"""Fixtures for tests of the network package."""
 
 from __future__ import annotations
 
@@ -6,17 +6,17 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from actors.network.custody import CardCustody
+from actors.network.card_secrets import CardSecrets
 from actors.vault import Vault
 from tests.actors.network.support import Harness, running_edge
 
 
 @pytest.fixture
-def custody(vault: Vault) -> CardCustody:
-    return CardCustody(vault)
+def card_secrets(vault: Vault) -> CardSecrets:
+    return CardSecrets(vault)
 
 
 @pytest.fixture
-async def harness(custody: CardCustody) -> AsyncIterator[Harness]:
-    async with running_edge(custody) as running:
+async def harness(card_secrets: CardSecrets) -> AsyncIterator[Harness]:
+    async with running_edge(card_secrets) as running:
         yield running

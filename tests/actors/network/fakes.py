@@ -1,78 +1,85 @@
-"""A wire and a book in the test's hands."""
+"""A message transport and a simulation store that tests control."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
 
-from actors.network.cards import Plastic
+from actors.network.acquirer_session import NotConnectedError
+from actors.network.cards import CardCredentials
+from actors.network.follow_up_sequence import FollowUpSequence
 from actors.network.lookup import Lookup
-from actors.network.session import NotConnectedError
-from actors.network.simulations import Draft, Move, Opened, Opening
-from actors.network.stating import Stating
+from actors.network.simulation_store import PreparedFollowUp, RecordedSimulation, Simulation, StateChange
 from engine.iso8583.message import Message
 from engine.iso8583.respond import refusal
 from engine.pan import Masked, Pan
-from engine.simulation import ForcePostRequest, SaleBook
+from engine.simulation import ForcePostRequest, SaleState
 from tests.actors.network.support import CARD_ID, PAN
 
 
-def plastics() -> Lookup[str, Plastic]:
-    async def fetch(card_ids: list[str]) -> dict[str, Plastic]:
-        return {card_id: Plastic(Pan(PAN), Masked("2911")) for card_id in card_ids if card_id == CARD_ID}
+def card_lookup() -> Lookup[str, CardCredentials]:
+    async def fetch(card_ids: list[str]) -> dict[str, CardCredentials]:
+        return {
+            card_id: CardCredentials(Pan(PAN), Masked("2911")) for card_id in card_ids if card_id == CARD_ID
+        }
 
     return Lookup(fetch, 10)
 
 
-def sale_of(draft: Draft) -> str:
-    request = draft.request
+def sale_id_of(follow_up: PreparedFollowUp) -> str:
+    request = follow_up.request
     return "" if isinstance(request, ForcePostRequest) else request.original.request.simulation_id
 
 
-class MemoryBook:
-    """The book as a list: what was opened and how it moved."""
+class MemorySimulationStore:
+    """Simulations and their state changes as lists."""
 
     def __init__(self) -> None:
-        self.openings: list[Opening] = []
-        self.moves: list[Move] = []
-        self.books: dict[str, SaleBook] = {}
+        self.simulations: list[Simulation] = []
+        self.changes: list[StateChange] = []
+        self.sales: dict[str, SaleState] = {}
         self._next = 0
 
     async def take_stans(self, count: int) -> list[int]:
         self._next += count
         return list(range(self._next - count, self._next))
 
-    async def open(self, openings: Sequence[Opening]) -> None:
-        self.openings += openings
+    async def insert(self, simulations: Sequence[Simulation]) -> None:
+        self.simulations += simulations
 
-    async def follow(self, drafts: Sequence[Draft], *, automatic: bool = False) -> list[Opened]:
-        known = {opening.request.simulation_id: opening for opening in self.openings}
-        books = {sale_of(draft): self.books.get(sale_of(draft), SaleBook(12_34)) for draft in drafts}
-        stating = Stating(known, books)
-        opened = [stating.open(draft) for draft in drafts]
-        self.books |= {sale: followed.book for sale, followed in stating.followed.items()}
-        self.openings += [each.opening for each in opened if each.fresh]
-        return opened
+    async def insert_follow_ups(
+        self, follow_ups: Sequence[PreparedFollowUp], *, automatic: bool = False
+    ) -> list[RecordedSimulation]:
+        known = {simulation.request.simulation_id: simulation for simulation in self.simulations}
+        sales = {
+            sale_id_of(follow_up): self.sales.get(sale_id_of(follow_up), SaleState(12_34))
+            for follow_up in follow_ups
+        }
+        sequence = FollowUpSequence(known, sales)
+        recorded = [sequence.apply(follow_up) for follow_up in follow_ups]
+        self.sales |= {sale: applied.sale for sale, applied in sequence.applied.items()}
+        self.simulations += [each.simulation for each in recorded if each.is_new]
+        return recorded
 
     async def open_minor(self, simulation_id: str) -> int:
-        return self.books.get(simulation_id, SaleBook(12_34)).open_minor
+        return self.sales.get(simulation_id, SaleState(12_34)).open_minor
 
-    async def unanswered(self) -> list[Opening]:
-        return [opening for opening in self.openings if opening.operation != "spend"]
+    async def unanswered(self) -> list[Simulation]:
+        return [simulation for simulation in self.simulations if simulation.operation != "spend"]
 
-    def move(self, move: Move) -> None:
-        self.moves.append(move)
+    def record(self, change: StateChange) -> None:
+        self.changes.append(change)
 
     async def drain(self) -> None:
         pass
 
     @property
     def states(self) -> list[str]:
-        return [move.state for move in self.moves]
+        return [change.state for change in self.changes]
 
 
-class FakeWire:
-    """A session whose answers the test gives; the connection can be lost."""
+class FakeTransport:
+    """A session whose answers the test sends. Set ``up`` to ``False`` to disconnect it."""
 
     def __init__(self) -> None:
         self.sent: list[Message] = []

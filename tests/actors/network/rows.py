@@ -1,10 +1,10 @@
-"""Rows that other parts of the platform write, as far as the network reads them."""
+"""Rows of cards and card numbers, which the API writes and the network reads."""
 
 from __future__ import annotations
 
 import asyncpg
 
-from actors.network.custody import CardCustody
+from actors.network.card_secrets import CardSecrets
 
 TENANT_ID = "01900000-0000-7000-8000-000000000001"
 OTHER_ID = "01900000-0000-7000-8000-000000000002"
@@ -18,21 +18,21 @@ INSERT INTO cards (
 """
 
 
-async def issue_card(database_url: str, custody: CardCustody, card_id: str, pan: str) -> None:
-    """A card whose number is in custody."""
+async def issue_card(database_url: str, card_secrets: CardSecrets, card_id: str, pan: str) -> None:
+    """Insert a card and its number."""
     connection = await asyncpg.connect(database_url)
-    await reserve_pan(connection, custody, card_id, pan)
+    await reserve_pan(connection, card_secrets, card_id, pan)
     await connection.execute(_INSERT_CARD, card_id, TENANT_ID, OTHER_ID)
     await connection.close()
 
 
 async def reserve_pan(
-    connection: asyncpg.Connection[asyncpg.Record], custody: CardCustody, card_id: str, pan: str
+    connection: asyncpg.Connection[asyncpg.Record], card_secrets: CardSecrets, card_id: str, pan: str
 ) -> None:
-    """A number in custody that may have no card yet."""
+    """Insert a card number that has no card."""
     await connection.execute(
         "INSERT INTO pans (digest, card_id, sealed) VALUES ($1, $2, $3)",
-        custody.digest(pan),
+        card_secrets.digest(pan),
         card_id,
-        custody.seal(card_id, pan),
+        card_secrets.seal(card_id, pan),
     )

@@ -1,4 +1,4 @@
-"""Simulations as tests ask for them, and the rows they leave."""
+"""Requests of simulations for tests, and the rows that they produce."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NOW_MS = 1_795_253_400_123
 
 
 def spend(**changes: Any) -> SpendRequest:
-    """A simulated spend; ``changes`` are its fields."""
+    """A simulated spend; ``changes`` replace fields."""
     values: dict[str, Any] = {
         "simulation_id": new_id(0xA7),
         "tenant_id": TENANT_ID,
@@ -42,14 +42,14 @@ async def rows(database_url: str) -> dict[str, dict[str, Any]]:
 
 
 def original(**changes: Any) -> Original:
-    """A sale that has been decided; ``changes`` are fields of its request."""
+    """A decided sale; ``changes`` replace fields of its request."""
     return Original(
         request=spend(**changes), stan="000123", rrn="632509000123", network_txn_id="SN0000000000122"
     )
 
 
 async def sales(database_url: str) -> dict[str, dict[str, Any]]:
-    """What the network remembers of sales, by simulation id."""
+    """Rows of ``clearing_schedule`` by simulation id."""
     connection = await asyncpg.connect(database_url)
     records = await connection.fetch("SELECT *, simulation_id::text AS key FROM clearing_schedule")
     await connection.close()

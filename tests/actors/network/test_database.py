@@ -1,4 +1,4 @@
-"""A lane answers, or says in time that it cannot, and comes back by itself."""
+"""A connection returns rows or raises in time, and reconnects after a failure."""
 
 from __future__ import annotations
 
@@ -8,84 +8,84 @@ from collections.abc import AsyncIterator
 import asyncpg
 import pytest
 
-from actors.network.database import KEPT_PLANS, SQL, DatabaseUnavailableError, Lane, Run
+from actors.network.database import GENERIC_PLANS, SQL, DatabaseUnavailableError, NetworkDbConnection, Run
 
 
 @pytest.fixture
-async def lane(database_url: str) -> AsyncIterator[Lane]:
-    lane = Lane(database_url, "test-lane")
-    yield lane
-    lane.close()
-    lane.close()
+async def db(database_url: str) -> AsyncIterator[NetworkDbConnection]:
+    db = NetworkDbConnection(database_url, "test-lane")
+    yield db
+    db.close()
+    db.close()
 
 
-async def test_statements_take_turns(lane: Lane) -> None:
-    rows = await asyncio.gather(*(lane.fetch("take_stans", "1", 10) for _ in range(5)))
+async def test_concurrent_statements_run_one_at_a_time(db: NetworkDbConnection) -> None:
+    rows = await asyncio.gather(*(db.fetch("take_stans", "1", 10) for _ in range(5)))
     assert sorted(row[0]["first"] for row in rows) == [0, 10, 20, 30, 40]
 
 
-async def test_a_cut_connection_is_made_anew(lane: Lane, database_url: str) -> None:
-    await lane.fetch("take_stans", "1", 10)
+async def test_terminated_connection_is_replaced(db: NetworkDbConnection, database_url: str) -> None:
+    await db.fetch("take_stans", "1", 10)
     other = await asyncpg.connect(database_url)
     await other.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'test-lane'"
     )
     await other.close()
     try:
-        rows = await lane.fetch("take_stans", "1", 10)
+        rows = await db.fetch("take_stans", "1", 10)
     except DatabaseUnavailableError:
-        rows = await lane.fetch("take_stans", "1", 10)
+        rows = await db.fetch("take_stans", "1", 10)
     assert rows[0]["first"] == 10
 
 
-async def test_a_statement_that_takes_too_long_is_given_up(database_url: str) -> None:
+async def test_slow_statement_times_out(database_url: str) -> None:
     other = await asyncpg.connect(database_url)
-    lane = Lane(database_url, "test-lane", timeout_ms=200)
+    db = NetworkDbConnection(database_url, "test-lane", timeout_ms=200)
     async with other.transaction():
         await other.execute("LOCK TABLE stan_blocks")
         with pytest.raises(DatabaseUnavailableError, match=r"take_stans: (LockNotAvailable|Timeout)Error"):
-            await lane.fetch("take_stans", "1", 10)
-    assert (await lane.fetch("take_stans", "1", 10))[0]["first"] >= 0
+            await db.fetch("take_stans", "1", 10)
+    assert (await db.fetch("take_stans", "1", 10))[0]["first"] >= 0
     await other.close()
-    lane.close()
+    db.close()
 
 
-async def test_no_server_is_said_in_time() -> None:
-    lane = Lane("postgresql://nobody@127.0.0.1:1/nothing", "test-lane", timeout_ms=500)
+async def test_missing_server_raises_in_time() -> None:
+    db = NetworkDbConnection("postgresql://nobody@127.0.0.1:1/nothing", "test-lane", timeout_ms=500)
     with pytest.raises(DatabaseUnavailableError):
-        await lane.fetch("take_stans", "1", 10)
+        await db.fetch("take_stans", "1", 10)
 
 
-async def test_errors_hold_no_values(lane: Lane) -> None:
+async def test_errors_contain_no_values(db: NetworkDbConnection) -> None:
     with pytest.raises(DatabaseUnavailableError) as failed:
-        await lane.fetch("open_cards", ["not-a-uuid-4111111111111111"])
+        await db.fetch("open_cards", ["not-a-uuid-4111111111111111"])
     assert "4111" not in str(failed.value)
     assert failed.value.__cause__ is None
 
 
-async def test_a_transaction_takes_effect_as_a_whole(lane: Lane) -> None:
+async def test_transaction_commits_all_statements(db: NetworkDbConnection) -> None:
     async def work(run: Run) -> int:
         first: int = (await run("take_stans", "1", 10))[0]["first"]
         await run("take_stans", "1", 10)
         return first
 
-    assert await lane.transact("takes", work) == 0
-    assert (await lane.fetch("take_stans", "1", 10))[0]["first"] == 20
+    assert await db.transact("takes", work) == 0
+    assert (await db.fetch("take_stans", "1", 10))[0]["first"] == 20
 
 
 @pytest.mark.parametrize("failure", [RuntimeError, asyncpg.PostgresError])
-async def test_a_transaction_that_fails_leaves_nothing(lane: Lane, failure: type[Exception]) -> None:
+async def test_failed_transaction_is_rolled_back(db: NetworkDbConnection, failure: type[Exception]) -> None:
     async def work(run: Run) -> None:
         await run("take_stans", "1", 10)
         raise failure
 
     expected = DatabaseUnavailableError if failure is asyncpg.PostgresError else failure
     with pytest.raises(expected):
-        await lane.transact("takes", work)
-    assert (await lane.fetch("take_stans", "1", 10))[0]["first"] == 0
+        await db.transact("takes", work)
+    assert (await db.fetch("take_stans", "1", 10))[0]["first"] == 0
 
 
-async def test_a_transaction_that_is_cancelled_leaves_nothing(lane: Lane) -> None:
+async def test_cancelled_transaction_is_rolled_back(db: NetworkDbConnection) -> None:
     begun = asyncio.Event()
 
     async def work(run: Run) -> None:
@@ -93,17 +93,16 @@ async def test_a_transaction_that_is_cancelled_leaves_nothing(lane: Lane) -> Non
         begun.set()
         await asyncio.Event().wait()
 
-    task = asyncio.create_task(lane.transact("takes", work))
+    task = asyncio.create_task(db.transact("takes", work))
     await begun.wait()
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
-    assert (await lane.fetch("take_stans", "1", 10))[0]["first"] == 0
+    assert (await db.fetch("take_stans", "1", 10))[0]["first"] == 0
 
 
 def test_statements_are_loaded_by_name() -> None:
     assert set(SQL) == {
         "claim_due_sales",
-        "enter_sales",
         "find_cards",
         "find_failed",
         "find_open_amount",
@@ -115,12 +114,13 @@ def test_statements_are_loaded_by_name() -> None:
         "open_cards",
         "record_simulations",
         "take_stans",
+        "update_sales",
     }
 
 
-async def test_a_kept_plan_looks_at_the_asked_rows_alone(database_url: str) -> None:
-    """The worst time to plan is when the tables are known to be empty: to read a whole index seems free."""
-    connection = await asyncpg.connect(database_url, server_settings=dict(KEPT_PLANS))
+async def test_generic_plan_uses_the_primary_key(database_url: str) -> None:
+    """Even when planned with statistics of empty tables, for which a full index scan looks free."""
+    connection = await asyncpg.connect(database_url, server_settings=dict(GENERIC_PLANS))
     await connection.execute("ANALYZE simulations")
     await connection.execute(f"PREPARE kept AS {SQL['record_simulations']}")
     nothing = ", ".join(["NULL"] * 13)

@@ -1,4 +1,4 @@
-"""One timer serves them all: what is not done in time expires once, in order; what is done never does."""
+"""Items that are not done in time expire once, in order; items that are done never expire."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from actors.network.deadlines import Deadlines
 from tests.actors.network.support import until
 
 
-async def test_only_what_is_not_done_expires() -> None:
+async def test_only_open_items_expire() -> None:
     expired: list[int] = []
     deadlines = Deadlines(0.02, expired.append)
     for item in range(6):
@@ -25,8 +25,8 @@ async def test_only_what_is_not_done_expires() -> None:
     assert deadlines.done(1) is None
 
 
-async def test_what_is_done_too_late_has_expired() -> None:
-    """Even if the process stood still, and the timer has not come round yet."""
+async def test_item_done_after_its_deadline_has_expired() -> None:
+    """Also after a pause of the process, before the timer has fired."""
     expired: list[int] = []
     deadlines = Deadlines(0.01, expired.append)
     deadlines.add(1)
@@ -37,7 +37,7 @@ async def test_what_is_done_too_late_has_expired() -> None:
     assert len(deadlines) == 0
 
 
-async def test_the_timer_starts_again() -> None:
+async def test_timer_restarts_for_new_items() -> None:
     expired: list[int] = []
     deadlines = Deadlines(0.01, expired.append)
     for item in range(3):
@@ -46,7 +46,7 @@ async def test_the_timer_starts_again() -> None:
     assert expired == [0, 1, 2]
 
 
-async def test_expiring_may_add() -> None:
+async def test_expire_may_add_items() -> None:
     expired: list[int] = []
 
     def expire(item: int) -> None:
@@ -59,7 +59,7 @@ async def test_expiring_may_add() -> None:
     await until(lambda: expired == [0, 1, 2, 3])
 
 
-async def test_stopping_forgets() -> None:
+async def test_stop_drops_all_items() -> None:
     deadlines: Deadlines[str] = Deadlines(0.0, lambda item: None)
     deadlines.add("x")
     deadlines.stop()

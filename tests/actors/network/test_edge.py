@@ -1,4 +1,4 @@
-"""The edge keeps its peers apart: whatever one of them does, the others get their answers."""
+"""A faulty, slow or greedy connection does not affect the others."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import socket
 
 import pytest
 
-from actors.network.custody import CardCustody
+from actors.network.card_secrets import CardSecrets
 from engine.iso8583.acquirer import network_request
 from engine.iso8583.codec import encode
 from engine.iso8583.framing import frame
@@ -19,10 +19,10 @@ from tests.actors.network.support import Harness, Peer, request, running_edge, u
 UNDECODABLE = b"0100" + b"2" + b"0" * 15 + b"000"
 
 
-async def test_many_in_flight_on_one_connection(harness: Harness) -> None:
+async def test_one_connection_carries_500_open_requests(harness: Harness) -> None:
     async with harness.peer() as peer:
-        peer.say(*(request(stan) for stan in range(500)))
-        answers = [await peer.hear() for _ in range(500)]
+        peer.send(*(request(stan) for stan in range(500)))
+        answers = [await peer.receive() for _ in range(500)]
     assert {answer.fields[11] for answer in answers} == {f"{stan:06d}" for stan in range(500)}
     assert {answer.fields[39] for answer in answers} == {"00"}
 
@@ -40,7 +40,7 @@ async def test_network_management(harness: Harness, code: str) -> None:
 
 
 @pytest.mark.parametrize("mti", ["0200", "0320", "0500", "0600"])
-async def test_a_function_that_is_not_offered(harness: Harness, mti: str) -> None:
+async def test_unsupported_function_gets_40(harness: Harness, mti: str) -> None:
     async with harness.peer() as peer:
         answers = [await peer.ask(request(stan, mti)) for stan in range(5)]
         assert {answer.fields[39] for answer in answers} == {"40"}
@@ -48,37 +48,37 @@ async def test_a_function_that_is_not_offered(harness: Harness, mti: str) -> Non
     assert harness.edge.counts.unsupported == 5
 
 
-async def test_malformed_frames_cost_the_connection_after_three(harness: Harness) -> None:
+async def test_third_malformed_frame_ends_the_connection(harness: Harness) -> None:
     async with harness.peer() as peer:
         for _ in range(2):
             peer.writer.write(frame(UNDECODABLE))
-            assert (await peer.hear()) == Message("0110", {39: "30"})
+            assert (await peer.receive()) == Message("0110", {39: "30"})
         assert (await peer.ask(request())).fields[39] == "00"
         peer.writer.write(frame(UNDECODABLE))
-        assert (await peer.hear()) == Message("0110", {39: "30"})
-        assert await peer.ended()
+        assert (await peer.receive()) == Message("0110", {39: "30"})
+        assert await peer.is_closed()
     assert harness.edge.counts.malformed == 3
 
 
-async def test_what_has_no_header_gets_no_answer(harness: Harness) -> None:
+async def test_frame_without_header_gets_no_answer(harness: Harness) -> None:
     async with harness.peer() as peer:
         peer.writer.write(frame(b"x") + b"\x00\x00" + frame(encode(Message("0110", {39: "00"}))))
-        assert await peer.ended()
+        assert await peer.is_closed()
     assert harness.edge.counts.malformed == 3
 
 
-async def test_an_oversized_frame_is_answered_and_skipped(harness: Harness) -> None:
+async def test_oversized_frame_is_answered_and_skipped(harness: Harness) -> None:
     payload = encode(request()) + b"0" * FRAME_BYTES_MAX
     async with harness.peer() as peer:
         peer.writer.write(len(payload).to_bytes(2, "big") + payload)
-        answer = await peer.hear()
+        answer = await peer.receive()
         assert (answer.mti, answer.fields[39], answer.fields[11]) == ("0110", "30", "000123")
         assert (await peer.ask(request(7))).fields[39] == "00"
 
 
-async def test_a_trickling_peer_is_cut_and_the_others_are_served(custody: CardCustody) -> None:
+async def test_slow_sender_is_cut_and_others_are_served(card_secrets: CardSecrets) -> None:
     async with (
-        running_edge(custody, receipt_seconds=0.2) as harness,
+        running_edge(card_secrets, receipt_seconds=0.2) as harness,
         harness.peer() as slow,
         harness.peer() as other,
     ):
@@ -101,19 +101,19 @@ async def test_a_trickling_peer_is_cut_and_the_others_are_served(custody: CardCu
         assert harness.edge.counts.cut == 1
 
 
-async def test_an_idle_peer_is_left_alone(custody: CardCustody) -> None:
+async def test_peer_without_an_incomplete_frame_is_not_cut(card_secrets: CardSecrets) -> None:
     async with (
-        running_edge(custody, receipt_seconds=0.05) as harness,
+        running_edge(card_secrets, receipt_seconds=0.05) as harness,
         harness.peer() as idle,
         harness.peer() as slow,
     ):
         slow.writer.write(b"\x00")
-        assert await slow.ended()
+        assert await slow.is_closed()
         assert (await idle.ask(request())).fields[39] == "00"
 
 
-async def test_a_deaf_peer_is_cut_and_the_others_are_served(custody: CardCustody) -> None:
-    async with running_edge(custody, receipt_seconds=1.0, open_max=10**6) as harness:
+async def test_peer_that_does_not_read_is_cut_and_others_are_served(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, receipt_seconds=1.0, open_max=10**6) as harness:
         deaf = socket.create_connection(harness.address)
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.setblocking(False)
@@ -130,79 +130,84 @@ async def test_a_deaf_peer_is_cut_and_the_others_are_served(custody: CardCustody
 
 
 async def _shout(loop: asyncio.AbstractEventLoop, deaf: socket.socket, stream: bytes) -> None:
-    """Sends without end and reads nothing, until it is cut off."""
+    """Send without reading, until the edge resets the connection."""
     while True:
         await loop.sock_sendall(deaf, stream)
 
 
-async def test_too_many_open_requests_pause_reading_not_the_others(custody: CardCustody) -> None:
+async def test_too_many_open_requests_pause_only_their_connection(card_secrets: CardSecrets) -> None:
     extra = EDGE_IN_FLIGHT_MAX // 2
     total = EDGE_IN_FLIGHT_MAX + extra
     async with (
-        running_edge(custody, open_max=10 * total, receipt_seconds=600) as harness,
+        running_edge(card_secrets, open_max=10 * total, receipt_seconds=600) as harness,
         harness.peer() as greedy,
         harness.peer() as other,
     ):
         harness.owners.gate.clear()
         for start in range(0, total, 500):
-            greedy.say(*(request(stan) for stan in range(start, min(start + 500, total))))
+            greedy.send(*(request(stan) for stan in range(start, min(start + 500, total))))
         await until(lambda: len(harness.owners.submitted) >= EDGE_IN_FLIGHT_MAX)
-        other.say(request(0, de32="999"))
+        other.send(request(0, de32="999"))
         await until(lambda: harness.owners.submitted[-1].wire.acquirer_id == "999")
         assert len(harness.owners.submitted) < total + 1
         harness.owners.gate.set()
-        assert (await other.hear()).fields[39] == "00"
-        answers = [await greedy.hear() for _ in range(total)]
+        assert (await other.receive()).fields[39] == "00"
+        answers = [await greedy.receive() for _ in range(total)]
         assert len({answer.fields[11] for answer in answers}) == total
 
 
-async def test_beyond_what_can_be_answered_in_time_authorizations_are_refused(custody: CardCustody) -> None:
-    """... at once, whoever sends them; repeats are not, nor is anything else."""
-    async with running_edge(custody, open_max=3) as harness, harness.peer() as peer:
+async def test_authorization_beyond_the_open_limit_gets_91(
+    card_secrets: CardSecrets,
+) -> None:
+    """The refusal is immediate and applies to all connections. Repeats and other messages are not refused."""
+    async with running_edge(card_secrets, open_max=3) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
-        peer.say(*(request(stan) for stan in range(3)))
+        peer.send(*(request(stan) for stan in range(3)))
         await until(lambda: len(harness.owners.submitted) == 3)
         async with harness.peer() as other:
             assert (await other.ask(request(7))).fields[39] == "91"
         assert (await peer.ask(request(8))).fields[39] == "91"
         assert (await peer.ask(network_request("301", "000001", 0))).fields[39] == "00"
-        peer.say(request(2, "0101"))
+        peer.send(request(2, "0101"))
         await until(lambda: len(harness.owners.submitted) == 4)
         assert (harness.edge.counts.shed, harness.respondent.open) == (2, 4)
         harness.owners.gate.set()
-        assert [(await peer.hear()).fields[39] for _ in range(4)] == ["00"] * 4
+        assert [(await peer.receive()).fields[39] for _ in range(4)] == ["00"] * 4
         assert (await peer.ask(request(8))).fields[39] == "00"
         assert {command.wire.stan for command in harness.owners.submitted} == {
             "000000", "000001", "000002", "000008",
         }  # fmt: skip
 
 
-async def test_what_waits_outside_costs_others_nothing(custody: CardCustody) -> None:
-    """A programme that takes its time over many authorizations is no reason to refuse those of another."""
+async def test_deferred_requests_do_not_count_towards_the_open_limit(card_secrets: CardSecrets) -> None:
+    """A slow decision endpoint of one programme does not cause refusals for others."""
     outside = [3]
-    async with running_edge(custody, open_max=3, deferred=lambda: outside[0]) as harness:
+    async with running_edge(card_secrets, open_max=3, deferred=lambda: outside[0]) as harness:
         async with harness.peer() as peer:
             harness.owners.gate.clear()
-            peer.say(*(request(stan) for stan in range(6)))
+            peer.send(*(request(stan) for stan in range(6)))
             await until(lambda: len(harness.owners.submitted) == 6)
             assert (await peer.ask(request(7))).fields[39] == "91"
             outside[0] = 4
-            peer.say(request(8))
+            peer.send(request(8))
             await until(lambda: len(harness.owners.submitted) == 7)
             harness.owners.gate.set()
-            assert [(await peer.hear()).fields[39] for _ in range(7)] == ["00"] * 7
+            assert [(await peer.receive()).fields[39] for _ in range(7)] == ["00"] * 7
 
 
-async def test_congestion_on_the_way_to_owners_refuses_too(custody: CardCustody) -> None:
+async def test_congested_owner_queues_refuse_authorizations(card_secrets: CardSecrets) -> None:
     congested = [True, False]
-    async with running_edge(custody, congested=lambda: congested.pop(0)) as harness, harness.peer() as peer:
+    async with (
+        running_edge(card_secrets, congested=lambda: congested.pop(0)) as harness,
+        harness.peer() as peer,
+    ):
         assert (await peer.ask(request(1))).fields[39] == "91"
         assert (await peer.ask(request(1))).fields[39] == "00"
         assert harness.edge.counts.shed == 1
 
 
-async def test_at_the_limit_silent_connections_make_room(custody: CardCustody) -> None:
-    async with running_edge(custody, connections_max=3) as harness:
+async def test_connection_without_requests_is_closed_first_at_the_limit(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, connections_max=3) as harness:
         spoken = [await harness.connect() for _ in range(2)]
         for peer in spoken:
             assert (await peer.ask(request())).fields[39] == "00"
@@ -210,36 +215,37 @@ async def test_at_the_limit_silent_connections_make_room(custody: CardCustody) -
         await until(lambda: harness.edge.connected == 3)
         newcomer = await harness.connect()
         assert (await newcomer.ask(request())).fields[39] == "00"
-        assert await silent.ended()
+        assert await silent.is_closed()
         another = await harness.connect()
         assert (await another.ask(request())).fields[39] == "00"
-        assert await spoken[0].ended()
+        assert await spoken[0].is_closed()
         assert harness.edge.counts.refused == 2
         for peer in [*spoken, silent, newcomer, another]:
             await peer.close()
 
 
-async def test_busy_connections_are_not_closed_for_new_ones(custody: CardCustody) -> None:
-    async with running_edge(custody, connections_max=2) as harness:
+async def test_busy_connection_is_not_closed_for_a_new_one(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, connections_max=2) as harness:
         harness.owners.gate.clear()
         busy = [await harness.connect() for _ in range(2)]
         for stan, peer in enumerate(busy):
-            peer.say(request(stan))
+            peer.send(request(stan))
         await until(lambda: len(harness.owners.submitted) == 2)
         refused = await harness.connect()
-        assert await refused.ended()
+        assert await refused.is_closed()
         harness.owners.gate.set()
-        assert [(await peer.hear()).fields[39] for peer in busy] == ["00", "00"]
+        assert [(await peer.receive()).fields[39] for peer in busy] == ["00", "00"]
         for peer in [*busy, refused]:
             await peer.close()
 
 
-async def test_a_thousand_idle_peers_keep_no_new_peer_out(custody: CardCustody) -> None:
-    """1,500 connections of one address that each sent an echo test, and a network that was there before."""
+async def test_1500_idle_connections_do_not_keep_a_new_one_out(card_secrets: CardSecrets) -> None:
+    """Each idle connection has sent an echo test. The network that connected before them keeps its
+    connection."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (min(max(soft, 8_192), hard), hard))
     echo = network_request("301", "000007", 1_795_253_400_000)
-    async with running_edge(custody) as harness:
+    async with running_edge(card_secrets) as harness:
         network = await harness.connect()
         assert (await network.ask(request(1))).fields[39] == "00"
         idle: list[Peer] = []
@@ -256,35 +262,36 @@ async def test_a_thousand_idle_peers_keep_no_new_peer_out(custody: CardCustody) 
 
 
 @pytest.mark.parametrize("speaks", [True, False])
-async def test_an_idle_peer_is_closed_after_a_while(custody: CardCustody, speaks: bool) -> None:
+async def test_idle_connection_is_closed_after_its_limit(card_secrets: CardSecrets, speaks: bool) -> None:
     idle, silent = (0.05, 60.0) if speaks else (60.0, 0.05)
     async with (
-        running_edge(custody, idle_seconds=idle, silent_seconds=silent) as harness,
+        running_edge(card_secrets, idle_seconds=idle, silent_seconds=silent) as harness,
         harness.peer() as peer,
     ):
         if speaks:
             assert (await peer.ask(request())).fields[39] == "00"
-        assert await peer.ended()
+        assert await peer.is_closed()
         await until(lambda: harness.edge.counts.idle == 1)
 
 
-async def test_a_peer_that_waits_for_an_answer_is_not_idle(custody: CardCustody) -> None:
-    async with running_edge(custody, idle_seconds=0.01, silent_seconds=0.01) as harness:
+async def test_connection_with_an_open_request_is_not_idle(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, idle_seconds=0.01, silent_seconds=0.01) as harness:
         harness.owners.gate.clear()
         waiting = await harness.connect()
-        waiting.say(request())
+        waiting.send(request())
         await until(lambda: harness.owners.submitted)
         silent = await harness.connect()
-        assert await silent.ended()
+        assert await silent.is_closed()
         harness.owners.gate.set()
-        assert (await waiting.hear()).fields[39] == "00"
+        assert (await waiting.receive()).fields[39] == "00"
         await waiting.close()
         await silent.close()
 
 
-async def test_a_peer_that_leaves_little_unread_is_cut_too(custody: CardCustody) -> None:
-    """Far less than stops the edge from reading on: half of it lies in the kernel."""
-    async with running_edge(custody, receipt_seconds=0.5, open_max=10**6) as harness:
+async def test_peer_that_leaves_a_few_bytes_unread_is_cut(card_secrets: CardSecrets) -> None:
+    """The unread bytes stay below the limit at which the edge stops reading; half of them are in the
+    kernel."""
+    async with running_edge(card_secrets, receipt_seconds=0.5, open_max=10**6) as harness:
         deaf = socket.socket()
         deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         deaf.connect(harness.address)
@@ -297,13 +304,13 @@ async def test_a_peer_that_leaves_little_unread_is_cut_too(custody: CardCustody)
 
 
 @pytest.mark.parametrize(("fault", "code"), [(RuntimeError, "96"), (MemoryError, "91")])
-async def test_a_fault_of_the_edge_costs_one_answer(
+async def test_exception_in_the_edge_is_answered_and_keeps_the_connection(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, fault: type[Exception], code: str
 ) -> None:
     def faulty(_: Message) -> Message:
         raise fault("4111111111111111")
 
-    monkeypatch.setattr("actors.network.edge.network_management", faulty)
+    monkeypatch.setattr("actors.network.dispatch.network_management", faulty)
     async with harness.peer() as peer:
         answer = await peer.ask(network_request("301", "000007", 0))
         assert answer.fields[39] == code
@@ -311,18 +318,18 @@ async def test_a_fault_of_the_edge_costs_one_answer(
     assert harness.edge.counts.faults == 1
 
 
-async def test_stopping_gives_the_answers_that_are_due(custody: CardCustody) -> None:
-    async with running_edge(custody) as harness:
+async def test_stop_sends_the_answers_of_open_requests(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets) as harness:
         harness.owners.gate.clear()
         peer = await harness.connect()
-        peer.say(request())
+        peer.send(request())
         await until(lambda: harness.owners.submitted)
         stopping = asyncio.create_task(harness.edge.stop())
         with pytest.raises(ConnectionError):
             await _refused_connection(harness)
         harness.owners.gate.set()
-        assert (await peer.hear()).fields[39] == "00"
-        assert await peer.ended()
+        assert (await peer.receive()).fields[39] == "00"
+        assert await peer.is_closed()
         await stopping
         await harness.edge.stop()
         await peer.close()
@@ -334,10 +341,10 @@ async def _refused_connection(harness: Harness) -> None:
         await late.close()
 
 
-async def test_a_peer_that_hangs_up_leaves_nothing_behind(harness: Harness) -> None:
+async def test_disconnected_peer_leaves_no_connection_and_can_repeat(harness: Harness) -> None:
     harness.owners.gate.clear()
     peer = await harness.connect()
-    peer.say(request())
+    peer.send(request())
     await until(lambda: harness.owners.submitted)
     await peer.close()
     await until(lambda: harness.edge.connected == 0)

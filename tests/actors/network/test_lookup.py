@@ -1,4 +1,4 @@
-"""A look-up remembers what exists, within its bounds, and asks once for what many want."""
+"""The look-up caches existing values up to its capacity and shares one fetch between callers."""
 
 from __future__ import annotations
 
@@ -23,17 +23,17 @@ class Source:
         return {key: f"value {key}" for key in keys if key >= 0}
 
 
-async def test_found_once_remembered() -> None:
+async def test_found_value_is_cached() -> None:
     source = Source()
     lookup = Lookup(source.fetch, 10)
-    assert lookup.known(1) is None
+    assert lookup.cached(1) is None
     assert await lookup.find(1) == "value 1"
-    assert lookup.known(1) == "value 1"
+    assert lookup.cached(1) == "value 1"
     assert await lookup.find(1) == "value 1"
     assert source.asked == [[1]]
 
 
-async def test_what_does_not_exist_is_asked_again() -> None:
+async def test_missing_key_is_not_cached() -> None:
     source = Source()
     lookup = Lookup(source.fetch, 10)
     assert await lookup.find(-1) is None
@@ -42,7 +42,7 @@ async def test_what_does_not_exist_is_asked_again() -> None:
     assert len(lookup) == 0
 
 
-async def test_one_flight_for_all() -> None:
+async def test_concurrent_callers_share_one_fetch() -> None:
     source = Source()
     lookup = Lookup(source.fetch, 10)
     first = asyncio.create_task(lookup.find(1))
@@ -52,25 +52,25 @@ async def test_one_flight_for_all() -> None:
     assert sorted(key for asked in source.asked for key in asked) == [1, 2, 3]
 
 
-async def test_batches_and_memory_are_bounded() -> None:
+async def test_batches_and_cache_are_bounded() -> None:
     source = Source()
     lookup = Lookup(source.fetch, 100)
     keys = range(LOOKUP_BATCH_MAX + 10)
     assert await lookup.find_all(keys) == [f"value {key}" for key in keys]
     assert [len(asked) for asked in source.asked] == [LOOKUP_BATCH_MAX, 10]
     assert len(lookup) == 100
-    assert lookup.known(0) is None
+    assert lookup.cached(0) is None
 
 
-async def test_what_is_used_stays() -> None:
+async def test_least_recently_used_value_is_evicted() -> None:
     lookup = Lookup(Source().fetch, 2)
     await lookup.find_all([1, 2])
-    lookup.known(1)
+    lookup.cached(1)
     await lookup.find(3)
-    assert (lookup.known(1), lookup.known(2), lookup.known(3)) == ("value 1", None, "value 3")
+    assert (lookup.cached(1), lookup.cached(2), lookup.cached(3)) == ("value 1", None, "value 3")
 
 
-async def test_an_error_reaches_all_and_is_forgotten() -> None:
+async def test_fetch_error_reaches_all_callers_and_is_not_cached() -> None:
     source = Source()
     lookup = Lookup(source.fetch, 10)
     source.error = ValueError()
@@ -82,7 +82,7 @@ async def test_an_error_reaches_all_and_is_forgotten() -> None:
     assert await lookup.find(1) == "value 1"
 
 
-async def test_a_caller_that_gives_up_does_not_disturb_the_others() -> None:
+async def test_cancelled_caller_does_not_affect_the_others() -> None:
     lookup = Lookup(Source().fetch, 10)
     leaving = asyncio.create_task(lookup.find(1))
     staying = asyncio.create_task(lookup.find(1))

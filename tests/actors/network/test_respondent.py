@@ -1,5 +1,4 @@
-"""Every request gets exactly one answer, in time, whatever happens behind the edge; an approval that nobody
-was told of is undone."""
+"""Every request gets exactly one answer within its deadline; an approval that misses it is reversed."""
 
 from __future__ import annotations
 
@@ -10,15 +9,15 @@ from typing import Literal
 import msgspec
 import pytest
 
-from actors.network.cards import CardOnFile
-from actors.network.custody import CardCustody
+from actors.network.card_secrets import CardSecrets
+from actors.network.cards import IssuedCard
 from actors.network.database import DatabaseUnavailableError
+from actors.network.exchange import MessageCommand
 from actors.network.lookup import Lookup
-from actors.network.respondent import FromWire
 from engine.commands import Advise, Present, Reverse, reference_of_message
 from engine.ids import Derived, derive, shard_of
 from engine.iso8583.elements import read_additional_amounts, write_private
-from engine.iso8583.identity import undo_key
+from engine.iso8583.identity import late_reversal_key
 from engine.pan import luhn_digit
 from engine.replies import NotExecuted, Problem, Reply, WireAnswer
 from tests.actors.network.support import (
@@ -36,7 +35,7 @@ from tests.actors.network.support import (
 from tests.engine.iso8583.messages import ORIGINAL
 
 
-async def test_an_approval(harness: Harness) -> None:
+async def test_approval_is_answered(harness: Harness) -> None:
     async with harness.peer() as peer:
         answer = await peer.ask(request())
     (command,) = harness.owners.asked
@@ -51,7 +50,7 @@ async def test_an_approval(harness: Harness) -> None:
     )
 
 
-async def test_a_partial_approval(harness: Harness) -> None:
+async def test_partial_approval_has_both_amounts(harness: Harness) -> None:
     harness.owners.decide = lambda command: WireAnswer("10", command.id, "ABC123", 5_00)
     async with harness.peer() as peer:
         answer = await peer.ask(request(de48=write_private({"07": ""})))
@@ -59,7 +58,7 @@ async def test_a_partial_approval(harness: Harness) -> None:
     assert read_additional_amounts(answer.fields[54])[0].amount_minor == 12_34
 
 
-async def test_an_unknown_card_reaches_no_owner(harness: Harness) -> None:
+async def test_unknown_card_gets_14_and_reaches_no_owner(harness: Harness) -> None:
     async with harness.peer() as peer:
         answer = await peer.ask(request(de2="4999999999999999"))
     assert answer.fields[39] == "14"
@@ -67,15 +66,15 @@ async def test_an_unknown_card_reaches_no_owner(harness: Harness) -> None:
     assert harness.respondent.probes.counts.unknown_cards == 1
 
 
-async def test_an_owner_that_is_far_behind_is_not_asked(custody: CardCustody) -> None:
-    """... but for repeats, whose originals may have been approved, and for what has happened already."""
+async def test_authorization_for_an_overloaded_owner_gets_91(card_secrets: CardSecrets) -> None:
+    """Repeats, whose originals may have been approved, and reversals are submitted."""
     asked: list[str] = []
 
-    def sheds(card_id: str) -> bool:
+    def should_shed(card_id: str) -> bool:
         asked.append(card_id)
         return True
 
-    async with running_edge(custody, sheds=sheds) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, should_shed=should_shed) as harness, harness.peer() as peer:
         assert (await peer.ask(request(1))).fields[39] == "91"
         assert (asked, harness.owners.submitted, harness.respondent.open) == ([CARD_ID], [], 0)
         assert (await peer.ask(request(1, "0101"))).fields[39] == "00"
@@ -92,8 +91,8 @@ async def test_an_owner_that_is_far_behind_is_not_asked(custody: CardCustody) ->
         ("0420", "0430", Reverse),
     ],
 )
-async def test_each_class_takes_the_same_path(
-    harness: Harness, mti: str, response: str, type_: type[FromWire]
+async def test_each_class_reaches_the_owner_or_gets_14(
+    harness: Harness, mti: str, response: str, type_: type[MessageCommand]
 ) -> None:
     async with harness.peer() as peer:
         answer = await peer.ask(request(1, mti, de90=ORIGINAL))
@@ -105,7 +104,7 @@ async def test_each_class_takes_the_same_path(
     assert (command.card_id, shard_of(command.id)) == (CARD_ID, shard_of(CARD_ID))
 
 
-async def test_a_missing_field_reaches_no_owner_and_costs_no_connection(harness: Harness) -> None:
+async def test_malformed_field_gets_30_and_keeps_the_connection(harness: Harness) -> None:
     async with harness.peer() as peer:
         for stan in range(10):
             answer = await peer.ask(request(stan, de4="00000000x234"))
@@ -117,10 +116,10 @@ async def test_a_missing_field_reaches_no_owner_and_costs_no_connection(harness:
 @pytest.mark.parametrize(
     ("presented", "outcome"), [("right", "match"), ("wrong", "mismatch"), ("12", "mismatch")]
 )
-async def test_cvv2_is_checked_here_and_goes_no_further(
+async def test_command_has_only_the_outcome_of_the_cvv2_check(
     harness: Harness, presented: str, outcome: str
 ) -> None:
-    right = harness.custody.cvv2(PAN, CARD.exp_year, CARD.exp_month, CARD.cvk_generation)
+    right = harness.card_secrets.cvv2(PAN, CARD.exp_year, CARD.exp_month, CARD.cvk_generation)
     wrong = f"{(int(right) + 1) % 1000:03d}"
     value = {"right": right, "wrong": wrong}.get(presented, presented)
     async with harness.peer() as peer:
@@ -139,7 +138,7 @@ async def test_cvv2_is_checked_here_and_goes_no_further(
         ({"de14": "2912", "de35": f"{PAN}=29112010000"}, "mismatch"),
     ],
 )
-async def test_expiry_is_compared_here_and_goes_no_further(
+async def test_command_has_only_the_outcome_of_the_expiry_check(
     harness: Harness, fields: dict[str, str], outcome: str
 ) -> None:
     message = request()
@@ -149,7 +148,7 @@ async def test_expiry_is_compared_here_and_goes_no_further(
     assert harness.owners.asked[0].expiry == outcome
 
 
-async def test_a_message_without_expiry_is_accepted(harness: Harness) -> None:
+async def test_message_without_expiry_is_accepted(harness: Harness) -> None:
     plain = request()
     del plain.fields[14]
     async with harness.peer() as peer:
@@ -158,14 +157,14 @@ async def test_a_message_without_expiry_is_accepted(harness: Harness) -> None:
 
 
 @pytest.mark.parametrize("mti", ["0100", "0120", "0220", "0420"])
-async def test_a_message_with_an_unverifiable_mac_reaches_no_owner(harness: Harness, mti: str) -> None:
+async def test_unverifiable_mac_gets_30_and_reaches_no_owner(harness: Harness, mti: str) -> None:
     async with harness.peer() as peer:
         answer = await peer.ask(request(1, mti, de90=ORIGINAL, de128="0123456789ABCDEF"))
     assert answer.fields[39] == "30"
     assert harness.owners.submitted == []
 
 
-async def test_authentication_is_judged_here(harness: Harness) -> None:
+async def test_command_has_only_the_outcome_of_the_authentication_check(harness: Harness) -> None:
     evidence = {"02": "AAECAwQFBgcICQoLDA0ODxAREhM=", "03": "0b9f2c0a-6b1e-4b37-9d5f-3c1f0a2b4c5d"}
     async with harness.peer() as peer:
         await peer.ask(request(1, de48=write_private(evidence)))
@@ -173,7 +172,7 @@ async def test_authentication_is_judged_here(harness: Harness) -> None:
     assert [command.authentication for command in harness.owners.asked] == ["present", "malformed"]
 
 
-# Every reply and every error that the way to the owner can give.
+# Every reply and every exception of a submission.
 REPLIES: list[tuple[Reply | BaseException, str]] = [
     (NotExecuted("unavailable"), "91"),
     (NotExecuted("overloaded"), "91"),
@@ -190,10 +189,10 @@ REPLIES: list[tuple[Reply | BaseException, str]] = [
 
 
 @pytest.mark.parametrize(("outcome", "code"), REPLIES, ids=lambda outcome: repr(outcome)[:40])
-async def test_every_outcome_has_an_answer(
+async def test_every_reply_and_error_has_a_response_code(
     harness: Harness, outcome: Reply | BaseException, code: str
 ) -> None:
-    def decide(_: FromWire) -> Reply:
+    def decide(_: MessageCommand) -> Reply:
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
@@ -203,9 +202,7 @@ async def test_every_outcome_has_an_answer(
         assert (await peer.ask(request())).fields[39] == code
 
 
-async def test_an_error_before_the_owner_is_reached(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch
-) -> None:
+async def test_exception_before_submission_gets_96(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(_: object) -> None:
         raise RuntimeError
 
@@ -214,60 +211,62 @@ async def test_an_error_before_the_owner_is_reached(
         assert (await peer.ask(request())).fields[39] == "96"
 
 
-# Approvals that nobody hears of
+# Late reversals
 
 
-async def test_a_late_approval_is_undone_and_its_repeats_hear_91(custody: CardCustody) -> None:
-    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+async def test_late_approval_is_reversed_and_its_repeats_get_91(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         first = await peer.ask(request())
         assert first.fields[39] == "91"
-        assert harness.owners.undone == []
+        assert harness.owners.late_reversals == []
         harness.owners.gate.set()
-        await until(lambda: harness.owners.undone)
-        (undone,) = harness.owners.undone
+        await until(lambda: harness.owners.late_reversals)
+        (undone,) = harness.owners.late_reversals
         (command,) = harness.owners.asked
         assert undone.references == (reference_of_message(command.command_key),)
-        assert undone.command_key == undo_key(command.command_key)
+        assert undone.command_key == late_reversal_key(command.command_key)
         assert (undone.card_id, undone.remaining_minor, undone.increment_minor) == (CARD_ID, None, None)
         counts = harness.respondent.counts
         assert (counts.late_approvals, counts.answered, counts.unknown_outcomes) == (1, 0, 0)
-        # The stored approval is no longer true, so a repeat hears what the first one heard.
+        # The stored approval was reversed, so a repeat gets the same answer as the original.
         assert await peer.ask(request(mti="0101")) == first
-        assert len(harness.owners.submitted) == len(harness.owners.undone) == 1
+        assert len(harness.owners.submitted) == len(harness.owners.late_reversals) == 1
 
 
-async def test_a_late_increment_gives_back_what_it_added(custody: CardCustody) -> None:
-    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+async def test_late_increment_is_reversed_by_its_amount(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         harness.owners.decide = lambda command: WireAnswer("10", "original", "ABC123", 7_00)
         assert (await peer.ask(request(de48=write_private({"04": "SN1", "06": "INC"})))).fields[39] == "91"
         harness.owners.gate.set()
-        await until(lambda: harness.owners.undone)
-        assert harness.owners.undone[0].increment_minor == 7_00
+        await until(lambda: harness.owners.late_reversals)
+        assert harness.owners.late_reversals[0].increment_minor == 7_00
 
 
-async def test_a_repeat_that_waits_hears_of_the_late_approval(custody: CardCustody) -> None:
-    async with running_edge(custody, deadline_ms=200) as harness, harness.peer() as peer:
+async def test_open_repeat_gets_the_approval_that_was_late_for_its_original(
+    card_secrets: CardSecrets,
+) -> None:
+    async with running_edge(card_secrets, deadline_ms=200) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         assert (await peer.ask(request())).fields[39] == "91"
-        peer.say(request(mti="0101"))
+        peer.send(request(mti="0101"))
         await until(lambda: len(harness.owners.submitted) == 2)
         harness.owners.gate.set()
-        assert (await peer.hear()).fields[39] == "00"
-        await until(lambda: not harness.respondent._questions)
-        assert harness.owners.undone == []
+        assert (await peer.receive()).fields[39] == "00"
+        await until(lambda: not harness.respondent._open_commands)
+        assert harness.owners.late_reversals == []
 
 
-async def test_nobody_hears_when_the_repeats_are_late_too(custody: CardCustody) -> None:
-    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+async def test_approval_late_for_all_repeats_is_reversed_once(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         for mti in ("0100", "0101", "0101"):
             assert (await peer.ask(request(mti=mti))).fields[39] == "91"
         harness.owners.gate.set()
-        await until(lambda: harness.owners.undone)
-        await until(lambda: not harness.respondent._questions)
-        assert len(harness.owners.undone) == 1
+        await until(lambda: harness.owners.late_reversals)
+        await until(lambda: not harness.respondent._open_commands)
+        assert len(harness.owners.late_reversals) == 1
 
 
 UNKNOWN: list[Reply | BaseException] = [
@@ -280,10 +279,8 @@ UNKNOWN: list[Reply | BaseException] = [
 
 
 @pytest.mark.parametrize("outcome", UNKNOWN, ids=repr)
-async def test_what_may_have_been_approved_is_undone(
-    harness: Harness, outcome: Reply | BaseException
-) -> None:
-    def decide(_: FromWire) -> Reply:
+async def test_unknown_outcome_is_reversed(harness: Harness, outcome: Reply | BaseException) -> None:
+    def decide(_: MessageCommand) -> Reply:
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
@@ -291,72 +288,73 @@ async def test_what_may_have_been_approved_is_undone(
     harness.owners.decide = decide
     async with harness.peer() as peer:
         first = await peer.ask(request())
-        await until(lambda: harness.owners.undone)
+        await until(lambda: harness.owners.late_reversals)
         assert harness.respondent.counts.unknown_outcomes == 1
         harness.owners.decide = accept
         assert (await peer.ask(request(mti="0101"))).fields[39] == "91"
     assert first.fields[39] in ("91", "96")
 
 
-async def test_late_stored_approval_is_reversed(custody: CardCustody) -> None:
-    """The owner that executed the command is gone; the next one answers from the journal, too late."""
-    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+async def test_late_stored_approval_is_reversed(card_secrets: CardSecrets) -> None:
+    """The owner that executed the command is gone. The next one answers from the journal, after the
+    deadline."""
+    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         harness.owners.decide = lambda command: WireAnswer("00", command.id, "ABC123", 12_34, replayed=True)
         assert (await peer.ask(request())).fields[39] == "91"
         harness.owners.gate.set()
-        await until(lambda: harness.owners.undone)
-        (reversal,), (command,) = harness.owners.undone, harness.owners.asked
+        await until(lambda: harness.owners.late_reversals)
+        (reversal,), (command,) = harness.owners.late_reversals, harness.owners.asked
         assert derive(reversal.id, Derived.UNDO) == command.id
 
 
-async def test_repeats_of_an_approval_that_stands_get_it(custody: CardCustody) -> None:
-    """Another edge has given it to the network, so the owner has changed nothing."""
-    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
-        harness.owners.undo = lambda command: WireAnswer("21", command.id)
+async def test_repeat_gets_an_approval_whose_late_reversal_had_no_effect(card_secrets: CardSecrets) -> None:
+    """Another edge gave the approval to the network in time, so the owner answers 21."""
+    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
+        harness.owners.reverse_late = lambda command: WireAnswer("21", command.id)
         harness.owners.gate.clear()
         assert (await peer.ask(request())).fields[39] == "91"
         harness.owners.gate.set()
-        await until(lambda: harness.respondent.undoing.counts.stood)
+        await until(lambda: harness.respondent.late_reversals.counts.no_action)
         assert (await peer.ask(request(mti="0101"))).fields[39] == "00"
-        assert harness.respondent.undoing.counts.done == 0
+        assert harness.respondent.late_reversals.counts.done == 0
 
 
-async def test_exchanges_of_one_message_share_one_command(custody: CardCustody) -> None:
-    async with running_edge(custody) as harness, harness.peer() as peer:
+async def test_exchanges_of_one_message_share_one_command(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
-        peer.say(request(), request(mti="0101"))
+        peer.send(request(), request(mti="0101"))
         await until(lambda: len(harness.owners.submitted) == 2)
         first, second = harness.owners.asked
         assert first == second
         harness.owners.gate.set()
-        assert [(await peer.hear()).fields[39] for _ in range(2)] == ["00", "00"]
+        assert [(await peer.receive()).fields[39] for _ in range(2)] == ["00", "00"]
 
 
-async def test_stopping_edge_waits_for_late_approvals(custody: CardCustody) -> None:
-    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+async def test_stopping_edge_waits_for_late_approvals(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         assert (await peer.ask(request())).fields[39] == "91"
         stopping = asyncio.create_task(harness.edge.stop())
         await asyncio.sleep(0)
         harness.owners.gate.set()
         await stopping
-        assert len(harness.owners.undone) == 1
+        assert len(harness.owners.late_reversals) == 1
 
 
 async def test_stopping_edge_reverses_what_no_owner_answers(
-    custody: CardCustody, monkeypatch: pytest.MonkeyPatch
+    card_secrets: CardSecrets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("actors.network.respondent.UNDO_STOP_SECONDS", 0.05)
-    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         assert (await peer.ask(request())).fields[39] == "91"
         await harness.edge.stop()
-        assert len(harness.owners.undone) == 1
+        assert len(harness.owners.late_reversals) == 1
 
 
 @pytest.mark.parametrize("reason", ["deadline", "overloaded", "faulty", "key_reused"])
-async def test_what_has_had_no_effect_is_not_undone(
+async def test_command_that_was_not_executed_is_not_reversed(
     harness: Harness, reason: Literal["deadline", "overloaded", "faulty", "key_reused"]
 ) -> None:
     harness.owners.decide = lambda _: NotExecuted(reason)
@@ -364,23 +362,23 @@ async def test_what_has_had_no_effect_is_not_undone(
         await peer.ask(request())
         harness.owners.decide = approve
         assert (await peer.ask(request(mti="0101"))).fields[39] == "00"
-    assert harness.owners.undone == []
+    assert harness.owners.late_reversals == []
 
 
 @pytest.mark.parametrize("mti", ["0120", "0220", "0400", "0420"])
-async def test_only_authorizations_are_undone(custody: CardCustody, mti: str) -> None:
-    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+async def test_only_authorizations_are_reversed(card_secrets: CardSecrets, mti: str) -> None:
+    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         assert (await peer.ask(request(1, mti, de90=ORIGINAL))).fields[39] == "91"
         harness.owners.gate.set()
-        await until(lambda: not harness.respondent._questions)
+        await until(lambda: not harness.respondent._open_commands)
         harness.owners.decide = lambda _: NotExecuted("unavailable")
         assert (await peer.ask(request(2, mti, de90=ORIGINAL))).fields[39] == "91"
         assert (await peer.ask(request(1, f"{mti[:3]}1", de90=ORIGINAL))).fields[39] == "00"
-        assert harness.owners.undone == []
+        assert harness.owners.late_reversals == []
 
 
-async def test_undoing_goes_on_until_it_is_answered(harness: Harness) -> None:
+async def test_late_reversal_is_repeated_until_an_owner_answers(harness: Harness) -> None:
     outcomes: list[Reply | BaseException] = [
         NotExecuted("unavailable"),
         NotExecuted("overloaded"),
@@ -394,38 +392,38 @@ async def test_undoing_goes_on_until_it_is_answered(harness: Harness) -> None:
             raise outcome
         return outcome
 
-    harness.owners.undo = undo
+    harness.owners.reverse_late = undo
     harness.owners.decide = lambda _: NotExecuted("unavailable")
     async with harness.peer() as peer:
         await peer.ask(request())
-    counts = harness.respondent.undoing.counts
+    counts = harness.respondent.late_reversals.counts
     await until(lambda: counts.done)
-    assert len({(command.command_key, command.id) for command in harness.owners.undone}) == 1
+    assert len({(command.command_key, command.id) for command in harness.owners.late_reversals}) == 1
     assert (counts.issued, counts.done, counts.retries, counts.failed) == (1, 1, 4, 0)
 
 
-async def test_an_edge_that_stops_gives_up_in_the_end(
-    custody: CardCustody, monkeypatch: pytest.MonkeyPatch
+async def test_stopping_edge_abandons_unanswered_late_reversals(
+    card_secrets: CardSecrets, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("actors.network.undoing.UNDO_STOP_SECONDS", 0.05)
-    async with running_edge(custody) as harness, harness.peer() as peer:
-        harness.owners.undo = lambda _: NotExecuted("unavailable")
+    monkeypatch.setattr("actors.network.late_reversals.UNDO_STOP_SECONDS", 0.05)
+    async with running_edge(card_secrets) as harness, harness.peer() as peer:
+        harness.owners.reverse_late = lambda _: NotExecuted("unavailable")
         harness.owners.decide = lambda _: NotExecuted("unavailable")
         await peer.ask(request())
-        await until(lambda: harness.owners.undone)
-    counts = harness.respondent.undoing.counts
+        await until(lambda: harness.owners.late_reversals)
+    counts = harness.respondent.late_reversals.counts
     assert (counts.issued, counts.abandoned) == (1, 1)
 
 
-async def test_a_verification_leaves_nothing_to_undo(harness: Harness) -> None:
+async def test_unknown_outcome_of_a_verification_is_not_reversed(harness: Harness) -> None:
     harness.owners.decide = lambda _: NotExecuted("unavailable")
     async with harness.peer() as peer:
         assert (await peer.ask(request(de4="0" * 12))).fields[39] == "91"
-    assert harness.owners.undone == []
+    assert harness.owners.late_reversals == []
 
 
-async def test_a_late_decline_is_none_of_our_business(custody: CardCustody) -> None:
-    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+async def test_late_decline_is_not_reversed(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
         harness.owners.decide = lambda command: WireAnswer("51", command.id)
         assert (await peer.ask(request())).fields[39] == "91"
@@ -437,41 +435,41 @@ async def test_a_late_decline_is_none_of_our_business(custody: CardCustody) -> N
 WITHHELD = write_private({"99": "force_stip_timeout"})
 
 
-async def test_an_answer_that_is_to_be_late_leaves_after_its_time(custody: CardCustody) -> None:
-    async with running_edge(custody, withheld_ms=1) as harness, harness.peer() as peer:
+async def test_withheld_answer_leaves_after_its_delay(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, withheld_ms=1) as harness, harness.peer() as peer:
         assert (await peer.ask(request(de48=WITHHELD))).fields[39] == "00"
-    async with running_edge(custody) as harness, harness.peer() as peer:
-        peer.say(request(1, de48=WITHHELD), request(2))
-        assert (await peer.hear()).fields[11] == "000002"
+    async with running_edge(card_secrets) as harness, harness.peer() as peer:
+        peer.send(request(1, de48=WITHHELD), request(2))
+        assert (await peer.receive()).fields[11] == "000002"
         await until(lambda: harness.respondent.counts.answered == 2)
         assert len(harness.owners.asked) == 2
 
 
-async def test_a_withheld_approval_that_comes_late_is_left_to_the_advice(custody: CardCustody) -> None:
-    async with running_edge(custody, deadline_ms=30) as harness, harness.peer() as peer:
+async def test_late_withheld_approval_is_not_reversed(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets, deadline_ms=30) as harness, harness.peer() as peer:
         harness.owners.gate.clear()
-        peer.say(request(de48=WITHHELD))
+        peer.send(request(de48=WITHHELD))
         await until(lambda: harness.respondent.counts.expired)
         harness.owners.gate.set()
         assert (await peer.ask(request(2))).fields[39] == "00"
-        assert (harness.respondent.counts.late_approvals, harness.owners.undone) == (0, [])
+        assert (harness.respondent.counts.late_approvals, harness.owners.late_reversals) == (0, [])
 
 
-async def test_an_answer_about_a_live_card_is_never_withheld(custody: CardCustody) -> None:
-    live = lookup_of(custody, {PAN: msgspec.structs.replace(CARD, live=True)})
-    async with running_edge(custody, live) as harness, harness.peer() as peer:
+async def test_answer_for_a_live_card_is_not_withheld(card_secrets: CardSecrets) -> None:
+    live = lookup_of(card_secrets, {PAN: msgspec.structs.replace(CARD, live=True)})
+    async with running_edge(card_secrets, live) as harness, harness.peer() as peer:
         assert (await peer.ask(request(de48=WITHHELD))).fields[39] == "00"
 
 
-async def test_what_is_found_after_the_deadline_is_not_submitted(custody: CardCustody) -> None:
+async def test_card_found_after_the_deadline_submits_no_command(card_secrets: CardSecrets) -> None:
     found = asyncio.Event()
 
-    async def fetch(digests: list[bytes]) -> Mapping[bytes, CardOnFile]:
+    async def fetch(digests: list[bytes]) -> Mapping[bytes, IssuedCard]:
         await found.wait()
         return dict.fromkeys(digests, CARD)
 
     cards = Lookup(fetch, 10)
-    async with running_edge(custody, cards, deadline_ms=30) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, cards, deadline_ms=30) as harness, harness.peer() as peer:
         assert (await peer.ask(request())).fields[39] == "91"
         found.set()
         await until(lambda: len(cards) == 1)
@@ -479,34 +477,34 @@ async def test_what_is_found_after_the_deadline_is_not_submitted(custody: CardCu
         assert harness.owners.submitted == []
 
 
-async def test_no_database_is_91(custody: CardCustody) -> None:
-    async def fetch(digests: list[bytes]) -> Mapping[bytes, CardOnFile]:
+async def test_unavailable_database_gets_91(card_secrets: CardSecrets) -> None:
+    async def fetch(digests: list[bytes]) -> Mapping[bytes, IssuedCard]:
         raise DatabaseUnavailableError
 
-    async with running_edge(custody, Lookup(fetch, 10)) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, Lookup(fetch, 10)) as harness, harness.peer() as peer:
         assert (await peer.ask(request())).fields[39] == "91"
         assert harness.owners.submitted == []
 
 
-async def test_cards_are_looked_up_once_and_together(custody: CardCustody) -> None:
+async def test_card_look_ups_are_batched_and_shared(card_secrets: CardSecrets) -> None:
     calls: list[int] = []
     go = asyncio.Event()
 
-    async def fetch(digests: list[bytes]) -> Mapping[bytes, CardOnFile]:
+    async def fetch(digests: list[bytes]) -> Mapping[bytes, IssuedCard]:
         calls.append(len(digests))
         await go.wait()
         return dict.fromkeys(digests, CARD)
 
-    async with running_edge(custody, Lookup(fetch, 100)) as harness, harness.peer() as peer:
+    async with running_edge(card_secrets, Lookup(fetch, 100)) as harness, harness.peer() as peer:
         bodies = [f"4111111111111{number:02d}" for number in range(20)]
         pans = [body + luhn_digit(body) for body in bodies]
-        peer.say(request(100, de2=pans[0]))
+        peer.send(request(100, de2=pans[0]))
         await until(lambda: calls)
-        peer.say(*(request(stan, de2=pans[stan % 20]) for stan in range(60)))
-        peer.say(request(61, de2=pans[0]))
+        peer.send(*(request(stan, de2=pans[stan % 20]) for stan in range(60)))
+        peer.send(request(61, de2=pans[0]))
         await until(lambda: harness.edge.counts.requests == 62)
         go.set()
         for _ in range(62):
-            assert (await peer.hear()).fields[39] == "00"
-        # All the others went together, and the one that was under way was not asked for again.
+            assert (await peer.receive()).fields[39] == "00"
+        # One batch for the other 19 cards; the card of the open fetch was not fetched again.
         assert calls == [1, 19]

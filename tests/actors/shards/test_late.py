@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.network.undoing import reversal_of
+from actors.network.late_reversals import reversal_of
 from actors.submission import Submission
 from engine.commands import Advise, Authorize, Reverse, reference_of_id, reference_of_message
 from engine.replies import Reply, WireAnswer

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from actors.network.undoing import reversal_of
+from actors.network.late_reversals import reversal_of
 from engine.commands import Authorize, reference_of_id
 from engine.limits import ACTIVATION_ANSWERS
 from engine.replies import Reply, WireAnswer

@@ -8,7 +8,8 @@ from collections.abc import Callable
 
 import pytest
 
-from actors.network.respondent import Respondent, _Exchange, _Question
+from actors.network.exchange import Exchange, OpenCommand
+from actors.network.respondent import Respondent
 from actors.router import Errand, Router
 from engine.iso8583.respond import approves
 from engine.replies import Reply, WireAnswer
@@ -62,8 +63,8 @@ def test_every_kind_of_outcome_happens() -> None:
             counts = edge.respondent.counts
             seen["late"] += counts.late_approvals
             seen["unknown"] += counts.unknown_outcomes
-            seen["stood"] += edge.respondent.undoing.counts.stood
-            seen["reversed"] += edge.respondent.undoing.counts.done
+            seen["stood"] += edge.respondent.late_reversals.counts.no_action
+            seen["reversed"] += edge.respondent.late_reversals.counts.done
         seen["delegated"] += installation.delegated
     pytest.fail(f"{SEEDS} seeds show only {dict(seen)}")
 
@@ -85,9 +86,9 @@ def router_forgets_that_it_asked(patch: pytest.MonkeyPatch) -> None:
 def stored_approvals_are_ignored(patch: pytest.MonkeyPatch) -> None:
     """A late approval that comes from the journal is not reversed."""
 
-    def blind(self: Respondent, exchange: _Exchange, question: _Question, reply: Reply) -> None:
+    def blind(self: Respondent, exchange: Exchange, open_command: OpenCommand, reply: Reply) -> None:
         late = isinstance(reply, WireAnswer) and reply.replayed and exchange not in self._open
-        answer(self, exchange, question, WireAnswer("51", "") if late else reply)
+        answer(self, exchange, open_command, WireAnswer("51", "") if late else reply)
 
     answer = Respondent._answer
     patch.setattr(Respondent, "_answer", blind)
@@ -105,7 +106,7 @@ def repeats_are_not_noted(patch: pytest.MonkeyPatch) -> None:
 
 def late_replies_are_dropped(patch: pytest.MonkeyPatch) -> None:
     """An edge reverses nothing."""
-    patch.setattr(Respondent, "_conclude", lambda self, command, question: None)
+    patch.setattr(Respondent, "_reverse_if_late", lambda self, command, open_command: None)
 
 
 @pytest.mark.parametrize(

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
-from actors.network.cards import CardOnFile
-from actors.network.custody import CardCustody
+from actors.network.card_secrets import CardSecrets
+from actors.network.cards import IssuedCard
 from actors.network.respondent import Respondent
 from actors.peers import PeerGoneError, RoutingTable
 from actors.router import Router
@@ -124,8 +124,8 @@ class VirtualEdge:
     """One edge: a router and a respondent."""
 
     def __init__(self, installation: WireInstallation) -> None:
-        custody = CardCustody(VAULT)
-        on_file = {pan: CardOnFile(card.id, card.exp_year, card.exp_month, "1") for pan, card in PANS.items()}
+        custody = CardSecrets(VAULT)
+        on_file = {pan: IssuedCard(card.id, card.exp_year, card.exp_month, "1") for pan, card in PANS.items()}
         self.router = Router(VirtualPeers(installation))
         self.router.start()
         self.commands: dict[str, Authorize] = {}
@@ -247,7 +247,7 @@ class WireInstallation(Installation):
         await self.mend()
         for edge in self.edges:
             await edge.respondent._idle.wait()
-            while edge.respondent._to_come or edge.respondent.undoing.open:  # noqa: ASYNC110 - as above
+            while edge.respondent._pending or edge.respondent.late_reversals.open:  # noqa: ASYNC110 - as above
                 await asyncio.sleep(0.1)
             await edge.router.stop()
         for said in self.said:

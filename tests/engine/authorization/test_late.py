@@ -20,7 +20,7 @@ from engine.commands import (
     reference_of_network,
 )
 from engine.ids import Derived, derive
-from engine.iso8583.identity import undo_key
+from engine.iso8583.identity import late_reversal_key
 from tests.engine.build import an_id, authorize, card, key, wire
 from tests.engine.desk import SALE, Desk
 from tests.engine.gateway_desk import GatewayDesk, valid
@@ -42,7 +42,7 @@ def _about(make: Any, number: int, **parts: Any) -> Any:
 
 
 def edge_reverses() -> Reverse:
-    undo = undo_key(sale().command_key)
+    undo = late_reversal_key(sale().command_key)
     reversal: Reverse = _about(
         Reverse, 80, references=(MESSAGE,), command_key=undo, fingerprint=undo, late=True
     )

@@ -1,5 +1,4 @@
-"""Messages as any peer of the profile may send them: the generator of the codec's tests, and one plain
-example."""
+"""Messages of the profile for tests: an example and a generator."""
 
 from __future__ import annotations
 
@@ -34,16 +33,16 @@ EXAMPLE = {
     "43": "Corner shop            Dublin         IE",
     "49": "978",
 }
-"""A plain purchase of 12.34 EUR, in pyiso8583's own form."""
+"""A purchase of 12.34 EUR, as a pyiso8583 dictionary."""
 
 ORIGINAL = "0100" + "000123" + "1121103000" + "424242".zfill(11) + "0" * 11
-"""DE90 that names the example."""
+"""DE90 with the references of the example."""
 
 FIELDS = {int(number): value for number, value in EXAMPLE.items() if number != "t"}
 
 
 def message(changes: Mapping[int, str | None] | None = None, /, mti: str = "0100", **tags: str) -> Message:
-    """The example with some fields replaced or (``None``) removed, and DE48 made of ``tags`` (``t01=…``)."""
+    """The example with replaced or (``None``) removed fields and a DE48 of ``tags`` (``t01=…``)."""
     fields: dict[int, str | None] = {**FIELDS, **(changes or {})}
     if tags:
         fields[48] = write_private({name[1:]: value for name, value in tags.items()})
@@ -61,7 +60,7 @@ def _value(number: int) -> st.SearchStrategy[str]:
 
 @st.composite
 def documents(draw: st.DrawFn) -> dict[str, str]:
-    """Any message of the profile, as the dictionary that pyiso8583 encodes."""
+    """Any message of the profile, as a pyiso8583 dictionary."""
     numbers = draw(st.sets(st.sampled_from(_NUMBERS), max_size=40))
     document = {"t": draw(st.text("0123456789", min_size=4, max_size=4))}
     return document | {str(number): draw(_value(number)) for number in sorted(numbers)}

@@ -1,4 +1,4 @@
-"""What the acquirer's side writes, the platform's side reads back from the wire alone."""
+"""The platform reads the same values from a request that the acquirer's side wrote."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ sales = st.builds(
 
 
 @given(sales)
-def test_everything_survives_the_wire(sale: Sale) -> None:
+def test_authorization_request_is_read_back_unchanged(sale: Sale) -> None:
     request = read_authorization(decode(encode(authorization_request(sale, REFERENCES))))
     same = (
         "pan",
@@ -75,11 +75,12 @@ def test_everything_survives_the_wire(sale: Sale) -> None:
 
 
 def channel_on_the_wire(sale: Sale) -> Channel:
-    """A refund at a cash machine has no processing code of its own: it looks like one at a terminal."""
+    """The channel that the platform reads. A refund at a cash machine has no processing code of its own, so
+    it reads as a refund at a terminal."""
     return "pos" if sale.channel == "atm" and sale.kind == "refund" else sale.channel
 
 
-def test_a_sale_does_not_show_its_secrets() -> None:
+def test_repr_of_a_sale_hides_its_secrets() -> None:
     entry: Literal["chip"] = "chip"
     sale = Sale(
         pan="4111111111111111", amount_minor=1, currency="EUR", mcc="5411", merchant_name="x",
@@ -88,12 +89,12 @@ def test_a_sale_does_not_show_its_secrets() -> None:
     assert "4111" not in f"{sale} {sale!r}"
 
 
-def test_network_management_requests() -> None:
+def test_network_management_request_gets_its_response() -> None:
     message = decode(encode(network_request("301", "000007", 1_795_253_400_000)))
     assert message == Message("0800", {7: "1121093000", 11: "000007", 70: "301"})
 
 
-def test_the_quoted_authorization_is_found_again() -> None:
+def test_authorization_id_of_a_response_is_found() -> None:
     request = Message("0100", {4: "000000000100"})
     quoted = answered(request, WireAnswer("00", "01900000-0000-7000-8000-000000000007", "ABC123", 1_00))
     assert quoted_authorization_id(quoted) == "01900000-0000-7000-8000-000000000007"

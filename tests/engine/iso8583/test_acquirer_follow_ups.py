@@ -1,4 +1,4 @@
-"""What the acquirer's side writes after a sale, the platform's side reads back from the wire alone."""
+"""The platform reads the same values from a follow-up that the acquirer's side wrote."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def over_the_wire(message: Message) -> Content:
     return read(decode(encode(message)))
 
 
-def test_an_increment() -> None:
+def test_increment_names_its_sale_and_adds_its_amount() -> None:
     content = over_the_wire(increment(SALE, LATER, FIRST))
     assert isinstance(content, AuthorizationRequest)
     assert content.purchase.references[:2] == (NETWORK, MESSAGE)
@@ -53,7 +53,7 @@ def test_an_increment() -> None:
     assert content.purchase.wire.stan == "000777"
 
 
-def test_reversals() -> None:
+def test_reversal_names_its_sale_and_the_remaining_amount() -> None:
     whole = over_the_wire(reversal_advice(SALE, LATER, FIRST, None))
     assert isinstance(whole, ReversalNotice)
     assert (whole.references[0], whole.references[-1], whole.remaining_minor) == (MESSAGE, NETWORK, None)
@@ -62,7 +62,7 @@ def test_reversals() -> None:
     assert partial.remaining_minor == 5_00
 
 
-def test_presentments() -> None:
+def test_presentment_has_reference_amount_and_finality() -> None:
     content = over_the_wire(presentment(SALE, LATER, FIRST, ARN, final=False))
     assert isinstance(content, Presentment)
     assert (content.reference, content.final) == (ARN, False)
@@ -72,7 +72,7 @@ def test_presentments() -> None:
     assert (forced.final, forced.purchase.references) == (True, (NETWORK,))
 
 
-def test_a_request_without_an_answer_is_reversed_under_its_own_references() -> None:
+def test_timeout_reversal_has_the_references_of_its_request() -> None:
     message = timeout_reversal(SAID)
     content = over_the_wire(message)
     assert isinstance(content, ReversalNotice)
@@ -81,7 +81,7 @@ def test_a_request_without_an_answer_is_reversed_under_its_own_references() -> N
     assert message.mti == "0420"
 
 
-def test_a_stand_in_is_advised_under_the_references_of_the_request() -> None:
+def test_stand_in_advice_has_the_references_of_its_request() -> None:
     message = stand_in_advice(SAID, "ABC123")
     content = over_the_wire(message)
     assert isinstance(content, Advice)

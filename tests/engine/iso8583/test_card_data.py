@@ -1,5 +1,5 @@
-"""Card data on the wire: expiries are compared, PIN blocks and MACs without keys are refused, chip data must
-be well-formed."""
+"""Verification data: expiries are compared, PIN blocks and MACs are refused, chip data must be
+well-formed."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_malformed_card_data_make_the_message_invalid(number: int, value: str) -
         (("2911", "2912"), "mismatch"),
     ],
 )
-def test_every_presented_expiry_must_be_that_of_the_card(presented: tuple[str, ...], outcome: str) -> None:
+def test_expiry_matches_only_if_all_presented_ones_do(presented: tuple[str, ...], outcome: str) -> None:
     assert check_expiry(presented, 2029, 11) == outcome
 
 
@@ -101,7 +101,7 @@ def test_every_presented_expiry_must_be_that_of_the_card(presented: tuple[str, .
         ({52: "0123456789ABCDEF"}, Verification(pin="ignore"), "ignored"),
     ],
 )
-def test_a_pin_block_is_treated_as_the_profile_says(
+def test_pin_block_is_refused_or_ignored_by_the_profile(
     fields: dict[int, str | None], policy: Verification, pin: str
 ) -> None:
     assert content(fields, verification=policy).pin == pin
@@ -109,7 +109,7 @@ def test_a_pin_block_is_treated_as_the_profile_says(
 
 @pytest.mark.parametrize("number", [64, 128])
 @pytest.mark.parametrize("mti", ["0100", "0101", "0120", "0220", "0400", "0420"])
-def test_a_mac_without_a_key_makes_every_financial_message_invalid(mti: str, number: int) -> None:
+def test_unverifiable_mac_makes_every_financial_message_invalid(mti: str, number: int) -> None:
     sealed = message({90: ORIGINAL, number: "0123456789ABCDEF"}, mti=mti)
     with pytest.raises(ElementError) as refused:
         read(sealed)
@@ -117,7 +117,7 @@ def test_a_mac_without_a_key_makes_every_financial_message_invalid(mti: str, num
     assert read(sealed, Verification(mac="ignore")) == read(message({90: ORIGINAL}, mti=mti))
 
 
-def test_a_mac_without_a_key_makes_a_sign_on_invalid() -> None:
+def test_unverifiable_mac_makes_a_sign_on_invalid() -> None:
     sign_on = message({70: "001", 64: "0123456789ABCDEF"}, mti="0800")
     assert network_management(sign_on).fields[39] == "30"
     assert network_management(sign_on, Verification(mac="ignore")).fields[39] == "00"

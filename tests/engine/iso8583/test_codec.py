@@ -1,5 +1,5 @@
-"""Our codec says what pyiso8583 says, for any message and for any broken one, and its errors show no
-value."""
+"""The codec gives the same results as pyiso8583 for valid and damaged messages. Its errors contain no
+values."""
 
 from __future__ import annotations
 
@@ -31,12 +31,12 @@ def as_message(document: dict[str, str]) -> Message:
 
 
 @given(documents())
-def test_encodes_as_the_oracle(document: dict[str, str]) -> None:
+def test_encode_equals_pyiso8583(document: dict[str, str]) -> None:
     assert encode(as_message(document)) == oracle_encode(document)
 
 
 @given(documents(), st.booleans())
-def test_decodes_as_the_oracle(document: dict[str, str], lower: bool) -> None:
+def test_decode_equals_pyiso8583(document: dict[str, str], lower: bool) -> None:
     payload = oracle_encode(document)
     if lower:
         header = 4 + (32 if payload[4:5] in b"89ABCDEF" else 16)
@@ -47,7 +47,7 @@ def test_decodes_as_the_oracle(document: dict[str, str], lower: bool) -> None:
 
 
 @given(documents(), st.data())
-def test_accepts_nothing_that_the_oracle_refuses(document: dict[str, str], data: st.DataObject) -> None:
+def test_decode_refuses_what_pyiso8583_refuses(document: dict[str, str], data: st.DataObject) -> None:
     payload = bytearray(oracle_encode(document))
     for _ in range(data.draw(st.integers(1, 4))):
         place = data.draw(st.integers(0, len(payload) - 1))
@@ -62,7 +62,7 @@ def test_accepts_nothing_that_the_oracle_refuses(document: dict[str, str], data:
 
 
 @given(st.binary(max_size=200))
-def test_any_bytes_give_a_message_or_an_error(payload: bytes) -> None:
+def test_decode_of_any_bytes_returns_a_message_or_raises_decode_error(payload: bytes) -> None:
     problem: DecodeError | None = None
     try:
         decode(payload)
@@ -114,7 +114,7 @@ def test_errors_name_field_and_position(payload: bytes, field: str, position: in
     assert "4111" not in str(failed.value)
 
 
-def test_an_error_keeps_what_was_read_before_it() -> None:
+def test_decode_error_keeps_the_fields_before_it() -> None:
     payload = oracle_encode(EXAMPLE).replace(b"Corner shop", b"Corner sh\xc3\xb6")
     with pytest.raises(DecodeError) as failed:
         decode(payload)
@@ -124,7 +124,7 @@ def test_an_error_keeps_what_was_read_before_it() -> None:
     assert list(failed.value.read.fields) == [number for number in map(int, list(EXAMPLE)[1:]) if number < 43]
 
 
-def test_without_a_type_nothing_was_read() -> None:
+def test_decode_error_without_mti_has_no_fields() -> None:
     with pytest.raises(DecodeError) as failed:
         decode(b"GET / HTTP/1.1")
     assert failed.value.read is None
@@ -145,14 +145,14 @@ def test_without_a_type_nothing_was_read() -> None:
         (Message("\u0660100", {}), "MTI"),
     ],
 )
-def test_what_the_profile_cannot_carry_is_not_encoded(message: Message, field: str) -> None:
+def test_encode_refuses_a_message_outside_the_profile(message: Message, field: str) -> None:
     with pytest.raises(EncodeError) as failed:
         encode(message)
     assert failed.value.field == field
     assert "Caf" not in str(failed.value)
 
 
-def test_the_table_is_the_oracles() -> None:
+def test_field_table_equals_pyiso8583() -> None:
     assert sorted(FIELDS) == [number for number in range(2, 129) if number != 65]
     for number, spec in FIELDS.items():
         entry = default_ascii[str(number)]

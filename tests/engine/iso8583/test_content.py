@@ -1,4 +1,4 @@
-"""What a network says is read field by field; what is missing or malformed is named and never guessed."""
+"""Requests are read field by field. A missing or malformed field raises an error that names it."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from engine.iso8583.identity import AUTHORIZATION, command_key, wire_identity
 from tests.engine.iso8583.messages import ORIGINAL, message
 
 
-def test_a_plain_purchase() -> None:
+def test_purchase_is_read() -> None:
     request = read_authorization(message())
     assert request.purchase.pan == "4111111111111111"
     assert request.purchase.wire == WireIdentity("424242", "000123", "1121103000", "632510000123")
@@ -55,7 +55,7 @@ def test_private_tags_are_read() -> None:
     assert request.scenario == "slow"
 
 
-def test_no_secret_is_shown() -> None:
+def test_repr_hides_secrets() -> None:
     request = read_authorization(message(t01="987", t02="AAABBB"))
     shown = f"{request!r} {request}"
     assert not any(secret in shown for secret in ("4111", "987", "AAABBB", "2911"))
@@ -94,14 +94,14 @@ def test_channel_and_entry_mode(
 @pytest.mark.parametrize(
     ("processing", "kind"), [("000000", "purchase"), ("013000", "purchase"), ("200020", "refund")]
 )
-def test_kinds(processing: str, kind: str) -> None:
+def test_processing_code_determines_the_kind(processing: str, kind: str) -> None:
     assert read_authorization(message({3: processing})).purchase.kind == kind
 
 
 @pytest.mark.parametrize(
     ("tag", "cap"), [("", None), ("1", None), ("Y", None), ("000000000500", 500), ("Y000000000500", 500)]
 )
-def test_partial_amounts(tag: str, cap: int | None) -> None:
+def test_partial_tag_has_an_optional_cap(tag: str, cap: int | None) -> None:
     request = read_authorization(message(t07=tag))
     assert (request.partial_allowed, request.partial_cap_minor) == (True, cap)
 
@@ -110,7 +110,7 @@ def test_credential_on_file_is_merchant_initiated() -> None:
     assert read_authorization(message({22: "102"})).mit
 
 
-def test_a_foreign_currency_keeps_its_number() -> None:
+def test_unissued_currency_keeps_its_numeric_code() -> None:
     assert read_authorization(message({49: "392"})).purchase.currency == "392"
 
 
@@ -143,7 +143,7 @@ BROKEN: list[tuple[int, str | None]] = [
 
 
 @pytest.mark.parametrize(("field", "value"), BROKEN)
-def test_what_is_missing_or_malformed_is_named(field: int, value: str | None) -> None:
+def test_missing_or_malformed_field_is_named_in_the_error(field: int, value: str | None) -> None:
     with pytest.raises(ElementError) as failed:
         read_authorization(message({field: value}))
     assert failed.value.field == field
@@ -172,7 +172,7 @@ NETWORK = reference_of_network("SN1")
         ("0421", ReversalNotice),
     ],
 )
-def test_each_function_has_its_content(mti: str, type_: type) -> None:
+def test_each_function_has_its_content_type(mti: str, type_: type) -> None:
     assert type(read(message({90: ORIGINAL}, mti=mti))) is type_
 
 
@@ -183,7 +183,7 @@ def test_only_an_increment_continues_a_transaction() -> None:
     assert read_authorization(message(t06="INC")).purchase.references == ()
 
 
-def test_a_reversal_names_the_message_first() -> None:
+def test_reversal_references_start_with_the_message() -> None:
     whole = read_reversal(message({90: ORIGINAL}, mti="0420", t04="SN1"))
     assert (whole.references, whole.remaining_minor) == ((ORIGINAL_KEY, NETWORK), None)
     partial = read_reversal(message({90: ORIGINAL, 95: write_replacement_amount(5_00)}, mti="0400"))
@@ -191,7 +191,7 @@ def test_a_reversal_names_the_message_first() -> None:
     assert read_reversal(message(mti="0420", t04="SN1")).references == (NETWORK,)
 
 
-def test_a_reversal_needs_no_merchant_and_no_amount() -> None:
+def test_reversal_needs_no_merchant_and_no_amount() -> None:
     bare = dict.fromkeys((3, 4, 12, 13, 18, 22, 25, 41, 42, 43, 49))
     assert read_reversal(message({**bare, 90: ORIGINAL}, mti="0400")).references == (ORIGINAL_KEY,)
 
@@ -200,7 +200,7 @@ def test_a_reversal_needs_no_merchant_and_no_amount() -> None:
     ("code", "approved"),
     [(None, True), ("00", True), ("10", True), ("85", True), ("05", False), ("91", False)],
 )
-def test_an_advice_says_what_the_merchant_saw(code: str | None, approved: bool) -> None:
+def test_de39_of_an_advice_is_the_network_decision(code: str | None, approved: bool) -> None:
     advice = read_advice(message({39: code, 90: ORIGINAL}, mti="0120", t04="SN1"))
     assert (advice.approved, advice.purchase.references) == (approved, (NETWORK, ORIGINAL_KEY))
 
@@ -208,7 +208,7 @@ def test_an_advice_says_what_the_merchant_saw(code: str | None, approved: bool) 
 @pytest.mark.parametrize(
     ("tag", "final"), [(None, True), ("", True), ("1", True), ("Y", True), ("0", False), ("N", False)]
 )
-def test_a_presentment(tag: str | None, final: bool) -> None:
+def test_finality_of_a_presentment(tag: str | None, final: bool) -> None:
     tags = {"t04": "SN1", "t08": f"{ARN}02"} | ({} if tag is None else {"t09": tag})
     presented = read_presentment(message({3: "200000"}, mti="0220", **tags))
     assert presented.reference is not None
@@ -217,11 +217,11 @@ def test_a_presentment(tag: str | None, final: bool) -> None:
     assert presented.purchase.references == (NETWORK,)
 
 
-def test_a_presentment_without_arn() -> None:
+def test_presentment_without_arn_has_no_reference() -> None:
     assert read_presentment(message(mti="0220")).reference is None
 
 
-# Each row: MTI, field to be blamed, fields and tags of a message that is otherwise sound.
+# Each row: MTI, field named in the error, fields and tags of an otherwise valid message.
 UNREADABLE: list[tuple[str, int, dict[int, str | None], dict[str, str]]] = [
     ("0100", 3, {3: "200000"}, {"t06": "INC", "t04": "SN1"}),
     ("0100", 48, {}, {"t06": "DEC"}),
@@ -251,7 +251,7 @@ UNREADABLE: list[tuple[str, int, dict[int, str | None], dict[str, str]]] = [
 
 
 @pytest.mark.parametrize(("mti", "field", "changes", "tags"), UNREADABLE)
-def test_malformed_requests_of_every_class(
+def test_malformed_field_of_every_class_is_named_in_the_error(
     mti: str, field: int, changes: dict[int, str | None], tags: dict[str, str]
 ) -> None:
     with pytest.raises(ElementError) as failed:

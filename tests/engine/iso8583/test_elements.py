@@ -1,4 +1,4 @@
-"""Nested elements survive a round trip, and broken ones are refused with the field's number and without a
+"""Nested elements survive a round trip. Malformed ones raise an error with the field number, without a
 value."""
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from tests.engine.iso8583.messages import PRINTABLE
 digits = "0123456789"
 
 
-def test_times_and_references() -> None:
+def test_transmission_time_and_retrieval_reference() -> None:
     at_ms = to_ms(datetime(2026, 11, 21, 9, 5, 7, tzinfo=UTC))
     assert transmission_time(at_ms) == "1121090507"
     assert retrieval_reference(at_ms, "000123") == "632509000123"
@@ -51,14 +51,14 @@ def test_card_acceptor() -> None:
 
 
 @given(st.text(max_size=60), st.text(max_size=60))
-def test_any_name_fits_the_wire(name: str, city: str) -> None:
+def test_any_name_fits_de43(name: str, city: str) -> None:
     text = write_card_acceptor(CardAcceptor(name, city, "GB"))
     assert len(text) == 40
     assert text.isascii()
     assert text.isprintable()
 
 
-def test_foreign_letters_lose_their_marks() -> None:
+def test_card_acceptor_is_transliterated() -> None:
     assert plain("Café Ångström\n") == "Cafe Angstrom?"
     assert plain("寿司") == "??"
 
@@ -68,7 +68,7 @@ def test_country_is_read_in_upper_case() -> None:
 
 
 @pytest.mark.parametrize("country", ["  ", "I ", "1E", "--"])
-def test_card_acceptor_without_a_country(country: str) -> None:
+def test_card_acceptor_without_a_country_is_refused(country: str) -> None:
     with pytest.raises(ElementError) as failed:
         read_card_acceptor("Corner shop".ljust(38) + country)
     assert failed.value.field == 43
@@ -80,11 +80,11 @@ tags = st.dictionaries(st.text(digits, min_size=2, max_size=2), st.text(PRINTABL
 
 
 @given(tags)
-def test_private_tags(written: dict[str, str]) -> None:
+def test_private_tags_survive_a_round_trip(written: dict[str, str]) -> None:
     assert read_private(write_private(written)) == written
 
 
-def test_private_secrets_are_masked() -> None:
+def test_secret_tags_are_masked() -> None:
     text = write_private({"01": "123", "02": "AAAB", "04": "SN1"})
     assert "123" not in f"{text} {text!r}"
     assert "123" not in repr(read_private(text))
@@ -105,14 +105,14 @@ def test_private_secrets_are_masked() -> None:
         ("010011010011", "repeats a tag"),
     ],
 )
-def test_broken_private_tags(text: str, problem: str) -> None:
+def test_malformed_private_tags_are_refused(text: str, problem: str) -> None:
     with pytest.raises(ElementError, match=problem) as failed:
         read_private(text)
     assert failed.value.field == 48
 
 
 @pytest.mark.parametrize("written", [{"1": "x"}, {"001": "x"}, {"01": "x" * 1000}])
-def test_private_tags_that_do_not_fit(written: dict[str, str]) -> None:
+def test_private_tags_that_do_not_fit_are_refused(written: dict[str, str]) -> None:
     with pytest.raises(ElementError):
         write_private(written)
 
@@ -143,7 +143,7 @@ def test_additional_amounts(amounts: list[AdditionalAmount]) -> None:
 @pytest.mark.parametrize(
     "text", ["0", "0057978D00000000123", "0057978X000000001234", "0057978D000000001234x"]
 )
-def test_broken_additional_amounts(text: str) -> None:
+def test_malformed_additional_amounts_are_refused(text: str) -> None:
     with pytest.raises(ElementError, match="DE54"):
         read_additional_amounts(text)
 
@@ -159,7 +159,7 @@ def test_original_elements() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0" * 41, "0" * 43, "0" * 41 + "x", "0" * 41 + "٠"])
-def test_broken_original_elements(text: str) -> None:
+def test_malformed_original_elements_are_refused(text: str) -> None:
     with pytest.raises(ElementError, match="DE90"):
         read_original_elements(text)
 
@@ -176,6 +176,6 @@ def test_replacement_amount_without_signs() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "0" * 41, "0" * 43, "x" * 42, "00000000050x" + "0" * 30])
-def test_broken_replacement_amount(text: str) -> None:
+def test_malformed_replacement_amount_is_refused(text: str) -> None:
     with pytest.raises(ElementError, match="DE95"):
         read_replacement_amount(text)

@@ -1,4 +1,4 @@
-"""A refusal without decoding is the refusal that decoding would have come to, byte for byte, or none."""
+"""``fast_decline`` returns the same bytes as decoding and refusing, or ``None``."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.engine.iso8583.messages import documents, message
 
 
 def decoded(payload: bytes) -> bytes | None:
-    """What the usual way says to an original authorization."""
+    """The refusal of an original authorization by decoding it."""
     try:
         request = decode(payload)
     except DecodeError:
@@ -33,7 +33,7 @@ def decoded(payload: bytes) -> bytes | None:
         message(mti="0400"),
     ],
 )
-def test_a_message(original: Message) -> None:
+def test_fast_decline_equals_decoded_refusal(original: Message) -> None:
     payload = encode(original)
     refused = fast_decline(payload, DEADLINE_EXCEEDED)
     assert refused == decoded(payload)
@@ -41,7 +41,9 @@ def test_a_message(original: Message) -> None:
 
 
 @given(documents(), st.booleans(), st.data())
-def test_any_message_and_any_broken_one(document: dict[str, str], broken: bool, data: st.DataObject) -> None:
+def test_fast_decline_of_any_message_equals_decoded_refusal_or_none(
+    document: dict[str, str], broken: bool, data: st.DataObject
+) -> None:
     fields = {int(number): value for number, value in document.items() if number != "t"}
     payload = bytearray(encode(message(dict.fromkeys(range(2, 129)) | fields)))
     for _ in range(data.draw(st.integers(1, 4)) if broken else 0):

@@ -1,4 +1,4 @@
-"""Frames come out whole however the bytes arrive, and a bad length costs one answer, not the stream."""
+"""Frames are complete for any split of the bytes, and a bad length does not break the stream."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def test_one_byte_at_a_time() -> None:
     assert frames == [b"x" * FRAME_BYTES_MAX, b"y"]
 
 
-def test_partial_is_seen_from_the_first_byte_on() -> None:
+def test_frame_is_partial_from_its_first_byte() -> None:
     cutter = FrameCutter()
     seen = [(cutter.feed(received), cutter.partial) for received in (b"", b"\x00", b"\x02a", b"b")]
     assert seen == [([], False), ([], True), ([], True), ([b"ab"], False)]
@@ -61,11 +61,11 @@ def test_oversized_frame_in_progress_is_partial() -> None:
     assert cutter.partial
 
 
-def test_bad_frame_does_not_show_its_content() -> None:
+def test_repr_of_a_bad_frame_hides_its_content() -> None:
     assert "4111" not in repr(BadFrame(5000, b"4111111111111111"))
 
 
 @pytest.mark.parametrize("size", [0, FRAME_BYTES_MAX + 1])
-def test_what_nobody_would_accept_is_not_framed(size: int) -> None:
+def test_payload_of_invalid_size_is_not_framed(size: int) -> None:
     with pytest.raises(FrameSizeError):
         frame(b"x" * size)

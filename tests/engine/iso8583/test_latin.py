@@ -1,4 +1,4 @@
-"""Merchant names keep their letters on the wire, in ASCII."""
+"""Merchant names are transliterated to ASCII."""
 
 from __future__ import annotations
 
@@ -35,17 +35,17 @@ def test_letters_are_transliterated(text: str, ascii_: str) -> None:
 
 
 @given(st.text())
-def test_the_result_is_printable_ascii(text: str) -> None:
+def test_plain_text_is_printable_ascii(text: str) -> None:
     written = plain(text)
     assert written.isascii()
     assert written.isprintable()
     assert plain(written) == written
 
 
-def test_a_name_is_written_and_read() -> None:
+def test_transliterated_name_survives_a_round_trip() -> None:
     said = read_card_acceptor(write_card_acceptor(CardAcceptor("Sklep Łódź", "Gdańsk", "PL")))
     assert (said.name, said.city) == ("Sklep Lodz", "Gdansk")
 
 
-def test_a_name_that_grows_is_cut_to_its_field() -> None:
+def test_name_that_grows_is_truncated_to_its_field() -> None:
     assert len(write_card_acceptor(CardAcceptor("ß" * 23, "ß" * 15, "DE"))) == 40

@@ -1,4 +1,4 @@
-"""Responses find their requests in any order; everything else finds nothing."""
+"""Responses match their requests in any order; other messages match none."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ def request(stan: int, mti: str = "0100") -> Message:
     return Message(mti, {7: "1121103000", 11: f"{stan:06d}", 32: "424242", 37: f"632510{stan:06d}"})
 
 
-def test_answers_in_any_order() -> None:
+def test_responses_match_in_any_order() -> None:
     waiting: Unanswered[object] = Unanswered()
     requests = {stan: object() for stan in range(5)}
     for stan, token in requests.items():
@@ -21,7 +21,7 @@ def test_answers_in_any_order() -> None:
     assert len(waiting) == 0
 
 
-def test_a_second_answer_and_a_stranger_find_nothing() -> None:
+def test_second_or_unknown_response_matches_no_request() -> None:
     waiting: Unanswered[str] = Unanswered()
     waiting.add(request(1), "token")
     assert waiting.take(refusal(request(2), "00")) is None
@@ -29,7 +29,7 @@ def test_a_second_answer_and_a_stranger_find_nothing() -> None:
     assert waiting.take(refusal(request(1), "00")) is None
 
 
-def test_a_repeat_is_answered_as_its_original() -> None:
+def test_response_to_a_repeat_matches_its_original() -> None:
     assert matching_key(request(1)) == matching_key(as_repeat(request(1)))
     waiting: Unanswered[str] = Unanswered()
     waiting.add(request(1), "first")
@@ -37,12 +37,12 @@ def test_a_repeat_is_answered_as_its_original() -> None:
     assert waiting.take(refusal(as_repeat(request(1)), "00")) == "first"
 
 
-def test_a_reversal_with_its_originals_references_is_another_message() -> None:
+def test_reversal_with_references_of_its_original_is_another_request() -> None:
     keys = {matching_key(request(1, mti)) for mti in ("0100", "0120", "0220", "0400", "0420")}
     assert len(keys) == 5
 
 
-def test_each_function_has_its_response() -> None:
+def test_each_function_matches_its_response() -> None:
     waiting: Unanswered[str] = Unanswered()
     for mti in ("0100", "0120", "0420"):
         waiting.add(request(1, mti), mti)
@@ -50,7 +50,7 @@ def test_each_function_has_its_response() -> None:
         assert waiting.take(refusal(request(1, mti), "00")) == mti
 
 
-def test_forget_and_drain() -> None:
+def test_forgotten_and_drained_requests_match_no_response() -> None:
     waiting: Unanswered[str] = Unanswered()
     for stan in range(3):
         waiting.add(request(stan), f"token {stan}")

@@ -1,4 +1,4 @@
-"""A response is the request's references and the stored answer, nothing else: the same inputs give the same
+"""A response depends only on the request's references and the stored answer: equal inputs give equal
 bytes."""
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def answer(code: str, approved_minor: int = 0, approval_code: str | None = None)
     return WireAnswer(code, AUTHORIZATION, approval_code, approved_minor)
 
 
-def test_events_of_an_approval() -> None:
+def test_approval_has_an_approval_code() -> None:
     response = answered(REQUEST, answer("00", 12_34, "ABC123"))
     assert response.mti == "0110"
     assert response.fields[39] == "00"
@@ -31,14 +31,14 @@ def test_events_of_an_approval() -> None:
     assert not {14, 18, 22, 43, 54} & set(response.fields)
 
 
-def test_a_partial_approval_names_both_amounts() -> None:
+def test_partial_approval_has_both_amounts() -> None:
     response = answered(REQUEST, answer("10", 5_00, "ABC123"))
     assert response.fields[4] == "000000000500"
     (original,) = read_additional_amounts(response.fields[54])
     assert (original.amount_type, original.currency, original.amount_minor) == ("57", "978", 12_34)
 
 
-def test_a_decline_has_no_approval_code() -> None:
+def test_decline_has_no_approval_code() -> None:
     response = answered(REQUEST, answer("51"))
     assert response.fields[39] == "51"
     assert 38 not in response.fields
@@ -46,7 +46,7 @@ def test_a_decline_has_no_approval_code() -> None:
 
 
 @pytest.mark.parametrize("mti", ["0120", "0220", "0400", "0420"])
-def test_follow_ups_quote_their_authorization_if_there_is_one(mti: str) -> None:
+def test_follow_up_response_has_the_authorization_id_if_known(mti: str) -> None:
     request = Message(mti, REQUEST.fields)
     known, unknown = answered(request, answer("00")), answered(request, WireAnswer("00", ""))
     assert read_private(known.fields[48]) == {"10": AUTHORIZATION}
@@ -54,7 +54,7 @@ def test_follow_ups_quote_their_authorization_if_there_is_one(mti: str) -> None:
     assert (known.fields[39], unknown.fields[39]) == ("00", "00")
 
 
-def test_a_repeat_gets_the_same_bytes() -> None:
+def test_repeat_gets_the_same_bytes() -> None:
     stored = answer("10", 5_00, "ABC123")
     assert encode(answered(as_repeat(REQUEST), stored)) == encode(answered(REQUEST, stored))
 
@@ -73,7 +73,7 @@ def test_a_repeat_gets_the_same_bytes() -> None:
         (answer("57"), "57"),
     ],
 )
-def test_every_reply_has_a_code(reply: Reply, code: str) -> None:
+def test_every_reply_has_a_response_code(reply: Reply, code: str) -> None:
     assert replied(REQUEST, reply).fields[39] == code
 
 
@@ -98,18 +98,18 @@ def test_response_types(mti: str, response: str) -> None:
 
 
 @pytest.mark.parametrize("mti", ["0110", "0130", "0810", "1100", "0140", "0102", "9999"])
-def test_what_is_no_request_gets_no_answer(mti: str) -> None:
+def test_undecodable_non_request_gets_no_answer(mti: str) -> None:
     assert malformed(Message(mti, {11: "000001"})) is None
     assert malformed(None) is None
 
 
-def test_a_malformed_request_gets_30_and_its_references() -> None:
+def test_malformed_request_gets_30_and_its_references() -> None:
     response = malformed(Message("0100", {2: "4111111111111111", 7: "1121103000", 11: "000123"}))
     assert response == Message("0110", {7: "1121103000", 11: "000123", 39: "30"})
 
 
 @pytest.mark.parametrize("code", ["001", "002", "301"])
-def test_network_management(code: str) -> None:
+def test_network_management_is_accepted(code: str) -> None:
     request = Message("0800", {7: "1121103000", 11: "000123", 70: code})
     assert network_management(request) == Message("0810", {7: "1121103000", 11: "000123", 70: code, 39: "00"})
 
@@ -117,5 +117,5 @@ def test_network_management(code: str) -> None:
 @pytest.mark.parametrize(
     "fields", [{7: "1121103000", 11: "000123", 70: "999"}, {7: "1121103000", 11: "1"}, {70: "301"}]
 )
-def test_unknown_network_management(fields: dict[int, str]) -> None:
+def test_unknown_network_management_is_malformed(fields: dict[int, str]) -> None:
     assert network_management(Message("0800", fields)).fields[39] == "30"

@@ -1,4 +1,4 @@
-"""What was read becomes a command, with everything it says and nothing else; a repeat becomes the same."""
+"""A request becomes a command with the same values; its repeat becomes the same command."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ ARN = "7" * 23
 PURCHASE = ("wire", "amount_minor", "currency", "mcc", "merchant_name", "merchant_country")
 
 
-def test_an_authorization() -> None:
+def test_authorization_becomes_an_authorize_command() -> None:
     content = read(message(t04="SN1", t05="MIT", t06="INC", t07="000000000500"))
     assert isinstance(content, AuthorizationRequest)
     command = to_command(content, ROUTED)
@@ -58,14 +58,14 @@ def test_cvv2_is_missing_where_the_card_itself_was_not_read(
     assert command.cvv2 == cvv2
 
 
-def test_presented_card_data_become_outcomes() -> None:
+def test_card_data_become_outcomes() -> None:
     command = to_command(read(message({52: "0123456789ABCDEF", 55: "9F360200FF"})), ROUTED)
     assert isinstance(command, Authorize)
     assert (command.pin, command.chip) == ("refused", "present")
     assert "0123456789ABCDEF" not in msgspec.json.encode(command).decode()
 
 
-def test_an_advice() -> None:
+def test_advice_becomes_an_advise_command() -> None:
     content = read(message({39: "05", 90: ORIGINAL}, mti="0120"))
     assert isinstance(content, Advice)
     command = to_command(content, ROUTED)
@@ -77,7 +77,7 @@ def test_an_advice() -> None:
         assert getattr(command, name) == getattr(content, name), name
 
 
-def test_a_presentment() -> None:
+def test_presentment_becomes_a_present_command() -> None:
     content = read(message(mti="0220", t04="SN1", t08=f"{ARN}0012", t09="0"))
     assert isinstance(content, Presentment)
     command = to_command(content, ROUTED)
@@ -91,7 +91,7 @@ def test_a_presentment() -> None:
     assert (plain.arn, plain.sequence, plain.final) == (None, 1, True)
 
 
-def test_a_reversal() -> None:
+def test_reversal_becomes_a_reverse_command() -> None:
     content = read(message({90: ORIGINAL}, mti="0400", t04="SN1"))
     assert isinstance(content, ReversalNotice)
     command = to_command(content, ROUTED)
@@ -102,14 +102,14 @@ def test_a_reversal() -> None:
 
 
 @pytest.mark.parametrize("mti", ["0100", "0120", "0220", "0400", "0420"])
-def test_routing_and_repeats(mti: str) -> None:
+def test_repeat_becomes_the_same_command(mti: str) -> None:
     original = message({90: ORIGINAL}, mti=mti)
     command = to_command(read(original), ROUTED)
     assert (command.id, command.card_id, command.fingerprint) == ("i", "c", b"f")
     assert to_command(read(as_repeat(original)), ROUTED) == command
 
 
-def test_one_identity_is_one_command_of_each_kind() -> None:
+def test_one_identity_has_a_command_key_for_each_kind() -> None:
     keys = {
         to_command(read(message({90: ORIGINAL}, mti=mti)), ROUTED).command_key
         for mti in ("0100", "0120", "0220", "0420")

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from actors.network.card_secrets import CardSecrets
 from actors.network.cards import cards_by_id
-from actors.network.custody import CardCustody
 from actors.network.database import Lane
 from actors.settings import Settings
 from actors.vault import Vault
@@ -25,7 +25,7 @@ async def plastic(running: Installation, card_id: str) -> Card:
 
     settings = running.services.settings
     lane = Lane(settings.database_dsn, "test")
-    (found,) = await cards_by_id(lane, CardCustody(running.services.vault)).find_all([card_id])
+    (found,) = await cards_by_id(lane, CardSecrets(running.services.vault)).find_all([card_id])
     lane.close()
     assert found is not None
     return Card(card_id, "".join(found.pan), "".join(found.expiry))

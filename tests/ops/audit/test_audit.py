@@ -12,7 +12,7 @@ import asyncpg
 import pytest
 import pytest_asyncio
 
-from actors.network.custody import CardCustody
+from actors.network.card_secrets import CardSecrets
 from actors.settings import Settings
 from actors.vault import Vault
 from ops.audit import AuditError, Finding, audit, findings
@@ -107,7 +107,7 @@ async def live(running: Installation, card: Any) -> None:
     connection = await asyncpg.connect(running.services.settings.database_dsn)
     sealed = await connection.fetchval("SELECT sealed FROM pans WHERE card_id = $1", card["id"])
     await connection.close()
-    custody = CardCustody(running.services.vault)
+    custody = CardSecrets(running.services.vault)
     plastic = {
         "pan": "".join(custody.open(card["id"], sealed)),
         "expiry": f"{card['exp_year'] % 100:02d}{card['exp_month']:02d}",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 
-from actors.network.custody import CardCustody
+from actors.network.card_secrets import CardSecrets
 from actors.vault import Vault
 from engine.replies import WireAnswer
 from ops.chaos.flood import Flood, Phase, Plan, p99
@@ -20,7 +20,7 @@ def flood(harness: Harness) -> Flood:
 
 
 async def test_so_many_at_any_time(vault: Vault) -> None:
-    async with running_edge(CardCustody(vault)) as harness:
+    async with running_edge(CardSecrets(vault)) as harness:
         heard = await flood(harness).run(Phase(seconds=0.2, in_flight=8, late_seconds=LATE_SECONDS))
     assert heard.offered >= 8
     assert heard.offered - 8 <= heard.approved <= heard.offered
@@ -30,7 +30,7 @@ async def test_so_many_at_any_time(vault: Vault) -> None:
 
 async def test_so_many_a_second_whatever_becomes_of_them(vault: Vault) -> None:
     """The edge has room for three, and its owners answer when everything is over."""
-    async with running_edge(CardCustody(vault), open_max=3) as harness:
+    async with running_edge(CardSecrets(vault), open_max=3) as harness:
         harness.owners.gate.clear()
         phase = Phase(seconds=0.2, per_second=200, prepare=40, late_seconds=LATE_SECONDS)
         flooding = asyncio.create_task(flood(harness).run(phase))
@@ -44,7 +44,7 @@ async def test_so_many_a_second_whatever_becomes_of_them(vault: Vault) -> None:
 
 
 async def test_other_answers_are_neither(vault: Vault) -> None:
-    async with running_edge(CardCustody(vault)) as harness:
+    async with running_edge(CardSecrets(vault)) as harness:
         harness.owners.decide = lambda command: WireAnswer("51", command.id)
         heard = await flood(harness).run(Phase(seconds=0.1, in_flight=4, late_seconds=LATE_SECONDS))
     assert heard.other == heard.offered >= 4

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import random
 
-from actors.network.custody import CardCustody
-from actors.network.session import Session
+from actors.network.acquirer_session import AcquirerSession
+from actors.network.card_secrets import CardSecrets
 from actors.vault import Vault
 from engine.replies import NotExecuted, WireAnswer
 from ops.chaos.shoppers import Plastic, Till
@@ -16,15 +16,15 @@ from tests.actors.network.support import CARD_ID, PAN, Harness, approve, running
 PLASTIC = Plastic(CARD_ID, PAN, "2911")
 
 
-async def till_at(harness: Harness, seed: int = 1) -> tuple[Till, Session, History]:
-    session, history = Session(*harness.address), History()
+async def till_at(harness: Harness, seed: int = 1) -> tuple[Till, AcquirerSession, History]:
+    session, history = AcquirerSession(*harness.address), History()
     session.start()
     await session.connected(10)
     return Till(session, history, PLASTIC, random.Random(seed)), session, history
 
 
 async def test_a_day_of_shopping(vault: Vault) -> None:
-    async with running_edge(CardCustody(vault)) as harness:
+    async with running_edge(CardSecrets(vault)) as harness:
         till, session, history = await till_at(harness)
         for _ in range(60):
             await till.step()
@@ -41,7 +41,7 @@ async def test_a_day_of_shopping(vault: Vault) -> None:
 async def test_it_asks_again_until_it_knows(vault: Vault) -> None:
     """91 says nothing: the same message again, as its repeat, until somebody knows."""
     replies = iter([NotExecuted("overloaded"), NotExecuted("deadline")])
-    async with running_edge(CardCustody(vault)) as harness:
+    async with running_edge(CardSecrets(vault)) as harness:
         harness.owners.decide = lambda command: next(replies, None) or approve(command)
         till, session, history = await till_at(harness, seed=2)
         operation = await till.buy()
@@ -52,7 +52,7 @@ async def test_it_asks_again_until_it_knows(vault: Vault) -> None:
 
 
 async def test_a_refusal_is_an_answer(vault: Vault) -> None:
-    async with running_edge(CardCustody(vault)) as harness:
+    async with running_edge(CardSecrets(vault)) as harness:
         harness.owners.decide = lambda command: WireAnswer("51", command.id)
         till, session, _ = await till_at(harness)
         operation = await till.buy()
@@ -61,7 +61,7 @@ async def test_a_refusal_is_an_answer(vault: Vault) -> None:
 
 
 async def test_whoever_is_cut_off_does_not_know(vault: Vault) -> None:
-    async with running_edge(CardCustody(vault)) as harness:
+    async with running_edge(CardSecrets(vault)) as harness:
         harness.owners.gate.clear()
         till, session, history = await till_at(harness)
         buying = asyncio.create_task(till.buy(repeats=0))

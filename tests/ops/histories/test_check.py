@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.iso8583.identity import undo_key
+from engine.iso8583.identity import late_reversal_key
 from ops.histories.check import LATE_SECONDS, Row, judge
 from ops.histories.operations import History, Operation
 from tests.engine.build import key
@@ -57,7 +57,7 @@ ROWS = [
     row(3, 3),
     row(5, 4, kind="reverse"),
     row(7, 5, held_minor=0),
-    row(7, 6, kind="reverse", command_key=undo_key(key(7))),
+    row(7, 6, kind="reverse", command_key=late_reversal_key(key(7))),
 ]
 
 
@@ -94,7 +94,9 @@ def with_operation(at: int, **parts: Any) -> Callable[[], set[str]]:
             "an authorization that was refused with 91 or 96 alone holds nothing",
         ),
         (
-            lambda: broken(OPERATIONS, [*ROWS, row(1, 7, kind="reverse", command_key=undo_key(key(1)))]),
+            lambda: broken(
+                OPERATIONS, [*ROWS, row(1, 7, kind="reverse", command_key=late_reversal_key(key(1)))]
+            ),
             "an approval on the wire is not reversed as late",
         ),
     ],

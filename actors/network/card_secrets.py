@@ -1,0 +1,56 @@
+"""Cryptography of card secrets: look-up digests and sealing of card numbers, CVV2 values.
+
+The vault holds the keys. This module defines the key purposes, so the API, which issues cards, and the edge,
+which reads card numbers on the wire, use the same ones.
+"""
+
+from __future__ import annotations
+
+import hmac
+from typing import Final, Literal
+
+from actors.vault import Vault, tdes_block
+from engine.cvv import cvv2
+from engine.pan import Pan
+
+LOOKUP: Final = "pan-lookup"
+SEAL: Final = "pan"
+FINGERPRINT: Final = "wire-fingerprint"
+
+
+class CardSecrets:
+    """Card secrets under the vault's keys. CVV2 values are computed when needed and never stored."""
+
+    def __init__(self, vault: Vault) -> None:
+        self._vault = vault
+        self.fingerprint_key: Final = vault.digest(FINGERPRINT, b"")
+        """Key of ``engine.iso8583.translate.fingerprint``."""
+
+    def digest(self, pan: str) -> bytes:
+        """The keyed hash of a number, for look-ups (``pans.digest``)."""
+        return self._vault.digest(LOOKUP, pan.encode("ascii"))
+
+    def seal(self, card_id: str, pan: str) -> bytes:
+        """The encrypted number (``pans.sealed``), bound to the card's id."""
+        return self._vault.seal(SEAL, pan.encode("ascii"), card_id.encode("ascii"))
+
+    def open(self, card_id: str, sealed: bytes) -> Pan:
+        """The number of a card. Raises ``VaultError`` if ``sealed`` belongs to another card or was
+        altered."""
+        return Pan(self._vault.open(SEAL, sealed, card_id.encode("ascii")).decode("ascii"))
+
+    def cvv2(self, pan: str, exp_year: int, exp_month: int, generation: str) -> str:
+        """The three digits printed on the card, for the card's ``cvk_generation``."""
+        return cvv2(pan, exp_year, exp_month, self._vault.cvk_pair(generation), tdes_block)
+
+    def check_cvv2(
+        self, presented: str | None, pan: str, exp_year: int, exp_month: int, generation: str
+    ) -> Literal["absent", "match", "mismatch"]:
+        """Whether ``presented`` is the card's CVV2. Compares in constant time."""
+        if presented is None:
+            return "absent"
+        expected = self.cvv2(pan, exp_year, exp_month, generation)
+        return "match" if hmac.compare_digest(presented.encode(), expected.encode()) else "mismatch"
+
+    def __repr__(self) -> str:
+        return "CardSecrets()"

@@ -1,0 +1,126 @@
+"""Late reversals: an approval that became durable after the network had been answered 91 is reversed.
+
+Each late reversal has a command key derived from the key of the authorization, so repeating it, at this edge
+or another, reverses once. The edge repeats it until an owner answers: owners move, and databases come back.
+If the edge itself ends before that, the network's own reversal or the expiry of the hold releases the money.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable
+
+import msgspec
+import structlog
+
+from actors.essential import start_essential
+from engine.commands import Authorize, Command, Reverse, key_of_message, reference_of_message
+from engine.ids import Derived, derive
+from engine.iso8583.identity import late_reversal_key
+from engine.iso8583.respond import NO_ACTION
+from engine.limits import UNDO_SECONDS_MAX, UNDO_SECONDS_MIN, UNDO_STOP_SECONDS, UNDONE_KEYS_MAX
+from engine.replies import NotExecuted, Reply, WireAnswer
+
+_log = structlog.get_logger(__name__)
+
+
+class LateReversalCounts(msgspec.Struct):
+    """Late reversals since the edge started."""
+
+    issued: int = 0
+    done: int = 0
+    retries: int = 0
+    abandoned: int = 0
+    """Without an answer when the edge stopped."""
+    no_action: int = 0
+    """Without effect: another exchange of the same message got the approval, so the approval stands."""
+    failed: int = 0
+    """Refused by the owner, which is a bug."""
+
+
+class LateReversals:
+    """Submits late reversals in the background. ``command_key in late_reversals``: whether this edge has
+    lately reversed that authorization."""
+
+    def __init__(self, submit: Callable[[Command], Awaitable[Reply]]) -> None:
+        self.counts = LateReversalCounts()
+        self._submit = submit
+        self._reversed: OrderedDict[bytes, None] = OrderedDict()
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def __contains__(self, command_key: bytes) -> bool:
+        return command_key in self._reversed
+
+    @property
+    def open(self) -> int:
+        """Late reversals without an answer."""
+        return len(self._tasks)
+
+    def reverse(self, command: Authorize, approved_minor: int) -> None:
+        """Reverse ``command``, which has or may have approved ``approved_minor``. Safe to call twice."""
+        if command.command_key in self._reversed or not approved_minor:
+            return
+        self._reversed[command.command_key] = None
+        if len(self._reversed) > UNDONE_KEYS_MAX:
+            self._reversed.popitem(last=False)
+        self.counts.issued += 1
+        task = start_essential(self._run(reversal_of(command, approved_minor)), "late-reversal")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def stop(self) -> None:
+        """Wait up to ``UNDO_STOP_SECONDS`` for open late reversals, then cancel them."""
+        if not self._tasks:
+            return
+        _, abandoned = await asyncio.wait(self._tasks, timeout=UNDO_STOP_SECONDS)
+        self.counts.abandoned += len(abandoned)
+        for task in abandoned:
+            task.cancel()
+        await asyncio.gather(*abandoned, return_exceptions=True)
+
+    async def _run(self, reversal: Reverse) -> None:
+        pause_seconds = UNDO_SECONDS_MIN
+        while not await self._attempt(reversal):
+            self.counts.retries += 1
+            await asyncio.sleep(pause_seconds)
+            pause_seconds = min(2 * pause_seconds, UNDO_SECONDS_MAX)
+
+    async def _attempt(self, reversal: Reverse) -> bool:
+        """Submit ``reversal`` once. Returns whether its owner answered."""
+        try:
+            reply = await self._submit(reversal)
+        except Exception as failure:  # noqa: BLE001 - the hold must be released after any failure
+            _log.warning("late_reversal_unanswered", error=type(failure).__name__)
+            return False
+        if isinstance(reply, WireAnswer) and reply.response_code == NO_ACTION:
+            # The approval stands, so repeats of its message must get it.
+            self.counts.no_action += 1
+            self._reversed.pop(key_of_message(reversal.references[0]), None)
+            return True
+        if isinstance(reply, WireAnswer):
+            self.counts.done += 1
+            return True
+        if isinstance(reply, NotExecuted) and reply.reason != "key_reused":
+            return False
+        self.counts.failed += 1
+        _log.error("late_reversal_refused", card_id=reversal.card_id, reply=type(reply).__name__)
+        return True
+
+
+def reversal_of(command: Authorize, approved_minor: int) -> Reverse:
+    """The late reversal of ``command``. Of an increment it reverses only the amount that the increment
+    added."""
+    key = late_reversal_key(command.command_key)
+    return Reverse(
+        # The owner derives from this id which exchange was late.
+        id=derive(command.id, Derived.UNDO),
+        command_key=key,
+        card_id=command.card_id,
+        # The key determines the whole command, so all late reversals of one authorization are true repeats.
+        fingerprint=key,
+        wire=command.wire,
+        references=(reference_of_message(command.command_key),),
+        increment_minor=approved_minor if command.references else None,
+        late=True,
+    )

@@ -1,0 +1,116 @@
+"""ISO 8583 messages of the simulated network.
+
+A message is a function of its row, the row of its sale and the card, so the network can build the same
+message again after a restart. It is therefore dated by the acceptance of the simulation."""
+
+from __future__ import annotations
+
+import re
+from typing import Final
+
+import msgspec
+
+from actors.network.cards import CardCredentials
+from actors.network.simulation_store import Simulation
+from engine.iso8583.acquirer import References, Sale, authorization_request
+from engine.iso8583.acquirer_follow_ups import FirstMessage, increment, presentment, reversal_advice
+from engine.iso8583.elements import (
+    ANSWER_WITHHELD,
+    ARN_DIGITS,
+    ENDPOINT_SILENT,
+    PresentmentReference,
+    retrieval_reference,
+    transmission_time,
+)
+from engine.iso8583.message import Message
+from engine.pan import luhn_digit
+from engine.simulation import FollowUpRecord, Original, SpendRequest
+
+ACQUIRER_ID: Final = "424242"
+"""DE32 of the simulated acquirer."""
+STANS: Final = 999_999
+
+_ARN_FORMAT: Final = "7"
+_NO_DIGIT: Final = re.compile(r"\D", re.ASCII)
+
+
+def wire_stan(serial: int) -> str:
+    """DE11 of a serial number. It wraps around, and 000000 is never used."""
+    return f"{serial % STANS + 1:06d}"
+
+
+def network_txn_id(serial: int) -> str:
+    """The network's id of a whole transaction. Unique, because serial numbers are never taken twice."""
+    return f"SN{serial:013d}"
+
+
+def rrn(stan: str, accepted_ms: int) -> str:
+    """DE37."""
+    return retrieval_reference(accepted_ms, stan)
+
+
+def arn(network_txn_id: str) -> str:
+    """The acquirer reference number of a transaction, the same for all of its presentments: format,
+    acquirer, the digits of the network's id, check digit; 23 in all."""
+    digits = _NO_DIGIT.sub("", network_txn_id)
+    room = ARN_DIGITS - len(_ARN_FORMAT) - len(ACQUIRER_ID) - 1
+    body = f"{_ARN_FORMAT}{ACQUIRER_ID}{digits[-room:]:0>{room}}"
+    return f"{body}{luhn_digit(body)}"
+
+
+def message_of(simulation: Simulation, credentials: CardCredentials) -> Message:
+    """The message of ``simulation``. Raises ``ElementError`` for a value that does not fit its element;
+    ``encode`` refuses other values."""
+    request, original = simulation.request, simulation.original
+    assert simulation.stan is not None, "refused simulations have no message"
+    references = References(ACQUIRER_ID, simulation.stan, request.accepted_ms, simulation.network_txn_id)
+    sale = sale_of(request, credentials)
+    if not isinstance(request, FollowUpRecord):
+        return authorization_request(sale, references)
+    first = None if original is None else first_message(original)
+    if request.operation == "clearing":
+        return presentment(sale, references, first, _presentment_reference(simulation), request.final)
+    assert original is not None, "increments and reversals have a sale"
+    assert first is not None, "increments and reversals have a sale"
+    if request.operation == "increment":
+        return increment(sale, references, first)
+    # DE4 of a reversal is the original amount; DE95 holds the amount that remains.
+    whole = msgspec.structs.replace(sale, amount_minor=original.request.amount_minor)
+    return reversal_advice(whole, references, first, request.remaining_minor)
+
+
+def first_message(original: Original) -> FirstMessage:
+    """How later messages name the 0100 of a sale."""
+    return FirstMessage(ACQUIRER_ID, original.stan, transmission_time(original.request.accepted_ms))
+
+
+def sale_of(request: SpendRequest, credentials: CardCredentials) -> Sale:
+    """The sale as the terminal sends it. Scenarios become fields of the message."""
+    cap_minor = request.approved_amount_minor
+    partial_allowed = request.scenario == "partial_approval" or cap_minor is not None
+    return Sale(
+        pan=credentials.pan,
+        expiry=credentials.expiry,
+        amount_minor=request.amount_minor,
+        currency=request.currency,
+        mcc=request.mcc,
+        merchant_name=request.merchant_name,
+        merchant_country=request.merchant_country,
+        channel=request.channel,
+        kind=request.kind,
+        entry_mode=request.entry_mode,
+        mit=request.mit,
+        partial_allowed=partial_allowed,
+        partial_cap_minor=cap_minor,
+        cvv2=request.cvv2,
+        auth_value=request.auth_value,
+        threeds_ref=request.threeds_ref,
+        scenario=request.scenario if request.scenario in (ENDPOINT_SILENT, ANSWER_WITHHELD) else None,
+    )
+
+
+def _presentment_reference(simulation: Simulation) -> PresentmentReference:
+    request = simulation.request
+    assert isinstance(request, FollowUpRecord), "only follow-ups are presentments"
+    assert simulation.network_txn_id is not None, "refused simulations have no message"
+    return PresentmentReference(arn(simulation.network_txn_id), request.sequence)

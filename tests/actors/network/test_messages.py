@@ -1,0 +1,101 @@
+"""The same row always gives the same message."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from actors.network.cards import CardCredentials
+from actors.network.messages import arn, message_of, network_txn_id, rrn, wire_stan
+from actors.network.simulation_store import Simulation
+from engine.iso8583.codec import encode
+from engine.iso8583.content import Presentment, ReversalNotice, read
+from engine.iso8583.identity import fingerprint
+from engine.pan import Masked, Pan, luhn_digit
+from engine.simulation import (
+    ChildRequest,
+    ClearingRequest,
+    IncrementRequest,
+    ReversalRequest,
+    SaleState,
+    apply_follow_up,
+)
+from tests.actors.network.simulations import NOW_MS, original, spend
+from tests.actors.network.support import PAN
+
+PLASTIC = CardCredentials(Pan(PAN), Masked("2911"))
+CHILD: dict[str, Any] = {"simulation_id": "01900000-0000-7000-8000-0000000001a7", "accepted_ms": NOW_MS}
+
+
+def row(request: ChildRequest) -> Simulation:
+    applied = apply_follow_up(request, SaleState(12_34, 1))
+    assert applied is not None
+    sale = request.original
+    return Simulation(
+        request=applied.record,
+        original=sale,
+        stan="000777",
+        rrn=rrn("000777", NOW_MS),
+        network_txn_id=sale.network_txn_id,
+    )
+
+
+def test_wire_stan_wraps_around() -> None:
+    assert [wire_stan(serial) for serial in (0, 999_998, 999_999, 1_000_000)] == [
+        "000001",
+        "999999",
+        "000001",
+        "000002",
+    ]
+    assert network_txn_id(7) == "SN0000000000007"
+
+
+def test_arn_is_derived_from_the_transaction_id() -> None:
+    number = arn("SN0000000000122")
+    assert number == arn("SN0000000000122") != arn("SN0000000000123")
+    assert (len(number), number[:7], number[-1]) == (23, "7424242", luhn_digit(number[:-1]))
+    assert len(arn("")) == len(arn("9" * 40)) == 23
+
+
+def test_spend_is_dated_by_its_acceptance() -> None:
+    simulation = Simulation(request=spend(), stan="000001", rrn=rrn("000001", NOW_MS), network_txn_id="SN1")
+    message = message_of(simulation, PLASTIC)
+    assert (message.mti, message.fields[7], message.fields[37]) == ("0100", "1121093000", simulation.rrn)
+
+
+@pytest.mark.parametrize(
+    ("request_", "mti"),
+    [
+        (IncrementRequest(**CHILD, original=original(), amount_minor=5_00), "0100"),
+        (ReversalRequest(**CHILD, original=original()), "0420"),
+        (ClearingRequest(**CHILD, original=original()), "0220"),
+    ],
+)
+def test_follow_up_names_its_sale_and_can_be_built_again(request_: ChildRequest, mti: str) -> None:
+    simulation = row(request_)
+    message = message_of(simulation, PLASTIC)
+    assert message.mti == mti
+    assert message.fields[90].startswith("01000001231121093000")
+    assert "SN0000000000122" in message.fields[48][:]
+    assert (message.fields[11], message.fields[37]) == ("000777", simulation.rrn)
+    again = message_of(row(request_), PLASTIC)
+    assert encode(again) == encode(message)
+    assert fingerprint(again, b"k" * 16) == fingerprint(message, b"k" * 16)
+
+
+def test_partial_reversal_has_original_and_remaining_amount() -> None:
+    simulation = row(ReversalRequest(**CHILD, original=original(), amount_minor=2_34))
+    message = message_of(simulation, PLASTIC)
+    content = read(message)
+    assert isinstance(content, ReversalNotice)
+    assert (message.fields[4], content.remaining_minor) == ("000000001234", 10_00)
+
+
+def test_presentment_has_its_arn_and_sequence() -> None:
+    simulation = row(ClearingRequest(**CHILD, original=original(), amount_minor=4_00, final=False))
+    content = read(message_of(simulation, PLASTIC))
+    assert isinstance(content, Presentment)
+    assert content.reference is not None
+    assert (content.reference.arn, content.reference.sequence) == (arn("SN0000000000122"), 2)
+    assert (content.final, content.purchase.amount_minor) == (False, 4_00)

@@ -1,0 +1,140 @@
+"""Card testing is counted, delayed and refused; valid cards of the same sender are not."""
+
+from __future__ import annotations
+
+from structlog.testing import capture_logs
+
+from actors.network.card_secrets import CardSecrets
+from actors.network.probe_limiter import ProbeLimiter
+from engine.iso8583.elements import write_private
+from engine.limits import PROBES_BURST, PROBES_OF_SOURCE_FACTOR
+from engine.pan import luhn_digit
+from engine.replies import WireAnswer
+from tests.actors.network.support import PAN, request, running_edge, until
+
+
+class Clock:
+    """A clock that the test advances."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def unknown_number(serial: int) -> str:
+    body = f"499999{serial:09d}"
+    return body + luhn_digit(body)
+
+
+def test_tokens_refill_with_time() -> None:
+    clock = Clock()
+    probes = ProbeLimiter(clock, burst=2, per_second=1.0)
+    said = [probes.unknown_card("a", "1") for _ in range(3)]
+    clock.seconds = 1.0
+    said += [probes.wrong_value("a", "1") for _ in range(2)]
+    clock.seconds = 1_000.0
+    said += [probes.unknown_card("a", "1") for _ in range(3)]
+    assert said == [True, True, False, True, False, True, True, False]
+    assert (probes.counts.unknown_cards, probes.counts.wrong_values, probes.counts.limited) == (6, 2, 3)
+
+
+def test_addresses_and_acquirers_have_separate_limits() -> None:
+    probes = ProbeLimiter(Clock(), burst=2)
+    assert [probes.unknown_card("a", "1") for _ in range(3)] == [True, True, False]
+    assert probes.unknown_card("a", "2")
+    assert probes.unknown_card("b", "1")
+
+
+def test_changing_acquirer_ids_does_not_raise_the_limit_of_an_address() -> None:
+    probes = ProbeLimiter(Clock(), burst=2)
+    said = [probes.unknown_card("a", str(number)) for number in range(3 * PROBES_OF_SOURCE_FACTOR)]
+    assert said.count(True) == 2 * PROBES_OF_SOURCE_FACTOR
+
+
+def test_number_of_buckets_is_bounded() -> None:
+    probes = ProbeLimiter(Clock(), burst=1, keys_max=2)
+    for number in range(1_000):
+        probes.unknown_card(str(number), "1")
+    assert len(probes._buckets) == 2
+
+
+def test_flood_is_logged_once_for_each_bucket() -> None:
+    probes = ProbeLimiter(Clock(), burst=2)
+    with capture_logs() as lines:
+        for _ in range(100):
+            probes.unknown_card("192.0.2.7", "1")
+    assert [(line["event"], line["source"], line["acquirer_id"]) for line in lines] == [
+        ("card_testing", "192.0.2.7", "1"),
+        ("card_testing", "192.0.2.7", None),
+    ]
+
+
+async def test_flood_of_unknown_numbers_gets_59_and_valid_cards_are_approved(
+    card_secrets: CardSecrets,
+) -> None:
+    async with running_edge(card_secrets, probes=ProbeLimiter(Clock()), open_max=10**6) as harness:
+        async with harness.peer() as peer:
+            answers: list[str] = []
+            for first in range(0, 5_000, 500):
+                peer.send(*(request(stan, de2=unknown_number(stan)) for stan in range(first, first + 500)))
+                answers += [(await peer.receive()).fields[39] for _ in range(500)]
+                # A valid card of the same acquirer, on the same connection.
+                assert (await peer.ask(request(10_000 + first))).fields[39] == "00"
+        assert answers.count("14") == PROBES_BURST
+        assert answers.count("59") == 5_000 - PROBES_BURST
+        counts = harness.respondent.probes.counts
+        assert (counts.unknown_cards, counts.limited) == (5_000, 5_000 - PROBES_BURST)
+
+
+async def test_answers_beyond_the_limit_are_delayed(card_secrets: CardSecrets) -> None:
+    probes = ProbeLimiter(Clock(), burst=1)
+    async with (
+        running_edge(card_secrets, probes=probes, probe_delay_seconds=60.0) as harness,
+        harness.peer() as peer,
+    ):
+        for stan in (1, 2):
+            peer.send(request(stan, de2=unknown_number(stan)))
+        peer.send(request(3))
+        said = {answer.fields[11]: answer.fields[39] for answer in [await peer.receive() for _ in range(2)]}
+        assert said == {"000001": "14", "000003": "00"}
+        await until(lambda: harness.respondent._delayed == 1)
+
+
+async def test_delayed_answer_leaves_at_the_deadline(card_secrets: CardSecrets) -> None:
+    probes = ProbeLimiter(Clock(), burst=0)
+    async with (
+        running_edge(card_secrets, probes=probes, probe_delay_seconds=3_600.0, deadline_ms=30) as harness,
+        harness.peer() as peer,
+    ):
+        assert (await peer.ask(request(1, de2=unknown_number(1)))).fields[39] in {"59", "91"}
+        assert harness.respondent._delayed == 0
+
+
+async def test_declines_of_wrong_values_are_delayed_beyond_the_limit(card_secrets: CardSecrets) -> None:
+    right = card_secrets.cvv2(PAN, 2029, 11, "1")
+    wrong = write_private({"01": f"{(int(right) + 1) % 1000:03d}"})
+    probes = ProbeLimiter(Clock(), burst=1)
+    async with (
+        running_edge(card_secrets, probes=probes, probe_delay_seconds=60.0) as harness,
+        harness.peer() as peer,
+    ):
+        harness.owners.decide = lambda command: WireAnswer(
+            "N7" if getattr(command, "cvv2", "") == "mismatch" else "00", command.id
+        )
+        assert (await peer.ask(request(1, de48=wrong))).fields[39] == "N7"
+        peer.send(request(2, de48=wrong), request(3, de48=write_private({"01": right})))
+        good = await peer.receive()
+        assert (good.fields[11], good.fields[39]) == ("000003", "00")
+        await until(lambda: len(harness.owners.asked) == 3)
+        assert sorted(command.cvv2 for command in harness.owners.asked) == ["match", "mismatch", "mismatch"]
+        assert (probes.counts.wrong_values, probes.counts.limited) == (2, 1)
+        assert harness.respondent._delayed == 1
+
+
+async def test_number_with_a_wrong_check_digit_is_not_looked_up(card_secrets: CardSecrets) -> None:
+    async with running_edge(card_secrets) as harness, harness.peer() as peer:
+        impossible = unknown_number(1)[:-1] + str((int(unknown_number(1)[-1]) + 1) % 10)
+        assert (await peer.ask(request(de2=impossible))).fields[39] == "14"
+        assert harness.respondent.probes.counts.unknown_cards == 1
