@@ -122,7 +122,7 @@ def accepts_writes(connection: asyncpg.Connection[Any] | asyncpg.pool.PoolConnec
     )
 
 
-class Lane:
+class DbConnection:
     """Statements by name. Closing twice is harmless."""
 
     def __init__(

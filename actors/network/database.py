@@ -24,7 +24,7 @@ KEPT_PLANS: Final[Mapping[str, str]] = {
 """Settings of a session whose statements are planned once."""
 
 
-class Lane(database.Lane):
+class Lane(database.DbConnection):
     """Statements by name, from ``sql/``."""
 
     def __init__(

@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from actors.database import Lane, read_statements
+from actors.database import DbConnection, read_statements
 from actors.essential import start_essential
 from actors.outbox.announcer import Announcer
 from actors.outbox.stream import WakeUp
@@ -47,7 +47,7 @@ class RelayCounts(msgspec.Struct):
 class Relay:
     """``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
 
-    def __init__(self, lane: Lane, announcer: Announcer, *, batch_max: int = RELAY_BATCH_MAX) -> None:
+    def __init__(self, lane: DbConnection, announcer: Announcer, *, batch_max: int = RELAY_BATCH_MAX) -> None:
         self.counts = RelayCounts()
         self._lane = lane
         self._announcer = announcer
@@ -112,6 +112,6 @@ class Relay:
         return RELAY_BUSY_SECONDS if relayed else RELAY_IDLE_SECONDS
 
 
-def relay_lane(dsn: str, name: str) -> Lane:
+def relay_lane(dsn: str, name: str) -> DbConnection:
     """A connection for the relay's statements; ``name`` is shown by the database."""
-    return Lane(dsn, name, _SQL, timeout_ms=RELAY_TIMEOUT_MS, session=SESSION)
+    return DbConnection(dsn, name, _SQL, timeout_ms=RELAY_TIMEOUT_MS, session=SESSION)

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from actors.database import Lane, read_statements
+from actors.database import DbConnection, read_statements
 from actors.webhooks.delivery import Claim, Ending
 from engine.limits import CLAIM_SECONDS
 from engine.webhooks.schedule import ATTEMPTS_MAX, OFFSETS_SECONDS
@@ -49,7 +49,12 @@ class DeliveryBook:
     """``claiming``, ``recording`` and ``looking`` are separate connections, so none waits for another."""
 
     def __init__(
-        self, claiming: Lane, recording: Lane, looking: Lane, dispatcher: str, now: Instant = by_the_database
+        self,
+        claiming: DbConnection,
+        recording: DbConnection,
+        looking: DbConnection,
+        dispatcher: str,
+        now: Instant = by_the_database,
     ) -> None:
         """``dispatcher`` is the name of the claimant; deliveries due by ``now`` are claimed."""
         self._claiming = claiming
@@ -97,9 +102,9 @@ class DeliveryBook:
         return [(row["endpoint_id"], row["due"]) for row in rows]
 
 
-def book_lane(dsn: str, name: str) -> Lane:
+def book_lane(dsn: str, name: str) -> DbConnection:
     """A connection for the book's statements; ``name`` is shown by the database."""
-    return Lane(dsn, name, _SQL, session=_SESSION)
+    return DbConnection(dsn, name, _SQL, session=_SESSION)
 
 
 def _claim(row: Any) -> Claim:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from actors.database import Lane
+from actors.database import DbConnection
 from api.coalesce import Coalescer
 from api.database import STATEMENT_SECONDS, session
 from api.problems import Refusal, not_found
@@ -29,10 +29,10 @@ _SESSION: Final = {
 }
 
 
-def card_lane(dsn: str) -> Lane:
+def card_lane(dsn: str) -> DbConnection:
     """The connection for ``CardStates``."""
     milliseconds = round(STATEMENT_SECONDS * 1000)
-    return Lane(
+    return DbConnection(
         dsn, "stanchion-api", {"card_states": _STATES}, timeout_ms=milliseconds, session=session() | _SESSION
     )
 
@@ -40,7 +40,7 @@ def card_lane(dsn: str) -> Lane:
 class CardStates:
     """``lane`` is a ``card_lane``; several may share it."""
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, lane: DbConnection) -> None:
         self._lane = lane
         self._states: Coalescer[tuple[str, str], str | None] = Coalescer(self._read)
 

@@ -8,7 +8,7 @@ import asyncpg
 import pytest
 
 from actors.clock import SystemClock
-from actors.database import Lane
+from actors.database import DbConnection
 from actors.network.database import SQL as NETWORK_SQL
 from actors.outbox.announcer import Announcer
 from actors.outbox.relay import Relay, relay_lane
@@ -104,7 +104,7 @@ async def test_relay_goes_on_when_a_table_gains_a_column(
 async def test_simulated_network_goes_on_when_a_table_gains_a_column(
     postgres: PostgresBackend, table: str
 ) -> None:
-    lane = Lane(postgres.url, "network", NETWORK_SQL)
+    lane = DbConnection(postgres.url, "network", NETWORK_SQL)
     before = await lane.fetch("take_stans", "1", 10)
     await lane.fetch("find_unanswered", 24)
     await add_column(postgres.url, table)
