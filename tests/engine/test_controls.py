@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from actors.journal.contract import decode_controls
+from actors.journal.decoding import decode_controls
 from engine.controls import (
     PRECEDENCE,
     ChannelAllow,

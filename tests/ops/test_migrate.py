@@ -182,9 +182,10 @@ async def test_upgraded_database_has_the_functions_of_a_fresh_one(empty_url: str
     await fetch(empty_url, "CREATE SCHEMA public")
     await migrate(empty_url)
     assert await definitions(empty_url) == upgraded
-    sources = dict(await fetch(empty_url, "SELECT proname, prosrc FROM pg_proc"))
+    listed = await fetch(empty_url, "SELECT proname, prosrc FROM pg_proc")
+    sources = {str(name): str(source) for name, source in listed}
     for function in load_functions():
-        assert str(sources[function.name]) in function.sql
+        assert sources[function.name] in function.sql
 
 
 async def test_every_function_that_the_code_calls_is_a_file(database_url: str) -> None:

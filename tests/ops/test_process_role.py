@@ -21,7 +21,7 @@ from ops.installation import Servers, database
 from ops.key_check import check_master_key
 from ops.migrate import MigrationError, migrate
 from ops.process_role import APPEND_ONLY, KEPT
-from tests.actors.journal.cases import claim_row, spend, with_card
+from tests.actors.journal.cases import idempotency_row, spend, with_card
 from tests.conftest import PostgresServer, execute
 from tests.engine.build import TENANT
 
@@ -109,7 +109,7 @@ async def test_processes_do_their_work(process_url: str, vault: Vault) -> None:
     await journal.register("a")
     owner = await with_card(journal)
     rows = owner.decide(spend(1))
-    rows.idempotency.append(claim_row(1, SystemClock().now_ms()))
+    rows.idempotency.append(idempotency_row(1, SystemClock().now_ms()))
     await journal.commit(rows)
     await journal.renew(range(256), owner.epochs)
     await journal.release(range(256))

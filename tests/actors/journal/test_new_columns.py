@@ -15,7 +15,7 @@ from actors.outbox.relay import Relay, relay_lane
 from actors.outbox.retention import Retention, retention_lane
 from actors.outbox.stream import Stream
 from tests.actors.journal.backends import PostgresBackend
-from tests.actors.journal.cases import FIRST, claim_row, spend, with_card
+from tests.actors.journal.cases import FIRST, idempotency_row, spend, with_card
 from tests.engine.build import change_programme, create_programme, declare_balance, load
 
 HOT = (
@@ -69,7 +69,7 @@ async def test_commits_go_on_while_every_hot_table_gains_a_column(postgres: Post
             declare_balance(200 + number, card_id=FIRST.id),
             change_programme(300 + number, programme_id=programme.config.id, name=f"name {number}"),
         )
-        rows.idempotency.append(claim_row(number, SystemClock().now_ms()))
+        rows.idempotency.append(idempotency_row(number, SystemClock().now_ms()))
         await journal.commit(rows)
         assert (await journal.load_cards([FIRST.id])).cards == owner.cards
         assert await journal.find([spend(number).command_key])
