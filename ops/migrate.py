@@ -37,6 +37,7 @@ from typing import Final, TypeAlias
 
 import asyncpg
 
+from actors.sqlstates import STATEMENT_FAILURES
 from actors.vault import Vault, VaultError
 from ops.cardholder_sealing import seal_cardholders
 from ops.key_check import KeyCheckError
@@ -47,6 +48,7 @@ FUNCTIONS: Final = Path(__file__).parents[1] / "actors"
 SERVER_VERSION_MIN: Final = 15
 CONNECT_SECONDS_MAX: Final = 10.0
 RETRY_SECONDS: Final = 0.2
+_REFUSALS: Final[tuple[type[Exception], ...]] = (ValueError, *STATEMENT_FAILURES)
 
 # "stanchio" in ASCII as 63 bits. One lock for all runners on a database.
 LOCK: Final = int.from_bytes(b"stanchio", "big") >> 1
@@ -181,7 +183,7 @@ async def _prepare(migration: Migration, dsn: str, keys: Keys) -> None:
         await PREPARED[migration.name](dsn, keys)
     except (VaultError, KeyCheckError) as failure:
         raise MigrationError(f"{label} cannot be applied: {failure}") from None
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as failure:
+    except STATEMENT_FAILURES as failure:
         raise MigrationError(f"{label} cannot be applied: {one_line(failure)}") from None
 
 
@@ -219,7 +221,7 @@ async def _connect(dsn: str, patience_seconds: float) -> asyncpg.Connection[asyn
         except (OSError, TimeoutError, asyncpg.CannotConnectNowError) as failure:
             if time.monotonic() > deadline:
                 raise MigrationError(f"the database cannot be reached: {one_line(failure)}") from None
-        except (ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as failure:
+        except _REFUSALS as failure:
             raise MigrationError(f"the database refuses us: {one_line(failure)}") from None
         await asyncio.sleep(RETRY_SECONDS)
 
@@ -273,7 +275,7 @@ async def _apply(connection: asyncpg.Connection[asyncpg.Record], migration: Migr
                 migration.name,
                 migration.checksum,
             )
-    except (asyncpg.PostgresError, asyncpg.InterfaceError) as failure:
+    except STATEMENT_FAILURES as failure:
         raise MigrationError(f"{label} failed: {one_line(failure)}") from None
     return True
 
@@ -298,7 +300,7 @@ async def _apply_functions(
             ]
             for function in changed:
                 await _replace(connection, function)
-    except (asyncpg.PostgresError, asyncpg.InterfaceError) as failure:
+    except STATEMENT_FAILURES as failure:
         raise MigrationError(f"the functions cannot be applied: {one_line(failure)}") from None
     return [each.name for each in changed]
 

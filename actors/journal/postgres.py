@@ -18,7 +18,7 @@ import asyncpg
 import structlog
 
 from actors.clock import SystemClock
-from actors.database import FAILURES, accepts_writes, connect, read_statements, session_settings
+from actors.database import INDEX_PLANS, accepts_writes, connect, read_statements, session_settings
 from actors.journal.commit_arguments import commit_arguments
 from actors.journal.contract import (
     Activated,
@@ -33,7 +33,7 @@ from actors.journal.contract import (
     Unreadable,
 )
 from actors.journal.decoding import authorizations_of, card_of, decoded, programme_of, stored_commands
-from actors.sqlstates import keeps_connection, unavailable
+from actors.sqlstates import STATEMENT_FAILURES, keeps_connection, unavailable
 from engine.cards.account import Account, place_hold
 from engine.cards.authorization import Authorization
 from engine.cards.hold import Hold
@@ -53,14 +53,6 @@ CONNECT_SECONDS: Final = 2.0
 STATEMENTS: Final = read_statements(Path(__file__).parent / "sql")
 
 _log = structlog.get_logger(__name__)
-_SESSION: Final = {
-    # The commit's plans must stay nested loops over primary keys, however small the tables were when they
-    # were first planned.
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
-    "enable_seqscan": "off",
-    "plan_cache_mode": "force_generic_plan",
-}
 _POSTGRES_EPOCH_MS: Final = 946_684_800_000
 
 
@@ -196,7 +188,7 @@ class PostgresJournal:
                     self._drop(self._writer)
                     self._writer = await self._connect()
                 await self._writer.fetch(STATEMENTS[statement], *arguments)
-        except FAILURES as failure:
+        except STATEMENT_FAILURES as failure:
             if unavailable(failure):
                 await self.reset()
             elif not keeps_connection(failure):
@@ -225,7 +217,7 @@ class PostgresJournal:
                     self._drop(connection)
                     connection = await self._connect()
                 return await connection.fetch(STATEMENTS[statement], *arguments)
-        except FAILURES as failure:
+        except STATEMENT_FAILURES as failure:
             if not keeps_connection(failure):
                 self._drop(connection)
             raise _error(statement, failure) from None
@@ -238,7 +230,7 @@ class PostgresJournal:
             connection.terminate()
 
     async def _connect(self) -> asyncpg.Connection[Any]:
-        settings = session_settings(self._timeout_seconds) | _SESSION
+        settings = session_settings(self._timeout_seconds) | INDEX_PLANS
         connection = await connect(self._dsn, "stanchion-host", CONNECT_SECONDS, settings)
         self._open = [each for each in self._open if not each.is_closed()] + [connection]
         try:

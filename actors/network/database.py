@@ -13,14 +13,7 @@ from engine.limits import COMMIT_TIMEOUT_MS
 __all__ = ["SQL", "DatabaseUnavailableError", "Lane", "Run"]
 
 SQL: Final = database.read_statements(Path(__file__).parent / "sql")
-KEPT_PLANS: Final[Mapping[str, str]] = {
-    # For statements whose every access to a table is by the keys they are given: a plan is kept for as long
-    # as the connection lives, and may have been made when the tables were empty.
-    "enable_seqscan": "off",
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
-    "plan_cache_mode": "force_generic_plan",
-}
+KEPT_PLANS: Final[Mapping[str, str]] = database.INDEX_PLANS
 """Settings of a session whose statements are planned once."""
 
 
