@@ -1,22 +1,33 @@
-"""A self-clocked batch: what arrives while one batch is in flight forms the next. Nothing waits for company,
-unless whoever makes the batcher allows a rest."""
+"""Self-clocked batches: items that arrive while one batch is being processed form the next batch.
+
+There is no timer: an item that arrives alone is processed at once. A ``Batcher`` writes, a ``Coalescer``
+reads. Group commit (``actors.journal.group_commit``) has the same rhythm and its own queue, because commands
+add their rows to the open batch as they are decided.
+"""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Final, Generic, TypeVar, cast
+
+import msgspec
 
 from actors.essential import start_essential
 
 Item = TypeVar("Item")
+Key = TypeVar("Key")
+Value = TypeVar("Value")
+
+KEYS_MAX: Final = 512
+"""Keys in one read of a ``Coalescer``."""
 
 
 class Batcher(Generic[Item]):
     """Calls ``flush`` with items in the order of their arrival, one call at a time.
 
-    A call takes whole additions until it has at least ``batch_max`` items. After one that took several, where
-    more are to be expected, it rests for ``rest_seconds``, so that calls become fewer and larger.
+    A call gets whole additions until it has ``batch_max`` items or more. With ``rest_seconds``, the batcher
+    pauses after each call that got several additions: calls become fewer and larger.
     """
 
     def __init__(
@@ -29,7 +40,7 @@ class Batcher(Generic[Item]):
         self._worker: asyncio.Task[None] | None = None
 
     def add(self, items: Sequence[Item]) -> asyncio.Future[None]:
-        """Queues ``items``; the future is done when their batch is, and holds its error."""
+        """Queue ``items``. The future ends with their batch, and raises its exception."""
         future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append((items, future))
         if self._worker is None:
@@ -37,7 +48,7 @@ class Batcher(Generic[Item]):
         return future
 
     async def drain(self) -> None:
-        """Waits until nothing is queued or in flight."""
+        """Wait until no item is queued or being processed."""
         while self._worker is not None:
             await asyncio.wait([self._worker])
 
@@ -47,11 +58,11 @@ class Batcher(Generic[Item]):
                 items, futures = self._take()
                 try:
                     await self._flush(items)
-                except Exception as failure:  # noqa: BLE001 - whoever waits for the batch gets it, whatever it is
+                except Exception as failure:  # noqa: BLE001 - callers of the batch get its exception
                     for future in futures:
                         if not future.done():
                             future.set_exception(failure)
-                            # Seen: not everyone who adds something waits for it.
+                            # Mark it as retrieved: some callers do not await their future.
                             future.exception()
                 else:
                     for future in futures:
@@ -73,3 +84,30 @@ class Batcher(Generic[Item]):
                 return items, futures
         self._waiting.clear()
         return items, futures
+
+
+class _Lookup(msgspec.Struct, Generic[Key, Value]):
+    key: Key
+    value: Value | None = None
+
+
+class Coalescer(Generic[Key, Value]):
+    """Reads the values of single keys in batches. ``read`` returns the values in the order of its keys.
+
+    A value is never older than its question: a read answers only keys that were asked for before it began.
+    """
+
+    def __init__(self, read: Callable[[Sequence[Key]], Awaitable[Sequence[Value]]]) -> None:
+        self._read = read
+        self._lookups: Batcher[_Lookup[Key, Value]] = Batcher(self._read_batch, KEYS_MAX)
+
+    async def get(self, key: Key) -> Value:
+        """The value of ``key``. Raises the exception of the batch's ``read``."""
+        lookup: _Lookup[Key, Value] = _Lookup(key)
+        await self._lookups.add((lookup,))
+        return cast(Value, lookup.value)
+
+    async def _read_batch(self, lookups: list[_Lookup[Key, Value]]) -> None:
+        values = await self._read([lookup.key for lookup in lookups])
+        for lookup, value in zip(lookups, values, strict=True):
+            lookup.value = value

@@ -17,23 +17,25 @@ from urllib.parse import urlsplit
 import asyncpg
 from asyncpg.connect_utils import SessionAttribute
 
+from actors.sqlstates import STATEMENT_FAILURES
 from engine.limits import CLIENT_CHECK_MS, COMMIT_TIMEOUT_MS, IDLE_IN_TRANSACTION_MS, LOCK_WAIT_PERCENT
 
-FAILURES: Final = (
-    OSError,
-    TimeoutError,
-    asyncpg.PostgresError,
-    asyncpg.InterfaceError,
-    asyncpg.InternalClientError,
-)
-"""Everything by which a statement can fail on its way or in the server."""
-
 Result = TypeVar("Result")
-
 
 DEFAULT_PORT: Final = 5432
 WRITABLE: Final = SessionAttribute.read_write
 """``target_session_attrs`` of every connection."""
+
+INDEX_PLANS: Final[dict[str, str]] = {
+    "enable_seqscan": "off",
+    "enable_hashjoin": "off",
+    "enable_mergejoin": "off",
+    "plan_cache_mode": "force_generic_plan",
+}
+"""Planner settings of sessions whose statements find all rows by index. The plan of a prepared statement
+lasts as long as its connection: it must suit large tables, even if the tables were small when it was made."""
+ORDERED_INDEX_PLANS: Final[dict[str, str]] = INDEX_PLANS | {"enable_bitmapscan": "off"}
+"""``INDEX_PLANS`` for statements that read the first rows in the order of an index."""
 
 
 class Run(Protocol):
@@ -94,7 +96,7 @@ async def connect(
                 server_settings={"application_name": application_name, **settings},
                 target_session_attrs=WRITABLE,
             )
-        except FAILURES as refusal:
+        except STATEMENT_FAILURES as refusal:
             failure = refusal
     if isinstance(failure, TimeoutError):
         raise TimeoutError
@@ -122,7 +124,7 @@ def accepts_writes(connection: asyncpg.Connection[Any] | asyncpg.pool.PoolConnec
     )
 
 
-class Lane:
+class DbConnection:
     """Statements by name. Closing twice is harmless."""
 
     def __init__(
@@ -171,7 +173,7 @@ class Lane:
             try:
                 async with asyncio.timeout(self._timeout_s):
                     return await work(self._run)
-            except FAILURES as failure:
+            except STATEMENT_FAILURES as failure:
                 self.close()
                 raise DatabaseUnavailableError(f"{name}: {type(failure).__name__}") from None
             except BaseException:

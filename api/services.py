@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import asyncpg
 
 from actors.clock import Clock, SystemClock
-from actors.database import Lane
+from actors.database import DbConnection
 from actors.ids import new_id
 from actors.settings import Settings
 from actors.vault import Vault
@@ -74,7 +74,7 @@ class Services:
 
     settings: Settings
     pool: asyncpg.Pool[asyncpg.Record]
-    card_lane: Lane
+    card_lane: DbConnection
     vault: Vault
     owners: Owners
     network: Network

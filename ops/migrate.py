@@ -1,15 +1,27 @@
-"""Numbered SQL files, applied once each, in order.
+"""Bring a database to this version: numbered migrations first, then the functions.
 
-Every file runs in one transaction under one advisory lock that the transaction itself holds, so several
-starting installations can run this at once and a crash leaves no lock behind. An applied file never changes:
-its checksum is kept, and a database that is newer than the code is refused rather than guessed at.
+**Migrations** (``ops/migrations``) are numbered files, each applied once, in order. An applied file never
+changes: its checksum is stored in ``schema_migrations``, and a changed file is refused. So is a database with
+more migrations than the code.
 
-While a new version takes the place of an old one, process by process, both use the database. So a file may
-only add what the old version does not mind, unless its name ends in ``.after.sql``: such a file takes away
-what the old version still needed, and waits until every process runs the new one.
+**Functions** (``actors/*/sql/functions``) are repeatable files: each holds one ``CREATE OR REPLACE FUNCTION``
+and is applied again when its text has changed. ``schema_functions`` stores the checksums.
 
-A file can need rows changed first that only code can change, for example values to be sealed: ``PREPARED``
-names the step that runs before it. Such a step commits by batches and can be repeated.
+Each migration runs in one transaction, all functions together in one more. Every transaction holds the same
+advisory lock: several installations can start at once, and a crash leaves no lock behind.
+
+**Rolling upgrades.** Processes of the previous release use the database while processes of this release
+replace them. Therefore:
+
+- A migration only adds what the previous release tolerates. A file named ``NNNN_name.after.sql`` may remove
+  what the previous release needs; it waits until no such process is left.
+- A function keeps its parameters and its result, and its new body serves callers of the previous release too.
+  Everything else is a new function with the next number (``commit_batch_v3``). The runner never drops a
+  function, refuses a file that would change parameters or a result, and with ``before_only`` does not put an
+  older body back. An ``.after.sql`` migration drops functions that no process calls any more.
+
+Some migrations need rows that only code can change first, for example values to be sealed: ``PREPARED`` names
+the step that runs before the migration. Such a step commits in batches and can be repeated.
 """
 
 from __future__ import annotations
@@ -25,21 +37,34 @@ from typing import Final, TypeAlias
 
 import asyncpg
 
+from actors.sqlstates import STATEMENT_FAILURES
 from actors.vault import Vault, VaultError
 from ops.cardholder_sealing import seal_cardholders
 from ops.key_check import KeyCheckError
 
 FOLDER: Final = Path(__file__).parent / "migrations"
+FUNCTIONS: Final = Path(__file__).parents[1] / "actors"
+"""Root of the folders ``*/sql/functions``."""
 SERVER_VERSION_MIN: Final = 15
 CONNECT_SECONDS_MAX: Final = 10.0
 RETRY_SECONDS: Final = 0.2
+_REFUSALS: Final[tuple[type[Exception], ...]] = (ValueError, *STATEMENT_FAILURES)
 
-# "stanchion" in ASCII, cut to 63 bits: the same lock for every runner on one database.
+# "stanchio" in ASCII as 63 bits. One lock for all runners on a database.
 LOCK: Final = int.from_bytes(b"stanchio", "big") >> 1
 _NAME: Final = re.compile(r"(\d{4})_([a-z0-9_]+)(\.after)?\.sql")
 _BOOKKEEPING: Final = """
 CREATE TABLE IF NOT EXISTS schema_migrations (
     version    integer PRIMARY KEY,
+    name       text NOT NULL,
+    checksum   text NOT NULL,
+    applied_at timestamptz NOT NULL DEFAULT now()
+)
+"""
+_FUNCTION: Final = re.compile(r"(?:--[^\n]*\n)*CREATE OR REPLACE FUNCTION ([a-z0-9_]+)\(")
+_FUNCTION_BOOKKEEPING: Final = """
+CREATE TABLE IF NOT EXISTS schema_functions (
+    number     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     name       text NOT NULL,
     checksum   text NOT NULL,
     applied_at timestamptz NOT NULL DEFAULT now()
@@ -52,28 +77,38 @@ class MigrationError(Exception):
 
 
 Keys: TypeAlias = Callable[[], Vault]
-"""Builds the vault; called only if a step seals something. Raises VaultError."""
+"""Builds the vault. Called only if a step has values to seal. Raises VaultError."""
 PREPARED: Final[dict[str, Callable[[str, Keys], Awaitable[object]]]] = {
     "cardholder_clear_columns": seal_cardholders
 }
-"""Steps by the name of the migration that they come before: they take the DSN and the keys."""
+"""Steps by the name of the migration that needs them first. A step takes the DSN and the keys."""
 
 
 def no_keys() -> Vault:
-    """For databases without rows to seal. Raises VaultError."""
+    """For databases without values to seal. Raises VaultError."""
     raise VaultError("stored values have to be sealed: give the master key, STANCHION_MASTER_KEY")
 
 
 @dataclass(frozen=True)
 class Migration:
-    """One file. ``checksum`` is SHA-256 of its bytes, in hexadecimal; ``after`` says that no process of the
-    version before may be left."""
+    """One numbered file."""
 
     version: int
     name: str
     sql: str
     checksum: str
+    """SHA-256 of the file's bytes, in hexadecimal."""
     after: bool = False
+    """Whether the migration waits until no process of the previous release is left."""
+
+
+@dataclass(frozen=True)
+class SqlFunction:
+    """One repeatable file. ``checksum`` is SHA-256 of its bytes, in hexadecimal."""
+
+    name: str
+    sql: str
+    checksum: str
 
 
 def load_migrations(folder: Path = FOLDER) -> list[Migration]:
@@ -90,24 +125,41 @@ def load_migrations(folder: Path = FOLDER) -> list[Migration]:
     return migrations
 
 
+def load_functions(root: Path = FUNCTIONS) -> list[SqlFunction]:
+    """The files ``*/sql/functions/NAME.sql`` below ``root``. Raises MigrationError."""
+    functions: dict[str, SqlFunction] = {}
+    for path in sorted(root.glob("*/sql/functions/*.sql")):
+        raw = path.read_bytes()
+        sql, name = raw.decode("utf-8"), path.stem
+        match = _FUNCTION.match(sql)
+        if match is None or match[1] != name:
+            raise MigrationError(f"{path.name}: the file must begin with CREATE OR REPLACE FUNCTION {name}(")
+        if name in functions:
+            raise MigrationError(f"{path.name}: two files define the function")
+        functions[name] = SqlFunction(name, sql, hashlib.sha256(raw).hexdigest())
+    return list(functions.values())
+
+
 async def migrate(
     dsn: str,
     folder: Path = FOLDER,
+    functions: Path = FUNCTIONS,
     *,
     patience_seconds: float = 0.0,
     before_only: bool = False,
     keys: Keys = no_keys,
 ) -> list[str]:
-    """Bring the database at ``dsn`` to this version; returns the names applied by this call.
+    """Bring the database at ``dsn`` to this version. Returns the names of the migrations and functions that
+    this call applied.
 
-    ``before_only``: as far as processes of the version before may still run; ``waiting`` then names the
-    remaining files. Connecting is retried for ``patience_seconds``: machines often start all at once.
+    ``before_only``: apply only what processes of the previous release tolerate; ``waiting`` names the
+    remaining migrations. Connecting is retried for ``patience_seconds``: machines often start together.
+    ``keys`` seals values that the previous release stored in clear.
 
-    ``keys`` seals stored values that the version before kept in clear.
-
-    Raises MigrationError when the server is unsafe or too old, an applied file has changed, or a file fails.
+    Raises MigrationError if the server is unsafe or too old, an applied migration has changed, or a file
+    fails.
     """
-    migrations = load_migrations(folder)
+    migrations, repeatable = load_migrations(folder), load_functions(functions)
     connection = await _connect(dsn, patience_seconds)
     try:
         await check_server(connection)
@@ -120,7 +172,7 @@ async def migrate(
                 await _prepare(migration, dsn, keys)
             if await _apply(connection, migration):
                 applied.append(migration.name)
-        return applied
+        return applied + await _apply_functions(connection, repeatable, before_only=before_only)
     finally:
         await connection.close(timeout=10)
 
@@ -131,12 +183,12 @@ async def _prepare(migration: Migration, dsn: str, keys: Keys) -> None:
         await PREPARED[migration.name](dsn, keys)
     except (VaultError, KeyCheckError) as failure:
         raise MigrationError(f"{label} cannot be applied: {failure}") from None
-    except (OSError, asyncpg.PostgresError, asyncpg.InterfaceError) as failure:
+    except STATEMENT_FAILURES as failure:
         raise MigrationError(f"{label} cannot be applied: {one_line(failure)}") from None
 
 
 async def waiting(dsn: str, folder: Path = FOLDER) -> list[str]:
-    """The names of the files that have not been applied. Raises MigrationError."""
+    """The names of the migrations that have not been applied. Raises MigrationError."""
     connection = await _connect(dsn, 0.0)
     try:
         applied = await _applied(connection)
@@ -146,8 +198,8 @@ async def waiting(dsn: str, folder: Path = FOLDER) -> list[str]:
 
 
 def _before(migrations: list[Migration], applied: set[int]) -> list[Migration]:
-    """Everything up to the first one that has to wait: order is kept. An empty database takes all: no process
-    of the version before uses it."""
+    """The migrations in front of the first one that has to wait. An empty database takes all: no process of
+    the previous release uses it."""
     if not applied:
         return migrations
     waits = (each.version for each in migrations if each.after and each.version not in applied)
@@ -169,7 +221,7 @@ async def _connect(dsn: str, patience_seconds: float) -> asyncpg.Connection[asyn
         except (OSError, TimeoutError, asyncpg.CannotConnectNowError) as failure:
             if time.monotonic() > deadline:
                 raise MigrationError(f"the database cannot be reached: {one_line(failure)}") from None
-        except (ValueError, asyncpg.PostgresError, asyncpg.InterfaceError) as failure:
+        except _REFUSALS as failure:
             raise MigrationError(f"the database refuses us: {one_line(failure)}") from None
         await asyncio.sleep(RETRY_SECONDS)
 
@@ -203,7 +255,7 @@ async def _check_newer(connection: asyncpg.Connection[asyncpg.Record], migration
 
 
 async def _apply(connection: asyncpg.Connection[asyncpg.Record], migration: Migration) -> bool:
-    """Apply ``migration`` unless it is there already; both are decided under the lock."""
+    """Apply ``migration`` unless it has been applied. Returns whether it was. Checked under the lock."""
     label = f"{migration.version:04}_{migration.name}"
     try:
         async with connection.transaction():
@@ -223,12 +275,59 @@ async def _apply(connection: asyncpg.Connection[asyncpg.Record], migration: Migr
                 migration.name,
                 migration.checksum,
             )
-    except (asyncpg.PostgresError, asyncpg.InterfaceError) as failure:
+    except STATEMENT_FAILURES as failure:
         raise MigrationError(f"{label} failed: {one_line(failure)}") from None
     return True
 
 
+async def _apply_functions(
+    connection: asyncpg.Connection[asyncpg.Record], functions: list[SqlFunction], *, before_only: bool
+) -> list[str]:
+    """Apply all changed functions in one transaction. Returns their names."""
+    try:
+        async with connection.transaction():
+            await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
+            await connection.execute(_FUNCTION_BOOKKEEPING)
+            rows = await connection.fetch("SELECT name, checksum FROM schema_functions ORDER BY number")
+            newest = {row["name"]: row["checksum"] for row in rows}
+            recorded = {(row["name"], row["checksum"]) for row in rows}
+            changed = [
+                each
+                for each in functions
+                if newest.get(each.name) != each.checksum
+                # While two releases run, a body that was replaced once is the previous release's.
+                and not (before_only and (each.name, each.checksum) in recorded)
+            ]
+            for function in changed:
+                await _replace(connection, function)
+    except STATEMENT_FAILURES as failure:
+        raise MigrationError(f"the functions cannot be applied: {one_line(failure)}") from None
+    return [each.name for each in changed]
+
+
+async def _replace(connection: asyncpg.Connection[asyncpg.Record], function: SqlFunction) -> None:
+    """Create the function or replace its body. Raises MigrationError if the parameters or the result differ
+    from those in the database."""
+    try:
+        # As a prepared statement, which holds one command. PostgreSQL refuses another result.
+        await connection.fetch(function.sql)
+    except asyncpg.PostgresError as failure:
+        raise MigrationError(f"function {function.name} failed: {one_line(failure)}") from None
+    # Other parameters make a second function of the same name.
+    same_name = await connection.fetchval(
+        "SELECT count(*) FROM pg_proc WHERE proname = $1 AND pronamespace = current_schema()::regnamespace",
+        function.name,
+    )
+    if same_name != 1:
+        raise MigrationError(
+            f"function {function.name} has other parameters in the database: give the new one a new name"
+        )
+    await connection.execute(
+        "INSERT INTO schema_functions (name, checksum) VALUES ($1, $2)", function.name, function.checksum
+    )
+
+
 def one_line(failure: BaseException) -> str:
-    """The server's message alone: its DETAIL may hold row values. For one-line errors."""
+    """The server's message without its DETAIL, which may hold row values."""
     message = getattr(failure, "message", None) or str(failure) or type(failure).__name__
     return str(message).splitlines()[0]

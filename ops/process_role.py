@@ -32,7 +32,7 @@ KEPT: Final = (
     "transactions",
 )
 """Tables whose rows change and are never deleted."""
-READ_ONLY: Final = ("schema_migrations",)
+READ_ONLY: Final = ("schema_functions", "schema_migrations")
 
 
 def role_of(dsn: str) -> str:

@@ -1,4 +1,4 @@
-"""From what a command did to the rows that record it, in the column order of ``ops/migrations``."""
+"""The rows that record a card command."""
 
 from __future__ import annotations
 
@@ -10,6 +10,19 @@ import msgspec
 from actors.cards.activation import CardActor
 from actors.cards.answers import fingerprint_of
 from actors.journal.contract import Rows
+from actors.journal.rows import (
+    AccountRow,
+    CardRow,
+    DeclaredRow,
+    EntryRow,
+    EventRow,
+    HoldRow,
+    JournalRow,
+    StandInRow,
+    TombstoneRow,
+    TransactionRow,
+    UsageRow,
+)
 from engine.authorization.effects import (
     AuthorizationOpened,
     AuthorizationUpdated,
@@ -27,7 +40,7 @@ from engine.authorization.effects import (
     Transferred,
 )
 from engine.authorization.events import Event
-from engine.authorization.evolve import ACCOUNT_STEPS
+from engine.authorization.evolve import ACCOUNT_CHANGES
 from engine.authorization.executed import Executed
 from engine.cards.account import Account
 from engine.cards.authorization import Authorization, status
@@ -47,12 +60,12 @@ def write_command(
     epoch: int,
     now_ms: int,
 ) -> None:
-    """Add all rows of ``executed``, which was ``command`` on ``actor``; gives the command its ``seq``."""
+    """Add all rows of ``command``, which ``actor`` has executed, and assign the command's ``seq``."""
     card = actor.card
     seq_before = card.seq
     card.seq = seq_before + 1
     rows.journal.append(
-        (
+        JournalRow(
             card.id,
             card.seq,
             epoch,
@@ -67,39 +80,39 @@ def write_command(
             executed.authorization_id,
         )
     )
-    _write_effects(Writing(rows, card, actor.account, original, now_ms), executed.effects)
+    _write_effects(WriteContext(rows, card, actor.account, original, now_ms), executed.effects)
     write_events(rows, card.tenant_id, card.live, executed.events, now_ms)
-    usage = (card.id, card.seq, card.day, card.day_count, card.day_amount_minor, card.cvv2_failures)
-    rows.use(usage, seq_before)
+    usage = UsageRow(card.id, card.seq, card.day, card.day_count, card.day_amount_minor, card.cvv2_failures)
+    rows.set_usage(usage, seq_before)
 
 
-def _write_effects(to: Writing, effects: tuple[Effect, ...]) -> None:
-    """Add the rows of each effect, and those of the balance if it changed."""
+def _write_effects(context: WriteContext, effects: tuple[Effect, ...]) -> None:
+    """Add the rows of each effect, and the account's row if its balance changed."""
     balance_changed = False
     for effect in effects:
         writer = _WRITERS.get(type(effect))
         if writer is not None:
-            writer(to, effect)
-        balance_changed = balance_changed or type(effect) in ACCOUNT_STEPS
-    if balance_changed and to.account is not None:
-        to.rows.balance(_account(to.account), to.account.version - 1)
+            writer(context, effect)
+        balance_changed = balance_changed or type(effect) in ACCOUNT_CHANGES
+    if balance_changed and context.account is not None:
+        context.rows.set_balance(_account(context.account), context.account.version - 1)
 
 
 def _kind(command: CardCommand, executed: Executed) -> str:
-    """The command's tag; an authorization that raised an earlier one is an increment."""
+    """The command's tag. An authorization that raises an earlier one is an increment."""
     if isinstance(command, Authorize) and executed.authorization_id != command.id:
         return "increment"
     return _TAGS[type(command)]
 
 
 def write_events(rows: Rows, tenant_id: str, live: bool, events: tuple[Event, ...], now_ms: int) -> None:
-    """Add the events of a command; their transaction id is the database's to give."""
+    """Add the events of a command."""
     for event in events:
-        rows.events.append((event.id, tenant_id, live, event.type, now_ms, event.data, None))
+        rows.events.append(EventRow(event.id, tenant_id, live, event.type, now_ms, event.data, None))
 
 
-class Writing(msgspec.Struct, frozen=True, gc=False):
-    """Where the effects of one command are written, and what they are about."""
+class WriteContext(msgspec.Struct, frozen=True, gc=False):
+    """The command's subjects, for the writers of its effects."""
 
     rows: Rows
     card: Card
@@ -108,78 +121,102 @@ class Writing(msgspec.Struct, frozen=True, gc=False):
     now_ms: int
 
 
-def _opened(to: Writing, effect: AuthorizationOpened) -> None:
-    to.rows.transactions.append(_transaction(effect, to.card, to.now_ms))
+def _opened(context: WriteContext, effect: AuthorizationOpened) -> None:
+    context.rows.transactions.append(_transaction(effect, context.card, context.now_ms))
 
 
-def _moved(to: Writing, effect: AuthorizationUpdated) -> None:
-    assert to.original is not None, "only a follow-up moves an authorization"
-    to.rows.changed_transactions[to.original.id] = _changed_transaction(effect, to.original, to.now_ms)
+def _moved(context: WriteContext, effect: AuthorizationUpdated) -> None:
+    original = context.original
+    assert original is not None, "only a follow-up moves an authorization"
+    changed = _changed_transaction(effect, original, context.now_ms)
+    context.rows.changed_transactions[original.id] = changed
 
 
-def _issued(to: Writing, effect: CardIssued) -> None:
-    to.rows.cards[to.card.id] = _card(to.card)
-    if effect.opened_account_id and to.account is not None:
-        to.rows.balance(_account(to.account), 0)
+def _issued(context: WriteContext, effect: CardIssued) -> None:
+    context.rows.cards[context.card.id] = _card(context.card)
+    if effect.opened_account_id and context.account is not None:
+        context.rows.set_balance(_account(context.account), 0)
 
 
-def _changed(to: Writing, _effect: CardChanged | CardholderSet) -> None:
-    to.rows.cards[to.card.id] = _card(to.card)
+def _changed(context: WriteContext, _effect: CardChanged | CardholderSet) -> None:
+    context.rows.cards[context.card.id] = _card(context.card)
 
 
-def _declared(to: Writing, effect: BalanceDeclared) -> None:
-    declared = effect.declared
-    row = (to.card.id, declared.balance_minor, declared.consumed_minor, declared.declared_ms)
-    to.rows.declared[to.card.id] = row
+def _declared(context: WriteContext, effect: BalanceDeclared) -> None:
+    declared, card_id = effect.declared, context.card.id
+    row = DeclaredRow(card_id, declared.balance_minor, declared.consumed_minor, declared.declared_ms)
+    context.rows.declared[card_id] = row
 
 
-def _stood_in(to: Writing, effect: StandInRecorded) -> None:
-    to.rows.stand_ins.append(_stand_in(effect, to.card, to.now_ms))
+def _stood_in(context: WriteContext, effect: StandInRecorded) -> None:
+    context.rows.stand_ins.append(_stand_in(effect, context.card, context.now_ms))
 
 
-def _buried(to: Writing, effect: TombstoneSet) -> None:
-    to.rows.tombstones += [(to.card.id, reference, effect.recorded_ms) for reference in effect.references]
+def _buried(context: WriteContext, effect: TombstoneSet) -> None:
+    context.rows.tombstones += [
+        TombstoneRow(context.card.id, reference, effect.recorded_ms) for reference in effect.references
+    ]
 
 
-def _placed(to: Writing, effect: HoldPlaced) -> None:
-    hold = effect.hold
-    about = (hold.id, _funds(to).id, hold.card_id, hold.authorization_id)
-    # The amount as it was placed: a later effect of the same batch has a row of its own.
-    to.rows.holds.append((*about, hold.amount_minor, "held", hold.expires_ms))
+def _placed(context: WriteContext, effect: HoldPlaced) -> None:
+    hold, account_id = effect.hold, _funding_account(context).id
+    # The amount at its placement: a later effect of the same batch adds a row to ``changed_holds``.
+    row = HoldRow(
+        hold.id,
+        account_id,
+        hold.card_id,
+        hold.authorization_id,
+        hold.amount_minor,
+        "held",
+        hold.expires_ms,
+    )
+    context.rows.holds.append(row)
 
 
-def _resized(to: Writing, effect: HoldResized) -> None:
-    to.rows.change_hold(effect.hold_id, effect.amount_minor, "held", effect.expires_ms)
+def _resized(context: WriteContext, effect: HoldResized) -> None:
+    context.rows.change_hold(effect.hold_id, effect.amount_minor, "held", effect.expires_ms)
 
 
-def _closed(to: Writing, effect: HoldClosed) -> None:
-    to.rows.change_hold(effect.hold_id, None, effect.state, None)
+def _closed(context: WriteContext, effect: HoldClosed) -> None:
+    context.rows.change_hold(effect.hold_id, None, effect.state, None)
 
 
-def _lapsed(to: Writing, effect: HoldLapsed) -> None:
-    to.rows.lapse(effect.hold_id, effect.authorization_id, to.now_ms)
+def _lapsed(context: WriteContext, effect: HoldLapsed) -> None:
+    context.rows.lapse(effect.hold_id, effect.authorization_id, context.now_ms)
 
 
-def _transferred(to: Writing, effect: Transferred) -> None:
-    _write_transfer(to.rows, effect, _funds(to), to.now_ms)
+def _transferred(context: WriteContext, effect: Transferred) -> None:
+    _write_transfer(context.rows, effect, _funding_account(context), context.now_ms)
 
 
-def _funds(to: Writing) -> Account:
-    assert to.account is not None, "only funded cards have balance effects"
-    return to.account
+def _funding_account(context: WriteContext) -> Account:
+    assert context.account is not None, "only funded cards have balance effects"
+    return context.account
 
 
 def _write_transfer(rows: Rows, transfer: Transferred, account: Account, now_ms: int) -> None:
     accounts = (account.id, transfer.other_account_id)
     debited, credited = accounts if transfer.direction == "debit" else reversed(accounts)
-    about = (transfer.amount_minor, account.currency, transfer.authorization_id, now_ms)
-    rows.entries.append((transfer.debit_entry_id, transfer.transfer_id, debited, "debit", *about))
-    rows.entries.append((transfer.credit_entry_id, transfer.transfer_id, credited, "credit", *about))
+    for entry_id, account_id, direction in (
+        (transfer.debit_entry_id, debited, "debit"),
+        (transfer.credit_entry_id, credited, "credit"),
+    ):
+        row = EntryRow(
+            entry_id,
+            transfer.transfer_id,
+            account_id,
+            direction,
+            transfer.amount_minor,
+            account.currency,
+            transfer.authorization_id,
+            now_ms,
+        )
+        rows.entries.append(row)
 
 
-def _transaction(effect: AuthorizationOpened, card: Card, now_ms: int) -> tuple[Any, ...]:
+def _transaction(effect: AuthorizationOpened, card: Card, now_ms: int) -> TransactionRow:
     authorization = effect.authorization
-    return (
+    return TransactionRow(
         authorization.id,
         card.tenant_id,
         card.live,
@@ -208,12 +245,17 @@ def _transaction(effect: AuthorizationOpened, card: Card, now_ms: int) -> tuple[
 
 def _changed_transaction(
     effect: AuthorizationUpdated, original: Authorization, now_ms: int
-) -> tuple[Any, ...]:
-    """Only what can change matters: the update leaves the other columns alone."""
-    unchanged = (None,) * 7
-    return (
+) -> TransactionRow:
+    """The update reads ``id`` and the columns that can change; the others are ``None``."""
+    return TransactionRow(
         original.id,
-        *unchanged,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
         status(original, held=effect.held_minor > 0),
         effect.hold_id,
         None,
@@ -232,9 +274,9 @@ def _changed_transaction(
     )
 
 
-def _stand_in(effect: StandInRecorded, card: Card, now_ms: int) -> tuple[Any, ...]:
+def _stand_in(effect: StandInRecorded, card: Card, now_ms: int) -> StandInRow:
     how = effect.stand_in
-    return (
+    return StandInRow(
         effect.id,
         card.tenant_id,
         card.live,
@@ -258,8 +300,8 @@ def _stand_in(effect: StandInRecorded, card: Card, now_ms: int) -> tuple[Any, ..
     )
 
 
-def _card(card: Card) -> tuple[Any, ...]:
-    return (
+def _card(card: Card) -> CardRow:
+    return CardRow(
         card.id,
         card.tenant_id,
         card.live,
@@ -283,8 +325,8 @@ def _card(card: Card) -> tuple[Any, ...]:
     )
 
 
-def _account(account: Account) -> tuple[Any, ...]:
-    return (
+def _account(account: Account) -> AccountRow:
+    return AccountRow(
         account.id,
         account.tenant_id,
         account.live,
@@ -297,7 +339,7 @@ def _account(account: Account) -> tuple[Any, ...]:
     )
 
 
-_WRITERS: Final[dict[type, Callable[[Writing, Any], None]]] = {
+_WRITERS: Final[dict[type, Callable[[WriteContext, Any], None]]] = {
     AuthorizationOpened: _opened,
     AuthorizationUpdated: _moved,
     CardIssued: _issued,
@@ -312,4 +354,4 @@ _WRITERS: Final[dict[type, Callable[[Writing, Any], None]]] = {
     HoldLapsed: _lapsed,
     Transferred: _transferred,
 }
-"""What each effect writes; counters have their row in any case."""
+"""Writers by effect. An effect without a writer changes counters, which are written for every command."""

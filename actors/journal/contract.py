@@ -14,22 +14,30 @@ PostgreSQL, and a twin in memory for simulations. Errors:
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Any, Protocol, TypeVar
+from typing import Protocol
 
 import msgspec
 
+from actors.journal.rows import (
+    AccountRow,
+    CardRow,
+    DeclaredRow,
+    EntryRow,
+    EventRow,
+    HoldRow,
+    IdempotencyRow,
+    JournalRow,
+    OutageRow,
+    ProgrammeRow,
+    StandInRow,
+    TombstoneRow,
+    TransactionRow,
+    UsageRow,
+)
 from engine.cards.account import Account
 from engine.cards.authorization import Authorization
 from engine.cards.card import Card
-from engine.controls import Control
-from engine.programmes.programme import Programme, ProgrammeConfig
-from engine.programmes.stand_in import Outage
-
-T = TypeVar("T")
-
-decode_controls = msgspec.json.Decoder(tuple[Control, ...]).decode
-decode_config = msgspec.json.Decoder(ProgrammeConfig).decode
-decode_outage = msgspec.json.Decoder(Outage).decode
+from engine.programmes.programme import Programme
 
 
 class JournalError(Exception):
@@ -92,72 +100,67 @@ class Activated(msgspec.Struct, frozen=True):
 
 
 class Rows:
-    """The rows that a batch writes, as tuples in the column order of their tables (``ops/migrations``).
+    """The rows that one commit writes (``actors.journal.rows``).
 
-    Rows that a batch changes more than once are kept once, with the oldest ``before`` and the newest
-    values. Instants are milliseconds.
+    A row that the commit changes several times appears once, with its newest values. ``usage_before`` and
+    ``accounts_before`` are the versions that the rows must have in the database.
     """
 
     def __init__(self) -> None:
         self.shards: dict[int, int] = {}
-        self.journal: list[tuple[Any, ...]] = []
-        self.usage: dict[str, tuple[Any, ...]] = {}
+        """Epochs of all shards that the commit writes or whose state it answers from."""
+        self.journal: list[JournalRow] = []
+        self.usage: dict[str, UsageRow] = {}
         self.usage_before: dict[str, int] = {}
-        self.accounts: dict[str, tuple[Any, ...]] = {}
+        self.accounts: dict[str, AccountRow] = {}
         self.accounts_before: dict[str, int] = {}
-        self.holds: list[tuple[Any, ...]] = []
-        self.changed_holds: dict[str, tuple[Any, ...]] = {}
-        self.transactions: list[tuple[Any, ...]] = []
-        self.changed_transactions: dict[str, tuple[Any, ...]] = {}
+        self.holds: list[HoldRow] = []
+        self.changed_holds: dict[str, HoldRow] = {}
+        self.transactions: list[TransactionRow] = []
+        self.changed_transactions: dict[str, TransactionRow] = {}
         self.lapsed: dict[str, tuple[str, int]] = {}
-        """Lapsed holds with their authorizations and instants. ``changed_transactions`` of the same batch are
-        newer."""
-        self.tombstones: list[tuple[Any, ...]] = []
-        self.entries: list[tuple[Any, ...]] = []
-        self.events: list[tuple[Any, ...]] = []
-        self.idempotency: list[tuple[Any, ...]] = []
-        self.cards: dict[str, tuple[Any, ...]] = {}
-        self.declared: dict[str, tuple[Any, ...]] = {}
-        self.programmes: dict[str, tuple[Any, ...]] = {}
-        self.outages: dict[tuple[str, int], tuple[Any, ...]] = {}
-        """By id and period, in the order in which they began."""
-        self.stand_ins: list[tuple[Any, ...]] = []
+        """Authorization and instant by the id of the lapsed hold. Written before ``changed_holds`` and
+        ``changed_transactions``."""
+        self.tombstones: list[TombstoneRow] = []
+        self.entries: list[EntryRow] = []
+        self.events: list[EventRow] = []
+        self.idempotency: list[IdempotencyRow] = []
+        self.cards: dict[str, CardRow] = {}
+        self.declared: dict[str, DeclaredRow] = {}
+        self.programmes: dict[str, ProgrammeRow] = {}
+        self.outages: dict[tuple[str, int], OutageRow] = {}
+        """By id and period, in the order of their beginnings."""
+        self.stand_ins: list[StandInRow] = []
 
     def change_hold(self, hold_id: str, amount_minor: int | None, state: str, expires_ms: int | None) -> None:
-        """A hold after a command; ``None`` leaves what was there."""
+        """Change a hold. ``None`` keeps the earlier value."""
         before = self.changed_holds.get(hold_id)
         if before is not None:
-            amount_minor = before[4] if amount_minor is None else amount_minor
-            expires_ms = before[6] if expires_ms is None else expires_ms
-        self.changed_holds[hold_id] = (hold_id, None, None, None, amount_minor, state, expires_ms)
+            amount_minor = before.amount_minor if amount_minor is None else amount_minor
+            expires_ms = before.expires_at if expires_ms is None else expires_ms
+        self.changed_holds[hold_id] = HoldRow(hold_id, None, None, None, amount_minor, state, expires_ms)
 
     def lapse(self, hold_id: str, authorization_id: str, now_ms: int) -> None:
-        """A hold ended by time, after everything that the batch has so far."""
+        """Expire a hold and its authorization, after all earlier changes in this commit."""
         if hold_id in self.changed_holds:
             self.change_hold(hold_id, None, "lapsed", None)
         changed = self.changed_transactions.get(authorization_id)
         if changed is not None:
-            ended = "cleared" if changed[14] else "lapsed"
-            self.changed_transactions[authorization_id] = (
-                *changed[:8],
-                ended,
-                *changed[9:13],
-                0,
-                *changed[14:18],
-                now_ms,
-                *changed[19:],
+            status = "cleared" if changed.cleared_minor else "lapsed"
+            self.changed_transactions[authorization_id] = changed._replace(
+                status=status, held_minor=0, updated_at=now_ms
             )
         self.lapsed[hold_id] = (authorization_id, now_ms)
 
-    def use(self, row: tuple[Any, ...], seq_before: int) -> None:
-        """A card's counters after a command; ``row`` begins with the card's id."""
-        self.usage[row[0]] = row
-        self.usage_before.setdefault(row[0], seq_before)
+    def set_usage(self, row: UsageRow, seq_before: int) -> None:
+        """Set a card's counters after a command."""
+        self.usage[row.card_id] = row
+        self.usage_before.setdefault(row.card_id, seq_before)
 
-    def balance(self, row: tuple[Any, ...], version_before: int) -> None:
-        """An account after a command; ``row`` begins with the account's id."""
-        self.accounts[row[0]] = row
-        self.accounts_before.setdefault(row[0], version_before)
+    def set_balance(self, row: AccountRow, version_before: int) -> None:
+        """Set an account's balance after a command."""
+        self.accounts[row.id] = row
+        self.accounts_before.setdefault(row.id, version_before)
 
 
 class Journal(Protocol):
@@ -226,13 +229,3 @@ class Journal(Protocol):
 
     async def close(self) -> None:
         """Give up all connections; calling it twice is harmless."""
-
-
-def decoded(decode: Callable[[], T]) -> T | Unreadable:
-    """The value of one stored row, or ``Unreadable`` when decoding it raises anything but MemoryError."""
-    try:
-        return decode()
-    except MemoryError:
-        raise
-    except Exception as fault:  # noqa: BLE001 - no fault of one row may reach the rows beside it
-        return Unreadable(type(fault).__name__)

@@ -11,15 +11,10 @@ from contextlib import asynccontextmanager
 from functools import partial
 from typing import Literal
 
-from actors.journal.contract import (
-    Activated,
-    Rows,
-    Stored,
-    StoredResponse,
-    Unreadable,
-    decoded,
-)
-from actors.journal.memory_store import MemoryStore, stored
+from actors.journal.contract import Activated, Rows, Stored, StoredResponse, Unreadable
+from actors.journal.decoding import decoded
+from actors.journal.memory_reads import stored
+from actors.journal.memory_store import MemoryStore
 from engine.cards.account import Account
 from engine.cards.authorization import Authorization
 from engine.cards.card import Card

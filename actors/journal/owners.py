@@ -6,7 +6,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import Final
 
-from actors.database import Lane, read_statements
+from actors.database import DbConnection, read_statements
 
 _SQL: Final = read_statements(Path(__file__).parent / "sql")
 
@@ -16,7 +16,7 @@ class ShardBook:
     ``DatabaseUnavailableError``."""
 
     def __init__(self, dsn: str) -> None:
-        self._lane = Lane(dsn, "stanchion-coordinator", _SQL)
+        self._lane = DbConnection(dsn, "stanchion-coordinator", _SQL)
 
     async def owners(self) -> dict[int, str | None]:
         """The incarnation that holds the newest epoch of each shard; it may have died long ago."""

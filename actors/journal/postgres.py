@@ -10,16 +10,16 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Iterable, Mapping
-from functools import lru_cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 import asyncpg
-import msgspec
 import structlog
 
 from actors.clock import SystemClock
-from actors.database import FAILURES, accepts_writes, connect, session_settings
+from actors.database import INDEX_PLANS, accepts_writes, connect, read_statements, session_settings
+from actors.journal.commit_arguments import commit_arguments
 from actors.journal.contract import (
     Activated,
     BehindError,
@@ -31,23 +31,17 @@ from actors.journal.contract import (
     StoredResponse,
     UnknownOutcomeError,
     Unreadable,
-    decode_config,
-    decode_controls,
-    decode_outage,
-    decoded,
 )
-from actors.sqlstates import keeps_connection, unavailable
+from actors.journal.decoding import authorizations_of, card_of, decoded, programme_of, stored_commands
+from actors.sqlstates import STATEMENT_FAILURES, keeps_connection, unavailable
 from engine.cards.account import Account, place_hold
-from engine.cards.authorization import Authorization, Increment
-from engine.cards.card import Card, DeclaredBalance
+from engine.cards.authorization import Authorization
 from engine.cards.hold import Hold
-from engine.controls import Control
 from engine.ids import is_id
 from engine.limits import (
     ACTIVATION_ANSWERS,
     ACTIVATION_HOLDS_STEP,
     COMMIT_TIMEOUT_MS,
-    CONTROLS_SHARED_MAX,
     LIFE_MEMBERS_MAX,
     TOMBSTONE_DAYS,
 )
@@ -56,17 +50,9 @@ from engine.programmes.programme import Programme
 POOLED: Final = 2
 """Connections beside the one that commits: a slow read must not hold up a commit."""
 CONNECT_SECONDS: Final = 2.0
+STATEMENTS: Final = read_statements(Path(__file__).parent / "sql")
 
 _log = structlog.get_logger(__name__)
-_SQL: Final = {path.stem: path.read_text() for path in (Path(__file__).parent / "sql").glob("*.sql")}
-_SESSION: Final = {
-    # The commit's plans must stay nested loops over primary keys, however small the tables were when they
-    # were first planned.
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
-    "enable_seqscan": "off",
-    "plan_cache_mode": "force_generic_plan",
-}
 _POSTGRES_EPOCH_MS: Final = 946_684_800_000
 
 
@@ -120,38 +106,12 @@ class PostgresJournal:
         return wanted, [epochs[shard] for shard in wanted]
 
     async def commit(self, rows: Rows) -> None:
-        await self._write(
-            "commit_batch",
-            self._incarnation,
-            list(rows.shards),
-            list(rows.shards.values()),
-            rows.journal,
-            list(rows.usage.values()),
-            list(rows.usage_before.values()),
-            _some(rows.accounts.values()),
-            _some(rows.accounts_before.values()),
-            _some(rows.holds),
-            _some(rows.changed_holds.values()),
-            rows.transactions,
-            _some(rows.changed_transactions.values()),
-            _some(rows.lapsed),
-            _some(authorization_id for authorization_id, _ in rows.lapsed.values()),
-            _some(lapsed_ms for _, lapsed_ms in rows.lapsed.values()),
-            _some(rows.tombstones),
-            _some(rows.entries),
-            rows.events,
-            _some(rows.idempotency),
-            _some(rows.cards.values()),
-            _some(rows.declared.values()),
-            _some(rows.programmes.values()),
-            _some(rows.outages.values()),
-            _some(rows.stand_ins),
-        )
+        await self._write("commit_batch", *commit_arguments(self._incarnation, rows))
 
     async def load_cards(self, card_ids: Iterable[str]) -> Activated:
         ids = list(filter(is_id, card_ids))
         rows = await self._read("load_cards", ids, TOMBSTONE_DAYS)
-        read = {row["id"]: decoded(partial(_card, row)) for row in rows}
+        read = {row["id"]: decoded(partial(card_of, row)) for row in rows}
         cards = {id_: card for id_, card in read.items() if not isinstance(card, Unreadable)}
         accounts = await self.load_accounts({card.account_id for card in cards.values() if card.account_id})
         return Activated(
@@ -183,27 +143,29 @@ class PostgresJournal:
         rows: dict[tuple[str, str], list[Any]] = {}
         for row in await self._read("load_authorizations", cards, names, LIFE_MEMBERS_MAX):
             rows.setdefault((row["card_id"], row["reference"]), []).append(row)
-        return {each: decoded(partial(_authorizations, found)) for each, found in rows.items()}
+        return {each: decoded(partial(authorizations_of, found)) for each, found in rows.items()}
 
     async def find_due_cards(self, shards: Collection[int], limit: int) -> list[str]:
         return [row["card_id"] for row in await self._read("find_due_cards", list(shards), limit)]
 
     async def load_programmes(self, programme_ids: Iterable[str]) -> dict[str, Programme | Unreadable]:
         rows = await self._read("load_programmes", list(filter(is_id, programme_ids)))
-        return {row["id"]: decoded(partial(_programme, row)) for row in rows}
+        return {row["id"]: decoded(partial(programme_of, row)) for row in rows}
 
     async def load_changed_programmes(
         self, mark: str | None, wanted: Callable[[str, int], bool]
     ) -> tuple[str, dict[str, Programme | Unreadable]]:
         rows = await self._read("load_changed_programmes", mark)
         changed = [row for row in rows if row["id"] is not None and wanted(row["id"], row["seq"])]
-        return rows[0]["mark"], {row["id"]: decoded(partial(_programme, row)) for row in changed}
+        return rows[0]["mark"], {row["id"]: decoded(partial(programme_of, row)) for row in changed}
 
     async def load_answers(self, actor_ids: Iterable[str]) -> dict[bytes, Stored]:
-        return _stored(await self._read("load_answers", list(filter(is_id, actor_ids)), ACTIVATION_ANSWERS))
+        return stored_commands(
+            await self._read("load_answers", list(filter(is_id, actor_ids)), ACTIVATION_ANSWERS)
+        )
 
     async def find(self, command_keys: Iterable[bytes]) -> dict[bytes, Stored]:
-        return _stored(await self._read("find_commands", list(command_keys)))
+        return stored_commands(await self._read("find_commands", list(command_keys)))
 
     async def find_responses(self, key_digests: Iterable[bytes]) -> dict[bytes, StoredResponse]:
         rows = await self._read("find_responses", list(key_digests), SystemClock().now_ms())
@@ -225,8 +187,8 @@ class PostgresJournal:
                 if self._writer is None or not accepts_writes(self._writer):
                     self._drop(self._writer)
                     self._writer = await self._connect()
-                await self._writer.fetch(_SQL[statement], *arguments)
-        except FAILURES as failure:
+                await self._writer.fetch(STATEMENTS[statement], *arguments)
+        except STATEMENT_FAILURES as failure:
             if unavailable(failure):
                 await self.reset()
             elif not keeps_connection(failure):
@@ -254,8 +216,8 @@ class PostgresJournal:
                 if connection is None or not accepts_writes(connection):
                     self._drop(connection)
                     connection = await self._connect()
-                return await connection.fetch(_SQL[statement], *arguments)
-        except FAILURES as failure:
+                return await connection.fetch(STATEMENTS[statement], *arguments)
+        except STATEMENT_FAILURES as failure:
             if not keeps_connection(failure):
                 self._drop(connection)
             raise _error(statement, failure) from None
@@ -268,7 +230,7 @@ class PostgresJournal:
             connection.terminate()
 
     async def _connect(self) -> asyncpg.Connection[Any]:
-        settings = session_settings(self._timeout_seconds) | _SESSION
+        settings = session_settings(self._timeout_seconds) | INDEX_PLANS
         connection = await connect(self._dsn, "stanchion-host", CONNECT_SECONDS, settings)
         self._open = [each for each in self._open if not each.is_closed()] + [connection]
         try:
@@ -286,12 +248,6 @@ class PostgresJournal:
         return connection
 
 
-def _some(values: Iterable[Any]) -> list[Any] | None:
-    """Null for no values: ``commit_batch_v2`` asks of these whether there are any, and an array without
-    values costs the driver as much as one row."""
-    return list(values) or None
-
-
 def _error(statement: str, failure: BaseException) -> RejectedError | StaleEpochError | UnknownOutcomeError:
     """The contract's error for one of asyncpg's, without its text: that can hold row values."""
     if unavailable(failure) or not isinstance(failure, asyncpg.PostgresError):
@@ -305,40 +261,3 @@ def _error(statement: str, failure: BaseException) -> RejectedError | StaleEpoch
     if isinstance(failure, asyncpg.UniqueViolationError):
         return DuplicateError(failure.constraint_name or "")
     return RejectedError(f"SQLSTATE {failure.sqlstate}")
-
-
-def _stored(rows: list[Any]) -> dict[bytes, Stored]:
-    return {row["command_key"]: Stored(row["fingerprint"], row["reply"].encode()) for row in rows}
-
-
-def _card(row: Any) -> Card:
-    fields = dict(row)
-    declared = [fields.pop(name) for name in ("balance_minor", "consumed_minor", "declared_ms")]
-    fields["controls"] = _controls(fields["controls"])
-    fields["tombstones"] = dict(zip(fields["tombstones"], fields.pop("buried_ms"), strict=True))
-    return Card(**fields, declared=None if declared[0] is None else DeclaredBalance(*declared))
-
-
-@lru_cache(maxsize=CONTROLS_SHARED_MAX)
-def _controls(text: str) -> tuple[Control, ...]:
-    """Cards with equal controls, as most of a product have, share them in memory."""
-    return decode_controls(text)
-
-
-_raised = msgspec.json.Decoder(dict[str, Increment]).decode
-
-
-def _programme(row: Any) -> Programme:
-    outage = None if row["outage"] is None else decode_outage(row["outage"])
-    return Programme(decode_config(row["config"]), row["seq"], outage, row["decision_secret_sealed"])
-
-
-def _authorizations(rows: list[Any]) -> list[Authorization]:
-    return [_authorization(row) for row in rows]
-
-
-def _authorization(row: Any) -> Authorization:
-    columns = {name: row[name] for name in Authorization.__struct_fields__}
-    return Authorization(
-        **columns | {"raised": _raised(row["raised"]), "stands_for": tuple(row["stands_for"])}
-    )

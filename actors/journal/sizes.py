@@ -7,6 +7,7 @@ from typing import Final
 import asyncpg
 
 from actors.metrics import Figures
+from actors.sqlstates import STATEMENT_FAILURES
 
 _SIZES: Final = """
     SELECT pg_total_relation_size('journal') AS journal, pg_database_size(current_database()) AS database
@@ -22,12 +23,12 @@ async def read_sizes(dsn: str, seconds: float) -> Figures:
     ``seconds``."""
     try:
         connection = await asyncpg.connect(dsn, timeout=seconds, command_timeout=seconds)
-    except (OSError, TimeoutError, asyncpg.PostgresError):
+    except STATEMENT_FAILURES:
         return {}
     try:
         row = await connection.fetchrow(_SIZES)
         outages = await connection.fetch(_OUTAGES)
-    except (OSError, TimeoutError, asyncpg.PostgresError):
+    except STATEMENT_FAILURES:
         return {}
     finally:
         # Closing politely can take for ever where the server is frozen.

@@ -13,18 +13,11 @@ from engine.limits import COMMIT_TIMEOUT_MS
 __all__ = ["SQL", "DatabaseUnavailableError", "NetworkDbConnection", "Run"]
 
 SQL: Final = database.read_statements(Path(__file__).parent / "sql")
-GENERIC_PLANS: Final[Mapping[str, str]] = {
-    # For statements that access tables only by the keys in their arguments. A generic plan stays for the life
-    # of the connection and may have been made while the tables were empty.
-    "enable_seqscan": "off",
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
-    "plan_cache_mode": "force_generic_plan",
-}
+GENERIC_PLANS: Final[Mapping[str, str]] = database.INDEX_PLANS
 """Session settings for statements that are planned once."""
 
 
-class NetworkDbConnection(database.Lane):
+class NetworkDbConnection(database.DbConnection):
     """Runs the statements of ``sql/`` by name, one at a time."""
 
     def __init__(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from actors.database import DatabaseUnavailableError, Lane
+from actors.database import DatabaseUnavailableError, DbConnection
 from actors.periodic import PeriodicTask
 from engine.limits import BACKLOG_COUNT_MAX, BACKLOG_MEASURE_SECONDS
 
@@ -20,7 +20,7 @@ class BacklogFigures(msgspec.Struct):
 class Backlog:
     """``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, lane: DbConnection) -> None:
         self.figures = BacklogFigures()
         self._lane = lane
         self._task = PeriodicTask(

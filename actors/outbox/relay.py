@@ -8,27 +8,17 @@ crashed relay leaves none half done. Two relays at once take turns at the row of
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
 import msgspec
 import structlog
 
-from actors.database import Lane, read_statements
+from actors.database import ORDERED_INDEX_PLANS, DbConnection, read_statements
 from actors.essential import start_essential
 from actors.outbox.announcer import Announcer
 from actors.outbox.stream import WakeUp
 from engine.limits import RELAY_BATCH_MAX, RELAY_BUSY_SECONDS, RELAY_IDLE_SECONDS, RELAY_TIMEOUT_MS
-
-SESSION: Final[Mapping[str, str]] = {
-    # Cached plans must suit large tables, even if the tables are small when a statement is planned.
-    "enable_seqscan": "off",
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
-    "enable_bitmapscan": "off",
-    "plan_cache_mode": "force_generic_plan",
-}
 
 _SQL: Final = read_statements(Path(__file__).parent / "sql")
 _log = structlog.get_logger(__name__)
@@ -47,7 +37,7 @@ class RelayCounts(msgspec.Struct):
 class Relay:
     """``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
 
-    def __init__(self, lane: Lane, announcer: Announcer, *, batch_max: int = RELAY_BATCH_MAX) -> None:
+    def __init__(self, lane: DbConnection, announcer: Announcer, *, batch_max: int = RELAY_BATCH_MAX) -> None:
         self.counts = RelayCounts()
         self._lane = lane
         self._announcer = announcer
@@ -112,6 +102,6 @@ class Relay:
         return RELAY_BUSY_SECONDS if relayed else RELAY_IDLE_SECONDS
 
 
-def relay_lane(dsn: str, name: str) -> Lane:
+def relay_lane(dsn: str, name: str) -> DbConnection:
     """A connection for the relay's statements; ``name`` is shown by the database."""
-    return Lane(dsn, name, _SQL, timeout_ms=RELAY_TIMEOUT_MS, session=SESSION)
+    return DbConnection(dsn, name, _SQL, timeout_ms=RELAY_TIMEOUT_MS, session=ORDERED_INDEX_PLANS)

@@ -12,7 +12,7 @@ from typing import Final
 
 import structlog
 
-from actors.database import DatabaseUnavailableError, Lane, read_statements
+from actors.database import DatabaseUnavailableError, DbConnection, read_statements
 from actors.periodic import PeriodicTask
 from engine.limits import (
     EVENT_RETENTION_DAYS,
@@ -50,7 +50,11 @@ class Retention:
     ``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
 
     def __init__(
-        self, lane: Lane, *, rows_max: int = RETENTION_ROWS_MAX, now: Callable[[], datetime] = _machine_now
+        self,
+        lane: DbConnection,
+        *,
+        rows_max: int = RETENTION_ROWS_MAX,
+        now: Callable[[], datetime] = _machine_now,
     ) -> None:
         self.deleted = 0
         self._lane = lane
@@ -83,6 +87,6 @@ class Retention:
         return RETENTION_BUSY_SECONDS if await self.step() else RETENTION_SECONDS
 
 
-def retention_lane(dsn: str) -> Lane:
+def retention_lane(dsn: str) -> DbConnection:
     """A connection for the deletions."""
-    return Lane(dsn, "stanchion-retention", _SQL)
+    return DbConnection(dsn, "stanchion-retention", _SQL)

@@ -1,12 +1,11 @@
-"""From what a programme command did to the rows that record it."""
+"""The rows that record a programme command."""
 
 from __future__ import annotations
-
-from typing import Any
 
 import msgspec
 
 from actors.journal.contract import Rows
+from actors.journal.rows import AccountRow, EventRow, JournalRow, OutageRow, ProgrammeRow
 from engine.commands import CreateProgramme, ProgrammeCommand
 from engine.execution.execute_programme import ProgrammeExecuted
 from engine.ids import Derived, derive
@@ -20,31 +19,31 @@ def write_command(
     rows: Rows,
     command: ProgrammeCommand,
     before: Programme | None,
-    governed: ProgrammeExecuted,
+    executed: ProgrammeExecuted,
     epoch: int,
     now_ms: int,
 ) -> None:
-    """Add all rows of ``governed``, which changed something; ``before`` is the programme it met."""
-    after = governed.after
+    """Add all rows of ``command``, which has changed the programme from ``before`` to ``executed.after``."""
+    after = executed.after
     assert after is not None, "only changes are written"
     config = after.config
     rows.journal.append(
-        (
+        JournalRow(
             config.id,
             after.seq,
             epoch,
             command.command_key,
             None,
-            command.__struct_config__.tag,
+            str(command.__struct_config__.tag),
             _encode(command).decode(),
             None,
             None,
-            _encode(governed.reply).decode(),
+            _encode(executed.reply).decode(),
             now_ms,
             None,
         )
     )
-    rows.programmes[config.id] = (
+    rows.programmes[config.id] = ProgrammeRow(
         config.id,
         config.tenant_id,
         config.live,
@@ -56,16 +55,17 @@ def write_command(
     )
     if isinstance(command, CreateProgramme):
         for kind, derived in (("funding_source", Derived.FUNDING_SOURCE), ("settlement", Derived.SETTLEMENT)):
-            rows.balance(_ledger_account(config, derive(config.id, derived), kind), 0)
-    for event in governed.events:
-        rows.events.append((event.id, config.tenant_id, config.live, event.type, now_ms, event.data, None))
+            rows.set_balance(_ledger_account(config, derive(config.id, derived), kind), 0)
+    for event in executed.events:
+        row = EventRow(event.id, config.tenant_id, config.live, event.type, now_ms, event.data, None)
+        rows.events.append(row)
     _write_outage(rows, config, before.outage if before else None, after.outage, now_ms)
 
 
 def _write_outage(
     rows: Rows, config: ProgrammeConfig, before: Outage | None, after: Outage | None, now_ms: int
 ) -> None:
-    """The rows of the budgets that ended, began or were drawn on."""
+    """The rows of the outage periods that ended, began or used exposure."""
     if before is not None and (after is None or (after.id, after.period) != (before.id, before.period)):
         rows.outages[before.id, before.period] = _outage(rows, config, before, now_ms, now_ms)
     if after is not None and after != before:
@@ -74,13 +74,21 @@ def _write_outage(
 
 def _outage(
     rows: Rows, config: ProgrammeConfig, outage: Outage, now_ms: int, ended_ms: int | None
-) -> tuple[Any, ...]:
-    """The first row of a period says when it began; later ones leave that alone."""
-    known = rows.outages.get((outage.id, outage.period))
-    started_ms = known[7] if known else now_ms
-    about = (outage.id, outage.period, config.tenant_id, config.live, config.id)
-    return (*about, outage.currency, outage.used_minor, started_ms, ended_ms)
+) -> OutageRow:
+    """``started_at`` is stored with the first row of a period only."""
+    earlier = rows.outages.get((outage.id, outage.period))
+    return OutageRow(
+        outage.id,
+        outage.period,
+        config.tenant_id,
+        config.live,
+        config.id,
+        outage.currency,
+        outage.used_minor,
+        earlier.started_at if earlier else now_ms,
+        ended_ms,
+    )
 
 
-def _ledger_account(config: ProgrammeConfig, id_: str, kind: str) -> tuple[Any, ...]:
-    return (id_, config.tenant_id, config.live, config.id, kind, config.currency, 0, 0, 1)
+def _ledger_account(config: ProgrammeConfig, id_: str, kind: str) -> AccountRow:
+    return AccountRow(id_, config.tenant_id, config.live, config.id, kind, config.currency, 0, 0, 1)

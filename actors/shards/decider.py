@@ -11,6 +11,7 @@ from actors.cards import rows as card_rows
 from actors.cards.activation import Activation, CardActor
 from actors.cards.answers import RecentAnswers
 from actors.journal.contract import Rows
+from actors.journal.rows import IdempotencyRow, TombstoneRow
 from actors.programmes import rows as programme_rows
 from actors.shards.late import judge, no_action, note_given, undone_by
 from actors.shards.pending import Pending
@@ -164,7 +165,8 @@ class Decider:
         if claim is not None and isinstance(reply, Done):
             body = body_bytes(reply.body | (pending.submission.presentation or {}))
             sealed = self._vault.seal("idempotency", body, claim.key_digest)
-            rows.idempotency.append((claim.key_digest, claim.fingerprint, reply.status, sealed, now_ms))
+            row = IdempotencyRow(claim.key_digest, claim.fingerprint, reply.status, sealed, now_ms)
+            rows.idempotency.append(row)
 
 
 def _note(pending: Pending, note: str | None, actor: CardActor, rows: Rows, now_ms: int) -> None:
@@ -173,4 +175,4 @@ def _note(pending: Pending, note: str | None, actor: CardActor, rows: Rows, now_
     actor.undurable += 1
     if note:
         actor.card.tombstones.setdefault(note, now_ms)
-        rows.tombstones.append((actor.card.id, note, now_ms))
+        rows.tombstones.append(TombstoneRow(actor.card.id, note, now_ms))

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from actors.database import Lane, read_statements
+from actors.database import ORDERED_INDEX_PLANS, DbConnection, read_statements
 from actors.webhooks.delivery import Claim, Ending
 from engine.limits import CLAIM_SECONDS
 from engine.webhooks.schedule import ATTEMPTS_MAX, OFFSETS_SECONDS
@@ -20,14 +20,6 @@ NO_ID: Final = "00000000-0000-0000-0000-000000000000"
 """Lower than every id."""
 
 _SQL: Final = read_statements(Path(__file__).parent / "sql")
-_SESSION: Final[Mapping[str, str]] = {
-    # Plans must use the indexes, even if the tables were small when the statements were planned.
-    "enable_seqscan": "off",
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
-    "enable_bitmapscan": "off",
-    "plan_cache_mode": "force_generic_plan",
-}
 
 
 class Claimed(msgspec.Struct, frozen=True):
@@ -49,7 +41,12 @@ class DeliveryBook:
     """``claiming``, ``recording`` and ``looking`` are separate connections, so none waits for another."""
 
     def __init__(
-        self, claiming: Lane, recording: Lane, looking: Lane, dispatcher: str, now: Instant = by_the_database
+        self,
+        claiming: DbConnection,
+        recording: DbConnection,
+        looking: DbConnection,
+        dispatcher: str,
+        now: Instant = by_the_database,
     ) -> None:
         """``dispatcher`` is the name of the claimant; deliveries due by ``now`` are claimed."""
         self._claiming = claiming
@@ -97,9 +94,9 @@ class DeliveryBook:
         return [(row["endpoint_id"], row["due"]) for row in rows]
 
 
-def book_lane(dsn: str, name: str) -> Lane:
+def book_lane(dsn: str, name: str) -> DbConnection:
     """A connection for the book's statements; ``name`` is shown by the database."""
-    return Lane(dsn, name, _SQL, session=_SESSION)
+    return DbConnection(dsn, name, _SQL, session=ORDERED_INDEX_PLANS)
 
 
 def _claim(row: Any) -> Claim:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from actors.database import Lane
+from actors.database import INDEX_PLANS, DbConnection
 from api.coalesce import Coalescer
 from api.database import STATEMENT_SECONDS, session
 from api.problems import Refusal, not_found
@@ -21,26 +21,24 @@ _STATES: Final = """
     JOIN cards c ON c.id = asked.card_id AND c.tenant_id = asked.tenant_id AND NOT c.live
     WHERE c.id = ANY ($1::uuid[])
 """
-_SESSION: Final = {
-    "enable_seqscan": "off",
-    "enable_hashjoin": "off",
-    "enable_mergejoin": "off",
-    "plan_cache_mode": "force_generic_plan",
-}
 
 
-def card_lane(dsn: str) -> Lane:
+def card_lane(dsn: str) -> DbConnection:
     """The connection for ``CardStates``."""
     milliseconds = round(STATEMENT_SECONDS * 1000)
-    return Lane(
-        dsn, "stanchion-api", {"card_states": _STATES}, timeout_ms=milliseconds, session=session() | _SESSION
+    return DbConnection(
+        dsn,
+        "stanchion-api",
+        {"card_states": _STATES},
+        timeout_ms=milliseconds,
+        session=session() | INDEX_PLANS,
     )
 
 
 class CardStates:
     """``lane`` is a ``card_lane``; several may share it."""
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, lane: DbConnection) -> None:
         self._lane = lane
         self._states: Coalescer[tuple[str, str], str | None] = Coalescer(self._read)
 

@@ -7,7 +7,7 @@ Their opening balances have no ledger entries, so the books of such a database d
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import asyncpg
@@ -84,7 +84,7 @@ def _part(model: Mapping[str, Any], count: int, funds_minor: int) -> Rows:
 
 
 async def _copy(connection: asyncpg.Connection[asyncpg.Record], rows: Rows) -> None:
-    tables: dict[str, list[tuple[Any, ...]]] = {
+    tables: dict[str, Sequence[tuple[Any, ...]]] = {
         "journal": rows.journal,
         "accounts": list(rows.accounts.values()),
         "cards": list(rows.cards.values()),

@@ -12,7 +12,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
 import asyncpg
@@ -156,7 +156,7 @@ class RowLocks:
     async def _write(
         self, connection: asyncpg.Connection[Any], card: Card, account: Account, rows: Rows
     ) -> None:
-        tables = {
+        tables: dict[str, Sequence[tuple[Any, ...]]] = {
             "journal": rows.journal,
             "holds": rows.holds,
             "transactions": rows.transactions,
@@ -183,7 +183,7 @@ class RowLocks:
 
 
 def _statement(
-    tables: dict[str, list[tuple[Any, ...]]], balance_changes: bool, consumes_declared: bool
+    tables: dict[str, Sequence[tuple[Any, ...]]], balance_changes: bool, consumes_declared: bool
 ) -> str:
     """One statement for all writes: an ``INSERT`` for each row, and an ``UPDATE`` of the counters, the
     balance and the declared balance."""

@@ -13,7 +13,7 @@ import pytest
 from actors.database import (
     CannotConnectError,
     DatabaseUnavailableError,
-    Lane,
+    DbConnection,
     accepts_writes,
     connect,
     session_settings,
@@ -49,7 +49,7 @@ def of_both(first: str, second: str) -> str:
 
 
 async def test_read_only_server_is_not_connected_to(database_url: str) -> None:
-    lane = Lane(database_url, "test", STATEMENTS)
+    lane = DbConnection(database_url, "test", STATEMENTS)
     async with read_only(database_url):
         with pytest.raises(DatabaseUnavailableError):
             await lane.fetch("read")
@@ -69,7 +69,9 @@ async def test_connection_to_a_server_that_became_read_only_is_given_up(database
 
 
 async def test_lane_leaves_a_read_only_server_and_returns_by_itself(database_url: str) -> None:
-    lane = Lane(database_url, "test", STATEMENTS | {"demote": "SET default_transaction_read_only = on"})
+    lane = DbConnection(
+        database_url, "test", STATEMENTS | {"demote": "SET default_transaction_read_only = on"}
+    )
     await lane.fetch("demote")
     async with read_only(database_url):
         with pytest.raises(DatabaseUnavailableError):
@@ -98,7 +100,7 @@ async def test_every_session_waits_for_the_log_and_has_limits(database_url: str)
     session = await asyncpg.connect(database_url)
     await session.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
     await session.close()
-    lane = Lane(database_url, "test", STATEMENTS, timeout_ms=10_000)
+    lane = DbConnection(database_url, "test", STATEMENTS, timeout_ms=10_000)
     shown = {row["name"]: row["setting"] for row in await lane.fetch("shown")}
     lane.close()
     assert shown["synchronous_commit"] == "on"

@@ -21,7 +21,7 @@ from ops.installation import Servers, database
 from ops.key_check import check_master_key
 from ops.migrate import MigrationError, migrate
 from ops.process_role import APPEND_ONLY, KEPT
-from tests.actors.journal.cases import claim_row, spend, with_card
+from tests.actors.journal.cases import idempotency_row, spend, with_card
 from tests.conftest import PostgresServer, execute
 from tests.engine.build import TENANT
 
@@ -69,6 +69,9 @@ async def test_rows_on_record_cannot_be_deleted(process: asyncpg.Connection, tab
         "UPDATE kyc_accesses SET granted = true",
         "UPDATE schema_migrations SET checksum = ''",
         "DELETE FROM schema_migrations",
+        "DELETE FROM schema_functions",
+        "INSERT INTO schema_functions (name, checksum) VALUES ('relay_events', '')",
+        "CREATE OR REPLACE FUNCTION adopt_restored_events() RETURNS bigint LANGUAGE sql AS 'SELECT 0'",
         "ALTER TABLE ledger_entries DISABLE TRIGGER USER",
         "DROP TRIGGER ledger_entries_append_only ON ledger_entries",
         "ALTER TABLE journal ADD COLUMN mine text",
@@ -106,7 +109,7 @@ async def test_processes_do_their_work(process_url: str, vault: Vault) -> None:
     await journal.register("a")
     owner = await with_card(journal)
     rows = owner.decide(spend(1))
-    rows.idempotency.append(claim_row(1, SystemClock().now_ms()))
+    rows.idempotency.append(idempotency_row(1, SystemClock().now_ms()))
     await journal.commit(rows)
     await journal.renew(range(256), owner.epochs)
     await journal.release(range(256))

@@ -12,6 +12,7 @@ from actors.cards.reading import Need, Wanted
 from actors.journal.contract import Rows, Stored, UnknownOutcomeError
 from actors.journal.memory import MemoryJournal
 from actors.journal.memory_store import MemoryStore
+from actors.journal.rows import ProgrammeRow
 from engine.ids import Derived, derive
 from tests.engine.build import (
     ACCOUNT,
@@ -209,7 +210,9 @@ async def test_refresh_reads_only_programmes_that_have_changed() -> None:
     def write(id_: str, seq: int) -> None:
         rows = Rows()
         made = governed(seq, id=id_)
-        rows.programmes[id_] = (id_, "t", False, seq, seq, encode(made.config).decode(), None, None)
+        rows.programmes[id_] = ProgrammeRow(
+            id_, "t", False, seq, seq, encode(made.config).decode(), None, None
+        )
         store.programmes.put(rows.programmes.values(), ("version", "seq", "config"))
         store.programme_changes.append(id_)
 

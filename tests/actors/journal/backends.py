@@ -16,7 +16,8 @@ import asyncpg
 
 from actors.journal.contract import Journal, Rows
 from actors.journal.memory import MemoryJournal, Point
-from actors.journal.memory_store import MemoryStore, Table
+from actors.journal.memory_store import MemoryStore
+from actors.journal.memory_tables import Table
 from actors.journal.postgres import PostgresJournal
 from tests.engine.build import TENANT
 

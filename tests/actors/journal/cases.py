@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from actors.journal.contract import Journal, Rows
+from actors.journal.rows import IdempotencyRow
 from engine.commands import Advise, Present, Reverse
 from engine.controls import (
     ChannelAllow,
@@ -91,10 +92,8 @@ def _about(number: int) -> dict[str, Any]:
     }
 
 
-def claim_row(
-    number: int, created_ms: int, fingerprint: bytes = b"same"
-) -> tuple[bytes, bytes, int, bytes, int]:
-    return (key(number) * 2, fingerprint, 201, b"sealed body", created_ms)
+def idempotency_row(number: int, created_ms: int, fingerprint: bytes = b"same") -> IdempotencyRow:
+    return IdempotencyRow(key(number) * 2, fingerprint, 201, b"sealed body", created_ms)
 
 
 async def is_refused(backend: Backend, journal: Journal, rows: Rows, error: type[Exception]) -> None:

@@ -16,7 +16,7 @@ from tests.actors.journal.cases import (
     FIRST,
     HOUR_MS,
     OTHER_SHARD,
-    claim_row,
+    idempotency_row,
     is_refused,
     spend,
     with_card,
@@ -37,7 +37,7 @@ class Refused:
         journal = await backend.open("a")
         owner = await with_card(journal)
         rows = owner.decide(spend(1))
-        rows.idempotency.append(claim_row(1, SystemClock().now_ms()))
+        rows.idempotency.append(idempotency_row(1, SystemClock().now_ms()))
         await journal.commit(rows)
         found = await journal.find_responses([key(1) * 2, key(2) * 2])
         assert set(found) == {key(1) * 2}
@@ -49,11 +49,11 @@ class Refused:
         owner = await with_card(journal)
         now_ms = SystemClock().now_ms()
         rows = owner.decide(spend(1))
-        rows.idempotency.append(claim_row(1, now_ms - 24 * HOUR_MS + 60_000))
+        rows.idempotency.append(idempotency_row(1, now_ms - 24 * HOUR_MS + 60_000))
         await journal.commit(rows)
         before = await backend.table("journal")
         rows = owner.decide(spend(2))
-        rows.idempotency.append(claim_row(1, now_ms, b"other"))
+        rows.idempotency.append(idempotency_row(1, now_ms, b"other"))
         with pytest.raises(DuplicateError, match="idempotency"):
             await journal.commit(rows)
         assert await backend.table("journal") == before
@@ -64,11 +64,11 @@ class Refused:
         owner = await with_card(journal)
         now_ms = SystemClock().now_ms()
         rows = owner.decide(spend(1))
-        rows.idempotency.append(claim_row(1, now_ms - 24 * HOUR_MS - 60_000))
+        rows.idempotency.append(idempotency_row(1, now_ms - 24 * HOUR_MS - 60_000))
         await journal.commit(rows)
         assert await journal.find_responses([key(1) * 2]) == {}
         rows = owner.decide(spend(2))
-        rows.idempotency.append(claim_row(1, now_ms, b"other"))
+        rows.idempotency.append(idempotency_row(1, now_ms, b"other"))
         await journal.commit(rows)
         assert (await journal.find_responses([key(1) * 2]))[key(1) * 2].fingerprint == b"other"
         assert len(await backend.table("idempotency")) == 1
@@ -79,10 +79,10 @@ class Refused:
         owner = await with_card(journal)
         now_ms = SystemClock().now_ms()
         rows = owner.decide(spend(1))
-        rows.idempotency.append(claim_row(1, now_ms - 24 * HOUR_MS - 60_000))
+        rows.idempotency.append(idempotency_row(1, now_ms - 24 * HOUR_MS - 60_000))
         await journal.commit(rows)
         rows = owner.decide(spend(2))
-        rows.idempotency.append(claim_row(1, now_ms - 120_000, b"other"))
+        rows.idempotency.append(idempotency_row(1, now_ms - 120_000, b"other"))
         with pytest.raises(DuplicateError, match="idempotency"):
             await journal.commit(rows)
 

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
-from actors.journal.memory_store import MemoryStore, Table
+from actors.journal.memory_store import MemoryStore
+from actors.journal.memory_tables import Table
+from actors.journal.rows import IdempotencyRow
 from engine.commands import Advise, Command, Expire, Present, Reverse, reference_of_message
 from tests.actors.journal.backends import TABLES, Backend, MemoryBackend, PostgresBackend
 from tests.actors.journal.cases import EVERY_CONTROL
@@ -74,7 +76,7 @@ async def tell(backend: Backend) -> None:
     journal = await backend.open("a")
     owner = Owner(await journal.take(range(256)))
     first = owner.decide(create_programme())
-    first.idempotency.append((b"k" * 32, b"f" * 32, 201, b"body", NOW_MS))
+    first.idempotency.append(IdempotencyRow(b"k" * 32, b"f" * 32, 201, b"body", NOW_MS))
     await journal.commit(first)
     history = list(commands(dice))
     now_ms = NOW_MS

@@ -8,14 +8,14 @@ import asyncpg
 import pytest
 
 from actors.clock import SystemClock
-from actors.database import Lane
+from actors.database import DbConnection
 from actors.network.database import SQL as NETWORK_SQL
 from actors.outbox.announcer import Announcer
 from actors.outbox.relay import Relay, relay_lane
 from actors.outbox.retention import Retention, retention_lane
 from actors.outbox.stream import Stream
 from tests.actors.journal.backends import PostgresBackend
-from tests.actors.journal.cases import FIRST, claim_row, spend, with_card
+from tests.actors.journal.cases import FIRST, idempotency_row, spend, with_card
 from tests.engine.build import change_programme, create_programme, declare_balance, load
 
 HOT = (
@@ -69,7 +69,7 @@ async def test_commits_go_on_while_every_hot_table_gains_a_column(postgres: Post
             declare_balance(200 + number, card_id=FIRST.id),
             change_programme(300 + number, programme_id=programme.config.id, name=f"name {number}"),
         )
-        rows.idempotency.append(claim_row(number, SystemClock().now_ms()))
+        rows.idempotency.append(idempotency_row(number, SystemClock().now_ms()))
         await journal.commit(rows)
         assert (await journal.load_cards([FIRST.id])).cards == owner.cards
         assert await journal.find([spend(number).command_key])
@@ -104,7 +104,7 @@ async def test_relay_goes_on_when_a_table_gains_a_column(
 async def test_simulated_network_goes_on_when_a_table_gains_a_column(
     postgres: PostgresBackend, table: str
 ) -> None:
-    lane = Lane(postgres.url, "network", NETWORK_SQL)
+    lane = DbConnection(postgres.url, "network", NETWORK_SQL)
     before = await lane.fetch("take_stans", "1", 10)
     await lane.fetch("find_unanswered", 24)
     await add_column(postgres.url, table)

@@ -11,7 +11,8 @@ from typing import Any
 
 from actors.journal.contract import JournalError, Rows, UnknownOutcomeError
 from actors.journal.memory import MemoryJournal, Point
-from actors.journal.memory_store import MemoryStore, Row
+from actors.journal.memory_store import MemoryStore
+from actors.journal.memory_tables import Row
 from actors.shards.host import ShardHost
 from actors.submission import Submission
 from actors.vault import Vault

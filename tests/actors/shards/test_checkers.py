@@ -11,7 +11,8 @@ import pytest
 
 from actors.cards.answers import RecentAnswers
 from actors.journal.contract import Rows
-from actors.journal.memory_store import MemoryStore, Table
+from actors.journal.memory_store import MemoryStore
+from actors.journal.memory_tables import Table
 from actors.shards.decider import Decider
 from actors.shards.host import ShardHost
 from actors.shards.pending import Pending

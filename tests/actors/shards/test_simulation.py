@@ -16,7 +16,8 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from actors.journal.memory_store import MemoryStore, Row
+from actors.journal.memory_store import MemoryStore
+from actors.journal.memory_tables import Row
 from actors.shards.late import is_note
 from engine.authorization.effects import AuthorizationOpened
 from engine.authorization.executed import CommandContext

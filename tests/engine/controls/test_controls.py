@@ -7,7 +7,7 @@ from typing import Any, ClassVar, get_args
 import msgspec
 import pytest
 
-from actors.journal.contract import decode_controls
+from actors.journal.decoding import decode_controls
 from api.controls import ControlInput as ApiControlInput
 from api.controls import ControlView
 from engine.controls import (

@@ -194,8 +194,8 @@ async def compare(database: asyncpg.Connection[Any], twin: Twin) -> None:
         command = msgspec.json.decode(row["command"], type=Authorize)
         twin.decide(command, to_ms(row["recorded_at"]))
     for row, mine in zip(journal, twin.rows.journal, strict=True):
-        for found, expected in zip(tuple(row)[:-1], (mine[1], mine[3], *mine[5:10], mine[11]), strict=True):
-            assert found == expected
+        for found, decided in zip(tuple(row)[:-1], (mine[1], mine[3], *mine[5:10], mine[11]), strict=True):
+            assert found == decided
     transactions = [tuple(row[at] for at in _TRANSACTION_COLUMNS) for row in twin.rows.transactions]
     assert await _written(database, _TRANSACTIONS, card_id) == transactions
     holds = "SELECT id::text, account_id::text, amount_minor, state, expires_at FROM holds WHERE card_id = $1"

@@ -1,0 +1,90 @@
+"""The arguments of ``commit_batch_v2`` (``sql/functions``) from the rows of a commit."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import NamedTuple, TypeVar
+
+from actors.journal.contract import Rows
+from actors.journal.rows import (
+    AccountRow,
+    CardRow,
+    DeclaredRow,
+    EntryRow,
+    EventRow,
+    HoldRow,
+    IdempotencyRow,
+    JournalRow,
+    OutageRow,
+    ProgrammeRow,
+    StandInRow,
+    TombstoneRow,
+    TransactionRow,
+    UsageRow,
+)
+
+T = TypeVar("T")
+
+
+class CommitArguments(NamedTuple):
+    """Arguments of ``commit_batch_v2`` in their order; ``None`` in place of an empty array."""
+
+    host: str
+    shards: list[int]
+    epochs: list[int]
+    journal: list[JournalRow]
+    usage: list[UsageRow]
+    usage_seqs: list[int]
+    accounts: list[AccountRow] | None
+    account_versions: list[int] | None
+    holds: list[HoldRow] | None
+    changed_holds: list[HoldRow] | None
+    transactions: list[TransactionRow]
+    changed_transactions: list[TransactionRow] | None
+    lapsed_holds: list[str] | None
+    lapsed_authorizations: list[str] | None
+    lapsed_at: list[int] | None
+    tombstones: list[TombstoneRow] | None
+    entries: list[EntryRow] | None
+    events: list[EventRow]
+    idempotency: list[IdempotencyRow] | None
+    cards: list[CardRow] | None
+    declared: list[DeclaredRow] | None
+    programmes: list[ProgrammeRow] | None
+    outages: list[OutageRow] | None
+    stand_ins: list[StandInRow] | None
+
+
+def commit_arguments(host: str, rows: Rows) -> CommitArguments:
+    """The arguments that write ``rows`` for ``host``."""
+    return CommitArguments(
+        host=host,
+        shards=list(rows.shards),
+        epochs=list(rows.shards.values()),
+        journal=rows.journal,
+        usage=list(rows.usage.values()),
+        usage_seqs=list(rows.usage_before.values()),
+        accounts=_some(rows.accounts.values()),
+        account_versions=_some(rows.accounts_before.values()),
+        holds=_some(rows.holds),
+        changed_holds=_some(rows.changed_holds.values()),
+        transactions=rows.transactions,
+        changed_transactions=_some(rows.changed_transactions.values()),
+        lapsed_holds=_some(rows.lapsed),
+        lapsed_authorizations=_some(authorization_id for authorization_id, _ in rows.lapsed.values()),
+        lapsed_at=_some(lapsed_ms for _, lapsed_ms in rows.lapsed.values()),
+        tombstones=_some(rows.tombstones),
+        entries=_some(rows.entries),
+        events=rows.events,
+        idempotency=_some(rows.idempotency),
+        cards=_some(rows.cards.values()),
+        declared=_some(rows.declared.values()),
+        programmes=_some(rows.programmes.values()),
+        outages=_some(rows.outages.values()),
+        stand_ins=_some(rows.stand_ins),
+    )
+
+
+def _some(values: Iterable[T]) -> list[T] | None:
+    """``None`` for an empty array, which would cost the driver as much as one row."""
+    return list(values) or None

@@ -1,0 +1,72 @@
+"""Decoding of stored rows. A row that this release cannot decode does not fail the read of the other rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, TypeVar
+
+import msgspec
+
+from actors.journal.contract import Stored, Unreadable
+from engine.cards.authorization import Authorization, Increment
+from engine.cards.card import Card, DeclaredBalance
+from engine.controls import Control
+from engine.limits import CONTROLS_SHARED_MAX
+from engine.programmes.programme import Programme, ProgrammeConfig
+from engine.programmes.stand_in import Outage
+
+T = TypeVar("T")
+
+decode_controls = msgspec.json.Decoder(tuple[Control, ...]).decode
+decode_config = msgspec.json.Decoder(ProgrammeConfig).decode
+decode_outage = msgspec.json.Decoder(Outage).decode
+_decode_raised = msgspec.json.Decoder(dict[str, Increment]).decode
+
+
+def decoded(decode: Callable[[], T]) -> T | Unreadable:
+    """The value of one stored row, or ``Unreadable`` when decoding it raises anything but MemoryError."""
+    try:
+        return decode()
+    except MemoryError:
+        raise
+    except Exception as fault:  # noqa: BLE001 - no fault of one row may reach the rows beside it
+        return Unreadable(type(fault).__name__)
+
+
+def stored_commands(rows: list[Any]) -> dict[bytes, Stored]:
+    """Executed commands by command key."""
+    return {row["command_key"]: Stored(row["fingerprint"], row["reply"].encode()) for row in rows}
+
+
+def card_of(row: Any) -> Card:
+    """A card from a row of ``load_cards``."""
+    fields = dict(row)
+    declared = [fields.pop(name) for name in ("balance_minor", "consumed_minor", "declared_ms")]
+    fields["controls"] = _controls(fields["controls"])
+    fields["tombstones"] = dict(zip(fields["tombstones"], fields.pop("buried_ms"), strict=True))
+    return Card(**fields, declared=None if declared[0] is None else DeclaredBalance(*declared))
+
+
+@lru_cache(maxsize=CONTROLS_SHARED_MAX)
+def _controls(text: str) -> tuple[Control, ...]:
+    """Cards with equal controls share one object: most cards of a product have the same controls."""
+    return decode_controls(text)
+
+
+def programme_of(row: Any) -> Programme:
+    """A programme from a row of ``load_programmes``."""
+    outage = None if row["outage"] is None else decode_outage(row["outage"])
+    return Programme(decode_config(row["config"]), row["seq"], outage, row["decision_secret_sealed"])
+
+
+def authorizations_of(rows: list[Any]) -> list[Authorization]:
+    """Authorizations from rows of ``load_authorizations``."""
+    return [_authorization(row) for row in rows]
+
+
+def _authorization(row: Any) -> Authorization:
+    columns = {name: row[name] for name in Authorization.__struct_fields__}
+    return Authorization(
+        **columns | {"raised": _decode_raised(row["raised"]), "stands_for": tuple(row["stands_for"])}
+    )

@@ -1,0 +1,88 @@
+"""Fields of the row classes and arguments of the commit stand in the order that the database expects."""
+
+from __future__ import annotations
+
+from types import NoneType
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from actors.journal import rows
+from actors.journal.commit_arguments import CommitArguments
+from actors.journal.memory_tables import MemoryTables, Table
+from actors.journal.postgres import STATEMENTS
+from tests.actors.journal.backends import PostgresBackend
+
+PARAMETERS = (
+    "SELECT p.name, t.typname AS type FROM pg_proc f,"
+    " unnest(f.proargnames, f.proargtypes::oid[]) WITH ORDINALITY AS p (name, type, number)"
+    " JOIN pg_type t ON t.oid = p.type WHERE f.proname = 'commit_batch_v2' ORDER BY p.number"
+)
+COLUMNS = (
+    "SELECT attname AS name, atttypid::regtype::text AS type FROM pg_attribute"
+    " WHERE attrelid = (SELECT typrelid FROM pg_type WHERE typname = $1) AND attnum > 0 ORDER BY attnum"
+)
+ROW_TYPES: dict[str, type[tuple[object, ...]]] = {
+    "journal_row": rows.JournalRow,
+    "usage_row": rows.UsageRow,
+    "account_row": rows.AccountRow,
+    "hold_row": rows.HoldRow,
+    "transaction_row": rows.TransactionRow,
+    "tombstone_row": rows.TombstoneRow,
+    "entry_row": rows.EntryRow,
+    "event_row": rows.EventRow,
+    "claim_row": rows.IdempotencyRow,
+    "card_row": rows.CardRow,
+    "declared_row": rows.DeclaredRow,
+    "programme_row": rows.ProgrammeRow,
+    "outage_row": rows.OutageRow,
+    "stand_in_row": rows.StandInRow,
+}
+PYTHON_TYPES = {
+    "bigint": int,
+    "boolean": bool,
+    "bytea": bytes,
+    "integer": int,
+    "smallint": int,
+    "text": str,
+    "timestamp with time zone": int,
+    "uuid": str,
+    "xid8": int,
+}
+
+
+def types_of(row: type[tuple[object, ...]]) -> dict[str, Any]:
+    """The types of the fields, without ``None``."""
+    return {
+        name: get_args(hint)[0] if NoneType in get_args(hint) else hint
+        for name, hint in get_type_hints(row).items()
+    }
+
+
+async def test_arguments_of_a_commit_are_the_parameters_of_the_function(postgres: PostgresBackend) -> None:
+    parameters = await postgres.session.fetch(PARAMETERS)
+    assert tuple(row["name"].removeprefix("_") for row in parameters) == CommitArguments._fields
+    assert STATEMENTS["commit_batch"].count("$") == len(parameters)
+
+
+async def test_arguments_of_a_commit_have_the_row_classes_of_their_types(postgres: PostgresBackend) -> None:
+    arguments = types_of(CommitArguments)
+    found = {
+        row["type"].removeprefix("_"): arguments[row["name"].removeprefix("_")]
+        for row in await postgres.session.fetch(PARAMETERS)
+        if row["type"].endswith("_row")
+    }
+    assert found == {name: list[row] for name, row in ROW_TYPES.items()}  # type: ignore[valid-type]
+
+
+@pytest.mark.parametrize(("row_type", "row"), ROW_TYPES.items())
+async def test_fields_of_a_row_are_the_columns_of_its_type(
+    postgres: PostgresBackend, row_type: str, row: type[tuple[object, ...]]
+) -> None:
+    columns = await postgres.session.fetch(COLUMNS, row_type)
+    assert list(types_of(row).items()) == [(each["name"], PYTHON_TYPES[each["type"]]) for each in columns]
+
+
+def test_every_row_class_has_a_table_in_the_twin() -> None:
+    tables = [each for each in vars(MemoryTables()).values() if isinstance(each, Table)]
+    assert {table.columns for table in tables} == {tuple(row.__annotations__) for row in ROW_TYPES.values()}
