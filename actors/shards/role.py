@@ -24,7 +24,7 @@ from actors.shards.endpoint import DecisionEndpoint
 from actors.shards.exposure import Exposure
 from actors.shards.host import ShardHost
 from actors.shards.sweeper import Sweeper
-from actors.submission import decode_parcel, encode_collected, encode_replies
+from actors.submission import decode_batch, encode_collected, encode_replies
 from actors.vault import Vault
 from engine.commands import Command
 from engine.limits import (
@@ -86,7 +86,7 @@ class HostRole:
 
     async def call(self, method: str, payload: bytes) -> bytes:
         if method == "execute":
-            caller, submissions = decode_parcel(payload)
+            caller, submissions = decode_batch(payload)
             if not self._clock.trusted:
                 self.host.counts.refused("clock", len(submissions))
                 return encode_replies([NotExecuted("overloaded")] * len(submissions))

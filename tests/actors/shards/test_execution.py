@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from actors.submission import (
-    Parcel,
+    CommandBatch,
     Submission,
-    decode_parcel,
+    decode_batch,
     decode_replies,
-    encode_parcel,
+    encode_batch,
     encode_replies,
 )
 from engine.commands import Command, ReadBalance
@@ -396,7 +396,7 @@ async def test_want_of_memory_is_no_fault_of_the_command(
 async def test_batches_travel_as_bytes(host: TestHost) -> None:
     """What a router sends and gets back is the same as what is given here."""
     submissions = [Submission(spend(), PATIENCE_MS), Submission(balance(), PATIENCE_MS, None, {"a": "b"})]
-    caller, received = decode_parcel(encode_parcel(Parcel("a router", submissions)))
+    caller, received = decode_batch(encode_batch(CommandBatch("a router", submissions)))
     assert (caller, received) == ("a router", submissions)
     replies = await host.host.execute_decodable(received)
     assert decode_replies(encode_replies(replies)) == replies

@@ -13,7 +13,7 @@ import pytest
 from actors.roles import Context
 from actors.settings import Settings
 from actors.shards.role import HostRole
-from actors.submission import Parcel, Submission, decode_replies, encode_parcel
+from actors.submission import CommandBatch, Submission, decode_replies, encode_batch
 from actors.vault import Vault
 from engine.commands import Command
 from engine.replies import NotExecuted, Reply
@@ -39,8 +39,8 @@ async def role(settings: Settings, vault: Vault) -> AsyncIterator[HostRole]:
 
 
 async def ask(role: HostRole, command: Command) -> Reply:
-    parcel = Parcel("router", [Submission(command, 5_000)])
-    (reply,) = decode_replies(await role.call("execute", encode_parcel(parcel)))
+    parcel = CommandBatch("router", [Submission(command, 5_000)])
+    (reply,) = decode_replies(await role.call("execute", encode_batch(parcel)))
     return reply
 
 

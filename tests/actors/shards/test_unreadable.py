@@ -8,12 +8,12 @@ import pytest
 
 from actors.journal.contract import UnknownOutcomeError
 from actors.submission import (
-    Parcel,
+    CommandBatch,
     Submission,
+    decode_batch,
     decode_collected,
-    decode_parcel,
     decode_replies,
-    encode_parcel,
+    encode_batch,
 )
 from engine.cards.account import Account
 from engine.commands import Command, reference_of_id
@@ -171,7 +171,7 @@ async def test_missing_time_zone_makes_only_its_programme_faulty(
 
 
 def parcel(*commands: Command) -> bytes:
-    return encode_parcel(Parcel("a router", [Submission(each, PATIENCE_MS) for each in commands]))
+    return encode_batch(CommandBatch("a router", [Submission(each, PATIENCE_MS) for each in commands]))
 
 
 def with_unknown_kind(payload: bytes, position: int) -> bytes:
@@ -182,7 +182,7 @@ def with_unknown_kind(payload: bytes, position: int) -> bytes:
 
 async def test_command_of_unknown_kind_is_faulty_alone(host: TestHost) -> None:
     commands = [authorize(number, card_id=FIRST.id) for number in range(3)]
-    caller, submissions = decode_parcel(with_unknown_kind(parcel(*commands), 1))
+    caller, submissions = decode_batch(with_unknown_kind(parcel(*commands), 1))
     replies = await host.host.execute_decodable(submissions, caller)
     assert [approved(reply) for reply in replies] == [True, False, True]
     assert replies[1] == FAULTY
@@ -190,7 +190,7 @@ async def test_command_of_unknown_kind_is_faulty_alone(host: TestHost) -> None:
 
 
 async def test_batch_of_undecodable_commands_is_answered(host: TestHost) -> None:
-    caller, submissions = decode_parcel(with_unknown_kind(parcel(authorize(1, card_id=SECOND.id)), 0))
+    caller, submissions = decode_batch(with_unknown_kind(parcel(authorize(1, card_id=SECOND.id)), 0))
     assert await host.host.execute_decodable(submissions, caller) == [FAULTY]
 
 

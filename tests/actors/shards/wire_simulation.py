@@ -17,7 +17,7 @@ from actors.network.custody import CardCustody
 from actors.network.respondent import Respondent
 from actors.peers import PeerGoneError, RoutingTable
 from actors.router import Router
-from actors.submission import decode_parcel, encode_collected, encode_replies
+from actors.submission import decode_batch, encode_collected, encode_replies
 from engine.commands import Authorize, Command
 from engine.iso8583.message import Message
 from engine.iso8583.respond import approves
@@ -57,8 +57,8 @@ class VirtualPeers:
     def __init__(self, installation: WireInstallation) -> None:
         self._installation = installation
 
-    async def execute(self, incarnation: str, parcel: bytes) -> bytes:
-        caller, submissions = decode_parcel(parcel)
+    async def execute(self, incarnation: str, batch: bytes) -> bytes:
+        caller, submissions = decode_batch(batch)
         return encode_replies(
             await self._call(incarnation, lambda host: host.host.execute_decodable(submissions, caller))
         )
