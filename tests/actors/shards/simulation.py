@@ -18,7 +18,7 @@ import msgspec
 from actors.journal.contract import JournalError, RejectedError, Rows, UnknownOutcomeError
 from actors.journal.memory import MemoryJournal, Point
 from actors.journal.memory_store import MemoryStore
-from actors.shards.exposure import Exposure
+from actors.shards.exposure import ExposureClient
 from actors.shards.host import ShardHost
 from actors.submission import Submission
 from actors.vault import Vault
@@ -87,12 +87,12 @@ class Weather(msgspec.Struct, frozen=True):
     """Mean time between troubles with hosts."""
 
 
-class SimulatedWorld:
+class SimulatedProgrammes:
     """The programme's endpoint and owner as one host sees them."""
 
     def __init__(self, installation: Installation) -> None:
         self._installation = installation
-        self.exposure = Exposure(installation.route, installation.fresh_id)
+        self.exposure = ExposureClient(installation.route, installation.fresh_id)
 
     async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Consulted:
         dice = self._installation.dice
@@ -106,11 +106,11 @@ class SimulatedWorld:
         decision: Literal["approved", "declined"] = dice.choice(("approved", "approved", "declined"))
         return Consulted(decision, dice.choice((None, None, question.amount_minor // 2 or None)))
 
-    async def grant(self, programme_id: str, ask: StandInRequest) -> Grant | None:
-        return await self.exposure.grant(programme_id, ask)
+    async def grant(self, programme_id: str, request: StandInRequest) -> Grant | None:
+        return await self.exposure.grant(programme_id, request)
 
-    def answered(self, programme: Programme) -> None:
-        self.exposure.answered(programme)
+    def end_outage(self, programme: Programme) -> None:
+        self.exposure.end_outage(programme)
 
 
 class SimulatedHost:
@@ -122,14 +122,14 @@ class SimulatedHost:
         self.dead = asyncio.Event()
         self._installation = installation
         self.journal = MemoryJournal(installation.store, name, self._fault)
-        self.world = SimulatedWorld(installation)
+        self.programmes = SimulatedProgrammes(installation)
         self.host = ShardHost(
             self.journal,
             VAULT,
             VirtualClock(),
             installation.publish,
             self.die,
-            self.world,
+            self.programmes,
             active_cards_max=3,
         )
 
@@ -145,11 +145,11 @@ class SimulatedHost:
             self._installation.spawn(self._bury())
 
     async def _bury(self) -> None:
-        await self.world.exposure.stop()
-        await self.host.consulting.stop()
+        await self.programmes.exposure.stop()
+        await self.host.consultations.stop()
         await self.host.committer.stop()
         await self.host.activation.stop()
-        for announcement in tuple(self.host._announcements):
+        for announcement in tuple(self.host.announcements.tasks):
             announcement.cancel()
 
     async def _fault(self, point: Point, method: str, rows: Rows | None) -> None:
@@ -478,5 +478,5 @@ class Installation:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for host in self.living():
-            await host.world.exposure.stop()
+            await host.programmes.exposure.stop()
             await host.host.stop()

@@ -107,7 +107,7 @@ class Faults:
                 raise refusal
 
 
-class World:
+class FakeProgrammes:
     """The outside world of delegated decisions: an endpoint that a test conducts, and owners in the
     cluster."""
 
@@ -125,32 +125,34 @@ class World:
             await self.asking.pause()
         return self.answer(question)
 
-    async def grant(self, programme_id: str, ask: StandInRequest) -> Grant | None:
+    async def grant(self, programme_id: str, request: StandInRequest) -> Grant | None:
         if self.owner_away:
             return None
         number = next(self._numbers)
-        reply = await self._cluster.owner(programme_id).ask_one(grant_stand_ins(number, (ask,), programme_id))
+        reply = await self._cluster.owner(programme_id).ask_one(
+            grant_stand_ins(number, (request,), programme_id)
+        )
         return reply.grants[0] if isinstance(reply, Granted) else None
 
-    def answered(self, programme: Programme) -> None:
+    def end_outage(self, programme: Programme) -> None:
         if programme.outage is not None:
             self._cluster.ending.append((programme.config.id, programme.outage.id))
 
 
-class Nobody:
+class NoProgrammeCalls:
     """No programme is delegated, so nobody is asked."""
 
     async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Consulted:
         raise AssertionError("nobody is to be asked")
 
-    async def grant(self, programme_id: str, ask: StandInRequest) -> Grant | None:
+    async def grant(self, programme_id: str, request: StandInRequest) -> Grant | None:
         raise AssertionError("nobody stands in")
 
-    def answered(self, programme: Programme) -> None:
+    def end_outage(self, programme: Programme) -> None:
         raise AssertionError("nobody answers")
 
 
-NOBODY = Nobody()
+NO_PROGRAMME_CALLS = NoProgrammeCalls()
 
 
 class TestHost:
@@ -164,7 +166,13 @@ class TestHost:
         self.fenced = 0
         self.journal = MemoryJournal(cluster.store, name, self.faults)
         self.host = ShardHost(
-            self.journal, VAULT, cluster.clock, cluster.publish, self._fenced, cluster.world, active_cards_max
+            self.journal,
+            VAULT,
+            cluster.clock,
+            cluster.publish,
+            self._fenced,
+            cluster.programmes,
+            active_cards_max,
         )
 
     def _fenced(self) -> None:
@@ -198,7 +206,7 @@ class Cluster:
         self.clock = ManualClock()
         self.store = MemoryStore(self.clock.now_ms)
         self.hosts: dict[str, TestHost] = {}
-        self.world = World(self)
+        self.programmes = FakeProgrammes(self)
         self.ending: list[tuple[str, str]] = []
         """Outages of which a usable answer has been heard: programme and outage."""
         self.published: list[Programme] = []

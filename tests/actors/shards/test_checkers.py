@@ -12,8 +12,8 @@ import pytest
 from actors.cards.answers import RecentAnswers
 from actors.journal.contract import Rows
 from actors.journal.memory_store import MemoryStore, Table
+from actors.shards.admission import Admission
 from actors.shards.decider import Decider
-from actors.shards.host import ShardHost
 from actors.shards.pending import Pending
 from actors.shards.recovery import Recovery
 from engine.commands import Authorize, ChangeProgramme
@@ -35,14 +35,14 @@ def no_fence(patch: Patch) -> None:
 
 def answers_before_commits(patch: Patch) -> None:
     """Replies leave as soon as they are decided."""
-    decide = ShardHost._decide
+    decide = Admission._decide
 
-    def hasty(self: ShardHost, pending: Pending) -> None:
+    def hasty(self: Admission, pending: Pending) -> None:
         decide(self, pending)
         if pending.reply is not None:
-            self.resolve(pending, pending.reply)
+            self._in_flight.resolve(pending, pending.reply)
 
-    patch.setattr(ShardHost, "_decide", hasty)
+    patch.setattr(Admission, "_decide", hasty)
 
 
 def epochs_are_not_renewed(patch: Patch) -> None:
@@ -71,7 +71,7 @@ def readings_are_not_fenced(patch: Patch) -> None:
 
 def keys_are_forgotten(patch: Patch) -> None:
     """Idempotency keys are not committed with their effect."""
-    patch.setattr(Decider, "_claim", lambda self, pending, rows, now_ms: None)
+    patch.setattr(Decider, "_add_idempotency_key", lambda self, pending, rows, now_ms: None)
 
 
 def command_keys_are_not_unique(patch: Patch) -> None:
@@ -98,7 +98,9 @@ def events_are_lost(patch: Patch) -> None:
 
 def memory_is_repaired(patch: Patch) -> None:
     """What a lost commit had changed in memory stays there."""
-    patch.setattr(Recovery, "_forget", lambda self, pendings: [pending.undo() for pending in pendings])
+    patch.setattr(
+        Recovery, "_drop", lambda self, pendings: [pending.discard_decision() for pending in pendings]
+    )
 
 
 def holds_are_doubled(patch: Patch) -> None:

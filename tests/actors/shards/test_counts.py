@@ -89,10 +89,10 @@ async def test_stand_ins_and_outages_count_once_each(host: TestHost, cluster: Cl
         set_policy(1, programme_id=ADMIN.id),
         declare_balance(1, card_id=FIRST.id, amount_minor=50_000),
     )
-    cluster.world.answer = lambda question: Consulted(trigger="timeout")
+    cluster.programmes.answer = lambda question: Consulted(trigger="timeout")
     for number, cents in enumerate((3_000, 5_001, 4_000), start=1):
         await host.ask_one(spend(number, cents))
-    cluster.world.answer = lambda question: Consulted(trigger="connection_error")
+    cluster.programmes.answer = lambda question: Consulted(trigger="connection_error")
     await host.ask_one(spend(4, 4_000))
     await host.ask_one(spend(3, 4_000))
     [row] = cluster.store.outages.rows.values()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from actors.journal.contract import UnknownOutcomeError
-from actors.shards.turn import DEFERRED
+from actors.shards.reply_slots import DEFERRED
 from actors.submission import Submission
 from engine.decision.delegation import Consulted
 from engine.replies import Done, Granted, NotExecuted, WireAnswer
@@ -69,14 +69,14 @@ def open_outages(cluster: Cluster) -> list[dict[str, Any]]:
 
 
 async def test_a_slow_programme_holds_up_no_neighbour(cluster: Cluster, delegated: TestHost) -> None:
-    cluster.world.asking = Hold()
+    cluster.programmes.asking = Hold()
     batch = [Submission(spend(1), PATIENCE_MS, ticket=7), Submission(spend(2, amount_minor=0), PATIENCE_MS)]
     slow, quick = await delegated.host.execute(batch, "a router")
     assert (slow, approved(quick)) == (DEFERRED, True)
     collecting = asyncio.create_task(delegated.host.collect("a router"))
     await idle()
     assert not collecting.done()
-    cluster.world.asking.release()
+    cluster.programmes.asking.release()
     ((ticket, reply),) = await collecting
     assert (ticket, approved(reply)) == (7, True)
 
@@ -86,31 +86,31 @@ async def test_a_caller_that_does_not_collect_waits(delegated: TestHost) -> None
 
 
 async def test_the_same_message_meanwhile_is_asked_once(cluster: Cluster, delegated: TestHost) -> None:
-    cluster.world.asking = Hold()
+    cluster.programmes.asking = Hold()
     first = await delegated.host.execute([Submission(spend(1), PATIENCE_MS, ticket=1)], "a router")
     again = await delegated.host.execute([Submission(spend(1), PATIENCE_MS, ticket=2)], "another router")
     assert first == again == [DEFERRED]
-    cluster.world.asking.release()
+    cluster.programmes.asking.release()
     ((_, reply),) = await delegated.host.collect("a router")
     ((_, same),) = await delegated.host.collect("another router")
     assert isinstance(reply, WireAnswer)
     assert isinstance(same, WireAnswer)
     assert (reply.authorization_id, same.replayed) == (same.authorization_id, True)
-    assert len(cluster.world.questions) == 1
+    assert len(cluster.programmes.questions) == 1
 
 
 async def test_what_the_platform_declines_is_asked_of_nobody(cluster: Cluster, delegated: TestHost) -> None:
     reply = await delegated.ask_one(spend(1, amount_minor=100_001))
     assert isinstance(reply, WireAnswer)
-    assert (reply.response_code, cluster.world.questions) == ("51", [])
+    assert (reply.response_code, cluster.programmes.questions) == ("51", [])
 
 
 async def test_the_card_decides_as_it_is_when_the_answer_comes(cluster: Cluster, delegated: TestHost) -> None:
     """Two spends that the programme approves, and money for one of them."""
-    cluster.world.asking = Hold()
+    cluster.programmes.asking = Hold()
     asking = delegated.asking(spend(1, amount_minor=60_000), spend(2, amount_minor=60_000))
-    await turns(lambda: len(cluster.world.questions) == 2)
-    cluster.world.asking.release()
+    await turns(lambda: len(cluster.programmes.questions) == 2)
+    cluster.programmes.asking.release()
     assert sorted(reply.response_code for reply in await asking if isinstance(reply, WireAnswer)) == [
         "00",
         "51",
@@ -118,7 +118,7 @@ async def test_the_card_decides_as_it_is_when_the_answer_comes(cluster: Cluster,
 
 
 async def test_a_stand_in_is_recorded_with_its_outage(cluster: Cluster, delegated: TestHost) -> None:
-    cluster.world.answer = lambda question: SILENT
+    cluster.programmes.answer = lambda question: SILENT
     assert approved(await delegated.ask_one(spend(1, amount_minor=4_000)))
     reply = await delegated.ask_one(spend(2, amount_minor=5_001))
     assert isinstance(reply, WireAnswer)
@@ -137,7 +137,7 @@ async def test_a_stand_in_is_recorded_with_its_outage(cluster: Cluster, delegate
 
 
 async def test_exactly_as_many_as_the_budget_has_room_for(cluster: Cluster, delegated: TestHost) -> None:
-    cluster.world.answer = lambda question: SILENT
+    cluster.programmes.answer = lambda question: SILENT
     replies = await delegated.ask(*(spend(number) for number in range(1, 65)))
     assert sum(map(approved, replies)) == 10
     assert sum(row["exposure_minor"] for row in stand_ins(cluster)) == 10_000
@@ -148,7 +148,7 @@ async def test_exactly_as_many_as_the_budget_has_room_for(cluster: Cluster, dele
 async def test_stand_ins_of_one_card_do_not_count_on_the_same_declaration(
     cluster: Cluster, delegated: TestHost
 ) -> None:
-    cluster.world.answer = lambda question: SILENT
+    cluster.programmes.answer = lambda question: SILENT
     await delegated.ask_one(declare_balance(2, card_id=FIRST.id, amount_minor=2_500))
     replies = await delegated.ask(*(spend(number) for number in range(1, 9)))
     assert sum(map(approved, replies)) == 2
@@ -159,7 +159,7 @@ async def test_stand_ins_of_one_card_do_not_count_on_the_same_declaration(
 
 
 async def test_no_card_without_a_declared_balance(cluster: Cluster, delegated: TestHost) -> None:
-    cluster.world.answer = lambda question: SILENT
+    cluster.programmes.answer = lambda question: SILENT
     await delegated.ask_one(spend(0x77, card_id=FIRST.id))
     reply = await delegated.ask_one(authorize(2, card_id=SECOND.id, amount_minor=1))
     assert isinstance(reply, WireAnswer)
@@ -167,8 +167,8 @@ async def test_no_card_without_a_declared_balance(cluster: Cluster, delegated: T
 
 
 async def test_an_owner_that_cannot_be_asked_declines(cluster: Cluster, delegated: TestHost) -> None:
-    cluster.world.answer = lambda question: SILENT
-    cluster.world.owner_away = True
+    cluster.programmes.answer = lambda question: SILENT
+    cluster.programmes.owner_away = True
     reply = await delegated.ask_one(spend())
     assert isinstance(reply, WireAnswer)
     assert reply.response_code == "05"
@@ -177,10 +177,10 @@ async def test_an_owner_that_cannot_be_asked_declines(cluster: Cluster, delegate
 
 
 async def test_a_usable_answer_ends_the_outage_once(cluster: Cluster, delegated: TestHost) -> None:
-    cluster.world.answer = lambda question: SILENT
+    cluster.programmes.answer = lambda question: SILENT
     await delegated.ask(spend(1), spend(2))
     (outage,) = open_outages(cluster)
-    cluster.world.answer = lambda question: Consulted("declined")
+    cluster.programmes.answer = lambda question: Consulted("declined")
     await turns(lambda: delegated.host.activation.snapshots[PROGRAMME].outage is not None)
     await delegated.ask(spend(3), spend(4))
     assert cluster.ending == [(PROGRAMME, outage["id"])] * 2
@@ -191,7 +191,7 @@ async def test_a_usable_answer_ends_the_outage_once(cluster: Cluster, delegated:
     assert len(finished) == 1
     assert open_outages(cluster) == []
     await turns(lambda: delegated.host.activation.snapshots[PROGRAMME].outage is None)
-    cluster.world.answer = lambda question: SILENT
+    cluster.programmes.answer = lambda question: SILENT
     await delegated.ask_one(spend(5))
     (next_outage,) = open_outages(cluster)
     assert next_outage["id"] != outage["id"]
@@ -199,7 +199,7 @@ async def test_a_usable_answer_ends_the_outage_once(cluster: Cluster, delegated:
 
 
 async def test_a_change_of_currency_keeps_both_periods(cluster: Cluster, delegated: TestHost) -> None:
-    cluster.world.answer = lambda question: SILENT
+    cluster.programmes.answer = lambda question: SILENT
     await delegated.ask_one(spend(1))
     await delegated.ask_one(set_policy(2, programme_id=PROGRAMME, budget_currency="USD"))
     reply = await delegated.ask_one(spend(2))
@@ -248,11 +248,11 @@ async def test_the_next_owner_of_a_programme_goes_on_from_the_journal(
 
 
 async def test_a_card_that_moved_while_its_programme_was_asked(cluster: Cluster, delegated: TestHost) -> None:
-    cluster.world.asking = Hold()
+    cluster.programmes.asking = Hold()
     asking = delegated.asking(spend(1))
-    await turns(lambda: cluster.world.questions)
+    await turns(lambda: cluster.programmes.questions)
     await delegated.host.release(ALL_SHARDS)
-    cluster.world.asking.release()
+    cluster.programmes.asking.release()
     assert await asking == [NotExecuted("not_owner")]
     second = await cluster.add("b", ALL_SHARDS)
     assert approved(await second.ask_one(spend(1)))
@@ -260,11 +260,11 @@ async def test_a_card_that_moved_while_its_programme_was_asked(cluster: Cluster,
 
 
 async def test_an_answer_that_took_too_long_decides_nothing(cluster: Cluster, delegated: TestHost) -> None:
-    cluster.world.asking = Hold()
+    cluster.programmes.asking = Hold()
     asking = delegated.asking(spend(1))
-    await turns(lambda: cluster.world.questions)
+    await turns(lambda: cluster.programmes.questions)
     cluster.clock.ms += PATIENCE_MS + 1
-    cluster.world.asking.release()
+    cluster.programmes.asking.release()
     assert await asking == [NotExecuted("deadline")]
     assert all(row["kind"] != "authorize" for row in cluster.journal_of(FIRST.id))
 
@@ -275,7 +275,7 @@ async def test_a_commit_that_fails_asks_the_programme_no_second_time(
 ) -> None:
     delegated.faults.fail(point, "commit", UnknownOutcomeError())
     assert approved(await delegated.ask_one(spend(1)))
-    assert len(cluster.world.questions) == 1
+    assert len(cluster.programmes.questions) == 1
     assert len([row for row in cluster.journal_of(FIRST.id) if row["kind"] == "authorize"]) == 1
 
 
@@ -283,15 +283,15 @@ async def test_a_fault_of_ours_approves_nothing(cluster: Cluster, delegated: Tes
     def broken(_question: Any) -> Consulted:
         raise RuntimeError
 
-    cluster.world.answer = broken
+    cluster.programmes.answer = broken
     reply = await delegated.ask_one(spend())
     assert isinstance(reply, WireAnswer)
     assert reply.response_code == "05"
 
 
 async def test_a_host_that_stops_leaves_nobody_waiting(cluster: Cluster, delegated: TestHost) -> None:
-    cluster.world.asking = Hold()
+    cluster.programmes.asking = Hold()
     asking = delegated.asking(spend(1))
-    await turns(lambda: cluster.world.questions)
+    await turns(lambda: cluster.programmes.questions)
     await delegated.host.stop()
     assert await asking == [NotExecuted("not_owner")]

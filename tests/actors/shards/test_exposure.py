@@ -9,7 +9,7 @@ from collections.abc import Awaitable
 import pytest
 
 from actors.shards import exposure as module
-from actors.shards.exposure import Exposure
+from actors.shards.exposure import ExposureClient
 from engine.commands import Command, EndOutage, GrantStandIns
 from engine.programmes.programme import Programme
 from engine.programmes.stand_in import Grant, Outage
@@ -46,7 +46,7 @@ class Owner:
 async def test_asks_travel_together_and_each_gets_its_own_grant() -> None:
     owner = Owner()
     owner.gate.clear()
-    exposure = Exposure(owner.submit)
+    exposure = ExposureClient(owner.submit)
     asking = [
         asyncio.create_task(exposure.grant(PROGRAMME, ask(number, amount_minor=number)))
         for number in range(1, 9)
@@ -62,7 +62,7 @@ async def test_asks_travel_together_and_each_gets_its_own_grant() -> None:
 
 async def test_programmes_do_not_wait_for_each_other() -> None:
     owner = Owner()
-    exposure = Exposure(owner.submit)
+    exposure = ExposureClient(owner.submit)
     other = an_id(0xB2)
     await asyncio.gather(exposure.grant(PROGRAMME, ask(1)), exposure.grant(other, ask(2)))
     asked = {command.programme_id for command in owner.commands if isinstance(command, GrantStandIns)}
@@ -72,38 +72,38 @@ async def test_programmes_do_not_wait_for_each_other() -> None:
 async def test_an_owner_that_cannot_be_reached_grants_nothing() -> None:
     owner = Owner()
     owner.reachable = False
-    assert await Exposure(owner.submit).grant(PROGRAMME, ask()) is None
+    assert await ExposureClient(owner.submit).grant(PROGRAMME, ask()) is None
 
 
 async def test_an_owner_that_says_nothing_grants_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "STAND_IN_TIMEOUT_MS", 20)
     owner = Owner()
     owner.gate.clear()
-    assert await Exposure(owner.submit).grant(PROGRAMME, ask()) is None
+    assert await ExposureClient(owner.submit).grant(PROGRAMME, ask()) is None
 
 
 async def test_an_outage_is_ended_once_however_many_answers_come() -> None:
     owner = Owner()
-    exposure = Exposure(owner.submit)
+    exposure = ExposureClient(owner.submit)
     known = Programme(programme(), 1, OUTAGE)
     for _ in range(3):
-        exposure.answered(known)
+        exposure.end_outage(known)
     await asyncio.sleep(0.01)
-    exposure.answered(known)
+    exposure.end_outage(known)
     await asyncio.sleep(0.01)
     (command,) = owner.commands
     assert isinstance(command, EndOutage)
     assert (command.programme_id, command.outage_id) == (PROGRAMME, OUTAGE.id)
-    exposure.answered(Programme(programme(), 2, None))
+    exposure.end_outage(Programme(programme(), 2, None))
     assert len(owner.commands) == 1
 
 
 async def test_an_outage_that_could_not_be_ended_is_tried_again_with_the_next_answer() -> None:
     owner = Owner()
     owner.reachable = False
-    exposure = Exposure(owner.submit)
+    exposure = ExposureClient(owner.submit)
     for _ in range(2):
-        exposure.answered(Programme(programme(), 1, OUTAGE))
+        exposure.end_outage(Programme(programme(), 1, OUTAGE))
         await asyncio.sleep(0.01)
     assert len(owner.commands) == 2
     await exposure.stop()

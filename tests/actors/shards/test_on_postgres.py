@@ -18,7 +18,16 @@ from engine.commands import Command
 from engine.programmes.programme import Programme
 from engine.replies import Done, IdempotencyClaim, NotExecuted, Reply, WireAnswer
 from tests.actors.journal.proxy import Proxy
-from tests.actors.shards.support import ADMIN, ALL_SHARDS, FIRST, NOBODY, SECOND, VAULT, approved, turns
+from tests.actors.shards.support import (
+    ADMIN,
+    ALL_SHARDS,
+    FIRST,
+    NO_PROGRAMME_CALLS,
+    SECOND,
+    VAULT,
+    approved,
+    turns,
+)
 from tests.engine.build import TENANT, authorize, key, load, read_balance
 
 CLAIM = IdempotencyClaim(key(1) * 2, key(2) * 2)
@@ -31,7 +40,9 @@ class Host:
         self.fenced = 0
         self.name = name
         self.journal = PostgresJournal(url, name, timeout_seconds=2.0)
-        self.host = ShardHost(self.journal, VAULT, SystemClock(), self._publish, self._fence, NOBODY)
+        self.host = ShardHost(
+            self.journal, VAULT, SystemClock(), self._publish, self._fence, NO_PROGRAMME_CALLS
+        )
 
     async def _publish(self, programme: Programme) -> None:
         self.host.programme_changed(programme)

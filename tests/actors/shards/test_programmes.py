@@ -180,4 +180,4 @@ async def test_stopping_lets_announcements_end(cluster: Cluster) -> None:
     cluster.publishing.release()
     await stop
     assert isinstance((await asking)[0], Done)
-    await turns(lambda: not first.host._announcements)
+    await turns(lambda: not first.host.announcements.tasks)

@@ -17,7 +17,7 @@ import msgspec
 import pytest
 
 from actors.journal.memory_store import MemoryStore, Row
-from actors.shards.late import is_note
+from actors.shards.late_reversals import is_note
 from engine.authorization.effects import AuthorizationOpened
 from engine.authorization.executed import CommandContext
 from engine.cards.account import Account

@@ -8,8 +8,9 @@ from collections.abc import Callable
 
 import pytest
 
+from actors.host_queue import PendingCommand
 from actors.network.respondent import Respondent, _Exchange, _Question
-from actors.router import Errand, Router
+from actors.router import Router
 from engine.iso8583.respond import approves
 from engine.replies import Reply, WireAnswer
 from tests.actors.shards.test_simulation import CHAOS, books_balance, one_order
@@ -74,12 +75,12 @@ def test_every_kind_of_outcome_happens() -> None:
 def router_forgets_that_it_asked(patch: pytest.MonkeyPatch) -> None:
     """The refusal of a new owner is taken for the whole outcome."""
 
-    def hasty(self: Router, errand: Errand, reply: Reply) -> None:
-        errand.doubtful = False
-        finish(self, errand, reply)
+    def finish_without_doubt(self: Router, pending: PendingCommand, reply: Reply) -> None:
+        pending.doubtful = False
+        finish(self, pending, reply)
 
-    finish = Router._finish
-    patch.setattr(Router, "_finish", hasty)
+    finish = Router.finish
+    patch.setattr(Router, "finish", finish_without_doubt)
 
 
 def stored_approvals_are_ignored(patch: pytest.MonkeyPatch) -> None:
@@ -95,12 +96,12 @@ def stored_approvals_are_ignored(patch: pytest.MonkeyPatch) -> None:
 
 def owner_reverses_unseen(patch: pytest.MonkeyPatch) -> None:
     """A late reversal is executed although another exchange got the approval."""
-    patch.setattr("actors.shards.decider.judge", lambda *about: None)
+    patch.setattr("actors.shards.decider.late_note", lambda *about: None)
 
 
 def repeats_are_not_noted(patch: pytest.MonkeyPatch) -> None:
     """The next owner does not know which exchanges got an approval."""
-    patch.setattr("actors.shards.decider.note_given", lambda *about: None)
+    patch.setattr("actors.shards.decider.repeat_note", lambda *about: None)
 
 
 def late_replies_are_dropped(patch: pytest.MonkeyPatch) -> None:

@@ -255,7 +255,7 @@ class WireInstallation(Installation):
                 command = edge.commands.get(f"{said.stan:06d}")
                 said.command_key = command.command_key if command else said.command_key
         for host in self.living():
-            await host.world.exposure.stop()
+            await host.programmes.exposure.stop()
             await host.host.stop()
 
 
