@@ -1,7 +1,7 @@
-"""The wiring: which processes an installation consists of, in the order in which they are told of.
+"""The processes of an installation, in the order in which the supervisor waits for them.
 
-Each role is named as text, because the process that runs it is another one than the process that reads this;
-and it is named where it is defined, so that a process loads its own role and no other.
+A role is named as text (``module:function``), because another process imports and runs it. The text names the
+module that defines the role, so that a process imports its own role only.
 """
 
 from __future__ import annotations
@@ -14,26 +14,26 @@ from actors.placement import ProcessSpec
 from actors.settings import Settings
 
 PROCESSES = (
-    # Where the supervisor is, the cluster's head usually is too, whose death ends everything; no other node's
-    # death may take along the one process that has shards taken over.
-    ProcessSpec(COORDINATOR, "actors.cluster.hosts:coordinator", "beside"),
+    # The cluster's head usually runs on the supervisor's node, and its death ends everything. The death of
+    # any other node must not end the coordinator, which starts the takeover of that node's shards.
+    ProcessSpec(COORDINATOR, "actors.cluster.hosts:coordinator", "supervisor_node"),
     ProcessSpec("edge", "actors.network.roles:EdgeRole", "each"),
     ProcessSpec(NETWORK, "actors.network.roles:NetworkRole"),
 )
-"""The one process of each of these roles; of edges, the one on each node."""
+"""One process of each role; the edge runs once on each node."""
 
 
 DELIVERY_NICENESS: Final = 5
-"""A backlog of deliveries takes what processor time is left over: decisions come first."""
+"""Deliveries get less processor time than decisions: a backlog of deliveries must not slow decisions down."""
 
 
 def processes(settings: Settings) -> list[ProcessSpec]:
-    """All processes of an installation but two kinds: shard hosts are the coordinator's to create, and API
-    servers are added by whoever starts the installation."""
+    """All processes of an installation except shard hosts, which the coordinator creates, and API servers,
+    which ``ops.cli`` adds."""
     relay = ProcessSpec("relay", "actors.outbox.role:RelayRole", niceness=DELIVERY_NICENESS)
     dispatchers = (
         ProcessSpec(
-            f"dispatcher-{number}", "actors.webhooks.role:DispatcherRole", "around", DELIVERY_NICENESS
+            f"dispatcher-{number}", "actors.webhooks.role:DispatcherRole", "round_robin", DELIVERY_NICENESS
         )
         for number in range(settings.dispatchers)
     )

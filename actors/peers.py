@@ -1,5 +1,5 @@
-"""How processes of an installation reach each other. ``actors.cluster`` implements it over Ray; tests
-implement it in one loop."""
+"""Calls between processes of an installation. ``actors.cluster`` implements them over Ray; tests implement
+them in one event loop."""
 
 from __future__ import annotations
 
@@ -14,42 +14,42 @@ NETWORK = "network"
 
 
 class RoutingTable(msgspec.Struct, frozen=True):
-    """Which host owns which shard. A newer table has a greater ``version``."""
+    """The owner of each shard. A newer table has a greater ``version``."""
 
     version: int
     owners: tuple[str | None, ...]
-    """The incarnation of the host of each shard; ``None`` while it has none."""
+    """The incarnation of the host that owns each shard, by shard number; ``None`` while it has no owner."""
 
 
 UNKNOWN_TABLE = RoutingTable(0, (None,) * SHARD_COUNT)
 
 
 class PeerGoneError(Exception):
-    """The process has died. Whether it acted on the call is not known."""
+    """The process has died. It may have executed the call."""
 
 
 class PeerFailedError(Exception):
-    """The process lives and its answer was an unexpected error. The message is one line without values; the
-    traceback is in that process's own log."""
+    """The process lives and failed with an unexpected error. The message is one line without values; that
+    process's log has the traceback."""
 
 
 class Peers(Protocol):
-    """Other processes, as seen from one.
+    """The other processes of the installation.
 
     All calls raise ``PeerGoneError`` and ``PeerFailedError``; none has a time limit of its own.
     """
 
-    async def execute(self, incarnation: str, parcel: bytes) -> bytes:
-        """Have a shard host execute a batch (``actors.submission``)."""
+    async def execute(self, incarnation: str, batch: bytes) -> bytes:
+        """Have a shard host execute a batch of commands (``actors.submission``)."""
 
     async def collect(self, incarnation: str, caller: bytes) -> bytes:
-        """Deferred replies of a shard host for ``caller``, as soon as there are any."""
+        """Wait for deferred replies of a shard host to ``caller``, and return them."""
 
     async def table(self, after: int) -> RoutingTable:
-        """The routing table as soon as it is newer than version ``after``."""
+        """Wait until the routing table is newer than version ``after``, and return it."""
 
     async def publish_programme(self, programme: bytes) -> None:
-        """Tell every host about a programme's new version; returns when all have it."""
+        """Announce a programme's new version to every host; returns when all hosts have it."""
 
     async def call(self, role: str, method: str, payload: bytes) -> bytes:
-        """Have the one process of ``role`` do something."""
+        """Call the process of ``role``; returns its answer."""

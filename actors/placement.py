@@ -1,9 +1,8 @@
-"""What belongs where: processes on the nodes of a cluster, shards with hosts. Pure arithmetic, so that it can
-be tested as a table.
+"""Placement of processes on the nodes of a cluster, and of shards on hosts. Pure functions, without I/O.
 
-Shards that have no living owner go to the hosts with the fewest; then hosts with too many give some to
-those with too few, and nothing else moves. Nodes are named by Ray's ids: two nodes may share a machine.
-"""
+Shards without a living owner go to the hosts with the fewest shards. Then hosts with too many shards give
+some to hosts with too few; no other shard moves. Nodes are named by Ray's ids, because two nodes can share a
+machine."""
 
 from __future__ import annotations
 
@@ -14,30 +13,34 @@ from typing import Final, Literal
 import msgspec
 
 NODES_SECONDS: Final = 2.0
-"""How often it is asked which nodes there are, where that may change. Deaths are noticed otherwise, and much
-sooner."""
+"""Interval between reads of the node list, where nodes can join or leave. Failure detection notices deaths
+much sooner."""
 NODE_LETTERS: Final = 8
-"""So much of a node's id stands in the names of its processes."""
+"""Number of letters of a node's id that are part of the names of its processes."""
 
 
 class ProcessSpec(msgspec.Struct, frozen=True):
-    """A process of an installation: its name, what makes its role (``module:function``), and how it is
-    spread over nodes: ``beside`` the supervisor, once in all; ``once`` in all, on the first node; one of
-    several that go ``around`` the nodes; or one on ``each`` node. ``niceness``: as of nice(1)."""
+    """A process of an installation and its spread over the nodes.
+
+    ``supervisor_node``: one process in the cluster, on the supervisor's node. ``once``: one process in the
+    cluster, on the first node. ``round_robin``: one of several that are distributed over the nodes in turn.
+    ``each``: one process on each node."""
 
     name: str
     factory: str
-    spread: Literal["beside", "once", "around", "each"] = "once"
+    """Builds the role: ``module:function``."""
+    spread: Literal["supervisor_node", "once", "round_robin", "each"] = "once"
     niceness: int = 0
+    """The nice value (nice(1))."""
 
     @property
-    def called_by_name(self) -> bool:
-        """Whether others call it, so that there can be only one of its name."""
-        return self.spread in ("beside", "once")
+    def singleton(self) -> bool:
+        """Whether there is exactly one such process, which others call by its name."""
+        return self.spread in ("supervisor_node", "once")
 
 
-class Placed(msgspec.Struct, frozen=True):
-    """A process on its node. One that is ``pinned`` ends with the node; any other begins again elsewhere."""
+class PlacedProcess(msgspec.Struct, frozen=True):
+    """A process on its node. A ``pinned`` process ends with the node; any other restarts on another node."""
 
     name: str
     spec: ProcessSpec
@@ -45,45 +48,45 @@ class Placed(msgspec.Struct, frozen=True):
     pinned: bool
 
 
-def place(specs: Sequence[ProcessSpec], nodes: Collection[str], own: str) -> list[Placed]:
-    """Where the processes of ``specs`` belong, in their order, while ``nodes`` are there, which are some.
+def place(specs: Sequence[ProcessSpec], nodes: Collection[str], own: str) -> list[PlacedProcess]:
+    """Place the processes of ``specs`` on ``nodes`` (at least one), in the order of the specs.
 
-    ``own`` is the supervisor's node, which need not be one of them: then it has only what belongs beside the
-    supervisor. On it names are those of the specs; on any other, those of each node carry the node's.
-    """
-    around = [node for node in (own,) if node in nodes] + sorted(set(nodes) - {own})
-    placed: list[Placed] = []
+    ``own`` is the supervisor's node. It need not be one of ``nodes``; then it only gets the processes of
+    ``supervisor_node``. A process of ``each`` has its spec's name on ``own``, and a name with the node's
+    letters on every other node."""
+    ordered = [node for node in (own,) if node in nodes] + sorted(set(nodes) - {own})
+    placed: list[PlacedProcess] = []
     turn = 0
     for spec in specs:
         if spec.spread == "each":
             placed += (
-                Placed(spec.name if node == own else name_on(spec.name, node), spec, node, pinned=True)
-                for node in around
+                PlacedProcess(spec.name if node == own else name_on(spec.name, node), spec, node, pinned=True)
+                for node in ordered
             )
-        elif spec.spread == "around":
-            placed.append(Placed(spec.name, spec, around[turn % len(around)], pinned=False))
+        elif spec.spread == "round_robin":
+            placed.append(PlacedProcess(spec.name, spec, ordered[turn % len(ordered)], pinned=False))
             turn += 1
         else:
-            node = own if spec.spread == "beside" else around[0]
-            placed.append(Placed(spec.name, spec, node, pinned=False))
+            node = own if spec.spread == "supervisor_node" else ordered[0]
+            placed.append(PlacedProcess(spec.name, spec, node, pinned=False))
     return placed
 
 
 def name_on(name: str, node: str) -> str:
-    """The name of a process that exists on several nodes, on one of them."""
+    """The name, on ``node``, of a process that exists on several nodes."""
     return f"{name}@{node[:NODE_LETTERS]}"
 
 
 def missing_hosts(nodes: Collection[str], hosts: Collection[str], wanted: int) -> list[str]:
-    """The nodes that have fewer than ``wanted`` hosts, each as often as it lacks one; ``hosts`` names the
-    node of each host there is. Nodes take turns, so that none waits for another's second host."""
+    """The nodes with fewer than ``wanted`` hosts, once for each missing host. ``hosts`` lists the node of
+    each existing host. The nodes alternate, so that no node waits for the second host of another."""
     present = Counter(hosts)
     lacking = [(number, node) for node in sorted(nodes) for number in range(present[node], wanted)]
     return [node for _, node in sorted(lacking)]
 
 
-class Move(msgspec.Struct, frozen=True):
-    """Some shards change hands; ``giver`` is ``None`` when their owner is dead or there has been none."""
+class ShardMove(msgspec.Struct, frozen=True):
+    """Shards that move from ``giver`` to ``taker``; ``giver`` is ``None`` when they have no living owner."""
 
     giver: str | None
     taker: str
@@ -92,9 +95,9 @@ class Move(msgspec.Struct, frozen=True):
 
 def adopt_orphans(
     owners: Mapping[int, str | None], hosts: Collection[str], unable: Collection[str] = ()
-) -> list[Move]:
-    """Every shard whose owner is not among ``hosts`` gets one, evenly; living owners keep what they have.
-    Hosts that are ``unable`` get none while there are others."""
+) -> list[ShardMove]:
+    """Assign every shard without an owner in ``hosts`` evenly to ``hosts``; living owners keep their shards.
+    Hosts in ``unable`` get shards only if there is no other host."""
     load = {host: [shard for shard, owner in owners.items() if owner == host] for host in sorted(hosts)}
     given: dict[str, list[int]] = {host: [] for host in load}
     takers = [host for host in load if host not in unable] or list(load)
@@ -102,25 +105,25 @@ def adopt_orphans(
         taker = min(takers, key=lambda host: len(load[host]))
         load[taker].append(shard)
         given[taker].append(shard)
-    return [Move(None, host, tuple(shards)) for host, shards in given.items() if shards]
+    return [ShardMove(None, host, tuple(shards)) for host, shards in given.items() if shards]
 
 
-def even_out(owners: Mapping[int, str | None], hosts: Collection[str]) -> list[Move]:
-    """The fewest moves after which no living host has more than one shard more than another."""
+def even_out(owners: Mapping[int, str | None], hosts: Collection[str]) -> list[ShardMove]:
+    """The fewest moves after which the shard counts of ``hosts`` differ by at most one."""
     load = {host: sorted(shard for shard, owner in owners.items() if owner == host) for host in sorted(hosts)}
     moved: dict[tuple[str, str], list[int]] = {}
     while True:
         giver = max(load, key=lambda host: len(load[host]))
         taker = min(load, key=lambda host: len(load[host]))
         if len(load[giver]) - len(load[taker]) <= 1:
-            return [Move(giver, taker, tuple(shards)) for (giver, taker), shards in moved.items()]
+            return [ShardMove(giver, taker, tuple(shards)) for (giver, taker), shards in moved.items()]
         shard = load[giver].pop()
         load[taker].append(shard)
         moved.setdefault((giver, taker), []).append(shard)
 
 
-def hand_off(owners: Mapping[int, str | None], giver: str, takers: Collection[str]) -> list[Move]:
-    """Everything that ``giver`` owns goes to ``takers``, to those with the fewest first."""
+def hand_off(owners: Mapping[int, str | None], giver: str, takers: Collection[str]) -> list[ShardMove]:
+    """Move all shards of ``giver`` to ``takers``, first to those with the fewest shards."""
     load = Counter(dict.fromkeys(sorted(takers), 0))
     load.update(owner for owner in owners.values() if owner is not None and owner in load)
     given: dict[str, list[int]] = {taker: [] for taker in load}
@@ -128,4 +131,4 @@ def hand_off(owners: Mapping[int, str | None], giver: str, takers: Collection[st
         taker = min(load, key=load.__getitem__)
         load[taker] += 1
         given[taker].append(shard)
-    return [Move(giver, taker, tuple(shards)) for taker, shards in given.items() if shards]
+    return [ShardMove(giver, taker, tuple(shards)) for taker, shards in given.items() if shards]

@@ -1,5 +1,5 @@
-"""Roles: what a process of an installation is. A role is a plain object; ``actors.cluster`` puts each into
-a process of its own."""
+"""Roles: the interface between a process and the object that does its work. A role is a plain object;
+``actors.cluster`` runs each role in a process of its own."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from actors.settings import Settings
 
 
 class Context(msgspec.Struct, frozen=True):
-    """What a role is built from."""
+    """The arguments of a role's factory."""
 
     settings: Settings
     name: str
-    """Unique in the installation; a host's name is its incarnation."""
+    """The process name, unique in the installation; a host's name is its incarnation."""
     peers: Peers
 
 
 class Role(Protocol):
-    """The same verbs for every role. They run in one event loop; ``stop`` twice is harmless."""
+    """The lifecycle of every role, in one event loop. ``stop`` is safe to call twice."""
 
     async def start(self) -> None:
-        """Serve; returns when it does."""
+        """Start serving; returns when the role is ready."""
 
     async def call(self, method: str, payload: bytes) -> bytes:
-        """Answer another process."""
+        """Answer a call of another process. Raises ValueError for an unknown method."""
 
     def figures(self) -> Figures:
-        """What it counts, by metric name (``actors.metrics``)."""
+        """The role's figures by metric name (``actors.metrics``)."""
 
     async def stop(self) -> None:
-        """Finish what is under way and let go of everything."""
+        """Finish open work and release all resources."""

@@ -1,9 +1,8 @@
-"""The way to the owners of cards and programmes.
+"""The router: sends commands to the owners of cards and programmes, and returns their replies.
 
-Commands for one host travel together: while calls to it are under way the next batch collects, so batches
-grow with the load and there are no timers. A command whose host dies, or no longer owns its shard, is asked
-again of the new owner *under the same command key*, which executes it at most once. Every command is
-answered by its deadline. A reply that a host defers is collected later, so that it holds up no other.
+Commands for one host are sent in batches (``host_queue``). If a host dies, or no longer owns a shard, the
+router sends its commands to the new owner *under the same command key*, so each is executed at most once.
+Every command gets a reply by its deadline.
 """
 
 from __future__ import annotations
@@ -12,102 +11,53 @@ import asyncio
 import itertools
 import uuid
 from collections import deque
-from collections.abc import Iterable
+from collections.abc import Coroutine
 from typing import Any, Final
 
-import msgspec
-
 from actors.essential import start_essential
+from actors.host_queue import RETRY_SECONDS, HostQueue, PendingCommand
 from actors.log import TRACE
 from actors.peers import UNKNOWN_TABLE, PeerFailedError, PeerGoneError, Peers, RoutingTable
-from actors.submission import Parcel, Submission, decode_collected, decode_replies, encode_parcel
 from engine.commands import Authorize, Command, target_of
 from engine.ids import shard_of
-from engine.limits import (
-    REST_DEADLINE_MS,
-    ROUTER_BACKLOG_MAX,
-    ROUTER_BATCH_MAX,
-    ROUTER_BATCHES_IN_FLIGHT,
-    ROUTER_WAIT_SECONDS_MAX,
-)
-from engine.replies import Deferred, IdempotencyClaim, NotExecuted, Reply
+from engine.limits import REST_DEADLINE_MS, ROUTER_BACKLOG_MAX
+from engine.replies import IdempotencyClaim, NotExecuted, Reply
 
-_UNKNOWN: Final = NotExecuted("unavailable")
 SWEEP_SECONDS: Final = 0.05
-"""How often deadlines are looked at and unowned commands are offered again."""
-RETRY_SECONDS: Final = 0.05
-
-
-class Errand(msgspec.Struct, eq=False):
-    """A command on its way. ``entered`` and ``deadline`` are in the loop's time. ``sent``: the present owner
-    may have executed it. ``doubtful``: an earlier owner, which is gone and gave no reply, may have."""
-
-    command: Command
-    claim: IdempotencyClaim | None
-    presentation: dict[str, Any] | None
-    entered: float
-    deadline: float
-    give_up: float
-    done: asyncio.Future[Reply]
-    ticket: int
-    trace: str | None = None
-    sent: bool = False
-    doubtful: bool = False
-    repeat: bool = False
-
-
-class Lane:
-    """The commands for one life of one host."""
-
-    def __init__(self, incarnation: str) -> None:
-        self.incarnation = incarnation
-        self.waiting: deque[Errand] = deque()
-        self.calls = 0
-        self.call_seconds = 0.0
-        """How long the last call took."""
-        self.under_way: set[Errand] = set()
-        self.deferred: dict[int, Errand] = {}
-        """Commands whose replies come later, by ticket."""
-        self.early: dict[int, Reply] = {}
-        """Replies that were collected before their batch was back."""
-        self.collecting = False
-        self.gone = False
-
-    def errands(self) -> list[Errand]:
-        """Every command that has no reply yet."""
-        return [*self.under_way, *self.deferred.values(), *self.waiting]
+"""Interval between checks of deadlines and of commands without an owner."""
+_UNKNOWN: Final = NotExecuted("unavailable")
 
 
 class Router:
-    """One for each process that sends commands. ``start`` before the first ``submit``; ``stop`` twice is
-    harmless."""
+    """One for each process that sends commands. Call ``start`` before the first ``submit``; ``stop`` is safe
+    to call twice."""
 
     def __init__(self, peers: Peers) -> None:
         self._peers = peers
         self._table = UNKNOWN_TABLE
-        self._lanes: dict[str, Lane] = {}
-        self._unowned: deque[Errand] = deque()
+        self._queues: dict[str, HostQueue] = {}
+        self._unowned: deque[PendingCommand] = deque()
         self._tasks: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._name = uuid.uuid4().hex
         self._tickets = itertools.count(1)
         self._busy = asyncio.Event()
         self.open = 0
-        """Commands that have no reply yet."""
+        """The number of commands without a reply."""
 
     def start(self) -> None:
-        """Follow the routing table and keep deadlines."""
-        self._spawn(self._follow_table())
-        self._spawn(self._sweep())
+        """Start following the routing table and checking deadlines."""
+        self.spawn(self._follow_table())
+        self.spawn(self._sweep())
 
     async def stop(self) -> None:
-        """Stop; commands without a reply hear that their outcome is not known."""
-        unanswered = self._all()
+        """Stop; the outcome of commands without a reply is unknown (``unavailable``)."""
+        unanswered = self._unanswered()
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for errand in unanswered:
-            self._finish(errand, NotExecuted("unavailable"))
+        for pending in unanswered:
+            self.finish(pending, _UNKNOWN)
 
     def submit(
         self,
@@ -122,187 +72,89 @@ class Router:
     ) -> asyncio.Future[Reply]:
         """Have the owner execute ``command``; the future always gets a reply.
 
-        No owner begins with it after ``timeout_ms``; the reply is waited for until ``patience_ms``
-        (default: as long) have passed. ``NotExecuted("unavailable")`` means that the outcome is not known:
-        ask again by the same command key. ``trace``: what logs call it, by default what the caller's own do.
-        ``repeat``: the network has sent the command before, so its owner looks for a stored reply first.
+        No owner starts the command after ``timeout_ms``. The reply arrives within ``patience_ms`` (default:
+        ``timeout_ms``). ``NotExecuted("unavailable")`` means that the outcome is unknown: submit the command
+        again under the same command key.
+
+        ``trace`` is the request's name in logs (default: the caller's). ``repeat``: the network has sent the
+        command before, so the owner looks for a stored reply first.
         """
         done = self._loop.create_future()
         owner = self._owner_of(target_of(command))
-        if self.open >= ROUTER_BACKLOG_MAX or (isinstance(command, Authorize) and self._behind(owner)):
+        if self.open >= ROUTER_BACKLOG_MAX or (isinstance(command, Authorize) and self._is_behind(owner)):
             done.set_result(NotExecuted("overloaded"))
             return done
         now = self._loop.time()
         deadline = now + timeout_ms / 1000
         give_up = deadline if patience_ms is None else now + patience_ms / 1000
-        ticket, known_as = next(self._tickets), trace or TRACE.get()
-        errand = Errand(
-            command, claim, presentation, now, deadline, give_up, done, ticket, known_as, repeat=repeat
+        ticket, trace = next(self._tickets), trace or TRACE.get()
+        pending = PendingCommand(
+            command, claim, presentation, now, deadline, give_up, done, ticket, trace, repeat=repeat
         )
         self.open += 1
         self._busy.set()
-        self._dispatch(errand, owner)
+        self._dispatch(pending, owner)
         return done
 
     @property
     def deferred(self) -> int:
-        """Commands that wait for the outside world, and not for a host's time."""
-        return sum(len(lane.deferred) for lane in self._lanes.values())
+        """The number of commands with a deferred reply: they wait for a programme's endpoint, not for a
+        host."""
+        return sum(queue.deferred for queue in self._queues.values())
 
     def congested(self) -> bool:
-        """Whether every host's queue is so long that a new authorization would be refused."""
-        return bool(self._lanes) and all(map(self._too_long, self._lanes.values()))
+        """Whether the queue of every host is too long for a new authorization."""
+        return bool(self._queues) and all(queue.is_too_long() for queue in self._queues.values())
 
     def sheds(self, card_id: str) -> bool:
-        """Whether an authorization of this card would wait longer for its owner than it is worth: other
-        commands wait, networks and callers say them again anyhow."""
-        return self._behind(self._owner_of(card_id))
+        """Whether an authorization of this card would be refused, because the queue of its owner is too long.
+        Only authorizations are shed: networks and callers repeat the other commands anyway."""
+        return self._is_behind(self._owner_of(card_id))
 
-    def _behind(self, owner: str | None) -> bool:
-        lane = None if owner is None else self._lanes.get(owner)
-        return lane is not None and self._too_long(lane)
+    # --- for the queues -----------------------------------------------------------------------------------
 
-    def _too_long(self, lane: Lane) -> bool:
-        """The queue is served in its order: who comes now waits about as long as its first one has, and then
-        for the call that takes it along."""
-        if not lane.waiting:
-            return False
-        waited = self._loop.time() - lane.waiting[0].entered
-        return waited + lane.call_seconds > ROUTER_WAIT_SECONDS_MAX
+    def finish(self, pending: PendingCommand, reply: Reply) -> None:
+        """Give the caller its reply. A refusal proves nothing about an earlier owner that may have executed
+        the command; the outcome of a doubtful command is then unknown."""
+        if not pending.reply.done():
+            if pending.doubtful and isinstance(reply, NotExecuted):
+                reply = _UNKNOWN
+            pending.reply.set_result(reply)
+            self.open -= 1
+
+    def reroute(self, pending: PendingCommand) -> None:
+        """Send the command to the owner that a later routing table names."""
+        self._unowned.append(pending)
+
+    def host_gone(self, queue: HostQueue) -> None:
+        """The host is dead, or frozen and no longer an owner: reroute its commands."""
+        if self._queues.get(queue.incarnation) is queue:
+            del self._queues[queue.incarnation]
+        self._unowned.extend(queue.close())
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run ``work`` until the router stops. An exception ends the process."""
+        task = start_essential(work, "router")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    # --- owners -------------------------------------------------------------------------------------------
 
     def _owner_of(self, id_: str) -> str | None:
         return self._table.owners[shard_of(id_)]
 
-    def _dispatch(self, errand: Errand, owner: str | None) -> None:
+    def _is_behind(self, owner: str | None) -> bool:
+        queue = None if owner is None else self._queues.get(owner)
+        return queue is not None and queue.is_too_long()
+
+    def _dispatch(self, pending: PendingCommand, owner: str | None) -> None:
         if owner is None:
-            self._unowned.append(errand)
+            self._unowned.append(pending)
             return
-        lane = self._lanes.get(owner)
-        if lane is None:
-            lane = self._lanes[owner] = Lane(owner)
-        lane.waiting.append(errand)
-        if lane.calls < ROUTER_BATCHES_IN_FLIGHT:
-            self._open_call(lane)
-
-    def _open_call(self, lane: Lane) -> None:
-        lane.calls += 1
-        self._spawn(self._work(lane))
-
-    async def _work(self, lane: Lane) -> None:
-        """Send batches while there are commands; the first takes all that this turn of the loop brings."""
-        await asyncio.sleep(0)
-        try:
-            while lane.waiting and not lane.gone:
-                batch = self._take(lane)
-                if batch:
-                    await self._send(lane, batch)
-        finally:
-            lane.calls -= 1
-
-    def _take(self, lane: Lane) -> list[Errand]:
-        batch: list[Errand] = []
-        while lane.waiting and len(batch) < ROUTER_BATCH_MAX:
-            errand = lane.waiting.popleft()
-            if not errand.done.done():
-                batch.append(errand)
-        return batch
-
-    async def _send(self, lane: Lane, batch: list[Errand]) -> None:
-        lane.under_way.update(batch)
-        began = self._loop.time()
-        try:
-            replies = decode_replies(await self._peers.execute(lane.incarnation, self._encode(batch)))
-        except PeerGoneError:
-            self._retire(lane)
-            return
-        except PeerFailedError:
-            for errand in batch:
-                self._finish(errand, NotExecuted("unavailable"))
-            return
-        finally:
-            lane.under_way.difference_update(batch)
-            lane.call_seconds = self._loop.time() - began
-        if lane.gone:
-            # Its commands have been asked again of the next owner, whose answer is the one that counts.
-            return
-        for errand, reply in zip(batch, replies, strict=True):
-            self._receive(lane, errand, reply)
-
-    def _receive(self, lane: Lane, errand: Errand, reply: Reply) -> None:
-        if isinstance(reply, Deferred):
-            self._defer(lane, errand)
-        elif isinstance(reply, NotExecuted) and reply.reason == "not_owner":
-            errand.sent = False
-            self._unowned.append(errand)
-        else:
-            self._finish(errand, reply)
-
-    def _encode(self, batch: list[Errand]) -> bytes:
-        now = self._loop.time()
-        submissions = []
-        for errand in batch:
-            errand.sent = True
-            remaining_ms = max(0, int((errand.deadline - now) * 1000))
-            submissions.append(
-                Submission(
-                    errand.command,
-                    remaining_ms,
-                    errand.claim,
-                    errand.presentation,
-                    errand.ticket,
-                    errand.trace,
-                    errand.repeat,
-                )
-            )
-        return encode_parcel(Parcel(self._name, submissions))
-
-    def _finish(self, errand: Errand, reply: Reply) -> None:
-        """Give the caller its reply. That one owner has not executed the command says nothing about an
-        earlier owner that was asked and is gone: the outcome is then not known."""
-        if not errand.done.done():
-            if errand.doubtful and isinstance(reply, NotExecuted):
-                reply = _UNKNOWN
-            errand.done.set_result(reply)
-            self.open -= 1
-
-    # --- replies that come later ---------------------------------------------------------------------------
-
-    def _defer(self, lane: Lane, errand: Errand) -> None:
-        early = lane.early.pop(errand.ticket, None)
-        if early is not None:
-            self._receive(lane, errand, early)
-            return
-        lane.deferred[errand.ticket] = errand
-        if not lane.collecting:
-            lane.collecting = True
-            self._spawn(self._collect(lane))
-
-    async def _collect(self, lane: Lane) -> None:
-        """Fetch deferred replies as long as there are any to come."""
-        try:
-            while lane.deferred and not lane.gone:
-                for ticket, reply in await self._collected(lane):
-                    errand = lane.deferred.pop(ticket, None)
-                    if errand is None:
-                        lane.early[ticket] = reply
-                    else:
-                        self._receive(lane, errand, reply)
-        finally:
-            lane.collecting = False
-
-    async def _collected(self, lane: Lane) -> list[tuple[int, Reply]]:
-        try:
-            collected = decode_collected(await self._peers.collect(lane.incarnation, self._name.encode()))
-        except PeerGoneError:
-            self._retire(lane)
-            return []
-        except PeerFailedError:
-            await asyncio.sleep(RETRY_SECONDS)
-            return []
-        # Of a host that is gone, the commands have been asked again of the next owner.
-        return [] if lane.gone else collected
-
-    # --- owners that change -------------------------------------------------------------------------------
+        queue = self._queues.get(owner)
+        if queue is None:
+            queue = self._queues[owner] = HostQueue(owner, self._peers, self, self._name)
+        queue.add(pending)
 
     async def _follow_table(self) -> None:
         while True:
@@ -314,54 +166,36 @@ class Router:
                 self._adopt(table)
 
     def _adopt(self, table: RoutingTable) -> None:
-        """Commands of hosts that are gone, and those that had no owner, go to the owners of now."""
+        """Reroute the commands of hosts that own nothing any more, and those without an owner."""
         self._table = table
         alive = set(table.owners)
-        for lane in [lane for lane in self._lanes.values() if lane.incarnation not in alive]:
-            self._retire(lane)
-        self._offer_unowned()
+        for queue in [queue for queue in self._queues.values() if queue.incarnation not in alive]:
+            self.host_gone(queue)
+        self._dispatch_unowned()
 
-    def _retire(self, lane: Lane) -> None:
-        """The host is dead, or frozen and no longer an owner: whatever it had is asked again of the next
-        owner."""
-        lane.gone = True
-        if self._lanes.get(lane.incarnation) is lane:
-            del self._lanes[lane.incarnation]
-        for errand in (*lane.under_way, *lane.deferred.values()):
-            errand.doubtful = True
-        self._unowned.extend(errand for errand in lane.errands() if not errand.done.done())
-        lane.under_way.clear()
-        lane.deferred.clear()
-        lane.waiting.clear()
-
-    def _offer_unowned(self) -> None:
+    def _dispatch_unowned(self) -> None:
         unowned, self._unowned = self._unowned, deque()
-        for errand in unowned:
-            if not errand.done.done():
-                self._dispatch(errand, self._owner_of(target_of(errand.command)))
+        for pending in unowned:
+            if not pending.reply.done():
+                self._dispatch(pending, self._owner_of(target_of(pending.command)))
 
     # --- deadlines ----------------------------------------------------------------------------------------
 
     async def _sweep(self) -> None:
         while True:
-            # An idle router sleeps, and does not wake the processor twenty times a second.
+            # An idle router waits for a command and does not wake the processor twenty times a second.
             await self._busy.wait()
             await asyncio.sleep(SWEEP_SECONDS)
             now = self._loop.time()
-            for errand in self._all():
-                if errand.give_up <= now:
-                    self._finish(errand, NotExecuted("unavailable" if errand.sent else "deadline"))
-            self._offer_unowned()
-            # What callers have given up is no longer open, either.
-            self.open = sum(not errand.done.done() for errand in self._all())
+            for pending in self._unanswered():
+                if pending.give_up <= now:
+                    self.finish(pending, NotExecuted("unavailable" if pending.sent else "deadline"))
+            self._dispatch_unowned()
+            # Counted again: callers can have cancelled their futures.
+            self.open = sum(not pending.reply.done() for pending in self._unanswered())
             if not self.open:
                 self._busy.clear()
 
-    def _all(self) -> list[Errand]:
-        lanes: Iterable[Lane] = self._lanes.values()
-        return [*self._unowned, *(errand for lane in lanes for errand in lane.errands())]
-
-    def _spawn(self, work: Any) -> None:
-        task = start_essential(work, "router")
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+    def _unanswered(self) -> list[PendingCommand]:
+        queued = itertools.chain.from_iterable(queue.unanswered() for queue in self._queues.values())
+        return [*self._unowned, *queued]

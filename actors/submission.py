@@ -1,4 +1,4 @@
-"""A command on its way: what travels from a router to a host beside the command itself."""
+"""Encoding of command batches and replies between a router and a shard host."""
 
 from __future__ import annotations
 
@@ -12,46 +12,46 @@ from engine.replies import IdempotencyClaim, NotExecuted, Reply
 
 
 class Submission(msgspec.Struct, frozen=True, omit_defaults=True):
-    """``remaining_ms`` counts from the moment of sending: clocks of two machines are never compared.
-
-    ``claim`` is the caller's idempotency key, to be committed with the effect; ``presentation`` are members
-    of the response that the owner does not keep (a cardholder's name, a secret shown once): they are merged
-    into ``Done.body`` and never journaled.
-    """
+    """A command with the data that a router sends beside it."""
 
     command: Command
     remaining_ms: int
+    """Time until the deadline, counted from the moment of sending. Clocks of two machines are never
+    compared."""
     claim: IdempotencyClaim | None = None
+    """The caller's idempotency key, which is committed with the effect."""
     presentation: dict[str, Any] | None = None
+    """Members of the response that the owner does not keep (a cardholder's name, a secret shown once). They
+    are merged into ``Done.body`` and never journaled."""
     ticket: int = 0
-    """By which the router knows a reply that comes after its batch."""
+    """Identifies the command of a deferred reply in the router."""
     trace: str | None = None
-    """What logs call the request: its id at the API, its retrieval reference on the wire."""
+    """The request's name in logs: its id at the API, its retrieval reference on the wire."""
     repeat: bool = False
-    """Whether its network has sent the command before: the owner then looks for a stored reply in the journal
-    before it decides, so that no commit is refused for it."""
+    """Whether the network has sent the command before. The owner then looks for a stored reply in the journal
+    before it decides, so that the repeat does not cost its batch a refused commit."""
 
 
-class Parcel(msgspec.Struct, frozen=True, array_like=True):
-    """What one call carries to a host."""
+class CommandBatch(msgspec.Struct, frozen=True, array_like=True):
+    """The payload of one call to a host."""
 
     caller: str
-    """Whose mailbox gets deferred replies."""
+    """The router; names the mailbox for its deferred replies."""
     submissions: list[Submission]
 
 
-class _RawParcel(msgspec.Struct, frozen=True, array_like=True):
-    """A parcel whose submissions are decoded one by one."""
+class _RawCommandBatch(msgspec.Struct, frozen=True, array_like=True):
+    """A batch whose submissions are decoded one by one."""
 
     caller: str
     submissions: list[msgspec.Raw]
 
 
-encode_parcel = msgspec.msgpack.Encoder().encode
+encode_batch = msgspec.msgpack.Encoder().encode
 encode_replies = msgspec.msgpack.Encoder().encode
 encode_collected = msgspec.msgpack.Encoder().encode
-_decode_parcel = msgspec.msgpack.Decoder(Parcel).decode
-_decode_raw_parcel = msgspec.msgpack.Decoder(_RawParcel).decode
+_decode_batch = msgspec.msgpack.Decoder(CommandBatch).decode
+_decode_raw_batch = msgspec.msgpack.Decoder(_RawCommandBatch).decode
 _decode_submission = msgspec.msgpack.Decoder(Submission).decode
 _decode_replies = msgspec.msgpack.Decoder(list[Reply]).decode
 _decode_raw_replies = msgspec.msgpack.Decoder(list[msgspec.Raw]).decode
@@ -60,20 +60,20 @@ _decode_collected = msgspec.msgpack.Decoder(list[tuple[int, Reply]]).decode
 _decode_raw_collected = msgspec.msgpack.Decoder(list[tuple[int, msgspec.Raw]]).decode
 
 
-def decode_parcel(payload: bytes) -> tuple[str, list[Submission | None]]:
-    """Caller and submissions of a parcel; ``None`` stands for a submission that this release cannot decode.
-    One of an unknown kind must not cost the others of its batch."""
+def decode_batch(payload: bytes) -> tuple[str, list[Submission | None]]:
+    """Caller and submissions of a batch. ``None`` stands for a submission that this release cannot decode;
+    the others of its batch are executed."""
     try:
-        parcel = _decode_parcel(payload)
+        batch = _decode_batch(payload)
     except msgspec.DecodeError:
-        raw = _decode_raw_parcel(payload)
+        raw = _decode_raw_batch(payload)
         return raw.caller, [_decoded_or_none(each) for each in raw.submissions]
-    return parcel.caller, list(parcel.submissions)
+    return batch.caller, list(batch.submissions)
 
 
 def decode_replies(payload: bytes) -> list[Reply]:
-    """Replies in the order of their submissions. The outcome of a reply that this release cannot decode is
-    not known."""
+    """Replies in the order of their submissions. A reply that this release cannot decode becomes
+    ``unavailable``: its outcome is unknown."""
     try:
         return _decode_replies(payload)
     except msgspec.DecodeError:

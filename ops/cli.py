@@ -95,12 +95,12 @@ def up(
 def _load_actors() -> MakeSupervisor:
     """What supervises all processes of an installation: the actors, and the API servers above them."""
     from actors.boot import processes
-    from actors.cluster.supervisor import Supervisor as RaySupervisor
+    from actors.cluster.supervisor import ClusterSupervisor
 
     def supervisor(settings: Settings) -> Supervisor:
         numbers = range(settings.api_servers)
         servers = [ProcessSpec(f"api-{number}", API_FACTORY, "each") for number in numbers]
-        return RaySupervisor(settings, [*processes(settings), *servers])
+        return ClusterSupervisor(settings, [*processes(settings), *servers])
 
     return supervisor
 

@@ -1,5 +1,5 @@
-"""The way from a command to the supervisor that runs: a door (``actors.cluster.lines``) whose name stands in
-a file that only the installation's user can read.
+"""The way from a command to the supervisor that runs: a door (``actors.cluster.unix_rpc``) whose name stands
+in a file that only the installation's user can read.
 
 What takes long is begun by one call and followed by others, line by line, so that a command which is
 interrupted interrupts nothing.
@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from actors.cluster.lines import Door, Line, dial
+from actors.cluster.unix_rpc import UnixConnection, UnixServer, connect
 from actors.peers import PeerFailedError, PeerGoneError
 from ops.embedded.passwords import write_private
 
@@ -53,7 +53,7 @@ class Control:
         self._file = var_dir / DOOR_FILE
         self._restart = restart
         self._expected = expected
-        self._door = Door(self._answer)
+        self._door = UnixServer(self._answer)
         self._lines: list[str] = []
         self._said = asyncio.Condition()
         self._failure: str | None = None
@@ -141,12 +141,12 @@ async def restart(var_dir: Path, say: Say) -> None:
         raise ControlError(progress.failure)
 
 
-async def _line(var_dir: Path) -> Line:
+async def _line(var_dir: Path) -> UnixConnection:
     try:
         name = (var_dir / DOOR_FILE).read_text()
     except OSError:
         raise ControlError(f"no installation runs in {var_dir}") from None
-    line = await dial("supervisor", name, lambda _line: None)
+    line = await connect("supervisor", name, lambda _line: None)
     if line is None:
         raise ControlError(f"the installation in {var_dir} cannot be reached from here")
     return line

@@ -1,14 +1,12 @@
-"""What a local Ray is told before it starts, as variables: its processes read them, and some when ``ray`` is
-imported.
+"""Environment variables of a local Ray, to be set before it starts. Ray's processes read them, some of them
+when ``ray`` is imported.
 
-Niceness 15, Ray's default for workers, starves actors; task events and metric export cost a quarter of the
-throughput and nobody here reads them. Ray executes what it is sent, so nobody but this machine may reach its
-ports: the variable about clusters makes it listen on the loopback address alone. Whoever joins shall not wait
-until two processes have been begun that nobody has asked for yet. A call that comes while Ray is being
-started again must not start one by itself. A connection that is left over from a Ray whose head was killed
-ends its process after a minute without that head; the supervisor would end long after it has rebuilt Ray, so
-that minute has no end here.
-"""
+- ``worker_niceness``: Ray's default of 15 starves actors. - ``task_events_report_interval_ms``,
+``enable_metrics_collection``, ``event_stats``: task events and metric export cost a quarter of the
+throughput, and no part of Stanchion reads them. - ``ENABLE_WINDOWS_OR_OSX_CLUSTER``: 0 makes Ray listen on
+the loopback address only. Ray executes code that it receives, so no other machine may reach its ports. -
+``prestart_worker_first_driver``: Ray would start two unneeded processes, and each start would wait for them.
+- ``ENABLE_AUTO_CONNECT``: a call during a restart of Ray must not start another Ray by itself."""
 
 from __future__ import annotations
 
@@ -30,8 +28,8 @@ LOCAL: Final = {
     "RAY_prestart_worker_first_driver": "0",
     "RAY_ENABLE_AUTO_CONNECT": "0",
     # Ray ends a process whose call to a dead head has waited this long (60 s by default, in C++, without an
-    # exception). The supervisor starts Ray again instead; a thread that still waits for the dead head must
-    # not end the supervisor.
+    # exception). The supervisor starts Ray again instead. A thread that still waits for the dead head must
+    # not end the supervisor long after it has rebuilt Ray.
     "RAY_gcs_rpc_server_reconnect_timeout_s": "1000000000",
 }
 
@@ -41,23 +39,24 @@ class ClusterError(Exception):
 
 
 class RestartError(Exception):
-    """A process could not be put in the place of another. The message is one line."""
+    """A process could not be replaced. The message is one line."""
 
 
 TOKEN_FILE: Final = "keys/ray.token"
-"""In the state folder: what a caller of the local Ray must show. Without it any user of the machine could
-have Ray execute code as this one."""
+"""Path in the state folder: the token that callers of the local Ray must present. Without it any user of the
+machine could make Ray execute code as this user."""
 
 
 def token_file(settings: Settings) -> Path:
-    """Where the token of the local Ray is kept."""
+    """The file of the local Ray's token."""
     return settings.var_dir / TOKEN_FILE
 
 
 def prepare(settings: Settings) -> None:
-    """Call it before the first import of ``ray``. A cluster that is joined has its own variables."""
+    """Set the variables; call it before the first import of ``ray``. An existing cluster has its own
+    variables."""
     if not settings.ray_address:
         own = {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN_PATH": str(token_file(settings))}
         os.environ.update(LOCAL | own)
-        # It would go before the file.
+        # It would take precedence over the file.
         os.environ.pop("RAY_AUTH_TOKEN", None)

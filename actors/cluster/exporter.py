@@ -1,5 +1,5 @@
-"""The metrics port: ``/metrics`` for Prometheus, ``/healthz`` (the supervisor answers) and ``/readyz`` (every
-part of the installation answers: ``readiness``)."""
+"""Pages of the metrics port: ``/metrics`` for Prometheus, ``/healthz`` (the supervisor answers) and
+``/readyz`` (every part of the installation answers, see ``readiness``)."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from actors.peers import PeerFailedError, PeerGoneError
 from engine.limits import READY_SECONDS
 
 ANSWER_SECONDS: Final = 1.0
-"""A process that has not answered by then counts as not serving; its other figures are left out."""
+"""A process that does not answer in this time counts as not serving; its other figures are left out."""
 SUPERVISOR: Final = "supervisor"
-"""The process of the figures that the exporter has itself."""
+"""The process label of the exporter's own figures."""
 _AWAY: Final[Figures] = {"stanchion_process_serving": 0.0}
 
 
 class Exporter:
-    """Asks every process for its figures at each scrape. ``stop`` twice is harmless.
+    """Collects the figures of every process at each scrape. ``stop`` is safe to call twice.
 
-    ``processes`` are those of that moment: the label that each keeps when another takes its place, and its
-    own name. ``checks`` are the readiness checks of that moment by part.
+    ``processes`` returns the current processes: the label, which a successor inherits, and the current name.
+    ``checks`` returns the current readiness checks by part.
     """
 
     def __init__(
@@ -62,7 +62,7 @@ class Exporter:
             self._port = None
 
     async def _metrics(self, _request: web.Request) -> web.Response:
-        # Without a coordinator, the hosts that there were are still asked.
+        # While the coordinator is away, ask the hosts of the last known table.
         self._hosts = await self._owners() or self._hosts
         processes = self._processes() | {host: host for host in sorted(self._hosts)}
         sizes = asyncio.create_task(read_sizes(self._dsn, ANSWER_SECONDS))
@@ -89,7 +89,7 @@ class Exporter:
         return {"stanchion_ready": ready}
 
     async def _not_ready(self) -> dict[str, str]:
-        """Requests that come while the parts are being asked share the answer."""
+        """Concurrent requests share one check."""
         if self._checking is None:
             self._checking = asyncio.create_task(self._check())
             self._checking.add_done_callback(self._checked)
@@ -105,7 +105,7 @@ class Exporter:
         return missing
 
     async def _clocks_trusted(self, hosts: Iterable[str]) -> bool:
-        """Whether no host refuses to decide; a host that does not answer has its own check."""
+        """Whether no host refuses to decide. Another check covers a host that does not answer."""
         answers = await asyncio.gather(*map(self._figures, hosts))
         return not any(figures and figures.get("stanchion_clock_refused") for figures in answers)
 

@@ -1,7 +1,7 @@
-"""The lives of shard hosts: creating, finding and ending them.
+"""Shard hosts as Ray actors: creating, finding and ending them.
 
-Hosts are never restarted by Ray: their death must reach callers at once, and a successor is a new
-incarnation with a new name, so a process that was only frozen cannot be mistaken for it.
+Ray never restarts a host. Its death must reach callers at once, and a successor is a new incarnation with a
+new name, so a process that was only frozen cannot be mistaken for its successor.
 """
 
 from __future__ import annotations
@@ -10,13 +10,13 @@ import asyncio
 import uuid
 from typing import Final
 
-from actors.cluster.beside import in_thread
 from actors.cluster.coordinator import Coordinator
-from actors.cluster.nodes import Nodes, on
+from actors.cluster.daemon_thread import in_daemon_thread
+from actors.cluster.nodes import Nodes, placement_options
 from actors.cluster.peers import RayPeers
 from actors.cluster.process import launch
-from actors.cluster.session import named
-from actors.cluster.standstill import stands_still
+from actors.cluster.process_state import is_halted
+from actors.cluster.ray_session import process_names
 from actors.journal.owners import ShardBook
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.placement import NODE_LETTERS
@@ -29,7 +29,7 @@ PREFIX: Final = "host-"
 
 
 def coordinator(context: Context) -> Role:
-    """The role that assigns shards to hosts of this kind."""
+    """The role that assigns shards to the hosts of this module."""
     settings = context.settings
     hosts = RayHosts(settings, RayPeers(settings))
     book = ShardBook(settings.database_dsn)
@@ -37,42 +37,43 @@ def coordinator(context: Context) -> Role:
 
 
 class RayHosts:
-    """See ``actors.cluster.coordinator.Hosts``. A node is called by the first letters of its id, which also
-    stand in the names of its hosts."""
+    """Implements ``actors.cluster.coordinator.Hosts``. A node is named by the first letters of its id, which
+    are also part of the names of its hosts."""
 
     def __init__(self, settings: Settings, peers: RayPeers) -> None:
         self._settings = settings
         self._peers = peers
         self._nodes = Nodes(settings)
         self._ids: dict[str, str] = {}
-        self._whereabouts: dict[str, str] = {}
+        self._identities: dict[str, str] = {}
 
     @property
     def nodes_may_change(self) -> bool:
-        """Whether it is worth asking for nodes again."""
+        """Whether nodes can join or leave."""
         return self._nodes.may_change
 
     async def nodes(self) -> list[str]:
-        """The nodes that take hosts."""
+        """The nodes that can run hosts."""
         self._ids = {node[:NODE_LETTERS]: node for node in await self._nodes.living()}
         return list(self._ids)
 
     def node_of(self, incarnation: str) -> str:
-        """Where a host runs, or ran."""
+        """The node on which a host runs, or ran."""
         return incarnation.removeprefix(PREFIX).partition("-")[0]
 
     async def create(self, node: str) -> str:
-        """A new host on ``node`` that serves and owns nothing; returns its incarnation. Raises PeerGoneError
-        when the node is no more."""
+        """Create a host on ``node`` that serves and owns no shard; returns its incarnation. Raises
+        PeerGoneError when the node has left, PeerFailedError when the host does not start in time."""
         incarnation = f"{PREFIX}{node}-{uuid.uuid4().hex[:8]}"
         if node not in self._ids:
             raise PeerGoneError(incarnation)
+        options = placement_options(self._ids[node], pinned=True)
         try:
-            await in_thread(launch, FACTORY, self._settings, incarnation, on(self._ids[node], pinned=True))
+            await in_daemon_thread(launch, FACTORY, self._settings, incarnation, options)
             async with asyncio.timeout(ROLE_START_SECONDS):
                 await self._peers.ping(incarnation)
         except BaseException as failure:
-            # One that lives and cannot serve is nobody's host.
+            # Without this, a host that lives but does not serve would stay behind unwatched.
             self._peers.kill(incarnation)
             if isinstance(failure, TimeoutError):
                 raise PeerFailedError(f"{incarnation}: it does not start") from None
@@ -80,16 +81,17 @@ class RayHosts:
         return incarnation
 
     async def living(self) -> set[str]:
-        """The incarnations that Ray knows, frozen ones among them."""
-        return {name for name in await in_thread(named, self._settings) if name.startswith(PREFIX)}
+        """The incarnations that Ray knows, frozen ones included."""
+        names = await in_daemon_thread(process_names, self._settings)
+        return {name for name in names if name.startswith(PREFIX)}
 
     async def ping(self, incarnation: str) -> None:
-        """Returns when the host answers; PeerGoneError when it is dead."""
-        self._whereabouts[incarnation] = await self._peers.ping(incarnation)
+        """Returns when the host answers; raises PeerGoneError when it is dead."""
+        self._identities[incarnation] = await self._peers.ping(incarnation)
 
-    def stands_still(self, incarnation: str) -> bool:
-        """Whether the host is seen to be stopped or dead; false where that cannot be seen."""
-        return stands_still(self._whereabouts.get(incarnation, ""))
+    def is_halted(self, incarnation: str) -> bool:
+        """Whether the kernel shows the host as stopped or ended; false where it cannot be seen."""
+        return is_halted(self._identities.get(incarnation, ""))
 
     async def death(self, incarnation: str) -> None:
         """Raises PeerGoneError as soon as the host is dead."""
@@ -100,10 +102,10 @@ class RayHosts:
         return await self._peers.call(incarnation, method, payload)
 
     async def stop(self, incarnation: str) -> None:
-        """Let the host finish what it has decided."""
+        """Let the host make its decisions durable and stop."""
         await self._peers.ask(incarnation, "stop")
 
     def end(self, incarnation: str) -> None:
-        """Kill the host without waiting for it."""
-        self._whereabouts.pop(incarnation, None)
+        """Kill the host without waiting for its end."""
+        self._identities.pop(incarnation, None)
         self._peers.kill(incarnation)

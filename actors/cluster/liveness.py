@@ -1,8 +1,9 @@
 """Failure detection: when a process counts as lost.
 
-Three signs, the first of which decides: the connection to the process ends; on this machine, the kernel
-reports it as stopped or ended; a ping stays unanswered for the silence of its ``Pulse``. A watcher that wakes
-up much too late after a silence has itself been without processor time, so it pings again before it judges.
+Three signs are watched, and the first one decides: the connection to the process ends; the kernel of this
+machine reports the process as stopped or ended; a ping stays unanswered longer than the ``ProbePolicy``
+allows. A watcher that notices a silence much too late had no processor time itself. It pings again before it
+judges.
 """
 
 from __future__ import annotations
@@ -27,32 +28,37 @@ Loss = Literal["ended", "silent", "stopped"]
 """Why a process counts as lost."""
 
 
-class Pulse(NamedTuple):
-    """How often a process is checked, in seconds, and how much silence it is allowed."""
+class ProbePolicy(NamedTuple):
+    """Intervals and tolerances of failure detection, in seconds."""
 
     ping_seconds: float
+    """Interval between pings."""
     silence_seconds: float
+    """An unanswered ping counts as a loss after this time."""
     look_seconds: float
+    """Interval between looks at the kernel's process state."""
     late_seconds: float = PULSE_LATE_SECONDS
+    """A watcher this late did not have processor time itself."""
     looks: int = STANDSTILL_LOOKS
+    """Consecutive looks at a stopped process that count as a loss."""
 
-    def patient(self, times: int) -> Pulse:
-        """The same with the silence doubled ``times`` times."""
+    def with_doubled_silence(self, times: int) -> ProbePolicy:
+        """The same policy with ``silence_seconds`` doubled ``times`` times."""
         return self._replace(silence_seconds=self.silence_seconds * 2**times)
 
 
-HOST_PULSE: Final = Pulse(HOST_PING_SECONDS, HOST_SILENCE_SECONDS, HOST_LOOK_SECONDS)
-ROLE_PULSE: Final = Pulse(ROLE_PING_SECONDS, ROLE_SILENCE_SECONDS, ROLE_LOOK_SECONDS)
+HOST_PROBES: Final = ProbePolicy(HOST_PING_SECONDS, HOST_SILENCE_SECONDS, HOST_LOOK_SECONDS)
+ROLE_PROBES: Final = ProbePolicy(ROLE_PING_SECONDS, ROLE_SILENCE_SECONDS, ROLE_LOOK_SECONDS)
 
 Ping = Callable[[], Awaitable[object]]
-"""Returns when the process answers; raises PeerGoneError or PeerFailedError when it cannot."""
+"""Returns when the process answers; raises PeerGoneError or PeerFailedError when it cannot answer."""
 
 
-async def silence(ping: Ping, pulse: Pulse) -> Loss | None:
-    """One ping: ``None`` when the process answers, else how it is lost."""
+async def probe(ping: Ping, policy: ProbePolicy) -> Loss | None:
+    """Ping once; returns ``None`` when the process answers, else how it is lost."""
     loop = asyncio.get_running_loop()
     while True:
-        until = loop.time() + pulse.silence_seconds
+        until = loop.time() + policy.silence_seconds
         try:
             # Not wait_for: before Python 3.12 it can swallow a cancellation.
             async with asyncio.timeout_at(until):
@@ -60,32 +66,32 @@ async def silence(ping: Ping, pulse: Pulse) -> Loss | None:
         except (PeerGoneError, PeerFailedError):
             return "ended"
         except TimeoutError:
-            if loop.time() - until < pulse.late_seconds:
+            if loop.time() - until < policy.late_seconds:
                 return "silent"
         else:
             return None
 
 
-async def loss(
-    ping: Ping, death: Callable[[], Awaitable[None]], stands_still: Callable[[], bool], pulse: Pulse
+async def wait_lost(
+    ping: Ping, death: Callable[[], Awaitable[None]], is_halted: Callable[[], bool], policy: ProbePolicy
 ) -> Loss:
-    """Watch a process that serves; returns when it is lost. ``death`` ends or raises when its connection
-    does; ``stands_still`` says whether the kernel reports it as stopped or ended."""
-    signs: dict[asyncio.Task[Loss], None] = {
-        asyncio.create_task(_ended(death)): None,
-        asyncio.create_task(_stopped(stands_still, pulse)): None,
-        asyncio.create_task(_silent(ping, pulse)): None,
+    """Watch a serving process; returns when it is lost. ``death`` returns or raises when the connection ends;
+    ``is_halted`` says whether the kernel reports the process as stopped or ended."""
+    watchers: dict[asyncio.Task[Loss], None] = {
+        asyncio.create_task(_wait_ended(death)): None,
+        asyncio.create_task(_wait_stopped(is_halted, policy)): None,
+        asyncio.create_task(_wait_silent(ping, policy)): None,
     }
     try:
-        done, _ = await asyncio.wait(signs, return_when=asyncio.FIRST_COMPLETED)
-        return next(sign for sign in signs if sign in done).result()
+        done, _ = await asyncio.wait(watchers, return_when=asyncio.FIRST_COMPLETED)
+        return next(watcher for watcher in watchers if watcher in done).result()
     finally:
-        for sign in signs:
-            sign.cancel()
-        await asyncio.gather(*signs, return_exceptions=True)
+        for watcher in watchers:
+            watcher.cancel()
+        await asyncio.gather(*watchers, return_exceptions=True)
 
 
-async def _ended(death: Callable[[], Awaitable[None]]) -> Loss:
+async def _wait_ended(death: Callable[[], Awaitable[None]]) -> Loss:
     try:
         await death()
     except (PeerGoneError, PeerFailedError):
@@ -93,16 +99,16 @@ async def _ended(death: Callable[[], Awaitable[None]]) -> Loss:
     return "ended"
 
 
-async def _silent(ping: Ping, pulse: Pulse) -> Loss:
+async def _wait_silent(ping: Ping, policy: ProbePolicy) -> Loss:
     while True:
-        if (lost := await silence(ping, pulse)) is not None:
+        if (lost := await probe(ping, policy)) is not None:
             return lost
-        await asyncio.sleep(pulse.ping_seconds)
+        await asyncio.sleep(policy.ping_seconds)
 
 
-async def _stopped(stands_still: Callable[[], bool], pulse: Pulse) -> Loss:
+async def _wait_stopped(is_halted: Callable[[], bool], policy: ProbePolicy) -> Loss:
     looks = 0
-    while looks < pulse.looks:
-        await asyncio.sleep(pulse.look_seconds)
-        looks = looks + 1 if stands_still() else 0
+    while looks < policy.looks:
+        await asyncio.sleep(policy.look_seconds)
+        looks = looks + 1 if is_halted() else 0
     return "stopped"

@@ -1,11 +1,10 @@
-"""A local Ray without those of its helpers that nobody here asks anything of.
+"""A local Ray node without the helper processes that Stanchion does not use.
 
-``ray.init`` also starts a scaler of clouds, a log monitor that would copy logs to a terminal, and an API
-server, which it waits for, even where there shall be no dashboard. Its node then takes no process before two
-agents, Python programs that import for a second, have written down where they listen. Of all that nothing is
-needed, and nothing can be switched off in public. So this is the one module that knows how Ray starts a node
-inside (``ray._private``); a version of Ray that does it differently fails at its first start, in every test.
-"""
+``ray.init`` also starts an autoscaler, a log monitor that would copy logs to a terminal, and an API server,
+for which it waits even without a dashboard. The node then starts no process before two agents, Python
+programs that import for a second, have written down their ports. Stanchion needs none of them, and Ray has no
+public option to leave them out. This is therefore the only module that uses Ray's internals for starting a
+node (``ray._private``). A version of Ray with other internals fails at its first start, in every test."""
 
 from __future__ import annotations
 
@@ -27,12 +26,12 @@ from ray._raylet import (  # type: ignore[attr-defined]
 )
 
 NOT_IN_USE: Final = -1
-"""What the dashboard's agent writes down for each of its ports where Ray is installed without dashboard."""
+"""The port that the dashboard agent writes down for each of its services when Ray has no dashboard."""
 DASHBOARD_PORTS: Final = (METRICS_AGENT_PORT_NAME, METRICS_EXPORT_PORT_NAME, DASHBOARD_AGENT_LISTEN_PORT_NAME)
 
 
 def servers() -> dict[str, subprocess.Popen[bytes]]:
-    """The servers of the Ray that this process has started, by name; none when there is no such Ray."""
+    """The servers, by name, of the Ray that this process has started; empty without such a Ray."""
     node: Any = ray_worker._global_node
     if node is None:
         return {}
@@ -41,7 +40,7 @@ def servers() -> dict[str, subprocess.Popen[bytes]]:
 
 @contextmanager
 def without_helpers() -> Iterator[None]:
-    """Meanwhile ``ray.init`` starts such a node."""
+    """Within this context, ``ray.init`` starts a ``LocalNode``."""
     ordinary = ray_node.Node
     ray_node.Node = LocalNode  # type: ignore[assignment,misc]
     try:
@@ -51,7 +50,7 @@ def without_helpers() -> Iterator[None]:
 
 
 class LocalNode(ray_node.Node):
-    """Ray's two servers and nothing else that has to be waited for."""
+    """A node with Ray's two servers and no other process to wait for."""
 
     def __init__(self, ray_params: RayParams, **options: Any) -> None:
         ray_params.no_monitor = True
@@ -62,10 +61,10 @@ class LocalNode(ray_node.Node):
         super().__init__(ray_params, **options)
 
     def start_api_server(self, **_options: Any) -> None:
-        """None."""
+        """Start none."""
 
     def start_raylet(self, *arguments: Any, **options: Any) -> None:
-        """Start it, with what its agents would tell it told already."""
+        """Start the raylet after writing the ports that its agents would write."""
         for name in DASHBOARD_PORTS:
             persist_port(self._session_dir, self._node_id, name, NOT_IN_USE)
         super().start_raylet(*arguments, **options)
@@ -77,8 +76,9 @@ class LocalNode(ray_node.Node):
 
 
 def _reserved_port() -> socket.socket | None:
-    """A loopback port that nobody gets by chance before the agent for runtime environments listens on it:
-    bound here as it will be there. ``None`` where that would be in its way; Ray then waits for the agent."""
+    """Reserve a loopback port for the runtime environment agent. It is bound here with SO_REUSEADDR, as the
+    agent binds it, so that no other process gets it first. ``None`` on other systems than Linux, where that
+    would block the agent; Ray then waits for the agent."""
     if sys.platform != "linux":
         return None
     reserved = socket.socket(socket.AF_INET, socket.SOCK_STREAM)

@@ -1,4 +1,4 @@
-"""How promptly an event loop comes round: what one late turn costs, everybody in the process waits for."""
+"""Event loop lag: how late the loop runs a timer. Every request of the process waits at least as long."""
 
 from __future__ import annotations
 
@@ -6,32 +6,30 @@ import asyncio
 from typing import Final
 
 from actors.metrics import Distribution, Histogram
+from actors.periodic import PeriodicTask
 
-LOOK_SECONDS: Final = 1.0
+MEASURE_SECONDS: Final = 1.0
 
 
 class LoopLag:
-    """Looks once a second for as long as its loop runs."""
+    """Measures the lag once a second, as long as its loop runs."""
 
     def __init__(self) -> None:
         self._seconds = Histogram()
-        self._loop: asyncio.AbstractEventLoop
+        self._task = PeriodicTask("loop-lag", self._measure, MEASURE_SECONDS, delay=MEASURE_SECONDS)
         self._due = 0.0
 
     def start(self) -> None:
-        """Begin, in the running loop."""
-        self._loop = asyncio.get_running_loop()
-        self._ask()
+        """Start in the running loop."""
+        self._due = asyncio.get_running_loop().time() + MEASURE_SECONDS
+        self._task.start()
 
     def figure(self) -> Distribution:
-        """What was seen so far."""
+        """All lags measured so far, in seconds."""
         return self._seconds.figure()
 
-    def _ask(self) -> None:
-        self._due = self._loop.time() + LOOK_SECONDS
-        self._loop.call_at(self._due, self._came)
-
-    def _came(self) -> None:
-        # A clock that is read a little coarser than the timer fires would give less than nothing.
-        self._seconds.observe(max(0.0, self._loop.time() - self._due))
-        self._ask()
+    async def _measure(self) -> None:
+        now = asyncio.get_running_loop().time()
+        # A timer can fire slightly early: its clock has a limited resolution.
+        self._seconds.observe(max(0.0, now - self._due))
+        self._due = now + MEASURE_SECONDS

@@ -1,4 +1,4 @@
-"""The metrics port: one request per connection, and no connection outlives a scrape."""
+"""The metrics port's server: one request for each connection, and no connection outlives a scrape."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from actors.connections import ConnectionLimits, ConnectionTable, OneRequestConn
 from engine.limits import METRICS_CONNECTION_SECONDS, METRICS_CONNECTIONS_MAX
 
 STOP_SECONDS: Final = 2.0
-"""How long open scrapes may take after the server has stopped listening."""
+"""Time for open scrapes to finish after the server has stopped listening."""
 LIMITS: Final = ConnectionLimits(
     connections_max=METRICS_CONNECTIONS_MAX, per_address_max=METRICS_CONNECTIONS_MAX // 2
 )
 
 
 class MetricsPort:
-    """Serves ``app`` on one address. ``stop`` twice is harmless."""
+    """Serves ``app`` on one address. ``stop`` is safe to call twice."""
 
     def __init__(self, app: web.Application, table: ConnectionTable | None = None) -> None:
         app.on_response_prepare.append(_close_after)
@@ -41,7 +41,7 @@ class MetricsPort:
         self._server = await asyncio.get_running_loop().create_server(self._connection, host, port)
 
     async def stop(self) -> None:
-        """Stop listening and cut all connections."""
+        """Stop listening and close all connections."""
         self._table.stop()
         if self._server is not None:
             self._server.close()
@@ -55,5 +55,5 @@ class MetricsPort:
 
 
 async def _close_after(_request: web.Request, response: web.StreamResponse) -> None:
-    # Scrapes are seconds apart: a connection of its own for each costs less than one that waits.
+    # Scrapes are seconds apart: a new connection for each costs less than an idle one.
     response.force_close()

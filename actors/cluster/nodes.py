@@ -1,5 +1,5 @@
-"""The nodes of the cluster as Ray knows them. A node is told by its id alone: several can share one machine,
-and an address can be given to another one."""
+"""The nodes of the cluster as Ray reports them. A node is named by its id alone: several nodes can share a
+machine, and an address can be given to another node."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ import structlog
 from ray.exceptions import RayError
 from ray.util.scheduling_strategies import NodeAffinitySchedulingStrategy
 
-from actors.cluster.beside import in_thread
+from actors.cluster.daemon_thread import in_daemon_thread
 from actors.settings import Settings
 
 NODE_LABEL: Final = "ray.io/node-id"
-"""Ray gives it to every node."""
+"""A label that Ray gives to every node."""
 
 Options = dict[str, Any]
-"""Of ``ray.remote``."""
+"""Options of ``ray.remote``."""
 
 _log = structlog.get_logger(__name__)
 
 
-def here() -> str:
+def own_node() -> str:
     """The node of this process; empty without Ray."""
     return str(ray.get_runtime_context().get_node_id()) if ray.is_initialized() else ""
 
 
-def on(node: str, *, pinned: bool) -> Options:
-    """Where Ray shall start a process: there and nowhere else if ``pinned``, otherwise there while the node
-    lives and on any other node afterwards.
+def placement_options(node: str, *, pinned: bool) -> Options:
+    """Options that place a process: on ``node`` only if ``pinned``, otherwise on ``node`` while it lives and
+    on any other node afterwards.
 
-    Not by a soft affinity: Ray takes it for advice and starts what costs nothing anywhere.
+    A soft affinity would not do: Ray treats it as advice and places actors without resource demands anywhere.
     """
     if pinned:
         return {"scheduling_strategy": NodeAffinitySchedulingStrategy(node_id=node, soft=False)}
@@ -40,27 +40,27 @@ def on(node: str, *, pinned: bool) -> Options:
 
 
 class Nodes:
-    """Which nodes take processes. Those without processors, as heads of clusters often are, take none."""
+    """The nodes that can run processes. Nodes without processors, as heads of clusters often are, cannot."""
 
     def __init__(self, settings: Settings) -> None:
         self.may_change = settings.ray_address is not None
         self._last: list[str] = []
 
     async def living(self) -> list[str]:
-        """Their ids, sorted; those of the last time while Ray's head cannot be asked."""
+        """The ids of the nodes, sorted; the previous result while Ray's head does not answer."""
         if not self.may_change:
-            return [here()]
+            return [own_node()]
         try:
-            self._last = taking(await in_thread(ray.nodes))
+            self._last = nodes_with_processors(await in_daemon_thread(ray.nodes))
         except (RayError, RuntimeError, TimeoutError) as failure:
             _log.warning("nodes_unknown", error=type(failure).__name__)
         return self._last
 
     async def head_answers(self) -> None:
-        """Returns when Ray's head answers; raises otherwise, or never returns."""
-        await in_thread(ray.nodes)
+        """Returns when Ray's head answers; raises RayError, RuntimeError or TimeoutError otherwise."""
+        await in_daemon_thread(ray.nodes)
 
 
-def taking(table: list[dict[str, Any]]) -> list[str]:
-    """The ids of the living nodes of Ray's table that have processors."""
+def nodes_with_processors(table: list[dict[str, Any]]) -> list[str]:
+    """The ids of the living nodes in Ray's table that have processors."""
     return sorted(row["NodeID"] for row in table if row["Alive"] and row["Resources"].get("CPU", 0) > 0)

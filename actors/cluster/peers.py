@@ -1,6 +1,9 @@
-"""``actors.peers.Peers`` over Ray: handles are looked up once and kept, errors of Ray become
-``PeerGoneError``. Ray is asked once for each life of a process where its door is; calls then go through the
-door, if the process is on this node (``lines``), and through Ray if not."""
+"""``actors.peers.Peers`` over Ray and Unix sockets.
+
+Handles are looked up once and cached; errors of Ray become ``PeerGoneError``. The first call to a process
+asks Ray for the name of its socket. Later calls use the socket if the process is on this node (``unix_rpc``),
+and Ray if not.
+"""
 
 from __future__ import annotations
 
@@ -12,19 +15,19 @@ import msgspec
 import ray
 from ray.exceptions import RayError, RayTaskError
 
-from actors.cluster.beside import in_thread
-from actors.cluster.lines import Line, dial
-from actors.cluster.nodes import here
-from actors.cluster.session import namespace
+from actors.cluster.daemon_thread import in_daemon_thread
+from actors.cluster.nodes import own_node
+from actors.cluster.ray_session import namespace
+from actors.cluster.unix_rpc import UnixConnection, connect
 from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
 from actors.settings import Settings
 
 COORDINATOR: Final = "coordinator"
 PING: Final = "ping"
-"""The one method that every process answers by itself."""
+"""The method that every process answers itself."""
 PARK: Final = "park"
-"""... and the one that none ever answers: its error is how the death of a process is heard at once, from the
-kernel where there is a line to it."""
+"""The method that never returns: its error reports the death of a process at once, through the kernel where
+there is a socket connection."""
 
 _decode_table = msgspec.msgpack.Decoder(RoutingTable).decode
 _encode = msgspec.msgpack.encode
@@ -36,15 +39,15 @@ class RayPeers:
     def __init__(self, settings: Settings) -> None:
         self._namespace = namespace(settings)
         self._handles: dict[str, Any] = {}
-        self._lines: dict[str, Line | None] = {}
-        """``None``: the door cannot be reached from here."""
-        self._dialling: dict[str, asyncio.Task[Line | None]] = {}
+        self._connections: dict[str, UnixConnection | None] = {}
+        """``None``: the process has no socket that can be reached from here."""
+        self._connecting: dict[str, asyncio.Task[UnixConnection | None]] = {}
         self._finding: dict[str, asyncio.Task[Any]] = {}
         self._session = 0
-        """Counts the Rays that have ended; handles and lines of an earlier one are worth nothing."""
+        """The number of Rays that have ended; handles and connections of an earlier one are invalid."""
 
-    async def execute(self, incarnation: str, parcel: bytes) -> bytes:
-        return await self.call(incarnation, "execute", parcel)
+    async def execute(self, incarnation: str, batch: bytes) -> bytes:
+        return await self.call(incarnation, "execute", batch)
 
     async def collect(self, incarnation: str, caller: bytes) -> bytes:
         return await self.call(incarnation, "collect", caller)
@@ -56,15 +59,15 @@ class RayPeers:
         await self.call(COORDINATOR, "publish_programme", programme)
 
     async def call(self, role: str, method: str, payload: bytes) -> bytes:
-        line = self._lines[role] if role in self._lines else await self._line(role)
-        if line is None:
+        connection = self._connections[role] if role in self._connections else await self._connection(role)
+        if connection is None:
             answer: bytes = await self._remote(role, "call", method, payload)
             return answer
-        return await line.call(method, payload)
+        return await connection.call(method, payload)
 
     async def ping(self, role: str) -> str:
-        """Returns when the process serves; its role is started if need be. The answer is the process's
-        ``whereabouts``."""
+        """Start the role if necessary, and return when the process serves. Returns the process's identity
+        (``process_state``)."""
         return (await self.call(role, PING, b"")).decode()
 
     async def death(self, role: str) -> None:
@@ -72,8 +75,7 @@ class RayPeers:
         await self.call(role, PARK, b"")
 
     async def ask(self, role: str, method: str) -> Any:
-        """Call a method of the process itself (``figures``, ``stop``) instead of its role, through
-        Ray."""
+        """Call a method of the process (``figures``, ``stop``) and not of its role, through Ray."""
         return await self._remote(role, method)
 
     async def _remote(self, role: str, method: str, *arguments: Any) -> Any:
@@ -86,76 +88,80 @@ class RayPeers:
         try:
             return await reply
         except RayTaskError as failure:
-            # Its text is a traceback with whatever values stood in it.
+            # The text is a traceback that can contain values.
             raise PeerFailedError(f"{role}: {type(failure.cause).__name__}") from None
         except RayError:
             # The process has died, or Ray itself.
             self._handles.pop(role, None)
-            self._lines.pop(role, None)
+            self._connections.pop(role, None)
             raise PeerGoneError(role) from None
 
     def kill(self, role: str, *, again: bool = False) -> None:
-        """End a process at once; Ray starts it anew only if ``again``. Unknown ones are dead already."""
-        line, handle = self._lines.pop(role, None), self._handles.pop(role, None)
+        """Kill a process; Ray restarts it only if ``again``. A process without a cached handle is not killed:
+        it was never called, or a call has failed because it is dead."""
+        connection, handle = self._connections.pop(role, None), self._handles.pop(role, None)
         if handle is not None:
             ray.kill(handle, no_restart=not again)
-        if line is not None:
-            line.close()
+        if connection is not None:
+            connection.close()
 
     def forget(self) -> None:
-        """Drop everything that is known of a Ray that has ended. Callers get PeerGoneError."""
+        """Drop handles and connections of a Ray that has ended. Open calls raise PeerGoneError."""
         self._session += 1
-        lines, dialling = tuple(self._lines.values()), tuple(self._dialling.values())
+        connections, connecting = tuple(self._connections.values()), tuple(self._connecting.values())
         self._handles.clear()
-        self._lines.clear()
+        self._connections.clear()
         self._finding.clear()
-        for task in dialling:
+        for task in connecting:
             task.cancel()
-        for line in lines:
-            if line is not None:
-                line.close()
+        for connection in connections:
+            if connection is not None:
+                connection.close()
 
-    async def _line(self, role: str) -> Line | None:
-        """The line to ``role``; whoever asks meanwhile waits for the same one."""
-        dialling = self._dialling.get(role)
-        if dialling is None:
-            dialling = self._dialling[role] = asyncio.create_task(self._dial(role))
-            dialling.add_done_callback(partial(self._dialled, role))
+    async def _connection(self, role: str) -> UnixConnection | None:
+        """The connection to ``role``; concurrent callers share one attempt."""
+        connecting = self._connecting.get(role)
+        if connecting is None:
+            connecting = self._connecting[role] = asyncio.create_task(self._connect(role))
+            connecting.add_done_callback(partial(self._connected, role))
         try:
-            return await asyncio.shield(dialling)
+            return await asyncio.shield(connecting)
         except asyncio.CancelledError:
-            if dialling.cancelled() and not cancelling():
+            if connecting.cancelled() and not cancelling():
                 raise PeerGoneError(role) from None
             raise
 
-    async def _dial(self, role: str) -> Line | None:
-        """The process tells its door once its role serves, so this is also what makes it start."""
+    async def _connect(self, role: str) -> UnixConnection | None:
+        """The process returns its socket name when its role serves, so this call also starts the role."""
         session = self._session
-        door = await self._remote(role, "door", here())
-        line = await dial(role, door, partial(self._hung_up, role))
+        name = await self._remote(role, "door", own_node())
+        connection = await connect(role, name, partial(self._disconnected, role))
         if session != self._session:
-            if line is not None:
-                line.close()
+            if connection is not None:
+                connection.close()
             raise PeerGoneError(role)
-        self._lines[role] = line
-        return line
+        self._connections[role] = connection
+        return connection
 
-    def _dialled(self, role: str, dialling: asyncio.Task[Line | None]) -> None:
-        if self._dialling.get(role) is dialling:
-            del self._dialling[role]
-        if not dialling.cancelled():
-            dialling.exception()  # whoever asked may wait no longer
+    def _connected(self, role: str, connecting: asyncio.Task[UnixConnection | None]) -> None:
+        if self._connecting.get(role) is connecting:
+            del self._connecting[role]
+        if not connecting.cancelled():
+            connecting.exception()  # retrieved: every caller may have been cancelled
 
-    def _hung_up(self, role: str, line: Line) -> None:
-        if self._lines.get(role) is line:
-            del self._lines[role]
+    def _disconnected(self, role: str, connection: UnixConnection) -> None:
+        if self._connections.get(role) is connection:
+            del self._connections[role]
 
     async def _find(self, role: str) -> Any:
-        """Looking a name up blocks, so it happens beside the loop, once for all who ask meanwhile."""
+        """Look up the handle of a name. Ray's look-up blocks, so it runs in a thread; concurrent callers
+        share one look-up."""
         session = self._session
         finding = self._finding.get(role)
         if finding is None:
-            finding = self._finding[role] = asyncio.create_task(in_thread(_look_up, role, self._namespace))
+            finding = self._finding[role] = asyncio.create_task(
+                in_daemon_thread(_look_up, role, self._namespace)
+            )
             finding.add_done_callback(partial(self._found, role))
         try:
             handle = await asyncio.shield(finding)
@@ -170,11 +176,11 @@ class RayPeers:
         if self._finding.get(role) is finding:
             del self._finding[role]
         if not finding.cancelled():
-            finding.exception()  # whoever asked may wait no longer
+            finding.exception()  # retrieved: every caller may have been cancelled
 
 
 def cancelling() -> bool:
-    """Whether the task that runs is being cancelled itself."""
+    """Whether the current task is being cancelled."""
     task = asyncio.current_task()
     return task is not None and task.cancelling() > 0
 

@@ -1,7 +1,9 @@
-"""One Ray actor class for every role: a process that builds its role by name and passes calls on.
+"""The Ray actor class of every role: a process that builds its role by name and forwards calls to it.
 
-Calls are never retried by Ray (``max_task_retries=0``): only our own code repeats them, and only by command
-key.
+Ray never retries calls (``max_task_retries=0``). Only our own code repeats them, and only by command key.
+
+Module, class, constructor arguments and method names are a protocol between releases: the supervisor of the
+release before creates and calls processes of this one during ``stanchion restart``.
 """
 
 from __future__ import annotations
@@ -10,7 +12,6 @@ import asyncio
 import gc
 import os
 from collections.abc import Callable
-from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import Any, Final
@@ -18,14 +19,14 @@ from typing import Any, Final
 import ray
 import structlog
 
-from actors.cluster.exhaustion import Exhaustion
-from actors.cluster.lines import Door
 from actors.cluster.loop_lag import LoopLag
-from actors.cluster.nodes import Options, here
+from actors.cluster.niceness import apply_niceness
+from actors.cluster.nodes import Options, own_node
+from actors.cluster.oom_watchdog import OomWatchdog
 from actors.cluster.peers import PARK, PING, RayPeers
-from actors.cluster.precedence import give_way
-from actors.cluster.standstill import whereabouts
-from actors.cluster.title import entitle, title_of
+from actors.cluster.process_state import own_identity
+from actors.cluster.title import set_title, title_of
+from actors.cluster.unix_rpc import UnixServer
 from actors.log import configure
 from actors.metrics import Figures, process_figures
 from actors.roles import Context, Role
@@ -33,20 +34,20 @@ from actors.settings import Settings
 from actors.vault import Vault, VaultError
 
 CALLS_AT_ONCE: Final = 10_000
-"""Calls under way in one process; our own limits refuse long before."""
-FOREVER: Final = -1
+"""Concurrent calls of one process; our own limits refuse long before."""
+RESTART_ALWAYS: Final = -1
 COLLECT_AFTER_OBJECTS: Final = 20_000
-"""So many more containers made than freed let the garbage collector look for cycles (Python's own: 700)."""
+"""Surplus of container allocations over deallocations that starts a garbage collection (Python's default:
+700)."""
 
 _log = structlog.get_logger(__name__)
 
 
 class Process:
-    """A role in a process. It starts with the first call, so a process that Ray has restarted comes back by
-    being asked anything."""
+    """A role in a process. The role starts lazily on the first call, also after a restart by Ray."""
 
     def __init__(self, factory: str, settings: bytes, name: str, proof: bytes, niceness: int = 0) -> None:
-        entitle(title_of(name))
+        set_title(title_of(name))
         self._niceness = niceness
         self._settings = Settings.from_json(settings)
         self._proof = proof
@@ -56,50 +57,48 @@ class Process:
         self._role: Role | None = None
         self._starting = asyncio.Lock()
         self._lag = LoopLag()
-        self._exhaustion = Exhaustion()
-        self._door = Door(self.call)
-        self._whereabouts = whereabouts().encode()
-        # Loaded before anybody asks, while other processes begin; what fails here fails again, and is told,
-        # when somebody does.
-        with suppress(Exception):
-            _named(factory)
+        self._watchdog = OomWatchdog()
+        self._server = UnixServer(self.call)
+        self._identity = own_identity().encode()
+        # Import the role's code now, while other processes start. An import that fails here fails again at
+        # the first call, which reports it. with suppress(Exception): _import(factory)
 
     async def ping(self) -> int:
-        """The process id, once the role serves."""
+        """Start the role if necessary; returns the process id."""
         await self._started()
         return os.getpid()
 
     async def door(self, node: str) -> str:
-        """Where processes of the same node call this one, once the role serves; empty for those of other
-        nodes, and for all where there are no doors."""
+        """Start the role if necessary; returns the name of the Unix socket for calls. Empty for callers on
+        another ``node``, and where Unix sockets are not available."""
         await self._started()
-        return self._door.name if node == here() else ""
+        return self._server.name if node == own_node() else ""
 
     async def whereabouts(self) -> str:
-        """What its own machine finds the process by."""
-        return whereabouts()
+        """The identity of this process on its machine (``process_state``)."""
+        return own_identity()
 
     async def call(self, method: str, payload: bytes) -> bytes:
-        """Have the role answer."""
+        """Call the role, or answer PING and PARK."""
         role = self._role or await self._started()
         if method == PING:
-            return self._whereabouts
+            return self._identity
         if method == PARK:
             await asyncio.Event().wait()
         return await role.call(method, payload)
 
     async def figures(self) -> Figures:
-        """What the process and its role count."""
+        """The figures of the process and its role."""
         serving: Figures = {"stanchion_process_serving": float(self._role is not None)}
         lag: Figures = {"stanchion_loop_lag_seconds": self._lag.figure()}
         return process_figures() | serving | lag | (self._role.figures() if self._role else {})
 
     async def stop(self) -> None:
-        """Let the role finish."""
+        """Stop the role."""
         if self._role is not None:
             await self._role.stop()
             _log.info("stopped")
-        await self._door.close()
+        await self._server.close()
 
     async def _started(self) -> Role:
         async with self._starting:
@@ -108,31 +107,32 @@ class Process:
                     role = self._build()
                     await role.start()
                 except Exception:
-                    # Whoever asked gets one line; here is the only place that still has the traceback.
+                    # The caller gets one line; only this log entry has the traceback.
                     _log.exception("role_cannot_start", name=self._name)
                     raise
                 self._role = role
-                # From now on: a process that could not load while others are busy would be away too long.
-                give_way(self._niceness)
+                # Not earlier: with a lower priority, loading could take too long on a busy machine.
+                apply_niceness(self._niceness)
                 _log.info("started", pid=os.getpid())
                 self._lag.start()
-                self._exhaustion.start()
-                await self._door.open()
-                # What has been loaded by now stays for good: the collector need not look at it again. Nearly
-                # all that comes is freed without it.
+                self._watchdog.start()
+                await self._server.open()
+                # Objects loaded so far stay for good, so the garbage collector need not scan them again.
+                # Reference counting frees nearly all later ones.
                 gc.freeze()
                 gc.set_threshold(COLLECT_AFTER_OBJECTS)
             return self._role
 
     def _build(self) -> Role:
-        """The role. On a node with other keys it would write what nobody else can read: VaultError."""
+        """Build the role. Raises VaultError on a node with other master keys: other nodes could not read what
+        it writes."""
         if not Vault.from_settings(self._settings, make=False).agrees(self._proof):
-            raise VaultError("this node has other master keys: all of them take STANCHION_MASTER_KEY")
-        return _named(self._factory)(Context(self._settings, self._name, RayPeers(self._settings)))
+            raise VaultError("this node has other master keys: set STANCHION_MASTER_KEY on all nodes")
+        return _import(self._factory)(Context(self._settings, self._name, RayPeers(self._settings)))
 
 
-def _named(factory: str) -> Callable[[Context], Role]:
-    """What ``module:function`` names."""
+def _import(factory: str) -> Callable[[Context], Role]:
+    """Import the function of ``module:function``."""
     module, _, attribute = factory.partition(":")
     build: Callable[[Context], Role] = getattr(import_module(module), attribute)
     return build
@@ -140,7 +140,7 @@ def _named(factory: str) -> Callable[[Context], Role]:
 
 @cache
 def _remote_class() -> Any:
-    """Made once: Ray takes each new one apart, which costs as much as starting a process."""
+    """Created once: Ray pickles each new one, which costs as much as starting a process."""
     return ray.remote(Process)
 
 
@@ -148,13 +148,13 @@ def launch(
     factory: str,
     settings: Settings,
     name: str,
-    where: Options,
+    options: Options,
     *,
     restarts: int = 0,
     niceness: int = 0,
 ) -> Any:
-    """Create the process ``name``; it outlives its creator. ``restarts``: how often Ray starts it again, or
-    ``FOREVER``. ``niceness``: as of nice(1)."""
+    """Create the process ``name``; it outlives its creator. ``restarts``: how many times Ray restarts it, or
+    ``RESTART_ALWAYS``. ``niceness``: the nice value (nice(1))."""
     remote = _remote_class().options(
         name=name,
         lifetime="detached",
@@ -162,7 +162,7 @@ def launch(
         max_restarts=restarts,
         max_task_retries=0,
         max_concurrency=CALLS_AT_ONCE,
-        **where,
+        **options,
     )
     proof = Vault.from_settings(settings).proof()
     return remote.remote(factory, settings.to_json(), name, proof, niceness)

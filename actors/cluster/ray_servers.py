@@ -1,8 +1,7 @@
-"""The servers of a local Ray (its head, ``gcs_server``, and ``raylet``), seen through the kernel.
+"""The servers of a local Ray (its head, ``gcs_server``, and ``raylet``), watched through the kernel.
 
-Without them processes go on and reach each other, but Ray starts none, and tells of no death. It does not say
-so itself: a killed raylet stays unnoticed for a quarter of a minute, a killed head for a whole one.
-"""
+Without them processes continue and reach each other, but Ray starts no process and reports no death. Ray
+itself detects it late: a killed raylet after a quarter of a minute, a killed head after a minute."""
 
 from __future__ import annotations
 
@@ -10,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Final, Protocol
 
-from actors.cluster.standstill import children, end, of, stands_still
+from actors.cluster.process_state import child_identities, identity_of, is_halted, kill_process
 from engine.limits import RAY_LOOK_SECONDS, STANDSTILL_LOOKS
 
 RAYLET: Final = "raylet"
@@ -18,7 +17,7 @@ RAYLET: Final = "raylet"
 
 
 class Server(Protocol):
-    """A process that was started from here (``subprocess.Popen``)."""
+    """A child process (``subprocess.Popen``)."""
 
     @property
     def pid(self) -> int: ...
@@ -27,7 +26,7 @@ class Server(Protocol):
 
 
 class RayServers:
-    """Watches the servers that ``find`` returns by name. ``learn`` begins a new life of them."""
+    """Watches the servers that ``find`` returns by name. Call ``learn`` after each start of Ray."""
 
     def __init__(
         self, find: Callable[[], Mapping[str, Server]], look_seconds: float = RAY_LOOK_SECONDS
@@ -35,49 +34,49 @@ class RayServers:
         self._find = find
         self._look_seconds = look_seconds
         self._servers: dict[str, Server] = {}
-        self._where: dict[str, str] = {}
+        self._identities: dict[str, str] = {}
         self._looks: dict[str, int] = {}
         self._processes: set[str] = set()
         self.missing = ""
-        """The server that was found ended or stopped."""
+        """The name of the first server that was seen ended or stopped; empty before that."""
 
     def learn(self) -> None:
-        """Watch the servers of now."""
+        """Watch the servers that run now."""
         self._servers = dict(self._find())
-        self._where = {name: of(server.pid) for name, server in self._servers.items()}
+        self._identities = {name: identity_of(server.pid) for name, server in self._servers.items()}
         self._looks = dict.fromkeys(self._servers, 0)
         self._processes = set()
         self.missing = ""
 
     async def lost(self) -> str:
-        """Returns the name of the first server that has ended or stands still."""
+        """Wait until a server has ended or is stopped; returns its name."""
         while True:
             if missing := self.look():
                 return missing
             await asyncio.sleep(self._look_seconds)
 
     def look(self) -> str:
-        """One look at each server; the name of a lost one, or "". Also notes which processes Ray has started:
-        those of a raylet that has ended cannot be told any more."""
+        """Check each server once; returns the name of a lost one, or "". Also notes the processes that Ray
+        has started, because the children of an ended raylet cannot be listed any more."""
         for name, server in self._servers.items():
             if server.poll() is not None:
                 self.missing = self.missing or name
-            still = stands_still(self._where[name])
-            self._looks[name] = self._looks[name] + 1 if still else 0
+            halted = is_halted(self._identities[name])
+            self._looks[name] = self._looks[name] + 1 if halted else 0
             if self._looks[name] >= STANDSTILL_LOOKS:
                 self.missing = self.missing or name
-        if RAYLET in self._servers and (found := children(self._servers[RAYLET].pid)):
-            earlier = {where for where in self._processes if not stands_still(where)}
+        if RAYLET in self._servers and (found := child_identities(self._servers[RAYLET].pid)):
+            earlier = {each for each in self._processes if not is_halted(each)}
             self._processes = earlier | set(found)
         return self.missing
 
     def processes(self) -> set[str]:
-        """The ``whereabouts`` of every process that this Ray has started."""
+        """The identities of all processes that this Ray has started."""
         self.look()
         return set(self._processes)
 
     def kill(self) -> None:
-        """End the servers at once: a raylet that ends in order ends its processes too."""
+        """Kill the servers; a raylet that ends in order would end its processes too."""
         for name, server in self._servers.items():
-            if not end(self._where[name]):
+            if not kill_process(self._identities[name]):
                 server.kill()

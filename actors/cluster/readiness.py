@@ -1,8 +1,7 @@
-"""Readiness: every part of the installation is asked at once, and each has a second to answer.
+"""Readiness checks: all parts of the installation are checked concurrently, each within one second.
 
-A part that is frozen accepts connections (the kernel does that) and answers nothing, so each check needs an
-answer of the part itself. The page and the figure ``stanchion_ready`` show the same result.
-"""
+The kernel accepts connections for a frozen process, so each check needs an answer of the part itself. The
+page ``/readyz`` and the figure ``stanchion_ready`` show the same result."""
 
 from __future__ import annotations
 
@@ -16,7 +15,7 @@ import asyncpg
 from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
 
 Check = Callable[[], Awaitable[object]]
-"""Returns when its part is ready; raises otherwise. NotReadyError's text is shown."""
+"""Returns when its part is ready; raises otherwise. The text of a NotReadyError is shown."""
 
 
 class NotReadyError(Exception):
@@ -28,8 +27,8 @@ _given_up: Final[set[asyncio.Task[object]]] = set()
 
 
 async def not_ready(checks: Mapping[str, Check], seconds: float) -> dict[str, str]:
-    """The reason of each part that is not ready, in the order of ``checks``; returns within ``seconds``
-    whatever a check does."""
+    """The reason for each part that is not ready, in the order of ``checks``. Returns within ``seconds`` even
+    if a check hangs."""
     tasks = {part: asyncio.ensure_future(check()) for part, check in checks.items()}
     if tasks:
         _, late = await asyncio.wait(tasks.values(), timeout=seconds)
@@ -65,37 +64,37 @@ def _forget(task: asyncio.Task[object]) -> None:
         task.exception()
 
 
-# --- the parts that are not processes of Ray ------------------------------------------------------------
+# --- checks of single parts -----------------------------------------------------------------------------
 
 
 async def accepts(host: str, port: int) -> None:
-    """The port takes connections."""
+    """Check that the port accepts connections."""
     _, writer = await asyncio.open_connection(host, port)
     writer.transport.abort()
 
 
 async def answers_http(url: str) -> None:
-    """``GET url`` is 200. A certificate is not verified: what is asked is our own listener."""
-    # Without a limit of its own: the caller has one.
+    """Check that ``GET url`` returns 200. The certificate is not verified: the listener is our own."""
+    # No time limit here: ``not_ready`` has one.
     async with aiohttp.ClientSession() as session, session.get(url, ssl=False) as answer:
         if answer.status != 200:
             raise NotReadyError(f"answers {answer.status}")
 
 
 async def answers_sql(dsn: str, seconds: float) -> None:
-    """The database answers a statement."""
+    """Check that the database answers a statement."""
     connection = await asyncpg.connect(dsn, timeout=seconds, command_timeout=seconds)
     try:
         await connection.fetchval("SELECT 1")
     finally:
-        # Closing politely can take for ever where the server is frozen.
+        # An orderly close can hang while the server is frozen.
         connection.terminate()
 
 
 async def all_owned(
     table: Callable[[], Awaitable[RoutingTable]], ping: Callable[[str], Awaitable[object]]
 ) -> None:
-    """Every shard has an owner, and every owner answers."""
+    """Check that every shard has an owner and that every owner answers."""
     owners = (await table()).owners
     if unowned := sum(owner is None for owner in owners):
         raise NotReadyError(f"{unowned} have no owner")

@@ -1,7 +1,7 @@
-"""The title of a process, as ps and top show it.
+"""The process title that ps and top show.
 
-Ray's own facility sets it, and Ray would set another one at each call (``ray::Process``). So its function is
-replaced after the title has been set.
+Ray's own facility sets it, and Ray would set another title at each call (``ray::Process``). After setting the
+title, this module replaces Ray's function.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ _HOST: Final = "host-"
 
 
 def title_of(name: str) -> str:
-    """``stanchion: edge``; of a host ``stanchion: host 4c1e23b3``, the end of its name."""
+    """``stanchion: edge``; for a host ``stanchion: host 4c1e23b3``, the end of its name."""
     if name.startswith(_HOST):
         return f"{PREFIX}host {name.rpartition('-')[2]}"
     return PREFIX + name
 
 
-def entitle(title: str) -> None:
-    """Give this process its title for good. Programs that show 15 characters of it show the first ones."""
+def set_title(title: str) -> None:
+    """Set the title of this process for good. Programs that show only 15 characters show the first ones."""
     ray._raylet.setproctitle(title)  # type: ignore[attr-defined]
-    ray._raylet.setproctitle = _keep  # type: ignore[attr-defined]
+    ray._raylet.setproctitle = _ignore  # type: ignore[attr-defined]
 
 
-def _keep(_title: str) -> None:
-    """The title stays."""
+def _ignore(_title: str) -> None:
+    """Ray calls this instead: the title stays."""

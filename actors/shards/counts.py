@@ -1,4 +1,5 @@
-"""What a shard host counts, in plain integers: on the decision path nothing may cost a microsecond."""
+"""A shard host's counters. They are plain integers, because counting must not cost the decision path a
+microsecond."""
 
 from __future__ import annotations
 
@@ -10,7 +11,7 @@ from engine.programmes.stand_in import StandIn
 
 
 class HostCounts:
-    """Since the host's start. Decisions count once they are durable."""
+    """Counts since the host's start. Decisions are counted when they are durable."""
 
     def __init__(self) -> None:
         self._decisions: dict[Labels, float] = {}
@@ -22,7 +23,7 @@ class HostCounts:
         self._outages_ended = 0
 
     def confirmed(self, pending: Pending, now: float) -> None:
-        """``pending`` is durable at ``now``, on the host's monotonic clock."""
+        """Count a command that is durable at ``now``, on the host's monotonic clock."""
         outcome = pending.outcome
         if isinstance(outcome, Decision):
             labels = (outcome.decision, outcome.reason or "", outcome.decided_by)
@@ -30,17 +31,17 @@ class HostCounts:
             self._decision_seconds.observe(now - pending.entered)
             if outcome.stand_in is not None:
                 self._stood_in(pending.command, outcome.stand_in)
-        elif pending.told:
-            # Of these commands hosts are told only when an outage has begun or ended.
+        elif pending.broadcast:
+            # These commands are announced to hosts only when an outage has started or ended.
             self._outages_begun += isinstance(pending.command, GrantStandIns)
             self._outages_ended += isinstance(pending.command, EndOutage)
 
     def refused(self, reason: str, commands: int = 1) -> None:
-        """So many commands were turned away."""
+        """Count refused commands."""
         self._refusals[(reason,)] = self._refusals.get((reason,), 0) + commands
 
     def figures(self) -> Figures:
-        """By metric name."""
+        """The counts by metric name."""
         return {
             "stanchion_decisions": dict(self._decisions),
             "stanchion_refusals": dict(self._refusals),
@@ -51,9 +52,9 @@ class HostCounts:
             "stanchion_outages_ended": self._outages_ended,
         }
 
-    def _stood_in(self, command: Command, how: StandIn) -> None:
-        labels = (how.rule, how.trigger)
+    def _stood_in(self, command: Command, stand_in: StandIn) -> None:
+        labels = (stand_in.rule, stand_in.trigger)
         self._stand_ins[labels] = self._stand_ins.get(labels, 0) + 1
-        if how.exposure_minor and isinstance(command, Authorize):
+        if stand_in.exposure_minor and isinstance(command, Authorize):
             currency = (command.currency,)
-            self._exposure_minor[currency] = self._exposure_minor.get(currency, 0) + how.exposure_minor
+            self._exposure_minor[currency] = self._exposure_minor.get(currency, 0) + stand_in.exposure_minor

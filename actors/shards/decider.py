@@ -1,9 +1,7 @@
-"""The synchronous stretch: a command meets the state in memory, state moves on, rows are added to the
-batch.
+"""The synchronous decision: a command changes the tentative state in memory and adds rows to the batch.
 
-Everything the command needs is in memory, and nothing here awaits: that is what makes decisions on one card
-serial without a lock.
-"""
+All state that the command needs is in memory, and nothing here awaits. Decisions on one card are therefore
+serial without a lock."""
 
 from __future__ import annotations
 
@@ -13,7 +11,7 @@ from actors.cards.answers import RecentAnswers
 from actors.journal.contract import Rows
 from actors.journal.rows import IdempotencyRow, TombstoneRow
 from actors.programmes import rows as programme_rows
-from actors.shards.late import judge, no_action, note_given, undone_by
+from actors.shards.late_reversals import late_note, late_reversal_target, no_action, repeat_note
 from actors.shards.pending import Pending
 from actors.vault import Vault
 from engine.authorization.effects import AuthorizationOpened
@@ -37,7 +35,7 @@ from engine.replies import Done, Reply, body_bytes
 
 
 class Decider:
-    """Decides for one host; ``epochs`` is the host's own, always current, map of shard to epoch."""
+    """Decides for one host. ``epochs`` is the host's current map of shard to epoch."""
 
     def __init__(
         self, activation: Activation, epochs: dict[int, int], vault: Vault, answers: RecentAnswers
@@ -50,23 +48,23 @@ class Decider:
         """Commands decided since the start, for metrics."""
 
     def decide(self, pending: Pending, rows: Rows, now_ms: int) -> None:
-        """Give ``pending`` its reply and ``rows`` what has to be durable before that reply may leave."""
+        """Set the reply of ``pending``, and add the rows that must be durable before the reply leaves."""
         command = pending.command
-        # The commit checks that the shard is still ours, for readings and refusals too: who is not the owner
-        # any more may not answer from memory.
+        # The commit checks the epoch of the shard, also for reads and refusals: a former owner must not
+        # answer from memory.
         rows.shards[pending.shard] = self._epochs[pending.shard]
         if isinstance(command, PROGRAMME_COMMANDS):
-            self._govern(pending, command, rows, now_ms)
+            self._change_programme(pending, command, rows, now_ms)
         elif isinstance(command, CreateCard):
-            self._issue(pending, command, rows, now_ms)
+            self._create_card(pending, command, rows, now_ms)
         else:
             actor = self._activation.card(command.card_id)
             assert actor is not None, "prefetch brings the card"
-            if pending.repeated is not None:
-                self._repeat(pending, pending.repeated, actor, rows, now_ms)
+            if pending.stored_approval is not None:
+                self._repeat(pending, pending.stored_approval, actor, rows, now_ms)
             elif not (isinstance(command, Reverse) and self._stands(pending, command, actor, rows, now_ms)):
                 self._execute(pending, actor, command, rows, now_ms)
-        self._claim(pending, rows, now_ms)
+        self._add_idempotency_key(pending, rows, now_ms)
         self.decided += 1
 
     def _execute(
@@ -74,34 +72,34 @@ class Decider:
     ) -> None:
         programme = self._activation.snapshots[actor.card.programme_id].config
         original = actor.original(command, now_ms) if isinstance(command, AUTHORIZATION_COMMANDS) else None
-        met = CommandContext(actor.card, actor.account, programme, original, pending.consulted)
-        executed = execute(command, met, now_ms)
+        context = CommandContext(actor.card, actor.account, programme, original, pending.consulted)
+        executed = execute(command, context, now_ms)
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
                 actor.learn(effect.authorization)
         if original is not None and executed.authorization_id == original.id:
-            # What follows may name this very message, before the journal has it.
+            # A follow-up can refer to this message before the journal has it.
             actor.known.add_reference(reference_of_message(command.command_key), original)
         self._write(pending, command, actor, executed, original, rows, now_ms)
 
     def _repeat(self, pending: Pending, stored: Reply, actor: CardActor, rows: Rows, now_ms: int) -> None:
-        """A repeat gets the stored approval; that is noted first."""
+        """Give a repeat the stored approval, and record that its exchange got it."""
         pending.reply = stored
-        _note(pending, note_given(actor.card.tombstones, pending.command), actor, rows, now_ms)
+        _add_note(pending, repeat_note(actor.card.tombstones, pending.command), actor, rows, now_ms)
 
     def _stands(self, pending: Pending, reversal: Reverse, actor: CardActor, rows: Rows, now_ms: int) -> bool:
-        """Whether ``reversal`` is a late one of an approval that stands; it then has its reply."""
-        undone = undone_by(reversal)
-        if undone is None:
+        """Whether ``reversal`` is a late reversal of an approval that stands; sets its reply if so."""
+        target = late_reversal_target(reversal)
+        if target is None:
             return False
-        note = judge(actor.card.tombstones, reversal, undone, self._answers.known(undone))
+        note = late_note(actor.card.tombstones, reversal, target, self._answers.known(target))
         if note is None:
             return False
-        pending.reply, pending.stands = no_action(reversal), True
-        _note(pending, note, actor, rows, now_ms)
+        pending.reply, pending.approval_stands = no_action(reversal), True
+        _add_note(pending, note, actor, rows, now_ms)
         return True
 
-    def _issue(self, pending: Pending, command: CreateCard, rows: Rows, now_ms: int) -> None:
+    def _create_card(self, pending: Pending, command: CreateCard, rows: Rows, now_ms: int) -> None:
         card = issuing.card_of(command, now_ms)
         account = self._funding_account(command)
         executed = issuing.issue(command, card, account)
@@ -134,8 +132,8 @@ class Decider:
         rows: Rows,
         now_ms: int,
     ) -> None:
-        """Add the rows of a journaled command; a refusal or a reading only waits for the commits it was
-        judged upon."""
+        """Set the reply, and add the rows of a journaled command. A refusal or a read has no rows; its reply
+        waits for the commits that it depends on."""
         pending.reply = executed.reply
         pending.outcome = executed.outcome
         pending.actor = actor
@@ -144,23 +142,23 @@ class Decider:
             epoch = rows.shards[pending.shard]
             card_rows.write_command(rows, command, actor, executed, original, epoch, now_ms)
 
-    def _govern(self, pending: Pending, command: ProgrammeCommand, rows: Rows, now_ms: int) -> None:
+    def _change_programme(self, pending: Pending, command: ProgrammeCommand, rows: Rows, now_ms: int) -> None:
         programmes = self._activation.programmes
         if isinstance(command, ProgrammeChange):
             before: Programme | None = programmes[command.programme_id]
-            governed = execute_programme.execute_programme(command, programmes[command.programme_id], now_ms)
+            executed = execute_programme.execute_programme(command, programmes[command.programme_id], now_ms)
         else:
-            before, governed = None, execute_programme.create(command, now_ms)
-        pending.reply = governed.reply
-        after = pending.programme = governed.after
+            before, executed = None, execute_programme.create(command, now_ms)
+        pending.reply = executed.reply
+        after = pending.programme = executed.after
         if after is not None:
             programmes[after.config.id] = after
-            pending.told = execute_programme.concerns_hosts(before, after)
+            pending.broadcast = execute_programme.concerns_hosts(before, after)
             epoch = rows.shards[pending.shard]
-            programme_rows.write_command(rows, command, before, governed, epoch, now_ms)
+            programme_rows.write_command(rows, command, before, executed, epoch, now_ms)
 
-    def _claim(self, pending: Pending, rows: Rows, now_ms: int) -> None:
-        """Commit the idempotency key with the effect; refusals are the API's to remember."""
+    def _add_idempotency_key(self, pending: Pending, rows: Rows, now_ms: int) -> None:
+        """Commit the idempotency key with the effect. The API itself stores the replies of refusals."""
         claim, reply = pending.submission.claim, pending.reply
         if claim is not None and isinstance(reply, Done):
             body = body_bytes(reply.body | (pending.submission.presentation or {}))
@@ -169,7 +167,7 @@ class Decider:
             rows.idempotency.append(row)
 
 
-def _note(pending: Pending, note: str | None, actor: CardActor, rows: Rows, now_ms: int) -> None:
+def _add_note(pending: Pending, note: str | None, actor: CardActor, rows: Rows, now_ms: int) -> None:
     """Add ``note``, if any, to the card's tombstones."""
     pending.actor = actor
     actor.undurable += 1

@@ -1,4 +1,4 @@
-"""The call to a programme's own decision endpoint: one signed attempt, no redirects, inside a deadline."""
+"""Calls to a programme's decision endpoint: one signed attempt, without redirects, within a deadline."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from engine.programmes.stand_in import Trigger
 from engine.webhooks.signature import HEADER, sign
 
 SECRET_PURPOSE: Final = "decision-secret"
-"""Under which the vault keeps what signs the calls, with the programme's id as context."""
+"""Purpose of the sealed signing secret in the vault; its context is the programme's id."""
 
 _log = structlog.get_logger(__name__)
 _TRIGGERS: Final[dict[str, Trigger]] = {
@@ -29,7 +29,7 @@ _TRIGGERS: Final[dict[str, Trigger]] = {
 
 
 class Post(Protocol):
-    """The way out (``actors.egress.Egress``)."""
+    """An HTTPS client (``actors.egress.Egress``)."""
 
     async def post(
         self,
@@ -45,8 +45,8 @@ class Post(Protocol):
         """Raises ``EgressError``."""
 
 
-class Counts:
-    """What came of the calls of one host."""
+class AnswerCounts:
+    """Answers of endpoints to the calls of one host."""
 
     def __init__(self) -> None:
         self.usable = 0
@@ -54,13 +54,13 @@ class Counts:
         self.late = 0
 
     def figure(self) -> dict[Labels, float]:
-        """By what became of the answer, for the metrics page."""
+        """The counts by kind of answer, for the metrics page."""
         return {("usable",): self.usable, ("unusable",): self.unusable, ("late",): self.late}
 
 
 class DecisionEndpoint:
-    """Asks programmes. An answer after the deadline is waited for a little, counted and logged; it changes
-    nothing."""
+    """Asks programmes. A call stays open a little after its deadline, so that a late answer is counted and
+    logged; it has no other effect."""
 
     def __init__(self, egress: Post, vault: Vault, clock: Clock) -> None:
         self._egress = egress
@@ -68,7 +68,7 @@ class DecisionEndpoint:
         self._clock = clock
         self._secrets: dict[bytes, str] = {}
         self._calls: set[asyncio.Task[EndpointResult]] = set()
-        self.counts = Counts()
+        self.counts = AnswerCounts()
 
     async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> EndpointResult:
         """The programme's usable answer within ``timeout_ms``, or why there is none."""
@@ -88,7 +88,7 @@ class DecisionEndpoint:
         return consulted
 
     async def stop(self) -> None:
-        """Give up every call under way."""
+        """Cancel all open calls."""
         calls = tuple(self._calls)
         for call in calls:
             call.cancel()

@@ -1,8 +1,7 @@
-"""Asking the owner of a programme: for exposure to stand in, and to end an outage.
+"""Commands to the owner of a programme: reserve exposure to stand in, and end an outage.
 
-Asks of many cards for one programme travel together: while one command is under way the next one collects.
-A grant that comes too late stays reserved; money that might have been spent is never counted as unspent.
-"""
+Requests of many cards for one programme are batched: while one command is in flight the next one collects. A
+grant that arrives too late stays reserved: money that may have been spent is never counted as unspent."""
 
 from __future__ import annotations
 
@@ -23,39 +22,39 @@ from engine.replies import Done, Granted, Reply
 _log = structlog.get_logger(__name__)
 
 Submit = Callable[[Command, int], Awaitable[Reply]]
-"""Have an owner execute a command within so many milliseconds."""
+"""Has an owner execute a command within a number of milliseconds."""
 
 
-class _Asked:
-    """An ask, when it was made (the loop's time) and, once its batch is back, its grant."""
+class _GrantCall:
+    """A request, its time (the loop's), and its grant, which is set when the batch has returned."""
 
-    __slots__ = ("ask", "at", "grant")
+    __slots__ = ("at", "grant", "request")
 
-    def __init__(self, ask: StandInRequest, at: float) -> None:
-        self.ask = ask
+    def __init__(self, request: StandInRequest, at: float) -> None:
+        self.request = request
         self.at = at
         self.grant: Grant | None = None
 
 
-class Exposure:
-    """The programmes' owners as one host sees them."""
+class ExposureClient:
+    """One host's client of the programmes' owners."""
 
     def __init__(self, submit: Submit, fresh_id: Callable[[str], str] = new_id_beside) -> None:
         self._submit = submit
         self._fresh_id = fresh_id
-        self._lanes: dict[str, Batcher[_Asked]] = {}
+        self._batchers: dict[str, Batcher[_GrantCall]] = {}
         self._ending: dict[str, asyncio.Task[None]] = {}
         self._ended: dict[str, str] = {}
-        """The last outage of each programme that was seen to have ended; snapshots may still name it."""
+        """The last ended outage of each programme; snapshots can still contain it."""
 
-    async def grant(self, programme_id: str, ask: StandInRequest) -> Grant | None:
-        """What the owner says to ``ask``; ``None`` when it cannot be asked in time."""
-        asked = _Asked(ask, asyncio.get_running_loop().time())
-        await self._lane(programme_id).add((asked,))
-        return asked.grant
+    async def grant(self, programme_id: str, request: StandInRequest) -> Grant | None:
+        """The owner's grant; ``None`` when the owner does not answer in time."""
+        call = _GrantCall(request, asyncio.get_running_loop().time())
+        await self._batcher(programme_id).add((call,))
+        return call.grant
 
-    def answered(self, programme: Programme) -> None:
-        """End the outage that ``programme`` knows of; once, however many answers come meanwhile."""
+    def end_outage(self, programme: Programme) -> None:
+        """End the outage in ``programme``, if any. One command at a time for each programme."""
         outage = programme.outage
         known = self._ended.get(programme.config.id)
         if outage is not None and outage.id != known and programme.config.id not in self._ending:
@@ -63,24 +62,24 @@ class Exposure:
             self._ending[programme.config.id] = task
 
     async def stop(self) -> None:
-        """End nothing any more."""
+        """Cancel the commands that end outages."""
         tasks = tuple(self._ending.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def _lane(self, programme_id: str) -> Batcher[_Asked]:
-        lane = self._lanes.get(programme_id)
-        if lane is None:
+    def _batcher(self, programme_id: str) -> Batcher[_GrantCall]:
+        batcher = self._batchers.get(programme_id)
+        if batcher is None:
 
-            async def flush(batch: list[_Asked]) -> None:
+            async def flush(batch: list[_GrantCall]) -> None:
                 await self._grant(programme_id, batch)
 
-            lane = self._lanes[programme_id] = Batcher(flush, STAND_IN_ASKS_MAX)
-        return lane
+            batcher = self._batchers[programme_id] = Batcher(flush, STAND_IN_ASKS_MAX)
+        return batcher
 
-    async def _grant(self, programme_id: str, batch: list[_Asked]) -> None:
-        """Ask for the whole batch, in the time that its oldest ask has left: nobody's wait is longer."""
+    async def _grant(self, programme_id: str, batch: list[_GrantCall]) -> None:
+        """Request the whole batch within the time that its oldest request has left."""
         give_up = batch[0].at + STAND_IN_TIMEOUT_MS / 1000
         try:
             async with asyncio.timeout_at(give_up):
@@ -89,16 +88,16 @@ class Exposure:
             _log.warning("stand_in_owner_unreachable", programme_id=programme_id, asks=len(batch))
             return
         if isinstance(reply, Granted):
-            for asked, grant in zip(batch, reply.grants, strict=True):
-                asked.grant = grant
+            for call, grant in zip(batch, reply.grants, strict=True):
+                call.grant = grant
 
-    def _command(self, programme_id: str, batch: list[_Asked]) -> GrantStandIns:
+    def _command(self, programme_id: str, batch: list[_GrantCall]) -> GrantStandIns:
         id_ = self._fresh_id(programme_id)
-        asks = tuple(asked.ask for asked in batch)
-        return GrantStandIns(id=id_, command_key=key_of(id_), programme_id=programme_id, asks=asks)
+        requests = tuple(call.request for call in batch)
+        return GrantStandIns(id=id_, command_key=key_of(id_), programme_id=programme_id, asks=requests)
 
     async def _end(self, programme_id: str, outage_id: str) -> None:
-        """One attempt; the next usable answer makes another while the outage is still known."""
+        """Try once. While the outage is still known, the next usable answer tries again."""
         id_ = self._fresh_id(programme_id)
         command = EndOutage(id=id_, command_key=key_of(id_), programme_id=programme_id, outage_id=outage_id)
         try:

@@ -1,4 +1,4 @@
-"""A command on its way through a host."""
+"""A command during its execution in a host."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import asyncio
 import msgspec
 
 from actors.cards.activation import CardActor
-from actors.shards.turn import Seat
+from actors.shards.reply_slots import ReplySlot
 from actors.submission import Submission
 from engine.authorization.follow_up import FollowUpRecord
 from engine.commands import Command
@@ -18,73 +18,73 @@ from engine.replies import Done, Reply
 
 
 class Pending(msgspec.Struct, eq=False):
-    """One submission, who waits for it, and, once it is decided, what becomes true with its commit."""
+    """A submission, the callers that wait for its reply, and its decision, which its commit makes durable."""
 
     submission: Submission
     command: Command
     shard: int
-    """Of its card or programme."""
+    """The shard of the card or programme."""
     deadline: float
-    """On the host's monotonic clock, seconds: not decided after it."""
-    seat: Seat
-    """Where its caller waits for it."""
+    """Not decided after this; seconds on the host's monotonic clock."""
+    slot: ReplySlot
+    """The caller's reply."""
     entered: float
-    """On the same clock: when it came."""
-    joined: tuple[Seat, ...] = ()
-    """Where callers wait who sent the same command again."""
+    """Time of arrival on the same clock."""
+    joined_slots: tuple[ReplySlot, ...] = ()
+    """Reply slots of callers that sent the same command again."""
     answered: bool = False
-    late: asyncio.Future[Reply] | None = None
-    """For whoever has to look at the reply before it can answer its own caller."""
+    subscription: asyncio.Future[Reply] | None = None
+    """Receives the reply for other commands that depend on it."""
     deferred: bool = False
-    """Whether it waits for the outside world, so that no call may wait for it."""
+    """Whether it waits for a programme's endpoint, so that no call may wait for it."""
     consulted: EndpointResult | None = None
-    """What came of asking a delegated programme; true whatever becomes of the commit."""
+    """The answer of a delegated programme, or why there is none. It stays valid if the commit fails."""
     reply: Reply | None = None
     actor: CardActor | None = None
     outcome: Decision | FollowUpRecord | None = None
     programme: Programme | None = None
-    """The programme that this command changed, as it left it."""
-    told: bool = False
-    """Whether every host has to hear of that."""
+    """The programme as this command has changed it."""
+    broadcast: bool = False
+    """Whether every host must learn of that change."""
     looked_up: bool = False
-    """Whether the journal has been searched for a stored reply of it, or of what it reverses."""
-    repeated: Reply | None = None
-    """The stored approval of another exchange that it gets, once that is noted."""
-    stands: bool = False
-    """Whether it is a late reversal of an approval that stands, so that its reply is not kept."""
+    """Whether the journal has been searched for a stored reply to it, or to the message it reverses."""
+    stored_approval: Reply | None = None
+    """The stored approval of another exchange, which it gets once the repeat is recorded."""
+    approval_stands: bool = False
+    """Whether it is a late reversal of an approval that stands. Its reply is not remembered."""
 
     def answer(self, reply: Reply) -> None:
-        """Give the caller its reply; only the first one counts."""
+        """Give the caller its reply; later calls are ignored."""
         if self.answered:
             return
         self.answered = True
-        self.seat.answer(reply)
-        if self.late is not None and not self.late.done():
-            self.late.set_result(reply)
+        self.slot.set(reply)
+        if self.subscription is not None and not self.subscription.done():
+            self.subscription.set_result(reply)
 
-    def overheard(self) -> asyncio.Future[Reply]:
-        """The reply that its caller will get, for somebody else; to be asked before that has happened. Only
-        to be awaited under a shield."""
-        if self.late is None:
-            self.late = asyncio.get_running_loop().create_future()
-        return self.late
+    def subscribe(self) -> asyncio.Future[Reply]:
+        """A future of the reply, for other commands. Call it before the reply is given, and await it under a
+        shield only."""
+        if self.subscription is None:
+            self.subscription = asyncio.get_running_loop().create_future()
+        return self.subscription
 
-    def join(self, seat: Seat) -> None:
-        """Another caller waits for the same command."""
-        self.joined += (seat,)
+    def join(self, slot: ReplySlot) -> None:
+        """Another caller has sent the same command: its call is deferred with this one."""
+        self.joined_slots += (slot,)
         if self.deferred:
-            seat.defer()
+            slot.defer()
 
     def defer(self) -> None:
-        """Let every call go on without it."""
+        """Let all calls return without this reply."""
         self.deferred = True
-        for seat in (self.seat, *self.joined):
-            seat.defer()
+        for slot in (self.slot, *self.joined_slots):
+            slot.defer()
 
-    def undo(self) -> None:
-        """Nothing of it is decided any more."""
+    def discard_decision(self) -> None:
+        """Forget the decision: it is not durable."""
         self.reply = self.actor = self.outcome = self.programme = None
-        self.told = self.stands = False
+        self.broadcast = self.approval_stands = False
 
 
 def present(reply: Reply, submission: Submission) -> Reply:

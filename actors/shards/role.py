@@ -1,4 +1,4 @@
-"""A shard host as a process of its own."""
+"""The role of a shard host's process."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from actors.metrics import Figures
 from actors.periodic import PeriodicTask, Step
 from actors.roles import Context
 from actors.router import Router
-from actors.shards.delegates import OutsideWorld
 from actors.shards.endpoint import DecisionEndpoint
-from actors.shards.exposure import Exposure
+from actors.shards.expiry_sweeper import ExpirySweeper
+from actors.shards.exposure import ExposureClient
 from actors.shards.host import ShardHost
-from actors.shards.sweeper import Sweeper
-from actors.submission import decode_parcel, encode_collected, encode_replies
+from actors.shards.programme_calls import RemoteProgrammeCalls
+from actors.submission import decode_batch, encode_collected, encode_replies
 from actors.vault import Vault
 from engine.commands import Command
 from engine.limits import (
@@ -42,14 +42,14 @@ FENCED_EXIT = 70
 
 _log = structlog.get_logger(__name__)
 _decode_known = msgspec.msgpack.Decoder(dict[int, int] | list[int]).decode
-"""Shards to take, with the epochs that the coordinator knows; a coordinator of the release before sends
-shards alone."""
+"""Shards to take, with the epochs that the coordinator has read. A coordinator of the release before sends a
+list of shards only."""
 _decode_shards = msgspec.msgpack.Decoder(list[int]).decode
 _decode_programme = msgspec.msgpack.Decoder(Programme).decode
 
 
 class HostRole:
-    """See ``actors.roles.Role``. Its name is the incarnation under which it commits."""
+    """Implements ``actors.roles.Role``. Its name is the incarnation under which it commits."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -65,19 +65,19 @@ class HostRole:
             connections_per_target=DECISION_CALLS_PER_TARGET_MAX,
         )
         self.endpoint = DecisionEndpoint(self._egress, vault, clock)
-        self._exposure = Exposure(self._submit)
-        world = OutsideWorld(self.endpoint, self._exposure)
-        self.host = ShardHost(self._journal, vault, clock, self._publish, self._fenced, world)
-        self._sweeper = Sweeper(self._journal, self.host.execute, self.host.epochs.keys)
+        self._exposure = ExposureClient(self._submit)
+        programme_calls = RemoteProgrammeCalls(self.endpoint, self._exposure)
+        self.host = ShardHost(self._journal, vault, clock, self._publish, self._fenced, programme_calls)
+        self._sweeper = ExpirySweeper(self._journal, self.host.execute, self.host.epochs.keys)
         self._background = [
-            _periodic("lapse-sweep", self._sweep, SWEEP_SECONDS),
-            _periodic("programme-refresh", self._refresh_programmes, REFRESH_SECONDS),
-            _periodic("clock-check", self._look_at_clock, CLOCK_SECONDS),
+            _periodic("expiry-sweep", self._sweep, SWEEP_SECONDS),
+            _periodic("programme-refresh", self.host.activation.refresh_programmes, REFRESH_SECONDS),
+            _periodic("clock-check", self._read_clock, CLOCK_SECONDS),
         ]
 
     async def start(self) -> None:
         await self._journal.register(self._context.name)
-        await self._look_at_clock()
+        await self._read_clock()
         self._router.start()
         self.host.start()
         self.host.committer.on_end(partial(end_process, "group-commit"))
@@ -86,7 +86,7 @@ class HostRole:
 
     async def call(self, method: str, payload: bytes) -> bytes:
         if method == "execute":
-            caller, submissions = decode_parcel(payload)
+            caller, submissions = decode_batch(payload)
             if not self._clock.trusted:
                 self.host.counts.refused("clock", len(submissions))
                 return encode_replies([NotExecuted("overloaded")] * len(submissions))
@@ -136,14 +136,12 @@ class HostRole:
             return b"unavailable"
         return b"taken"
 
-    async def _refresh_programmes(self) -> None:
-        await self.host.activation.refresh_programmes()
-
     async def _sweep(self) -> float:
-        """What is due is found by the database's clock."""
+        """Sweep while the clock is trusted: expiries are compared with the database's clock."""
         return await self._sweeper.step() if self._clock.trusted else SWEEP_SECONDS
 
-    async def _look_at_clock(self) -> float:
+    async def _read_clock(self) -> float:
+        """Read the database's clock; returns the seconds until the next reading."""
         before, asked = self._clock.refusal, self._clock.monotonic()
         self._clock.set(await self._journal.now_ms(), asked, self._clock.monotonic())
         refusal = self._clock.refusal
@@ -160,11 +158,11 @@ class HostRole:
         return self._router.submit(command, timeout_ms=timeout_ms)
 
     def _fenced(self) -> None:
-        """Another host owns our cards: nothing of this process may reach anyone any more."""
+        """Another host owns shards of this one: exit at once, so that no reply leaves this process."""
         _log.error("fenced", incarnation=self._context.name)
         os._exit(FENCED_EXIT)
 
 
 def _periodic(name: str, step: Step, seconds: float) -> PeriodicTask:
-    """A background task of a host: a journal that is unavailable costs one step."""
+    """A background task of a host. While the journal is unavailable, a step is skipped."""
     return PeriodicTask(name, step, seconds, delay=seconds, tolerated=(UnknownOutcomeError,))

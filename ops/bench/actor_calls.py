@@ -16,7 +16,7 @@ import msgspec
 
 from actors.cards.activation import CardActor
 from actors.cards.rows import write_command
-from actors.cluster.direct import DirectActor
+from actors.cluster.unbatched_actor import UnbatchedActor
 from actors.journal.contract import Journal, Rows, Unreadable
 from actors.journal.postgres import PostgresJournal
 from actors.settings import Settings
@@ -36,7 +36,7 @@ _encode = msgspec.msgpack.encode
 
 
 class Owner:
-    """Owns ``shards``; see ``actors.cluster.direct.Answering``."""
+    """Owns ``shards``; see ``actors.cluster.unbatched_actor.ActorService``."""
 
     def __init__(self, name: str, shards: list[int], journals: list[Journal]) -> None:
         """``journals``: one for each concurrent commit."""
@@ -122,7 +122,7 @@ class ActorCalls:
         self._settings = settings
         self._count = owners
         self._connections = connections
-        self._owners: list[DirectActor] = []
+        self._owners: list[UnbatchedActor] = []
         self.calls = 0
         """Calls through Ray since the start."""
 
@@ -130,7 +130,7 @@ class ActorCalls:
         """The actors' process ids, once all serve."""
         for number in range(self._count):
             about = (number, self._count, self._connections)
-            self._owners.append(await asyncio.to_thread(DirectActor, FACTORY, self._settings, *about))
+            self._owners.append(await asyncio.to_thread(UnbatchedActor, FACTORY, self._settings, *about))
         return [await each.start() for each in self._owners]
 
     async def submit(self, command: Command) -> Reply:

@@ -13,7 +13,7 @@ from typing import Any, Final
 import asyncpg
 
 from actors.cluster.peers import RayPeers
-from actors.cluster.session import join, leave
+from actors.cluster.ray_session import join, leave
 from actors.network.card_secrets import CardSecrets
 from actors.network.cards import cards_by_id
 from actors.network.database import NetworkDbConnection

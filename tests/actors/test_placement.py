@@ -9,8 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.placement import (
-    Move,
     ProcessSpec,
+    ShardMove,
     adopt_orphans,
     even_out,
     hand_off,
@@ -22,7 +22,7 @@ from actors.placement import (
 Owners = dict[int, str | None]
 
 
-def after(owners: Owners, moves: list[Move]) -> Owners:
+def after(owners: Owners, moves: list[ShardMove]) -> Owners:
     """The owners once ``moves`` have happened; a giver must own what it gives."""
     result = dict(owners)
     for move in moves:
@@ -51,7 +51,7 @@ def test_orphans_go_to_the_hosts_with_the_fewest(
 
 def test_a_living_owner_keeps_what_it_has() -> None:
     owners: Owners = {0: "a", 1: "a", 2: "a", 3: "a", 4: None}
-    assert adopt_orphans(owners, ["a", "b"]) == [Move(None, "b", (4,))]
+    assert adopt_orphans(owners, ["a", "b"]) == [ShardMove(None, "b", (4,))]
 
 
 @given(
@@ -105,12 +105,12 @@ def test_every_node_gets_the_hosts_it_lacks(nodes: list[str], hosts: list[str], 
 
 
 SPECS = [
-    ProcessSpec("coordinator", "m:c", "beside"),
+    ProcessSpec("coordinator", "m:c", "supervisor_node"),
     ProcessSpec("relay", "m:r"),
     ProcessSpec("edge", "m:e", "each"),
-    ProcessSpec("dispatcher-0", "m:d", "around"),
-    ProcessSpec("dispatcher-1", "m:d", "around"),
-    ProcessSpec("dispatcher-2", "m:d", "around"),
+    ProcessSpec("dispatcher-0", "m:d", "round_robin"),
+    ProcessSpec("dispatcher-1", "m:d", "round_robin"),
+    ProcessSpec("dispatcher-2", "m:d", "round_robin"),
 ]
 OTHER, THIRD = "b" * 56, "c" * 56
 HOME = "f" * 56
@@ -167,5 +167,5 @@ def test_where_the_supervisor_has_no_place_every_name_carries_a_node() -> None:
 
 def test_host_that_could_not_take_shards_gets_none_while_there_are_others() -> None:
     owners: dict[int, str | None] = {0: "a", 1: "a", 2: None, 3: None}
-    assert adopt_orphans(owners, ["a", "b"], {"b"}) == [Move(None, "a", (2, 3))]
-    assert adopt_orphans(owners, ["b"], {"b"}) == [Move(None, "b", (0, 1, 2, 3))]
+    assert adopt_orphans(owners, ["a", "b"], {"b"}) == [ShardMove(None, "a", (2, 3))]
+    assert adopt_orphans(owners, ["b"], {"b"}) == [ShardMove(None, "b", (0, 1, 2, 3))]

@@ -1,4 +1,4 @@
-"""The router against hosts that answer, refuse, die, freeze and come back."""
+"""The router with hosts that answer, refuse, defer, die and freeze."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from actors.ids import new_id
 from actors.log import TRACE
 from actors.peers import PeerFailedError, PeerGoneError, RoutingTable
 from actors.router import Router
-from actors.submission import Submission, decode_parcel, encode_collected, encode_replies
+from actors.submission import Submission, decode_batch, encode_collected, encode_replies
 from engine.commands import Authorize, ReadBalance
 from engine.ids import shard_of
 from engine.limits import (
@@ -30,19 +30,19 @@ Behaviour = Callable[[list[Submission]], Awaitable[list[Reply]]]
 
 
 class FakePeers:
-    """Hosts by incarnation, and a routing table that tests replace."""
+    """Hosts by incarnation, and a routing table that tests change."""
 
     def __init__(self) -> None:
         self.hosts: dict[str, Behaviour] = {}
-        self.late: defaultdict[str, asyncio.Queue[tuple[int, Reply]]] = defaultdict(asyncio.Queue)
-        """Deferred replies of hosts, by ticket."""
-        self.collecting = 0
+        self.deferred: defaultdict[str, asyncio.Queue[tuple[int, Reply]]] = defaultdict(asyncio.Queue)
+        """Deferred replies of each host: ticket and reply."""
+        self.collect_calls = 0
         self.batches: list[tuple[str, int]] = []
         self._table = RoutingTable(1, ("a",) * SHARD_COUNT)
         self._changed = asyncio.Event()
 
     def own(self, *owners: str | None) -> None:
-        """Give the shards to ``owners`` in turn."""
+        """Distribute the shards over ``owners`` in turn."""
         shared = tuple(owners[shard % len(owners)] for shard in range(SHARD_COUNT))
         self._table = RoutingTable(self._table.version + 1, shared)
         self._changed.set()
@@ -53,16 +53,16 @@ class FakePeers:
             await self._changed.wait()
         return self._table
 
-    async def execute(self, incarnation: str, parcel: bytes) -> bytes:
-        batch = [each for each in decode_parcel(parcel)[1] if each is not None]
+    async def execute(self, incarnation: str, payload: bytes) -> bytes:
+        batch = [each for each in decode_batch(payload)[1] if each is not None]
         self.batches.append((incarnation, len(batch)))
         if incarnation not in self.hosts:
             raise PeerGoneError(incarnation)
         return encode_replies(await self.hosts[incarnation](batch))
 
     async def collect(self, incarnation: str, caller: bytes) -> bytes:
-        self.collecting += 1
-        replies: list[tuple[int, Reply]] = [await self.late[incarnation].get()]
+        self.collect_calls += 1
+        replies: list[tuple[int, Reply]] = [await self.deferred[incarnation].get()]
         return encode_collected(replies)
 
     async def publish_programme(self, programme: bytes) -> None:
@@ -110,28 +110,28 @@ async def test_each_caller_gets_its_own_reply(router: Router) -> None:
     assert router.open == 0
 
 
-async def test_a_request_keeps_its_name(router: Router, peers: FakePeers) -> None:
-    names: list[str | None] = []
+async def test_trace_is_the_callers_own_by_default(router: Router, peers: FakePeers) -> None:
+    traces: list[str | None] = []
 
-    async def noting(batch: list[Submission]) -> list[Reply]:
-        names.extend(each.trace for each in batch)
+    async def recording(batch: list[Submission]) -> list[Reply]:
+        traces.extend(each.trace for each in batch)
         return await answering(batch)
 
-    peers.hosts["a"] = noting
+    peers.hosts["a"] = recording
     token = TRACE.set("request-1")
     await asyncio.gather(router.submit(command()), router.submit(command(), trace="rrn-1"))
     TRACE.reset(token)
     await router.submit(command())
-    assert names == ["request-1", "rrn-1", None]
+    assert traces == ["request-1", "rrn-1", None]
 
 
-async def test_commands_of_one_turn_travel_together(router: Router, peers: FakePeers) -> None:
+async def test_commands_of_one_loop_turn_form_one_batch(router: Router, peers: FakePeers) -> None:
     await router.submit(command())
     await asyncio.gather(*(router.submit(command()) for _ in range(50)))
     assert peers.batches == [("a", 1), ("a", 50)]
 
 
-async def test_the_next_batch_collects_while_calls_are_under_way(router: Router, peers: FakePeers) -> None:
+async def test_next_batch_collects_while_calls_are_in_flight(router: Router, peers: FakePeers) -> None:
     gate = asyncio.Event()
 
     async def gated(batch: list[Submission]) -> list[Reply]:
@@ -150,12 +150,12 @@ async def test_the_next_batch_collects_while_calls_are_under_way(router: Router,
     assert peers.batches == [("a", 1), ("a", 1), ("a", 1), ("a", 3)]
 
 
-async def test_a_batch_has_a_limit(router: Router, peers: FakePeers) -> None:
+async def test_batch_size_is_limited(router: Router, peers: FakePeers) -> None:
     await asyncio.gather(*(router.submit(command()) for _ in range(ROUTER_BATCH_MAX + 10)))
     assert max(size for _, size in peers.batches) == ROUTER_BATCH_MAX
 
 
-async def test_each_shard_has_its_host(router: Router, peers: FakePeers) -> None:
+async def test_command_goes_to_the_owner_of_its_shard(router: Router, peers: FakePeers) -> None:
     seen: dict[str, set[int]] = {"a": set(), "b": set()}
 
     def of(name: str) -> Behaviour:
@@ -172,29 +172,29 @@ async def test_each_shard_has_its_host(router: Router, peers: FakePeers) -> None
     assert seen == {"a": {0}, "b": {1}}
 
 
-async def test_commands_of_a_dead_host_are_asked_of_the_next_owner_by_the_same_key(
+async def test_command_of_a_dead_host_is_sent_to_the_next_owner_under_the_same_key(
     router: Router, peers: FakePeers
 ) -> None:
-    asked: list[bytes] = []
+    keys: list[bytes] = []
 
     async def dying(batch: list[Submission]) -> list[Reply]:
-        asked.extend(each.command.command_key for each in batch)
+        keys.extend(each.command.command_key for each in batch)
         raise PeerGoneError("a")
 
-    async def heir(batch: list[Submission]) -> list[Reply]:
-        asked.extend(each.command.command_key for each in batch)
+    async def successor(batch: list[Submission]) -> list[Reply]:
+        keys.extend(each.command.command_key for each in batch)
         return await answering(batch)
 
-    peers.hosts = {"a": dying, "b": heir}
+    peers.hosts = {"a": dying, "b": successor}
     sent = command()
     waiting = router.submit(sent)
     await asyncio.sleep(0.01)
     peers.own("b")
     assert isinstance(await waiting, Done)
-    assert asked[0] == asked[-1] == sent.command_key
+    assert keys[0] == keys[-1] == sent.command_key
 
 
-async def test_a_frozen_host_loses_its_commands_with_its_shards(router: Router, peers: FakePeers) -> None:
+async def test_commands_of_a_frozen_host_are_sent_to_the_next_owner(router: Router, peers: FakePeers) -> None:
     peers.hosts = {"a": frozen, "b": answering}
     waiting = [router.submit(command()) for _ in range(3)]
     await asyncio.sleep(0.01)
@@ -202,7 +202,7 @@ async def test_a_frozen_host_loses_its_commands_with_its_shards(router: Router, 
     assert all(isinstance(reply, Done) for reply in await asyncio.gather(*waiting))
 
 
-async def test_what_a_thawed_host_says_afterwards_is_ignored(router: Router, peers: FakePeers) -> None:
+async def test_late_reply_of_a_former_owner_is_ignored(router: Router, peers: FakePeers) -> None:
     thaw = asyncio.Event()
 
     async def refusing_late(batch: list[Submission]) -> list[Reply]:
@@ -211,11 +211,11 @@ async def test_what_a_thawed_host_says_afterwards_is_ignored(router: Router, pee
 
     gate = asyncio.Event()
 
-    async def slow_heir(batch: list[Submission]) -> list[Reply]:
+    async def slow_successor(batch: list[Submission]) -> list[Reply]:
         await gate.wait()
         return await answering(batch)
 
-    peers.hosts = {"a": refusing_late, "b": slow_heir}
+    peers.hosts = {"a": refusing_late, "b": slow_successor}
     waiting = router.submit(command())
     await asyncio.sleep(0.01)
     peers.own("b")
@@ -228,10 +228,10 @@ async def test_what_a_thawed_host_says_afterwards_is_ignored(router: Router, pee
 
 
 async def test_not_owner_waits_for_the_next_table(router: Router, peers: FakePeers) -> None:
-    async def stranger(batch: list[Submission]) -> list[Reply]:
+    async def refusing(batch: list[Submission]) -> list[Reply]:
         return [NotExecuted("not_owner")] * len(batch)
 
-    peers.hosts = {"a": stranger, "b": answering}
+    peers.hosts = {"a": refusing, "b": answering}
     waiting = router.submit(command())
     await asyncio.sleep(0.01)
     assert not waiting.done()
@@ -240,10 +240,10 @@ async def test_not_owner_waits_for_the_next_table(router: Router, peers: FakePee
 
 
 @pytest.mark.parametrize(("owner", "reason"), [(None, "deadline"), ("a", "unavailable")])
-async def test_a_command_is_answered_when_its_time_is_over(
+async def test_command_gets_a_reply_at_its_deadline(
     router: Router, peers: FakePeers, owner: str | None, reason: str
 ) -> None:
-    """Never sent: certainly nothing happened. Sent: nobody knows."""
+    """A command that was never sent was not executed; the outcome of a sent one is unknown."""
     peers.hosts["a"] = frozen
     peers.own(owner)
     await asyncio.sleep(0.01)
@@ -251,7 +251,7 @@ async def test_a_command_is_answered_when_its_time_is_over(
     assert router.open == 0
 
 
-async def test_a_host_is_told_the_remaining_time_and_patience_is_the_callers(
+async def test_patience_lets_the_caller_wait_beyond_the_timeout_of_the_host(
     router: Router, peers: FakePeers
 ) -> None:
     remaining: list[int] = []
@@ -267,7 +267,7 @@ async def test_a_host_is_told_the_remaining_time_and_patience_is_the_callers(
     assert 0 < remaining[0] <= 50
 
 
-async def test_a_failing_host_leaves_the_outcome_unknown(router: Router, peers: FakePeers) -> None:
+async def test_failed_call_leaves_the_outcome_unknown(router: Router, peers: FakePeers) -> None:
     async def failing(_batch: list[Submission]) -> list[Reply]:
         raise PeerFailedError("a: KeyError")
 
@@ -275,7 +275,7 @@ async def test_a_failing_host_leaves_the_outcome_unknown(router: Router, peers: 
     assert await router.submit(command()) == NotExecuted("unavailable")
 
 
-async def test_a_full_router_refuses(router: Router, peers: FakePeers) -> None:
+async def test_full_router_refuses_commands(router: Router, peers: FakePeers) -> None:
     peers.hosts["a"] = frozen
     sent = msgspec.structs.replace(command())
     for _ in range(ROUTER_BACKLOG_MAX):
@@ -288,14 +288,13 @@ def authorization(shard: int) -> Authorize:
     return authorize(id=new_id(shard), card_id=card_id, command_key=card_id.encode()[:16])
 
 
-async def test_authorizations_that_would_wait_too_long_are_refused(
+async def test_only_authorizations_for_a_congested_host_are_refused(
     router: Router, peers: FakePeers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """... for the host that is behind, and nothing else is."""
-    monkeypatch.setattr("actors.router.ROUTER_WAIT_SECONDS_MAX", 0.05)
+    monkeypatch.setattr("actors.host_queue.ROUTER_WAIT_SECONDS_MAX", 0.05)
     gate = asyncio.Event()
 
-    async def behind(batch: list[Submission]) -> list[Reply]:
+    async def gated(batch: list[Submission]) -> list[Reply]:
         await gate.wait()
         return await answering(batch)
 
@@ -303,10 +302,10 @@ async def test_authorizations_that_would_wait_too_long_are_refused(
     peers.own("a", "b")
     while ("b", 1) not in peers.batches:
         await router.submit(command(1))
-    peers.hosts["a"] = behind
+    peers.hosts["a"] = gated
     waiting = [router.submit(authorization(0))]
     while not waiting[-1].done():
-        # Two calls are under way; what comes after them waits.
+        # Two calls are in flight; later commands wait.
         await asyncio.sleep(0.01)
         waiting.append(router.submit(authorization(0)))
     assert waiting[-1].result() == NotExecuted("overloaded")
@@ -320,10 +319,9 @@ async def test_authorizations_that_would_wait_too_long_are_refused(
     assert isinstance(await router.submit(authorization(0)), Done)
 
 
-async def test_a_host_that_is_slow_is_behind_as_soon_as_somebody_waits(
+async def test_expected_wait_includes_the_duration_of_the_last_call(
     router: Router, peers: FakePeers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A queue is as long as its first one has waited, and as the call that takes it will take."""
 
     async def slow(batch: list[Submission]) -> list[Reply]:
         await asyncio.sleep(0.1)
@@ -331,8 +329,8 @@ async def test_a_host_that_is_slow_is_behind_as_soon_as_somebody_waits(
 
     peers.hosts["a"] = slow
     assert isinstance(await router.submit(authorization(0)), Done)
-    # Waiting alone would not do it.
-    monkeypatch.setattr("actors.router.ROUTER_WAIT_SECONDS_MAX", 0.09)
+    # The age of the oldest waiting command alone stays below this.
+    monkeypatch.setattr("actors.host_queue.ROUTER_WAIT_SECONDS_MAX", 0.09)
     peers.hosts["a"] = frozen
     for _ in range(ROUTER_BATCHES_IN_FLIGHT):
         assert not router.congested()
@@ -343,7 +341,7 @@ async def test_a_host_that_is_slow_is_behind_as_soon_as_somebody_waits(
     assert await router.submit(authorization(0)) == NotExecuted("overloaded")
 
 
-async def test_stopping_answers_everybody(peers: FakePeers) -> None:
+async def test_stop_answers_every_open_command(peers: FakePeers) -> None:
     router = Router(peers)
     router.start()
     peers.hosts["a"] = frozen
@@ -353,14 +351,14 @@ async def test_stopping_answers_everybody(peers: FakePeers) -> None:
     assert await asyncio.gather(*waiting) == [NotExecuted("unavailable")] * 3
 
 
-# --- replies that come later -------------------------------------------------------------------------------
+# --- deferred replies --------------------------------------------------------------------------------------
 
 
 async def deferring(batch: list[Submission]) -> list[Reply]:
     return [Deferred() for _ in batch]
 
 
-async def test_a_deferred_reply_is_collected_by_its_ticket(router: Router, peers: FakePeers) -> None:
+async def test_deferred_replies_are_matched_by_ticket(router: Router, peers: FakePeers) -> None:
     tickets: list[int] = []
 
     async def defer(batch: list[Submission]) -> list[Reply]:
@@ -371,13 +369,15 @@ async def test_a_deferred_reply_is_collected_by_its_ticket(router: Router, peers
     first, second = router.submit(command()), router.submit(command())
     await turns(lambda: router.deferred == 2)
     for ticket, status in zip(reversed(tickets), (202, 201), strict=True):
-        peers.late["a"].put_nowait((ticket, Done(status, {})))
+        peers.deferred["a"].put_nowait((ticket, Done(status, {})))
     assert (await first, await second) == (Done(201, {}), Done(202, {}))
     assert (router.open, router.deferred) == (0, 0)
 
 
-async def test_a_reply_collected_before_its_batch_is_back_is_kept(router: Router, peers: FakePeers) -> None:
-    """A collection is under way for an earlier command when the next one is deferred and answered."""
+async def test_reply_that_is_collected_before_its_call_returns_is_kept(
+    router: Router, peers: FakePeers
+) -> None:
+    """The host defers and answers the second command while the router collects for the first one."""
     gate, tickets = asyncio.Event(), []
 
     async def defer(batch: list[Submission]) -> list[Reply]:
@@ -388,34 +388,32 @@ async def test_a_reply_collected_before_its_batch_is_back_is_kept(router: Router
 
     peers.hosts["a"] = defer
     first = router.submit(command())
-    await turns(lambda: peers.collecting)
+    await turns(lambda: peers.collect_calls)
     second = router.submit(command())
     await turns(lambda: len(tickets) == 2)
-    peers.late["a"].put_nowait((tickets[1], Done(202, {})))
+    peers.deferred["a"].put_nowait((tickets[1], Done(202, {})))
     for _ in range(10):
         await asyncio.sleep(0)
     gate.set()
     assert await second == Done(202, {})
-    peers.late["a"].put_nowait((tickets[0], Done(201, {})))
+    peers.deferred["a"].put_nowait((tickets[0], Done(201, {})))
     assert await first == Done(201, {})
 
 
-async def test_deferred_commands_of_a_host_that_is_gone_are_asked_again(
+async def test_deferred_command_of_a_former_owner_is_sent_to_the_next_owner(
     router: Router, peers: FakePeers
 ) -> None:
     peers.hosts["a"] = deferring
     peers.hosts["b"] = answering
-    asked = command()
-    waiting = router.submit(asked)
+    sent = command()
+    waiting = router.submit(sent)
     await turns(lambda: peers.batches)
     await asyncio.sleep(0.01)
     peers.own("b")
-    assert await waiting == Done(200, {"card_id": asked.card_id})
+    assert await waiting == Done(200, {"card_id": sent.card_id})
 
 
-async def test_a_deferred_command_that_is_not_owned_any_more_is_asked_again(
-    router: Router, peers: FakePeers
-) -> None:
+async def test_deferred_reply_not_owner_sends_the_command_again(router: Router, peers: FakePeers) -> None:
     tickets: list[int] = []
 
     async def once(batch: list[Submission]) -> list[Reply]:
@@ -425,19 +423,21 @@ async def test_a_deferred_command_that_is_not_owned_any_more_is_asked_again(
         return [Deferred()]
 
     peers.hosts["a"] = once
-    asked = command()
-    waiting = router.submit(asked)
+    sent = command()
+    waiting = router.submit(sent)
     await turns(lambda: tickets)
-    peers.late["a"].put_nowait((tickets[0], NotExecuted("not_owner")))
-    assert await waiting == Done(200, {"card_id": asked.card_id})
+    peers.deferred["a"].put_nowait((tickets[0], NotExecuted("not_owner")))
+    assert await waiting == Done(200, {"card_id": sent.card_id})
 
 
-async def test_a_deferred_reply_is_waited_for_until_the_deadline(router: Router, peers: FakePeers) -> None:
+async def test_missing_deferred_reply_leaves_the_outcome_unknown_at_the_deadline(
+    router: Router, peers: FakePeers
+) -> None:
     peers.hosts["a"] = deferring
     assert await router.submit(command(), timeout_ms=50) == NotExecuted("unavailable")
 
 
-async def test_a_command_whose_caller_has_gone_is_not_open_for_ever(router: Router, peers: FakePeers) -> None:
+async def test_command_of_a_cancelled_caller_does_not_stay_open(router: Router, peers: FakePeers) -> None:
     peers.hosts["a"] = frozen
     waiting = router.submit(command())
     await turns(lambda: peers.batches)
@@ -445,14 +445,14 @@ async def test_a_command_whose_caller_has_gone_is_not_open_for_ever(router: Rout
     await turns(lambda: router.open == 0)
 
 
-# --- outcomes that are not known ---------------------------------------------------------------------------
+# --- unknown outcomes --------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("reason", ["deadline", "overloaded", "faulty", "key_reused"])
 async def test_refusal_by_new_owner_leaves_outcome_of_lost_owner_unknown(
     router: Router, peers: FakePeers, reason: Reason
 ) -> None:
-    """The lost owner may have committed before it died; its successor does not look."""
+    """The lost owner may have committed before it died; its successor refuses without reading the journal."""
 
     async def refusing(batch: list[Submission]) -> list[Reply]:
         return [NotExecuted(reason)] * len(batch)
@@ -463,16 +463,16 @@ async def test_refusal_by_new_owner_leaves_outcome_of_lost_owner_unknown(
     peers.own("b")
     assert await waiting == NotExecuted("unavailable")
     peers.own("b")
-    assert await router.submit(command()) == NotExecuted(reason), "the new owner alone was asked"
+    assert await router.submit(command()) == NotExecuted(reason), "only the new owner was sent this command"
 
 
 async def test_not_owner_after_a_lost_owner_leaves_the_outcome_unknown(
     router: Router, peers: FakePeers
 ) -> None:
-    async def stranger(batch: list[Submission]) -> list[Reply]:
+    async def refusing(batch: list[Submission]) -> list[Reply]:
         return [NotExecuted("not_owner")] * len(batch)
 
-    peers.hosts = {"a": frozen, "b": stranger}
+    peers.hosts = {"a": frozen, "b": refusing}
     waiting = router.submit(command(), timeout_ms=300)
     await turns(lambda: peers.batches)
     peers.own("b")
@@ -494,30 +494,30 @@ async def test_deferred_command_of_a_lost_owner_has_an_unknown_outcome(
     assert await waiting == NotExecuted("unavailable")
 
 
-async def test_command_that_no_owner_was_sent_is_certainly_not_executed(
+async def test_refusal_of_a_command_that_was_never_sent_to_the_lost_owner_is_final(
     router: Router, peers: FakePeers
 ) -> None:
-    """It waited for a host that died: the host had not been sent it."""
+    """The command was still waiting in the router when its first owner was lost."""
 
     async def refusing(batch: list[Submission]) -> list[Reply]:
         return [NotExecuted("deadline")] * len(batch)
 
     peers.hosts = {"a": frozen, "b": refusing}
-    under_way = []
+    in_flight = []
     for _ in range(ROUTER_BATCHES_IN_FLIGHT):
-        under_way.append(router.submit(command()))
-        await turns(lambda: len(peers.batches) == len(under_way))
+        in_flight.append(router.submit(command()))
+        await turns(lambda: len(peers.batches) == len(in_flight))
     waiting = router.submit(command())
     peers.own("b")
     assert await waiting == NotExecuted("deadline")
-    assert await asyncio.gather(*under_way) == [NotExecuted("unavailable")] * len(under_way)
+    assert await asyncio.gather(*in_flight) == [NotExecuted("unavailable")] * len(in_flight)
 
 
 async def test_undecodable_reply_leaves_its_outcome_unknown(router: Router, peers: FakePeers) -> None:
     execute = peers.execute
 
-    async def newer_release(incarnation: str, parcel: bytes) -> bytes:
-        replies = msgspec.msgpack.decode(await execute(incarnation, parcel))
+    async def newer_release(incarnation: str, payload: bytes) -> bytes:
+        replies = msgspec.msgpack.decode(await execute(incarnation, payload))
         return msgspec.msgpack.encode([{"reply": "teleported"}, *replies[1:]])
 
     peers.execute = newer_release  # type: ignore[method-assign]

@@ -23,7 +23,7 @@ from engine.iso8583.message import Message
 from engine.programmes.programme import Programme
 from engine.replies import Done, NotExecuted, Reply
 from tests.actors.network.support import lookup_of
-from tests.actors.shards.support import NOBODY
+from tests.actors.shards.support import NO_PROGRAMME_CALLS
 from tests.conformance.conversation import PAN
 from tests.engine.build import create_card, create_programme, load
 
@@ -79,7 +79,7 @@ class InProcessPlatform:
         """Move the shards to a new host."""
         journal = self._journal_of(f"host-{len(self._hosts)}")
         await journal.register(f"host-{len(self._hosts)}")
-        host = ShardHost(journal, VAULT, self._clock, self._publish, _fenced, NOBODY)
+        host = ShardHost(journal, VAULT, self._clock, self._publish, _fenced, NO_PROGRAMME_CALLS)
         host.start()
         if self._hosts:
             await self._hosts[-1].release(SHARDS)

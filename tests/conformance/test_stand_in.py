@@ -16,7 +16,7 @@ from stripe import WebhookSignature
 
 from actors.settings import Settings
 from actors.shards import exposure
-from actors.shards.endpoint import Counts
+from actors.shards.endpoint import AnswerCounts
 from actors.vault import Vault
 from ops.audit import audit
 from ops.embedded.ports import free_port
@@ -101,7 +101,7 @@ def programme(running: Installation, acme: Caller, network: Network) -> Programm
     return Programme(running, acme, network)
 
 
-def counts(installation: Installation) -> Counts:
+def counts(installation: Installation) -> AnswerCounts:
     return installation.peers.host.endpoint.counts
 
 

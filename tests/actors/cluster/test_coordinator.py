@@ -12,7 +12,7 @@ import pytest
 from actors.cluster import coordinator as module
 from actors.cluster import ownership
 from actors.cluster.coordinator import Coordinator
-from actors.cluster.liveness import Pulse
+from actors.cluster.liveness import ProbePolicy
 from actors.peers import PeerGoneError, RoutingTable
 from engine.limits import SHARD_COUNT
 
@@ -66,7 +66,7 @@ class FakeHosts:
             await self.dead[incarnation].wait()
             raise PeerGoneError(incarnation)
 
-    def stands_still(self, incarnation: str) -> bool:
+    def is_halted(self, incarnation: str) -> bool:
         return incarnation in self.seen_frozen
 
     async def death(self, incarnation: str) -> None:
@@ -103,7 +103,7 @@ class FakeHosts:
             raise PeerGoneError(incarnation)
 
 
-QUICK = Pulse(ping_seconds=0.01, silence_seconds=0.05, look_seconds=0.05)
+SHORT_PROBES = ProbePolicy(ping_seconds=0.01, silence_seconds=0.05, look_seconds=0.05)
 """A silence need not last a second here."""
 
 
@@ -122,7 +122,7 @@ def hosts() -> FakeHosts:
 
 @pytest.fixture
 async def coordinator(hosts: FakeHosts) -> AsyncIterator[Coordinator]:
-    coordinator = Coordinator(hosts, nobody, wanted=2, pulse=QUICK)
+    coordinator = Coordinator(hosts, nobody, wanted=2, probes=SHORT_PROBES)
     await coordinator.start()
     yield coordinator
     await coordinator.stop()
@@ -214,7 +214,7 @@ async def test_a_new_coordinator_finds_the_hosts_that_live(
         return dict(enumerate(current.owners))
 
     spare = await hosts.create("n1")
-    second = Coordinator(hosts, owners, wanted=2, pulse=QUICK)
+    second = Coordinator(hosts, owners, wanted=2, probes=SHORT_PROBES)
     await second.start()
     found = await table(second)
     assert set(found.owners) == {"host-1", "host-2"}
@@ -237,7 +237,7 @@ async def test_a_dying_host_does_not_keep_a_programme_from_the_others(
 
 
 async def test_stopping_lets_every_host_finish_and_ends_it(hosts: FakeHosts) -> None:
-    coordinator = Coordinator(hosts, nobody, wanted=3, pulse=QUICK)
+    coordinator = Coordinator(hosts, nobody, wanted=3, probes=SHORT_PROBES)
     await coordinator.start()
     await coordinator.stop()
     await coordinator.stop()
@@ -245,7 +245,7 @@ async def test_stopping_lets_every_host_finish_and_ends_it(hosts: FakeHosts) -> 
 
 
 async def test_host_stopped_by_the_kernel_is_replaced_before_its_silence(hosts: FakeHosts) -> None:
-    coordinator = Coordinator(hosts, nobody, wanted=2, pulse=QUICK._replace(silence_seconds=60.0))
+    coordinator = Coordinator(hosts, nobody, wanted=2, probes=SHORT_PROBES._replace(silence_seconds=60.0))
     await coordinator.start()
     hosts.frozen.add("host-1")
     hosts.seen_frozen.add("host-1")
@@ -262,7 +262,7 @@ async def test_host_stopped_by_the_kernel_is_replaced_before_its_silence(hosts: 
 async def spread() -> AsyncIterator[tuple[Coordinator, FakeHosts]]:
     """Two nodes with two hosts each."""
     hosts = FakeHosts("n1", "n2")
-    coordinator = Coordinator(hosts, nobody, wanted=2, pulse=QUICK)
+    coordinator = Coordinator(hosts, nobody, wanted=2, probes=SHORT_PROBES)
     await coordinator.start()
     yield coordinator, hosts
     await coordinator.stop()
@@ -308,7 +308,7 @@ async def test_a_node_on_which_nothing_starts_keeps_nobody_waiting(monkeypatch: 
     monkeypatch.setattr(module, "RETRY_SECONDS_MAX", 0.02)
     hosts = FakeHosts("n1", "n2")
     hosts.barren.add("n2")
-    coordinator = Coordinator(hosts, nobody, wanted=2, pulse=QUICK)
+    coordinator = Coordinator(hosts, nobody, wanted=2, probes=SHORT_PROBES)
     await coordinator.start()
     assert per_node(hosts, await table(coordinator)) == {"n1": 256}
     hosts.barren.clear()
@@ -321,7 +321,7 @@ async def test_where_no_node_can_start_a_host_the_coordinator_cannot_either() ->
     hosts = FakeHosts()
     hosts.barren.add("n1")
     with pytest.raises(PeerGoneError):
-        await Coordinator(hosts, nobody, wanted=2, pulse=QUICK).start()
+        await Coordinator(hosts, nobody, wanted=2, probes=SHORT_PROBES).start()
 
 
 async def test_a_drained_node_gives_everything_away_and_gets_nothing(

@@ -1,4 +1,4 @@
-"""The pages of the metrics port while processes are away. No Ray."""
+"""The pages of the metrics port while processes are gone or frozen. No Ray."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from ops.embedded.ports import free_ports
 
 
 class Peers:
-    """Processes of which some are away."""
+    """Processes, some of which are gone or frozen."""
 
     def __init__(self) -> None:
         self.away: set[str] = set()
@@ -44,7 +44,7 @@ class Peers:
 
 
 class Pages:
-    """What the port answers."""
+    """A client of the metrics port."""
 
     def __init__(self, session: aiohttp.ClientSession, base: str, peers: Peers) -> None:
         self._session = session
@@ -84,7 +84,7 @@ async def pages(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Pages]:
     await exporter.stop()
 
 
-async def test_installation_whose_parts_all_answer_is_ready(pages: Pages) -> None:
+async def test_installation_is_ready_when_all_parts_answer(pages: Pages) -> None:
     assert await pages.get("/readyz") == (200, "ready\n")
 
 
@@ -93,10 +93,10 @@ async def test_readiness_names_each_part_that_is_not_ready(pages: Pages) -> None
     assert await pages.get("/readyz") == (503, "not ready\nedge: no answer\n")
     pages.peers.away.add("coordinator")
     assert await pages.get("/readyz") == (503, "not ready\ncoordinator: not running\nedge: no answer\n")
-    assert (await pages.get("/healthz"))[0] == 200, "a restart of the supervisor would not help"
+    assert (await pages.get("/healthz"))[0] == 200, "the supervisor itself is healthy"
 
 
-async def test_series_of_a_process_that_is_away_are_zero(pages: Pages) -> None:
+async def test_series_of_a_frozen_process_are_zero(pages: Pages) -> None:
     pages.peers.frozen.add("edge")
     assert await pages.series("stanchion_process_serving") == {
         'stanchion_process_serving{process="coordinator"}': "1.0",

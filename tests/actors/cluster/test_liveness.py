@@ -1,4 +1,4 @@
-"""When a process counts as lost: by its connection, by the kernel, by its silence. No Ray."""
+"""When a process counts as lost: by its connection, by the kernel's report, by unanswered pings. No Ray."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Iterator
 
 import pytest
 
-from actors.cluster.liveness import HOST_PULSE, ROLE_PULSE, Pulse, loss, silence
+from actors.cluster.liveness import HOST_PROBES, ROLE_PROBES, ProbePolicy, probe, wait_lost
 from actors.peers import PeerFailedError, PeerGoneError
 from engine.limits import PULSE_LATE_SECONDS
 
-QUICK = Pulse(ping_seconds=0.001, silence_seconds=0.02, look_seconds=0.001)
+SHORT_PROBES = ProbePolicy(ping_seconds=0.001, silence_seconds=0.02, look_seconds=0.001)
 
 
-class Watched:
-    """A process that answers until it is told otherwise."""
+class FakeProcess:
+    """A process that answers until a test changes its state."""
 
     def __init__(self) -> None:
         self.dead = asyncio.Event()
@@ -37,12 +37,12 @@ class Watched:
         await self.dead.wait()
         raise PeerGoneError("it")
 
-    def stands_still(self) -> bool:
+    def is_halted(self) -> bool:
         return next(self.stopped)
 
-    async def lost(self, pulse: Pulse = QUICK) -> str:
+    async def lost(self, policy: ProbePolicy = SHORT_PROBES) -> str:
         async with asyncio.timeout(60):
-            return await loss(self.ping, self.death, self.stands_still, pulse)
+            return await wait_lost(self.ping, self.death, self.is_halted, policy)
 
     async def pinged(self, times: int) -> None:
         async with asyncio.timeout(60):
@@ -52,37 +52,37 @@ class Watched:
                 await asyncio.sleep(0.001)
 
 
-async def test_end_of_the_connection_is_a_loss_at_once() -> None:
-    watched = Watched()
-    watching = asyncio.create_task(watched.lost(QUICK._replace(silence_seconds=60)))
-    await watched.pinged(2)
-    watched.dead.set()
+async def test_end_of_the_connection_is_an_immediate_loss() -> None:
+    process = FakeProcess()
+    watching = asyncio.create_task(process.lost(SHORT_PROBES._replace(silence_seconds=60)))
+    await process.pinged(2)
+    process.dead.set()
     assert await watching == "ended"
 
 
 async def test_unanswered_ping_is_a_loss() -> None:
-    watched = Watched()
-    watched.silent = True
-    assert await watched.lost() == "silent"
+    process = FakeProcess()
+    process.silent = True
+    assert await process.lost() == "silent"
 
 
 async def test_failing_ping_is_a_loss() -> None:
-    watched = Watched()
-    watched.fails = True
-    assert await watched.lost() == "ended"
+    process = FakeProcess()
+    process.fails = True
+    assert await process.lost() == "ended"
 
 
-async def test_stopped_process_is_lost_before_its_silence_ends() -> None:
-    watched = Watched()
-    watched.silent, watched.stopped = True, itertools.repeat(True)
-    assert await watched.lost(QUICK._replace(silence_seconds=60)) == "stopped"
+async def test_stopped_process_is_lost_before_its_pings_time_out() -> None:
+    process = FakeProcess()
+    process.silent, process.stopped = True, itertools.repeat(True)
+    assert await process.lost(SHORT_PROBES._replace(silence_seconds=60)) == "stopped"
 
 
 async def test_single_look_at_a_stopped_process_is_no_loss() -> None:
-    watched = Watched()
-    watched.stopped = itertools.cycle((True, False))
-    watching = asyncio.create_task(watched.lost(QUICK._replace(silence_seconds=60)))
-    await watched.pinged(20)
+    process = FakeProcess()
+    process.stopped = itertools.cycle((True, False))
+    watching = asyncio.create_task(process.lost(SHORT_PROBES._replace(silence_seconds=60)))
+    await process.pinged(20)
     assert not watching.done()
     watching.cancel()
     await asyncio.wait([watching])
@@ -95,15 +95,16 @@ async def test_watcher_without_processor_time_pings_again() -> None:
         nonlocal pings
         pings += 1
         if pings == 1:
-            # The answer arrives and the silence ends while this loop is blocked.
-            asyncio.get_running_loop().call_soon(time.sleep, QUICK.silence_seconds + 2 * PULSE_LATE_SECONDS)
-            await asyncio.sleep(QUICK.silence_seconds)
+            # The answer arrives and the allowed silence ends while this loop is blocked.
+            blocked_seconds = SHORT_PROBES.silence_seconds + 2 * PULSE_LATE_SECONDS
+            asyncio.get_running_loop().call_soon(time.sleep, blocked_seconds)
+            await asyncio.sleep(SHORT_PROBES.silence_seconds)
 
-    assert await silence(ping, QUICK) is None
+    assert await probe(ping, SHORT_PROBES) is None
     assert pings == 2
 
 
-@pytest.mark.parametrize("pulse", [HOST_PULSE, ROLE_PULSE])
-def test_patience_doubles_the_silence_alone(pulse: Pulse) -> None:
-    assert pulse.patient(0) == pulse
-    assert pulse.patient(2) == pulse._replace(silence_seconds=4 * pulse.silence_seconds)
+@pytest.mark.parametrize("policy", [HOST_PROBES, ROLE_PROBES])
+def test_doubling_changes_the_silence_only(policy: ProbePolicy) -> None:
+    assert policy.with_doubled_silence(0) == policy
+    assert policy.with_doubled_silence(2) == policy._replace(silence_seconds=4 * policy.silence_seconds)

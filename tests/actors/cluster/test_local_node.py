@@ -1,4 +1,4 @@
-"""The port that is kept free for one of Ray's agents; the rest is seen in tests of the whole installation."""
+"""The port reserved for one of Ray's agents. Integration tests cover the rest of the module."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from actors.cluster.local_node import _reserved_port
 
 
-def test_a_port_is_kept_for_the_one_who_shares_it() -> None:
+def test_reserved_port_is_only_available_with_address_reuse() -> None:
     kept = _reserved_port()
     assert kept is not None
     with kept, socket.socket() as stranger, socket.socket() as agent:

@@ -1,4 +1,4 @@
-"""A loop that was held up is seen to have been."""
+"""Measuring the lag of an event loop, in virtual time."""
 
 from __future__ import annotations
 
@@ -11,24 +11,24 @@ from actors.metrics import Distribution
 from tests.actors.shards.virtual_time import VirtualLoop, run
 
 
-async def held_up(seconds: float) -> Distribution:
-    """What is seen of a loop whose third turn takes ``seconds``."""
+async def measured(blocked_seconds: float) -> Distribution:
+    """Measure three times; the loop is blocked for ``blocked_seconds`` before the third measurement."""
     loop = asyncio.get_running_loop()
     assert isinstance(loop, VirtualLoop)
     lag = LoopLag()
     lag.start()
     await asyncio.sleep(2.5)
-    loop._skipping.now += seconds
+    loop._skipping.now += blocked_seconds
     await asyncio.sleep(0.6)
     return lag.figure()
 
 
-def test_what_comes_late_is_seen() -> None:
-    figure = run(held_up(0.8))
+def test_lag_of_a_blocked_loop_is_measured() -> None:
+    figure = run(measured(0.8))
     assert sum(figure.counts) == 3
     assert figure.total == pytest.approx(0.3)
-    assert figure.counts[0] == 2, "the others came in time"
+    assert figure.counts[0] == 2, "the other two measurements show no lag"
 
 
-def test_a_prompt_loop_has_no_lag() -> None:
-    assert run(held_up(0.0)).total == pytest.approx(0.0)
+def test_prompt_loop_has_no_lag() -> None:
+    assert run(measured(0.0)).total == pytest.approx(0.0)

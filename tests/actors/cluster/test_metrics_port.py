@@ -1,4 +1,4 @@
-"""The metrics port on real sockets: slow clients are cut, and few connections are enough."""
+"""The metrics port on real sockets: slow clients are disconnected, and connections are limited."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ SECONDS_MAX = 60.0
 GET = b"GET /metrics HTTP/1.1\r\nHost: x\r\n\r\n"
 
 
-class Hands:
-    """A clock that is moved by hand."""
+class ManualClock:
+    """A clock that tests move."""
 
     time = 0.0
 
@@ -55,7 +55,7 @@ async def test_each_connection_carries_one_request() -> None:
 
 @pytest.mark.parametrize("beginning", [b"", b"GET /met", GET[:-2] + b"Content-Length: 9\r\n\r\nx"])
 async def test_trickling_request_is_cut_within_15_seconds(beginning: bytes) -> None:
-    clock = Hands()
+    clock = ManualClock()
     table = ConnectionTable(ConnectionLimits(sweep_seconds=0.01), clock=clock)
     async with port(table) as number:
         _, writer = await asyncio.open_connection("127.0.0.1", number)

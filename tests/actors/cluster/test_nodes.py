@@ -1,4 +1,4 @@
-"""Which nodes of Ray's table take processes, and what Ray is told about where."""
+"""Nodes that can run processes, and Ray's options for placing a process on a node."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from actors.cluster.nodes import NODE_LABEL, on, taking
+from actors.cluster.nodes import NODE_LABEL, nodes_with_processors, placement_options
 
 A, B, C = "a" * 56, "b" * 56, "c" * 56
 
@@ -26,17 +26,17 @@ def row(node: str, *, alive: bool = True, **resources: float) -> dict[str, Any]:
         ([row(A, alive=False, CPU=2)], []),
     ],
 )
-def test_living_nodes_with_processors_take_processes(table: list[dict[str, Any]], nodes: list[str]) -> None:
-    assert taking(table) == nodes
+def test_living_nodes_with_processors_run_processes(table: list[dict[str, Any]], nodes: list[str]) -> None:
+    assert nodes_with_processors(table) == nodes
 
 
-def test_a_pinned_process_is_nowhere_else() -> None:
-    strategy = on(A, pinned=True)["scheduling_strategy"]
+def test_pinned_process_runs_on_its_node_only() -> None:
+    strategy = placement_options(A, pinned=True)["scheduling_strategy"]
     assert (strategy.node_id, strategy.soft) == (A, False)
 
 
-def test_any_other_goes_on_elsewhere_when_its_node_is_gone() -> None:
-    assert on(A, pinned=False) == {
+def test_unpinned_process_moves_when_its_node_leaves() -> None:
+    assert placement_options(A, pinned=False) == {
         "label_selector": {NODE_LABEL: A},
         "fallback_strategy": [{"label_selector": {NODE_LABEL: f"!{A}"}}],
     }

@@ -1,4 +1,5 @@
-"""The servers of a local Ray, seen to end and to stand still; with other processes in their place."""
+"""Detecting that a server of a local Ray has ended or is stopped. Other processes stand in for the
+servers."""
 
 from __future__ import annotations
 
@@ -10,8 +11,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from actors.cluster.process_state import identity_of
 from actors.cluster.ray_servers import RAYLET, RayServers
-from actors.cluster.standstill import of
 
 _PARENT = """
 import subprocess, sys
@@ -65,19 +66,17 @@ async def test_server_that_ends_or_stops_is_lost(
     assert {process.wait(60) for process in processes.values()} == {-signal.SIGKILL}
 
 
-async def test_processes_are_known_after_the_death_of_their_raylet(
-    processes: dict[str, Process], child: int
-) -> None:
+async def test_processes_of_a_dead_raylet_are_still_listed(processes: dict[str, Process], child: int) -> None:
     servers = RayServers(lambda: processes, look_seconds=0.001)
     servers.learn()
-    where = of(child)
-    assert servers.processes() == {where}
+    identity = identity_of(child)
+    assert servers.processes() == {identity}
     processes[RAYLET].kill()
     assert await lost(servers) == RAYLET
-    assert servers.processes() == {where}
+    assert servers.processes() == {identity}
 
 
-def test_next_life_has_other_servers(processes: dict[str, Process], child: int) -> None:
+def test_learn_replaces_the_servers_of_an_earlier_ray(processes: dict[str, Process], child: int) -> None:
     found: dict[str, Process] = dict(processes)
     servers = RayServers(lambda: found)
     servers.learn()

@@ -1,4 +1,4 @@
-"""Readiness checks: each part is asked, frozen ones included, and the answer comes in time. No Ray."""
+"""Readiness checks: every part is checked, and frozen parts do not delay the result. No Ray."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ AMPLE = 60.0
 
 
 async def fine() -> None:
-    """A part that is ready."""
+    """The check of a ready part."""
 
 
 def failing(failure: BaseException) -> object:
@@ -51,7 +51,7 @@ async def test_reasons_name_the_part_and_no_value(failure: BaseException, reason
     assert await not_ready(checks, AMPLE) == {"edge": reason}  # type: ignore[arg-type]
 
 
-async def test_every_part_ready_is_no_reason() -> None:
+async def test_ready_parts_give_no_reasons() -> None:
     assert await not_ready({"edge": fine, "api": fine}, AMPLE) == {}
     assert await not_ready({}, AMPLE) == {}
 
@@ -69,7 +69,7 @@ async def test_frozen_part_does_not_delay_the_answer() -> None:
 
 @pytest.fixture
 def frozen() -> Iterator[int]:
-    """A port whose process never accepts: the kernel does, as for one that is stopped."""
+    """A port whose process never accepts; the kernel does, as for a stopped process."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener.getsockname()[1]
 
@@ -132,7 +132,7 @@ async def test_every_owner_is_pinged_once() -> None:
     assert await shards(("host-1", "host-2") * (SHARD_COUNT // 2)) == ["host-1", "host-2"]
 
 
-async def test_shards_without_a_living_owner_are_not_ready() -> None:
+async def test_shards_without_an_answering_owner_are_not_ready() -> None:
     with pytest.raises(NotReadyError, match="2 have no owner"):
         await shards((None, None, "host-1"))
     with pytest.raises(PeerGoneError):

@@ -1,4 +1,4 @@
-"""A cluster of hosts in the loop of the test."""
+"""A cluster of hosts in the test's event loop."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.actors.shards.support import ALL_SHARDS, Cluster, TestHost, furnish
 
 @pytest.fixture
 async def cluster() -> AsyncIterator[Cluster]:
-    """No hosts yet; those that a test adds are stopped at its end."""
+    """A cluster without hosts; hosts that a test adds are stopped at its end."""
     cluster = Cluster()
     yield cluster
     await cluster.stop()

@@ -1,10 +1,9 @@
-"""A small installation that lives through bad days, the same ones whenever the seed is the same (G19).
+"""A deterministic simulation of an installation under faults (G19): the same seed gives the same run.
 
-Two hosts share a store and a few cards. Calls to the journal are slow, fail before or after they have
-happened, or happen long after they were given up; hosts are killed, and lose their shards while they believe
-to own them. Clients ask again by the same command key, as routers do, and write down what they heard. In
-every third installation the programme decides by itself, over an endpoint that comes and goes.
-"""
+Two hosts share a store and a few cards. Calls to the journal are slow, fail before or after their effect, or
+take effect long after their timeout. Hosts are killed, and lose shards that they still believe to own.
+Clients retry under the same command key, as routers do, and record their replies. In every third installation
+the programme is delegated to an endpoint with outages."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ import msgspec
 from actors.journal.contract import JournalError, RejectedError, Rows, UnknownOutcomeError
 from actors.journal.memory import MemoryJournal, Point
 from actors.journal.memory_store import MemoryStore
-from actors.shards.exposure import Exposure
+from actors.shards.exposure import ExposureClient
 from actors.shards.host import ShardHost
 from actors.submission import Submission
 from actors.vault import Vault
@@ -64,9 +63,8 @@ CERTAIN = ("deadline", "overloaded", "not_owner", "key_reused")
 PATIENCE_SECONDS = 1.0
 
 
-class Heard(msgspec.Struct):
-    """One command as its client knows it. ``sure`` tells whether nothing can have happened that was not
-    answered."""
+class ClientRecord(msgspec.Struct):
+    """One command as its client knows it."""
 
     command: Command
     claim: IdempotencyClaim | None
@@ -74,25 +72,26 @@ class Heard(msgspec.Struct):
     ended: float | None = None
     reply: Reply | None = None
     sure: bool = True
+    """Whether every attempt got a reply that says whether it was executed."""
 
 
-class Weather(msgspec.Struct, frozen=True):
-    """How bad the days are, as probabilities of a call."""
+class FaultRates(msgspec.Struct, frozen=True):
+    """Probabilities of faults for each call to the journal."""
 
     slow: float
     lost: float
     late: float
     refused: float
-    trouble_seconds: float
-    """Mean time between troubles with hosts."""
+    host_fault_seconds: float
+    """Mean time between faults of hosts."""
 
 
-class SimulatedWorld:
-    """The programme's endpoint and owner as one host sees them."""
+class SimulatedProgrammes:
+    """One host's calls to the programme's endpoint and owner."""
 
     def __init__(self, installation: Installation) -> None:
         self._installation = installation
-        self.exposure = Exposure(installation.route, installation.fresh_id)
+        self.exposure = ExposureClient(installation.route, installation.fresh_id)
 
     async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> EndpointResult:
         dice = self._installation.dice
@@ -106,15 +105,15 @@ class SimulatedWorld:
         decision: Literal["approved", "declined"] = dice.choice(("approved", "approved", "declined"))
         return EndpointResult(decision, dice.choice((None, None, question.amount_minor // 2 or None)))
 
-    async def grant(self, programme_id: str, ask: StandInRequest) -> Grant | None:
-        return await self.exposure.grant(programme_id, ask)
+    async def grant(self, programme_id: str, request: StandInRequest) -> Grant | None:
+        return await self.exposure.grant(programme_id, request)
 
-    def answered(self, programme: Programme) -> None:
-        self.exposure.answered(programme)
+    def end_outage(self, programme: Programme) -> None:
+        self.exposure.end_outage(programme)
 
 
 class SimulatedHost:
-    """One life of a host."""
+    """One incarnation of a host."""
 
     def __init__(self, name: str, installation: Installation) -> None:
         self.name = name
@@ -122,14 +121,14 @@ class SimulatedHost:
         self.dead = asyncio.Event()
         self._installation = installation
         self.journal = MemoryJournal(installation.store, name, self._fault)
-        self.world = SimulatedWorld(installation)
+        self.programmes = SimulatedProgrammes(installation)
         self.host = ShardHost(
             self.journal,
             VAULT,
             VirtualClock(),
             installation.publish,
             self.die,
-            self.world,
+            self.programmes,
             active_cards_max=3,
         )
 
@@ -138,37 +137,37 @@ class SimulatedHost:
         self.host.start()
 
     def die(self) -> None:
-        """Killed, or fenced: nothing of it reaches anyone any more."""
+        """Kill the host, or fence it: no reply leaves it any more."""
         if self.alive:
             self.alive = False
             self.dead.set()
-            self._installation.spawn(self._bury())
+            self._installation.spawn(self._stop_tasks())
 
-    async def _bury(self) -> None:
-        await self.world.exposure.stop()
-        await self.host.consulting.stop()
+    async def _stop_tasks(self) -> None:
+        await self.programmes.exposure.stop()
+        await self.host.consultations.stop()
         await self.host.committer.stop()
         await self.host.activation.stop()
-        for announcement in tuple(self.host._announcements):
+        for announcement in tuple(self.host.announcements.tasks):
             announcement.cancel()
 
     async def _fault(self, point: Point, method: str, rows: Rows | None) -> None:
-        dice, weather = self._installation.dice, self._installation.weather
-        if dice.random() < weather.slow:
+        dice, rates = self._installation.dice, self._installation.rates
+        if dice.random() < rates.slow:
             await asyncio.sleep(dice.expovariate(20))
         else:
             await asyncio.sleep(0.0005)
         chance = dice.random()
-        if point == "before" and rows is not None and chance < weather.late:
+        if point == "before" and rows is not None and chance < rates.late:
             self._installation.spawn(self._commit_late(rows))
             raise UnknownOutcomeError(method)
-        if point != "during" and chance < weather.late + weather.lost:
+        if point != "during" and chance < rates.late + rates.lost:
             raise UnknownOutcomeError(method)
-        if point == "during" and chance < weather.refused:
+        if point == "during" and chance < rates.refused:
             raise RejectedError(method)
 
     async def _commit_late(self, rows: Rows) -> None:
-        """The server goes on with a commit that its client has given up."""
+        """The server executes a commit after its client's timeout."""
         installation = self._installation
         await asyncio.sleep(installation.dice.expovariate(8))
         with suppress(JournalError):
@@ -179,25 +178,25 @@ class SimulatedHost:
 
 
 class Installation:
-    """Everything of one seed. ``heard`` is what its clients wrote down."""
+    """The simulation of one seed. ``records`` are those of its clients."""
 
     def __init__(self, seed: int) -> None:
         self.dice = random.Random(seed)
-        self.weather = Weather(
+        self.rates = FaultRates(
             slow=self.dice.choice((0.05, 0.3)),
             lost=self.dice.choice((0, 0.02, 0.1)),
             late=self.dice.choice((0, 0.15)),
             refused=self.dice.choice((0, 0.02)),
-            trouble_seconds=self.dice.choice((0.2, 1.0, 9.0)),
+            host_fault_seconds=self.dice.choice((0.2, 1.0, 9.0)),
         )
         self.delegated = self.dice.random() < 1 / 3
         self.endpoint_up = True
         self.store = MemoryStore(VirtualClock().now_ms)
         self.hosts: dict[str, SimulatedHost] = {}
         self.owners: dict[int, str] = {}
-        self.heard: list[Heard] = []
+        self.records: list[ClientRecord] = []
         self.log: list[str] = []
-        self.lives = 0
+        self.incarnations = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._numbers = 1_000
 
@@ -208,36 +207,36 @@ class Installation:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    def note(self, what: str) -> None:
-        self.log.append(f"{asyncio.get_running_loop().time():.6f} {what}")
+    def note(self, line: str) -> None:
+        self.log.append(f"{asyncio.get_running_loop().time():.6f} {line}")
 
     def fresh_id(self, beside: str) -> str:
         return an_id(0x600_0000 + self.number(), shard_of(beside))
 
     async def route(self, command: Command, timeout_ms: int) -> Reply:
-        """As a host's own router does: by one command key, until there is an answer or time is up."""
-        heard = await self.ask(command, attempts=max(1, timeout_ms // 20))
-        return heard.reply or NotExecuted("unavailable")
+        """Route a command as a host's own router does: under one command key, until its deadline."""
+        record = await self.submit(command, attempts=max(1, timeout_ms // 20))
+        return record.reply or NotExecuted("unavailable")
 
     async def publish(self, programme: Programme) -> None:
-        """As the coordinator does: to everyone who lives, one after the other."""
+        """Announce a version as the coordinator does, to all living hosts, one after the other."""
         for host in [host for host in self.hosts.values() if host.alive]:
             await asyncio.sleep(0.0005)
             host.host.programme_changed(programme)
 
     async def create(self) -> SimulatedHost:
-        self.lives += 1
-        host = SimulatedHost(f"host-{self.lives}", self)
+        self.incarnations += 1
+        host = SimulatedHost(f"host-{self.incarnations}", self)
         self.hosts[host.name] = host
         await host.start()
-        self.note(f"born {host.name}")
+        self.note(f"started {host.name}")
         return host
 
     def living(self) -> list[SimulatedHost]:
         return [host for host in self.hosts.values() if host.alive]
 
     async def give(self, shard: int, host: SimulatedHost) -> None:
-        """Have ``host`` take a shard, whoever owns it."""
+        """Have ``host`` take a shard from any owner."""
         while host.alive:
             try:
                 await host.host.take([shard])
@@ -248,8 +247,8 @@ class Installation:
                 self.note(f"{host.name} owns {shard:02x} since {host.host.epochs.get(shard)}")
                 return
 
-    async def mend(self) -> None:
-        """Two hosts live, and every shard has a living owner."""
+    async def repair(self) -> None:
+        """Make two hosts live, and every shard have a living owner."""
         while len(self.living()) < 2:
             await self.create()
         for shard in SHARDS:
@@ -257,12 +256,12 @@ class Installation:
             if owner is None or not owner.alive:
                 await self.give(shard, self.dice.choice(self.living() or [await self.create()]))
 
-    async def trouble(self) -> None:
-        """Kill a host, tear a shard away from its owner, or hand one over in good order."""
+    async def disturb_hosts(self) -> None:
+        """Again and again: kill a host, take a shard without a release, or hand one over in order."""
         while True:
-            await asyncio.sleep(self.dice.expovariate(1 / self.weather.trouble_seconds))
-            await self.mend()
-            kind = self.dice.choice(("kill", "tear", "hand over"))
+            await asyncio.sleep(self.dice.expovariate(1 / self.rates.host_fault_seconds))
+            await self.repair()
+            kind = self.dice.choice(("kill", "seize", "hand over"))
             shard = self.dice.choice(SHARDS)
             owner = self.hosts[self.owners[shard]]
             self.note(f"{kind} {owner.name} {shard:02x}")
@@ -273,19 +272,19 @@ class Installation:
                 await self.hand_over(shard, owner, others[0])
             elif others:
                 await self.give(shard, others[0])
-            await self.mend()
+            await self.repair()
 
     async def hand_over(self, shard: int, owner: SimulatedHost, successor: SimulatedHost) -> None:
-        """Move a shard; its owner keeps it when it cannot finish its commits in time."""
+        """Move a shard; its owner keeps it if its commits do not end in time."""
         with suppress(TimeoutError):
             await owner.host.release([shard])
             await self.give(shard, successor)
 
     async def watch(self) -> None:
-        """Replace whoever has died of himself."""
+        """Replace hosts that have died."""
         while True:
             await asyncio.sleep(0.05)
-            await self.mend()
+            await self.repair()
 
     # --- clients ---
 
@@ -293,32 +292,35 @@ class Installation:
         self._numbers += 1
         return self._numbers
 
-    async def ask(self, command: Command, claim: IdempotencyClaim | None = None, attempts: int = 60) -> Heard:
-        """Ask under one command key until there is an answer, or patience ends; then write it down."""
-        heard = Heard(command, claim, asyncio.get_running_loop().time())
-        self.heard.append(heard)
+    async def submit(
+        self, command: Command, claim: IdempotencyClaim | None = None, attempts: int = 60
+    ) -> ClientRecord:
+        """Send a command under one command key until there is a reply, at most ``attempts`` times; returns
+        its record."""
+        record = ClientRecord(command, claim, asyncio.get_running_loop().time())
+        self.records.append(record)
         for _ in range(attempts):
             host = self._host_of(command)
             try:
                 reply = await self._attempt(host, command, claim)
             except asyncio.CancelledError:
-                # Whoever asked has died; what he asked has not.
-                heard.sure = False
+                # The client has died; its command has not.
+                record.sure = False
                 raise
             if reply is None or (isinstance(reply, NotExecuted) and reply.reason not in CERTAIN):
-                heard.sure = False
+                record.sure = False
             elif not isinstance(reply, NotExecuted) or reply.reason == "key_reused":
-                heard.reply = reply
+                record.reply = reply
                 break
             await asyncio.sleep(0.01)
-        heard.ended = asyncio.get_running_loop().time()
-        self.note(f"{type(command).__name__} {command.id} {heard.sure} {heard.reply}")
-        self._assert_announced(heard)
-        return heard
+        record.ended = asyncio.get_running_loop().time()
+        self.note(f"{type(command).__name__} {command.id} {record.sure} {record.reply}")
+        self._assert_announced(record)
+        return record
 
     def _host_of(self, command: Command) -> SimulatedHost:
-        """Its owner, or, by an old routing table, somebody who perhaps was."""
-        if self.dice.random() < (0.3 if isinstance(command, ReadBalance) else self.weather.lost):
+        """The owner, or a random host, as an old routing table could name it."""
+        if self.dice.random() < (0.3 if isinstance(command, ReadBalance) else self.rates.lost):
             return self.dice.choice(self.living() or list(self.hosts.values()))
         return self.hosts[self.owners[shard_of(target_of(command))]]
 
@@ -328,19 +330,19 @@ class Installation:
         if not host.alive:
             return NotExecuted("not_owner")
         remaining_ms = self.dice.choice((50, 1_000))
-        asking = asyncio.ensure_future(host.host.execute([Submission(command, remaining_ms, claim)]))
-        dying = asyncio.ensure_future(host.dead.wait())
-        await asyncio.wait((asking, dying), timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
-        dying.cancel()
-        if asking.done() and host.alive:
-            (reply,) = asking.result()
+        call = asyncio.ensure_future(host.host.execute([Submission(command, remaining_ms, claim)]))
+        death = asyncio.ensure_future(host.dead.wait())
+        await asyncio.wait((call, death), timeout=PATIENCE_SECONDS, return_when=asyncio.FIRST_COMPLETED)
+        death.cancel()
+        if call.done() and host.alive:
+            (reply,) = call.result()
             return reply
-        asking.cancel()
+        call.cancel()
         return None
 
-    def _assert_announced(self, heard: Heard) -> None:
-        """Whoever lives knows a programme's version before its maker hears of it."""
-        reply, command = heard.reply, heard.command
+    def _assert_announced(self, record: ClientRecord) -> None:
+        """Every living host has a programme's version before its caller gets the reply."""
+        reply, command = record.reply, record.command
         changed = isinstance(command, CreateProgramme | ChangeProgramme)
         if changed and isinstance(reply, Done) and not reply.replayed:
             for host in self.living():
@@ -348,12 +350,12 @@ class Installation:
                 assert known is None or known.config.version >= reply.body["version"]
 
     async def shop(self, card_id: str) -> None:
-        """One cardholder's day."""
+        """Random commands of one card: authorizations, follow-ups, changes, and their repeats."""
         sold: list[Authorize] = []
         for _ in range(self.dice.randint(2, 7)):
             await asyncio.sleep(self.dice.expovariate(5))
             number = self.number()
-            command = self._errand(number, card_id, sold)
+            command = self._random_command(number, card_id, sold)
             if isinstance(command, Authorize):
                 sold.append(command)
             copies: list[CardCommand] = [command] * self.dice.choice((1, 1, 1, 2, 3))
@@ -361,9 +363,11 @@ class Installation:
                 copies.append(
                     msgspec.structs.replace(command, id=an_id(0x900_0000 + number), fingerprint=key(7))
                 )
-            await asyncio.gather(*(self.ask(copy, attempts=self.dice.choice((1, 60, 60))) for copy in copies))
+            await asyncio.gather(
+                *(self.submit(copy, attempts=self.dice.choice((1, 60, 60))) for copy in copies)
+            )
 
-    def _errand(self, number: int, card_id: str, sold: list[Authorize]) -> CardCommand:
+    def _random_command(self, number: int, card_id: str, sold: list[Authorize]) -> CardCommand:
         about: dict[str, Any] = {"id": an_id(0x100_0000 + number, shard_of(card_id)), "card_id": card_id}
         dice = self.dice.random()
         if dice < 0.45 or not sold:
@@ -394,7 +398,7 @@ class Installation:
         return change_card(number, state=self.dice.choice(("active", "suspended")), **about)
 
     async def fund(self, card_id: str) -> None:
-        """Loads under idempotency keys, each asked for by several requests at once; and readings."""
+        """Loads under idempotency keys, each sent by several concurrent requests; and balance reads."""
         for _ in range(self.dice.randint(1, 3)):
             await asyncio.sleep(self.dice.expovariate(4))
             claim = IdempotencyClaim(key(self.number()) * 2, key(1) * 2)
@@ -409,36 +413,36 @@ class Installation:
                 )
                 for _ in range(self.dice.choice((1, 2, 3)))
             ]
-            await asyncio.gather(*(self.ask(copy, claim) for copy in copies))
+            await asyncio.gather(*(self.submit(copy, claim) for copy in copies))
             for _ in range(3):
-                await self.ask(read_balance(self.number(), card_id=card_id))
+                await self.submit(read_balance(self.number(), card_id=card_id))
 
     async def rename(self) -> None:
-        """Changes of the programme."""
+        """Change the programme's name."""
         for _ in range(self.dice.randint(0, 3)):
             await asyncio.sleep(self.dice.expovariate(2))
             number = self.number()
-            await self.ask(change_programme(number, programme_id=ADMIN.id, name=f"Name {number}"))
+            await self.submit(change_programme(number, programme_id=ADMIN.id, name=f"Name {number}"))
 
-    async def flap(self) -> None:
-        """The programme's endpoint comes and goes."""
+    async def toggle_endpoint(self) -> None:
+        """Start and end outages of the programme's endpoint."""
         while True:
             await asyncio.sleep(self.dice.expovariate(1))
             self.endpoint_up = not self.endpoint_up
 
-    async def retune(self) -> None:
-        """Changes of the stand-in policy, of its currency too."""
+    async def change_policy(self) -> None:
+        """Change the stand-in policy, its currency included."""
         for _ in range(self.dice.randint(0, 3)):
             await asyncio.sleep(self.dice.expovariate(1))
             currency = self.dice.choice(("EUR", "EUR", "USD"))
             budget_minor = self.dice.randint(1, 20_000)
-            await self.ask(self._policy(budget_currency=currency, max_total_exposure_minor=budget_minor))
+            await self.submit(self._policy(budget_currency=currency, max_total_exposure_minor=budget_minor))
 
     def _policy(self, **parts: Any) -> SetStandInPolicy:
         return set_policy(self.number(), programme_id=ADMIN.id, **parts)
 
     def _delegation(self) -> list[Command]:
-        """What makes the programme decide by itself, and its cards fit to stand in."""
+        """The commands that make the programme delegated and its cards eligible for stand-in."""
         changes = {"decisioning": "delegated", "decision_url": "https://decide.example"}
         number = self.number()
         balances = [
@@ -447,36 +451,36 @@ class Installation:
         ]
         return [change_programme(number, programme_id=ADMIN.id, **changes), self._policy(), *balances]
 
-    # --- a life ---
+    # --- the run ---
 
     async def live(self) -> None:
-        """Set up, let the clients have their day in bad weather, and come to rest."""
-        weather, self.weather = self.weather, Weather(0, 0, 0, 0, 1)
-        await self.mend()
+        """Set up without faults, run the clients under faults, and end without faults."""
+        rates, self.rates = self.rates, FaultRates(0, 0, 0, 0, 1)
+        await self.repair()
         loads = [load(number, card_id=card.id) for number, card in enumerate(CARDS, 1)]
-        beginning: list[Command] = [ADMIN, *CARDS, *loads]
+        setup: list[Command] = [ADMIN, *CARDS, *loads]
         if self.delegated:
-            beginning += self._delegation()
-        for command in beginning:
-            heard = await self.ask(command)
-            assert isinstance(heard.reply, Done), heard.reply
-        self.weather = weather
+            setup += self._delegation()
+        for command in setup:
+            record = await self.submit(command)
+            assert isinstance(record.reply, Done), record.reply
+        self.rates = rates
         self.spawn(self.watch())
-        self.spawn(self.trouble())
+        self.spawn(self.disturb_hosts())
         if self.delegated:
-            self.spawn(self.flap())
-            self.spawn(self.retune())
-        days = [self.shop(card.id) for card in CARDS] + [self.fund(card.id) for card in CARDS[:3]]
-        await asyncio.gather(*days, self.rename())
-        await self._rest()
+            self.spawn(self.toggle_endpoint())
+            self.spawn(self.change_policy())
+        clients = [self.shop(card.id) for card in CARDS] + [self.fund(card.id) for card in CARDS[:3]]
+        await asyncio.gather(*clients, self.rename())
+        await self._settle()
 
-    async def _rest(self) -> None:
-        """Fine weather until everything is quiet."""
-        self.weather = Weather(0, 0, 0, 0, 1)
+    async def _settle(self) -> None:
+        """Run without faults until all work has ended, and stop the hosts."""
+        self.rates = FaultRates(0, 0, 0, 0, 1)
         await asyncio.sleep(3)
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
         for host in self.living():
-            await host.world.exposure.stop()
+            await host.programmes.exposure.stop()
             await host.host.stop()

@@ -1,4 +1,5 @@
-"""Hosts without Ray or a server: several in one loop, on one store, with a clock and faults held by hand."""
+"""Hosts without Ray or a database server: several in one loop, on one store, with a clock and faults that
+tests control."""
 
 from __future__ import annotations
 
@@ -37,7 +38,7 @@ ACCOUNT = derive(FIRST.id, Derived.ACCOUNT)
 
 
 class ManualClock:
-    """Stands still until it is moved; wall time and monotonic time move together."""
+    """Changes only when a test moves it; wall time and monotonic time move together."""
 
     def __init__(self) -> None:
         self.ms = NOW_MS
@@ -50,7 +51,7 @@ class ManualClock:
 
 
 class Hold:
-    """Calls that have come to a point stay there until ``release``."""
+    """A barrier: calls wait at it until ``release``."""
 
     def __init__(self) -> None:
         self.reached = asyncio.Event()
@@ -65,16 +66,16 @@ class Hold:
 
 
 class Faults:
-    """A ``Fault`` of one journal that a test conducts."""
+    """A ``Fault`` of one journal that a test controls."""
 
     def __init__(self) -> None:
         self.calls: Counter[str] = Counter()
         self.commits: list[Rows] = []
-        """The rows of every commit that was tried."""
+        """The rows of every attempted commit."""
         self.away = False
-        """Whether the journal cannot be reached at all."""
+        """Whether the journal is unavailable."""
         self.refuses: Callable[[Rows], JournalError | None] = lambda rows: None
-        """What is wrong with a batch, judged before it is applied."""
+        """Returns the error with which a batch is refused before it is applied, if any."""
         self._failures: dict[tuple[Point, str], list[JournalError]] = {}
         self._holds: dict[tuple[Point, str], Hold] = {}
 
@@ -92,7 +93,7 @@ class Faults:
             self.calls[method] += 1
             if rows is not None:
                 self.commits.append(rows)
-            # A round trip: others have their turn.
+            # A round trip: other tasks run meanwhile.
             await asyncio.sleep(0)
         if self.away:
             raise UnknownOutcomeError(method)
@@ -108,54 +109,55 @@ class Faults:
                 raise refusal
 
 
-class World:
-    """The outside world of delegated decisions: an endpoint that a test conducts, and owners in the
-    cluster."""
+class FakeProgrammes:
+    """Calls to delegated programmes: an endpoint that a test controls, and owners in the cluster."""
 
     def __init__(self, cluster: Cluster) -> None:
         self._cluster = cluster
         self.answer: Callable[[Question], EndpointResult] = lambda question: EndpointResult("approved")
         self.questions: list[Question] = []
-        self.asking: Hold | None = None
+        self.barrier: Hold | None = None
         self.owner_away = False
         self._numbers = itertools.count(0x5000)
 
     async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> EndpointResult:
         self.questions.append(question)
-        if self.asking is not None:
-            await self.asking.pause()
+        if self.barrier is not None:
+            await self.barrier.pause()
         return self.answer(question)
 
-    async def grant(self, programme_id: str, ask: StandInRequest) -> Grant | None:
+    async def grant(self, programme_id: str, request: StandInRequest) -> Grant | None:
         if self.owner_away:
             return None
         number = next(self._numbers)
-        reply = await self._cluster.owner(programme_id).ask_one(grant_stand_ins(number, (ask,), programme_id))
+        reply = await self._cluster.owner(programme_id).execute_one(
+            grant_stand_ins(number, (request,), programme_id)
+        )
         return reply.grants[0] if isinstance(reply, Granted) else None
 
-    def answered(self, programme: Programme) -> None:
+    def end_outage(self, programme: Programme) -> None:
         if programme.outage is not None:
             self._cluster.ending.append((programme.config.id, programme.outage.id))
 
 
-class Nobody:
-    """No programme is delegated, so nobody is asked."""
+class NoProgrammeCalls:
+    """For tests without delegated programmes: every call fails the test."""
 
     async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> EndpointResult:
-        raise AssertionError("nobody is to be asked")
+        raise AssertionError("no programme is delegated")
 
-    async def grant(self, programme_id: str, ask: StandInRequest) -> Grant | None:
-        raise AssertionError("nobody stands in")
+    async def grant(self, programme_id: str, request: StandInRequest) -> Grant | None:
+        raise AssertionError("no programme is delegated")
 
-    def answered(self, programme: Programme) -> None:
-        raise AssertionError("nobody answers")
+    def end_outage(self, programme: Programme) -> None:
+        raise AssertionError("no programme is delegated")
 
 
-NOBODY = Nobody()
+NO_PROGRAMME_CALLS = NoProgrammeCalls()
 
 
 class TestHost:
-    """A host with the parts that a test conducts."""
+    """A host with the parts that a test controls."""
 
     __test__ = False
 
@@ -165,17 +167,23 @@ class TestHost:
         self.fenced = 0
         self.journal = MemoryJournal(cluster.store, name, self.faults)
         self.host = ShardHost(
-            self.journal, VAULT, cluster.clock, cluster.publish, self._fenced, cluster.world, active_cards_max
+            self.journal,
+            VAULT,
+            cluster.clock,
+            cluster.publish,
+            self._fenced,
+            cluster.programmes,
+            active_cards_max,
         )
 
     def _fenced(self) -> None:
         self.fenced += 1
 
-    async def ask(self, *commands: Command, remaining_ms: int = PATIENCE_MS) -> list[Reply]:
+    async def execute(self, *commands: Command, remaining_ms: int = PATIENCE_MS) -> list[Reply]:
         """Execute a batch."""
         return await self.host.execute([Submission(command, remaining_ms) for command in commands])
 
-    async def ask_one(
+    async def execute_one(
         self,
         command: Command,
         *,
@@ -187,31 +195,31 @@ class TestHost:
         (reply,) = await self.host.execute([Submission(command, remaining_ms, claim, presentation)])
         return reply
 
-    def asking(self, *commands: Command, remaining_ms: int = PATIENCE_MS) -> asyncio.Task[list[Reply]]:
-        """Execute a batch meanwhile."""
-        return asyncio.create_task(self.ask(*commands, remaining_ms=remaining_ms))
+    def submit(self, *commands: Command, remaining_ms: int = PATIENCE_MS) -> asyncio.Task[list[Reply]]:
+        """Execute a batch in the background."""
+        return asyncio.create_task(self.execute(*commands, remaining_ms=remaining_ms))
 
 
 class Cluster:
-    """Hosts that share a store and hear of programmes' changes."""
+    """Hosts that share a store and receive announcements of programme changes."""
 
     def __init__(self) -> None:
         self.clock = ManualClock()
         self.store = MemoryStore(self.clock.now_ms)
         self.hosts: dict[str, TestHost] = {}
-        self.world = World(self)
+        self.programmes = FakeProgrammes(self)
         self.ending: list[tuple[str, str]] = []
-        """Outages of which a usable answer has been heard: programme and outage."""
+        """Outages to be ended because a usable answer has arrived: programme and outage."""
         self.published: list[Programme] = []
         self.publishing: Hold | None = None
         self.publish_failures: list[Exception] = []
 
     def owner(self, id_: str) -> TestHost:
-        """The host that owns ``id_`` now."""
+        """The current owner of ``id_``."""
         return self.hosts[self.store.owners[shard_of(id_)] or ""]
 
     async def publish(self, programme: Programme) -> None:
-        """Tell every host, as the coordinator does."""
+        """Announce the version to every host, as the coordinator does."""
         if self.publishing is not None:
             await self.publishing.pause()
         if self.publish_failures:
@@ -232,7 +240,7 @@ class Cluster:
         return host
 
     async def stop(self) -> None:
-        """Stop every host that has not been fenced; nothing is away or held any more."""
+        """Stop every host after ending all faults and holds."""
         for host in self.hosts.values():
             host.faults.away = False
             for hold in host.faults._holds.values():
@@ -246,25 +254,25 @@ class Cluster:
 
 
 async def furnish(host: TestHost, *, cents: int = 10_000) -> None:
-    """A programme and two cards on different shards, the first with money."""
+    """Create a programme and two cards on different shards, and load the first."""
     replies = [
-        *await host.ask(ADMIN),
-        *await host.ask(FIRST, SECOND),
-        *await host.ask(load(901, card_id=FIRST.id, amount_minor=cents)),
+        *await host.execute(ADMIN),
+        *await host.execute(FIRST, SECOND),
+        *await host.execute(load(901, card_id=FIRST.id, amount_minor=cents)),
     ]
     assert all(isinstance(reply, Done) for reply in replies), replies
 
 
 async def turns(condition: Callable[[], Any]) -> None:
-    """Let the loop turn until ``condition`` holds; the test fails when it does not in time."""
+    """Run the loop until ``condition`` holds; the test fails after ``WAIT_SECONDS``."""
     limit = time.monotonic() + WAIT_SECONDS
     while not condition():
-        assert time.monotonic() < limit, "the condition did not come true"
+        assert time.monotonic() < limit, "the condition did not hold in time"
         await asyncio.sleep(0)
 
 
 async def idle(count: int = 50) -> None:
-    """Let everything happen that can happen by itself."""
+    """Run the loop until all ready tasks wait again."""
     for _ in range(count):
         await asyncio.sleep(0)
 

@@ -1,4 +1,4 @@
-"""How cold cards become active, and active ones are forgotten."""
+"""Activation and passivation of cards."""
 
 from __future__ import annotations
 
@@ -28,27 +28,27 @@ def spend(number: int = 1, **parts: object) -> Command:
 
 
 async def successor(cluster: Cluster, active_cards_max: int = 1_000) -> TestHost:
-    """A host that has nothing in memory, after one that has written a programme and many cards."""
+    """A host without state in memory; another host has written a programme and many cards."""
     first = await cluster.add("a", ALL_SHARDS)
     await furnish(first)
-    await first.ask(*CARDS)
-    await first.ask(*(load(number, card_id=card.id) for number, card in enumerate(CARDS)))
+    await first.execute(*CARDS)
+    await first.execute(*(load(number, card_id=card.id) for number, card in enumerate(CARDS)))
     return await cluster.add("b", ALL_SHARDS, active_cards_max)
 
 
-async def test_a_crowd_for_one_cold_card_reads_once(cluster: Cluster) -> None:
+async def test_concurrent_commands_for_one_cold_card_read_it_once(cluster: Cluster) -> None:
     host = await successor(cluster)
-    replies = await host.ask(*(spend(number, amount_minor=1) for number in range(1, 101)))
+    replies = await host.execute(*(spend(number, amount_minor=1) for number in range(1, 101)))
     assert all(map(approved, replies))
     assert host.faults.calls["load_cards"] == 1
 
 
-async def test_who_comes_while_the_card_is_read_waits_for_that_read(cluster: Cluster) -> None:
+async def test_command_during_a_read_waits_for_that_read(cluster: Cluster) -> None:
     host = await successor(cluster)
     hold = host.faults.hold("before", "load_cards")
-    early = host.asking(spend(1))
+    early = host.submit(spend(1))
     await hold.reached.wait()
-    late = [host.asking(spend(number, amount_minor=1)) for number in range(2, 30)]
+    late = [host.submit(spend(number, amount_minor=1)) for number in range(2, 30)]
     await idle()
     hold.release()
     assert all(approved(reply) for (reply,) in await asyncio.gather(early, *late))
@@ -58,77 +58,79 @@ async def test_who_comes_while_the_card_is_read_waits_for_that_read(cluster: Clu
 async def test_many_cold_cards_share_a_few_reads(cluster: Cluster) -> None:
     host = await successor(cluster)
     commands = [authorize(number, card_id=card.id) for number, card in enumerate(CARDS)]
-    replies = await asyncio.gather(*(host.ask_one(command) for command in commands))
+    replies = await asyncio.gather(*(host.execute_one(command) for command in commands))
     assert all(map(approved, replies))
     assert host.faults.calls["load_cards"] <= 2
 
 
-async def test_programmes_are_read_once(cluster: Cluster) -> None:
+async def test_programme_is_read_once_for_all_its_cards(cluster: Cluster) -> None:
     host = await successor(cluster)
     for number, card in enumerate(CARDS):
-        await host.ask(authorize(number, card_id=card.id))
+        await host.execute(authorize(number, card_id=card.id))
     assert host.faults.calls["load_programmes"] == 1
 
 
-async def test_a_read_is_tried_again_until_the_journal_is_there(cluster: Cluster) -> None:
+async def test_failed_read_is_retried(cluster: Cluster) -> None:
     host = await successor(cluster)
     host.faults.fail("before", "load_cards", UnknownOutcomeError(), UnknownOutcomeError())
     host.faults.fail("after", "load_programmes", UnknownOutcomeError())
-    assert approved(await host.ask_one(spend()))
+    assert approved(await host.execute_one(spend()))
 
 
-async def test_what_is_reloaded_equals_what_was_in_memory(cluster: Cluster) -> None:
+async def test_reloaded_card_equals_the_one_in_memory(cluster: Cluster) -> None:
     first = await cluster.add("a", ALL_SHARDS)
     await furnish(first)
-    await first.ask(*(spend(number, cvv2=("match", "mismatch")[number % 2]) for number in range(1, 8)))
+    await first.execute(*(spend(number, cvv2=("match", "mismatch")[number % 2]) for number in range(1, 8)))
     before = first.host.activation.cards[FIRST.id]
     second = await cluster.add("b", ALL_SHARDS)
-    await second.ask(read_balance(1, card_id=FIRST.id))
+    await second.execute(read_balance(1, card_id=FIRST.id))
     after = second.host.activation.cards[FIRST.id]
     assert (after.card, after.account) == (before.card, before.account)
 
 
-async def test_the_least_recently_used_cards_are_forgotten(cluster: Cluster) -> None:
+async def test_least_recently_used_cards_are_passivated(cluster: Cluster) -> None:
     host = await successor(cluster, active_cards_max=10)
     for number, card in enumerate(CARDS):
-        await host.ask(authorize(number, card_id=card.id, amount_minor=1))
-        await host.ask(spend(1_000 + number, amount_minor=1))
+        await host.execute(authorize(number, card_id=card.id, amount_minor=1))
+        await host.execute(spend(1_000 + number, amount_minor=1))
     active = host.host.activation.cards
     assert len(active) == 10
     assert set(active) == {FIRST.id, *(card.id for card in CARDS[-9:])}
     assert set(host.host.activation.accounts) == {actor.card.account_id for actor in active.values()}
 
 
-async def test_who_was_forgotten_comes_back_as_he_was(cluster: Cluster) -> None:
+async def test_passivated_card_keeps_its_state(cluster: Cluster) -> None:
     host = await successor(cluster, active_cards_max=1)
     for round_ in range(3):
         for number, card in enumerate(CARDS):
-            reply = await host.ask_one(authorize(100 * round_ + number, card_id=card.id, amount_minor=2_000))
+            reply = await host.execute_one(
+                authorize(100 * round_ + number, card_id=card.id, amount_minor=2_000)
+            )
             assert approved(reply) == (round_ < 2), (round_, number)
     assert len(host.host.activation.cards) == 1
 
 
-async def test_a_batch_of_more_cards_than_fit_is_executed(cluster: Cluster) -> None:
-    """Not one of them may be forgotten between its reading and its decision."""
+async def test_batch_with_more_cards_than_fit_in_memory_is_executed(cluster: Cluster) -> None:
+    """No card may be passivated between its read and its decision."""
     host = await successor(cluster, active_cards_max=3)
     commands = [authorize(number, card_id=card.id) for number, card in enumerate(CARDS)]
-    replies = await host.ask(*commands)
+    replies = await host.execute(*commands)
     assert all(map(approved, replies))
     assert len(host.host.activation.cards) == 3
 
 
-async def test_undurable_cards_are_never_forgotten(cluster: Cluster) -> None:
+async def test_undurable_card_is_not_passivated(cluster: Cluster) -> None:
     host = await successor(cluster, active_cards_max=2)
     hold = host.faults.hold("during", "commit")
     undurable = [create_card(200 + number, programme_id=ADMIN.id) for number in range(5)]
-    asking = host.asking(*undurable)
+    pending = host.submit(*undurable)
     await hold.reached.wait()
-    reading = host.asking(*(read_balance(number, card_id=card.id) for number, card in enumerate(undurable)))
-    spending = host.asking(*(authorize(number, card_id=card.id) for number, card in enumerate(CARDS[:5])))
+    reading = host.submit(*(read_balance(number, card_id=card.id) for number, card in enumerate(undurable)))
+    spending = host.submit(*(authorize(number, card_id=card.id) for number, card in enumerate(CARDS[:5])))
     await idle()
     assert {card.id for card in undurable} <= set(host.host.activation.cards)
     hold.release()
-    assert all(isinstance(reply, Done) for reply in (*await asking, *await reading))
+    assert all(isinstance(reply, Done) for reply in (*await pending, *await reading))
     assert all(map(approved, await spending))
     assert len(host.host.activation.cards) == 2
 
@@ -137,31 +139,31 @@ async def test_cards_that_share_an_account_share_it_in_memory(cluster: Cluster) 
     first = await cluster.add("a", ALL_SHARDS)
     await furnish(first)
     second_card = create_card(5, programme_id=ADMIN.id, account_id=FIRST.account_id, opens_account=False)
-    await first.ask(second_card)
+    await first.execute(second_card)
     host = await cluster.add("b", ALL_SHARDS, active_cards_max=1)
     for number in range(1, 12):
         card_id = (FIRST.id, second_card.id)[number % 2]
-        reply = await host.ask_one(authorize(number, card_id=card_id))
+        reply = await host.execute_one(authorize(number, card_id=card_id))
         assert approved(reply) == (number < 11)
-    assert approved(await host.ask_one(spend(50, kind="refund")))
-    assert approved(await host.ask_one(authorize(51, card_id=second_card.id)))
+    assert approved(await host.execute_one(spend(50, kind="refund")))
+    assert approved(await host.execute_one(authorize(51, card_id=second_card.id)))
 
 
-async def test_absent_cards_leave_nothing_behind(cluster: Cluster) -> None:
+async def test_absent_card_is_not_remembered(cluster: Cluster) -> None:
     host = await successor(cluster)
     ghost = create_card(9_999).id
-    assert await host.ask_one(spend(1, card_id=ghost)) == WireAnswer("14", authorize(1).id)
+    assert await host.execute_one(spend(1, card_id=ghost)) == WireAnswer("14", authorize(1).id)
     assert ghost not in host.host.activation.cards
-    assert await host.ask(create_card(9_999, programme_id=ADMIN.id)) != []
-    assert await host.ask_one(spend(2, card_id=ghost)) == WireAnswer("51", authorize(2).id)
+    assert await host.execute(create_card(9_999, programme_id=ADMIN.id)) != []
+    assert await host.execute_one(spend(2, card_id=ghost)) == WireAnswer("51", authorize(2).id)
 
 
-async def test_a_stopped_host_leaves_no_reader_behind(cluster: Cluster) -> None:
+async def test_stopped_host_has_no_reading_task(cluster: Cluster) -> None:
     host = await successor(cluster)
     host.faults.hold("before", "load_cards")
-    asking = host.asking(spend())
+    pending = host.submit(spend())
     await idle()
     await host.host.stop()
-    assert await asking == [NotExecuted("not_owner")]
+    assert await pending == [NotExecuted("not_owner")]
     assert not [task for task in asyncio.all_tasks() if task.get_name() == "activation"]
     assert not any(isinstance(actor, CardActor) for actor in host.host.activation.cards.values())

@@ -1,4 +1,5 @@
-"""Overload: a host makes callers wait at one line, goes on at another, and refuses beyond the last."""
+"""Overload: callers wait above ``BACKLOG_WAIT``, continue at ``BACKLOG_RESUME``, and are refused above
+``BACKLOG_REFUSE``."""
 
 from __future__ import annotations
 
@@ -16,28 +17,28 @@ def crowd(first: int, count: int) -> list[Authorize]:
     return [authorize(number, card_id=FIRST.id, amount_minor=1) for number in range(first, first + count)]
 
 
-async def test_the_three_lines(host: TestHost, cluster: Cluster) -> None:
+async def test_full_backlog_makes_callers_wait_and_then_refuses(host: TestHost, cluster: Cluster) -> None:
     hold = host.faults.hold("before", "commit")
     committer = host.host.committer
-    full = host.asking(*crowd(1, BACKLOG_WAIT))
+    full = host.submit(*crowd(1, BACKLOG_WAIT))
     await hold.reached.wait()
     assert committer.backlog == BACKLOG_WAIT
-    waiting = [host.asking(*crowd(10_000 * turn, 3_000)) for turn in range(1, 5)]
+    waiting = [host.submit(*crowd(10_000 * turn, 3_000)) for turn in range(1, 5)]
     await idle()
-    assert committer.backlog == BACKLOG_WAIT, "nothing is decided while the line is full"
+    assert committer.backlog == BACKLOG_WAIT, "waiting commands are not decided"
     assert BACKLOG_WAIT + 4 * 3_000 + 1_000 > BACKLOG_REFUSE
-    assert await host.ask(*crowd(90_000, 1_000)) == [NotExecuted("overloaded")] * 1_000
-    one_more = host.asking(*crowd(95_000, 1))
+    assert await host.execute(*crowd(90_000, 1_000)) == [NotExecuted("overloaded")] * 1_000
+    one_more = host.submit(*crowd(95_000, 1))
     hold.release()
     replies = [reply for batch in await asyncio.gather(*waiting, one_more) for reply in batch]
     assert len(replies) == 12_001
     assert sum(map(approved, await full)) == BACKLOG_WAIT
-    assert sum(map(approved, replies)) == 10_000 - BACKLOG_WAIT, "as far as the money goes"
+    assert sum(map(approved, replies)) == 10_000 - BACKLOG_WAIT, "the balance is 100.00"
     assert committer.backlog == 0
     assert len(cluster.store.transactions.rows) == BACKLOG_WAIT + 12_001
 
 
-async def test_the_waiting_go_on_at_the_resume_line(host: TestHost) -> None:
+async def test_waiting_callers_continue_at_the_resume_line(host: TestHost) -> None:
     seen: list[int] = []
 
     def note(rows: Rows) -> None:
@@ -45,9 +46,9 @@ async def test_the_waiting_go_on_at_the_resume_line(host: TestHost) -> None:
 
     host.faults.refuses = note
     hold = host.faults.hold("before", "commit")
-    full = host.asking(*crowd(1, BACKLOG_WAIT))
+    full = host.submit(*crowd(1, BACKLOG_WAIT))
     await hold.reached.wait()
-    waiting = host.asking(*crowd(50_000, 1))
+    waiting = host.submit(*crowd(50_000, 1))
     await idle()
     hold.release()
     assert len(await full) == BACKLOG_WAIT
@@ -56,11 +57,13 @@ async def test_the_waiting_go_on_at_the_resume_line(host: TestHost) -> None:
     assert first_with_newcomer == BACKLOG_RESUME + 1
 
 
-async def test_who_waited_too_long_is_not_begun(host: TestHost, cluster: Cluster) -> None:
+async def test_command_that_waited_beyond_its_deadline_is_not_executed(
+    host: TestHost, cluster: Cluster
+) -> None:
     hold = host.faults.hold("before", "commit")
-    full = host.asking(*crowd(1, BACKLOG_WAIT))
+    full = host.submit(*crowd(1, BACKLOG_WAIT))
     await hold.reached.wait()
-    waiting = host.asking(*crowd(50_000, 5))
+    waiting = host.submit(*crowd(50_000, 5))
     await idle()
     cluster.clock.ms += PATIENCE_MS + 1
     hold.release()
@@ -69,8 +72,8 @@ async def test_who_waited_too_long_is_not_begun(host: TestHost, cluster: Cluster
     await turns(lambda: host.host.committer.backlog == 0)
 
 
-async def test_room_is_made_by_a_recovery_too(host: TestHost) -> None:
+async def test_recovery_lets_waiting_callers_continue(host: TestHost) -> None:
     host.faults.fail("before", "commit", UnknownOutcomeError())
-    replies = await host.ask(*crowd(1, BACKLOG_WAIT))
+    replies = await host.execute(*crowd(1, BACKLOG_WAIT))
     assert sum(map(approved, replies)) == BACKLOG_WAIT
-    assert len(await host.ask(*crowd(50_000, 5))) == 5
+    assert len(await host.execute(*crowd(50_000, 5))) == 5

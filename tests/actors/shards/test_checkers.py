@@ -1,4 +1,4 @@
-"""The checkers of the simulation work (G20): each of these faults, put in on purpose, is found."""
+"""The checkers of the simulation find each of these injected faults (G20)."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from actors.cards.answers import RecentAnswers
 from actors.journal.contract import Rows
 from actors.journal.memory_store import MemoryStore
 from actors.journal.memory_tables import Table
+from actors.shards.admission import Admission
 from actors.shards.decider import Decider
-from actors.shards.host import ShardHost
 from actors.shards.pending import Pending
 from actors.shards.recovery import Recovery
 from engine.commands import Authorize, ChangeProgramme
@@ -31,24 +31,24 @@ Patch = pytest.MonkeyPatch
 
 
 def no_fence(patch: Patch) -> None:
-    """Commits of former owners are accepted."""
+    """The journal accepts commits of former owners."""
     patch.setattr(MemoryStore, "check_fence", lambda self, host, rows: None)
 
 
 def answers_before_commits(patch: Patch) -> None:
-    """Replies leave as soon as they are decided."""
-    decide = ShardHost._decide
+    """Replies leave before their commit."""
+    decide = Admission._decide
 
-    def hasty(self: ShardHost, pending: Pending) -> None:
+    def decide_and_reply(self: Admission, pending: Pending) -> None:
         decide(self, pending)
         if pending.reply is not None:
-            self.resolve(pending, pending.reply)
+            self._in_flight.resolve(pending, pending.reply)
 
-    patch.setattr(ShardHost, "_decide", hasty)
+    patch.setattr(Admission, "_decide", decide_and_reply)
 
 
 def epochs_are_not_renewed(patch: Patch) -> None:
-    """After an unknown commit the journal is only asked what it has by now."""
+    """After an unknown commit, recovery reads the journal without renewing the epochs."""
 
     async def no_renewal(self: Recovery) -> None:
         return None
@@ -56,11 +56,11 @@ def epochs_are_not_renewed(patch: Patch) -> None:
     patch.setattr(Recovery, "_renew", no_renewal)
 
 
-def readings_are_not_fenced(patch: Patch) -> None:
-    """Whoever believes to be the owner answers from memory."""
+def reads_are_not_fenced(patch: Patch) -> None:
+    """A former owner answers reads from memory."""
     decide = Decider.decide
 
-    def trusting(self: Decider, pending: Pending, rows: Rows, now_ms: int) -> None:
+    def decide_without_fence(self: Decider, pending: Pending, rows: Rows, now_ms: int) -> None:
         before = dict(rows.shards)
         written = len(rows.journal)
         decide(self, pending, rows, now_ms)
@@ -68,12 +68,12 @@ def readings_are_not_fenced(patch: Patch) -> None:
             rows.shards.clear()
             rows.shards |= before
 
-    patch.setattr(Decider, "decide", trusting)
+    patch.setattr(Decider, "decide", decide_without_fence)
 
 
 def keys_are_forgotten(patch: Patch) -> None:
     """Idempotency keys are not committed with their effect."""
-    patch.setattr(Decider, "_claim", lambda self, pending, rows, now_ms: None)
+    patch.setattr(Decider, "_add_idempotency_key", lambda self, pending, rows, now_ms: None)
 
 
 def command_keys_are_not_unique(patch: Patch) -> None:
@@ -88,7 +88,7 @@ def command_keys_are_not_unique(patch: Patch) -> None:
 
 
 def events_are_lost(patch: Patch) -> None:
-    """Events are written in a transaction of their own, which does not always come to be."""
+    """Some events of a transaction are not written."""
     put = Table.put
 
     def lossy(self: Table, values: Any, changes: tuple[str, ...] = ()) -> None:
@@ -98,13 +98,15 @@ def events_are_lost(patch: Patch) -> None:
     patch.setattr(Table, "put", lossy)
 
 
-def memory_is_repaired(patch: Patch) -> None:
-    """What a lost commit had changed in memory stays there."""
-    patch.setattr(Recovery, "_forget", lambda self, pendings: [pending.undo() for pending in pendings])
+def tentative_state_is_kept(patch: Patch) -> None:
+    """State in memory survives the loss of its commit."""
+    patch.setattr(
+        Recovery, "_drop", lambda self, pendings: [pending.discard_decision() for pending in pendings]
+    )
 
 
 def holds_are_doubled(patch: Patch) -> None:
-    """Holds are inserted beside the transaction and survive its end."""
+    """Holds are inserted outside the transaction and survive its rollback."""
     apply = MemoryStore.apply
 
     def eager(self: MemoryStore, rows: Rows) -> None:
@@ -114,43 +116,43 @@ def holds_are_doubled(patch: Patch) -> None:
     patch.setattr(MemoryStore, "apply", eager)
 
 
-def decisions_look_at_more(patch: Patch) -> None:
-    """A decision depends on something that is not stored with it."""
+def decisions_use_unrecorded_inputs(patch: Patch) -> None:
+    """A decision depends on a value that is not stored with it."""
     numbers = itertools.count()
 
-    def moody(command: Authorize, inputs: Inputs) -> Decision:
+    def alternating(command: Authorize, inputs: Inputs) -> Decision:
         decided = authorize(command, inputs)
         return msgspec.structs.replace(decided, risk_score=decided.risk_score + next(numbers) % 2)
 
-    patch.setattr("engine.authorization.authorizing.authorize", moody)
+    patch.setattr("engine.authorization.authorizing.authorize", alternating)
 
 
-def a_leg_is_missing(patch: Patch) -> None:
+def credits_are_lost(patch: Patch) -> None:
     """Some transfers have a debit and no credit."""
     put = Table.put
 
-    def lame(self: Table, values: Any, changes: tuple[str, ...] = ()) -> None:
+    def lossy(self: Table, values: Any, changes: tuple[str, ...] = ()) -> None:
         rows = list(values)
         put(self, rows[:-1] if self.name == "ledger_entries" and len(rows) > 2 else rows, changes)
 
-    patch.setattr(Table, "put", lame)
+    patch.setattr(Table, "put", lossy)
 
 
 def versions_are_skipped(patch: Patch) -> None:
-    """A programme's version rises by two."""
+    """A programme's version increases by two."""
     change = execute_programme.change
 
-    def hasty(
+    def skipping(
         command: ChangeProgramme, programme: Programme, now_ms: int
     ) -> execute_programme.ProgrammeExecuted:
         config = msgspec.structs.replace(programme.config, version=programme.config.version + 1)
         return change(command, msgspec.structs.replace(programme, config=config), now_ms)
 
-    patch.setattr(execute_programme, "change", hasty)
+    patch.setattr(execute_programme, "change", skipping)
 
 
-def repeats_are_answered_anew(patch: Patch) -> None:
-    """What is remembered of a reply is not the reply."""
+def remembered_replies_are_altered(patch: Patch) -> None:
+    """A remembered reply differs from the reply that was given."""
     remember = RecentAnswers.remember
 
     def wrong(self: RecentAnswers, command_key: bytes, fingerprint: bytes | None, reply: Reply) -> None:
@@ -164,23 +166,23 @@ def repeats_are_answered_anew(patch: Patch) -> None:
 @pytest.mark.parametrize(
     "fault",
     [
-        decisions_look_at_more,
-        a_leg_is_missing,
+        decisions_use_unrecorded_inputs,
+        credits_are_lost,
         versions_are_skipped,
-        repeats_are_answered_anew,
+        remembered_replies_are_altered,
         no_fence,
         answers_before_commits,
         epochs_are_not_renewed,
-        readings_are_not_fenced,
+        reads_are_not_fenced,
         keys_are_forgotten,
         command_keys_are_not_unique,
         events_are_lost,
-        memory_is_repaired,
+        tentative_state_is_kept,
         holds_are_doubled,
     ],
     ids=lambda fault: fault.__name__,
 )
-def test_a_fault_is_found(fault: Callable[[Patch], None], monkeypatch: Patch) -> None:
+def test_checkers_find_the_injected_fault(fault: Callable[[Patch], None], monkeypatch: Patch) -> None:
     fault(monkeypatch)
     found: list[str] = []
     for seed in range(SEEDS):

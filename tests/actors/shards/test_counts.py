@@ -1,4 +1,4 @@
-"""What a host counts, and when: a decision exists for the figures once it is durable."""
+"""A host's counters. Decisions are counted when they are durable."""
 
 from __future__ import annotations
 
@@ -34,31 +34,31 @@ def decision_times(host: TestHost) -> Distribution:
     return figure
 
 
-async def test_decisions_count_by_outcome_reason_and_decider(host: TestHost) -> None:
-    await host.ask(spend(1), spend(2), spend(3, 10**9))
-    await host.ask(spend(1))
+async def test_decisions_are_counted_by_outcome_reason_and_decider(host: TestHost) -> None:
+    await host.execute(spend(1), spend(2), spend(3, 10**9))
+    await host.execute(spend(1))
     assert decisions(host) == {APPROVED: 2, ("declined", "insufficient_funds", "platform"): 1}
 
 
-async def test_a_decision_counts_when_it_is_durable(host: TestHost, cluster: Cluster) -> None:
+async def test_decision_is_counted_when_it_is_durable(host: TestHost, cluster: Cluster) -> None:
     hold = host.faults.hold("before", "commit")
-    asking = host.asking(spend(1))
+    pending = host.submit(spend(1))
     await hold.reached.wait()
     await idle()
     assert decisions(host) == {}
     cluster.clock.ms += 20
     hold.release()
-    await asking
+    await pending
     assert decisions(host) == {APPROVED: 1}
     assert decision_times(host).total > 0.0199
     assert sum(decision_times(host).counts) == 1
 
 
-async def test_a_commit_that_failed_counts_each_decision_once(host: TestHost) -> None:
+async def test_failed_commit_counts_each_decision_once(host: TestHost) -> None:
     committer = host.host.committer
     before = committer.commits, sum(committer.batch_sizes.figure().counts), committer.journal_rows
     host.faults.fail("during", "commit", RejectedError("a fault"))
-    await host.ask(spend(1), spend(2))
+    await host.execute(spend(1), spend(2))
     assert decisions(host) == {APPROVED: 2}
     assert committer.failures == 1
     assert sum(committer.seconds.figure().counts) == committer.commits + 1
@@ -68,36 +68,36 @@ async def test_a_commit_that_failed_counts_each_decision_once(host: TestHost) ->
 async def test_batches_and_rows_are_counted(host: TestHost) -> None:
     committer = host.host.committer
     rows, sizes = committer.journal_rows, committer.batch_sizes.figure()
-    await host.ask(*(spend(number) for number in range(1, 6)))
+    await host.execute(*(spend(number) for number in range(1, 6)))
     assert committer.journal_rows - rows == 5
     assert committer.batch_sizes.figure().total - sizes.total == 5
 
 
-async def test_who_is_turned_away_counts_with_the_reason(host: TestHost) -> None:
+async def test_refusals_are_counted_by_reason(host: TestHost) -> None:
     await host.host.execute([])
-    await host.ask(spend(1), remaining_ms=-1)
-    await host.ask(*(spend(number) for number in range(BACKLOG_REFUSE + 1)))
+    await host.execute(spend(1), remaining_ms=-1)
+    await host.execute(*(spend(number) for number in range(BACKLOG_REFUSE + 1)))
     refused = host.host.counts.figures()["stanchion_refusals"]
     assert refused == {("deadline",): 1, ("overloaded",): BACKLOG_REFUSE + 1}
     assert decisions(host) == {}
 
 
-async def test_stand_ins_and_outages_count_once_each(host: TestHost, cluster: Cluster) -> None:
-    await host.ask(
+async def test_stand_ins_and_outages_are_counted_once(host: TestHost, cluster: Cluster) -> None:
+    await host.execute(
         load(7, amount_minor=100_000, card_id=FIRST.id),
         change_programme(1, programme_id=ADMIN.id, decisioning="delegated", decision_url="https://d.example"),
         set_policy(1, programme_id=ADMIN.id),
         declare_balance(1, card_id=FIRST.id, amount_minor=50_000),
     )
-    cluster.world.answer = lambda question: EndpointResult(trigger="timeout")
+    cluster.programmes.answer = lambda question: EndpointResult(trigger="timeout")
     for number, cents in enumerate((3_000, 5_001, 4_000), start=1):
-        await host.ask_one(spend(number, cents))
-    cluster.world.answer = lambda question: EndpointResult(trigger="connection_error")
-    await host.ask_one(spend(4, 4_000))
-    await host.ask_one(spend(3, 4_000))
+        await host.execute_one(spend(number, cents))
+    cluster.programmes.answer = lambda question: EndpointResult(trigger="connection_error")
+    await host.execute_one(spend(4, 4_000))
+    await host.execute_one(spend(3, 4_000))
     [row] = cluster.store.outages.rows.values()
     ending = [end_outage(number, row["id"], ADMIN.id) for number in (8, 9)]
-    await host.ask(*ending, ending[0])
+    await host.execute(*ending, ending[0])
     figures = host.host.counts.figures()
     assert figures["stanchion_stand_ins"] == {
         ("within_ceilings", "timeout"): 2,

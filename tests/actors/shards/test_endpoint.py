@@ -1,4 +1,4 @@
-"""The call to a decision endpoint: what leaves, what an answer may do, and what comes too late."""
+"""Calls to a decision endpoint: the signed request, usable, unusable and late answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ DELEGATED = Programme(
 
 
 class Receiver:
-    """What the way out would bring back."""
+    """A fake HTTPS client with one prepared outcome."""
 
     def __init__(self, outcome: Received | EgressError) -> None:
         self.outcome = outcome
@@ -68,7 +68,7 @@ def endpoint(receiver: Receiver) -> DecisionEndpoint:
     return DecisionEndpoint(receiver, VAULT, SystemClock())
 
 
-async def test_the_question_is_signed_with_the_programmes_own_secret() -> None:
+async def test_question_is_signed_with_the_programmes_secret() -> None:
     receiver = Receiver(answer())
     assert await endpoint(receiver).ask(DELEGATED, QUESTION, 1_000) == EndpointResult("approved")
     ((url, body, headers),) = receiver.sent
@@ -94,13 +94,13 @@ async def test_the_question_is_signed_with_the_programmes_own_secret() -> None:
         (Received(200, answer().body, True), "invalid_response"),
     ],
 )
-async def test_unusable_answers_and_their_triggers(outcome: Any, trigger: str) -> None:
+async def test_unusable_answer_gives_its_trigger(outcome: Any, trigger: str) -> None:
     calls = endpoint(Receiver(outcome))
     assert await calls.ask(DELEGATED, QUESTION, 1_000) == EndpointResult(trigger=trigger)  # type: ignore[arg-type]
     assert (calls.counts.usable, calls.counts.unusable) == (0, 1)
 
 
-async def test_a_late_answer_is_counted_and_changes_nothing() -> None:
+async def test_late_answer_is_only_counted() -> None:
     receiver = Receiver(answer())
     receiver.gate.clear()
     calls = endpoint(receiver)
@@ -110,7 +110,7 @@ async def test_a_late_answer_is_counted_and_changes_nothing() -> None:
     assert (calls.counts.usable, calls.counts.unusable, calls.counts.late) == (0, 1, 1)
 
 
-async def test_a_programme_without_an_endpoint_is_not_called() -> None:
+async def test_programme_without_an_endpoint_is_not_called() -> None:
     receiver = Receiver(answer())
     nowhere = Programme(programme(decisioning="delegated"), 1, None, DELEGATED.decision_secret_sealed)
     assert await endpoint(receiver).ask(nowhere, QUESTION, 1_000) == EndpointResult(
@@ -119,7 +119,7 @@ async def test_a_programme_without_an_endpoint_is_not_called() -> None:
     assert receiver.sent == []
 
 
-async def test_calls_end_with_the_host() -> None:
+async def test_stop_cancels_open_calls() -> None:
     receiver = Receiver(answer())
     receiver.gate.clear()
     calls = endpoint(receiver)

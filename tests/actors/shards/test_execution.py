@@ -1,4 +1,4 @@
-"""What a healthy host answers, and that nothing is answered before it is durable."""
+"""Execution without faults: replies, their order, repeats and refusals. No reply leaves before its commit."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from actors.submission import (
-    Parcel,
+    CommandBatch,
     Submission,
-    decode_parcel,
+    decode_batch,
     decode_replies,
-    encode_parcel,
+    encode_batch,
     encode_replies,
 )
 from engine.commands import Command, ReadBalance
@@ -55,37 +55,37 @@ def balance(card_id: str = FIRST.id, number: int = 1) -> ReadBalance:
     return read_balance(number, card_id=card_id)
 
 
-async def test_an_approval_is_in_the_journal_before_it_is_answered(host: TestHost, cluster: Cluster) -> None:
+async def test_approval_is_durable_before_its_reply(host: TestHost, cluster: Cluster) -> None:
     hold = host.faults.hold("during", "commit")
-    asking = host.asking(spend())
+    pending = host.submit(spend())
     await hold.reached.wait()
     await idle()
-    assert not asking.done()
+    assert not pending.done()
     hold.release()
-    assert await asking == [WireAnswer("00", spend().id, "000000", 1_000)]
+    assert await pending == [WireAnswer("00", spend().id, "000000", 1_000)]
     assert cluster.journal_of(FIRST.id)[-1]["command_key"] == spend().command_key
 
 
-async def test_replies_stand_in_the_order_of_the_commands(host: TestHost) -> None:
+async def test_replies_have_the_order_of_the_commands(host: TestHost) -> None:
     commands = [spend(1), load(1, card_id=SECOND.id), spend(2, currency="USD"), balance(), spend(3)]
-    replies = await host.ask(*commands)
+    replies = await host.execute(*commands)
     assert [type(reply) for reply in replies] == [WireAnswer, Done, WireAnswer, Done, WireAnswer]
     codes = [reply.response_code for reply in replies if isinstance(reply, WireAnswer)]
     assert codes == ["00", "12", "00"]
-    assert await host.ask() == []
+    assert await host.execute() == []
 
 
-async def test_the_next_decision_sees_the_one_before_it(host: TestHost) -> None:
+async def test_decision_sees_earlier_decisions_of_its_batch(host: TestHost) -> None:
     """Ten spends of 10.00 and one more, all in one batch, on 100.00."""
-    replies = await host.ask(*(spend(number) for number in range(1, 12)))
+    replies = await host.execute(*(spend(number) for number in range(1, 12)))
     assert [approved(reply) for reply in replies] == [True] * 10 + [False]
 
 
-async def test_a_balance_waits_for_the_commits_it_was_judged_upon(host: TestHost) -> None:
+async def test_balance_waits_for_the_commits_that_it_includes(host: TestHost) -> None:
     hold = host.faults.hold("during", "commit")
-    spending = host.asking(spend())
+    spending = host.submit(spend())
     await hold.reached.wait()
-    reading = host.asking(balance())
+    reading = host.submit(balance())
     await idle()
     assert not reading.done()
     hold.release()
@@ -95,35 +95,35 @@ async def test_a_balance_waits_for_the_commits_it_was_judged_upon(host: TestHost
     assert (reply.body["held"], reply.body["available"]) == ("10.00", "90.00")
 
 
-async def test_what_was_read_is_read_again(host: TestHost) -> None:
-    """... under the same command key, too: a reading has no effect that could happen twice."""
-    (before,) = await host.ask(balance())
-    await host.ask(spend())
-    (after,) = await host.ask(balance())
+async def test_balance_read_is_not_replayed(host: TestHost) -> None:
+    """A read under the same command key is executed again, because it has no effect."""
+    (before,) = await host.execute(balance())
+    await host.execute(spend())
+    (after,) = await host.execute(balance())
     assert isinstance(before, Done)
     assert isinstance(after, Done)
     assert (before.body["held"], after.body["held"], after.replayed) == ("0.00", "10.00", False)
 
 
-async def test_everything_decided_while_a_batch_is_flushed_shares_the_next(host: TestHost) -> None:
+async def test_decisions_during_a_commit_share_the_next_one(host: TestHost) -> None:
     hold = host.faults.hold("during", "commit")
     commits = host.host.committer.commits
-    asking = [host.asking(spend(number, amount_minor=1)) for number in range(1, 51)]
+    pending = [host.submit(spend(number, amount_minor=1)) for number in range(1, 51)]
     await hold.reached.wait()
     await turns(lambda: host.host.committer.backlog == 50)
     hold.release()
-    await asyncio.gather(*asking)
+    await asyncio.gather(*pending)
     assert host.host.committer.commits - commits <= 2
 
 
-async def test_a_batch_has_a_cap(host: TestHost) -> None:
-    await host.ask(*(spend(number, amount_minor=1) for number in range(1, 2 * COMMIT_BATCH_MAX + 2)))
+async def test_commit_batch_size_is_limited(host: TestHost) -> None:
+    await host.execute(*(spend(number, amount_minor=1) for number in range(1, 2 * COMMIT_BATCH_MAX + 2)))
     sizes = [len(rows.journal) for rows in host.faults.commits[-3:]]
     assert sizes == [COMMIT_BATCH_MAX, COMMIT_BATCH_MAX, 1]
 
 
-async def test_every_command_gets_the_answer_the_engine_gives(host: TestHost) -> None:
-    replies = await host.ask(
+async def test_commands_get_the_replies_of_the_engine(host: TestHost) -> None:
+    replies = await host.execute(
         change_card(1, card_id=FIRST.id, state="suspended"),
         spend(1),
         change_card(2, card_id=FIRST.id, state="unactivated"),
@@ -137,9 +137,9 @@ async def test_every_command_gets_the_answer_the_engine_gives(host: TestHost) ->
     assert replies[1].response_code == "62"
 
 
-async def test_absent_cards_and_programmes(host: TestHost) -> None:
+async def test_commands_for_absent_cards_and_programmes_are_answered(host: TestHost) -> None:
     ghost = an_id(0xFFFF)
-    replies = await host.ask(
+    replies = await host.execute(
         authorize(1, card_id=ghost),
         balance(ghost),
         load(2, card_id=ghost),
@@ -152,16 +152,16 @@ async def test_absent_cards_and_programmes(host: TestHost) -> None:
     assert all(isinstance(reply, Problem) and reply.status == 404 for reply in replies[1:])
 
 
-async def test_a_card_can_join_an_account_that_is_not_in_memory(cluster: Cluster) -> None:
+async def test_card_joins_an_account_that_is_not_in_memory(cluster: Cluster) -> None:
     first = await cluster.add("a", ALL_SHARDS)
     await furnish(first)
     second = await cluster.add("b", ALL_SHARDS)
     joining = create_card(3, programme_id=ADMIN.id, account_id=ACCOUNT, opens_account=False)
-    (reply,) = await second.ask(joining)
+    (reply,) = await second.execute(joining)
     assert isinstance(reply, Done)
     assert reply.body["funding_account_id"] == ACCOUNT
-    assert approved(await second.ask_one(authorize(1, card_id=joining.id, amount_minor=9_000)))
-    assert not approved(await second.ask_one(spend(2, amount_minor=2_000)))
+    assert approved(await second.execute_one(authorize(1, card_id=joining.id, amount_minor=9_000)))
+    assert not approved(await second.execute_one(spend(2, amount_minor=2_000)))
 
 
 @pytest.mark.parametrize(
@@ -169,44 +169,46 @@ async def test_a_card_can_join_an_account_that_is_not_in_memory(cluster: Cluster
     [{"tenant_id": an_id(9)}, {"live": True}, {"currency": "USD"}, {"programme_id": create_programme(2).id}],
     ids=["tenant", "mode", "currency", "programme"],
 )
-async def test_a_card_joins_no_strangers_account(host: TestHost, parts: dict[str, Any]) -> None:
-    await host.ask(create_programme(2))
+async def test_card_does_not_join_a_foreign_account(host: TestHost, parts: dict[str, Any]) -> None:
+    await host.execute(create_programme(2))
     joining: dict[str, Any] = {"programme_id": ADMIN.id, "account_id": ACCOUNT, "opens_account": False}
-    assert getattr(await host.ask_one(create_card(3, **joining | parts)), "status", None) == 404
+    assert getattr(await host.execute_one(create_card(3, **joining | parts)), "status", None) == 404
 
 
-# --- at most once ---
+# --- repeats ---
 
 
-async def test_a_repeat_gets_the_stored_answer(host: TestHost, cluster: Cluster) -> None:
-    first = await host.ask_one(spend())
-    again = await host.ask_one(spend(id=an_id(0x999999)))
+async def test_repeat_gets_the_stored_answer(host: TestHost, cluster: Cluster) -> None:
+    first = await host.execute_one(spend())
+    again = await host.execute_one(spend(id=an_id(0x999999)))
     assert isinstance(first, WireAnswer)
     assert again == WireAnswer("00", spend().id, first.approval_code, 1_000, replayed=True)
     assert len(cluster.store.transactions.rows) == 1
 
 
-async def test_a_declined_command_is_repeated_as_declined(host: TestHost) -> None:
-    assert await host.ask_one(spend(1, amount_minor=99_999)) == WireAnswer("51", spend().id)
-    await host.ask_one(load(2, card_id=FIRST.id, amount_minor=500_000))
-    assert await host.ask_one(spend(1, amount_minor=99_999)) == WireAnswer("51", spend().id, replayed=True)
+async def test_repeat_of_a_declined_command_is_declined(host: TestHost) -> None:
+    assert await host.execute_one(spend(1, amount_minor=99_999)) == WireAnswer("51", spend().id)
+    await host.execute_one(load(2, card_id=FIRST.id, amount_minor=500_000))
+    assert await host.execute_one(spend(1, amount_minor=99_999)) == WireAnswer(
+        "51", spend().id, replayed=True
+    )
 
 
-async def test_the_same_identity_with_other_content_is_94(host: TestHost, cluster: Cluster) -> None:
-    await host.ask_one(spend())
+async def test_same_wire_identity_with_other_content_is_answered_94(host: TestHost, cluster: Cluster) -> None:
+    await host.execute_one(spend())
     other = spend(id=an_id(0x999999), fingerprint=key(77), amount_minor=5)
-    assert await host.ask_one(other) == WireAnswer("94", spend().id, replayed=True)
+    assert await host.execute_one(other) == WireAnswer("94", spend().id, replayed=True)
     assert len(cluster.store.transactions.rows) == 1
 
 
-async def test_copies_in_flight_get_one_answer(host: TestHost, cluster: Cluster) -> None:
+async def test_concurrent_copies_get_one_answer(host: TestHost, cluster: Cluster) -> None:
     hold = host.faults.hold("during", "commit")
-    asking = [host.asking(spend(id=an_id(0x999900 + copy))) for copy in range(8)]
-    other = host.asking(spend(id=an_id(0x9999FF), fingerprint=key(77)))
+    pending = [host.submit(spend(id=an_id(0x999900 + copy))) for copy in range(8)]
+    other = host.submit(spend(id=an_id(0x9999FF), fingerprint=key(77)))
     await hold.reached.wait()
     await idle()
     hold.release()
-    replies = [reply for (reply,) in await asyncio.gather(*asking)]
+    replies = [reply for (reply,) in await asyncio.gather(*pending)]
     assert {
         (reply.authorization_id, reply.response_code) for reply in replies if isinstance(reply, WireAnswer)
     } == {(an_id(0x999900), "00")}
@@ -216,21 +218,21 @@ async def test_copies_in_flight_get_one_answer(host: TestHost, cluster: Cluster)
 
 
 async def test_copies_in_one_batch_get_one_answer(host: TestHost, cluster: Cluster) -> None:
-    _, again = await host.ask(spend(), spend(id=an_id(0x999999)))
+    _, again = await host.execute(spend(), spend(id=an_id(0x999999)))
     assert isinstance(again, WireAnswer)
     assert again.replayed
     assert again.authorization_id == spend().id
     assert len(cluster.store.transactions.rows) == 1
 
 
-async def test_a_repeat_that_memory_has_forgotten_is_found_in_the_journal(cluster: Cluster) -> None:
-    """Another host, and more commands since than an activation brings along."""
+async def test_repeat_that_is_not_in_memory_is_found_in_the_journal(cluster: Cluster) -> None:
+    """The new owner has not executed it, and more commands followed than an activation reads."""
     first = await cluster.add("a", ALL_SHARDS)
     await furnish(first)
     old = [spend(number, amount_minor=1) for number in range(1, ACTIVATION_ANSWERS + 3)]
-    answers = await first.ask(*old)
+    answers = await first.execute(*old)
     second = await cluster.add("b", ALL_SHARDS)
-    again = await second.ask(*old, spend(100, amount_minor=1))
+    again = await second.execute(*old, spend(100, amount_minor=1))
     assert [reply.authorization_id for reply in again if isinstance(reply, WireAnswer)] == [
         *(reply.authorization_id for reply in answers if isinstance(reply, WireAnswer)),
         spend(100).id,
@@ -239,113 +241,114 @@ async def test_a_repeat_that_memory_has_forgotten_is_found_in_the_journal(cluste
     assert len(cluster.store.transactions.rows) == len(old) + 1
 
 
-async def test_another_host_answers_94_for_another_card(cluster: Cluster) -> None:
-    """One wire identity, two cards of two hosts: the journal's unique key decides."""
+async def test_other_host_answers_94_for_another_card_under_the_same_identity(cluster: Cluster) -> None:
+    """One wire identity is used for two cards of two hosts: the journal's unique key decides."""
     first = await cluster.add("a", [shard for shard in ALL_SHARDS if shard != 3])
     second = await cluster.add("b", [3])
-    await first.ask(ADMIN)
-    await first.ask(FIRST, load(1, card_id=FIRST.id))
-    await second.ask(SECOND)
-    await second.ask(load(2, card_id=SECOND.id))
-    assert approved(await first.ask_one(spend()))
-    thief = authorize(1, card_id=SECOND.id, id=an_id(0x999999, 3), fingerprint=key(78), wire=wire(1))
-    assert await second.ask_one(thief) == WireAnswer("94", spend().id, replayed=True)
-    (reply,) = await second.ask(balance(SECOND.id))
+    await first.execute(ADMIN)
+    await first.execute(FIRST, load(1, card_id=FIRST.id))
+    await second.execute(SECOND)
+    await second.execute(load(2, card_id=SECOND.id))
+    assert approved(await first.execute_one(spend()))
+    conflicting = authorize(1, card_id=SECOND.id, id=an_id(0x999999, 3), fingerprint=key(78), wire=wire(1))
+    assert await second.execute_one(conflicting) == WireAnswer("94", spend().id, replayed=True)
+    (reply,) = await second.execute(balance(SECOND.id))
     assert isinstance(reply, Done)
     assert reply.body["available"] == "50.00"
 
 
-async def test_a_repeat_in_the_wake_of_an_impostor_gets_its_own_answer(cluster: Cluster) -> None:
-    """The message was executed by another host; here something else comes first under its identity."""
+async def test_repeat_behind_a_conflicting_message_gets_its_own_answer(cluster: Cluster) -> None:
+    """Another host executed the message; at this host a conflicting message arrives first under its
+    identity."""
     first = await cluster.add("a", ALL_SHARDS)
     await furnish(first)
-    assert approved(await first.ask_one(spend()))
-    await first.ask(*(spend(number, amount_minor=1) for number in range(2, ACTIVATION_ANSWERS + 3)))
+    assert approved(await first.execute_one(spend()))
+    await first.execute(*(spend(number, amount_minor=1) for number in range(2, ACTIVATION_ANSWERS + 3)))
     second = await cluster.add("b", ALL_SHARDS)
-    await second.ask(balance())
+    await second.execute(balance())
     hold = second.faults.hold("before", "commit")
-    impostor = second.asking(spend(id=an_id(0x999999), fingerprint=key(77)))
+    conflicting = second.submit(spend(id=an_id(0x999999), fingerprint=key(77)))
     await hold.reached.wait()
-    genuine = second.asking(spend())
+    genuine = second.submit(spend())
     await idle()
     hold.release()
-    assert await impostor == [WireAnswer("94", spend().id, replayed=True)]
+    assert await conflicting == [WireAnswer("94", spend().id, replayed=True)]
     assert await genuine == [WireAnswer("00", spend().id, "000000", 1_000, replayed=True)]
 
 
-async def test_an_old_message_that_is_repeated_again_and_again_is_refused_once(cluster: Cluster) -> None:
+async def test_repeated_old_message_costs_one_refused_commit(cluster: Cluster) -> None:
     first = await cluster.add("a", ALL_SHARDS)
     await furnish(first)
-    await first.ask(*(spend(number, amount_minor=1) for number in range(1, ACTIVATION_ANSWERS + 3)))
+    await first.execute(*(spend(number, amount_minor=1) for number in range(1, ACTIVATION_ANSWERS + 3)))
     second = await cluster.add("b", ALL_SHARDS)
     for _ in range(5):
-        (reply,) = await second.ask(spend(1, amount_minor=1))
+        (reply,) = await second.execute(spend(1, amount_minor=1))
         assert isinstance(reply, WireAnswer)
         assert reply.replayed
     assert second.faults.calls["commit"] == 1
 
 
-async def test_rest_commands_are_repeated_too(host: TestHost) -> None:
-    first = await host.ask_one(load(5, card_id=FIRST.id), presentation={"cardholder_name": "Ada"})
-    again = await host.ask_one(load(5, card_id=FIRST.id), presentation={"cardholder_name": "Ada"})
+async def test_repeat_of_a_rest_command_gets_the_stored_answer(host: TestHost) -> None:
+    first = await host.execute_one(load(5, card_id=FIRST.id), presentation={"cardholder_name": "Ada"})
+    again = await host.execute_one(load(5, card_id=FIRST.id), presentation={"cardholder_name": "Ada"})
     assert isinstance(first, Done)
     assert isinstance(again, Done)
     assert (again.status, again.body, again.replayed) == (first.status, first.body, True)
     assert first.body["cardholder_name"] == "Ada"
 
 
-async def test_what_is_only_presented_is_never_written(host: TestHost, cluster: Cluster) -> None:
-    reply = await host.ask_one(create_card(5, programme_id=ADMIN.id), presentation={"secret": "Canary"})
+async def test_presentation_members_are_not_written(host: TestHost, cluster: Cluster) -> None:
+    reply = await host.execute_one(create_card(5, programme_id=ADMIN.id), presentation={"secret": "Canary"})
     assert isinstance(reply, Done)
     assert reply.body["secret"] == "Canary"
     tables = (cluster.store.journal, cluster.store.events, cluster.store.cards)
     assert not any("Canary" in repr(list(table.rows.values())) for table in tables)
 
 
-# --- refusals of the host itself ---
+# --- refusals by the host ---
 
 
-async def test_what_came_too_late_is_not_begun(host: TestHost, cluster: Cluster) -> None:
-    assert await host.ask_one(spend(), remaining_ms=0) != NotExecuted("deadline")
-    assert await host.ask_one(spend(2), remaining_ms=-1) == NotExecuted("deadline")
+async def test_command_beyond_its_deadline_is_not_executed(host: TestHost, cluster: Cluster) -> None:
+    assert await host.execute_one(spend(), remaining_ms=0) != NotExecuted("deadline")
+    assert await host.execute_one(spend(2), remaining_ms=-1) == NotExecuted("deadline")
     assert len(cluster.store.transactions.rows) == 1
 
 
-async def test_time_runs_while_a_command_waits_for_its_card(cluster: Cluster) -> None:
+async def test_deadline_can_pass_while_a_command_waits_for_its_card(cluster: Cluster) -> None:
     first = await cluster.add("a", ALL_SHARDS)
     await furnish(first)
     second = await cluster.add("b", ALL_SHARDS)
     hold = second.faults.hold("before", "load_cards")
-    asking = second.asking(spend())
+    pending = second.submit(spend())
     await hold.reached.wait()
     cluster.clock.ms += PATIENCE_MS + 1
     hold.release()
-    assert await asking == [NotExecuted("deadline")]
+    assert await pending == [NotExecuted("deadline")]
     assert not cluster.store.transactions.rows
 
 
-async def test_strangers_shards_are_refused(cluster: Cluster) -> None:
+async def test_commands_for_shards_of_other_hosts_are_refused(cluster: Cluster) -> None:
     host = await cluster.add("a", [1, 2])
-    replies = await host.ask(spend(), ADMIN, create_card(1))
+    replies = await host.execute(spend(), ADMIN, create_card(1))
     assert replies == [NotExecuted("not_owner")] * 3
     assert not cluster.store.journal.rows
 
 
-async def test_a_caller_that_gives_up_takes_nobody_with_it(host: TestHost, cluster: Cluster) -> None:
+async def test_cancelled_caller_does_not_affect_other_replies(host: TestHost, cluster: Cluster) -> None:
     hold = host.faults.hold("during", "commit")
-    impatient, patient = host.asking(spend(), spend(2)), host.asking(spend(id=an_id(0x999999)))
+    cancelled, other = host.submit(spend(), spend(2)), host.submit(spend(id=an_id(0x999999)))
     await hold.reached.wait()
     await idle()
-    impatient.cancel()
+    cancelled.cancel()
     await idle()
     hold.release()
-    (reply,) = await patient
+    (reply,) = await other
     assert isinstance(reply, WireAnswer)
     assert (reply.response_code, reply.authorization_id) == ("00", spend().id)
     assert len(cluster.store.transactions.rows) == 2
 
 
-async def test_a_fault_in_one_decision_costs_the_others_nothing(
+async def test_fault_in_one_decision_does_not_affect_the_others(
     host: TestHost, cluster: Cluster, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     decide = host.host.decider._execute
@@ -353,24 +356,25 @@ async def test_a_fault_in_one_decision_costs_the_others_nothing(
     def faulty(*arguments: object) -> None:
         decide(*arguments)  # type: ignore[arg-type]
         if arguments[2] == spend(3):
-            raise ArithmeticError("after everything had been changed")
+            raise ArithmeticError("after the state has changed")
 
     monkeypatch.setattr(host.host.decider, "_execute", faulty)
-    replies = await host.ask(*(spend(number) for number in range(1, 6)), load(1, card_id=SECOND.id))
+    replies = await host.execute(*(spend(number) for number in range(1, 6)), load(1, card_id=SECOND.id))
     assert replies[2] == NotExecuted("faulty")
     assert [approved(reply) for reply in replies[:5]] == [True, True, False, True, True]
     assert isinstance(replies[5], Done)
     assert [row["seq"] for row in cluster.journal_of(FIRST.id)] == [1, 2, 3, 4, 5, 6]
-    (reply,) = await host.ask(balance())
+    (reply,) = await host.execute(balance())
     assert isinstance(reply, Done)
     assert reply.body["held"] == "40.00"
 
 
 @pytest.mark.parametrize("times", [1, 1_000])
-async def test_want_of_memory_is_no_fault_of_the_command(
+async def test_command_without_memory_is_retried_and_not_refused(
     host: TestHost, cluster: Cluster, monkeypatch: pytest.MonkeyPatch, times: int
 ) -> None:
-    """It is decided once there is memory; without any the committer ends, and the process with it."""
+    """The command is decided when memory is available again. Otherwise the committer ends, and the process
+    with it."""
     decide, short = host.host.decider._execute, itertools.repeat(None, times)
     ended: list[BaseException] = []
 
@@ -382,21 +386,21 @@ async def test_want_of_memory_is_no_fault_of_the_command(
     monkeypatch.setattr(host.host.decider, "_execute", without_memory)
     host.host.committer.on_end(ended.append)
     written = len(cluster.journal_of(FIRST.id))
-    asked = host.asking(spend())
-    await turns(lambda: asked.done() or ended)
+    pending = host.submit(spend())
+    await turns(lambda: pending.done() or ended)
     if times == 1:
-        assert approved((await asked)[0])
+        assert approved((await pending)[0])
     else:
         assert isinstance(ended[0], MemoryError)
-        assert not asked.done()
-        asked.cancel()
+        assert not pending.done()
+        pending.cancel()
     assert len(cluster.journal_of(FIRST.id)) == written + (times == 1)
 
 
-async def test_batches_travel_as_bytes(host: TestHost) -> None:
-    """What a router sends and gets back is the same as what is given here."""
+async def test_batches_survive_encoding(host: TestHost) -> None:
+    """A host receives the submissions that a router encodes."""
     submissions = [Submission(spend(), PATIENCE_MS), Submission(balance(), PATIENCE_MS, None, {"a": "b"})]
-    caller, received = decode_parcel(encode_parcel(Parcel("a router", submissions)))
+    caller, received = decode_batch(encode_batch(CommandBatch("a router", submissions)))
     assert (caller, received) == ("a router", submissions)
     replies = await host.host.execute_decodable(received)
     assert decode_replies(encode_replies(replies)) == replies

@@ -1,4 +1,4 @@
-"""The host on the real journal: what the simulations say of it is true there too."""
+"""Hosts on the PostgreSQL journal, for promises that the simulations check on the in-memory journal."""
 
 from __future__ import annotations
 
@@ -18,20 +18,31 @@ from engine.commands import Command
 from engine.programmes.programme import Programme
 from engine.replies import Done, IdempotencyClaim, NotExecuted, Reply, WireAnswer
 from tests.actors.journal.proxy import Proxy
-from tests.actors.shards.support import ADMIN, ALL_SHARDS, FIRST, NOBODY, SECOND, VAULT, approved, turns
+from tests.actors.shards.support import (
+    ADMIN,
+    ALL_SHARDS,
+    FIRST,
+    NO_PROGRAMME_CALLS,
+    SECOND,
+    VAULT,
+    approved,
+    turns,
+)
 from tests.engine.build import TENANT, authorize, key, load, read_balance
 
 CLAIM = IdempotencyClaim(key(1) * 2, key(2) * 2)
 
 
 class Host:
-    """A host on a database, alone in telling itself of programmes."""
+    """A host on a database; it announces programmes to itself only."""
 
     def __init__(self, url: str, name: str) -> None:
         self.fenced = 0
         self.name = name
         self.journal = PostgresJournal(url, name, timeout_seconds=2.0)
-        self.host = ShardHost(self.journal, VAULT, SystemClock(), self._publish, self._fence, NOBODY)
+        self.host = ShardHost(
+            self.journal, VAULT, SystemClock(), self._publish, self._fence, NO_PROGRAMME_CALLS
+        )
 
     async def _publish(self, programme: Programme) -> None:
         self.host.programme_changed(programme)
@@ -39,13 +50,13 @@ class Host:
     def _fence(self) -> None:
         self.fenced += 1
 
-    async def ask(self, *commands: Command, claim: IdempotencyClaim | None = None) -> list[Reply]:
+    async def execute(self, *commands: Command, claim: IdempotencyClaim | None = None) -> list[Reply]:
         return await self.host.execute([Submission(command, 60_000, claim) for command in commands])
 
 
 @asynccontextmanager
 async def running(url: str, name: str, shards: Any = ALL_SHARDS) -> AsyncIterator[Host]:
-    """A started host that owns ``shards``."""
+    """Start a host that owns ``shards``."""
     host = Host(url, name)
     await host.journal.register(name)
     host.host.start()
@@ -57,12 +68,12 @@ async def running(url: str, name: str, shards: Any = ALL_SHARDS) -> AsyncIterato
 
 
 async def furnish(url: str, host: Host) -> None:
-    """A tenant, a programme, two cards, 100.00 on the first."""
+    """Create a tenant, a programme and two cards, and load 100.00 on the first."""
     session = await asyncpg.connect(url)
     await session.execute("INSERT INTO tenants (id, name) VALUES ($1, 'acme')", TENANT)
     await session.close()
-    replies = [*await host.ask(ADMIN), *await host.ask(FIRST, SECOND)]
-    replies += await host.ask(load(901, card_id=FIRST.id, amount_minor=10_000))
+    replies = [*await host.execute(ADMIN), *await host.execute(FIRST, SECOND)]
+    replies += await host.execute(load(901, card_id=FIRST.id, amount_minor=10_000))
     assert all(isinstance(reply, Done) for reply in replies), replies
 
 
@@ -77,69 +88,69 @@ async def count(url: str, table: str) -> int:
     return int(found)
 
 
-async def test_a_hundred_spends_on_ten_euro_each_are_ten(database_url: str) -> None:
+async def test_concurrent_spends_are_approved_up_to_the_balance(database_url: str) -> None:
     async with running(database_url, "a") as host:
         await furnish(database_url, host)
-        batches = [host.ask(*(spend(10 * turn + place) for place in range(10))) for turn in range(10)]
+        batches = [host.execute(*(spend(10 * turn + place) for place in range(10))) for turn in range(10)]
         replies = [reply for batch in await asyncio.gather(*batches) for reply in batch]
         assert sum(map(approved, replies)) == 10
         assert await count(database_url, "holds") == 10
         assert await count(database_url, "transactions") == 100
     async with running(database_url, "b") as successor:
-        (reply,) = await successor.ask(read_balance(1, card_id=FIRST.id))
+        (reply,) = await successor.execute(read_balance(1, card_id=FIRST.id))
         assert isinstance(reply, Done)
         assert (reply.body["posted"], reply.body["available"]) == ("100.00", "0.00")
-        again = await successor.ask(*(spend(number) for number in range(100)))
+        again = await successor.execute(*(spend(number) for number in range(100)))
         assert [approved(reply) for reply in again] == [approved(reply) for reply in replies]
         assert all(isinstance(reply, WireAnswer) and reply.replayed for reply in again)
         assert await count(database_url, "transactions") == 100
 
 
-async def test_a_former_owner_ends_without_an_answer(database_url: str) -> None:
+async def test_former_owner_is_fenced_without_answering(database_url: str) -> None:
     async with running(database_url, "old") as old:
         await furnish(database_url, old)
         async with running(database_url, "new") as new:
-            asking = asyncio.create_task(old.ask(spend(1)))
+            pending = asyncio.create_task(old.execute(spend(1)))
             await turns(lambda: old.fenced)
-            assert not asking.done()
-            (reply,) = await new.ask(spend(1))
+            assert not pending.done()
+            (reply,) = await new.execute(spend(1))
             assert approved(reply)
             assert await count(database_url, "transactions") == 1
-            asking.cancel()
+            pending.cancel()
 
 
-async def test_cut_connections_cost_nobody_an_answer(database_url: str) -> None:
+async def test_cut_connections_lose_no_answer(database_url: str) -> None:
     async with Proxy(database_url) as network, running(network.address, "a") as host:
         await furnish(database_url, host)
         numbers = iter(range(1, 1_000))
 
         async def shop() -> list[Reply]:
-            heard = []
+            replies = []
             for number in (next(numbers) for _ in range(10)):
-                heard += await host.ask(spend(number, amount_minor=50))
+                replies += await host.execute(spend(number, amount_minor=50))
                 if number % 5 == 0:
                     network.cut()
-            return heard
+            return replies
 
-        heard = [reply for shopped in await asyncio.gather(*(shop() for _ in range(8))) for reply in shopped]
-        assert all(map(approved, heard))
-        assert await count(database_url, "holds") == len(heard) == 80
-        (reply,) = await host.ask(read_balance(1, card_id=FIRST.id))
+        replies = [reply for batch in await asyncio.gather(*(shop() for _ in range(8))) for reply in batch]
+        assert all(map(approved, replies))
+        assert await count(database_url, "holds") == len(replies) == 80
+        (reply,) = await host.execute(read_balance(1, card_id=FIRST.id))
         assert isinstance(reply, Done)
         assert reply.body["held"] == "40.00"
 
 
-async def test_an_idempotency_key_has_one_effect_whoever_asks(database_url: str) -> None:
+async def test_idempotency_key_has_one_effect_on_two_hosts(database_url: str) -> None:
     async with running(database_url, "a") as first:
         await furnish(database_url, first)
         copies = await asyncio.gather(
-            *(first.ask(load(number, card_id=FIRST.id), claim=CLAIM) for number in range(8))
+            *(first.execute(load(number, card_id=FIRST.id), claim=CLAIM) for number in range(8))
         )
         bodies = [reply.body for (reply,) in copies if isinstance(reply, Done)]
         assert bodies == [bodies[0]] * 8
         async with running(database_url, "b") as second:
-            (again,) = await second.ask(load(50, card_id=FIRST.id), claim=CLAIM)
-            altered = await second.ask(
+            (again,) = await second.execute(load(50, card_id=FIRST.id), claim=CLAIM)
+            altered = await second.execute(
                 load(51, card_id=FIRST.id), claim=IdempotencyClaim(CLAIM.key_digest, b"x" * 32)
             )
             assert isinstance(again, Done)
@@ -148,7 +159,7 @@ async def test_an_idempotency_key_has_one_effect_whoever_asks(database_url: str)
         assert await count(database_url, "ledger_entries") == 4
 
 
-async def test_a_value_that_no_column_takes_is_faulty_alone(
+async def test_only_the_command_with_an_unstorable_value_is_faulty(
     database_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running(database_url, "a") as host:
@@ -162,6 +173,6 @@ async def test_a_value_that_no_column_takes_is_faulty_alone(
             await write(rows)
 
         monkeypatch.setattr(host.journal, "commit", poisoned)
-        replies = await host.ask(*(spend(number) for number in range(1, 6)))
+        replies = await host.execute(*(spend(number) for number in range(1, 6)))
         assert replies[2] == NotExecuted("faulty")
         assert [approved(reply) for reply in replies] == [True, True, False, True, True]

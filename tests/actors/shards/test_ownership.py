@@ -1,4 +1,4 @@
-"""Shards come and go between hosts, under load, and no command is lost or done twice on the way."""
+"""Shards move between hosts, also under load, and no command is lost or executed twice."""
 
 from __future__ import annotations
 
@@ -32,54 +32,54 @@ def spend(number: int = 1, **parts: Any) -> Authorize:
     return authorize(number, **{"card_id": FIRST.id} | parts)
 
 
-async def test_taking_gives_newer_epochs_than_anyone_had(cluster: Cluster) -> None:
+async def test_each_take_gives_newer_epochs(cluster: Cluster) -> None:
     for epoch, name in enumerate("abc", 1):
         host = await cluster.add(name, ALL_SHARDS)
         assert host.host.epochs == dict.fromkeys(ALL_SHARDS, epoch)
 
 
 async def test_state_is_read_after_the_take(cluster: Cluster) -> None:
-    """What a host remembers of an earlier ownership is worth nothing."""
+    """State in memory from an earlier ownership is not used."""
     first, second = await cluster.add("a", ALL_SHARDS), await cluster.add("b")
     await furnish(first)
-    assert approved(await first.ask_one(spend(1)))
+    assert approved(await first.execute_one(spend(1)))
     await first.host.release([SHARD])
     await second.host.take([SHARD])
-    assert await first.ask_one(spend(2)) == NotExecuted("not_owner")
-    await second.ask(load(1, card_id=FIRST.id, amount_minor=77))
+    assert await first.execute_one(spend(2)) == NotExecuted("not_owner")
+    await second.execute(load(1, card_id=FIRST.id, amount_minor=77))
     await second.host.release([SHARD])
     await first.host.take([SHARD])
-    (reply,) = await first.ask(read_balance(1, card_id=FIRST.id))
+    (reply,) = await first.execute(read_balance(1, card_id=FIRST.id))
     assert isinstance(reply, Done)
     assert (reply.body["posted"], reply.body["held"]) == ("100.77", "10.00")
 
 
-async def test_a_release_finishes_what_was_decided(host: TestHost, cluster: Cluster) -> None:
+async def test_release_makes_decisions_durable(host: TestHost, cluster: Cluster) -> None:
     hold = host.faults.hold("during", "commit")
-    asking = host.asking(spend(1))
+    pending = host.submit(spend(1))
     await hold.reached.wait()
-    queued = host.asking(spend(2))
+    queued = host.submit(spend(2))
     await idle()
     release = asyncio.create_task(host.host.release([SHARD]))
     await idle()
     assert not release.done()
-    assert await host.ask_one(spend(3)) == NotExecuted("not_owner")
+    assert await host.execute_one(spend(3)) == NotExecuted("not_owner")
     hold.release()
     await release
-    assert all(map(approved, (*await asking, *await queued)))
+    assert all(map(approved, (*await pending, *await queued)))
     assert cluster.store.owners[SHARD] is None
     assert SHARD not in host.host.epochs
     assert FIRST.id not in host.host.activation.cards
     assert len(host.host.epochs) == 255
 
 
-async def test_a_release_ends_however_busy_the_other_shards_are(host: TestHost) -> None:
+async def test_release_ends_while_other_shards_are_busy(host: TestHost) -> None:
     busy = True
 
     async def keep_busy(first: int) -> None:
         number = first
         while busy:
-            await host.ask(load(number, card_id=SECOND.id, amount_minor=1))
+            await host.execute(load(number, card_id=SECOND.id, amount_minor=1))
             number += 10
 
     callers = [asyncio.create_task(keep_busy(1_000 + each)) for each in range(10)]
@@ -89,35 +89,35 @@ async def test_a_release_ends_however_busy_the_other_shards_are(host: TestHost) 
     await asyncio.gather(*callers)
 
 
-async def test_a_command_that_waits_for_its_card_meets_the_release(cluster: Cluster) -> None:
+async def test_release_refuses_a_command_that_waits_for_its_card(cluster: Cluster) -> None:
     first = await cluster.add("a", ALL_SHARDS)
     await furnish(first)
     second = await cluster.add("b", ALL_SHARDS)
     hold = second.faults.hold("before", "load_cards")
-    asking = second.asking(spend(1), authorize(2, card_id=SECOND.id, amount_minor=0))
+    pending = second.submit(spend(1), authorize(2, card_id=SECOND.id, amount_minor=0))
     await hold.reached.wait()
     await second.host.release([SHARD])
     hold.release()
-    replies = await asking
+    replies = await pending
     assert replies[0] == NotExecuted("not_owner")
     assert approved(replies[1])
 
 
 @pytest.mark.parametrize("failure", [RejectedError(), UnknownOutcomeError()], ids=["refused", "unknown"])
 @pytest.mark.parametrize("point", ["before", "after"])
-async def test_a_commit_fails_during_the_release(
+async def test_failed_commit_during_a_release_executes_nothing_afterwards(
     host: TestHost, cluster: Cluster, failure: JournalError, point: Any
 ) -> None:
-    """Nothing of the shard may be executed after its caller has heard that it was not."""
+    """No command may be executed after its caller got ``not_owner``."""
     hold = host.faults.hold(point, "commit")
     host.faults.fail(point, "commit", failure)
-    asking = host.asking(spend(1), authorize(2, card_id=SECOND.id, amount_minor=0))
+    pending = host.submit(spend(1), authorize(2, card_id=SECOND.id, amount_minor=0))
     await hold.reached.wait()
     release = asyncio.create_task(host.host.release([SHARD]))
     await idle()
     hold.release()
     await release
-    mine, others = await asking
+    mine, others = await pending
     assert approved(others)
     committed = point == "after"
     assert approved(mine) == committed
@@ -128,19 +128,21 @@ async def test_a_commit_fails_during_the_release(
             await host.journal.commit(late)
     assert len(cluster.store.holds.rows) == committed
     other = await cluster.add("b", [SHARD])
-    assert approved(await other.ask_one(spend(1)))
+    assert approved(await other.execute_one(spend(1)))
     assert len(cluster.store.holds.rows) == 1
 
 
-async def test_a_release_the_journal_does_not_hear_of(host: TestHost, cluster: Cluster) -> None:
+async def test_release_that_the_journal_does_not_record_ends_ownership(
+    host: TestHost, cluster: Cluster
+) -> None:
     host.faults.fail("before", "release", UnknownOutcomeError())
     await host.host.release([SHARD])
-    assert await host.ask_one(spend(1)) == NotExecuted("not_owner")
+    assert await host.execute_one(spend(1)) == NotExecuted("not_owner")
     other = await cluster.add("b", [SHARD])
-    assert approved(await other.ask_one(spend(1)))
+    assert approved(await other.execute_one(spend(1)))
 
 
-async def test_a_take_that_fails_changes_nothing(cluster: Cluster) -> None:
+async def test_failed_take_changes_nothing(cluster: Cluster) -> None:
     host = await cluster.add("a", [1])
     host.faults.fail("before", "take", UnknownOutcomeError())
     with pytest.raises(UnknownOutcomeError):
@@ -150,78 +152,78 @@ async def test_a_take_that_fails_changes_nothing(cluster: Cluster) -> None:
     assert set(host.host.epochs) == {1, 2}
 
 
-async def test_stopping_finishes_what_was_decided(host: TestHost) -> None:
+async def test_stop_makes_decisions_durable(host: TestHost) -> None:
     hold = host.faults.hold("during", "commit")
-    asking = host.asking(spend(1))
+    pending = host.submit(spend(1))
     await hold.reached.wait()
     stop = asyncio.create_task(host.host.stop())
     await idle()
     assert not stop.done()
-    assert await host.ask_one(spend(2)) == NotExecuted("not_owner")
+    assert await host.execute_one(spend(2)) == NotExecuted("not_owner")
     hold.release()
     await stop
-    assert approved((await asking)[0])
+    assert approved((await pending)[0])
     await host.host.stop()
-    assert await host.ask_one(spend(3)) == NotExecuted("not_owner")
+    assert await host.execute_one(spend(3)) == NotExecuted("not_owner")
 
 
-async def test_stopping_waits_for_a_recovery(host: TestHost) -> None:
+async def test_stop_waits_for_a_recovery(host: TestHost) -> None:
     host.faults.fail("after", "commit", UnknownOutcomeError())
     hold = host.faults.hold("before", "find")
-    asking = host.asking(spend(1))
+    pending = host.submit(spend(1))
     await hold.reached.wait()
     stop = asyncio.create_task(host.host.stop())
     await idle()
     assert not stop.done()
     hold.release()
     await stop
-    assert approved((await asking)[0])
+    assert approved((await pending)[0])
 
 
-class Router:
-    """Asks whoever owns the shard, again and again, under one command key."""
+class RetryingClient:
+    """Sends a command to the current owner until it is executed, under one command key."""
 
     def __init__(self, cluster: Cluster) -> None:
         self.cluster = cluster
         self.owners: dict[int, str] = {}
 
-    async def ask(self, command: Command) -> Reply:
+    async def submit(self, command: Command) -> Reply:
         target = command.id if isinstance(command, CreateCard) else command.card_id  # type: ignore[union-attr]
         while True:
             host = self.cluster.hosts[self.owners[int(target[-2:], 16)]]
-            reply = await host.ask_one(command)
+            reply = await host.execute_one(command)
             if reply != NotExecuted("not_owner"):
                 return reply
             await asyncio.sleep(0)
 
 
-async def test_shards_move_under_load(cluster: Cluster) -> None:
-    """Every approval is one hold, and there are no others."""
+async def test_moving_shards_under_load_loses_and_doubles_no_command(cluster: Cluster) -> None:
+    """Each approval has exactly one hold, and there are no other holds."""
     dice = random.Random(7)
     await furnish(await cluster.add("a", ALL_SHARDS), cents=0)
     cards = [create_card(number, number, programme_id=ADMIN.id) for number in range(10, 18)]
-    router = Router(cluster)
-    router.owners = dict.fromkeys(ALL_SHARDS, "a")
+    client = RetryingClient(cluster)
+    client.owners = dict.fromkeys(ALL_SHARDS, "a")
     for number, card in enumerate(cards):
-        await router.ask(card)
-        await router.ask(load(100 + number, card_id=card.id, amount_minor=2_000))
+        await client.submit(card)
+        await client.submit(load(100 + number, card_id=card.id, amount_minor=2_000))
     await cluster.add("b")
     moving = True
 
     async def move() -> None:
         while moving:
             shard = int(dice.choice(cards).id[-2:], 16)
-            giver, taker = router.owners[shard], {"a": "b", "b": "a"}[router.owners[shard]]
+            giver, taker = client.owners[shard], {"a": "b", "b": "a"}[client.owners[shard]]
             await cluster.hosts[giver].host.release([shard])
             await cluster.hosts[taker].host.take([shard])
-            router.owners[shard] = taker
+            client.owners[shard] = taker
             await idle(dice.randrange(20))
 
     async def shop(card_id: str, numbers: range) -> list[str]:
         held = []
         for number in numbers:
             command = authorize(number, card_id=card_id, amount_minor=100, id=_id(number, card_id))
-            if approved(await router.ask(command)):
+            if approved(await client.submit(command)):
                 held.append(command.id)
             await idle(dice.randrange(20))
         return held
@@ -243,7 +245,7 @@ async def test_shards_move_under_load(cluster: Cluster) -> None:
         journal = cluster.journal_of(card.id)
         assert [row["seq"] for row in journal] == list(range(1, len(journal) + 1))
         assert [row["epoch"] for row in journal] == sorted(row["epoch"] for row in journal)
-    assert sum(cluster.store.epochs) > 256 + 10, "shards did move"
+    assert sum(cluster.store.epochs) > 256 + 10, "shards have moved"
 
 
 def _id(number: int, card_id: str) -> str:
@@ -255,10 +257,10 @@ async def test_release_that_cannot_finish_in_time_keeps_the_shards(
 ) -> None:
     monkeypatch.setattr("actors.shards.host.RELEASE_SECONDS", 0.01)
     hold = host.faults.hold("during", "commit")
-    asking = host.asking(authorize(1, card_id=FIRST.id))
+    pending = host.submit(authorize(1, card_id=FIRST.id))
     await hold.reached.wait()
     with pytest.raises(TimeoutError):
         await host.host.release(ALL_SHARDS)
     hold.release()
-    assert approved((await asking)[0])
-    assert approved(await host.ask_one(authorize(2, card_id=FIRST.id)))
+    assert approved((await pending)[0])
+    assert approved(await host.execute_one(authorize(2, card_id=FIRST.id)))

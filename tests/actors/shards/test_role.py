@@ -1,4 +1,5 @@
-"""A shard host as a process's role: it decides only by a clock that it trusts, and says when it does not."""
+"""The role of a shard host: it decides only while it trusts the database's clock, and reports when it does
+not."""
 
 from __future__ import annotations
 
@@ -13,7 +14,7 @@ import pytest
 from actors.roles import Context
 from actors.settings import Settings
 from actors.shards.role import HostRole
-from actors.submission import Parcel, Submission, decode_replies, encode_parcel
+from actors.submission import CommandBatch, Submission, decode_replies, encode_batch
 from actors.vault import Vault
 from engine.commands import Command
 from engine.replies import NotExecuted, Reply
@@ -38,14 +39,14 @@ async def role(settings: Settings, vault: Vault) -> AsyncIterator[HostRole]:
     await made.stop()
 
 
-async def ask(role: HostRole, command: Command) -> Reply:
-    parcel = Parcel("router", [Submission(command, 5_000)])
-    (reply,) = decode_replies(await role.call("execute", encode_parcel(parcel)))
+async def execute(role: HostRole, command: Command) -> Reply:
+    batch = CommandBatch("router", [Submission(command, 5_000)])
+    (reply,) = decode_replies(await role.call("execute", encode_batch(batch)))
     return reply
 
 
 def read_clock(role: HostRole, monkeypatch: pytest.MonkeyPatch, offset_ms: int) -> Any:
-    """Have the role read the database's clock, which is wrong by ``offset_ms``."""
+    """Make the role read a database clock that is wrong by ``offset_ms``."""
     journal = role._journal
     right = type(journal).now_ms
 
@@ -53,7 +54,7 @@ def read_clock(role: HostRole, monkeypatch: pytest.MonkeyPatch, offset_ms: int) 
         return await right(journal) + offset_ms
 
     monkeypatch.setattr(journal, "now_ms", wrong)
-    return role._look_at_clock()
+    return role._read_clock()
 
 
 async def test_host_decides_nothing_while_the_clock_of_the_database_is_wrong(
@@ -61,17 +62,17 @@ async def test_host_decides_nothing_while_the_clock_of_the_database_is_wrong(
 ) -> None:
     before_ms = role._clock.now_ms()
     await read_clock(role, monkeypatch, 400 * DAY_MS)
-    assert await ask(role, create_programme(1)) == NotExecuted("overloaded")
+    assert await execute(role, create_programme(1)) == NotExecuted("overloaded")
     assert role.figures()["stanchion_clock_refused"] == 1
     assert role.figures()["stanchion_refusals"] == {("clock",): 1}
     assert role._clock.now_ms() - before_ms < DAY_MS
     await read_clock(role, monkeypatch, 0)
     assert role.figures()["stanchion_clock_refused"] == 0
-    assert await ask(role, create_programme(1)) != NotExecuted("overloaded")
+    assert await execute(role, create_programme(1)) != NotExecuted("overloaded")
 
 
 async def test_take_accepts_shards_with_and_without_epochs(role: HostRole) -> None:
-    """Coordinators of the release before send shards alone."""
+    """A coordinator of the release before sends a list of shards only."""
     assert await role.call("take", msgspec.msgpack.encode([1, 2])) == b"taken"
     assert await role.call("take", msgspec.msgpack.encode({3: 0})) == b"taken"
     assert await role.call("take", msgspec.msgpack.encode({1: 0, 4: 0})) == b"unavailable"

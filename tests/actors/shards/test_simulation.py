@@ -1,7 +1,7 @@
-"""Bad days, hundreds of them: whatever happens, what clients were told is true and the books are in order.
+"""Simulations under faults, for hundreds of seeds: replies to clients are true, and the books balance.
 
-``STANCHION_TEST_SEEDS`` says how many seeds (``make chaos``: 50,000); ``STANCHION_TEST_SEED`` runs one alone.
-"""
+``STANCHION_TEST_SEEDS`` is the number of seeds (``make chaos``: 50,000); ``STANCHION_TEST_SEED`` selects one
+seed."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ import pytest
 
 from actors.journal.memory_store import MemoryStore
 from actors.journal.memory_tables import Row
-from actors.shards.late import is_note
+from actors.shards.late_reversals import is_note
 from engine.authorization.effects import AuthorizationOpened
 from engine.authorization.executed import CommandContext
 from engine.cards.account import Account
@@ -46,7 +46,7 @@ from engine.execution.issuing import card_of, issue
 from engine.ids import Derived, derive
 from engine.programmes.programme import Programme, ProgrammeConfig
 from engine.replies import Done, Granted, NotExecuted, Problem, Reply, WireAnswer
-from tests.actors.shards.simulation import ADMIN, CARDS, Heard, Installation
+from tests.actors.shards.simulation import ADMIN, CARDS, ClientRecord, Installation
 from tests.actors.shards.virtual_time import run
 
 CHAOS = os.environ.get("STANCHION_CHAOS") == "1"
@@ -60,7 +60,7 @@ def seeds(slice_: int) -> range | list[int]:
 
 
 def lived(seed: int) -> Installation:
-    """A whole simulation."""
+    """Run the simulation of one seed."""
 
     async def main() -> Installation:
         installation = Installation(seed)
@@ -71,7 +71,7 @@ def lived(seed: int) -> Installation:
 
 
 @pytest.mark.parametrize("slice_", range(SLICES))
-def test_whatever_happens(slice_: int) -> None:
+def test_replies_and_books_are_true_under_faults(slice_: int) -> None:
     for seed in seeds(slice_):
         try:
             installation = lived(seed)
@@ -82,8 +82,8 @@ def test_whatever_happens(slice_: int) -> None:
             raise
 
 
-def test_the_days_are_bad_enough() -> None:
-    """Of what the simulation is for, everything happens; some of it is rare."""
+def test_simulations_cover_every_kind_of_event() -> None:
+    """Rare events can need more seeds than the others."""
     rare = {
         "hold held",
         "hold captured",
@@ -98,13 +98,13 @@ def test_the_days_are_bad_enough() -> None:
     while seeds < 40 or (seeds < 200 and not rare <= set(seen)):
         installation = lived(seeds)
         seeds += 1
-        seen["lives"] += installation.lives - 2
+        seen["host losses"] += installation.incarnations - 2
         seen["takeovers"] += sum(installation.store.epochs)
-        for heard in installation.heard:
-            seen["replayed"] += getattr(heard.reply, "replayed", False)
-            seen["unsure"] += not heard.sure
-            seen["unanswered"] += heard.reply is None
-            code = heard.reply.response_code if isinstance(heard.reply, WireAnswer) else ""
+        for record in installation.records:
+            seen["replayed"] += getattr(record.reply, "replayed", False)
+            seen["unsure"] += not record.sure
+            seen["unanswered"] += record.reply is None
+            code = record.reply.response_code if isinstance(record.reply, WireAnswer) else ""
             seen["approved"] += code == "00"
             seen["conflict"] += code == "94"
         rows = installation.store.holds.rows.values()
@@ -115,21 +115,21 @@ def test_the_days_are_bad_enough() -> None:
         )
     assert {name: count for name, count in seen.items() if not count} == {}
     assert rare <= set(seen)
-    assert seen["lives"] > 40
+    assert seen["host losses"] > 40
     assert seen["unsure"] > 100
     assert seen["takeovers"] > 300
 
 
-def test_the_same_seed_gives_the_same_run() -> None:
+def test_same_seed_gives_the_same_run() -> None:
     for seed in range(5):
-        assert told(lived(seed)) == told(lived(seed))
+        assert transcript(lived(seed)) == transcript(lived(seed))
 
 
-def test_the_same_seed_gives_the_same_run_in_another_process() -> None:
-    """Not even the order of sets, which differs from process to process, has a say."""
+def test_same_seed_gives_the_same_run_in_another_process() -> None:
+    """A run does not depend on the order of sets, which differs between processes."""
     script = (
-        "import hashlib, json; from tests.actors.shards.test_simulation import lived, told; "
-        "print(hashlib.sha256(''.join(told(lived(seed)) for seed in range(3)).encode()).hexdigest())"
+        "import hashlib, json; from tests.actors.shards.test_simulation import lived, transcript; "
+        "print(hashlib.sha256(''.join(transcript(lived(seed)) for seed in range(3)).encode()).hexdigest())"
     )
     digests = {
         subprocess.run(
@@ -142,12 +142,12 @@ def test_the_same_seed_gives_the_same_run_in_another_process() -> None:
         for hash_seed in (1, 2)
     }
     assert len(digests) == 1
-    mine = "".join(told(lived(seed)) for seed in range(3))
-    assert digests == {hashlib.sha256(mine.encode()).hexdigest() + "\n"}
+    own = "".join(transcript(lived(seed)) for seed in range(3))
+    assert digests == {hashlib.sha256(own.encode()).hexdigest() + "\n"}
 
 
-def told(installation: Installation) -> str:
-    """Everything that happened, and everything it left behind but the nonces of the vault."""
+def transcript(installation: Installation) -> str:
+    """The log and the rows of a run, without the vault's nonces."""
     store = installation.store
     tables = (store.journal, store.accounts, store.holds, store.transactions, store.events)
     rows = [repr(list(table.rows.values())) for table in tables]
@@ -163,7 +163,7 @@ def journal_of(store: MemoryStore, actor_id: str) -> list[Row]:
 
 
 def one_order(installation: Installation) -> None:
-    """``seq`` has no gaps and epochs never fall along it (G2)."""
+    """``seq`` has no gaps, and epochs never decrease along it (G2)."""
     for actor_id in (ADMIN.id, *(card.id for card in CARDS)):
         rows = journal_of(installation.store, actor_id)
         assert [row["seq"] for row in rows] == list(range(1, len(rows) + 1))
@@ -171,14 +171,14 @@ def one_order(installation: Installation) -> None:
 
 
 def real_time(installation: Installation) -> None:
-    """What had ended before something else began stands before it (G4)."""
+    """A command that ended before another one began precedes it in the journal (G4)."""
     began: dict[bytes, float] = {}
     ended: dict[bytes, float] = {}
-    for heard in installation.heard:
-        command_key = heard.command.command_key
-        began[command_key] = min(heard.began, began.get(command_key, heard.began))
-        if heard.reply is not None and heard.ended is not None:
-            ended[command_key] = min(heard.ended, ended.get(command_key, heard.ended))
+    for record in installation.records:
+        command_key = record.command.command_key
+        began[command_key] = min(record.began, began.get(command_key, record.began))
+        if record.reply is not None and record.ended is not None:
+            ended[command_key] = min(record.ended, ended.get(command_key, record.ended))
     for card in CARDS:
         keys = [row["command_key"] for row in journal_of(installation.store, card.id)]
         latest_start = 0.0
@@ -187,26 +187,28 @@ def real_time(installation: Installation) -> None:
             latest_start = max(latest_start, began[command_key])
 
 
-def folds(installation: Installation) -> None:
-    """The journal alone, lived through again, gives the answers that are stored and the rows that stand; no
-    reading is older than what had been acknowledged before it."""
+def replay_equals_state(installation: Installation) -> None:
+    """Replaying the journal gives the stored replies and rows. No balance read is older than the changes that
+    were acknowledged before it."""
     store = installation.store
-    configs = {after.config.version: after.config for after in governed(journal_of(store, ADMIN.id))}
+    configs = {
+        after.config.version: after.config for after in replayed_programme(journal_of(store, ADMIN.id))
+    }
     for card in CARDS:
-        versions = _fold(store, journal_of(store, card.id), configs)
-        heard = [each for each in installation.heard if target_of(each.command) == card.id and each.reply]
-        for reading in heard:
-            if isinstance(reading.command, ReadBalance) and isinstance(reading.reply, Done):
-                known = (
+        versions = _replay(store, journal_of(store, card.id), configs)
+        records = [each for each in installation.records if target_of(each.command) == card.id and each.reply]
+        for read in records:
+            if isinstance(read.command, ReadBalance) and isinstance(read.reply, Done):
+                acknowledged = (
                     versions.get(each.command.command_key, 0)
-                    for each in heard
-                    if each.ended is not None and each.ended < reading.began
+                    for each in records
+                    if each.ended is not None and each.ended < read.began
                 )
-                assert reading.reply.body["version"] >= max(known, default=0)
+                assert read.reply.body["version"] >= max(acknowledged, default=0)
 
 
-def governed(rows: list[Row]) -> list[Programme]:
-    """The programme after each of its commands, lived through again; stored replies are the same."""
+def replayed_programme(rows: list[Row]) -> list[Programme]:
+    """Replay a programme's commands; returns the programme after each, and checks the stored replies."""
     made: list[Programme] = []
     for row in rows:
         command = msgspec.json.decode(row["command"], type=ProgrammeCommand)
@@ -221,8 +223,8 @@ def governed(rows: list[Row]) -> list[Programme]:
     return made
 
 
-def _fold(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeConfig]) -> dict[bytes, int]:
-    """Live through a card's journal; returns the version of its balance after each command."""
+def _replay(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeConfig]) -> dict[bytes, int]:
+    """Replay a card's journal; returns the version of its balance after each command."""
     versions: dict[bytes, int] = {}
     known = AuthorizationIndex()
     card: Card | None = None
@@ -247,8 +249,8 @@ def _fold(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeConfi
             if isinstance(command, AuthorizationCommand):
                 original = known.find_original(command, account, row["recorded_at"])
             consulted = inputs.endpoint_result if inputs else None
-            met = CommandContext(card, account, config, original, consulted)
-            executed = execute(command, met, row["recorded_at"])
+            context = CommandContext(card, account, config, original, consulted)
+            executed = execute(command, context, row["recorded_at"])
             if isinstance(command, Authorize) and inputs is not None:
                 assert msgspec.json.encode(authorize(command, inputs)).decode() == row["decision"]
         for effect in executed.effects:
@@ -272,7 +274,7 @@ def _fold(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeConfi
     }
     kept = store.card(card.id, ended_ms)
     assert kept is not None
-    # The note that a repeat got its approval is no command of the journal.
+    # Notes of late reversals are not commands of the journal.
     kept.tombstones = {name: at for name, at in kept.tombstones.items() if not is_note(name)}
     assert kept == card
     assert store.account(account.id) == account
@@ -289,7 +291,7 @@ def _fold(store: MemoryStore, rows: list[Row], configs: dict[int, ProgrammeConfi
 
 
 def books_balance(installation: Installation) -> None:
-    """Debits are credits; what is posted is the sum of entries; what is held is the sum of open holds."""
+    """Debits equal credits, posted balances are sums of entries, and held balances are sums of open holds."""
     store = installation.store
     transfers: dict[str, list[int]] = defaultdict(list)
     posted: Counter[str] = Counter()
@@ -308,8 +310,8 @@ def books_balance(installation: Installation) -> None:
     assert len(authorizations) == len(set(authorizations))
 
 
-def decisions_are_told_once(installation: Installation) -> None:
-    """One ``authorization.decided`` for each decision in the journal, and none without."""
+def each_decision_has_one_event(installation: Installation) -> None:
+    """Each decision in the journal has exactly one ``authorization.decided``."""
     store = installation.store
     decided = [row for row in store.journal.rows.values() if row["decision"] and row["inputs"]]
     events = [row for row in store.events.rows.values() if row["type"] == "authorization.decided"]
@@ -317,7 +319,7 @@ def decisions_are_told_once(installation: Installation) -> None:
     assert sorted(about) == sorted(row["authorization_id"] for row in decided)
 
 
-# --- what clients heard ---
+# --- replies to clients ---
 
 
 def stored_reply(row: Row) -> Reply:
@@ -326,53 +328,55 @@ def stored_reply(row: Row) -> Reply:
 
 
 def answers_are_true(installation: Installation) -> None:
-    """An answer is in the journal, as it was given; what certainly did not happen is not (G1, G3)."""
+    """Replies are in the journal as they were given; commands that were certainly not executed are not (G1,
+    G3)."""
     store = installation.store
-    claimed = {heard.claim.key_digest for heard in installation.heard if heard.claim}
-    doubted = {heard.command.command_key for heard in installation.heard if not is_surely_undone(heard)}
-    for heard in installation.heard:
-        row = store.command_keys.get(heard.command.command_key)
-        if is_surely_undone(heard) and heard.command.command_key not in doubted:
+    claimed = {record.claim.key_digest for record in installation.records if record.claim}
+    doubtful = {record.command.command_key for record in installation.records if not had_no_effect(record)}
+    for record in installation.records:
+        row = store.command_keys.get(record.command.command_key)
+        if had_no_effect(record) and record.command.command_key not in doubtful:
             assert row is None
-        if isinstance(heard.reply, WireAnswer) or (heard.claim is None and has_changed(heard)):
+        if isinstance(record.reply, WireAnswer) or (record.claim is None and has_written(record)):
             assert row is not None
-            assert_same(heard, stored_reply(row))
+            assert_same(record, stored_reply(row))
     assert claimed <= set(store.idempotency.rows) | {
-        heard.claim.key_digest for heard in installation.heard if heard.claim and heard.reply is None
+        record.claim.key_digest for record in installation.records if record.claim and record.reply is None
     }
 
 
-def is_surely_undone(heard: Heard) -> bool:
-    """Whether this asking certainly had no effect."""
-    return heard.sure and (heard.reply is None or isinstance(heard.reply, NotExecuted | Problem))
+def had_no_effect(record: ClientRecord) -> bool:
+    """Whether the submission certainly had no effect."""
+    return record.sure and (record.reply is None or isinstance(record.reply, NotExecuted | Problem))
 
 
 UNCERTAIN_CHANGES = {"read_balance", "change_card", "change_programme", "set_stand_in_policy"}
+"""Commands that can succeed without writing a row."""
 
 
-def has_changed(heard: Heard) -> bool:
-    """Whether success means that something was written: readings and changes of nothing write nothing."""
-    tag = heard.command.__struct_config__.tag
-    if not isinstance(heard.reply, Done) or tag in UNCERTAIN_CHANGES:
+def has_written(record: ClientRecord) -> bool:
+    """Whether the command has certainly written a row."""
+    tag = record.command.__struct_config__.tag
+    if not isinstance(record.reply, Done) or tag in UNCERTAIN_CHANGES:
         return False
-    return heard.reply.body.get("ended") is not False
+    return record.reply.body.get("ended") is not False
 
 
-def assert_same(heard: Heard, stored: Reply) -> None:
-    if isinstance(heard.reply, WireAnswer) and heard.reply.response_code == "94":
-        assert isinstance(heard.command, Authorize)
+def assert_same(record: ClientRecord, stored: Reply) -> None:
+    if isinstance(record.reply, WireAnswer) and record.reply.response_code == "94":
+        assert isinstance(record.command, Authorize)
         assert isinstance(stored, WireAnswer)
-        assert heard.reply.authorization_id == stored.authorization_id != heard.command.id
+        assert record.reply.authorization_id == stored.authorization_id != record.command.id
         return
-    assert msgspec.structs.replace(heard.reply, replayed=False) == stored  # type: ignore[type-var]
+    assert msgspec.structs.replace(record.reply, replayed=False) == stored  # type: ignore[type-var]
 
 
 def keys_have_one_effect(installation: Installation) -> None:
-    """Of all requests with one idempotency key one is executed, and all get its answer (G5)."""
-    by_key: dict[bytes, list[Heard]] = defaultdict(list)
-    for heard in installation.heard:
-        if heard.claim is not None:
-            by_key[heard.claim.key_digest].append(heard)
+    """At most one request of each idempotency key is executed, and all get its reply (G5)."""
+    by_key: dict[bytes, list[ClientRecord]] = defaultdict(list)
+    for record in installation.records:
+        if record.claim is not None:
+            by_key[record.claim.key_digest].append(record)
     for copies in by_key.values():
         executed = [each for each in copies if each.command.command_key in installation.store.command_keys]
         assert len(executed) <= 1
@@ -382,28 +386,28 @@ def keys_have_one_effect(installation: Installation) -> None:
 
 
 def programmes_have_no_gaps(installation: Installation) -> None:
-    """Versions rise by one, and what stands is what the journal tells."""
-    lived_through = governed(journal_of(installation.store, ADMIN.id))
-    versions = list(dict.fromkeys(after.config.version for after in lived_through))
+    """Versions increase by one, and the stored programme equals the replayed one."""
+    replayed = replayed_programme(journal_of(installation.store, ADMIN.id))
+    versions = list(dict.fromkeys(after.config.version for after in replayed))
     assert versions == list(range(1, len(versions) + 1))
-    assert installation.store.programme(ADMIN.id) == lived_through[-1]
+    assert installation.store.programme(ADMIN.id) == replayed[-1]
 
 
 def exposure_is_bounded(installation: Installation) -> None:
-    """What was approved in stand-in had been reserved, once, in a budget that had room; each outage that has
-    ended has one event (G6)."""
+    """Every stand-in approval was reserved once, within its budget. Each ended outage has exactly one event
+    (G6)."""
     store = installation.store
     granted: dict[str, int] = {}
     used: Counter[tuple[str, int]] = Counter()
     before: Programme | None = None
-    for row, after in zip(rows := journal_of(store, ADMIN.id), governed(rows), strict=True):
+    for row, after in zip(rows := journal_of(store, ADMIN.id), replayed_programme(rows), strict=True):
         if row["kind"] == "grant_stand_ins" and before is not None and after.outage is not None:
             command = msgspec.json.decode(row["command"], type=GrantStandIns)
             replies = msgspec.json.decode(row["reply"], type=Granted).grants
-            for asked, grant in zip(command.asks, replies, strict=True):
+            for request, grant in zip(command.asks, replies, strict=True):
                 if grant.rule == "within_ceilings":
-                    granted[derive(asked.id, Derived.STAND_IN)] = asked.amount_minor
-                    used[after.outage.id, after.outage.period] += asked.amount_minor
+                    granted[derive(request.id, Derived.STAND_IN)] = request.amount_minor
+                    used[after.outage.id, after.outage.period] += request.amount_minor
                     assert grant.limit_minor is not None
                     assert used[after.outage.id, after.outage.period] <= grant.limit_minor
         before = after
@@ -426,9 +430,9 @@ def exposure_is_bounded(installation: Installation) -> None:
 CHECKS = (
     one_order,
     real_time,
-    folds,
+    replay_equals_state,
     books_balance,
-    decisions_are_told_once,
+    each_decision_has_one_event,
     answers_are_true,
     keys_have_one_effect,
     programmes_have_no_gaps,

@@ -1,4 +1,4 @@
-"""What networks were told at two edges agrees with what is held, whatever happens to hosts meanwhile."""
+"""Answers to networks at two edges agree with the holds, under faults of hosts."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
+from actors.host_queue import PendingCommand
 from actors.network.exchange import Exchange, OpenCommand
 from actors.network.respondent import Respondent
-from actors.router import Errand, Router
+from actors.router import Router
 from engine.iso8583.respond import approves
 from engine.replies import Reply, WireAnswer
 from tests.actors.shards.test_simulation import CHAOS, books_balance, one_order
@@ -20,11 +21,11 @@ from tests.actors.shards.wire_simulation import WIRE_CHECKS, WireInstallation
 COUNT = int(os.environ.get("STANCHION_TEST_SEEDS", "2000" if CHAOS else "24"))
 SLICES = 2
 SEEDS = 300
-"""Seeds within which a fault is found, and every kind of outcome happens."""
+"""Number of seeds within which each fault must be found, and each kind of outcome must occur."""
 
 
 def lived_on_wire(seed: int) -> WireInstallation:
-    """A whole simulation."""
+    """Run the simulation of one seed."""
 
     async def main() -> WireInstallation:
         installation = WireInstallation(seed)
@@ -35,7 +36,7 @@ def lived_on_wire(seed: int) -> WireInstallation:
 
 
 @pytest.mark.parametrize("slice_", range(SLICES))
-def test_wire_and_books_agree(slice_: int) -> None:
+def test_wire_answers_and_books_agree_under_faults(slice_: int) -> None:
     for seed in range(slice_, COUNT, SLICES):
         try:
             installation = lived_on_wire(seed)
@@ -46,19 +47,19 @@ def test_wire_and_books_agree(slice_: int) -> None:
             raise
 
 
-def test_every_kind_of_outcome_happens() -> None:
+def test_simulations_cover_every_kind_of_outcome() -> None:
     wanted = ("approved", "refused in time", "both", "two edges", "late", "unknown", "stood", "reversed")
     seen: Counter[str] = Counter()
     for seed in range(SEEDS):
         if all(seen[name] for name in (*wanted, "delegated")):
             return
         installation = lived_on_wire(seed)
-        for said in installation.said:
-            codes = {code for _, code in said.answers}
+        for record in installation.wire_records:
+            codes = {code for _, code in record.answers}
             seen["approved"] += any(map(approves, codes))
             seen["refused in time"] += "91" in codes
             seen["both"] += "91" in codes and any(map(approves, codes))
-            seen["two edges"] += len({edge for edge, _ in said.answers}) == 2
+            seen["two edges"] += len({edge for edge, _ in record.answers}) == 2
         for edge in installation.edges:
             counts = edge.respondent.counts
             seen["late"] += counts.late_approvals
@@ -69,22 +70,22 @@ def test_every_kind_of_outcome_happens() -> None:
     pytest.fail(f"{SEEDS} seeds show only {dict(seen)}")
 
 
-# --- faults that the checks find ---------------------------------------------------------------------------
+# --- injected faults that the checks must find -------------------------------------------------------------
 
 
-def router_forgets_that_it_asked(patch: pytest.MonkeyPatch) -> None:
-    """The refusal of a new owner is taken for the whole outcome."""
+def router_forgets_earlier_owners(patch: pytest.MonkeyPatch) -> None:
+    """The refusal of a new owner counts as proof, although an earlier owner may have executed the command."""
 
-    def hasty(self: Router, errand: Errand, reply: Reply) -> None:
-        errand.doubtful = False
-        finish(self, errand, reply)
+    def finish_without_doubt(self: Router, pending: PendingCommand, reply: Reply) -> None:
+        pending.doubtful = False
+        finish(self, pending, reply)
 
-    finish = Router._finish
-    patch.setattr(Router, "_finish", hasty)
+    finish = Router.finish
+    patch.setattr(Router, "finish", finish_without_doubt)
 
 
 def stored_approvals_are_ignored(patch: pytest.MonkeyPatch) -> None:
-    """A late approval that comes from the journal is not reversed."""
+    """A late approval from the journal is not reversed."""
 
     def blind(self: Respondent, exchange: Exchange, open_command: OpenCommand, reply: Reply) -> None:
         late = isinstance(reply, WireAnswer) and reply.replayed and exchange not in self._open
@@ -94,33 +95,33 @@ def stored_approvals_are_ignored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(Respondent, "_answer", blind)
 
 
-def owner_reverses_unseen(patch: pytest.MonkeyPatch) -> None:
+def owner_reverses_standing_approvals(patch: pytest.MonkeyPatch) -> None:
     """A late reversal is executed although another exchange got the approval."""
-    patch.setattr("actors.shards.decider.judge", lambda *about: None)
+    patch.setattr("actors.shards.decider.late_note", lambda *about: None)
 
 
-def repeats_are_not_noted(patch: pytest.MonkeyPatch) -> None:
+def repeats_are_not_recorded(patch: pytest.MonkeyPatch) -> None:
     """The next owner does not know which exchanges got an approval."""
-    patch.setattr("actors.shards.decider.note_given", lambda *about: None)
+    patch.setattr("actors.shards.decider.repeat_note", lambda *about: None)
 
 
 def late_replies_are_dropped(patch: pytest.MonkeyPatch) -> None:
-    """An edge reverses nothing."""
-    patch.setattr(Respondent, "_reverse_if_late", lambda self, command, open_command: None)
+    """An edge reverses no late approval."""
+    patch.setattr(Respondent, "_conclude", lambda self, command, question: None)
 
 
 @pytest.mark.parametrize(
     "fault",
     [
-        router_forgets_that_it_asked,
+        router_forgets_earlier_owners,
         stored_approvals_are_ignored,
-        owner_reverses_unseen,
-        repeats_are_not_noted,
+        owner_reverses_standing_approvals,
+        repeats_are_not_recorded,
         late_replies_are_dropped,
     ],
     ids=lambda fault: fault.__name__,
 )
-def test_a_fault_is_found(
+def test_checks_find_the_injected_fault(
     fault: Callable[[pytest.MonkeyPatch], None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fault(monkeypatch)
@@ -131,4 +132,4 @@ def test_a_fault_is_found(
                 check(installation)
         except AssertionError:
             return
-    pytest.fail("no seed shows it")
+    pytest.fail(f"{SEEDS} seeds do not show the fault")

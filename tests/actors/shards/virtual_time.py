@@ -1,8 +1,7 @@
-"""An event loop in which waiting costs nothing: when nobody is ready, time jumps to whoever is next.
+"""An event loop in virtual time: when no task is ready, time jumps to the next timer.
 
-Everything else is asyncio's own, so what runs here runs anywhere; but a run depends on nothing outside it,
-and one that waits for something that will never happen ends at once.
-"""
+The rest of the loop is asyncio's own. A run depends on nothing outside it, and a run that waits for an event
+that cannot happen ends at once with ``StuckError``."""
 
 from __future__ import annotations
 
@@ -17,11 +16,11 @@ T = TypeVar("T")
 
 
 class StuckError(Exception):
-    """Somebody waits for something that nobody will ever do."""
+    """All tasks wait, and there is no timer."""
 
 
 class _Skipping(selectors.SelectSelector):
-    """Never sleeps: the time it was to sleep has passed at once."""
+    """Advances the virtual time by each timeout and never sleeps."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -35,12 +34,12 @@ class _Skipping(selectors.SelectSelector):
 
 
 class VirtualLoop(asyncio.SelectorEventLoop):
-    """``time`` is virtual seconds since its start."""
+    """``time`` returns virtual seconds since the start of the loop."""
 
     def __init__(self) -> None:
         self._skipping = _Skipping()
         super().__init__(self._skipping)
-        # After months of virtual seconds, a nanosecond is less than what a float can add.
+        # After months of virtual seconds, a float cannot represent a nanosecond more.
         self._clock_resolution = 1e-6
 
     def time(self) -> float:
@@ -48,7 +47,7 @@ class VirtualLoop(asyncio.SelectorEventLoop):
 
 
 class VirtualClock:
-    """The clocks of a process in the running virtual loop."""
+    """The clocks of a process, from the running virtual loop."""
 
     def now_ms(self) -> int:
         return NOW_MS + int(asyncio.get_running_loop().time() * 1000)
@@ -58,6 +57,6 @@ class VirtualClock:
 
 
 def run(main: Coroutine[Any, Any, T]) -> T:
-    """Run ``main`` to its end in a virtual loop of its own."""
+    """Run ``main`` in a new virtual loop; returns its result."""
     with asyncio.Runner(loop_factory=VirtualLoop) as runner:
         return runner.run(main)

@@ -1,9 +1,9 @@
-"""Networks, edges and hosts in one virtual loop: what was said on the wire against what is held.
+"""A deterministic simulation of networks, edges and hosts: compares the answers on the wire with the holds.
 
-Two edges (the real ``Respondent`` over the real ``Router``) ask hosts that are slow, lose calls, die before
-their replies leave, and lose shards. A network sends each authorization to one edge; when no answer came in
-its own time it sends the repeat, to either edge. It reverses nothing itself, so whatever stays wrong is ours.
-"""
+Two edges (the real ``Respondent`` over the real ``Router``) call hosts that are slow, lose calls, die before
+their replies leave, and lose shards. A network sends each authorization to one edge. Without an answer in
+time it sends the repeat to either edge. It reverses no authorization itself, so every remaining inconsistency
+is a fault of ours."""
 
 from __future__ import annotations
 
@@ -17,34 +17,35 @@ from actors.network.cards import IssuedCard
 from actors.network.respondent import Respondent
 from actors.peers import PeerGoneError, RoutingTable
 from actors.router import Router
-from actors.submission import decode_parcel, encode_collected, encode_replies
+from actors.submission import decode_batch, encode_collected, encode_replies
 from engine.commands import Authorize, Command
 from engine.iso8583.message import Message
 from engine.iso8583.respond import approves
 from engine.limits import AUTHORIZATION_DEADLINE_MS, REST_DEADLINE_MS, SHARD_COUNT
 from engine.replies import Done, Reply
 from tests.actors.network.support import lookup_of, request
-from tests.actors.shards.simulation import ADMIN, CARDS, VAULT, Installation, SimulatedHost, Weather
+from tests.actors.shards.simulation import ADMIN, CARDS, VAULT, FaultRates, Installation, SimulatedHost
 from tests.engine.build import load
 
 EDGES: Final = 2
 NETWORK_SECONDS: Final = 5.0
-"""How long the network waits for an answer before it sends a repeat."""
+"""Time for which the network waits for an answer before it sends a repeat."""
 IMPATIENT_SECONDS: Final = (NETWORK_SECONDS, 0.05, 1.0, 3.0)
-"""The same for an original: early repeats may be answered in time where the original is late."""
+"""The same for an original: an early repeat can be answered in time although the original is late."""
 TAKEOVER_SECONDS: Final = (
     0.01,
     1.0,
     AUTHORIZATION_DEADLINE_MS / 1000,
     1.5 * AUTHORIZATION_DEADLINE_MS / 1000,
 )
-"""How long shards of a dead host stay without an owner: at most beyond the deadline of its repeats, too."""
+"""Times for which shards of a dead host stay without an owner; the longest exceeds the deadline of the
+repeats."""
 TABLE_SECONDS: Final = 0.02
 PANS: Final = {f"41111111111111{number:02d}": card for number, card in enumerate(CARDS)}
 
 
-class SaidOnWire(msgspec.Struct):
-    """One authorization as its network knows it: the command key and every answer, with its edge."""
+class WireRecord(msgspec.Struct):
+    """One authorization as its network knows it: the command key, and every answer with its edge."""
 
     stan: int
     command_key: bytes | None = None
@@ -52,13 +53,14 @@ class SaidOnWire(msgspec.Struct):
 
 
 class VirtualPeers:
-    """``actors.peers.Peers`` of one edge: calls to hosts take time, and their replies die with their host."""
+    """``actors.peers.Peers`` of one edge: calls to hosts take time, and their replies are lost when the host
+    dies."""
 
     def __init__(self, installation: WireInstallation) -> None:
         self._installation = installation
 
-    async def execute(self, incarnation: str, parcel: bytes) -> bytes:
-        caller, submissions = decode_parcel(parcel)
+    async def execute(self, incarnation: str, batch: bytes) -> bytes:
+        caller, submissions = decode_batch(batch)
         return encode_replies(
             await self._call(incarnation, lambda host: host.host.execute_decodable(submissions, caller))
         )
@@ -83,25 +85,25 @@ class VirtualPeers:
         host = self._installation.hosts.get(incarnation)
         if host is None or not host.alive:
             raise PeerGoneError(incarnation)
-        asking = asyncio.ensure_future(work(host))
-        dying = asyncio.ensure_future(host.dead.wait())
+        call = asyncio.ensure_future(work(host))
+        death = asyncio.ensure_future(host.dead.wait())
         try:
-            await asyncio.wait((asking, dying), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((call, death), return_when=asyncio.FIRST_COMPLETED)
         finally:
-            dying.cancel()
-            if not asking.done():
-                asking.cancel()
+            death.cancel()
+            if not call.done():
+                call.cancel()
         if not host.alive:
             raise PeerGoneError(incarnation)
         await asyncio.sleep(0.0005)
-        return asking.result()
+        return call.result()
 
 
 class Exchange:
-    """Where an edge puts the answer to one message."""
+    """Receives an edge's answer to one message."""
 
-    def __init__(self, said: SaidOnWire, edge: int) -> None:
-        self._said = said
+    def __init__(self, record: WireRecord, edge: int) -> None:
+        self._record = record
         self._edge = edge
         self.answered = asyncio.Event()
 
@@ -110,7 +112,7 @@ class Exchange:
         return f"edge-{self._edge}"
 
     def answer(self, response: Message) -> None:
-        self._said.answers.append((self._edge, response.fields[39]))
+        self._record.answers.append((self._edge, response.fields[39]))
         self.answered.set()
 
     def took_up(self) -> None: ...
@@ -140,18 +142,18 @@ class VirtualEdge:
 
 
 class WireInstallation(Installation):
-    """See the module. ``said`` is every authorization on the wire."""
+    """The simulation of one seed. ``wire_records`` has every authorization on the wire."""
 
     def __init__(self, seed: int) -> None:
         super().__init__(seed)
-        self.said: list[SaidOnWire] = []
+        self.wire_records: list[WireRecord] = []
         self.edges: list[VirtualEdge] = []
         self.slow_seconds = self.dice.choice((0.05, 0.5, 2.0))
         """Mean duration of a slow call to the journal."""
         self.table = RoutingTable(1, (None,) * SHARD_COUNT)
 
     def publish_table(self) -> None:
-        """The owners of now, as the coordinator knows them."""
+        """Publish the current owners, as the coordinator does."""
         owners: list[str | None] = [None] * SHARD_COUNT
         for shard, name in self.owners.items():
             owners[shard] = name if self.hosts[name].alive else None
@@ -162,28 +164,27 @@ class WireInstallation(Installation):
         await super().give(shard, host)
         self.publish_table()
 
-    async def mend(self) -> None:
-        """As ever; but before anyone takes over, some time passes: up to longer than a network's deadline."""
+    async def repair(self) -> None:
+        """Repair after a pause, which can be longer than a network's deadline."""
         dead = [name for name in self.owners.values() if not self.hosts[name].alive]
         self.publish_table()
         if dead:
             await asyncio.sleep(self.dice.choice(TAKEOVER_SECONDS))
-        await super().mend()
+        await super().repair()
         self.publish_table()
 
     def _edge(self) -> int:
         return self.dice.randrange(EDGES)
 
     async def sell(self, stan: int) -> None:
-        """One authorization: its network waits, repeats twice at the most, and takes the answers as they
-        come."""
+        """One authorization. Its network waits, and repeats it at most twice; it accepts every answer."""
         pan = self.dice.choice(list(PANS))
-        said = SaidOnWire(stan)
-        self.said.append(said)
+        record = WireRecord(stan)
+        self.wire_records.append(record)
         amount = f"{self.dice.randint(100, 900):012d}"
         for mti in ("0100", "0101", "0101"):
             edge = self._edge()
-            exchange = Exchange(said, edge)
+            exchange = Exchange(record, edge)
             self.edges[edge].respondent.respond(exchange, request(stan, mti, de2=pan, de4=amount))
             patience = self.dice.choice(IMPATIENT_SECONDS) if mti == "0100" else NETWORK_SECONDS
             try:
@@ -191,19 +192,19 @@ class WireInstallation(Installation):
                     await exchange.answered.wait()
                     if self.dice.random() < 0.8:
                         return
-                    # The answer is lost on its way; its network repeats.
+                    # The answer is lost on the wire, and the network repeats.
             except TimeoutError:
                 pass
 
     async def kill_after_commits(self) -> None:
-        """Hosts that commit and die before a reply has left."""
+        """Kill hosts after a commit, before its replies leave."""
         while True:
             await asyncio.sleep(self.dice.expovariate(1 / 2.0))
             host = self.dice.choice(self.living() or [None])
             if host is not None:
-                await self._next_commit(host)
+                await self._kill_after_next_commit(host)
 
-    async def _next_commit(self, host: SimulatedHost) -> None:
+    async def _kill_after_next_commit(self, host: SimulatedHost) -> None:
         commits = host.host.committer.commits
         applied = len(self.store.journal.rows)
         for _ in range(2_000):
@@ -216,51 +217,51 @@ class WireInstallation(Installation):
             await asyncio.sleep(0.0004)
 
     async def live(self) -> None:
-        weather, self.weather = self.weather, Weather(0, 0, 0, 0, 1)
-        await self.mend()
-        beginning: list[Command] = [ADMIN, *CARDS, *(load(n, card_id=c.id) for n, c in enumerate(CARDS, 1))]
+        rates, self.rates = self.rates, FaultRates(0, 0, 0, 0, 1)
+        await self.repair()
+        setup: list[Command] = [ADMIN, *CARDS, *(load(n, card_id=c.id) for n, c in enumerate(CARDS, 1))]
         if self.delegated:
-            beginning += self._delegation()
-        for command in beginning:
-            heard = await self.ask(command)
-            assert isinstance(heard.reply, Done), heard.reply
+            setup += self._delegation()
+        for command in setup:
+            record = await self.submit(command)
+            assert isinstance(record.reply, Done), record.reply
         self.publish_table()
         self.edges = [VirtualEdge(self) for _ in range(EDGES)]
-        self.weather = weather
-        for work in (self.watch(), self.trouble(), self.kill_after_commits()):
+        self.rates = rates
+        for work in (self.watch(), self.disturb_hosts(), self.kill_after_commits()):
             self.spawn(work)
         if self.delegated:
-            self.spawn(self.flap())
-        await asyncio.gather(*(self._day(stan) for stan in range(1, 31)))
-        await self._calm()
+            self.spawn(self.toggle_endpoint())
+        await asyncio.gather(*(self._sell_at_random_time(stan) for stan in range(1, 31)))
+        await self._settle()
 
-    async def _day(self, stan: int) -> None:
+    async def _sell_at_random_time(self, stan: int) -> None:
         await asyncio.sleep(self.dice.uniform(0, 20))
         await self.sell(stan)
 
-    async def _calm(self) -> None:
-        """Fine weather until every late reversal is done."""
-        self.weather = Weather(0, 0, 0, 0, 1)
+    async def _settle(self) -> None:
+        """Run without faults until every late reversal is done, and stop the hosts."""
+        self.rates = FaultRates(0, 0, 0, 0, 1)
         for task in tuple(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        await self.mend()
+        await self.repair()
         for edge in self.edges:
             await edge.respondent._idle.wait()
             while edge.respondent._pending or edge.respondent.late_reversals.open:  # noqa: ASYNC110 - as above
                 await asyncio.sleep(0.1)
             await edge.router.stop()
-        for said in self.said:
+        for record in self.wire_records:
             for edge in self.edges:
-                command = edge.commands.get(f"{said.stan:06d}")
-                said.command_key = command.command_key if command else said.command_key
+                command = edge.commands.get(f"{record.stan:06d}")
+                record.command_key = command.command_key if command else record.command_key
         for host in self.living():
-            await host.world.exposure.stop()
+            await host.programmes.exposure.stop()
             await host.host.stop()
 
 
 def held_minor(installation: Installation, command_key: bytes | None) -> int:
-    """What the authorization of a message holds."""
+    """The amount that the authorization of a message holds."""
     row = installation.store.command_keys.get(command_key or b"")
     if row is None:
         return 0
@@ -268,18 +269,18 @@ def held_minor(installation: Installation, command_key: bytes | None) -> int:
 
 
 def refused_holds_nothing(installation: WireInstallation) -> None:
-    """Where every answer said no, nothing is held."""
-    for said in installation.said:
-        codes = [code for _, code in said.answers]
+    """An authorization without an approving answer holds nothing."""
+    for record in installation.wire_records:
+        codes = [code for _, code in record.answers]
         if codes and not any(map(approves, codes)):
-            assert held_minor(installation, said.command_key) == 0, said
+            assert held_minor(installation, record.command_key) == 0, record
 
 
 def approved_is_held(installation: WireInstallation) -> None:
     """An approval that an edge has given to its network is held."""
-    for said in installation.said:
-        if any(approves(code) for _, code in said.answers):
-            assert held_minor(installation, said.command_key) > 0, said
+    for record in installation.wire_records:
+        if any(approves(code) for _, code in record.answers):
+            assert held_minor(installation, record.command_key) > 0, record
 
 
 WIRE_CHECKS = (refused_holds_nothing, approved_is_held)

@@ -1,4 +1,4 @@
-"""A fault of ours is told with the name that the request has had since it came in."""
+"""The log entry of a fault in our own code contains the trace of the request."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from tests.actors.shards.support import FIRST, PATIENCE_MS, TestHost
 from tests.engine.build import authorize
 
 
-async def test_a_decision_that_fails_names_its_request(
+async def test_failed_decision_logs_the_trace_of_its_request(
     host: TestHost, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_arguments: object) -> None:
-        raise ZeroDivisionError("a value that nobody must read")
+        raise ZeroDivisionError("a value that must not be logged")
 
     command: Command = authorize(1, card_id=FIRST.id)
     monkeypatch.setattr(host.host.decider, "decide", fail)

@@ -1,5 +1,4 @@
-"""Starting a local Ray: on a machine that is busy, and in a folder that no other user can enter; without
-Ray."""
+"""Starting a local Ray: retries on a busy machine, and a folder that no other user can enter. No Ray."""
 
 from __future__ import annotations
 
@@ -9,14 +8,14 @@ from pathlib import Path
 
 import pytest
 
-from actors.cluster import session as module
+from actors.cluster import ray_session as module
 from actors.cluster.environment import ClusterError, token_file
-from actors.cluster.session import FOLDER_FILE, join, leave
+from actors.cluster.ray_session import FOLDER_FILE, join, leave
 from actors.settings import Settings
 
 
-class Slow:
-    """Ray whose first ``failures`` starts take too long."""
+class FakeStart:
+    """Replaces the start of Ray; the first ``failures`` starts time out."""
 
     def __init__(self, failures: int) -> None:
         self.failures = failures
@@ -37,9 +36,9 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
 
 
 def start(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """The folder in which Ray has been started."""
+    """Start Ray; returns its folder."""
     settings.var_dir.mkdir(exist_ok=True)
-    ray = Slow(0)
+    ray = FakeStart(0)
     monkeypatch.setattr(module, "_start_local", ray)
     join(settings)
     return ray.folders[0]
@@ -50,22 +49,22 @@ def mode(path: Path) -> int:
 
 
 @pytest.mark.parametrize(("failures", "starts"), [(0, 1), (1, 2)])
-def test_a_start_that_takes_too_long_is_tried_again(
+def test_start_that_times_out_is_retried(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, failures: int, starts: int
 ) -> None:
     settings.var_dir.mkdir()
-    slow = Slow(failures)
-    monkeypatch.setattr(module, "_start_local", slow)
+    ray = FakeStart(failures)
+    monkeypatch.setattr(module, "_start_local", ray)
     join(settings)
-    assert len(slow.folders) == starts
+    assert len(ray.folders) == starts
 
 
 def test_failed_start_is_reported_in_one_line(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     settings.var_dir.mkdir()
-    monkeypatch.setattr(module, "_start_local", Slow(9))
-    with pytest.raises(ClusterError) as told:
+    monkeypatch.setattr(module, "_start_local", FakeStart(9))
+    with pytest.raises(ClusterError) as raised:
         join(settings)
-    assert str(told.value) == "Ray does not start: The current node timed out during startup."
+    assert str(raised.value) == "Ray does not start: The current node timed out during startup."
 
 
 def test_folder_is_random_and_closed_to_other_users(
@@ -85,7 +84,7 @@ def test_socket_paths_fit_into_107_bytes(monkeypatch: pytest.MonkeyPatch, tmp_pa
     folder.rmdir()
 
 
-def test_token_is_for_this_user_alone_and_outlives_a_restart(
+def test_token_is_readable_by_this_user_only_and_survives_a_restart(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     start(settings, monkeypatch)
@@ -101,17 +100,17 @@ def test_token_is_for_this_user_alone_and_outlives_a_restart(
 def test_folder_of_a_killed_supervisor_is_removed(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    left_over = start(settings, monkeypatch)
-    (left_over / "ray").mkdir()
+    orphaned = start(settings, monkeypatch)
+    (orphaned / "ray").mkdir()
     current = start(settings, monkeypatch)
-    assert not left_over.exists()
+    assert not orphaned.exists()
     leave(settings)
     assert not current.exists()
     assert not (settings.var_dir / FOLDER_FILE).exists()
 
 
 @pytest.mark.parametrize("kind", ["elsewhere", "a link", "open to others", "another name"])
-def test_only_a_folder_of_our_own_is_removed(
+def test_foreign_folder_is_not_removed(
     settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, kind: str
 ) -> None:
     precious = tmp_path / "precious"

@@ -1,14 +1,13 @@
-"""Late reversals: an edge that told its network 91 reverses the approval that came afterwards.
+"""Late reversals: an edge that has answered 91 to its network reverses the approval that arrives afterwards.
 
-The same message can be with several edges (0100 at one, its repeat 0101 at another). Each exchange has a
-command id of its own under the one command key, and an edge that gives an approval in time reverses nothing.
-So an approval is taken back only when every exchange that may have given it has been late: the *author*,
+Several edges can handle the same message (0100 at one, its repeat 0101 at another). Each exchange has its own
+command id under the common command key, and an edge that passes on an approval in time reverses nothing. An
+approval is therefore reversed only when every exchange that may have passed it on was late: the *author*,
 whose command was executed, and each repeat that got the stored approval. Until then the approval stands, and
-the reversal is answered with 21 (no action taken).
+a late reversal is answered with 21 (no action taken).
 
-Who got the approval, and who was late, is noted beside the card's tombstones, in a commit before the answer
-leaves: the next owner knows it too.
-"""
+Notes beside the card's tombstones record the exchanges that got the approval and those that were late. They
+are committed before the answer leaves, so the next owner of the card has them too."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ _GIVEN: Final = "g"
 _LATE: Final = "w"
 _AUTHOR: Final = "author"
 _ANY: Final = "*"
-"""In place of an exchange: there were too many to note, and the approval stands for good."""
+"""Stands for any exchange: there were too many to record, and the approval stands for good."""
 
 
 def is_repeated_approval(command: Command, reply: Reply) -> bool:
@@ -39,8 +38,8 @@ def is_repeated_approval(command: Command, reply: Reply) -> bool:
     )
 
 
-def note_given(tombstones: Collection[str], repeat: Command) -> str | None:
-    """The note that ``repeat`` gets the stored approval; ``None`` when it is there already."""
+def repeat_note(tombstones: Collection[str], repeat: Command) -> str | None:
+    """The note that ``repeat`` gets the stored approval; ``None`` if it is recorded already."""
     key = repeat.command_key
     given = _noted(tombstones, _GIVEN, key)
     if repeat.id in given or _ANY in given:
@@ -48,33 +47,35 @@ def note_given(tombstones: Collection[str], repeat: Command) -> str | None:
     return _note(_GIVEN, key, repeat.id if len(given) < REPEATS_NOTED_MAX else _ANY)
 
 
-def undone_by(command: Command) -> bytes | None:
-    """The command key of the authorization that an edge's own reversal undoes; ``None`` for every other
+def late_reversal_target(command: Command) -> bytes | None:
+    """The command key of the authorization that a late reversal of an edge reverses; ``None`` for every other
     command."""
     if not isinstance(command, Reverse) or command.command_key != command.fingerprint:
         return None
     if len(command.references) != 1 or not is_message(command.references[0]):
         return None
-    undone = key_of_message(command.references[0])
-    return undone if late_reversal_key(undone) == command.command_key else None
+    target = key_of_message(command.references[0])
+    return target if late_reversal_key(target) == command.command_key else None
 
 
-def judge(tombstones: Collection[str], reversal: Reverse, undone: bytes, stored: Reply | None) -> str | None:
-    """The note that the exchange of ``reversal`` was late, when the approval ``stored`` may still be with a
-    network through another exchange; "" when that has been noted before, or says nothing. ``None``: the
-    reversal is to be executed."""
+def late_note(
+    tombstones: Collection[str], reversal: Reverse, target: bytes, stored: Reply | None
+) -> str | None:
+    """The note that the exchange of ``reversal`` was late, if another exchange may have passed on the
+    approval ``stored``. "" if it is recorded already, or if this exchange never got the approval. ``None`` if
+    the reversal must be executed."""
     if not isinstance(stored, WireAnswer) or not approves(stored.response_code):
         return None
     exchange = derive(reversal.id, Derived.UNDO)
     if _is_author(exchange, reversal.increment_minor is not None, stored):
         exchange = _AUTHOR
-    given = _noted(tombstones, _GIVEN, undone) | {_AUTHOR}
-    late = _noted(tombstones, _LATE, undone)
+    given = _noted(tombstones, _GIVEN, target) | {_AUTHOR}
+    late = _noted(tombstones, _LATE, target)
     if exchange not in given:
         return ""
     if given <= late | {exchange}:
         return None
-    return "" if exchange in late else _note(_LATE, undone, exchange)
+    return "" if exchange in late else _note(_LATE, target, exchange)
 
 
 def is_note(tombstone: str) -> bool:
@@ -88,8 +89,8 @@ def no_action(command: Command) -> WireAnswer:
 
 
 def _is_author(exchange: str, increments: bool, stored: WireAnswer) -> bool:
-    """Whether the stored approval came of the command of ``exchange``. An increment is answered with the id
-    of the authorization that it raises, but its approval code is made from its own id."""
+    """Whether the stored approval is that of the command of ``exchange``. The answer to an increment has the
+    id of the authorization that it raises, but an approval code that is derived from its own id."""
     if exchange == stored.authorization_id:
         return True
     return increments and approval_code(exchange) == stored.approval_code

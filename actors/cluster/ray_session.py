@@ -1,10 +1,9 @@
-"""Joining Ray: a local one of our own, or a cluster that is there.
+"""Joining and leaving Ray: a local Ray of this installation, or an existing cluster.
 
-A local Ray keeps its sockets, logs and session files in a folder of its own, and lets every user write
-there. So that folder lies in one with a random name which only the installation's user can enter. It cannot
-lie in the state folder: paths of sockets have at most 107 bytes. Its name stands in the state folder, for the
-start after one that was killed.
-"""
+A local Ray keeps its sockets, logs and session files in a folder in which every user may write. That folder
+is therefore inside one with a random name that only the installation's user can enter. It cannot be inside
+the state folder, because socket paths have at most 107 bytes. A file in the state folder holds its name, so
+that the next start can remove the folder of a killed supervisor."""
 
 from __future__ import annotations
 
@@ -27,22 +26,22 @@ from actors.cluster.local_node import without_helpers
 from actors.settings import Settings
 
 OBJECT_STORE_BYTES: Final = 128 * 1024 * 1024
-"""Everything that travels is small and inline; the store is only what Ray insists on."""
+"""All payloads are small and sent inline; this is about the minimum that Ray accepts."""
 PROBE_SECONDS: Final = 5.0
 START_ATTEMPTS: Final = 2
-"""Ray gives itself up when its parts have not begun after 30 s, which happens on a machine that is busy."""
+"""Ray gives up when its parts do not start within 30 s, which happens on a busy machine."""
 
 FOLDERS: Final = Path("/tmp")
-"""Where the folder of a local Ray is made: the system's ``TMPDIR`` is too long on some."""
+"""Parent of the folder of a local Ray; ``TMPDIR`` is too long on some systems."""
 FOLDER_PREFIX: Final = "stanchion-"
 FOLDER_FILE: Final = "ray-folder"
-"""In the state folder: the path of the folder of its Ray."""
+"""File in the state folder that holds the path of the local Ray's folder."""
 
 _log = structlog.get_logger(__name__)
 
 
 def namespace(settings: Settings) -> str:
-    """The names of one installation's actors live here, so that several can share a cluster."""
+    """Ray's namespace for the actor names of one installation. Several installations can share a cluster."""
     return f"stanchion-{_digest(settings)}"
 
 
@@ -92,15 +91,15 @@ def _join_cluster(address: str, namespace: str) -> None:
         ) from None
 
 
-def named(settings: Settings) -> set[str]:
-    """The names of this installation's processes that Ray knows. Blocks."""
+def process_names(settings: Settings) -> set[str]:
+    """The names of this installation's processes that Ray knows. Blocks on Ray."""
     mine = namespace(settings)
     actors = ray.util.list_named_actors(all_namespaces=True)
     return {actor["name"] for actor in actors if actor["namespace"] == mine}
 
 
 def _probe(address: str) -> None:
-    """Ray itself tries for most of a minute before it says that nobody is there."""
+    """Check that the address accepts connections. Ray itself tries for most of a minute before it fails."""
     host, separator, port = address.rpartition(":")
     if not separator or not port.isdecimal():
         return
@@ -111,21 +110,21 @@ def _probe(address: str) -> None:
 
 
 def leave(settings: Settings) -> None:
-    """Disconnect; a local Ray ends with all its processes and files."""
+    """Disconnect from Ray. A local Ray ends with all its processes, and its files are removed."""
     ray.shutdown()
     if not settings.ray_address:
         _remove_folder(settings)
 
 
 def _make_folder(settings: Settings) -> Path:
-    """A new folder that only this user can enter."""
+    """Create a folder that only this user can enter."""
     folder = Path(tempfile.mkdtemp(prefix=FOLDER_PREFIX, dir=FOLDERS))
     _write_private(settings.var_dir / FOLDER_FILE, str(folder))
     return folder
 
 
 def _remove_folder(settings: Settings) -> None:
-    """Remove the folder of this installation's last Ray, if it is one that this user has made."""
+    """Remove the folder of this installation's last Ray, if this user has created it."""
     file = settings.var_dir / FOLDER_FILE
     try:
         folder = Path(file.read_text())
@@ -139,8 +138,7 @@ def _remove_folder(settings: Settings) -> None:
 
 
 def _make_token(file: Path) -> None:
-    """See to it that there is a token without which this Ray refuses every call, for this user's eyes
-    only."""
+    """Create the token that this Ray demands for every call, unless it exists; readable by this user only."""
     file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     if not file.exists():
         _write_private(file, secrets.token_hex(32))
@@ -148,8 +146,7 @@ def _make_token(file: Path) -> None:
 
 
 def _write_private(file: Path, text: str) -> None:
-    """Replace ``file`` by one that only its owner can read; never visible half written or with other
-    rights."""
+    """Replace ``file`` atomically with one that only its owner can read."""
     descriptor, name = tempfile.mkstemp(dir=file.parent)
     try:
         with os.fdopen(descriptor, "w") as new:

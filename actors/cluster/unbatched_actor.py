@@ -1,5 +1,5 @@
-"""Actors as one writes them first with Ray, for the benchmark's un-batched rival: each call goes through Ray
-to one method, and nothing watches over them."""
+"""A plain Ray actor for the benchmark's unbatched rival: each call goes through Ray to one method, without
+supervision."""
 
 from __future__ import annotations
 
@@ -12,38 +12,38 @@ import ray
 from actors.settings import Settings
 
 CALLS_AT_ONCE: Final = 10_000
-"""Calls under way in one actor: as many as a process of the installation takes."""
+"""Concurrent calls of one actor: as many as a process of the installation accepts."""
 
 
-class Answering(Protocol):
-    """What an actor is made of; ``start`` comes first."""
+class ActorService(Protocol):
+    """The object inside an actor; ``start`` comes first."""
 
     async def start(self) -> None:
-        """Serve; returns when it does."""
+        """Start serving; returns when the service is ready."""
 
     async def answer(self, payload: bytes) -> bytes:
         """Answer one call."""
 
 
 class _Actor:
-    """Builds what it is made of by name: the process that runs it is another one than whoever names it."""
+    """Builds its service by name, inside the actor's process."""
 
     def __init__(self, factory: str, settings: bytes, arguments: tuple[Any, ...]) -> None:
         module, _, attribute = factory.partition(":")
         build = getattr(import_module(module), attribute)
-        self._answering: Answering = build(Settings.from_json(settings), *arguments)
+        self._service: ActorService = build(Settings.from_json(settings), *arguments)
 
     async def start(self) -> int:
-        """The process id, once it serves."""
-        await self._answering.start()
+        """Start the service; returns the process id."""
+        await self._service.start()
         return os.getpid()
 
     async def answer(self, payload: bytes) -> bytes:
-        return await self._answering.answer(payload)
+        return await self._service.answer(payload)
 
 
-class DirectActor:
-    """One actor, which ends with the session of its creator. ``start`` it before the first ``call``."""
+class UnbatchedActor:
+    """One actor, which ends with the Ray session of its creator. Call ``start`` before the first ``call``."""
 
     def __init__(self, factory: str, settings: Settings, *arguments: Any) -> None:
         """``factory``: ``module:function``, called with the settings and ``arguments``."""
@@ -51,11 +51,11 @@ class DirectActor:
         self._handle: Any = remote.remote(factory, settings.to_json(), arguments)
 
     async def start(self) -> int:
-        """The actor's process id, once it serves."""
+        """Start the service; returns the actor's process id."""
         pid: int = await self._handle.start.remote()
         return pid
 
     async def call(self, payload: bytes) -> bytes:
-        """The answer. Ray's own errors reach the caller."""
+        """Return the answer. Raises Ray's own errors."""
         answer: bytes = await self._handle.answer.remote(payload)
         return answer

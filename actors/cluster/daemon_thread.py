@@ -1,4 +1,4 @@
-"""Blocking calls of Ray beside the event loop."""
+"""Blocking calls of Ray outside the event loop."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from engine.limits import RAY_ANSWER_SECONDS
 T = TypeVar("T")
 
 
-async def in_thread(work: Callable[..., T], *arguments: Any, seconds: float = RAY_ANSWER_SECONDS) -> T:
-    """The result of a call in a daemon thread of its own. Raises TimeoutError after ``seconds``; the thread
-    then goes on alone.
+async def in_daemon_thread(work: Callable[..., T], *arguments: Any, seconds: float = RAY_ANSWER_SECONDS) -> T:
+    """Call ``work`` in a new daemon thread and return its result. Raises TimeoutError after ``seconds``; the
+    thread then continues without a listener.
 
-    Not ``asyncio.to_thread``: without its head, Ray blocks for a minute. A few such calls would fill the
-    pool of threads, and the end of the event loop would wait for them.
+    ``asyncio.to_thread`` is not used: while its head is away, Ray blocks for a minute. A few blocked calls
+    would fill the thread pool, and the event loop would wait for them when it closes.
     """
     loop = asyncio.get_running_loop()
     result: asyncio.Future[T] = loop.create_future()
@@ -37,9 +37,9 @@ async def in_thread(work: Callable[..., T], *arguments: Any, seconds: float = RA
             value = work(*arguments)
         except Exception as raised:  # noqa: BLE001 - raised again where the result is awaited
             failure = raised
-        with suppress(RuntimeError):  # the loop has been closed meanwhile
+        with suppress(RuntimeError):  # the loop was closed in the meantime
             loop.call_soon_threadsafe(settle, value, failure)
 
-    threading.Thread(target=run, name=f"beside-{work.__name__}", daemon=True).start()
+    threading.Thread(target=run, name=f"daemon-{work.__name__}", daemon=True).start()
     async with asyncio.timeout(seconds):
         return await result

@@ -1,5 +1,5 @@
-"""Late reversals where one message was with several edges: an approval that one of them has given to its
-network stands, and one that came late everywhere is taken back."""
+"""Late reversals of a message that several edges handle: an approval that one edge has passed on in time
+stands, and an approval that was late at all edges is reversed."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ STANDS = "21"
 
 
 def sale(exchange: int = 0, **parts: Any) -> Authorize:
-    """One message as exchange number ``exchange`` sends it: the same key, an id of its own."""
+    """One message as exchange number ``exchange`` sends it: the same command key, its own id."""
     about = {"card_id": FIRST.id, "amount_minor": 1_000, "id": an_id(0xE_0000 + exchange)} | parts
     return authorize(1, **about)
 
@@ -31,7 +31,7 @@ def increment(exchange: int = 0) -> Authorize:
         2,
         card_id=FIRST.id,
         amount_minor=300,
-        # Approval codes are made from the last twelve digits.
+        # Approval codes are derived from the last twelve digits.
         id=f"00000002-0000-7000-8000-{exchange + 1:08x}00{FIRST.id[-2:]}",
         references=(reference_of_id(authorize(3).id),),
     )
@@ -47,16 +47,16 @@ def code(reply: Reply) -> str:
 
 
 async def codes(host: TestHost, *commands: Any) -> list[str]:
-    return [code(await host.ask_one(command)) for command in commands]
+    return [code(await host.execute_one(command)) for command in commands]
 
 
 async def held(host: TestHost) -> str:
-    balance = await host.ask_one(read_balance(1, card_id=FIRST.id))
+    balance = await host.execute_one(read_balance(1, card_id=FIRST.id))
     return str(getattr(balance, "body", {})["held"])
 
 
 def advice(number: int = 600) -> Advise:
-    """The network told the merchant yes in our stead, for 12.00."""
+    """The network has approved 12.00 on our behalf."""
     return Advise(
         id=an_id(0xA_0000 + number),
         command_key=key(number),
@@ -80,18 +80,18 @@ def networks_reversal() -> Reverse:
     return msgspec.structs.replace(undone, id=an_id(0xB_0000), command_key=key(601), fingerprint=key(601))
 
 
-@pytest.mark.parametrize("heirs", [False, True], ids=["one owner", "new owners"])
+@pytest.mark.parametrize("successors", [False, True], ids=["one owner", "new owners"])
 @pytest.mark.parametrize("order", list(permutations(("sale", "undo", "advice"))), ids=" ".join)
 async def test_advice_beside_a_late_reversal_holds_until_the_network_reverses(
-    host: TestHost, cluster: Cluster, order: tuple[str, ...], heirs: bool
+    host: TestHost, cluster: Cluster, order: tuple[str, ...], successors: bool
 ) -> None:
     named = sale(wire=wire(1, network_txn_id="N1"))
     steps: dict[str, Any] = {"sale": named, "undo": late(named), "advice": advice()}
     owner = host
     for place, step in enumerate(order):
-        await owner.ask_one(steps[step])
-        if heirs:
-            owner = await cluster.add(f"heir-{place}", ALL_SHARDS)
+        await owner.execute_one(steps[step])
+        if successors:
+            owner = await cluster.add(f"successor-{place}", ALL_SHARDS)
     assert await held(owner) == "12.00"
     assert await codes(owner, networks_reversal(), advice(602)) == ["00", "00"]
     assert await held(owner) == "0.00"
@@ -127,41 +127,42 @@ async def test_conflicting_repeat_does_not_keep_an_approval(host: TestHost) -> N
     assert await held(host) == "0.00"
 
 
-async def test_next_owner_trusts_the_author_alone(host: TestHost, cluster: Cluster) -> None:
-    """It does not know who got the approval: a repeat's reversal is no proof that the author's was late."""
+async def test_next_owner_reverses_for_the_author_only(host: TestHost, cluster: Cluster) -> None:
+    """It does not know which exchanges got the approval: the reversal of a repeat does not prove that the
+    author's answer was late."""
     assert await codes(host, sale(0)) == ["00"]
-    heir = await cluster.add("b", ALL_SHARDS)
-    assert await codes(heir, late(sale(1))) == [STANDS]
-    assert await held(heir) == "10.00"
-    assert await codes(heir, late(sale(0))) == ["00"]
-    assert await held(heir) == "0.00"
+    successor = await cluster.add("b", ALL_SHARDS)
+    assert await codes(successor, late(sale(1))) == [STANDS]
+    assert await held(successor) == "10.00"
+    assert await codes(successor, late(sale(0))) == ["00"]
+    assert await held(successor) == "0.00"
 
 
 async def test_next_owner_knows_the_author_of_an_increment(host: TestHost, cluster: Cluster) -> None:
     first = authorize(3, card_id=FIRST.id, amount_minor=1_000)
     assert await codes(host, first, increment(0)) == ["00", "00"]
-    heir = await cluster.add("b", ALL_SHARDS)
-    assert await codes(heir, late(increment(1))) == [STANDS]
-    assert await held(heir) == "13.00"
-    assert await codes(heir, late(increment(0)), increment(2)) == ["00", "91"]
-    assert await held(heir) == "10.00"
+    successor = await cluster.add("b", ALL_SHARDS)
+    assert await codes(successor, late(increment(1))) == [STANDS]
+    assert await held(successor) == "13.00"
+    assert await codes(successor, late(increment(0)), increment(2)) == ["00", "91"]
+    assert await held(successor) == "10.00"
 
 
 async def test_next_owner_finds_old_approvals_in_the_journal(host: TestHost, cluster: Cluster) -> None:
     assert await codes(host, sale(0)) == ["00"]
     for number in range(30):
-        await host.ask_one(authorize(100 + number, card_id=FIRST.id, amount_minor=1))
-    heir = await cluster.add("b", ALL_SHARDS)
-    assert await codes(heir, late(sale(1))) == [STANDS]
-    assert heir.faults.calls["find"] == 1
+        await host.execute_one(authorize(100 + number, card_id=FIRST.id, amount_minor=1))
+    successor = await cluster.add("b", ALL_SHARDS)
+    assert await codes(successor, late(sale(1))) == [STANDS]
+    assert successor.faults.calls["find"] == 1
 
 
-async def test_repeat_that_joins_its_original_counts(host: TestHost) -> None:
-    """Both wait for one commit; the first exchange gives up meanwhile, and reverses."""
+async def test_repeat_that_joins_its_original_keeps_the_approval(host: TestHost) -> None:
+    """Both wait for one commit; meanwhile the first exchange times out and reverses."""
     hold = host.faults.hold("during", "commit")
-    first, repeat = host.asking(sale(0)), host.asking(sale(1))
+    first, repeat = host.submit(sale(0)), host.submit(sale(1))
     await hold.reached.wait()
-    reversing = host.asking(late(sale(0)))
+    reversing = host.submit(late(sale(0)))
     await idle()
     assert not reversing.done()
     hold.release()
@@ -170,12 +171,12 @@ async def test_repeat_that_joins_its_original_counts(host: TestHost) -> None:
     assert await held(host) == "10.00"
 
 
-async def test_repeat_waits_for_a_reversal_under_way(host: TestHost) -> None:
+async def test_repeat_waits_for_a_reversal_in_flight(host: TestHost) -> None:
     assert await codes(host, sale(0)) == ["00"]
     hold = host.faults.hold("during", "commit")
-    reversing = host.asking(late(sale(0)))
+    reversing = host.submit(late(sale(0)))
     await hold.reached.wait()
-    repeat = host.asking(sale(1))
+    repeat = host.submit(sale(1))
     await idle()
     assert not repeat.done()
     hold.release()
@@ -184,9 +185,9 @@ async def test_repeat_waits_for_a_reversal_under_way(host: TestHost) -> None:
     assert await held(host) == "0.00"
 
 
-async def test_reversals_of_two_exchanges_at_once_are_both_judged(host: TestHost) -> None:
+async def test_concurrent_reversals_of_two_exchanges_reverse_once(host: TestHost) -> None:
     assert await codes(host, sale(0), sale(1)) == ["00", "00"]
-    replies = await asyncio.gather(host.ask_one(late(sale(0))), host.ask_one(late(sale(1))))
+    replies = await asyncio.gather(host.execute_one(late(sale(0))), host.execute_one(late(sale(1))))
     assert sorted(map(code, replies)) == ["00", STANDS]
     assert await held(host) == "0.00"
 
@@ -194,20 +195,20 @@ async def test_reversals_of_two_exchanges_at_once_are_both_judged(host: TestHost
 async def test_marked_repeat_is_answered_without_a_refused_commit(host: TestHost, cluster: Cluster) -> None:
     assert await codes(host, sale(0)) == ["00"]
     for number in range(30):
-        await host.ask_one(authorize(100 + number, card_id=FIRST.id, amount_minor=1))
-    heir = await cluster.add("b", ALL_SHARDS)
-    (reply,) = await heir.host.execute([Submission(sale(1), PATIENCE_MS, repeat=True)])
+        await host.execute_one(authorize(100 + number, card_id=FIRST.id, amount_minor=1))
+    successor = await cluster.add("b", ALL_SHARDS)
+    (reply,) = await successor.host.execute([Submission(sale(1), PATIENCE_MS, repeat=True)])
     assert reply == WireAnswer("00", sale(0).id, getattr(reply, "approval_code", None), 1_000, replayed=True)
-    assert heir.host.committer.failures == 0
+    assert successor.host.committer.failures == 0
     unknown = Submission(authorize(77, card_id=FIRST.id), PATIENCE_MS, repeat=True)
-    (fresh,) = await heir.host.execute([unknown])
+    (fresh,) = await successor.host.execute([unknown])
     assert code(fresh) == "00"
 
 
-async def test_marked_repeat_of_what_was_reversed_is_refused(host: TestHost, cluster: Cluster) -> None:
+async def test_marked_repeat_of_a_reversed_approval_is_refused(host: TestHost, cluster: Cluster) -> None:
     assert await codes(host, sale(0), late(sale(0))) == ["00", "00"]
     for number in range(30):
-        await host.ask_one(authorize(100 + number, card_id=FIRST.id, amount_minor=1))
-    heir = await cluster.add("b", ALL_SHARDS)
-    (reply,) = await heir.host.execute([Submission(sale(1), PATIENCE_MS, repeat=True)])
+        await host.execute_one(authorize(100 + number, card_id=FIRST.id, amount_minor=1))
+    successor = await cluster.add("b", ALL_SHARDS)
+    (reply,) = await successor.host.execute([Submission(sale(1), PATIENCE_MS, repeat=True)])
     assert code(reply) == "91"

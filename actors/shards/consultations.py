@@ -1,9 +1,8 @@
-"""What happens between a delegated authorization's arrival and its decision: the programme is asked, and,
-when it gives no usable answer, its owner is asked for exposure.
+"""Consultations of delegated programmes, between the arrival of an authorization and its decision.
 
-Everything here awaits and nothing decides: when both answers are in, the command is admitted again and
-decided on the card as it is then.
-"""
+A consultation asks the programme's endpoint. Without a usable answer, it asks the programme's owner for
+exposure to stand in. Then the command is admitted again and decided on the card's current state;
+consultations decide nothing."""
 
 from __future__ import annotations
 
@@ -30,50 +29,50 @@ from engine.replies import NotExecuted
 _log = structlog.get_logger(__name__)
 
 
-class Delegates(Protocol):
-    """The outside world of a delegated decision. Neither question raises; both keep to their time."""
+class ProgrammeCalls(Protocol):
+    """Calls to a delegated programme. ``ask`` and ``grant`` never raise and return in time."""
 
     def ask(self, programme: Programme, question: Question, timeout_ms: int) -> Awaitable[EndpointResult]:
-        """Ask the programme's endpoint, once."""
+        """Ask the programme's endpoint once, within ``timeout_ms``."""
 
-    def grant(self, programme_id: str, ask: StandInRequest) -> Awaitable[Grant | None]:
-        """Ask the programme's owner for exposure; ``None`` when it could not be asked in time."""
+    def grant(self, programme_id: str, request: StandInRequest) -> Awaitable[Grant | None]:
+        """Ask the programme's owner for exposure; ``None`` when the owner does not answer in time."""
 
-    def answered(self, programme: Programme) -> None:
-        """A usable answer has come: the outage that ``programme`` knows of, if any, is to end."""
+    def end_outage(self, programme: Programme) -> None:
+        """End the outage in ``programme``, if any: the endpoint has given a usable answer."""
 
 
-class Consulting:
-    """The consultations of one host. ``resume`` admits a command again."""
+class Consultations:
+    """The consultations of one host. ``admit`` admits a command again; ``refuse`` gives it a refusal."""
 
     def __init__(
         self,
         activation: Activation,
-        delegates: Delegates,
+        programme_calls: ProgrammeCalls,
         clock: Clock,
-        resume: Callable[[Pending], None],
+        admit: Callable[[Pending], None],
         refuse: Callable[[Pending, NotExecuted], None],
     ) -> None:
         self._activation = activation
-        self._delegates = delegates
+        self._programme_calls = programme_calls
         self._clock = clock
-        self._resume = resume
+        self._admit = admit
         self._refuse = refuse
-        self._under_way: dict[Pending, asyncio.Task[None]] = {}
+        self._tasks: dict[Pending, asyncio.Task[None]] = {}
 
     @property
     def open(self) -> int:
-        """Consultations under way."""
-        return len(self._under_way)
+        """The number of open consultations."""
+        return len(self._tasks)
 
-    def begins(self, pending: Pending) -> bool:
-        """Whether the programme has to be asked before ``pending`` can be decided. If so it is being asked,
-        and the command is admitted again afterwards. All that the command needs is in memory."""
+    def start_if_needed(self, pending: Pending) -> bool:
+        """Start a consultation if the programme must be asked before the decision; returns whether it must.
+        The command is admitted again afterwards. Requires that the command's state is in memory."""
         command = pending.command
         if (
             not isinstance(command, Authorize)
             or pending.consulted is not None
-            or pending.repeated is not None
+            or pending.stored_approval is not None
         ):
             return False
         actor = self._activation.cards[command.card_id]
@@ -82,38 +81,38 @@ class Consulting:
             return False
         now_ms = self._clock.now_ms()
         original = actor.original(command, now_ms)
-        met = CommandContext(actor.card, actor.account, programme.config, original)
-        question = authorizing.question(command, met, now_ms)
+        context = CommandContext(actor.card, actor.account, programme.config, original)
+        question = authorizing.question(command, context, now_ms)
         if question is not None:
-            self._begin(pending, programme, question)
+            self._start(pending, programme, question)
         return question is not None
 
-    def _begin(self, pending: Pending, programme: Programme, question: Question) -> None:
+    def _start(self, pending: Pending, programme: Programme, question: Question) -> None:
         if self.open >= CONSULTATIONS_MAX:
             self._refuse(pending, NotExecuted("overloaded"))
             return
         pending.defer()
         consultation = self._consult(pending, programme, question)
-        self._under_way[pending] = asyncio.get_running_loop().create_task(consultation)
+        self._tasks[pending] = asyncio.get_running_loop().create_task(consultation)
 
     async def stop(self) -> None:
-        """Ask nothing any more; the commands were not executed."""
-        under_way = dict(self._under_way)
-        for task in under_way.values():
+        """Cancel all consultations and refuse their commands, which were not executed."""
+        tasks = dict(self._tasks)
+        for task in tasks.values():
             task.cancel()
-        await asyncio.gather(*under_way.values(), return_exceptions=True)
-        self._under_way.clear()
-        for pending in under_way:
+        await asyncio.gather(*tasks.values(), return_exceptions=True)
+        self._tasks.clear()
+        for pending in tasks:
             self._refuse(pending, NotExecuted("not_owner"))
 
     async def _consult(self, pending: Pending, programme: Programme, question: Question) -> None:
         try:
             pending.consulted = await self._answer(pending, programme, question)
-        except Exception as fault:  # noqa: BLE001 - a fault of ours is no approval: the card's owner declines
+        except Exception as fault:  # noqa: BLE001 - our own fault must not approve: without a grant, decline
             _log.error("consultation_fault", error=type(fault).__name__)
             pending.consulted = EndpointResult(trigger="connection_error")
-        self._under_way.pop(pending, None)
-        self._resume(pending)
+        self._tasks.pop(pending, None)
+        self._admit(pending)
 
     async def _answer(self, pending: Pending, programme: Programme, question: Question) -> EndpointResult:
         command = pending.command
@@ -126,23 +125,23 @@ class Consulting:
         elif timeout_ms <= 0:
             consulted = EndpointResult(trigger="timeout")
         else:
-            consulted = await self._delegates.ask(programme, question, timeout_ms)
+            consulted = await self._programme_calls.ask(programme, question, timeout_ms)
         if consulted.decision is not None:
-            self._delegates.answered(self._activation.snapshots.get(programme.config.id, programme))
+            self._programme_calls.end_outage(self._activation.snapshots.get(programme.config.id, programme))
             return consulted
         return EndpointResult(
             trigger=consulted.trigger, grant=await self._grant(command, programme, consulted.trigger)
         )
 
     async def _grant(self, command: Authorize, programme: Programme, trigger: Trigger | None) -> Grant | None:
-        """Reserve exposure. Meanwhile the card's declared balance is pledged, so that stand-ins of one card
-        do not all count on the same money."""
-        assert trigger is not None, "asked in vain"
+        """Reserve exposure. Meanwhile the amount is pledged on the card's declared balance, so that two
+        stand-ins of one card do not use the same money."""
+        assert trigger is not None, "the programme gave no usable answer"
         actor = self._activation.cards.get(command.card_id)
         amount_minor = stand_in_minor(command)
         declared_minor = None if actor is None else declared_remaining(actor.card)
         pledged_minor = 0 if actor is None else actor.pledged_minor
-        ask = StandInRequest(
+        request = StandInRequest(
             command.id,
             command.card_id,
             amount_minor,
@@ -152,9 +151,9 @@ class Consulting:
             None if declared_minor is None else max(0, declared_minor - pledged_minor),
         )
         if actor is None:
-            return await self._delegates.grant(programme.config.id, ask)
+            return await self._programme_calls.grant(programme.config.id, request)
         actor.pledged_minor += amount_minor
         try:
-            return await self._delegates.grant(programme.config.id, ask)
+            return await self._programme_calls.grant(programme.config.id, request)
         finally:
             actor.pledged_minor -= amount_minor

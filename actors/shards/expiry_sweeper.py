@@ -1,9 +1,8 @@
-"""Lapses: holds past their expiry are closed in the background.
+"""The expiry sweep: closes holds past their expiry in the background.
 
-They have stopped counting already, because every decision looks at the time; sweeping is what makes rows
-and statuses say so too. It goes in small steps, so that ten thousand holds that fall due together never
-hold up a decision.
-"""
+Expired holds no longer count, because every decision compares them with the current time. The sweep updates
+their rows and statuses. It works in small steps, so that ten thousand holds that expire together do not delay
+decisions."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ from engine.replies import Reply
 Execute = Callable[[list[Submission]], Awaitable[list[Reply]]]
 
 
-class Sweeper:
+class ExpirySweeper:
     """Sweeps the shards of one host."""
 
     def __init__(self, journal: Journal, execute: Execute, shards: Callable[[], Collection[int]]) -> None:
@@ -29,7 +28,7 @@ class Sweeper:
         self._shards = shards
 
     async def sweep(self) -> int:
-        """One step: lapse what is due on some cards; returns how many cards there were."""
+        """Close the expired holds of at most ``SWEEP_CARDS_MAX`` cards; returns the number of cards."""
         shards = self._shards()
         cards = await self._journal.find_due_cards(shards, SWEEP_CARDS_MAX) if shards else []
         if cards:
@@ -37,7 +36,7 @@ class Sweeper:
         return len(cards)
 
     async def step(self) -> float:
-        """Sweep once; returns the seconds until the next time, which are few while there is more."""
+        """Sweep once; returns the seconds until the next sweep, fewer while expired holds remain."""
         swept = await self.sweep()
         return BUSY_SWEEP_SECONDS if swept >= SWEEP_CARDS_MAX else SWEEP_SECONDS
 

@@ -1,0 +1,84 @@
+"""The supervisor's connection to Ray: joining, leaving, and the processes that outlive a local Ray."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+from contextlib import suppress
+
+from actors.cluster.daemon_thread import in_daemon_thread
+from actors.cluster.environment import ClusterError
+from actors.cluster.local_node import servers
+from actors.cluster.peers import RayPeers
+from actors.cluster.process_state import kill_process
+from actors.cluster.ray_servers import RayServers
+from actors.cluster.ray_session import join, leave
+from actors.settings import Settings
+from engine.limits import RAY_LEAVE_SECONDS
+
+
+class RayConnection:
+    """Joins and leaves Ray, also several times. ``servers`` watches the servers of a local Ray."""
+
+    def __init__(self, settings: Settings, peers: RayPeers) -> None:
+        self._settings = settings
+        self._peers = peers
+        self.servers = RayServers(servers)
+        self._joining: asyncio.Future[None] | None = None
+        self._outliving: set[str] = set()
+        """Identities of processes that a Ray has started and that still run after its end."""
+
+    async def join(self) -> None:
+        """Start a local Ray, or join the cluster of the settings. Raises ClusterError."""
+        # In a thread: on the main thread Ray would install signal handlers that end this process at once, and
+        # the event loop could not stop the installation in order. The thread stays alive, because Ray's
+        # servers end with the thread that started them.
+        self._joining = asyncio.ensure_future(asyncio.to_thread(join, self._settings))
+        await asyncio.shield(self._joining)
+        _restore_signal_handlers()
+        self.servers.learn()
+
+    async def leave(self) -> None:
+        """Leave Ray. Processes of a local Ray that still run afterwards end with ``end_outliving``."""
+        self._outliving |= self.servers.processes()
+        if self.servers.missing:
+            self.servers.kill()
+        self._peers.forget()
+        # Servers that do not end in time end with this process.
+        with suppress(TimeoutError):
+            await in_daemon_thread(leave, self._settings, seconds=RAY_LEAVE_SECONDS)
+        # Again: handles can have been looked up while Ray was ending.
+        self._peers.forget()
+
+    async def leave_if_joined(self) -> None:
+        """Leave Ray if it was joined, or is being joined."""
+        joining, self._joining = self._joining, None
+        if joining is not None:
+            await asyncio.wait((joining,), timeout=RAY_LEAVE_SECONDS)
+            await self.leave()
+
+    def end_outliving(self) -> None:
+        """Kill the processes of earlier Rays that still run."""
+        for identity in self._outliving:
+            kill_process(identity)
+        self._outliving.clear()
+
+    async def unless_lost(self, work: asyncio.Future[None]) -> None:
+        """Wait for ``work``. Raises ClusterError, and cancels ``work``, when a server of the local Ray ends
+        first."""
+        lost = asyncio.create_task(self.servers.lost())
+        try:
+            await asyncio.wait((work, lost), return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                raise ClusterError(f"Ray has ended during the start: {self.servers.missing}")
+            work.result()
+        finally:
+            for task in (work, lost):
+                task.cancel()
+            await asyncio.gather(work, lost, return_exceptions=True)
+
+
+def _restore_signal_handlers() -> None:
+    """Remove the handlers that Ray's native part installs below Python's, by setting Python's again."""
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, signal.getsignal(number))

@@ -1,0 +1,224 @@
+"""The commands of one router for one shard host: batches, calls in flight, and deferred replies.
+
+While calls to a host are in flight the next batch collects, so batches grow with the load and no timer is
+needed. A host can defer a reply; it is collected later and does not delay the other replies of its batch.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Coroutine
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from actors.peers import PeerFailedError, PeerGoneError, Peers
+from actors.submission import CommandBatch, Submission, decode_collected, decode_replies, encode_batch
+from engine.commands import Command
+from engine.limits import ROUTER_BATCH_MAX, ROUTER_BATCHES_IN_FLIGHT, ROUTER_WAIT_SECONDS_MAX
+from engine.replies import Deferred, IdempotencyClaim, NotExecuted, Reply
+
+RETRY_SECONDS: Final = 0.05
+
+
+class PendingCommand(msgspec.Struct, eq=False):
+    """A command without a reply. Instants are in the loop's time, in seconds."""
+
+    command: Command
+    claim: IdempotencyClaim | None
+    presentation: dict[str, Any] | None
+    entered: float
+    deadline: float
+    """No owner starts the command after it."""
+    give_up: float
+    """The caller gets a reply by then."""
+    reply: asyncio.Future[Reply]
+    ticket: int
+    trace: str | None = None
+    sent: bool = False
+    """The current owner may have executed the command."""
+    doubtful: bool = False
+    """An earlier owner, which is gone and gave no reply, may have executed the command."""
+    repeat: bool = False
+
+    def submission(self, now: float) -> Submission:
+        """The form in which the command is sent."""
+        return Submission(
+            self.command,
+            max(0, int((self.deadline - now) * 1000)),
+            self.claim,
+            self.presentation,
+            self.ticket,
+            self.trace,
+            self.repeat,
+        )
+
+
+class QueueOwner(Protocol):
+    """The router, as its queues see it."""
+
+    def finish(self, pending: PendingCommand, reply: Reply) -> None:
+        """Give the caller its reply."""
+
+    def reroute(self, pending: PendingCommand) -> None:
+        """Send the command to another owner."""
+
+    def host_gone(self, queue: HostQueue) -> None:
+        """The host is dead: reroute the commands of ``queue``."""
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> None:
+        """Run ``work`` in the background."""
+
+
+class HostQueue:
+    """The commands for one incarnation of a host. ``caller`` names the router at the host."""
+
+    def __init__(self, incarnation: str, peers: Peers, owner: QueueOwner, caller: str) -> None:
+        self.incarnation = incarnation
+        self._peers = peers
+        self._owner = owner
+        self._caller = caller
+        self._loop = asyncio.get_running_loop()
+        self._waiting: deque[PendingCommand] = deque()
+        self._in_flight: set[PendingCommand] = set()
+        self._calls = 0
+        self._call_seconds = 0.0
+        """Duration of the last call."""
+        self._deferred: dict[int, PendingCommand] = {}
+        """Commands with a deferred reply, by ticket."""
+        self._early_replies: dict[int, Reply] = {}
+        """Deferred replies that were collected before the call that defers them returned, by ticket."""
+        self._collecting = False
+        self._closed = False
+
+    def add(self, pending: PendingCommand) -> None:
+        """Queue a command, and start a call if another one may be in flight."""
+        self._waiting.append(pending)
+        if self._calls < ROUTER_BATCHES_IN_FLIGHT:
+            self._calls += 1
+            self._owner.spawn(self._send_batches())
+
+    def unanswered(self) -> list[PendingCommand]:
+        """Every command that has no reply yet."""
+        return [*self._in_flight, *self._deferred.values(), *self._waiting]
+
+    @property
+    def deferred(self) -> int:
+        """The number of commands with a deferred reply."""
+        return len(self._deferred)
+
+    def is_too_long(self) -> bool:
+        """Whether a new command would wait longer than ``ROUTER_WAIT_SECONDS_MAX``. The queue is first in,
+        first out: a new command waits about as long as the oldest one has, plus the duration of a call."""
+        if not self._waiting:
+            return False
+        waited = self._loop.time() - self._waiting[0].entered
+        return waited + self._call_seconds > ROUTER_WAIT_SECONDS_MAX
+
+    def close(self) -> list[PendingCommand]:
+        """Stop using the host; returns the commands to be rerouted. Those that were sent become doubtful.
+        Replies that arrive later are ignored, because the next owner's reply is the valid one."""
+        self._closed = True
+        for pending in (*self._in_flight, *self._deferred.values()):
+            pending.doubtful = True
+        unanswered = [pending for pending in self.unanswered() if not pending.reply.done()]
+        self._in_flight.clear()
+        self._deferred.clear()
+        self._waiting.clear()
+        return unanswered
+
+    # --- calls --------------------------------------------------------------------------------------------
+
+    async def _send_batches(self) -> None:
+        """Send batches until the queue is empty. The first batch contains all commands of this turn of the
+        loop."""
+        await asyncio.sleep(0)
+        try:
+            while self._waiting and not self._closed:
+                batch = self._next_batch()
+                if batch:
+                    await self._send(batch)
+        finally:
+            self._calls -= 1
+
+    def _next_batch(self) -> list[PendingCommand]:
+        batch: list[PendingCommand] = []
+        while self._waiting and len(batch) < ROUTER_BATCH_MAX:
+            pending = self._waiting.popleft()
+            if not pending.reply.done():
+                batch.append(pending)
+        return batch
+
+    async def _send(self, batch: list[PendingCommand]) -> None:
+        self._in_flight.update(batch)
+        began = self._loop.time()
+        try:
+            replies = decode_replies(await self._peers.execute(self.incarnation, self._encode(batch)))
+        except PeerGoneError:
+            self._owner.host_gone(self)
+            return
+        except PeerFailedError:
+            for pending in batch:
+                self._owner.finish(pending, NotExecuted("unavailable"))
+            return
+        finally:
+            self._in_flight.difference_update(batch)
+            self._call_seconds = self._loop.time() - began
+        if self._closed:
+            return
+        for pending, reply in zip(batch, replies, strict=True):
+            self._receive(pending, reply)
+
+    def _encode(self, batch: list[PendingCommand]) -> bytes:
+        now = self._loop.time()
+        submissions = []
+        for pending in batch:
+            pending.sent = True
+            submissions.append(pending.submission(now))
+        return encode_batch(CommandBatch(self._caller, submissions))
+
+    def _receive(self, pending: PendingCommand, reply: Reply) -> None:
+        if isinstance(reply, Deferred):
+            self._defer(pending)
+        elif isinstance(reply, NotExecuted) and reply.reason == "not_owner":
+            pending.sent = False
+            self._owner.reroute(pending)
+        else:
+            self._owner.finish(pending, reply)
+
+    # --- deferred replies ---------------------------------------------------------------------------------
+
+    def _defer(self, pending: PendingCommand) -> None:
+        early = self._early_replies.pop(pending.ticket, None)
+        if early is not None:
+            self._receive(pending, early)
+            return
+        self._deferred[pending.ticket] = pending
+        if not self._collecting:
+            self._collecting = True
+            self._owner.spawn(self._collect_replies())
+
+    async def _collect_replies(self) -> None:
+        """Collect deferred replies as long as any is outstanding."""
+        try:
+            while self._deferred and not self._closed:
+                for ticket, reply in await self._collect():
+                    pending = self._deferred.pop(ticket, None)
+                    if pending is None:
+                        self._early_replies[ticket] = reply
+                    else:
+                        self._receive(pending, reply)
+        finally:
+            self._collecting = False
+
+    async def _collect(self) -> list[tuple[int, Reply]]:
+        try:
+            payload = await self._peers.collect(self.incarnation, self._caller.encode())
+        except PeerGoneError:
+            self._owner.host_gone(self)
+            return []
+        except PeerFailedError:
+            await asyncio.sleep(RETRY_SECONDS)
+            return []
+        return [] if self._closed else decode_collected(payload)
