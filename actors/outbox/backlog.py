@@ -20,9 +20,9 @@ class BacklogFigures(msgspec.Struct):
 class Backlog:
     """``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
 
-    def __init__(self, lane: Lane) -> None:
+    def __init__(self, connection: Lane) -> None:
         self.figures = BacklogFigures()
-        self._lane = lane
+        self._connection = connection
         self._task = PeriodicTask(
             "backlog", self.measure, BACKLOG_MEASURE_SECONDS, tolerated=(DatabaseUnavailableError,)
         )
@@ -30,5 +30,5 @@ class Backlog:
 
     async def measure(self) -> None:
         """Measure once. A failed measurement leaves the last figures. Raises ``DatabaseUnavailableError``."""
-        (row,) = await self._lane.fetch("measure_backlog", BACKLOG_COUNT_MAX)
+        (row,) = await self._connection.fetch("measure_backlog", BACKLOG_COUNT_MAX)
         self.figures = BacklogFigures(row["backlog"], row["backlog_of_one_max"])

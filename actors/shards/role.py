@@ -31,8 +31,8 @@ from engine.limits import (
     CLOCK_REFUSED_SECONDS,
     CLOCK_SECONDS,
     DECISION_CALLS_PER_TARGET_MAX,
-    REFRESH_SECONDS,
-    SWEEP_SECONDS,
+    HOLD_SWEEP_SECONDS,
+    PROGRAMME_REFRESH_SECONDS,
 )
 from engine.programmes.programme import Programme
 from engine.replies import NotExecuted, Reply
@@ -70,8 +70,8 @@ class HostRole:
         self.host = ShardHost(self._journal, vault, clock, self._publish, self._fenced, world)
         self._sweeper = Sweeper(self._journal, self.host.execute, self.host.epochs.keys)
         self._background = [
-            _periodic("lapse-sweep", self._sweep, SWEEP_SECONDS),
-            _periodic("programme-refresh", self._refresh_programmes, REFRESH_SECONDS),
+            _periodic("lapse-sweep", self._sweep, HOLD_SWEEP_SECONDS),
+            _periodic("programme-refresh", self._refresh_programmes, PROGRAMME_REFRESH_SECONDS),
             _periodic("clock-check", self._look_at_clock, CLOCK_SECONDS),
         ]
 
@@ -141,7 +141,7 @@ class HostRole:
 
     async def _sweep(self) -> float:
         """What is due is found by the database's clock."""
-        return await self._sweeper.step() if self._clock.trusted else SWEEP_SECONDS
+        return await self._sweeper.step() if self._clock.trusted else HOLD_SWEEP_SECONDS
 
     async def _look_at_clock(self) -> float:
         before, asked = self._clock.refusal, self._clock.monotonic()

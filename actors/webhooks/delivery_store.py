@@ -12,12 +12,12 @@ from typing import Any, Final
 import msgspec
 
 from actors.database import Lane, read_statements
-from actors.webhooks.delivery import Claim, Ending
-from engine.limits import CLAIM_SECONDS
+from actors.webhooks.delivery import AttemptResult, DeliveryLease
+from engine.limits import DELIVERY_LEASE_SECONDS
 from engine.webhooks.schedule import ATTEMPTS_MAX, OFFSETS_SECONDS
 
 NO_ID: Final = "00000000-0000-0000-0000-000000000000"
-"""Lower than every id."""
+"""Sorts before every id."""
 
 _SQL: Final = read_statements(Path(__file__).parent / "sql")
 _SESSION: Final[Mapping[str, str]] = {
@@ -30,81 +30,81 @@ _SESSION: Final[Mapping[str, str]] = {
 }
 
 
-class Claimed(msgspec.Struct, frozen=True):
+class ClaimResult(msgspec.Struct, frozen=True):
     """The result of a claim."""
 
-    claims: list[Claim]
-    found: dict[str, int]
-    """Number of due deliveries by endpoint, including those that the claim ended at once."""
+    leases: list[DeliveryLease]
+    due_by_endpoint: dict[str, int]
+    """Number of due deliveries that the claim took, including those that it ended without an attempt."""
 
 
-Instant = Callable[[], datetime | None]
+Now = Callable[[], datetime | None]
 
 
-def by_the_database() -> None:
-    """Deliveries are due by the database's clock."""
+def database_now() -> None:
+    """The default time source: ``None`` makes the statements use the database's clock."""
 
 
-class DeliveryBook:
-    """``claiming``, ``recording`` and ``looking`` are separate connections, so none waits for another."""
+class DeliveryStore:
+    """``claiming``, ``recording`` and ``sweeping`` are separate connections, so none waits for another."""
 
     def __init__(
-        self, claiming: Lane, recording: Lane, looking: Lane, dispatcher: str, now: Instant = by_the_database
+        self, claiming: Lane, recording: Lane, sweeping: Lane, dispatcher: str, now: Now = database_now
     ) -> None:
         """``dispatcher`` is the name of the claimant; deliveries due by ``now`` are claimed."""
         self._claiming = claiming
         self._recording = recording
-        self._looking = looking
+        self._sweeping = sweeping
         self._dispatcher = dispatcher
         self._now = now
 
-    async def claim(self, delivery_ids: Sequence[str], rooms: Mapping[str, int]) -> Claimed:
-        """Begin the attempts of these deliveries, and of the oldest deliveries of each endpoint in ``rooms``,
+    async def claim(self, delivery_ids: Sequence[str], slots: Mapping[str, int]) -> ClaimResult:
+        """Begin the attempts of these deliveries, and of the oldest deliveries of each endpoint in ``slots``,
         up to its number; only those that are due and unclaimed."""
         rows = await self._claiming.fetch(
             "claim_deliveries",
             list(delivery_ids),
-            list(rooms),
-            list(rooms.values()),
+            list(slots),
+            list(slots.values()),
             self._dispatcher,
             self._now(),
             [float(offset) for offset in OFFSETS_SECONDS],
-            CLAIM_SECONDS,
+            DELIVERY_LEASE_SECONDS,
         )
-        found: dict[str, int] = {}
+        due_by_endpoint: dict[str, int] = {}
         for row in rows:
-            found[row["endpoint_id"]] = found.get(row["endpoint_id"], 0) + 1
-        return Claimed([_claim(row) for row in rows if row["number"] is not None], found)
+            due_by_endpoint[row["endpoint_id"]] = due_by_endpoint.get(row["endpoint_id"], 0) + 1
+        return ClaimResult([_lease(row) for row in rows if row["number"] is not None], due_by_endpoint)
 
-    async def record(self, endings: Sequence[Ending]) -> None:
-        """Record the endings of attempts. Recording one twice has no effect."""
+    async def record(self, results: Sequence[AttemptResult]) -> None:
+        """Record the results of attempts. Recording one twice has no effect."""
         await self._recording.fetch(
             "record_attempts",
-            [ending.claim.delivery_id for ending in endings],
-            [ending.claim.number for ending in endings],
-            [ending.claim.started_at for ending in endings],
-            [ending.latency_ms for ending in endings],
-            [ending.status_code for ending in endings],
-            [ending.error for ending in endings],
-            [ending.delivered for ending in endings],
+            [result.lease.delivery_id for result in results],
+            [result.lease.number for result in results],
+            [result.lease.started_at for result in results],
+            [result.latency_ms for result in results],
+            [result.status_code for result in results],
+            [result.error for result in results],
+            [result.delivered for result in results],
             ATTEMPTS_MAX,
         )
 
-    async def waiting(self, after: str, limit: int) -> list[tuple[str, bool]]:
+    async def find_pending_endpoints(self, after: str, limit: int) -> list[tuple[str, bool]]:
         """Endpoints with pending deliveries, at most ``limit`` after id ``after``, and whether one of their
         deliveries is due."""
-        rows = await self._looking.fetch("find_waiting", after, limit, self._now())
+        rows = await self._sweeping.fetch("find_pending_endpoints", after, limit, self._now())
         return [(row["endpoint_id"], row["due"]) for row in rows]
 
 
-def book_lane(dsn: str, name: str) -> Lane:
-    """A connection for the book's statements; ``name`` is shown by the database."""
+def delivery_connection(dsn: str, name: str) -> Lane:
+    """A connection for the store's statements; ``name`` is its application name in the database."""
     return Lane(dsn, name, _SQL, session=_SESSION)
 
 
-def _claim(row: Any) -> Claim:
+def _lease(row: Any) -> DeliveryLease:
     secrets = (row["secret_sealed"], row["previous_secret_sealed"])
-    return Claim(
+    return DeliveryLease(
         delivery_id=row["id"],
         endpoint_id=row["endpoint_id"],
         number=row["number"],
