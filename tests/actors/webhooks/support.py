@@ -9,8 +9,10 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from actors.egress.client import EgressError, Received
-from actors.outbox.stream import StreamEntry, WakeUp
+from actors.ids import new_id
+from actors.outbox.stream import StreamEntry, StreamUnavailableError, WakeUp
 from actors.vault import Vault
+from actors.webhooks.delivery import DeliveryLease
 from actors.webhooks.delivery_store import DeliveryStore, delivery_connection
 from actors.webhooks.dispatcher import Dispatcher
 from actors.webhooks.sender import Sender
@@ -91,7 +93,8 @@ class Receivers:
 class MemoryStream:
     """A wake-up stream in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, available: bool = True) -> None:
+        self.available = available
         self.waiting: list[StreamEntry] = []
         self.acknowledged: list[str] = []
         self._numbers = iter(range(1, 1_000_000))
@@ -108,6 +111,8 @@ class MemoryStream:
         return []
 
     async def acknowledge(self, entry_ids: Sequence[str]) -> None:
+        if not self.available:
+            raise StreamUnavailableError
         self.acknowledged += entry_ids
 
 
@@ -117,6 +122,23 @@ def status(code: int) -> Answer:
 
 def failing(reason: str) -> Answer:
     return lambda: EgressError(reason)
+
+
+def a_lease(number: int = 1) -> DeliveryLease:
+    """The lease of some delivery, for attempt ``number``."""
+    return DeliveryLease(
+        delivery_id=new_id(),
+        endpoint_id=new_id(),
+        number=number,
+        started_at=to_datetime(NOW_MS),
+        url="https://receiver.test/hook",
+        sealed_secrets=(),
+        live=False,
+        event_id=new_id(),
+        type="card.created",
+        created_at=to_datetime(NOW_MS),
+        data="{}",
+    )
 
 
 class DeliverySetup(AsyncExitStack):

@@ -107,7 +107,7 @@ async def test_due_deliveries_to_a_disabled_endpoint_fail(setup: DeliverySetup, 
 async def test_due_deliveries_to_a_deleted_endpoint_are_deleted(setup: DeliverySetup) -> None:
     endpoint, other = await setup.endpoint(), await setup.endpoint()
     await setup.deliveries(endpoint, 20)
-    (kept,) = await setup.deliveries(other)
+    (other_delivery,) = await setup.deliveries(other)
     setup.receivers.answers[URL] = status(500)
     dispatcher = setup.dispatcher()
     await work(dispatcher)
@@ -116,7 +116,7 @@ async def test_due_deliveries_to_a_deleted_endpoint_are_deleted(setup: DeliveryS
     setup.clock.forward(60)
     await work(dispatcher)
     assert await setup.states() == {"pending": 1}
-    assert len(await setup.attempts(kept)) == 2
+    assert len(await setup.attempts(other_delivery)) == 2
     assert await setup.database.connection.fetchval("SELECT count(*) FROM delivery_attempts") == 2
 
 

@@ -80,7 +80,7 @@ async def test_attempt_of_a_killed_dispatcher_counts_and_later_attempts_keep_the
         if number == killed:
             endpoint = await setup.database.connection.fetchval("SELECT endpoint_id::text FROM deliveries")
             claimed = await victim.claim([], {endpoint: 1})
-            assert [claim.number for claim in claimed.leases] == [killed]
+            assert [lease.number for lease in claimed.leases] == [killed]
         else:
             await work(dispatcher)
     setup.clock.forward(60)
@@ -109,12 +109,12 @@ async def test_late_record_replaces_a_lost_attempt(setup: DeliverySetup) -> None
     endpoint = await setup.endpoint()
     first, second = await setup.deliveries(endpoint, 2)
     store = setup.store()
-    claims = {claim.delivery_id: claim for claim in (await store.claim([first, second], {})).leases}
+    leases = {lease.delivery_id: lease for lease in (await store.claim([first, second], {})).leases}
     setup.clock.forward(60)
-    later = {claim.delivery_id: claim for claim in (await store.claim([first, second], {})).leases}
+    later = {lease.delivery_id: lease for lease in (await store.claim([first, second], {})).leases}
     assert [error for _, _, error in await setup.attempts(first)] == ["lost"]
-    await store.record([answered(claims[first], 5, Received(200, b"", False))])
-    await store.record([unanswered(claims[second], 10_000, "timeout")])
+    await store.record([answered(leases[first], 5, Received(200, b"", False))])
+    await store.record([unanswered(leases[second], 10_000, "timeout")])
     assert await setup.attempts(first) == [(1, 200, None)]
     assert await setup.attempts(second) == [(1, None, "timeout")]
     # A failure of the open attempt does not change a delivered delivery.
@@ -127,15 +127,15 @@ async def test_late_record_replaces_a_lost_attempt(setup: DeliverySetup) -> None
 async def test_success_wins_over_a_failed_last_attempt(setup: DeliverySetup) -> None:
     (delivery,) = await setup.deliveries(await setup.endpoint())
     store = setup.store()
-    claims: list[DeliveryLease] = []
+    leases: list[DeliveryLease] = []
     for _ in range(6):
-        claims += (await store.claim([delivery], {})).leases
+        leases += (await store.claim([delivery], {})).leases
         setup.clock.forward(86_400)
     await store.record(
         [
-            unanswered(claims[5], 1, "connect"),
-            answered(claims[4], 1, Received(200, b"", False)),
-            unanswered(claims[3], 1, "connect"),
+            unanswered(leases[5], 1, "connect"),
+            answered(leases[4], 1, Received(200, b"", False)),
+            unanswered(leases[3], 1, "connect"),
         ]
     )
     assert (await setup.row(delivery))["state"] == "delivered"

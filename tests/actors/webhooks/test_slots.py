@@ -84,9 +84,9 @@ def test_very_many_hanging_endpoints_leave_slots_for_others() -> None:
     for number in range(hanging // ATTEMPTS_OF_ENDPOINT_MAX):
         for _ in range(ATTEMPTS_OF_ENDPOINT_MAX):
             slots.finish(f"endpoint-{number}", slow=True, hung=True)
-    known = hanging // ATTEMPTS_OF_ENDPOINT_MAX
-    again = sum(hang(slots, f"endpoint-{number % known}") for number in range(1_000))
-    assert again <= ATTEMPTS_SLOW_MAX
+    suspects = hanging // ATTEMPTS_OF_ENDPOINT_MAX
+    open_again = sum(hang(slots, f"endpoint-{number % suspects}") for number in range(1_000))
+    assert open_again <= ATTEMPTS_SLOW_MAX
     assert slots.take("healthy")
 
 
