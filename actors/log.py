@@ -166,7 +166,7 @@ class _ToHandler:
 
 
 class _FromLibraries(logging.Handler):
-    """Takes over log records of libraries: only their template, because the arguments can be values of a
+    """Logs records of libraries: only their message template, because the arguments can be values of a
     request."""
 
     def emit(self, record: logging.LogRecord) -> None:

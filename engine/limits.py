@@ -70,7 +70,7 @@ WIRE_AMOUNT_MINOR_MAX: Final = 10**12 - 1
 AUTHORIZATION_DEADLINE_MS: Final = 4_000
 """From the last byte of a request to the answer; networks give up after about five seconds."""
 REST_DEADLINE_MS: Final = 8_000
-"""The same for a REST command; longer than a takeover."""
+"""The same for a REST command; longer than a takeover of shards."""
 HOST_STOP_SECONDS: Final = 10.0
 """Time that a stopping host waits for its last commits; commands that are not durable by then were not
 answered."""

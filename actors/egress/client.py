@@ -111,7 +111,7 @@ class Egress:
         live: bool = True,
         party: str | None = None,
     ) -> Received:
-        """Send ``body`` and read at most ``body_bytes_max`` bytes of the answer, whatever its status.
+        """Send ``body`` and read at most ``body_bytes_max`` bytes of the answer, which can have any status.
 
         ``timeout_seconds`` covers everything from the look-up of the name to the last byte. Raises
         ``EgressError``.
@@ -191,7 +191,7 @@ class Egress:
         ) as response:
             start = await _read_up_to(response.content, body_bytes_max + 1)
             if len(start) > body_bytes_max:
-                response.close()  # the rest is not read
+                response.close()  # do not read the remaining body
             return Received(response.status, start[:body_bytes_max], len(start) > body_bytes_max)
 
     def _client_session(self) -> aiohttp.ClientSession:

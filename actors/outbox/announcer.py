@@ -10,7 +10,7 @@ from actors.batcher import Batcher
 from actors.outbox.stream import StreamUnavailableError, WakeUp
 from engine.limits import REDIS_TIMEOUT_SECONDS, WAKE_UPS_AT_ONCE_MAX, WAKE_UPS_WAITING_MAX
 
-PAUSE_SECONDS: Final = 0.25
+RETRY_PAUSE_SECONDS: Final = 0.25
 """Pause after a failure, so that an unavailable Redis is not called for every batch."""
 
 
@@ -53,6 +53,6 @@ class Announcer:
             await self._stream.add(wake_ups)
         except StreamUnavailableError:
             self.dropped += len(wake_ups)
-            await asyncio.sleep(PAUSE_SECONDS)
+            await asyncio.sleep(RETRY_PAUSE_SECONDS)
         finally:
             self._waiting -= len(wake_ups)

@@ -125,8 +125,8 @@ def test_time_of_a_suspended_machine_passes(monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_reading_with_a_long_round_trip_is_ignored(clock: DatabaseClock, monotonic: ManualMonotonic) -> None:
-    heard = monotonic.seconds + 2 * ROUND_TRIP_SECONDS_MAX
-    clock.set(NOON_MS + 60_000, monotonic.seconds, heard)
+    received = monotonic.seconds + 2 * ROUND_TRIP_SECONDS_MAX
+    clock.set(NOON_MS + 60_000, monotonic.seconds, received)
     assert clock.now_ms() == NOON_MS
 
 

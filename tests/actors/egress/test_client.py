@@ -21,14 +21,14 @@ NAME = "hooks.example.com"
 
 
 class Names:
-    """A resolver with answers that tests change; it records the names it was asked for."""
+    """A resolver with answers that tests change; it records the names that were looked up."""
 
     def __init__(self) -> None:
         self.answers: dict[str, tuple[str, ...]] = {NAME: ("127.0.0.1",)}
-        self.asked: list[str] = []
+        self.looked_up: list[str] = []
 
     async def __call__(self, name: str) -> tuple[str, ...]:
-        self.asked.append(name)
+        self.looked_up.append(name)
         if name not in self.answers:
             raise OSError("no such name")
         return self.answers[name]
@@ -112,7 +112,7 @@ async def test_literal_address_is_called_without_a_look_up(
 ) -> None:
     async with receiving(trusted.server("127.0.0.1"), answering(OK)) as receiver:
         assert (await post(egress, f"https://127.0.0.1:{receiver.port}/")).status == 200
-    assert names.asked == []
+    assert names.looked_up == []
     assert f"Host: 127.0.0.1:{receiver.port}\r\n" in receiver.heads[0]
 
 
@@ -406,7 +406,7 @@ async def test_concurrent_calls_share_one_look_up(egress: Egress, names: Names, 
     async with receiving(trusted.server(NAME), answering(OK)) as receiver:
         url = f"https://{NAME}:{receiver.port}/"
         await asyncio.gather(*(post(egress, url) for _ in range(20)))
-    assert names.asked == [NAME]
+    assert names.looked_up == [NAME]
 
 
 async def test_default_resolver_is_the_system_resolver(trusted: Authority) -> None:

@@ -35,12 +35,12 @@ class NameServer:
 
     def __init__(self, *answer: str) -> None:
         self.answer = answer
-        self.asked = 0
+        self.requests = 0
         self.answering = asyncio.Event()
         self.answering.set()
 
     async def __call__(self, name: str) -> tuple[str, ...]:
-        self.asked += 1
+        self.requests += 1
         await self.answering.wait()
         if name.startswith("slow"):
             await asyncio.Event().wait()
@@ -54,10 +54,10 @@ async def test_answer_is_cached_for_its_lifetime() -> None:
     resolver = Resolver(server, clock)
     for _ in range(3):
         assert await resolver.addresses("a.example") == (PUBLIC,)
-    assert server.asked == 1
+    assert server.requests == 1
     clock.now += EGRESS_ANSWERS_KEPT_SECONDS
     await resolver.addresses("a.example")
-    assert server.asked == 2
+    assert server.requests == 2
 
 
 async def test_failure_is_not_cached() -> None:
@@ -66,7 +66,7 @@ async def test_failure_is_not_cached() -> None:
     for _ in range(2):
         with pytest.raises(OSError, match="no such name"):
             await resolver.addresses("nowhere.example")
-    assert server.asked == 2
+    assert server.requests == 2
 
 
 @pytest.mark.parametrize("answer", [(), ("not an address",), ("93.184.216.34", "")], ids=str)
@@ -85,7 +85,7 @@ async def test_callers_share_a_look_up_and_cancelling_one_does_not_affect_the_ot
     await asyncio.sleep(0)
     server.answering.set()
     assert await asyncio.gather(*waiting[1:]) == [(PUBLIC,)] * 4
-    assert server.asked == 1
+    assert server.requests == 1
     assert waiting[0].cancelled()
 
 
@@ -107,9 +107,9 @@ async def test_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     for number in range(7):
         await resolver.addresses(f"{number}.example")
     await resolver.addresses("6.example")
-    assert server.asked == 7, "the newest answer is cached"
+    assert server.requests == 7, "the newest answer is cached"
     await resolver.addresses("0.example")
-    assert server.asked == 8, "the oldest answer is not"
+    assert server.requests == 8, "the oldest answer is not"
 
 
 async def test_system_resolver_resolves_localhost() -> None:
@@ -129,7 +129,7 @@ async def test_party_with_silent_name_servers_leaves_threads_to_others() -> None
     ]
     for _ in range(5):
         await asyncio.sleep(0)
-    assert server.asked == EGRESS_LOOKUPS_OF_PARTY_MAX
+    assert server.requests == EGRESS_LOOKUPS_OF_PARTY_MAX
     assert await resolver.addresses("quick.example", "another") == (PUBLIC,)
     resolver.close()
     await asyncio.gather(*stuck, return_exceptions=True)
@@ -142,7 +142,7 @@ async def test_names_of_one_domain_count_for_one_party() -> None:
     stuck = [asyncio.create_task(resolver.addresses(f"slow-{n}.tarpit.example")) for n in range(20)]
     for _ in range(5):
         await asyncio.sleep(0)
-    assert server.asked == EGRESS_LOOKUPS_OF_PARTY_MAX
+    assert server.requests == EGRESS_LOOKUPS_OF_PARTY_MAX
     assert await resolver.addresses("quick.example") == (PUBLIC,)
     resolver.close()
     await asyncio.gather(*stuck, return_exceptions=True)

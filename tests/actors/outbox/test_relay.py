@@ -79,9 +79,9 @@ async def test_events_without_subscribers_get_no_deliveries(database: EventDatab
     await database.events(tenant, 10)
     assert await relay.relay_batch() == 0
     await database.connection.execute("UPDATE webhook_endpoints SET status = 'enabled'")
-    heard = await database.event(tenant)
+    subscribed = await database.event(tenant)
     assert await drained(relay) == 1
-    assert await database.deliveries() == [(heard, endpoint)]
+    assert await database.deliveries() == [(subscribed, endpoint)]
 
 
 async def test_each_batch_continues_after_the_last_one(database: EventDatabase, relay: Relay) -> None:
@@ -219,14 +219,14 @@ async def test_running_relay_reconnects_after_its_connection_is_lost(
     connection = relay_connection(outbox_url, "test-relay")
     relay = Relay(connection, Announcer(sink))
 
-    def told(expected: int) -> bool:
+    def announced(expected: int) -> bool:
         return len(sink.wake_ups) >= expected
 
     relay.start()
     try:
         for expected in (1, 2):
             await database.event(tenant)
-            await eventually(partial(told, expected))
+            await eventually(partial(announced, expected))
             await database.connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'test-relay'"
             )

@@ -102,7 +102,7 @@ async def counts(connection: Connection) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("age", "gone"),
+    ("age", "deleted"),
     [
         ("23 hours", set()),
         ("25 hours", {"access_tokens"}),
@@ -112,12 +112,12 @@ async def counts(connection: Connection) -> dict[str, int]:
     ],
 )
 async def test_each_kind_of_row_is_deleted_at_its_age(
-    connection: Connection, retention: Retention, age: str, gone: set[str]
+    connection: Connection, retention: Retention, age: str, deleted: set[str]
 ) -> None:
     await fill(connection, age, 2)
     await fill(connection, "1 hour", 3)
     assert not await retention.step()
-    assert await counts(connection) == {table: 3 if table in gone else 5 for table in TABLES}
+    assert await counts(connection) == {table: 3 if table in deleted else 5 for table in TABLES}
 
 
 async def test_expired_rows_are_deleted_in_steps_until_none_is_left(
