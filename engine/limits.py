@@ -451,9 +451,9 @@ WAKE_UP_STUCK_SECONDS: Final = 60.0
 """Wake-ups that their reader has left unacknowledged for this long are taken over."""
 REDIS_TIMEOUT_SECONDS: Final = 1.0
 """Time limit of a round trip to Redis; the caller continues without it."""
-BACKLOG_COUNT_MAX: Final = 100_000
+DELIVERY_BACKLOG_COUNT_MAX: Final = 100_000
 """Due deliveries at which a measurement of the backlog stops counting."""
-BACKLOG_MEASURE_SECONDS: Final = 5.0
+DELIVERY_BACKLOG_SECONDS: Final = 5.0
 """Interval between measurements."""
 SCHEDULE_SLACK_SECONDS: Final = 3_600
 """An attempt scheduled this much later than its place in the schedule was scheduled by a wrong clock."""
@@ -476,11 +476,11 @@ CLAIM_BATCH_MAX: Final = 128
 """Deliveries claimed in one statement."""
 CLAIM_ENDPOINTS_MAX: Final = 64
 """Endpoints whose due deliveries are searched in one statement."""
-CLAIM_PACE_SECONDS: Final = 0.01
+CLAIM_PAUSE_SECONDS_MIN: Final = 0.01
 """Shortest pause between two claims, and between two records: under load they share transactions."""
-CLAIM_RESTS: Final = 5
+CLAIM_PAUSE_FACTOR: Final = 5
 """After a claim, the dispatcher pauses for this multiple of the claim's duration."""
-CLAIM_REST_SECONDS_MAX: Final = 0.5
+CLAIM_PAUSE_SECONDS_MAX: Final = 0.5
 """Longest such pause: a long claim may only mean that the database stalled once."""
 DELIVERY_LEASE_SECONDS: Final = 30.0
 """Lease on a claimed delivery; longer than one attempt plus its record."""
@@ -494,7 +494,7 @@ DELIVERY_SWEEP_ENDPOINTS_MAX: Final = 256
 """Endpoints in one step of a sweep."""
 DISPATCHER_STOP_SECONDS: Final = 5.0
 """Time that a stopping dispatcher waits for receivers' answers."""
-OPEN_SECRETS_MAX: Final = 10_000
+SECRETS_CACHED_MAX: Final = 10_000
 """Opened signing secrets cached in one dispatcher."""
 
 # Outgoing calls
@@ -513,9 +513,9 @@ EGRESS_ADDRESSES_MAX: Final = 2
 """Addresses of one name that are tried in one attempt."""
 EGRESS_CHECK_SECONDS: Final = 5.0
 """Time limit to resolve a name that is only checked."""
-EGRESS_ANSWERS_KEPT_SECONDS: Final = 1.0
+EGRESS_LOOKUP_CACHE_SECONDS: Final = 1.0
 """Lifetime of a cached answer of the resolver."""
-EGRESS_ANSWERS_KEPT_MAX: Final = 10_000
+EGRESS_LOOKUP_CACHE_MAX: Final = 10_000
 """Cached answers."""
 EGRESS_LOOKUPS_MAX: Final = 64
 """Open look-ups of one process."""

@@ -17,8 +17,8 @@ from ipaddress import ip_address
 from actors.clock import Clock
 from actors.egress.addresses import Address
 from engine.limits import (
-    EGRESS_ANSWERS_KEPT_MAX,
-    EGRESS_ANSWERS_KEPT_SECONDS,
+    EGRESS_LOOKUP_CACHE_MAX,
+    EGRESS_LOOKUP_CACHE_SECONDS,
     EGRESS_LOOKUPS_MAX,
     EGRESS_LOOKUPS_OF_PARTY_MAX,
     EGRESS_LOOKUPS_WAITING_MAX,
@@ -112,9 +112,9 @@ class Resolver:
             raise OSError("the resolver's answer is not a list of addresses") from None
         if not found:
             raise OSError("the name has no addresses")
-        if len(self._cache) >= EGRESS_ANSWERS_KEPT_MAX:
+        if len(self._cache) >= EGRESS_LOOKUP_CACHE_MAX:
             self._cache.clear()
-        self._cache[name] = (self._clock.monotonic() + EGRESS_ANSWERS_KEPT_SECONDS, found)
+        self._cache[name] = (self._clock.monotonic() + EGRESS_LOOKUP_CACHE_SECONDS, found)
         return found
 
     def _done(self, name: str, task: asyncio.Task[tuple[Address, ...]]) -> None:

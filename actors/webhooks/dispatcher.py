@@ -31,9 +31,9 @@ from engine.limits import (
     ATTEMPT_SLOW_SECONDS,
     CLAIM_BATCH_MAX,
     CLAIM_ENDPOINTS_MAX,
-    CLAIM_PACE_SECONDS,
-    CLAIM_REST_SECONDS_MAX,
-    CLAIM_RESTS,
+    CLAIM_PAUSE_FACTOR,
+    CLAIM_PAUSE_SECONDS_MAX,
+    CLAIM_PAUSE_SECONDS_MIN,
     DELIVERY_LEASE_FRESH_SECONDS,
     DELIVERY_SWEEP_ENDPOINTS_MAX,
     DELIVERY_SWEEP_SECONDS,
@@ -172,7 +172,7 @@ class Dispatcher:
         return more
 
     async def _sweep(self) -> float:
-        return CLAIM_PACE_SECONDS if await self.sweep() else DELIVERY_SWEEP_SECONDS
+        return CLAIM_PAUSE_SECONDS_MIN if await self.sweep() else DELIVERY_SWEEP_SECONDS
 
     async def _take_over(self) -> None:
         self.accept(await self._stream.take_over(WAKE_UPS_AT_ONCE_MAX))
@@ -185,7 +185,7 @@ class Dispatcher:
                     self.accept(await self._stream.read(min(self.slots.free, WAKE_UPS_AT_ONCE_MAX)))
                 else:
                     # Another dispatcher may have free slots.
-                    await asyncio.sleep(CLAIM_PACE_SECONDS)
+                    await asyncio.sleep(CLAIM_PAUSE_SECONDS_MIN)
             except StreamUnavailableError:
                 await asyncio.sleep(_PAUSE_SECONDS)
 
@@ -324,7 +324,7 @@ class _SlowTimer:
 
 def _pause_after(seconds: float) -> float:
     """Pause before the next claim, so that decisions keep most of the database's time during a backlog."""
-    return min(max(CLAIM_PACE_SECONDS, CLAIM_RESTS * seconds), CLAIM_REST_SECONDS_MAX)
+    return min(max(CLAIM_PAUSE_SECONDS_MIN, CLAIM_PAUSE_FACTOR * seconds), CLAIM_PAUSE_SECONDS_MAX)
 
 
 async def _run_at_most(seconds: float, work: Coroutine[Any, Any, None]) -> None:

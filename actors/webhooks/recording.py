@@ -11,7 +11,7 @@ import structlog
 from actors.batcher import Batcher
 from actors.database import DatabaseUnavailableError
 from actors.webhooks.delivery import AttemptResult
-from engine.limits import CLAIM_PACE_SECONDS, RECORD_BATCH_MAX
+from engine.limits import CLAIM_PAUSE_SECONDS_MIN, RECORD_BATCH_MAX
 
 TRIES_MAX: Final = 20
 """Tries to record a batch of results, up to a second apart; afterwards the attempts count as lost."""
@@ -62,4 +62,4 @@ class AttemptRecorder:
             self.unrecorded += len(results)
         self._done(results)
         if not self._stopping:
-            await asyncio.sleep(CLAIM_PACE_SECONDS)
+            await asyncio.sleep(CLAIM_PAUSE_SECONDS_MIN)

@@ -19,7 +19,7 @@ from actors.webhooks.delivery import (
 )
 from actors.webhooks.signing_secrets import SigningSecrets
 from engine.instant import to_ms
-from engine.limits import OPEN_SECRETS_MAX, WEBHOOK_ANSWER_BYTES_MAX, WEBHOOK_TIMEOUT_SECONDS
+from engine.limits import SECRETS_CACHED_MAX, WEBHOOK_ANSWER_BYTES_MAX, WEBHOOK_TIMEOUT_SECONDS
 from engine.webhooks.envelope import envelope
 from engine.webhooks.signature import HEADER, sign
 
@@ -85,7 +85,7 @@ class Sender:
         secret = self._open.get(key)
         if secret is None:
             secret = self._open[key] = self._secrets.open(endpoint_id, sealed)
-            if len(self._open) > OPEN_SECRETS_MAX:
+            if len(self._open) > SECRETS_CACHED_MAX:
                 self._open.popitem(last=False)
         else:
             self._open.move_to_end(key)

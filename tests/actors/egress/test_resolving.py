@@ -10,7 +10,7 @@ import pytest
 from actors.egress import resolving
 from actors.egress.resolving import Resolver, SystemLookup
 from engine.limits import (
-    EGRESS_ANSWERS_KEPT_SECONDS,
+    EGRESS_LOOKUP_CACHE_SECONDS,
     EGRESS_LOOKUPS_MAX,
     EGRESS_LOOKUPS_OF_PARTY_MAX,
 )
@@ -55,7 +55,7 @@ async def test_answer_is_cached_for_its_lifetime() -> None:
     for _ in range(3):
         assert await resolver.addresses("a.example") == (PUBLIC,)
     assert server.requests == 1
-    clock.now += EGRESS_ANSWERS_KEPT_SECONDS
+    clock.now += EGRESS_LOOKUP_CACHE_SECONDS
     await resolver.addresses("a.example")
     assert server.requests == 2
 
@@ -101,7 +101,7 @@ async def test_name_without_an_answer_does_not_delay_others() -> None:
 
 
 async def test_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolving, "EGRESS_ANSWERS_KEPT_MAX", 3)
+    monkeypatch.setattr(resolving, "EGRESS_LOOKUP_CACHE_MAX", 3)
     server = NameServer(str(PUBLIC))
     resolver = Resolver(server, ManualClock())
     for number in range(7):
