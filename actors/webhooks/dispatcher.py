@@ -13,28 +13,25 @@ import asyncio
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, Final, Protocol
 
-import msgspec
 import structlog
 
 from actors.clock import Clock
 from actors.database import DatabaseUnavailableError
 from actors.essential import start_essential
-from actors.metrics import Histogram
 from actors.outbox.stream import StreamEntry, StreamUnavailableError
 from actors.periodic import PeriodicTask
-from actors.webhooks.delivery import INTERRUPTED, AttemptResult, DeliveryLease, unanswered
+from actors.webhooks.attempts import Attempts, AttemptSender
+from actors.webhooks.delivery import AttemptResult
 from actors.webhooks.delivery_store import NO_ID, ClaimResult
 from actors.webhooks.recording import AttemptRecorder
 from actors.webhooks.slots import AttemptSlots, count_by_endpoint
 from actors.webhooks.wake_ups import OpenWakeUps, WakeUpSource
 from engine.limits import (
-    ATTEMPT_SLOW_SECONDS,
     CLAIM_BATCH_MAX,
     CLAIM_ENDPOINTS_MAX,
     CLAIM_PAUSE_FACTOR,
     CLAIM_PAUSE_SECONDS_MAX,
     CLAIM_PAUSE_SECONDS_MIN,
-    DELIVERY_LEASE_FRESH_SECONDS,
     DELIVERY_SWEEP_ENDPOINTS_MAX,
     DELIVERY_SWEEP_SECONDS,
     DISPATCHER_STOP_SECONDS,
@@ -57,42 +54,26 @@ class Store(Protocol):
     async def find_pending_endpoints(self, after: str, limit: int) -> list[tuple[str, bool]]: ...
 
 
-class AttemptSender(Protocol):
-    """See ``actors.webhooks.sender.Sender``."""
-
-    async def send(self, lease: DeliveryLease) -> AttemptResult: ...
-
-
-class DispatcherCounts(msgspec.Struct):
-    """Counters since the dispatcher started."""
-
-    results: dict[str, int] = {}
-    """Attempts by kind of result."""
-    delivered: int = 0
-    claim_failures: int = 0
-
-
 class Dispatcher:
     """``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
 
     def __init__(self, store: Store, sender: AttemptSender, stream: WakeUpSource, clock: Clock) -> None:
-        self.counts = DispatcherCounts()
-        self.seconds = Histogram()
-        """Durations of attempts."""
+        self.claim_failures = 0
         self.slots = AttemptSlots()
         self.recorder = AttemptRecorder(store.record, self._recorded)
         self._store = store
-        self._sender = sender
         self._stream = stream
         self._clock = clock
         self._wake_ups = OpenWakeUps(stream)
+        self.attempts = Attempts(
+            sender, self.slots, self.recorder, self._wake_ups, clock, self._wake_claiming
+        )
         self._candidates: dict[str, str] = {}
         """Deliveries to claim, with their endpoints; a slot is taken for each."""
         self._has_candidates = asyncio.Event()
         self._stopping = False
         self._after = NO_ID
         """Endpoint at which the next sweep continues."""
-        self._attempts: set[asyncio.Task[None]] = set()
         self._claiming: asyncio.Task[None] | None = None
         self._reading: asyncio.Task[None] | None = None
         self._sweeping = PeriodicTask(
@@ -125,17 +106,12 @@ class Dispatcher:
         if self._claiming is not None:
             # An open claim still sends the attempts it has begun.
             await asyncio.gather(self._claiming, return_exceptions=True)
-        if self._attempts:
-            await asyncio.wait(self._attempts, timeout=DISPATCHER_STOP_SECONDS)
-        for attempt in tuple(self._attempts):
-            attempt.cancel()
-        await asyncio.gather(*self._attempts, return_exceptions=True)
+        await self.attempts.stop()
         await _run_at_most(DISPATCHER_STOP_SECONDS, self.settle())
 
     async def settle(self) -> None:
         """Wait until every attempt has ended and is recorded."""
-        while self._attempts:
-            await asyncio.wait(self._attempts)
+        await self.attempts.settle()
         await self.recorder.drain()
         await self._wake_ups.drain()
 
@@ -206,7 +182,7 @@ class Dispatcher:
             try:
                 claimed = await self.claim_batch()
             except Exception as failure:  # noqa: BLE001 - the next claim must be tried after any failure
-                self.counts.claim_failures += 1
+                self.claim_failures += 1
                 _log.warning("claim_failed", error=type(failure).__name__)
                 await asyncio.sleep(_PAUSE_SECONDS)
                 self._wake_claiming()
@@ -230,7 +206,7 @@ class Dispatcher:
         except BaseException:
             self._return_all_slots(candidates, slots)
             raise
-        self._start_attempts(result.leases, claimed_at)
+        self.attempts.start(result.leases, claimed_at)
         self._return_unused_slots(candidates, slots, result)
         return True
 
@@ -263,63 +239,8 @@ class Dispatcher:
         # A wake-up that arrived during the search was acknowledged with that attempt's result.
         self._wake_ups.finish(delivery_id for delivery_id in candidates if delivery_id not in begun)
 
-    # --- attempts -----------------------------------------------------------------------------------------
-
-    def _start_attempts(self, leases: Sequence[DeliveryLease], claimed_at: float) -> None:
-        for lease in leases:
-            attempt = asyncio.create_task(self._attempt(lease, claimed_at))
-            self._attempts.add(attempt)
-            attempt.add_done_callback(self._attempts.discard)
-
-    async def _attempt(self, lease: DeliveryLease, claimed_at: float) -> None:
-        result = None
-        slow_timer = _SlowTimer(self.slots, lease.endpoint_id)
-        try:
-            # A process that was frozen must not send a delivery that another dispatcher may have claimed
-            # since.
-            if self._clock.monotonic() - claimed_at <= DELIVERY_LEASE_FRESH_SECONDS:
-                result = await self._sender.send(lease)
-        except asyncio.CancelledError:
-            result = unanswered(lease, round((self._clock.monotonic() - claimed_at) * 1000), INTERRUPTED)
-        except Exception as failure:  # noqa: BLE001 - a fault in one delivery must not affect the others
-            _log.error("attempt_failed", error=type(failure).__name__)
-        slow = slow_timer.stop()
-        # A receiver that answers does not count as hanging, however slow it is.
-        hung = slow and (result is None or result.status_code is None)
-        self.slots.finish(lease.endpoint_id, slow=slow, hung=hung)
-        self._wake_claiming()
-        if result is None:
-            self._wake_ups.forget(lease.delivery_id)
-        else:
-            self._count(result)
-            self.recorder.add(result)
-
-    def _count(self, result: AttemptResult) -> None:
-        self.counts.results[result.kind] = self.counts.results.get(result.kind, 0) + 1
-        self.counts.delivered += result.delivered
-        self.seconds.observe(result.latency_ms / 1000)
-
     def _recorded(self, results: Sequence[AttemptResult]) -> None:
         self._wake_ups.finish(result.lease.delivery_id for result in results)
-
-
-class _SlowTimer:
-    """Marks an attempt as slow when it takes longer than ``ATTEMPT_SLOW_SECONDS``."""
-
-    def __init__(self, slots: AttemptSlots, endpoint_id: str) -> None:
-        self._slow = False
-        self._slots = slots
-        self._endpoint_id = endpoint_id
-        self._timer = asyncio.get_running_loop().call_later(ATTEMPT_SLOW_SECONDS, self._fire)
-
-    def _fire(self) -> None:
-        self._slow = True
-        self._slots.mark_slow(self._endpoint_id)
-
-    def stop(self) -> bool:
-        """Stop the timer; returns whether the attempt was marked as slow."""
-        self._timer.cancel()
-        return self._slow
 
 
 def _pause_after(seconds: float) -> float:

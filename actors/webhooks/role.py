@@ -44,17 +44,17 @@ class DispatcherRole:
         raise ValueError(method, len(payload))
 
     def figures(self) -> Figures:
-        counts, slots = self.dispatcher.counts, self.dispatcher.slots
-        attempts: dict[Labels, float] = {(kind,): count for kind, count in counts.results.items()}
+        counts, slots = self.dispatcher.attempts.counts, self.dispatcher.slots
+        results: dict[Labels, float] = {(kind,): count for kind, count in counts.results.items()}
         return {
-            "stanchion_webhook_attempts": attempts,
-            "stanchion_webhook_seconds": self.dispatcher.seconds.figure(),
+            "stanchion_webhook_attempts": results,
+            "stanchion_webhook_seconds": self.dispatcher.attempts.seconds.figure(),
             "stanchion_webhook_delivered": counts.delivered,
             "stanchion_webhook_under_way": slots.taken,
             "stanchion_webhook_slow": slots.slow,
             "stanchion_webhook_endpoints_behind": slots.endpoints_behind,
             "stanchion_webhook_unrecorded": self.dispatcher.recorder.unrecorded,
-            "stanchion_webhook_claim_failures": counts.claim_failures,
+            "stanchion_webhook_claim_failures": self.dispatcher.claim_failures,
         }
 
     async def stop(self) -> None:

@@ -13,8 +13,8 @@ from actors.database import DatabaseUnavailableError
 from actors.egress.client import Received
 from actors.ids import new_id
 from actors.outbox.stream import StreamEntry
+from actors.webhooks import attempts, recording
 from actors.webhooks import dispatcher as dispatcher_module
-from actors.webhooks import recording
 from engine.instant import to_datetime
 from engine.limits import ATTEMPTS_OF_ENDPOINT_MAX, ATTEMPTS_OF_SUSPECT_MAX
 from tests.actors.outbox.database import NOW_MS
@@ -176,7 +176,7 @@ async def test_sweep_finds_due_retries_without_a_wake_up(setup: DeliverySetup) -
     await eventually(lambda: len(setup.receivers.requests) == 6)
     await dispatcher.stop()
     await dispatcher.stop()
-    assert dispatcher.counts.results == {"status_5xx": 6}
+    assert dispatcher.attempts.counts.results == {"status_5xx": 6}
 
 
 async def test_sweep_covers_all_endpoints_in_steps(
@@ -208,7 +208,7 @@ async def test_failed_claim_is_retried(setup: DeliverySetup, monkeypatch: pytest
         await dispatcher.claim_batch()
     assert (dispatcher.slots.taken, dispatcher.slots.endpoints_behind) == (0, 1)
     dispatcher.start()
-    await eventually(lambda: dispatcher.counts.claim_failures)
+    await eventually(lambda: dispatcher.claim_failures)
     await setup.database.connection.execute("ALTER TABLE away RENAME TO deliveries")
     await eventually(lambda: len(setup.receivers.requests) == 2)
     await dispatcher.stop()
@@ -251,6 +251,7 @@ async def test_unrecordable_results_are_counted_and_attempts_are_lost(
 async def test_stop_waits_for_answers_then_interrupts_attempts(
     setup: DeliverySetup, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(attempts, "DISPATCHER_STOP_SECONDS", 0.3)
     monkeypatch.setattr(dispatcher_module, "DISPATCHER_STOP_SECONDS", 0.3)
     slow, stuck = "https://slow.test/", "https://stuck.test/"
     for url in (slow, stuck):
