@@ -1,4 +1,4 @@
-"""Time as a dependency, so that tests can hold it still."""
+"""Clocks as a dependency, so that tests control the time."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final, Protocol
 from engine.limits import CLOCK_DRIFT_MAX, CLOCK_START_SECONDS_MAX, CLOCK_STEP_SECONDS_MAX
 
 ROUND_TRIP_SECONDS_MAX: Final = 0.25
-"""The time that the database tells may be half a round trip wrong."""
+"""Readings with a longer round trip are ignored, and steps up to this length are within a reading's error."""
 
 
 class Clock(Protocol):
@@ -33,16 +33,15 @@ class SystemClock:
 
 
 class DatabaseClock:
-    """Wall time as the database tells it, carried on from one reading to the next by a clock that never
-    jumps.
+    """Wall time of the database, extrapolated between readings by a monotonic clock of this machine.
 
-    What is decided by time (when a hold expires, which day a purchase counts for) is decided by one clock for
-    all hosts. ``set`` it before the first use and now and then afterwards; it never goes back.
+    All hosts use this one clock for decisions that depend on time (the expiry of a hold, the day of a
+    purchase). Call ``set`` before the first use and regularly afterwards; the time never goes back.
 
     A reading is adopted only within bounds: the first one must agree with this machine's wall clock, every
-    later one with the time carried on. Otherwise ``refusal`` says why, the reading changes nothing, and the
-    host must not decide until a later reading is within the bounds. A process that starts anew begins with
-    the first reading again; that is how an operator confirms a clock that was corrected by more than the
+    later one with the extrapolated time. Otherwise ``refusal`` gives the reason, the reading has no effect,
+    and the host must not decide until a later reading is within the bounds. After a restart, the process
+    takes a first reading again; by a restart an operator confirms a clock that was corrected by more than the
     bound.
     """
 
@@ -51,18 +50,17 @@ class DatabaseClock:
         monotonic: Callable[[], float] | None = None,
         machine_ms: Callable[[], int] | None = None,
     ) -> None:
-        """``monotonic`` also counts the time that the machine was suspended; ``machine_ms`` is its wall
-        clock."""
+        """``monotonic`` includes the time that the machine is suspended; ``machine_ms`` is its wall clock."""
         self._monotonic = monotonic or _since_boot()
         self._machine_ms = machine_ms or SystemClock().now_ms
         self._ahead_seconds: float | None = None
-        """How much further the database's clock is than the monotonic one."""
+        """The database's clock minus the monotonic clock."""
         self._latest_ms = 0
         self._allowance_seconds = CLOCK_STEP_SECONDS_MAX
-        """By how much readings may still correct the time."""
+        """Total of the steps that further readings may make."""
         self._read_at = 0.0
         self.refusal: str | None = None
-        """Why the last reading was not adopted; ``None`` when it was, or before the first."""
+        """Why the last reading was not adopted; ``None`` if it was, or before the first reading."""
 
     @property
     def trusted(self) -> bool:
@@ -70,7 +68,7 @@ class DatabaseClock:
         return self.refusal is None and self._ahead_seconds is not None
 
     def now_ms(self) -> int:
-        """Raises RuntimeError before the first reading that was adopted."""
+        """Raises ``RuntimeError`` before the first adopted reading."""
         if self._ahead_seconds is None:
             raise RuntimeError("no reading of the database's clock has been adopted")
         now_ms = int(1000 * (self._monotonic() + self._ahead_seconds))
@@ -80,16 +78,16 @@ class DatabaseClock:
     def monotonic(self) -> float:
         return self._monotonic()
 
-    def set(self, database_ms: int, asked: float, heard: float) -> None:
-        """The database said ``database_ms`` between two instants of ``monotonic``. An answer that took so
-        long that it says less than what is known is passed over."""
-        ahead_seconds = database_ms / 1000 - (asked + heard) / 2
+    def set(self, database_ms: int, sent: float, received: float) -> None:
+        """Take a reading: the database's clock was ``database_ms`` between ``sent`` and ``received``, two
+        instants of ``monotonic``. After the first, a reading with a long round trip is ignored."""
+        ahead_seconds = database_ms / 1000 - (sent + received) / 2
         if self._ahead_seconds is None:
             self.refusal = self._refuse_first(database_ms)
-        elif heard - asked > ROUND_TRIP_SECONDS_MAX:
+        elif received - sent > ROUND_TRIP_SECONDS_MAX:
             return
         else:
-            self.refusal = self._refuse_step(abs(ahead_seconds - self._ahead_seconds), heard)
+            self.refusal = self._refuse_step(abs(ahead_seconds - self._ahead_seconds), received)
         if self.refusal is None:
             self._ahead_seconds = ahead_seconds
 
@@ -99,12 +97,12 @@ class DatabaseClock:
             return None
         return f"the clocks of the database and of this machine are {apart_seconds:.0f} s apart"
 
-    def _refuse_step(self, step_seconds: float, heard: float) -> str | None:
-        """Steps within the error of a reading are free; longer ones use up an allowance that comes back
+    def _refuse_step(self, step_seconds: float, received: float) -> str | None:
+        """Steps within the error of a reading are free. Longer ones use up an allowance that grows back
         slowly, so that many small steps do not add up to a large one."""
-        regained = (heard - self._read_at) * CLOCK_DRIFT_MAX
+        regained = (received - self._read_at) * CLOCK_DRIFT_MAX
         allowance = min(self._allowance_seconds + regained, CLOCK_STEP_SECONDS_MAX)
-        self._read_at = heard
+        self._read_at = received
         if step_seconds <= ROUND_TRIP_SECONDS_MAX:
             self._allowance_seconds = allowance
         elif step_seconds <= allowance:
@@ -116,6 +114,6 @@ class DatabaseClock:
 
 
 def _since_boot() -> Callable[[], float]:
-    """Seconds on a clock that never jumps; on Linux one that goes on while the machine is suspended."""
+    """A monotonic clock in seconds; on Linux it includes the time that the machine is suspended."""
     boot_time: int | None = getattr(time, "CLOCK_BOOTTIME", None)
     return time.monotonic if boot_time is None else partial(time.clock_gettime, boot_time)

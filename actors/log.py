@@ -1,9 +1,9 @@
-"""Logs: one JSON object a line, one shape from every process, and nothing in them that must not be there.
+"""Logs: one JSON object a line, in one format from every process, without card numbers or personal data.
 
-Every process adds its lines to ``log/stanchion.jsonl`` in the state folder, which may be moved away while it
-is written to (logrotate); the supervisor shows them at its terminal. Whatever looks like a card number (13 to
-19 digits with a right check digit) is masked, texts of exceptions are left out because drivers put row values
-into them, and a line that repeats itself is written a few times and then counted.
+Every process appends its lines to ``log/stanchion.jsonl`` in the state folder; the file may be moved away at
+any time (logrotate). The supervisor shows the lines at its terminal. Digits that look like a card number (13
+to 19 digits with a valid check digit) are masked. Texts of exceptions are left out, because drivers put row
+values into them. Repeated lines are written a few times and then counted.
 """
 
 from __future__ import annotations
@@ -26,24 +26,24 @@ from engine.limits import LOG_FRAMES_MAX, LOG_KINDS_MAX, LOG_REPEATS_MAX, LOG_RE
 from engine.pan import luhn_valid
 
 TRACE: Final[ContextVar[str | None]] = ContextVar("trace", default=None)
-"""What the request that is being worked on is called in every line, in whichever process."""
+"""The name of the current request, which is the same in the lines of every process."""
 
 LOG_FILE: Final = "log/stanchion.jsonl"
 MASK: Final = "[card number]"
 
-# A UUID's groups end or begin with a hyphen, so none of them is taken for a number.
+# The groups of a UUID begin or end with a hyphen, so they do not match.
 _NUMBER: Final = re.compile(r"(?<![0-9-])[0-9](?:[ -]?[0-9]){12,18}(?![0-9-])")
 
 
 def configure(var_dir: Path, level: str, process: str) -> logging.Handler:
-    """Have this process log to the state folder as ``process``; lines below ``level`` are dropped. Returns
-    what holds the file open.
+    """Make this process log to the state folder as ``process``; lines below ``level`` are dropped. Returns
+    the handler that holds the file open.
 
-    What libraries log through the standard library goes there too, from ``warning`` on.
+    Lines that libraries log through the standard library are included, from ``warning`` on.
     """
     path = var_dir / LOG_FILE
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-    # Where the documentation says it is from the first moment, and for its user alone.
+    # The file exists from the start, readable by its user only.
     path.touch(mode=0o600)
     handler = logging.handlers.WatchedFileHandler(path, encoding="utf-8", delay=True)
     number = logging.getLevelNamesMapping()[level.upper()]
@@ -58,29 +58,29 @@ def configure(var_dir: Path, level: str, process: str) -> logging.Handler:
 
 
 def processors(process: str, clock: Callable[[], float] = time.monotonic) -> list[Processor]:
-    """From what a line is called with to its text."""
+    """The steps from a log call to the text of its line."""
     return [
         structlog.processors.add_log_level,
-        traced,
-        _Named(process),
-        without_exception_texts,
-        masked,
-        Unrepeated(clock),
+        add_trace,
+        _ProcessName(process),
+        drop_exception_texts,
+        mask_card_numbers,
+        RepeatFilter(clock),
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="at"),
         structlog.processors.JSONRenderer(sort_keys=False, ensure_ascii=False),
     ]
 
 
-def traced(_logger: Any, _method: str, line: EventDict) -> EventDict:
-    """The request's name, unless the line brings its own."""
+def add_trace(_logger: Any, _method: str, line: EventDict) -> EventDict:
+    """Add the name of the request, unless the line has one."""
     trace = line.get("trace") or TRACE.get()
     if trace:
         line["trace"] = trace
     return line
 
 
-def without_exception_texts(_logger: Any, _method: str, line: EventDict) -> EventDict:
-    """An exception is told by its type and by the places it came through."""
+def drop_exception_texts(_logger: Any, _method: str, line: EventDict) -> EventDict:
+    """Replace an exception by its type and the innermost frames of its traceback."""
     info = line.pop("exc_info", None)
     failure = sys.exc_info()[1] if info is True else info[1] if isinstance(info, tuple) else info
     if isinstance(failure, BaseException):
@@ -90,8 +90,8 @@ def without_exception_texts(_logger: Any, _method: str, line: EventDict) -> Even
     return line
 
 
-def masked(_logger: Any, _method: str, line: EventDict) -> EventDict:
-    """Whatever could be a card number goes, wherever it stands."""
+def mask_card_numbers(_logger: Any, _method: str, line: EventDict) -> EventDict:
+    """Mask everything that could be a card number, at any depth of the line."""
     return {name: _masked(value) for name, value in line.items()}
 
 
@@ -115,8 +115,8 @@ def _mask(found: re.Match[str]) -> str:
     return MASK if luhn_valid(digits) else found[0]
 
 
-class Unrepeated:
-    """Drops the line that says the same again and again; what was dropped is told by the next of its kind."""
+class RepeatFilter:
+    """Drops repetitions of a line; the next line of its kind has their number in ``repeated``."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -138,7 +138,7 @@ class Unrepeated:
         return line
 
 
-class _Named:
+class _ProcessName:
     """Adds the name of the process."""
 
     def __init__(self, process: str) -> None:
@@ -150,7 +150,7 @@ class _Named:
 
 
 class _ToHandler:
-    """A factory of loggers that hand finished lines to ``handler``."""
+    """A factory of loggers that pass finished lines to ``handler``."""
 
     def __init__(self, handler: logging.Handler) -> None:
         self._handler = handler
@@ -166,7 +166,8 @@ class _ToHandler:
 
 
 class _FromLibraries(logging.Handler):
-    """What a library logs. Its arguments may be values of a request, so only its template is taken over."""
+    """Logs records of libraries: only their message template, because the arguments can be values of a
+    request."""
 
     def emit(self, record: logging.LogRecord) -> None:
         template = str(record.msg).partition("\n")[0]

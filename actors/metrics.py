@@ -1,8 +1,8 @@
-"""Every metric, named in one place, and how the figures of all processes become one page for Prometheus.
+"""The names of all metrics, and the page for Prometheus with the figures of all processes.
 
-Processes count in plain integers where things happen; nothing on the decision path knows of Prometheus. At
-a scrape each process hands over its figures by name and the exporter adds a ``process`` label. No label
-ever holds an id of a customer's thing.
+Processes count in plain integers, and the decision path does not depend on Prometheus. At a scrape each
+process returns its figures by name and the exporter adds a ``process`` label. Labels never hold ids of
+customers' objects.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ from prometheus_client.registry import Collector
 
 
 class Distribution(NamedTuple):
-    """A histogram at one instant: how many observations fell into each bucket, the last one being above
-    every bound, and their sum."""
+    """A histogram at one instant: the number of observations in each bucket (the last is above every bound),
+    and the sum of all observations."""
 
     counts: tuple[int, ...]
     total: float
@@ -41,12 +41,12 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
     "stanchion_process_resident_bytes_max": ("gauge", "Largest resident memory so far, in bytes."),
     "stanchion_loop_lag_seconds": (
         "histogram",
-        "How much later than asked for the process's event loop came round, looked at once a second.",
+        "Delay of a timer in the process's event loop, measured once a second.",
     ),
     "stanchion_commands": ("counter", "Commands decided by the shard host."),
     "stanchion_decisions": (
         "counter",
-        "Durable decisions on authorizations, by outcome, reason to decline, and who decided.",
+        "Durable decisions on authorizations, by outcome, decline reason, and decider.",
     ),
     "stanchion_decision_seconds": (
         "histogram",
@@ -54,7 +54,7 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
     ),
     "stanchion_programme_answers": (
         "counter",
-        "Questions to decision endpoints of programmes, by their answer; what came late was unusable before.",
+        "Calls to decision endpoints of programmes, by answer; a late answer was counted as unusable before.",
     ),
     "stanchion_stand_ins": (
         "counter",
@@ -66,44 +66,44 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
     ),
     "stanchion_outages_begun": ("counter", "Outages of decision endpoints that have begun."),
     "stanchion_outages_ended": ("counter", "Outages of decision endpoints that have ended."),
-    "stanchion_outages_open": ("gauge", "Outages of decision endpoints that are under way."),
+    "stanchion_outages_open": ("gauge", "Open outages of decision endpoints."),
     "stanchion_outage_exposure_minor": (
         "gauge",
-        "What of the budgets of outages under way is used, in minor units, by currency.",
+        "Used part of the budgets of open outages, in minor units, by currency.",
     ),
-    "stanchion_refusals": ("counter", "Commands that the shard host has not executed, by reason."),
+    "stanchion_refusals": ("counter", "Commands that the shard host refused, by reason."),
     "stanchion_commits": ("counter", "Transactions committed by the shard host."),
     "stanchion_commit_seconds": ("histogram", "Duration of a group commit, failed ones included."),
     "stanchion_commit_batch_commands": ("histogram", "Commands made durable by one group commit."),
-    "stanchion_commit_failures": ("counter", "Group commits that were refused, or whose outcome is unknown."),
+    "stanchion_commit_failures": ("counter", "Group commits that were refused or had an unknown outcome."),
     "stanchion_journal_rows": ("counter", "Rows added to the journal by the shard host."),
     "stanchion_journal_bytes": ("gauge", "Size of the journal with its indexes."),
     "stanchion_database_bytes": ("gauge", "Size of the whole database."),
-    "stanchion_undurable_commands": ("gauge", "Commands decided and not yet durable."),
+    "stanchion_undurable_commands": ("gauge", "Commands that are decided and not yet durable."),
     "stanchion_unreadable_rows": (
         "counter",
-        "Stored rows that the shard host could not decode when a command needed them (96).",
+        "Stored rows that the shard host could not decode for a command (answered with 96).",
     ),
     "stanchion_active_cards": ("gauge", "Cards in the memory of the shard host."),
     "stanchion_clock_refused": (
         "gauge",
-        "1 while the shard host decides nothing because the database's clock is out of bounds.",
+        "1 while the shard host makes no decisions because the database's clock is out of bounds, else 0.",
     ),
-    "stanchion_shards": ("gauge", "Shards the host owns."),
+    "stanchion_shards": ("gauge", "Shards that the host owns."),
     "stanchion_takeovers": ("counter", "Shard hosts that were lost and replaced as owners."),
     "stanchion_nodes": ("gauge", "Nodes of the cluster that have shard hosts."),
-    "stanchion_shards_unowned": ("gauge", "Shards that no living host owns."),
-    "stanchion_wire_connections": ("gauge", "ISO 8583 connections that are open."),
+    "stanchion_shards_unowned": ("gauge", "Shards without a living owner."),
+    "stanchion_wire_connections": ("gauge", "Open ISO 8583 connections."),
     "stanchion_wire_turned_away": (
         "counter",
-        "ISO 8583 connections closed because there were too many, new or quiet ones.",
+        "New or idle ISO 8583 connections closed because there were too many.",
     ),
     "stanchion_wire_cut": (
         "counter",
         "ISO 8583 connections closed because the peer sent or read too slowly.",
     ),
-    "stanchion_wire_idle": ("counter", "ISO 8583 connections closed because nothing came for too long."),
-    "stanchion_wire_unknown_cards": ("counter", "ISO 8583 messages about card numbers that do not exist."),
+    "stanchion_wire_idle": ("counter", "ISO 8583 connections closed after too long without a message."),
+    "stanchion_wire_unknown_cards": ("counter", "ISO 8583 messages with unknown card numbers."),
     "stanchion_wire_wrong_values": ("counter", "Authorizations with a wrong CVV2 or expiry."),
     "stanchion_wire_probes_limited": (
         "counter",
@@ -111,53 +111,53 @@ METRICS: Final[dict[str, tuple[Literal["counter", "gauge", "histogram"], str]]] 
     ),
     "stanchion_wire_requests": ("counter", "ISO 8583 requests received."),
     "stanchion_wire_malformed": ("counter", "Frames that could not be decoded."),
-    "stanchion_wire_shed": ("counter", "Authorizations refused at once, because too many were waiting."),
+    "stanchion_wire_shed": ("counter", "Authorizations refused at once under overload."),
     "stanchion_wire_answered": ("counter", "Authorizations answered by an owner in time."),
     "stanchion_wire_seconds": (
         "histogram",
         "From an ISO 8583 request's arrival at the network edge to its answer, answers with 91 included.",
     ),
     "stanchion_wire_expired": ("counter", "Authorizations answered with 91 at the deadline."),
-    "stanchion_wire_late_approvals": ("counter", "Approvals that came after the network had been told 91."),
+    "stanchion_wire_late_approvals": ("counter", "Approvals that came after the answer 91."),
     "stanchion_wire_undone": (
         "counter",
-        "Approvals, certain or possible, that the edge has reversed itself.",
+        "Certain or possible approvals that the edge reversed.",
     ),
-    "stanchion_wire_undoing": ("gauge", "Reversals of the edge's own that no owner has answered yet."),
-    "stanchion_network_cleared": ("counter", "Sales that the simulated network has presented by itself."),
-    "stanchion_network_settled": ("counter", "Failed simulations that the journal has decided."),
-    "stanchion_network_lost_moves": ("counter", "Records of the simulated network that were given up."),
+    "stanchion_wire_undoing": ("gauge", "Reversals of the edge that no owner has answered yet."),
+    "stanchion_network_cleared": ("counter", "Sales that the simulated network presented automatically."),
+    "stanchion_network_settled": ("counter", "Failed simulations that were decided from the journal."),
+    "stanchion_network_lost_moves": ("counter", "Records that the simulated network could not write."),
     "stanchion_rest_requests": ("counter", "REST requests answered, by operation and status."),
     "stanchion_rest_seconds": (
         "histogram",
         "From a REST request's headers to the end of its answer, by operation.",
     ),
     "stanchion_pool_wait_seconds": ("histogram", "Wait of a REST request for a database connection."),
-    "stanchion_open_commands": ("gauge", "Commands in the process's router that have no reply yet."),
-    "stanchion_relay_events": ("counter", "Committed events that the relay has looked at."),
+    "stanchion_open_commands": ("gauge", "Commands in the process's router without a reply."),
+    "stanchion_relay_events": ("counter", "Committed events that the relay has processed."),
     "stanchion_relay_deliveries": ("counter", "Deliveries that the relay has written."),
-    "stanchion_relay_failures": ("counter", "Batches of the relay that failed and were begun again."),
+    "stanchion_relay_failures": ("counter", "Batches of the relay that failed and were retried."),
     "stanchion_relay_lag_seconds": (
         "gauge",
-        "Age of the oldest committed event that the relay has not looked at, in seconds.",
+        "Age of the oldest committed event that the relay has not processed, in seconds.",
     ),
     "stanchion_rows_expired": (
         "counter",
-        "Events, deliveries, stored answers and tokens deleted after their time.",
+        "Events, deliveries, stored answers, tokens and tombstones deleted after their retention period.",
     ),
-    "stanchion_relay_wake_ups_dropped": ("counter", "Wake-ups that Redis did not take in time."),
-    "stanchion_deliveries_due": ("gauge", "Deliveries that are due; counting stops at 100,000."),
-    "stanchion_deliveries_due_of_one_max": ("gauge", "Due deliveries of the endpoint that has most of them."),
-    "stanchion_webhook_attempts": ("counter", "Attempts to deliver that have ended, by how."),
-    "stanchion_webhook_seconds": ("histogram", "Duration of an attempt to deliver."),
-    "stanchion_webhook_delivered": ("counter", "Deliveries that a receiver has taken."),
-    "stanchion_webhook_under_way": ("gauge", "Attempts under way in the dispatcher."),
-    "stanchion_webhook_slow": ("gauge", "Attempts under way that have become slow."),
+    "stanchion_relay_wake_ups_dropped": ("counter", "Wake-ups that Redis did not accept in time."),
+    "stanchion_deliveries_due": ("gauge", "Due deliveries; counting stops at 100,000."),
+    "stanchion_deliveries_due_of_one_max": ("gauge", "Due deliveries of the endpoint with the most."),
+    "stanchion_webhook_attempts": ("counter", "Delivery attempts that have ended, by result."),
+    "stanchion_webhook_seconds": ("histogram", "Duration of a delivery attempt."),
+    "stanchion_webhook_delivered": ("counter", "Deliveries that a receiver accepted."),
+    "stanchion_webhook_under_way": ("gauge", "Open delivery attempts of the dispatcher."),
+    "stanchion_webhook_slow": ("gauge", "Open delivery attempts that have become slow."),
     "stanchion_webhook_endpoints_behind": (
         "gauge",
-        "Endpoints whose due deliveries wait for room in the dispatcher.",
+        "Endpoints whose due deliveries wait for a slot in the dispatcher.",
     ),
-    "stanchion_webhook_unrecorded": ("counter", "Attempts whose ending could not be written."),
+    "stanchion_webhook_unrecorded": ("counter", "Delivery attempts whose result could not be recorded."),
     "stanchion_webhook_claim_failures": ("counter", "Claims of the dispatcher that failed."),
 }
 
@@ -174,17 +174,17 @@ LABELS: Final[dict[str, tuple[str, ...]]] = {
     "stanchion_rest_seconds": ("operation",),
     "stanchion_webhook_attempts": ("ending",),
 }
-"""The labels of a metric beside ``process``; each takes its values from a closed list."""
+"""The labels of a metric besides ``process``; their values come from closed lists."""
 
 SECONDS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 BUCKETS: Final[dict[str, tuple[float, ...]]] = {
     "stanchion_commit_batch_commands": (1, 2, 4, 8, 16, 32, 64, 128, 256)
 }
-"""Upper bounds of histograms that are not of ``SECONDS``."""
+"""Upper bounds of histograms that do not use ``SECONDS``."""
 
 
 class Histogram:
-    """Counts observations by bucket; a quarter of a microsecond each."""
+    """Counts observations by bucket, in a quarter of a microsecond each."""
 
     __slots__ = ("_bounds", "_counts", "_total")
 
@@ -199,12 +199,12 @@ class Histogram:
         self._total += value
 
     def figure(self) -> Distribution:
-        """The state of now."""
+        """The current state."""
         return Distribution(tuple(self._counts), self._total)
 
 
 def process_figures() -> Figures:
-    """What every process can say of itself."""
+    """Figures that every process has."""
     return {
         "stanchion_process_id": os.getpid(),
         "stanchion_process_cpu_seconds": time.process_time(),
@@ -213,7 +213,7 @@ def process_figures() -> Figures:
 
 
 def exposition(figures: Mapping[str, Figures]) -> bytes:
-    """Prometheus' text format for the figures of each process by its name; unknown names are a fault."""
+    """The figures of all processes, by process name, in the text format of Prometheus."""
     registry = CollectorRegistry(auto_describe=False)
     registry.register(_Merged(figures))
     return generate_latest(registry)

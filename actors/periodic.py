@@ -52,7 +52,8 @@ class PeriodicTask:
 
     async def _run(self) -> None:
         seconds = self._delay
-        while True:
+        # A client library can swallow the cancellation of a step, so the loop checks for a stop itself.
+        while asyncio.current_task() is self._task:
             await asyncio.sleep(seconds)
             seconds = await self._seconds_after_step()
 

@@ -1,9 +1,9 @@
-"""Every setting of an installation, read once from ``STANCHION_*`` variables.
+"""All settings of an installation, read once from ``STANCHION_*`` variables.
 
-Nothing else reads the environment: a value that is read in one place can be documented, checked and shown in
-one place. A process that starts another hands its settings over as bytes (``to_json``); the master key alone
-does not travel, because actor arguments rest in the memory of the cluster's head: each process reads it from
-its own environment or from the key file.
+No other module reads the environment, so all values are documented and checked here. A process that starts
+another passes its settings as bytes (``to_json``), without the master key: the arguments of actors stay in
+the memory of the cluster's head. Each process reads the master key from its own environment or from the key
+file.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from engine.limits import (
 PREFIX = "STANCHION_"
 MASTER_KEY_BYTES = 32
 
-# Read by the test suite and the benchmarks, never by the service.
+# Variables of the test suite, the benchmarks and the chaos runs.
 _FOREIGN_PREFIXES = ("STANCHION_TEST_", "STANCHION_BENCH_", "STANCHION_CHAOS")
 
 _WRITABLE = "target_session_attrs=read-write"
@@ -40,16 +40,15 @@ Networks = Annotated[tuple[IPv4Network | IPv6Network, ...], NoDecode]
 
 
 class SettingsError(Exception):
-    """A setting cannot be used. The message is one line that names the variable and never repeats its
-    value."""
+    """A setting cannot be used. The message is one line that names the variable without its value."""
 
 
 def parse_master_keys(text: str) -> tuple[bytes, ...]:
     """Master keys from ``[label:]base64[,[label:]base64…]``, the current one first.
 
-    Labels are for the people who rotate keys; what is sealed carries a check value of the key itself, so a
-    label may change. Raises ValueError, without the text, when an entry is not base64 of 32 bytes or stands
-    there twice.
+    Labels are for the operators who rotate keys. They may change, because sealed values hold an id derived
+    from the key. Raises ``ValueError``, without the text, when an entry is not base64 of 32 bytes or occurs
+    twice.
     """
     keys: list[bytes] = []
     for position, entry in enumerate(text.split(","), start=1):
@@ -61,7 +60,7 @@ def parse_master_keys(text: str) -> tuple[bytes, ...]:
         if len(key) != MASTER_KEY_BYTES:
             raise ValueError(f"key {position} must be {MASTER_KEY_BYTES} bytes in base64")
         if key in keys:
-            raise ValueError(f"key {position} stands there twice")
+            raise ValueError(f"key {position} occurs twice")
         keys.append(key)
     return tuple(keys)
 
@@ -77,23 +76,23 @@ class Settings(BaseSettings):
     """PostgreSQL 15 or newer, ``postgresql://user:password@host:port/name``; several servers, of which the
     one that accepts writes is used, as ``host:port,host:port``; unset = embedded, in ``var_dir``."""
     migrations_database_url: SecretStr | None = None
-    """The same database as the role that owns its tables; `stanchion up` and the other commands of operators
-    use it, processes never see it. Unset = ``database_url``."""
+    """The same database, as the role that owns its tables; used by `stanchion up` and the other operator
+    commands, and not passed to processes. Unset = ``database_url``."""
     redis_url: SecretStr | None = None
     """Redis 7 or newer, ``redis://:password@host:port/0``; unset = embedded. It only carries wake-ups: ids,
     never payloads."""
     ray_address: str | None = None
     """An existing Ray cluster, ``host:port`` or ``auto``; unset = a local Ray on this machine's cores."""
     var_dir: Path = Path("var")
-    """State of this installation: embedded servers, keys, logs, ``run.json``. Made absolute when read."""
+    """State of this installation: embedded servers, keys, logs, ``run.json``."""
 
     # --- addresses; port 0 picks a free one ---
     api_host: str = "127.0.0.1"
-    """Where the API and the vision host listen."""
+    """Address on which the API and the vision host listen."""
     api_port: Port = 8000
     vision_port: Port = 8001
     vision_base_url: str | None = None
-    """Public address of the vision host, the base of every capture page's address; unset = ``api_host`` and
+    """Public address of the vision host, the base of all addresses of capture pages; unset = ``api_host`` and
     ``vision_port``."""
     iso8583_host: str = "127.0.0.1"
     iso8583_port: Port = 8583
@@ -101,13 +100,12 @@ class Settings(BaseSettings):
     metrics_port: Port = 9464
     docs_base_url: str | None = None
     """Public address of the documentation host, the base of every problem ``type``; unset = relative to the
-    API itself."""
+    API."""
     trusted_proxies: Networks = ()
-    """Comma-separated networks whose ``X-Forwarded-For`` and ``X-Forwarded-Proto`` are believed (contract
-    section 10)."""
+    """Comma-separated networks of proxies whose ``X-Forwarded-For`` and ``X-Forwarded-Proto`` are trusted."""
     tls_cert_file: Path | None = None
     """Certificate chain, PEM, with which the API and the vision host serve HTTPS; read again when it changes;
-    unset = plain HTTP, for a proxy that ends TLS."""
+    unset = plain HTTP, for a proxy that terminates TLS."""
     tls_key_file: Annotated[Path | None, Field(validate_default=True)] = None
     """Its unencrypted private key, PEM."""
     connections_max: Annotated[int, Field(ge=16, le=65_536)] = HTTP_CONNECTIONS_MAX
@@ -117,8 +115,8 @@ class Settings(BaseSettings):
 
     # --- processes ----------------------------------------------------------------------------------------
     hosts: Annotated[int, Field(ge=1, le=256)] = 2
-    """Shard hosts on each node: processes that own cards. More than the machine has cores only helps against
-    their death."""
+    """Shard hosts on each node: processes that own cards. More hosts than cores add no speed, but a crash
+    then affects fewer cards."""
     api_servers: Annotated[int, Field(ge=1, le=256)] = 1
     """API server processes on each node."""
     dispatchers: Annotated[int, Field(ge=1, le=64)] = 1
@@ -126,14 +124,13 @@ class Settings(BaseSettings):
 
     # --- behaviour ----------------------------------------------------------------------------------------
     enable_gateway: bool = False
-    """Whether programmes may be created in gateway mode (contract section 1)."""
+    """Whether programmes may be created in gateway mode."""
     auto_clear_seconds: Annotated[int, Field(ge=0, le=31_536_000)] = 30
-    """After how many seconds the simulated network presents an approved sale by itself; 0 = never (contract
-    section 6)."""
+    """Seconds after which the simulated network clears an approved sale automatically; 0 = never."""
     rate_live_per_second: Annotated[int, Field(ge=1)] = 100
     """Requests a second for each tenant in live mode."""
     rate_test_per_second: Annotated[int, Field(ge=1)] = 1_000
-    """Requests a second for each tenant in test mode, those of simulations aside, in each API server."""
+    """Requests a second for each tenant in test mode, without simulations, in each API server."""
     quota_programmes: Annotated[int, Field(ge=1)] = 1_000
     """Programmes of a tenant in one mode."""
     quota_card_products: Annotated[int, Field(ge=1)] = 2_000
@@ -154,15 +151,15 @@ class Settings(BaseSettings):
 
     # --- outgoing calls -----------------------------------------------------------------------------------
     egress_allow: Networks = ()
-    """Comma-separated networks that webhooks and decision calls may reach although they are private (contract
-    section 9), in both modes; receivers of `stanchion listen` and `stanchion decide` need no entry."""
+    """Comma-separated private networks that webhooks and decision calls may reach, in both modes; receivers
+    of `stanchion listen` and `stanchion decide` need no entry."""
     egress_ca_file: Path | None = None
-    """An extra certificate authority for outgoing HTTPS, PEM; where the API listens on loopback, `stanchion
-    up` takes the authority of ``stanchion listen`` for unset."""
+    """An additional certificate authority for outgoing HTTPS, PEM; unset = none, or the authority of
+    `stanchion listen` if the API listens on loopback."""
 
     # --- secrets, logs ------------------------------------------------------------------------------------
     master_key: SecretStr | None = None
-    """``[label:]base64`` of 32 bytes, several separated by commas, current first; unset = made once in
+    """``[label:]base64`` of 32 bytes, several separated by commas, current first; unset = created once in
     ``var_dir/keys``."""
     log_level: Literal["debug", "info", "warning", "error"] = "info"
 
@@ -189,7 +186,7 @@ class Settings(BaseSettings):
         try:
             return tuple(ip_network(str(entry).strip()) for entry in entries)
         except ValueError:
-            # The original text repeats the value.
+            # The original message contains the value.
             raise ValueError("must be networks like 10.0.0.0/8, separated by commas") from None
 
     @field_validator("database_url", "migrations_database_url", "redis_url")
@@ -212,7 +209,7 @@ class Settings(BaseSettings):
     @field_validator("tls_key_file")
     @classmethod
     def _pair(cls, value: Path | None, info: ValidationInfo) -> Path | None:
-        # A broken certificate path is reported as such, and is absent here.
+        # An invalid certificate path has an error of its own, and is absent here.
         if "tls_cert_file" in info.data and (value is None) != (info.data["tls_cert_file"] is None):
             raise ValueError("the certificate and the key are set together")
         return value
@@ -226,10 +223,10 @@ class Settings(BaseSettings):
 
     @classmethod
     def load(cls, **overrides: Any) -> Self:
-        """Settings of this process: ``overrides`` (from the command line) before the environment before the
-        defaults.
+        """Settings of this process: ``overrides`` (from the command line) take precedence over the
+        environment, and the environment over the defaults.
 
-        Raises SettingsError with one line that names the first broken variable.
+        Raises ``SettingsError`` with one line that names the first invalid variable.
         """
         try:
             return cls(**overrides)
@@ -239,12 +236,12 @@ class Settings(BaseSettings):
             raise SettingsError(str(broken).splitlines()[0]) from None
 
     def replace(self, **changes: Any) -> Self:
-        """A checked copy with some fields changed. Raises SettingsError as ``load`` does."""
+        """A validated copy with some fields changed. Raises ``SettingsError`` as ``load`` does."""
         values = {name: getattr(self, name) for name in type(self).model_fields}
         return self.load(**(values | changes))
 
     def to_json(self) -> bytes:
-        """All settings but the master key and the owner's database address, as bytes for another process."""
+        """All settings except the master key and the address for migrations, as bytes for another process."""
         values = self.model_dump(
             mode="json", exclude={"master_key", "migrations_database_url", "database_url", "redis_url"}
         )
@@ -255,34 +252,35 @@ class Settings(BaseSettings):
 
     @classmethod
     def from_json(cls, raw: bytes) -> Self:
-        """The settings another process wrote with ``to_json``, with the master key of this process's
+        """The settings from another process's ``to_json``, with the master key from this process's
         environment."""
         return cls.load(**json.loads(raw))
 
     @property
     def database_dsn(self) -> str:
-        """The database address as text; the supervisor has filled it in before any actor asks. Of several
-        servers, only one that accepts writes is used."""
+        """The database address as text; the supervisor fills in the embedded server. Of several servers, only
+        one that accepts writes is used. Raises ``SettingsError`` if it is not set."""
         return _writable(_present(self.database_url, "DATABASE_URL"))
 
     @property
     def migrations_dsn(self) -> str:
-        """The database address of the role that owns the tables."""
+        """The database address of the role that owns the tables. Raises ``SettingsError`` if not set."""
         return _writable(_present(self.migrations_database_url or self.database_url, "DATABASE_URL"))
 
     @property
     def vision_address(self) -> str:
-        """The base of every address on the vision host, without a slash at its end."""
+        """The base of all addresses on the vision host, without a trailing slash."""
         return self.vision_base_url or f"{self.web_scheme}://{self.api_host}:{self.vision_port}"
 
     @property
     def web_scheme(self) -> Literal["http", "https"]:
-        """Scheme of the API and of the vision host as they listen."""
+        """Scheme on which the API and the vision host listen."""
         return "http" if self.tls_cert_file is None else "https"
 
     @property
     def redis_dsn(self) -> str:
-        """The Redis address as text; the supervisor has filled it in before any actor asks."""
+        """The Redis address as text; the supervisor fills in the embedded server. Raises ``SettingsError`` if
+        it is not set."""
         return _present(self.redis_url, "REDIS_URL")
 
 
@@ -295,8 +293,8 @@ def _writable(dsn: str) -> str:
 
 
 def unknown_variables(environ: Mapping[str, str]) -> list[str]:
-    """Names in ``environ`` that look like settings but are none: most often a slip of the pen worth a
-    warning."""
+    """Names in ``environ`` with the prefix of settings that are not settings; often misspelt, so they deserve
+    a warning."""
     known = {PREFIX + name.upper() for name in Settings.model_fields}
     return sorted(
         name
@@ -307,12 +305,13 @@ def unknown_variables(environ: Mapping[str, str]) -> list[str]:
 
 def _present(secret: SecretStr | None, name: str) -> str:
     if secret is None:
-        raise SettingsError(f"{PREFIX}{name}: no server is known; set it, or start through `stanchion up`")
+        raise SettingsError(f"{PREFIX}{name}: not set; set it, or start with `stanchion up`")
     return secret.get_secret_value()
 
 
 def _first_error(broken: ValidationError) -> str:
-    """One line for the first error, built from its place and kind: pydantic's own text repeats the input."""
+    """One line for the first error, built from its field and message: pydantic's full text repeats the
+    input."""
     error = broken.errors(include_url=False, include_context=False, include_input=False)[0]
     field = str(error["loc"][0]) if error["loc"] else ""
     message = error["msg"].removeprefix("Value error, ")

@@ -1,4 +1,4 @@
-"""Source addresses for limits: the address of the last hop that a client cannot forge."""
+"""Source addresses for limits: the last address that a client cannot forge."""
 
 from __future__ import annotations
 
@@ -7,28 +7,28 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_add
 from typing import Final
 
 IPV6_PREFIX: Final = 64
-"""One customer of a provider has at least so much to draw addresses from."""
+"""A provider assigns at least a /64 to each customer, so limits count it as one source."""
 
 Address = IPv4Address | IPv6Address
 Network = IPv4Network | IPv6Network
 
 
 def source_of(peer: str | None, forwarded: Sequence[str], trusted: Sequence[Network]) -> str:
-    """The source as limits count it: an IPv4 address, or an IPv6 /64.
+    """The source as limits count it: an IPv4 address, or an IPv6 /64; ``unknown`` without a peer address.
 
-    ``forwarded`` are the values of ``X-Forwarded-For`` in order. They are read from the right, as long as the
-    one who said so is a ``trusted`` proxy; what cannot be read ends the chain.
+    ``forwarded`` are the values of ``X-Forwarded-For`` in order. They are read from the right, while the
+    sender of each value is a ``trusted`` proxy. A value that is not an address ends the chain.
     """
     address = _parsed(peer or "")
     if address is None:
         return "unknown"
     hops = [hop for value in forwarded for hop in value.split(",")]
     while hops and any(address in network for network in trusted if network.version == address.version):
-        said = _parsed(hops.pop())
-        if said is None:
+        previous = _parsed(hops.pop())
+        if previous is None:
             break
-        address = said
-    return _counted(address)
+        address = previous
+    return _source(address)
 
 
 def is_trusted(peer: str | None, trusted: Sequence[Network]) -> bool:
@@ -52,7 +52,7 @@ def _parsed(text: str) -> Address | None:
     return getattr(address, "ipv4_mapped", None) or address
 
 
-def _counted(address: Address) -> str:
+def _source(address: Address) -> str:
     if isinstance(address, IPv4Address):
         return str(address)
     return str(ip_network((address, IPV6_PREFIX), strict=False))

@@ -1,5 +1,5 @@
-"""The server's side of TLS: a certificate from files that may change while the process runs, and a listener
-that counts connections before their handshake.
+"""TLS of servers: a certificate from files that can change while the process runs, and a listener that counts
+connections before their handshake.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ _Version = tuple[tuple[int, int, int], ...]
 class ServerTls:
     """TLS 1.2 or newer with the certificate chain and the key of two PEM files.
 
-    Replacing the files takes effect for new connections within ``reload_seconds``; open connections keep
-    their session. Files that do not fit together leave the certificate before in use, and are logged.
+    Replaced files take effect for new connections within ``reload_seconds``; open connections keep their
+    session. If the new files do not match, the previous certificate stays in use and the failure is logged.
     """
 
     def __init__(
@@ -41,17 +41,17 @@ class ServerTls:
         reload_seconds: float = TLS_RELOAD_SECONDS,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Raises ``OSError`` (``ssl.SSLError`` among them) when the files cannot be used."""
+        """Raises ``OSError`` (or its subclass ``ssl.SSLError``) when the files cannot be used."""
         self._files = (certificate, key)
         self._reload_seconds = reload_seconds
         self._clock = clock
         self._version = self._versions()
         self._context = _context(certificate, key)
-        self._looked = clock()
+        self._checked_at = clock()
 
     @classmethod
     def from_settings(cls, settings: Settings) -> ServerTls | None:
-        """TLS as the settings ask for it, or ``None`` for plain HTTP. Raises ``SettingsError``."""
+        """TLS with the files of the settings, or ``None`` for plain HTTP. Raises ``SettingsError``."""
         certificate, key = settings.tls_cert_file, settings.tls_key_file
         if certificate is None or key is None:
             return None
@@ -60,8 +60,8 @@ class ServerTls:
         except ssl.SSLError as failure:
             fault = (failure.reason or "").replace("_", " ").lower() or "not PEM"
             raise SettingsError(
-                "STANCHION_TLS_CERT_FILE, STANCHION_TLS_KEY_FILE: the files are no certificate chain with its"
-                f" unencrypted key in PEM ({fault})"
+                "STANCHION_TLS_CERT_FILE, STANCHION_TLS_KEY_FILE: the files must hold a certificate chain and"
+                f" its unencrypted key in PEM ({fault})"
             ) from None
         except OSError as failure:
             raise SettingsError(
@@ -71,8 +71,8 @@ class ServerTls:
     def context(self) -> ssl.SSLContext:
         """The context for a new connection."""
         now = self._clock()
-        if now - self._looked >= self._reload_seconds:
-            self._looked = now
+        if now - self._checked_at >= self._reload_seconds:
+            self._checked_at = now
             self._reload()
         return self._context
 
@@ -83,7 +83,7 @@ class ServerTls:
                 return
             self._context = _context(*self._files)
         except OSError as failure:
-            # Perhaps one of the two files is still to come: the next look tries again.
+            # Perhaps only one of the two files is replaced yet: the next check tries again.
             _log.error("certificate not reloaded", fault=type(failure).__name__)
             return
         self._version = version
@@ -99,7 +99,7 @@ def _context(certificate: Path, key: Path) -> ssl.SSLContext:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.options |= ssl.OP_NO_RENEGOTIATION
     context.set_alpn_protocols(["http/1.1"])
-    # An encrypted key would make OpenSSL ask at the terminal.
+    # For an encrypted key, OpenSSL would prompt at the terminal.
     context.load_cert_chain(certificate, key, password=_no_password)
     return context
 
@@ -111,9 +111,9 @@ def _no_password() -> bytes:
 class TlsListener:
     """Accepts on ``listener`` and gives each connection, after its handshake, to a protocol of ``factory``.
 
-    ``factory`` takes the connection's admission. The loops' own servers create protocols only after the
-    handshake, so their connections in handshake would not be counted. The
-    interface is the part of ``asyncio.Server`` that servers use to stop.
+    ``factory`` takes the connection's admission. An ``asyncio.Server`` creates protocols only after the
+    handshake, so it would not count connections in handshake. The interface is the part of
+    ``asyncio.Server`` that servers use to stop.
     """
 
     def __init__(
@@ -135,13 +135,13 @@ class TlsListener:
         self._accepting = asyncio.create_task(self._accept())
 
     def close(self) -> None:
-        """Stop accepting. Handshakes under way are cut, open connections stay. Safe to call twice."""
+        """Stop accepting and cut open handshakes; established connections stay. Safe to call twice."""
         self._accepting.cancel()
         for task in self._handshakes:
             task.cancel()
 
     async def wait_closed(self) -> None:
-        """Wait until accepting and all handshakes have ended, after ``close``."""
+        """After ``close``, wait until accepting and all handshakes have ended."""
         await asyncio.gather(self._accepting, *self._handshakes, return_exceptions=True)
 
     async def _accept(self) -> None:
@@ -174,7 +174,7 @@ class TlsListener:
                 lambda: self._factory(admission), connection, **options
             )
         except OSError:
-            # No TLS, no common version, too slow, or gone.
+            # Not TLS, no common version, too slow, or disconnected.
             admission.end()
             connection.close()
         except asyncio.CancelledError:

@@ -1,12 +1,12 @@
-"""The only place with keys: sealing at rest, keyed digests for look-ups, and the card verification keys.
+"""All cryptographic keys: encryption at rest, keyed digests for look-ups, and the card verification keys.
 
-One master key list gives every other key by HKDF, one for each purpose, so a value sealed for one purpose
-cannot be opened for another and a digest of one kind cannot be matched against another kind. Nothing here
-prints, pickles or raises key material.
+Every key is derived from the list of master keys by HKDF, one for each purpose. So a value sealed for one
+purpose cannot be opened for another, and a digest of one kind does not match one of another kind. Key
+material is never printed, pickled or put into an exception.
 
-Rotation: the first master key seals, every listed one opens. What must stay the same as long as rows refer to
-it — look-up digests and card verification keys — comes from the *last* (oldest) listed key; dropping that key
-from the list means re-keying those rows first.
+Rotation: the first master key seals, and every listed one opens. Look-up digests and card verification keys
+must stay the same while rows refer to them, so they are derived from the *last* (oldest) listed key. Before
+that key is dropped from the list, those rows must be re-keyed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _PROOF: Final = "same-keys"
 
 
 class VaultError(Exception):
-    """A value cannot be sealed or opened. The message never holds a value or a key."""
+    """A value cannot be sealed or opened. The message never contains a value or a key."""
 
 
 class Vault:
@@ -67,15 +67,15 @@ class Vault:
 
     @classmethod
     def from_settings(cls, settings: Settings, *, make: bool = True) -> Vault:
-        """The vault of this installation: its ``master_key``, or the key file of ``var_dir``, which is made
-        on first use, unless ``make`` forbids it: VaultError."""
+        """The vault of this installation: from its ``master_key``, or from the key file in ``var_dir``, which
+        is created on first use. Raises ``VaultError`` if the file is missing and ``make`` is false."""
         if settings.master_key is not None:
             return cls(parse_master_keys(settings.master_key.get_secret_value()))
         return cls(_key_file(settings.var_dir / "keys" / "master.key", make))
 
     @property
     def key_ids(self) -> tuple[bytes, ...]:
-        """What sealed values name their master key by, in the order of the list."""
+        """The ids of the master keys in sealed values, in the order of the list."""
         return tuple(self._masters)
 
     def seal(self, purpose: str, plaintext: bytes, context: bytes = b"") -> bytes:
@@ -86,8 +86,8 @@ class Vault:
         return b"".join((bytes((_FORMAT,)), self._current_id, nonce, ciphertext))
 
     def open(self, purpose: str, sealed: bytes, context: bytes = b"") -> bytes:
-        """The plaintext of a sealed value. Raises VaultError when it was altered or sealed for something
-        else."""
+        """The plaintext of a sealed value. Raises ``VaultError`` if it was altered, or sealed under another
+        key, purpose or context."""
         if len(sealed) < _HEADER_BYTES + _NONCE_BYTES + _TAG_BYTES or sealed[0] != _FORMAT:
             raise VaultError("not a sealed value")
         key_id, nonce = bytes(sealed[1:_HEADER_BYTES]), sealed[_HEADER_BYTES : _HEADER_BYTES + _NONCE_BYTES]
@@ -101,23 +101,23 @@ class Vault:
             raise VaultError("the sealed value cannot be opened for this purpose and context") from None
 
     def reseal(self, purpose: str, sealed: bytes, context: bytes = b"") -> bytes | None:
-        """The same value under the current key, or ``None`` where it is under it already. Raises VaultError
-        as ``open`` does."""
+        """The value sealed under the current key, or ``None`` if it already is. Raises ``VaultError`` as
+        ``open`` does."""
         plaintext = self.open(purpose, sealed, context)
         return None if sealed[1:_HEADER_BYTES] == self._current_id else self.seal(purpose, plaintext, context)
 
     def new_data_key(self, purpose: str, context: bytes) -> tuple[DataKey, bytes]:
-        """A fresh key for values of their own, and the same key sealed for ``purpose`` and ``context``: the
-        only form in which it may rest."""
+        """A new random key, and the same key sealed for ``purpose`` and ``context``: the only form in which
+        it may be stored."""
         key = os.urandom(DATA_KEY_BYTES)
         return DataKey(key), self.seal(purpose, key, context)
 
     def data_key(self, purpose: str, wrapped: bytes, context: bytes) -> DataKey:
-        """The key that ``new_data_key`` sealed. Raises VaultError as ``open`` does."""
+        """The key that ``new_data_key`` sealed. Raises ``VaultError`` as ``open`` does."""
         return DataKey(self.open(purpose, wrapped, context))
 
     def digest(self, purpose: str, value: bytes) -> bytes:
-        """HMAC-SHA256 of ``value`` under the lasting key of ``purpose``: 32 bytes, the same on every machine
+        """HMAC-SHA256 of ``value`` under the oldest key of ``purpose``: 32 bytes, the same on every machine
         and after rotation."""
         keyed = self._digests.get(purpose)
         if keyed is None:
@@ -126,11 +126,12 @@ class Vault:
         return keyed.of(value)
 
     def proof(self) -> bytes:
-        """What tells another vault whether it has the same keys (``agrees``), and nobody else anything."""
+        """A sealed value by which another vault checks that it has the same keys (``agrees``). It reveals no
+        key."""
         return self.seal(_PROOF, self.digest(_PROOF, b""))
 
     def agrees(self, proof: bytes) -> bool:
-        """Whether the vault of ``proof`` digests as this one does and seals what this one can open."""
+        """Whether this vault computes the same digests as the vault of ``proof`` and can open its values."""
         try:
             return hmac.compare_digest(self.open(_PROOF, proof), self.digest(_PROOF, b""))
         except VaultError:
@@ -155,13 +156,12 @@ class Vault:
         return "<Vault>"
 
     def __reduce__(self) -> NoReturn:
-        # A pickled vault would carry the master keys into actor arguments and their storage.
-        raise VaultError("a vault does not travel; build it from the settings where it is needed")
+        # A pickled vault would put the master keys into actor arguments and their storage.
+        raise VaultError("a vault cannot be pickled; build it from the settings in each process")
 
 
 class _KeyedDigest:
-    """HMAC-SHA256 under one key (RFC 2104). What depends on the key alone is hashed once, and not for each
-    card number that is looked up."""
+    """HMAC-SHA256 under one key (RFC 2104). The key's blocks are hashed once, not for each card number."""
 
     __slots__ = ("_inner", "_outer")
 
@@ -180,7 +180,7 @@ class _KeyedDigest:
 
 
 class DataKey:
-    """A random key in use. Whoever destroys its sealed form has destroyed all that it sealed.
+    """A random key in use. Destroying its sealed form destroys all values that it sealed.
 
     Sealed form: nonce (12) · AES-256-GCM ciphertext and tag; ``context`` is authenticated but not stored.
     """
@@ -194,7 +194,7 @@ class DataKey:
         return nonce + self._aead.encrypt(nonce, plaintext, context)
 
     def open(self, sealed: bytes, context: bytes) -> bytes:
-        """The plaintext. Raises VaultError when it was altered, or sealed with another key or context."""
+        """The plaintext. Raises ``VaultError`` if it was altered, or sealed with another key or context."""
         if len(sealed) < _NONCE_BYTES + _TAG_BYTES:
             raise VaultError("not a sealed value")
         try:
@@ -206,15 +206,15 @@ class DataKey:
         return "<DataKey>"
 
     def __reduce__(self) -> NoReturn:
-        raise VaultError("a data key does not travel")
+        raise VaultError("a data key cannot be pickled")
 
 
 def tdes_block(key: bytes, block: bytes) -> bytes:
-    """One 8-byte block under Triple DES; an 8-byte ``key`` makes it single DES (all three keys equal).
+    """Encrypt one 8-byte block with Triple DES; with an 8-byte ``key`` it is single DES (three equal keys).
 
-    Given to the pure CVV2 algorithm, which may not import a cipher itself.
+    It is passed to the pure CVV2 algorithm, because the engine imports no cipher.
     """
-    # ECB of exactly one block is the block cipher itself, which is what the algorithm asks for.
+    # ECB of exactly one block is the plain block cipher, which the algorithm uses.
     encryptor = Cipher(TripleDES(key * 3 if len(key) == 8 else key + key[:8]), modes.ECB()).encryptor()
     return encryptor.update(block) + encryptor.finalize()
 
@@ -228,23 +228,23 @@ def _odd_parity(byte: int) -> int:
 
 
 def _key_file(path: Path, make: bool) -> tuple[bytes, ...]:
-    """Keys from ``path``, in the form of the setting; made with one random key when there is no file yet."""
+    """Keys from ``path``, in the format of the setting. A missing file is created with one random key."""
     if not path.exists():
         if not make:
-            raise VaultError("this node has no master key: all of them take STANCHION_MASTER_KEY")
+            raise VaultError("this node has no master key: set STANCHION_MASTER_KEY on every node")
         _create_key_file(path)
     if stat.S_IMODE(path.stat().st_mode) & 0o077:
         raise VaultError(f"{path} must be readable by its owner alone (chmod 600)")
     try:
         return parse_master_keys(path.read_text("ascii").strip())
     except ValueError:
-        # The cause would repeat what was read.
+        # The cause would contain the text of the file.
         raise VaultError(f"{path} does not hold a master key") from None
 
 
 def _create_key_file(path: Path) -> None:
-    """Write a new key beside ``path`` and link it into place: of several processes starting at once, one key
-    wins for all."""
+    """Write a new key beside ``path`` and link it into place: if several processes start at once, all use the
+    key of the first."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
@@ -256,6 +256,6 @@ def _create_key_file(path: Path) -> None:
         try:
             path.hardlink_to(draft)
         except FileExistsError:
-            pass  # another process was first; its key is the one
+            pass  # another process was first: its key is used
     finally:
         draft.unlink()

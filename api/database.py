@@ -21,9 +21,9 @@ from actors.metrics import Histogram
 from api.faults import CONNECTION_FAILURES
 from api.shares import TENANT, Shares
 from engine.limits import (
-    ABANDONED_STATEMENT_MS,
+    API_CLIENT_CHECK_MS,
     API_CONNECTIONS,
-    IDLE_TRANSACTION_MS,
+    API_IDLE_IN_TRANSACTION_MS,
     STATEMENT_MS_MAX,
 )
 
@@ -59,8 +59,8 @@ def session(statement_ms: int = STATEMENT_MS_MAX) -> dict[str, str]:
         # Whatever the default of the role or the database is.
         "synchronous_commit": "on",
         "statement_timeout": str(statement_ms),
-        "idle_in_transaction_session_timeout": str(IDLE_TRANSACTION_MS),
-        "client_connection_check_interval": str(ABANDONED_STATEMENT_MS),
+        "idle_in_transaction_session_timeout": str(API_IDLE_IN_TRANSACTION_MS),
+        "client_connection_check_interval": str(API_CLIENT_CHECK_MS),
     }
 
 

@@ -16,7 +16,7 @@ import asyncpg
 
 from actors.network.card_secrets import SEAL as PAN
 from actors.vault import Vault, VaultError
-from actors.webhooks.custody import SEAL as WEBHOOK
+from actors.webhooks.signing_secrets import SEAL as WEBHOOK
 from api.cardholder_custody import KEY_PURPOSE as CARDHOLDER
 from ops.kyc import rewrap
 

@@ -1,6 +1,6 @@
 """Outgoing HTTPS to addresses that customers name: webhook endpoints and decision endpoints.
 
-Whoever names an address can name one inside our own network, so nothing here trusts a name: the URL is read
-by a strict grammar, every address behind its host is judged, and the connection is made to an address that
-was judged in the same call (contract, section 9).
+A customer can name an address inside the operator's own network (server-side request forgery). So the URL is
+parsed by a strict grammar, every address behind its host is checked, and the connection goes to an address
+that was checked in the same call.
 """

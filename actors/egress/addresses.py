@@ -1,9 +1,9 @@
-"""Which addresses the public may name: a pure judgement of one address.
+"""Which addresses customers may name: a pure check of one address.
 
-A table of networks that are not the public internet, after the IANA special-purpose registries (RFC 6890 and
-its updates). Forms that carry an IPv4 address inside an IPv6 one are refused as such, and where a network is
-allowed the address inside is judged as well: an IPv6-only installation may allow its NAT64 prefix without
-opening its private IPv4 networks. The standard library's ``is_global`` would let several of them through.
+A table lists the networks that are not the public internet, after the IANA special-purpose registries (RFC
+6890 and its updates). IPv6 addresses that embed an IPv4 address are refused. If their network is allowed, the
+embedded address is checked as well: an IPv6-only installation can allow its NAT64 prefix without opening its
+private IPv4 networks. The standard library's ``is_global`` accepts several of these addresses.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ def _table(*rows: tuple[str, str]) -> tuple[tuple[Network, str], ...]:
     return tuple((ip_network(network), kind) for network, kind in rows)
 
 
-# The first row that holds the address names its kind, so narrower networks stand before wider ones.
+# The first row that contains the address gives its kind, so narrower networks come before wider ones.
 _SPECIAL_V4: Final = _table(
     ("0.0.0.0/8", "unspecified"),
     ("10.0.0.0/8", "private"),
     ("100.64.0.0/10", "carrier_nat"),
     ("127.0.0.0/8", "loopback"),
-    # The host's agent of a large cloud answers there, although the number is a public one.
+    # The host agent of a large cloud answers at this public address.
     ("168.63.129.16/32", "cloud_agent"),
     ("169.254.0.0/16", "link_local"),
     ("172.16.0.0/12", "private"),
@@ -78,15 +78,15 @@ _LAST_32_BITS: Final = (
 )
 
 KINDS: Final = frozenset(kind for _, kind in (*_SPECIAL_V4, *_SPECIAL_V6))
-"""Every word that a refusal can be explained with."""
+"""All kinds of networks that are refused."""
 
 
 def refused_kind(address: Address, allow: Sequence[Network]) -> str | None:
-    """The kind of network that makes ``address`` unusable, or ``None`` when it may be reached.
+    """The kind of network for which ``address`` is refused, or ``None`` if it may be called.
 
     ``allow`` holds the installation's exceptions (``STANCHION_EGRESS_ALLOW``).
     """
-    if not _holds(allow, address):
+    if not _contains(allow, address):
         kind = special_kind(address)
         if kind is not None:
             return kind
@@ -99,7 +99,7 @@ def refused_kind(address: Address, allow: Sequence[Network]) -> str | None:
 
 
 def special_kind(address: Address) -> str | None:
-    """The kind of ``address`` when it is not of the public internet."""
+    """The kind of ``address``, or ``None`` if it belongs to the public internet."""
     table = _SPECIAL_V4 if isinstance(address, IPv4Address) else _SPECIAL_V6
     for network, kind in table:
         if address in network:
@@ -110,10 +110,10 @@ def special_kind(address: Address) -> str | None:
 
 
 def embedded_v4(address: IPv6Address) -> Iterable[IPv4Address]:
-    """The IPv4 addresses that gateways would find inside ``address``."""
+    """The IPv4 addresses that gateways extract from ``address``."""
     number = int(address)
     last = IPv4Address(number & 0xFFFF_FFFF)
-    # `::` and `::1` are no IPv4-compatible addresses; they are judged as what they are.
+    # `::` and `::1` are not IPv4-compatible addresses; they have rows of their own.
     if number > 1 and any(address in network for network in _LAST_32_BITS):
         yield last
     if address.sixtofour is not None:
@@ -124,5 +124,5 @@ def embedded_v4(address: IPv6Address) -> Iterable[IPv4Address]:
         yield last
 
 
-def _holds(networks: Sequence[Network], address: Address) -> bool:
+def _contains(networks: Sequence[Network], address: Address) -> bool:
     return any(network.version == address.version and address in network for network in networks)

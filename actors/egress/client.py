@@ -1,10 +1,10 @@
-"""The one way out: signed POSTs to receivers that customers name, at addresses that were judged.
+"""The client for all outgoing calls to receivers that customers name; it connects only to checked addresses.
 
-Each call resolves the name, judges every address behind it, and connects to one of those addresses by number,
-with the name in SNI, in the certificate's check and in ``Host``. Idle connections are kept by address *and*
-name, so one is only used again when that address has just been judged for that name: an answer of the
-resolver that changes between check and use changes nothing. Redirects are answers like any other, proxy
-variables are not read, nothing is decompressed, and no cookies are kept.
+Each call resolves the name, checks every address behind it, and connects to one of those addresses by number,
+with the name in SNI, in the check of the certificate and in ``Host``. Idle connections are pooled by address
+*and* name, so one is reused only after its address was checked for that name in the same call. A resolver
+that changes its answer between check and use therefore has no effect (DNS rebinding). Redirects are not
+followed, proxy variables are not read, answers are not decompressed, and cookies are not kept.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from actors.clock import Clock, SystemClock
 from actors.egress.addresses import Address, Network, refused_kind
 from actors.egress.receivers import LocalReceivers
 from actors.egress.resolving import Lookup, Resolver, SystemLookup
-from actors.egress.target import Target, TargetRefusedError, read_target
+from actors.egress.target import Target, TargetRefusedError, parse_target
 from engine.limits import (
     EGRESS_ADDRESSES_MAX,
     EGRESS_CHECK_SECONDS,
@@ -36,17 +36,17 @@ from engine.limits import (
 )
 
 REASONS: Final = ("target_refused", "resolution", "connect", "tls", "timeout", "disconnected", "protocol")
-"""Why a call gave no answer: the target may not be called; its name has no address; no connection; no trust
-in the certificate, or no TLS; too slow; cut off before the answer was whole; an answer that is not HTTP."""
+"""Why a call has no answer: the target is refused; its name has no address; no connection; an untrusted
+certificate, or no TLS; too slow; disconnected before the end of the answer; an answer that is not HTTP."""
 
 _HEADERS: Final = {"User-Agent": "Stanchion/1", "Accept": "*/*", "Accept-Encoding": "identity"}
-# The next address may do better; whatever fails after the connection is up has perhaps been read.
+# After these errors the next address is tried. After others, the receiver may have read the request.
 _NOT_CONNECTED: Final = (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError)
 _TLS_FAILED: Final = (aiohttp.ClientSSLError, ssl.SSLError, ssl.CertificateError)
 
 
 class EgressError(Exception):
-    """A call gave no answer. ``reason`` is one of ``REASONS``; nothing the receiver sent is in it."""
+    """A call has no answer. ``reason`` is one of ``REASONS``; the error holds no bytes of the receiver."""
 
     def __init__(self, reason: str) -> None:
         assert reason in REASONS
@@ -56,7 +56,7 @@ class EgressError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Received:
-    """An answer: its status, the beginning of its body, and whether there was more."""
+    """An answer: its status, the beginning of its body, and whether the body was longer."""
 
     status: int
     body: bytes
@@ -64,7 +64,8 @@ class Received:
 
 
 class Egress:
-    """Outgoing HTTPS of one process. Made outside of a loop; belongs to the loop that first calls it."""
+    """Outgoing HTTPS of one process. It can be created outside an event loop, and belongs to the loop of its
+    first call."""
 
     def __init__(
         self,
@@ -76,26 +77,26 @@ class Egress:
         clock: Clock | None = None,
         connections_per_target: int = EGRESS_CONNECTIONS_PER_TARGET_MAX,
     ) -> None:
-        """``allow``: networks that may be called although they are not public; ``ca_file``: one more
-        authority, PEM; ``receivers``: exceptions for test mode on this machine. Raises ``OSError``
-        (``ssl.SSLError`` among them) when the authority cannot be read.
+        """``allow``: networks that may be called although they are not public; ``ca_file``: an additional
+        certificate authority, PEM; ``receivers``: exceptions for test mode on this machine. Raises
+        ``OSError`` (or its subclass ``ssl.SSLError``) when the authority cannot be read.
         """
         self._allow = tuple(allow)
         self._receivers = receivers
-        self._trust = _trust(ca_file)
+        self._tls = _tls_context(ca_file)
         self._threads = SystemLookup()
         self._resolver = Resolver(lookup or self._threads, clock or SystemClock())
         self._connections_per_target = connections_per_target
         self._session: aiohttp.ClientSession | None = None
 
     async def check(self, url: str, *, live: bool = True, party: str | None = None) -> None:
-        """Whether ``url`` may be called as things stand, in live mode or in test mode; ``party`` asks. Raises
-        ``TargetRefusedError``.
+        """Check that ``url`` may be called now, in live or test mode. The look-up counts for ``party``
+        (``actors.egress.resolving``). Raises ``TargetRefusedError``.
         """
-        target = read_target(url)
+        target = parse_target(url)
         try:
             async with asyncio.timeout(EGRESS_CHECK_SECONDS):
-                await self._judged(target, party, live=live)
+                await self._checked_addresses(target, party, live=live)
         except OSError:  # TimeoutError is one
             raise TargetRefusedError("unresolvable") from None
 
@@ -110,15 +111,15 @@ class Egress:
         live: bool = True,
         party: str | None = None,
     ) -> Received:
-        """Send ``body`` and read at most ``body_bytes_max`` bytes of the answer, whatever its status.
+        """Send ``body`` and read at most ``body_bytes_max`` bytes of the answer, which can have any status.
 
         ``timeout_seconds`` covers everything from the look-up of the name to the last byte. Raises
         ``EgressError``.
         """
         try:
             async with asyncio.timeout(timeout_seconds):
-                target = read_target(url)
-                addresses = await self._resolved(target, party, live=live)
+                target = parse_target(url)
+                addresses = await self._resolved_addresses(target, party, live=live)
                 return await self._first_answer(target, addresses, body, headers, body_bytes_max)
         except TargetRefusedError:
             raise EgressError("target_refused") from None
@@ -133,23 +134,24 @@ class Egress:
         if session is not None:
             await session.close()
 
-    async def _resolved(self, target: Target, party: str | None, *, live: bool) -> list[Address]:
+    async def _resolved_addresses(self, target: Target, party: str | None, *, live: bool) -> list[Address]:
         try:
-            return await self._judged(target, party, live=live)
+            return await self._checked_addresses(target, party, live=live)
         except TimeoutError:
             raise
         except OSError:
             raise EgressError("resolution") from None
 
-    async def _judged(self, target: Target, party: str | None, *, live: bool) -> list[Address]:
-        """The addresses to try. One bad address condemns the name: which one a caller gets is chance."""
+    async def _checked_addresses(self, target: Target, party: str | None, *, live: bool) -> list[Address]:
+        """The addresses to try. One refused address refuses the name, because a resolver returns them in any
+        order."""
         if target.literal is not None:
             addresses: tuple[Address, ...] = (target.literal,)
         else:
             addresses = await self._resolver.addresses(target.host, party)
         if any(self._refuses(address, target.port, live=live) for address in addresses):
             raise TargetRefusedError("address")
-        return _worth_trying(addresses)
+        return _addresses_to_try(addresses)
 
     def _refuses(self, address: Address, port: int, *, live: bool) -> bool:
         if refused_kind(address, self._allow) is None:
@@ -172,7 +174,7 @@ class Egress:
                     raise EgressError("tls") from None
                 continue
             except (aiohttp.ClientError, OSError, ValueError) as failure:
-                _give_up(failure)
+                _raise_egress_error(failure)
         raise EgressError("connect")
 
     async def _exchange(
@@ -180,28 +182,28 @@ class Egress:
     ) -> Received:
         host = f"[{address}]" if isinstance(address, IPv6Address) else str(address)
         url = URL(f"https://{host}:{target.port}{target.rest}", encoded=True)
-        async with self._connections().post(
+        async with self._client_session().post(
             url,
             data=body,
             headers={**_HEADERS, **headers, "Host": target.host_header},
             server_hostname=target.host,
             allow_redirects=False,
         ) as response:
-            start = await _beginning(response.content, body_bytes_max + 1)
+            start = await _read_up_to(response.content, body_bytes_max + 1)
             if len(start) > body_bytes_max:
-                response.close()  # the rest is not waited for
+                response.close()  # do not read the remaining body
             return Received(response.status, start[:body_bytes_max], len(start) > body_bytes_max)
 
-    def _connections(self) -> aiohttp.ClientSession:
+    def _client_session(self) -> aiohttp.ClientSession:
         if self._session is None:
             connector = aiohttp.TCPConnector(
-                resolver=_NoNames(),
+                resolver=_NoResolver(),
                 use_dns_cache=False,
                 happy_eyeballs_delay=None,
                 limit=EGRESS_CONNECTIONS_MAX,
                 limit_per_host=self._connections_per_target,
                 keepalive_timeout=EGRESS_IDLE_SECONDS,
-                ssl=self._trust,
+                ssl=self._tls,
             )
             self._session = aiohttp.ClientSession(
                 connector=connector,
@@ -213,18 +215,18 @@ class Egress:
         return self._session
 
 
-class _NoNames(AbstractResolver):
-    """The connector is given addresses only; should a name ever reach it, nothing is called."""
+class _NoResolver(AbstractResolver):
+    """The connector gets addresses only. If a name ever reaches it, the call fails."""
 
     async def resolve(self, *_args: object, **_options: object) -> list[ResolveResult]:
-        raise OSError("names are resolved and judged before the connector sees them")
+        raise OSError("names are resolved and checked before the connector gets them")
 
     async def close(self) -> None:
-        """Nothing is held."""
+        """No resources to release."""
 
 
-def _trust(ca_file: Path | None) -> ssl.SSLContext:
-    """Not ``create_default_context``: that one writes session keys to a file which a variable names."""
+def _tls_context(ca_file: Path | None) -> ssl.SSLContext:
+    """A client context. ``create_default_context`` would write session keys to ``SSLKEYLOGFILE``."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.load_default_certs()
@@ -233,14 +235,15 @@ def _trust(ca_file: Path | None) -> ssl.SSLContext:
     return context
 
 
-def _worth_trying(addresses: tuple[Address, ...]) -> list[Address]:
-    """The preferred address, then one of the other family where there is one: the likeliest to differ."""
+def _addresses_to_try(addresses: tuple[Address, ...]) -> list[Address]:
+    """The preferred address, then one of the other family if there is one: it is the most likely to work when
+    the first fails."""
     first, *others = addresses
     others.sort(key=lambda address: address.version == first.version)
     return [first, *others][:EGRESS_ADDRESSES_MAX]
 
 
-async def _beginning(content: aiohttp.StreamReader, bytes_max: int) -> bytes:
+async def _read_up_to(content: aiohttp.StreamReader, bytes_max: int) -> bytes:
     parts: list[bytes] = []
     wanted = bytes_max
     while wanted > 0 and (part := await content.read(wanted)):
@@ -249,7 +252,7 @@ async def _beginning(content: aiohttp.StreamReader, bytes_max: int) -> bytes:
     return b"".join(parts)
 
 
-def _give_up(failure: Exception) -> NoReturn:
+def _raise_egress_error(failure: Exception) -> NoReturn:
     if isinstance(failure, TimeoutError):
         raise failure
     if isinstance(failure, _TLS_FAILED):

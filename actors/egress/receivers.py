@@ -1,10 +1,10 @@
-"""Receivers on this machine that its operator has asked for: exceptions from the refusal of loopback.
+"""Local receivers that may be called in test mode, although egress refuses loopback addresses.
 
-Egress refuses loopback addresses. A developer's tools that receive on this machine (``stanchion listen``,
-``stanchion decide``, the demo) permit exactly their own address and port, for as long as they run: a file in
-the ``receivers`` folder of the installation's state, locked by the running program. The lock ends with the
-program, however it ends, so a port that another program gets later is refused again. Only calls in test mode
-use these exceptions, and only local users who may write to the state folder can make one: no API leads here.
+Developer tools that receive on this machine (``stanchion listen``, ``stanchion decide``, the demo) permit
+exactly their own address and port while they run: each locks a file in the ``receivers`` folder of the
+installation's state. The kernel releases the lock when the program ends, even by a crash, so a port that
+another program gets later is refused again. Only calls in test mode use these exceptions. Only local users
+with write access to the state folder can create one; no API does.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ FOLDER: Final = "receivers"
 
 
 class LocalReceivers:
-    """The exceptions of one installation, read anew for each call to a loopback address."""
+    """The exceptions of one installation, read again for each call to a loopback address."""
 
     def __init__(self, var_dir: Path) -> None:
         self._folder = var_dir / FOLDER
 
     def permits(self, address: Address, port: int) -> bool:
-        """Whether a running program of this machine has asked for calls to ``address`` and ``port``."""
+        """Whether a running program on this machine permits calls to ``address`` and ``port``."""
         if not address.is_loopback:
             return False
         try:

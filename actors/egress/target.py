@@ -1,9 +1,9 @@
-"""Reading a URL that a customer gave, by a grammar narrower than that of any library.
+"""Parses a URL that a customer gave, by a grammar narrower than that of any library.
 
-Two parsers that read one URL differently are how a checked host and a called host come apart. Whatever could
-be read in two ways is refused: other spellings of IPv4 addresses, names with a final dot, zones, escapes in
-the host, backslashes, anything that is not visible ASCII (names in other scripts are given in their
-``xn--`` form).
+If two parsers read one URL differently, the host that is checked can differ from the host that is called. So
+every ambiguous URL is refused: other spellings of IPv4 addresses, names with a final dot, zones, escapes in
+the host, backslashes, and characters other than visible ASCII (names in other scripts use their ``xn--``
+form).
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ REASONS: Final = (
     "unresolvable",
     "address",
 )
-"""Why a target can be refused: the URL as a whole, one of its parts, its name having no address, or an
-address behind it not being one of the public internet."""
+"""Why a target is refused: the URL as a whole, one of its parts, a name without addresses, or an address
+outside the public internet."""
 
 _VISIBLE_ASCII: Final = re.compile(r"[\x21-\x7e]+")
 _URL: Final = re.compile(r"https://(?P<authority>[^/?#]*)(?P<rest>[^#]*)")
@@ -44,7 +44,8 @@ _NUMBER: Final = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
 class TargetRefusedError(Exception):
-    """The target may not be called. ``reason`` is one of ``REASONS``; the address behind it is not told."""
+    """The target may not be called. ``reason`` is one of ``REASONS``; the error does not contain the
+    address."""
 
     def __init__(self, reason: str) -> None:
         assert reason in REASONS
@@ -54,26 +55,26 @@ class TargetRefusedError(Exception):
 
 @dataclass(frozen=True)
 class Target:
-    """A URL taken apart. ``host`` is a lower-case name, or the text of ``literal``."""
+    """A parsed URL. ``host`` is a lower-case name, or the text of ``literal``."""
 
     host: str
     literal: Address | None
     port: int
     rest: str
-    """Path and query exactly as given, at least ``/``."""
+    """Path and query exactly as given, beginning with ``/``."""
 
     @property
     def host_header(self) -> str:
-        """What the receiver sees as its name."""
+        """The value of the ``Host`` header."""
         host = f"[{self.host}]" if isinstance(self.literal, IPv6Address) else self.host
         return host if self.port == HTTPS_PORT else f"{host}:{self.port}"
 
 
 @lru_cache(maxsize=4096)
-def read_target(url: str) -> Target:
-    """``url`` taken apart. Raises ``TargetRefusedError`` for everything but a plain https URL.
+def parse_target(url: str) -> Target:
+    """Parse ``url``. Raises ``TargetRefusedError`` unless it is a plain https URL.
 
-    Kept, because the same few are read for every delivery.
+    Results are cached, because deliveries use the same few URLs.
     """
     if len(url) > EGRESS_URL_CHARS_MAX or not _VISIBLE_ASCII.fullmatch(url) or "\\" in url:
         raise TargetRefusedError("malformed")
@@ -87,11 +88,11 @@ def read_target(url: str) -> Target:
         raise TargetRefusedError("userinfo")
     found = _AUTHORITY.fullmatch(authority)
     if found is None:
-        # What stands behind the last colon outside brackets is the port, if anything is.
+        # The text after a single colon outside brackets is meant as the port.
         raise TargetRefusedError("port" if re.fullmatch(r"[^:\[\]]+:[^:]*", authority) else "host")
     host, literal = _host(found["host"].lower())
     port = HTTPS_PORT if found["port"] is None else int(found["port"])
-    # Lower ports belong to other protocols, which a signed body must not be able to speak.
+    # Lower ports belong to other protocols, whose servers must not receive a signed body.
     if port != HTTPS_PORT and not UNPRIVILEGED_PORT_MIN <= port <= PORT_MAX:
         raise TargetRefusedError("port")
     rest = parts["rest"]

@@ -10,12 +10,12 @@ from actors.batcher import Batcher
 from actors.outbox.stream import StreamUnavailableError, WakeUp
 from engine.limits import REDIS_TIMEOUT_SECONDS, WAKE_UPS_AT_ONCE_MAX, WAKE_UPS_WAITING_MAX
 
-PAUSE_SECONDS: Final = 0.25
+RETRY_PAUSE_SECONDS: Final = 0.25
 """Pause after a failure, so that an unavailable Redis is not called for every batch."""
 
 
-class Sink(Protocol):
-    """Where wake-ups go; see ``actors.outbox.stream.Stream``."""
+class WakeUpSink(Protocol):
+    """See ``actors.outbox.stream.WakeUpStream``."""
 
     async def add(self, wake_ups: Sequence[WakeUp]) -> None: ...
 
@@ -24,7 +24,7 @@ class Announcer:
     """Wake-ups that Redis does not accept are dropped and counted; the dispatchers' sweep finds their
     deliveries."""
 
-    def __init__(self, stream: Sink) -> None:
+    def __init__(self, stream: WakeUpSink) -> None:
         self._stream = stream
         self._batcher: Batcher[WakeUp] = Batcher(self._add, WAKE_UPS_AT_ONCE_MAX)
         self._waiting = 0
@@ -53,6 +53,6 @@ class Announcer:
             await self._stream.add(wake_ups)
         except StreamUnavailableError:
             self.dropped += len(wake_ups)
-            await asyncio.sleep(PAUSE_SECONDS)
+            await asyncio.sleep(RETRY_PAUSE_SECONDS)
         finally:
             self._waiting -= len(wake_ups)

@@ -2,22 +2,22 @@
 
 One function of the database (``relay_events``) takes the next events in transaction order, writes a delivery
 for each subscribed endpoint, and advances the relay's position, in one transaction. Batches are atomic: a
-crashed relay leaves none half done. Two relays at once take turns at the row of the position.
+crashed relay leaves none half done. Two relays at once take turns: each locks the row of the position.
 """
 
 from __future__ import annotations
 
-import asyncio
 from pathlib import Path
+from time import monotonic
 from typing import Final
 
 import msgspec
 import structlog
 
 from actors.database import ORDERED_INDEX_PLANS, DbConnection, read_statements
-from actors.essential import start_essential
 from actors.outbox.announcer import Announcer
 from actors.outbox.stream import WakeUp
+from actors.periodic import PeriodicTask
 from engine.limits import RELAY_BATCH_MAX, RELAY_BUSY_SECONDS, RELAY_IDLE_SECONDS, RELAY_TIMEOUT_MS
 
 _SQL: Final = read_statements(Path(__file__).parent / "sql")
@@ -37,28 +37,22 @@ class RelayCounts(msgspec.Struct):
 class Relay:
     """``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
 
-    def __init__(self, lane: DbConnection, announcer: Announcer, *, batch_max: int = RELAY_BATCH_MAX) -> None:
+    def __init__(
+        self, connection: DbConnection, announcer: Announcer, *, batch_max: int = RELAY_BATCH_MAX
+    ) -> None:
         self.counts = RelayCounts()
-        self._lane = lane
+        self._connection = connection
         self._announcer = announcer
         self._batch_max = batch_max
-        self._loop: asyncio.Task[None] | None = None
-
-    def start(self) -> None:
-        """Begin to relay, in the background."""
-        self._loop = self._loop or start_essential(self._run(), "relay")
-
-    async def stop(self) -> None:
-        """Stop; an open batch commits completely or not at all."""
-        loop, self._loop = self._loop, None
-        if loop is not None:
-            loop.cancel()
-            await asyncio.gather(loop, return_exceptions=True)
+        self._adopted = False
+        # A batch that is cancelled commits completely or not at all.
+        self._task = PeriodicTask("relay", self._step, RELAY_IDLE_SECONDS, tolerated=(Exception,))
+        self.start, self.stop = self._task.start, self._task.stop
 
     async def relay_batch(self) -> int:
         """Turn the next events into deliveries; returns the number of events. Raises
         ``DatabaseUnavailableError`` when the outcome is unknown."""
-        (row,) = await self._lane.fetch("relay_events", self._batch_max)
+        (row,) = await self._connection.fetch("relay_events", self._batch_max)
         wake_ups = [
             WakeUp(delivery_id, endpoint_id)
             for delivery_id, endpoint_id in zip(
@@ -74,26 +68,23 @@ class Relay:
 
     async def adopt(self) -> int:
         """Assign positions to events that were restored from another server's dump; returns their number."""
-        (row,) = await self._lane.fetch("adopt_restored_events")
+        (row,) = await self._connection.fetch("adopt_restored_events")
         adopted: int = row["adopted"]
         if adopted:
             _log.warning("restored_events_adopted", events=adopted)
         return adopted
 
-    async def _run(self) -> None:
-        adopted = False
-        loop = asyncio.get_running_loop()
-        while True:
-            pause, began = RELAY_IDLE_SECONDS, loop.time()
-            try:
-                if not adopted:
-                    await self.adopt()
-                    adopted = True
-                pause = self._pause_after(await self.relay_batch(), loop.time() - began)
-            except Exception as failure:  # noqa: BLE001 - whatever happened, the next batch must be tried
-                self.counts.failures += 1
-                _log.warning("relay_failed", error=type(failure).__name__)
-            await asyncio.sleep(pause)
+    async def _step(self) -> float:
+        began = monotonic()
+        try:
+            if not self._adopted:
+                await self.adopt()
+                self._adopted = True
+            relayed = await self.relay_batch()
+        except Exception:
+            self.counts.failures += 1
+            raise
+        return self._pause_after(relayed, monotonic() - began)
 
     def _pause_after(self, relayed: int, seconds: float) -> float:
         if relayed >= self._batch_max:
@@ -102,6 +93,6 @@ class Relay:
         return RELAY_BUSY_SECONDS if relayed else RELAY_IDLE_SECONDS
 
 
-def relay_lane(dsn: str, name: str) -> DbConnection:
-    """A connection for the relay's statements; ``name`` is shown by the database."""
+def relay_connection(dsn: str, name: str) -> DbConnection:
+    """A connection for the relay's statements; ``name`` is its application name in the database."""
     return DbConnection(dsn, name, _SQL, timeout_ms=RELAY_TIMEOUT_MS, session=ORDERED_INDEX_PLANS)

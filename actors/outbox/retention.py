@@ -26,14 +26,14 @@ from engine.limits import (
 )
 from engine.webhooks.schedule import OFFSETS_SECONDS
 
-KEPT_DAYS: Final = {
+DELETION_AGE_DAYS: Final = {
     "delete_deliveries": EVENT_RETENTION_DAYS + RETENTION_GRACE_DAYS,
     "delete_events": EVENT_RETENTION_DAYS + RETENTION_GRACE_DAYS,
     "delete_idempotency": -(-IDEMPOTENCY_RETENTION_HOURS // 24) + RETENTION_GRACE_DAYS,
     "delete_tokens": RETENTION_GRACE_DAYS,
     "delete_tombstones": TOMBSTONE_DAYS + RETENTION_GRACE_DAYS,
 }
-"""Each statement with the age, in days, at which it deletes rows."""
+"""The age, in days, at which each statement deletes rows."""
 
 _SQL: Final = read_statements(Path(__file__).parent / "sql")
 _log = structlog.get_logger(__name__)
@@ -44,49 +44,49 @@ def _machine_now() -> datetime:
 
 
 class Retention:
-    """Deletes what is too old by the database's clock and by ``now``: one wrong clock deletes nothing.
-    Deliveries that a wrong clock has scheduled beyond every schedule become due.
+    """Deletes rows that are too old by the database's clock and by ``now``: one wrong clock deletes no row.
+    Deliveries that a wrong clock has scheduled later than any schedule allows become due.
 
     ``start`` and ``stop`` it once each; a second ``stop`` is harmless."""
 
     def __init__(
         self,
-        lane: DbConnection,
+        connection: DbConnection,
         *,
         rows_max: int = RETENTION_ROWS_MAX,
         now: Callable[[], datetime] = _machine_now,
+        seconds: float = RETENTION_SECONDS,
     ) -> None:
         self.deleted = 0
-        self._lane = lane
+        self._connection = connection
         self._now = now
         self._rows_max = rows_max
         # A step that is cancelled commits completely or not at all.
-        self._task = PeriodicTask(
-            "retention", self._sweep, RETENTION_SECONDS, tolerated=(DatabaseUnavailableError,)
-        )
+        self._task = PeriodicTask("retention", self._sweep, seconds, tolerated=(DatabaseUnavailableError,))
         self.start, self.stop = self._task.start, self._task.stop
 
     async def step(self) -> bool:
         """Delete one step of each kind; returns whether more rows may be due. Raises
-        DatabaseUnavailableError."""
+        ``DatabaseUnavailableError``."""
         more = False
-        for statement, days in KEPT_DAYS.items():
-            (row,) = await self._lane.fetch(statement, days, self._rows_max, self._now())
+        for statement, days in DELETION_AGE_DAYS.items():
+            (row,) = await self._connection.fetch(statement, days, self._rows_max, self._now())
             self.deleted += row["deleted"]
             more = more or row["deleted"] == self._rows_max
         await self._recall()
         return more
 
     async def _recall(self) -> None:
+        """Make deliveries due that are scheduled later than any schedule allows."""
         ahead = OFFSETS_SECONDS[-1] + SCHEDULE_SLACK_SECONDS
-        (row,) = await self._lane.fetch("recall_deliveries", float(ahead), self._now(), self._rows_max)
+        (row,) = await self._connection.fetch("recall_deliveries", float(ahead), self._now(), self._rows_max)
         if row["recalled"]:
             _log.warning("deliveries_recalled", deliveries=row["recalled"])
 
-    async def _sweep(self) -> float:
-        return RETENTION_BUSY_SECONDS if await self.step() else RETENTION_SECONDS
+    async def _sweep(self) -> float | None:
+        return RETENTION_BUSY_SECONDS if await self.step() else None
 
 
-def retention_lane(dsn: str) -> DbConnection:
+def retention_connection(dsn: str) -> DbConnection:
     """A connection for the deletions."""
     return DbConnection(dsn, "stanchion-retention", _SQL)

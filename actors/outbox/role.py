@@ -5,9 +5,9 @@ from __future__ import annotations
 from actors.metrics import Figures
 from actors.outbox.announcer import Announcer
 from actors.outbox.backlog import Backlog
-from actors.outbox.relay import Relay, relay_lane
-from actors.outbox.retention import Retention, retention_lane
-from actors.outbox.stream import Stream
+from actors.outbox.relay import Relay, relay_connection
+from actors.outbox.retention import Retention, retention_connection
+from actors.outbox.stream import WakeUpStream
 from actors.roles import Context
 
 
@@ -16,11 +16,11 @@ class RelayRole:
 
     def __init__(self, context: Context) -> None:
         dsn = context.settings.database_dsn
-        self._lanes = [relay_lane(dsn, f"stanchion-{use}") for use in ("relay", "backlog")]
-        relaying, measuring = self._lanes
-        deleting = retention_lane(dsn)
-        self._lanes.append(deleting)
-        self._stream = Stream(context.settings.redis_dsn)
+        self._connections = [relay_connection(dsn, f"stanchion-{use}") for use in ("relay", "backlog")]
+        relaying, measuring = self._connections
+        deleting = retention_connection(dsn)
+        self._connections.append(deleting)
+        self._stream = WakeUpStream(context.settings.redis_dsn)
         self._announcer = Announcer(self._stream)
         self.relay = Relay(relaying, self._announcer)
         self.backlog = Backlog(measuring)
@@ -53,5 +53,5 @@ class RelayRole:
         await self.retention.stop()
         await self._announcer.stop()
         await self._stream.close()
-        for lane in self._lanes:
-            lane.close()
+        for connection in self._connections:
+            connection.close()

@@ -29,7 +29,7 @@ STREAM: Final = "stanchion:deliveries"
 GROUP: Final = "dispatchers"
 
 _NO_GROUP: Final = "NOGROUP"
-_EXISTS: Final = "BUSYGROUP"
+_GROUP_EXISTS: Final = "BUSYGROUP"
 
 Result = TypeVar("Result")
 
@@ -41,7 +41,7 @@ class WakeUp(msgspec.Struct, frozen=True):
     endpoint_id: str
 
 
-class Entry(msgspec.Struct, frozen=True):
+class StreamEntry(msgspec.Struct, frozen=True):
     """One entry of the stream; ``entry_id`` acknowledges it. An entry without a wake-up is foreign and is
     only acknowledged."""
 
@@ -53,8 +53,8 @@ class StreamUnavailableError(Exception):
     """Redis gave no usable answer in time. The error holds none of Redis's text."""
 
 
-class Stream:
-    """One end of the stream. ``consumer`` names a reader; a writer needs none."""
+class WakeUpStream:
+    """A connection to the stream. ``consumer`` names a reader; a writer needs no name."""
 
     def __init__(self, url: str, consumer: str = "") -> None:
         self._consumer = consumer
@@ -76,18 +76,18 @@ class Stream:
                 pipeline.xadd(STREAM, fields, maxlen=WAKE_UPS_KEPT_MAX, approximate=True)
             await _in_time(pipeline.execute(), REDIS_TIMEOUT_SECONDS)
 
-    async def read(self, count: int) -> list[Entry]:
+    async def read(self, count: int) -> list[StreamEntry]:
         """Up to ``count`` unread wake-ups; waits for the first for a limited time."""
         wait_ms = int(WAKE_UP_WAIT_SECONDS * 1000)
-        found = await self._of_group(
+        found = await self._call_group(
             lambda: self._redis.xreadgroup(GROUP, self._consumer, {STREAM: ">"}, count=count, block=wait_ms),
             WAKE_UP_WAIT_SECONDS + REDIS_TIMEOUT_SECONDS,
         )
         return _entries(found[0][1]) if found else []
 
-    async def take_over(self, count: int) -> list[Entry]:
+    async def take_over(self, count: int) -> list[StreamEntry]:
         """Take over up to ``count`` wake-ups that their reader has left unacknowledged for too long."""
-        found = await self._of_group(
+        found = await self._call_group(
             lambda: self._redis.xautoclaim(
                 STREAM, GROUP, self._consumer, int(WAKE_UP_STUCK_SECONDS * 1000), "0-0", count=count
             ),
@@ -103,15 +103,15 @@ class Stream:
         """Drop the connections. Safe to call twice."""
         await self._redis.aclose()
 
-    async def _of_group(self, ask: Any, seconds: float) -> Any:
-        """Create the consumer group if it is missing: Redis is new or was flushed."""
+    async def _call_group(self, call: Any, seconds: float) -> Any:
+        """Make a call that needs the consumer group; create the group if Redis is new or was flushed."""
         try:
-            return await _in_time(ask(), seconds)
+            return await _in_time(call(), seconds)
         except _NoGroupError:
-            await self._make_group()
-            return await _in_time(ask(), seconds)
+            await self._create_group()
+            return await _in_time(call(), seconds)
 
-    async def _make_group(self) -> None:
+    async def _create_group(self) -> None:
         try:
             await _in_time(
                 self._redis.xgroup_create(STREAM, GROUP, id="0", mkstream=True), REDIS_TIMEOUT_SECONDS
@@ -128,23 +128,22 @@ class _GroupExistsError(StreamUnavailableError):
     pass
 
 
-async def _in_time(answer: Awaitable[Result], seconds: float) -> Result:
+async def _in_time(call: Awaitable[Result], seconds: float) -> Result:
     try:
         async with asyncio.timeout(seconds):
-            return await answer
+            return await call
     except ResponseError as refusal:
         if str(refusal).startswith(_NO_GROUP):
             raise _NoGroupError from None
-        if str(refusal).startswith(_EXISTS):
+        if str(refusal).startswith(_GROUP_EXISTS):
             raise _GroupExistsError from None
         raise StreamUnavailableError(type(refusal).__name__) from None
     except (RedisError, OSError, TimeoutError) as failure:
         raise StreamUnavailableError(type(failure).__name__) from None
 
 
-def _entries(found: Any) -> list[Entry]:
-    """Parse an entry; an unreadable one is foreign and is only acknowledged."""
-    return [Entry(entry_id, _wake_up(fields or {})) for entry_id, fields in found]
+def _entries(found: Any) -> list[StreamEntry]:
+    return [StreamEntry(entry_id, _wake_up(fields or {})) for entry_id, fields in found]
 
 
 def _wake_up(fields: dict[str, str]) -> WakeUp | None:

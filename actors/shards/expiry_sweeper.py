@@ -13,7 +13,7 @@ from actors.ids import new_id_beside
 from actors.journal.contract import Journal
 from actors.submission import Submission
 from engine.commands import Expire
-from engine.limits import BUSY_SWEEP_SECONDS, REST_DEADLINE_MS, SWEEP_CARDS_MAX, SWEEP_SECONDS
+from engine.limits import HOLD_SWEEP_BUSY_SECONDS, HOLD_SWEEP_CARDS_MAX, HOLD_SWEEP_SECONDS, REST_DEADLINE_MS
 from engine.replies import Reply
 
 Execute = Callable[[list[Submission]], Awaitable[list[Reply]]]
@@ -30,7 +30,7 @@ class ExpirySweeper:
     async def sweep(self) -> int:
         """Close the expired holds of at most ``SWEEP_CARDS_MAX`` cards; returns the number of cards."""
         shards = self._shards()
-        cards = await self._journal.find_due_cards(shards, SWEEP_CARDS_MAX) if shards else []
+        cards = await self._journal.find_due_cards(shards, HOLD_SWEEP_CARDS_MAX) if shards else []
         if cards:
             await self._execute([Submission(_expire(card), REST_DEADLINE_MS) for card in cards])
         return len(cards)
@@ -38,7 +38,7 @@ class ExpirySweeper:
     async def step(self) -> float:
         """Sweep once; returns the seconds until the next sweep, fewer while expired holds remain."""
         swept = await self.sweep()
-        return BUSY_SWEEP_SECONDS if swept >= SWEEP_CARDS_MAX else SWEEP_SECONDS
+        return HOLD_SWEEP_BUSY_SECONDS if swept >= HOLD_SWEEP_CARDS_MAX else HOLD_SWEEP_SECONDS
 
 
 def _expire(card_id: str) -> Expire:

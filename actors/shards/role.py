@@ -31,8 +31,8 @@ from engine.limits import (
     CLOCK_REFUSED_SECONDS,
     CLOCK_SECONDS,
     DECISION_CALLS_PER_TARGET_MAX,
-    REFRESH_SECONDS,
-    SWEEP_SECONDS,
+    HOLD_SWEEP_SECONDS,
+    PROGRAMME_REFRESH_SECONDS,
 )
 from engine.programmes.programme import Programme
 from engine.replies import NotExecuted, Reply
@@ -70,8 +70,10 @@ class HostRole:
         self.host = ShardHost(self._journal, vault, clock, self._publish, self._fenced, programme_calls)
         self._sweeper = ExpirySweeper(self._journal, self.host.execute, self.host.epochs.keys)
         self._background = [
-            _periodic("expiry-sweep", self._sweep, SWEEP_SECONDS),
-            _periodic("programme-refresh", self.host.activation.refresh_programmes, REFRESH_SECONDS),
+            _periodic("expiry-sweep", self._sweep, HOLD_SWEEP_SECONDS),
+            _periodic(
+                "programme-refresh", self.host.activation.refresh_programmes, PROGRAMME_REFRESH_SECONDS
+            ),
             _periodic("clock-check", self._read_clock, CLOCK_SECONDS),
         ]
 
@@ -138,7 +140,7 @@ class HostRole:
 
     async def _sweep(self) -> float:
         """Sweep while the clock is trusted: expiries are compared with the database's clock."""
-        return await self._sweeper.step() if self._clock.trusted else SWEEP_SECONDS
+        return await self._sweeper.step() if self._clock.trusted else HOLD_SWEEP_SECONDS
 
     async def _read_clock(self) -> float:
         """Read the database's clock; returns the seconds until the next reading."""

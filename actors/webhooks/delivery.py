@@ -1,12 +1,13 @@
-"""A delivery in progress: its claim and its ending. Its state is a type, not a flag.
+"""A delivery in progress: its lease and the result of its attempt. Its state is a type, not a flag.
 
-    row, due  --claim-->  Claim  --send-->  Ending  --record-->  row
+    row, due  --claim-->  DeliveryLease  --send-->  AttemptResult  --record-->  row
 
 The claim counts the attempt and writes the time of the next one, in one transaction and before a byte leaves.
 So at most six attempts leave, each at its time in the schedule, even when processes are killed. An attempt
-without a recorded ending counts as failed (``lost``); the receiver may have got it, so the next attempt may
+without a recorded result counts as failed (``lost``); the receiver may have got it, so the next attempt may
 be a duplicate. The price: a delivery whose dispatcher was killed waits for the next time in the schedule, one
-minute after a first attempt. After a longer outage, overdue attempts follow each other at ``CLAIM_SECONDS``.
+minute after a first attempt. After a longer outage, overdue attempts follow each other at
+``DELIVERY_LEASE_SECONDS``.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ CONNECTION_FAILED: Final = "connection_failed"
 LOST: Final = "lost"
 INTERRUPTED: Final = "interrupted"
 UNREADABLE: Final = "secret_unreadable"
-"""Errors of an attempt besides the reasons of ``EgressError``: the ending is unknown; the dispatcher was
+"""Errors of an attempt besides the reasons of ``EgressError``: the result is unknown; the dispatcher was
 stopped during the attempt; the endpoint's signing secret cannot be opened."""
 
 
-class Claim(msgspec.Struct, frozen=True, kw_only=True):
-    """An attempt that has begun: it is counted and must be sent now."""
+class DeliveryLease(msgspec.Struct, frozen=True, kw_only=True):
+    """The right to make one attempt, which is already counted and must be sent now."""
 
     delivery_id: str
     endpoint_id: str
@@ -47,10 +48,10 @@ class Claim(msgspec.Struct, frozen=True, kw_only=True):
     data: str
 
 
-class Ending(msgspec.Struct, frozen=True):
-    """The ending of an attempt: the status of the answer, or an error without one."""
+class AttemptResult(msgspec.Struct, frozen=True):
+    """The result of an attempt: the status of the answer, or an error if there was none."""
 
-    claim: Claim
+    lease: DeliveryLease
     latency_ms: int
     status_code: int | None = None
     error: str | None = None
@@ -63,17 +64,17 @@ class Ending(msgspec.Struct, frozen=True):
 
     @property
     def kind(self) -> str:
-        """A word from a closed list, used as a metric label."""
+        """The value of the metric's label ``ending``, from a closed list."""
         if self.status_code is None:
             return self.error or LOST
         return f"status_{self.status_code // 100}xx" if 100 <= self.status_code < 600 else "status_other"
 
 
-def answered(claim: Claim, latency_ms: int, received: Received) -> Ending:
-    """The ending of an attempt with an answer."""
-    return Ending(claim, latency_ms, status_code=received.status)
+def answered(lease: DeliveryLease, latency_ms: int, received: Received) -> AttemptResult:
+    """The result of an attempt with an answer."""
+    return AttemptResult(lease, latency_ms, status_code=received.status)
 
 
-def unanswered(claim: Claim, latency_ms: int, error: str) -> Ending:
-    """The ending of an attempt without one."""
-    return Ending(claim, latency_ms, error=error)
+def unanswered(lease: DeliveryLease, latency_ms: int, error: str) -> AttemptResult:
+    """The result of an attempt without an answer."""
+    return AttemptResult(lease, latency_ms, error=error)

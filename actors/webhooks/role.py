@@ -6,34 +6,33 @@ from actors.clock import SystemClock
 from actors.egress.client import Egress
 from actors.egress.receivers import LocalReceivers
 from actors.metrics import Figures, Labels
-from actors.outbox.stream import Stream
+from actors.outbox.stream import WakeUpStream
 from actors.roles import Context
 from actors.vault import Vault
-from actors.webhooks.book import DeliveryBook, book_lane
-from actors.webhooks.custody import SecretCustody
+from actors.webhooks.delivery_store import DeliveryStore, delivery_connection
 from actors.webhooks.dispatcher import Dispatcher
 from actors.webhooks.sender import Sender
+from actors.webhooks.signing_secrets import SigningSecrets
 
 
 class DispatcherRole:
-    """See ``actors.roles.Role``. Its name is the one under which it claims and reads wake-ups."""
+    """See ``actors.roles.Role``. It claims deliveries and reads wake-ups under its name."""
 
     def __init__(self, context: Context) -> None:
         settings = context.settings
-        self._lanes = [
-            book_lane(settings.database_dsn, f"stanchion-{context.name}-{use}")
+        self._connections = [
+            delivery_connection(settings.database_dsn, f"stanchion-{context.name}-{use}")
             for use in ("claim", "record", "look")
         ]
-        claiming, recording, looking = self._lanes
-        self._stream = Stream(settings.redis_dsn, context.name)
+        claiming, recording, sweeping = self._connections
+        self._stream = WakeUpStream(settings.redis_dsn, context.name)
         self._egress = Egress(
             settings.egress_allow, settings.egress_ca_file, receivers=LocalReceivers(settings.var_dir)
         )
-        custody = SecretCustody(Vault.from_settings(settings))
         clock = SystemClock()
         self.dispatcher = Dispatcher(
-            DeliveryBook(claiming, recording, looking, context.name),
-            Sender(self._egress, custody, clock),
+            DeliveryStore(claiming, recording, sweeping, context.name),
+            Sender(self._egress, SigningSecrets(Vault.from_settings(settings)), clock),
             self._stream,
             clock,
         )
@@ -45,22 +44,22 @@ class DispatcherRole:
         raise ValueError(method, len(payload))
 
     def figures(self) -> Figures:
-        counts, lanes = self.dispatcher.counts, self.dispatcher.lanes
-        attempts: dict[Labels, float] = {(kind,): count for kind, count in counts.endings.items()}
+        counts, slots = self.dispatcher.attempts.counts, self.dispatcher.slots
+        results: dict[Labels, float] = {(kind,): count for kind, count in counts.results.items()}
         return {
-            "stanchion_webhook_attempts": attempts,
-            "stanchion_webhook_seconds": self.dispatcher.seconds.figure(),
+            "stanchion_webhook_attempts": results,
+            "stanchion_webhook_seconds": self.dispatcher.attempts.seconds.figure(),
             "stanchion_webhook_delivered": counts.delivered,
-            "stanchion_webhook_under_way": lanes.under_way,
-            "stanchion_webhook_slow": lanes.slow,
-            "stanchion_webhook_endpoints_behind": lanes.behind,
-            "stanchion_webhook_unrecorded": counts.unrecorded,
-            "stanchion_webhook_claim_failures": counts.failures,
+            "stanchion_webhook_under_way": slots.taken,
+            "stanchion_webhook_slow": slots.slow,
+            "stanchion_webhook_endpoints_behind": slots.endpoints_behind,
+            "stanchion_webhook_unrecorded": self.dispatcher.recorder.unrecorded,
+            "stanchion_webhook_claim_failures": self.dispatcher.claim_failures,
         }
 
     async def stop(self) -> None:
         await self.dispatcher.stop()
         await self._egress.close()
         await self._stream.close()
-        for lane in self._lanes:
-            lane.close()
+        for connection in self._connections:
+            connection.close()

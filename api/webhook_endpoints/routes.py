@@ -12,7 +12,7 @@ from typing import Final
 import asyncpg
 from starlette.responses import Response
 
-from actors.webhooks.custody import SecretCustody
+from actors.webhooks.signing_secrets import SigningSecrets
 from api.auth import Caller
 from api.database import Connection, fetch_row
 from api.idempotency import once
@@ -95,7 +95,7 @@ async def create_webhook_endpoint(call: Call[WebhookEndpointInput]) -> Response:
             given.url,
             given.event_types,
             given.description,
-            SecretCustody(services.vault).seal(endpoint_id, secret),
+            SigningSecrets(services.vault).seal(endpoint_id, secret),
         )
         row = await _require(connection, caller, endpoint_id)
         return json_response(201, show_endpoint(row) | {"secret": secret})
@@ -211,7 +211,7 @@ async def rotate_webhook_secret(call: Call[Empty]) -> Response:
     async def work(connection: Connection) -> Response:
         await _require(connection, caller, endpoint_id, lock=True)
         secret = _new_secret()
-        sealed = SecretCustody(services.vault).seal(endpoint_id, secret)
+        sealed = SigningSecrets(services.vault).seal(endpoint_id, secret)
         await connection.execute(_ROTATE, endpoint_id, sealed, WEBHOOK_SECRET_OVERLAP_HOURS)
         row = await _require(connection, caller, endpoint_id)
         return json_response(200, show_endpoint(row) | {"secret": secret})

@@ -44,7 +44,7 @@ SUITES: Final = (
     Suite("G5", "every keyed operation again and altered", "tests/api/test_idempotency.py"),
     Suite("G6", "every rule of stand-in, and owners replaced", "tests/conformance/test_stand_in.py"),
     Suite("G8", "the schedule of attempts, in virtual time", "tests/actors/webhooks/test_schedule.py"),
-    Suite("G9", "another's verifier, and secrets that rotate", "tests/actors/webhooks/test_way.py"),
+    Suite("G9", "another's verifier, and secrets that rotate", "tests/actors/webhooks/test_pipeline.py"),
     Suite(
         "G10",
         "conversations and an independent book",

@@ -1,4 +1,5 @@
-"""One database for all tests that relay and deliver: emptied for each, which is faster than a fresh one."""
+"""One database for all tests of the outbox and of webhooks. It is emptied for each test, which is faster than
+a fresh one."""
 
 from __future__ import annotations
 
@@ -7,7 +8,7 @@ from collections.abc import AsyncIterator, Iterator
 import asyncpg
 import pytest
 
-from tests.actors.outbox.database import World
+from tests.actors.outbox.database import EventDatabase
 from tests.conftest import PostgresServer, execute
 
 EMPTY = """
@@ -19,7 +20,7 @@ UPDATE relay_progress SET txid = pg_snapshot_xmin(pg_current_snapshot()), event_
 
 @pytest.fixture(scope="session")
 def outbox_server(postgres_server: PostgresServer) -> Iterator[str]:
-    """The database of these tests."""
+    """The address of the database, which all tests share."""
     name = "stanchion_test_outbox"
     execute(postgres_server.admin_url, f"CREATE DATABASE {name} TEMPLATE {postgres_server.template}")
     yield postgres_server.database(name)
@@ -27,15 +28,15 @@ def outbox_server(postgres_server: PostgresServer) -> Iterator[str]:
 
 
 @pytest.fixture
-async def world(outbox_server: str) -> AsyncIterator[World]:
-    """It, empty."""
+async def database(outbox_server: str) -> AsyncIterator[EventDatabase]:
+    """The empty database."""
     connection = await asyncpg.connect(outbox_server)
     await connection.execute(EMPTY)
-    yield World(connection)
+    yield EventDatabase(connection)
     await connection.close()
 
 
 @pytest.fixture
-def outbox_url(world: World, outbox_server: str) -> str:
-    """Its address, once it is empty."""
+def outbox_url(database: EventDatabase, outbox_server: str) -> str:
+    """The address of the empty database."""
     return outbox_server

@@ -1,4 +1,4 @@
-"""One clock for all hosts: the database's, whatever the machine's own one says."""
+"""Hosts use the database's clock, independent of the machine's clock, and refuse readings out of bounds."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ NOON_MS = 1_800_000_000_000
 DAY_MS = 86_400_000
 
 
-class Passing:
-    """A monotonic clock in the test's hands."""
+class ManualMonotonic:
+    """A monotonic clock that only tests move."""
 
     def __init__(self) -> None:
         self.seconds = 1_000.0
@@ -26,25 +26,25 @@ class Passing:
 
 
 @pytest.fixture
-def passing() -> Passing:
-    return Passing()
+def monotonic() -> ManualMonotonic:
+    return ManualMonotonic()
 
 
 @pytest.fixture
-def clock(passing: Passing) -> DatabaseClock:
-    made = DatabaseClock(passing, lambda: NOON_MS)
-    made.set(NOON_MS, passing.seconds, passing.seconds)
-    return made
+def clock(monotonic: ManualMonotonic) -> DatabaseClock:
+    clock = DatabaseClock(monotonic, lambda: NOON_MS)
+    clock.set(NOON_MS, monotonic.seconds, monotonic.seconds)
+    return clock
 
 
-def test_it_goes_on_by_itself(clock: DatabaseClock, passing: Passing) -> None:
+def test_time_passes_between_readings(clock: DatabaseClock, monotonic: ManualMonotonic) -> None:
     assert clock.now_ms() == NOON_MS
-    passing.seconds += 1.5
+    monotonic.seconds += 1.5
     assert clock.now_ms() == NOON_MS + 1_500
-    assert clock.monotonic() == passing.seconds
+    assert clock.monotonic() == monotonic.seconds
 
 
-def test_a_machine_whose_clock_is_set_changes_nothing(
+def test_setting_the_machine_clock_has_no_effect(
     clock: DatabaseClock, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(time, "time", lambda: 0.0)
@@ -52,35 +52,35 @@ def test_a_machine_whose_clock_is_set_changes_nothing(
     assert clock.now_ms() == NOON_MS
 
 
-def test_it_follows_the_database(clock: DatabaseClock, passing: Passing) -> None:
-    clock.set(NOON_MS + 80, passing.seconds - 0.02, passing.seconds)
+def test_reading_corrects_the_time(clock: DatabaseClock, monotonic: ManualMonotonic) -> None:
+    clock.set(NOON_MS + 80, monotonic.seconds - 0.02, monotonic.seconds)
     assert clock.now_ms() == NOON_MS + 90
 
 
-def test_it_never_goes_back(clock: DatabaseClock, passing: Passing) -> None:
+def test_time_never_goes_back(clock: DatabaseClock, monotonic: ManualMonotonic) -> None:
     assert clock.now_ms() == NOON_MS
-    clock.set(NOON_MS - 20_000, passing.seconds, passing.seconds)
+    clock.set(NOON_MS - 20_000, monotonic.seconds, monotonic.seconds)
     assert clock.trusted
     assert clock.now_ms() == NOON_MS
-    passing.seconds += 20.5
+    monotonic.seconds += 20.5
     assert clock.now_ms() == NOON_MS + 500
 
 
 @pytest.mark.parametrize("days", [400, 1, -1, -400])
-def test_reading_that_jumps_is_refused_and_changes_nothing(
-    clock: DatabaseClock, passing: Passing, days: int
+def test_reading_with_a_jump_is_refused_and_has_no_effect(
+    clock: DatabaseClock, monotonic: ManualMonotonic, days: int
 ) -> None:
-    passing.seconds += 10
-    clock.set(NOON_MS + 10_000 + days * DAY_MS, passing.seconds, passing.seconds)
+    monotonic.seconds += 10
+    clock.set(NOON_MS + 10_000 + days * DAY_MS, monotonic.seconds, monotonic.seconds)
     assert not clock.trusted
     assert str(86_400) in str(clock.refusal) or abs(days) > 1
     assert clock.now_ms() == NOON_MS + 10_000
 
 
-def test_sane_reading_ends_a_refusal(clock: DatabaseClock, passing: Passing) -> None:
-    clock.set(NOON_MS + DAY_MS, passing.seconds, passing.seconds)
-    passing.seconds += 5
-    clock.set(NOON_MS + 5_100, passing.seconds, passing.seconds)
+def test_reading_within_bounds_ends_a_refusal(clock: DatabaseClock, monotonic: ManualMonotonic) -> None:
+    clock.set(NOON_MS + DAY_MS, monotonic.seconds, monotonic.seconds)
+    monotonic.seconds += 5
+    clock.set(NOON_MS + 5_100, monotonic.seconds, monotonic.seconds)
     assert clock.trusted
     assert clock.now_ms() == NOON_MS + 5_100
 
@@ -90,25 +90,25 @@ def test_sane_reading_ends_a_refusal(clock: DatabaseClock, passing: Passing) -> 
     [(0, True), (CLOCK_START_SECONDS_MAX, True), (CLOCK_START_SECONDS_MAX + 1, False), (-86_400, False)],
 )
 def test_first_reading_must_agree_with_the_machine(
-    passing: Passing, apart_seconds: float, trusted: bool
+    monotonic: ManualMonotonic, apart_seconds: float, trusted: bool
 ) -> None:
-    made = DatabaseClock(passing, lambda: NOON_MS)
-    made.set(NOON_MS + int(1000 * apart_seconds), passing.seconds, passing.seconds)
-    assert made.trusted is trusted
+    clock = DatabaseClock(monotonic, lambda: NOON_MS)
+    clock.set(NOON_MS + int(1000 * apart_seconds), monotonic.seconds, monotonic.seconds)
+    assert clock.trusted is trusted
     if not trusted:
         with pytest.raises(RuntimeError):
-            made.now_ms()
-        made.set(NOON_MS, passing.seconds, passing.seconds)
-        assert made.trusted
-        assert made.refusal is None
+            clock.now_ms()
+        clock.set(NOON_MS, monotonic.seconds, monotonic.seconds)
+        assert clock.trusted
+        assert clock.refusal is None
 
 
-def test_small_steps_do_not_add_up_to_a_large_one(clock: DatabaseClock, passing: Passing) -> None:
+def test_small_steps_do_not_add_up_to_a_large_one(clock: DatabaseClock, monotonic: ManualMonotonic) -> None:
     database_ms = NOON_MS
     for _ in range(200):
-        passing.seconds += 10
+        monotonic.seconds += 10
         database_ms += 10_000 + 5_000
-        clock.set(database_ms, passing.seconds, passing.seconds)
+        clock.set(database_ms, monotonic.seconds, monotonic.seconds)
     passed_ms = 200 * 10_000
     most_ms = 1000 * CLOCK_STEP_SECONDS_MAX + CLOCK_DRIFT_MAX * passed_ms
     assert NOON_MS + passed_ms < clock.now_ms() <= NOON_MS + passed_ms + most_ms
@@ -131,21 +131,21 @@ def test_default_clock_is_monotonic_on_other_systems(monkeypatch: pytest.MonkeyP
     assert DatabaseClock().monotonic() == 7.0
 
 
-def test_an_answer_that_was_long_on_its_way_says_nothing(clock: DatabaseClock, passing: Passing) -> None:
-    heard = passing.seconds + 2 * ROUND_TRIP_SECONDS_MAX
-    clock.set(NOON_MS + 60_000, passing.seconds, heard)
+def test_reading_with_a_long_round_trip_is_ignored(clock: DatabaseClock, monotonic: ManualMonotonic) -> None:
+    received = monotonic.seconds + 2 * ROUND_TRIP_SECONDS_MAX
+    clock.set(NOON_MS + 60_000, monotonic.seconds, received)
     assert clock.now_ms() == NOON_MS
 
 
-def test_the_first_answer_counts_however_long_it_took(passing: Passing) -> None:
-    late = DatabaseClock(passing, lambda: NOON_MS)
+def test_first_reading_is_adopted_despite_a_long_round_trip(monotonic: ManualMonotonic) -> None:
+    late = DatabaseClock(monotonic, lambda: NOON_MS)
     with pytest.raises(RuntimeError):
         late.now_ms()
-    late.set(NOON_MS, passing.seconds - 1.0, passing.seconds + 1.0)
+    late.set(NOON_MS, monotonic.seconds - 1.0, monotonic.seconds + 1.0)
     assert late.now_ms() == NOON_MS
 
 
-async def test_the_database_tells_the_time(postgres_server: PostgresServer) -> None:
+async def test_journal_reads_the_clock_of_the_database(postgres_server: PostgresServer) -> None:
     journal = PostgresJournal(postgres_server.admin_url, "host-clock")
     before = await journal.now_ms()
     after = await journal.now_ms()

@@ -1,4 +1,4 @@
-"""The unexpected end of an essential task ends its process; an expected end does not."""
+"""A failed essential task ends its process; a cancelled or finished one does not."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ async def test_failed_task_ends_the_process(lost_tasks: list[str]) -> None:
     lost_tasks.clear()
 
 
-async def test_cancelled_and_finished_tasks_do_not(lost_tasks: list[str]) -> None:
+async def test_cancelled_and_finished_tasks_do_not_end_the_process(lost_tasks: list[str]) -> None:
     finished = start_essential(asyncio.sleep(0), "finished")
     cancelled = start_essential(asyncio.sleep(60), "cancelled")
     await finished

@@ -1,4 +1,4 @@
-"""Lines of logs: one shape, nothing in them that must not be there, and not a thousand of the same."""
+"""Log lines have one format, contain no card numbers or personal data, and repetitions are counted."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from actors.log import (
     LOG_FILE,
     MASK,
     TRACE,
-    Unrepeated,
+    RepeatFilter,
     configure,
-    masked,
-    without_exception_texts,
+    drop_exception_texts,
+    mask_card_numbers,
 )
 from engine.limits import LOG_KINDS_MAX, LOG_REPEATS_MAX, LOG_REPEATS_SECONDS
 from engine.pan import luhn_digit
@@ -30,7 +30,7 @@ PAN = "4560000000000000"[:15] + luhn_digit("456000000000000")
 
 @pytest.fixture
 def file(tmp_path: Path) -> Iterator[Path]:
-    """The log of a process that was configured; afterwards nothing is."""
+    """The log file of a configured process; the configuration is reset afterwards."""
     handlers, level = logging.root.handlers[:], logging.root.level
     handler = configure(tmp_path, "info", "host-1")
     yield tmp_path / LOG_FILE
@@ -45,11 +45,11 @@ def lines(file: Path) -> list[dict[str, Any]]:
 
 
 def log() -> Any:
-    # Not cached: a module's logger would remember the configuration of an earlier test.
+    # A new logger: a cached one would use the configuration of an earlier test.
     return structlog.get_logger().bind()
 
 
-def test_a_line_is_an_object_with_its_circumstances(file: Path) -> None:
+def test_line_is_a_json_object_with_time_level_and_process(file: Path) -> None:
     log().warning("host_lost", incarnation="i-1")
     (line,) = lines(file)
     at = line.pop("at")
@@ -67,13 +67,13 @@ def test_file_exists_from_the_start_and_is_private(file: Path) -> None:
     assert file.stat().st_mode & 0o077 == 0
 
 
-def test_what_is_below_the_level_is_dropped(file: Path) -> None:
+def test_lines_below_the_level_are_dropped(file: Path) -> None:
     log().debug("quiet")
     log().info("loud")
     assert [line["event"] for line in lines(file)] == ["loud"]
 
 
-def test_the_request_is_named_in_each_of_its_lines(file: Path) -> None:
+def test_lines_of_a_request_have_its_trace(file: Path) -> None:
     token = TRACE.set("r-1")
     log().info("of the request")
     log().info("of another", trace="r-2")
@@ -97,7 +97,7 @@ def test_the_request_is_named_in_each_of_its_lines(file: Path) -> None:
         (b"frame", PAN.encode()),
     ],
 )
-def test_card_numbers_are_masked_wherever_they_stand(file: Path, value: Any) -> None:
+def test_card_numbers_are_masked_at_any_depth(file: Path, value: Any) -> None:
     log().error("leak", value=value, **{f"n{PAN}": 1})
     text = file.read_text("utf-8").replace(f"n{PAN}", "")
     digits = "".join(character for character in text if character.isdigit())
@@ -119,8 +119,8 @@ def test_card_numbers_are_masked_wherever_they_stand(file: Path, value: Any) -> 
         -1,
     ],
 )
-def test_everything_else_stays(value: Any) -> None:
-    assert masked(None, "info", {"event": "x", "value": value})["value"] == value
+def test_other_values_are_unchanged(value: Any) -> None:
+    assert mask_card_numbers(None, "info", {"event": "x", "value": value})["value"] == value
 
 
 @given(st.text(max_size=8), st.integers(12, 18), st.data())
@@ -128,10 +128,10 @@ def test_no_valid_number_survives(around: str, length: int, data: st.DataObject)
     body = data.draw(st.text("0123456789", min_size=length, max_size=length))
     number = body + luhn_digit(body)
     around = "".join(character for character in around if not (character.isdigit() or character in " -"))
-    assert number not in masked(None, "info", {"v": f"{around}{number}{around}"})["v"]
+    assert number not in mask_card_numbers(None, "info", {"v": f"{around}{number}{around}"})["v"]
 
 
-def test_exceptions_are_told_without_their_texts(file: Path) -> None:
+def test_exceptions_are_logged_without_their_texts(file: Path) -> None:
     try:
         raise ValueError("Key (email)=(ada@example.com) already exists")
     except ValueError as failure:
@@ -139,12 +139,12 @@ def test_exceptions_are_told_without_their_texts(file: Path) -> None:
         log().exception("current")
     for line in lines(file):
         assert line["error"] == "ValueError"
-        assert line["places"][-1].endswith(" test_exceptions_are_told_without_their_texts")
+        assert line["places"][-1].endswith(" test_exceptions_are_logged_without_their_texts")
     assert "ada@example.com" not in file.read_text("utf-8")
-    assert "error" not in without_exception_texts(None, "info", {"event": "x", "exc_info": False})
+    assert "error" not in drop_exception_texts(None, "info", {"event": "x", "exc_info": False})
 
 
-def test_libraries_are_heard_without_their_values(file: Path) -> None:
+def test_lines_of_libraries_are_logged_without_arguments(file: Path) -> None:
     library = logging.getLogger("library.of.others")
     library.info("not of interest")
     library.warning("row %s is bad\nwith all of it", "secret-value")
@@ -162,20 +162,20 @@ def test_libraries_are_heard_without_their_values(file: Path) -> None:
     assert "secret-value" not in file.read_text("utf-8")
 
 
-def test_a_file_that_was_moved_away_is_replaced(file: Path) -> None:
+def test_moved_file_is_replaced(file: Path) -> None:
     log().info("before")
     file.rename(file.with_suffix(".1"))
     log().info("after")
     assert [line["event"] for line in lines(file)] == ["after"]
 
 
-def test_what_repeats_itself_is_counted() -> None:
+def test_repeated_lines_are_counted() -> None:
     now = 0.0
-    unrepeated = Unrepeated(lambda: now)
+    repeat_filter = RepeatFilter(lambda: now)
 
     def write(event: str, method: str = "warning") -> dict[str, Any] | None:
         try:
-            return dict(unrepeated(None, method, {"event": event}))
+            return dict(repeat_filter(None, method, {"event": event}))
         except structlog.DropEvent:
             return None
 
@@ -189,4 +189,4 @@ def test_what_repeats_itself_is_counted() -> None:
     assert write("down") == {"event": "down"}
     for number in range(LOG_KINDS_MAX + 1):
         assert write(f"kind {number}") is not None
-    assert len(unrepeated._kinds) <= LOG_KINDS_MAX
+    assert len(repeat_filter._kinds) <= LOG_KINDS_MAX

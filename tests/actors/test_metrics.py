@@ -1,4 +1,4 @@
-"""The figures of all processes on one page."""
+"""The figures of all processes on one page for Prometheus."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from actors.metrics import (
 
 
 def samples(figures: dict[str, Figures], family: str) -> dict[tuple[str, tuple[str, ...]], float]:
-    """The samples of one family by name and label values."""
+    """The samples of one metric by sample name and label values."""
     page = exposition(figures).decode()
     families = {each.name: each for each in text_string_to_metric_families(page)}
     order = ("process", *LABELS.get(family, ()), "le")
@@ -32,7 +32,7 @@ def samples(figures: dict[str, Figures], family: str) -> dict[tuple[str, tuple[s
     }
 
 
-def test_each_figure_stands_under_its_process() -> None:
+def test_each_figure_is_labelled_with_its_process() -> None:
     page = exposition({"host-1": {"stanchion_commands": 3}, "host-2": {"stanchion_commands": 4}}).decode()
     families = {family.name: family for family in text_string_to_metric_families(page)}
     found = {sample.labels["process"]: sample.value for sample in families["stanchion_commands"].samples}
@@ -40,7 +40,7 @@ def test_each_figure_stands_under_its_process() -> None:
     assert families["stanchion_commands"].type == "counter"
 
 
-def test_labels_stand_beside_the_process() -> None:
+def test_labels_are_added_to_the_process() -> None:
     decisions: dict[Labels, float] = {
         ("approved", "", "platform"): 7,
         ("declined", "insufficient_funds", "stand_in"): 2,
@@ -51,7 +51,7 @@ def test_labels_stand_beside_the_process() -> None:
     }
 
 
-def test_a_histogram_is_cumulative() -> None:
+def test_histogram_buckets_are_cumulative() -> None:
     sizes = Histogram(BUCKETS["stanchion_commit_batch_commands"])
     for size in (1, 2, 2, 3, 256, 257):
         sizes.observe(size)
@@ -64,7 +64,7 @@ def test_a_histogram_is_cumulative() -> None:
     assert found[("stanchion_commit_batch_commands_count", ("h",))] == 6
 
 
-def test_a_histogram_may_have_labels() -> None:
+def test_histogram_can_have_labels() -> None:
     spent = Histogram()
     spent.observe(0.02)
     figure: dict[Labels, Distribution] = {("get_card",): spent.figure()}
@@ -85,7 +85,7 @@ def test_no_observation_is_lost(values: list[float]) -> None:
     assert sum(counts) == len(values)
 
 
-def test_what_is_labelled_or_has_buckets_is_a_metric() -> None:
+def test_labels_and_buckets_belong_to_metrics() -> None:
     assert LABELS.keys() | BUCKETS.keys() <= METRICS.keys()
     assert all(METRICS[name][0] == "histogram" for name in BUCKETS)
     assert all("process" not in names for names in LABELS.values())
@@ -100,7 +100,7 @@ def test_what_is_labelled_or_has_buckets_is_a_metric() -> None:
         {"stanchion_wire_seconds": Distribution((1, 2), 1.0)},
     ],
 )
-def test_a_figure_of_another_kind_is_a_fault(figures: Figures) -> None:
+def test_figure_of_the_wrong_kind_is_refused(figures: Figures) -> None:
     with pytest.raises((AssertionError, ValueError)):
         exposition({"h": figures})
 
@@ -112,5 +112,5 @@ def test_every_metric_is_described() -> None:
     assert all(family.documentation for family in families.values())
 
 
-def test_every_process_knows_its_cpu_time() -> None:
+def test_process_figures_are_metrics() -> None:
     assert process_figures().keys() <= METRICS.keys()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from actors.periodic import PeriodicTask
 from tests.actors.shards.virtual_time import run
@@ -48,6 +49,25 @@ def test_step_can_choose_the_next_interval() -> None:
 
     run(scenario())
     assert steps.at == [0.0, 1.0, 11.0]
+
+
+def test_stop_ends_a_task_whose_step_swallows_the_cancellation() -> None:
+    ended: list[float] = []
+
+    async def step() -> None:
+        with suppress(asyncio.CancelledError):
+            await asyncio.sleep(60)
+        ended.append(asyncio.get_running_loop().time())
+
+    async def scenario() -> None:
+        task = PeriodicTask("sweep", step, 10.0)
+        task.start()
+        await asyncio.sleep(5)
+        await task.stop()
+        ended.append(asyncio.get_running_loop().time())
+
+    run(scenario())
+    assert ended == [5.0, 5.0]
 
 
 def test_tolerated_failure_costs_one_step() -> None:

@@ -1,5 +1,4 @@
-"""Settings: read once, checked with one line that names the variable, carried to other processes without the
-keys."""
+"""Settings are validated with errors of one line, and passed to other processes without the master key."""
 
 from __future__ import annotations
 
@@ -15,7 +14,7 @@ from actors.settings import PREFIX, Settings, SettingsError, unknown_variables
 KEY = base64.b64encode(bytes(32)).decode()
 
 
-def test_defaults_are_those_of_the_contract() -> None:
+def test_unset_settings_have_their_defaults() -> None:
     settings = Settings.load()
     assert (settings.api_port, settings.vision_port, settings.iso8583_port, settings.metrics_port) == (
         8000,
@@ -51,7 +50,7 @@ def test_defaults_are_those_of_the_contract() -> None:
         ("DOCS_BASE_URL", "hidden.example"),
     ],
 )
-def test_a_broken_setting_is_one_line_that_names_it(
+def test_invalid_setting_gives_one_line_that_names_it(
     monkeypatch: pytest.MonkeyPatch, name: str, value: str
 ) -> None:
     monkeypatch.setenv(PREFIX + name, value)
@@ -64,17 +63,17 @@ def test_a_broken_setting_is_one_line_that_names_it(
     assert value not in message
 
 
-def test_lists_of_networks_are_read_from_commas(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_networks_are_separated_by_commas(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STANCHION_EGRESS_ALLOW", "127.0.0.0/8, ::1/128")
     assert Settings.load().egress_allow == (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 
 
-def test_an_empty_variable_is_an_unset_one(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_empty_variable_counts_as_unset(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("STANCHION_DATABASE_URL", "")
     assert Settings.load().database_url is None
 
 
-def test_settings_travel_whole_but_without_the_master_key(
+def test_settings_are_passed_to_processes_without_the_master_key(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     settings = Settings.load(
@@ -86,7 +85,7 @@ def test_settings_travel_whole_but_without_the_master_key(
     )
     raw = settings.to_json()
     assert KEY.encode() not in raw
-    # The other process has an environment of its own; what was sent wins over it, the key comes from it.
+    # Received settings take precedence over the other process's environment; the key comes from there.
     monkeypatch.setenv("STANCHION_HOSTS", "7")
     monkeypatch.setenv("STANCHION_REDIS_URL", "redis://elsewhere")
     monkeypatch.setenv("STANCHION_MASTER_KEY", KEY)
@@ -94,14 +93,14 @@ def test_settings_travel_whole_but_without_the_master_key(
     assert pickle.loads(pickle.dumps(settings)) == settings
 
 
-def test_a_changed_copy_is_checked_too() -> None:
+def test_changed_copy_is_validated() -> None:
     settings = Settings.load(hosts=2)
     assert settings.replace(hosts=4).hosts == 4
     with pytest.raises(SettingsError, match="STANCHION_HOSTS"):
         settings.replace(hosts=0)
 
 
-def test_secrets_do_not_show() -> None:
+def test_repr_does_not_reveal_secrets() -> None:
     settings = Settings.load(
         database_url="postgresql://u:hidden@h/d", redis_url="redis://:hidden@h", master_key=KEY
     )
@@ -111,12 +110,12 @@ def test_secrets_do_not_show() -> None:
     assert settings.redis_dsn == "redis://:hidden@h"
 
 
-def test_asking_for_a_server_nobody_named_is_an_error() -> None:
+def test_missing_database_address_is_an_error() -> None:
     with pytest.raises(SettingsError, match="STANCHION_DATABASE_URL"):
         _ = Settings.load().database_dsn
 
 
-def test_slips_of_the_pen_are_found() -> None:
+def test_misspelt_variables_are_found() -> None:
     environ = {
         "STANCHION_DATABSE_URL": "",
         "STANCHION_HOSTS": "",

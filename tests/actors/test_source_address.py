@@ -1,4 +1,4 @@
-"""Whom limits count: the last hop that nobody can make up."""
+"""The source that limits count is the last address that a client cannot forge."""
 
 from __future__ import annotations
 
@@ -37,11 +37,13 @@ PROXIES = (ip_network("10.0.0.0/8"), ip_network("2001:db8:ffff::/48"))
         ("/run/socket", [], "unknown"),
     ],
 )
-def test_sources(peer: str | None, forwarded: list[str], source: str) -> None:
+def test_source_is_the_last_address_that_a_client_cannot_forge(
+    peer: str | None, forwarded: list[str], source: str
+) -> None:
     assert source_of(peer, forwarded, PROXIES) == source
 
 
 @settings(deadline=None)
 @given(st.lists(st.text(max_size=40), max_size=3))
-def test_nobody_but_a_proxy_is_believed(forwarded: list[str]) -> None:
+def test_forwarded_addresses_of_untrusted_peers_are_ignored(forwarded: list[str]) -> None:
     assert source_of("203.0.113.9", forwarded, PROXIES) == "203.0.113.9"

@@ -1,4 +1,4 @@
-"""The server's certificate: real handshakes, replaced files, and files that cannot be used."""
+"""TLS of servers: real handshakes, replaced certificate files, and unusable files."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Files:
         self.write("first.test")
 
     def write(self, name: str) -> None:
-        """Replace both by those of another name."""
+        """Replace both files with a new certificate for ``name``."""
         issued = AUTHORITY.issue_cert(name)
         self._replace(self.certificate, b"".join(each.bytes() for each in issued.cert_chain_pems))
         self._replace(self.key, issued.private_key_pem.bytes())
@@ -47,7 +47,7 @@ def files(tmp_path: Path) -> Files:
 
 
 class Echo(asyncio.Protocol):
-    """Sends back what it gets, as long as its connection has a place."""
+    """Sends all received data back."""
 
     open: ClassVar[set[asyncio.Transport]] = set()
 
@@ -152,7 +152,7 @@ async def test_replaced_files_serve_new_connections_and_keep_open_ones(files: Fi
         await echoed(before)
 
 
-async def test_files_that_do_not_fit_keep_the_certificate_before(files: Files) -> None:
+async def test_mismatched_files_keep_the_previous_certificate(files: Files) -> None:
     async with listening(ServerTls(files.certificate, files.key, reload_seconds=0.0)) as port:
         key = files.key.read_bytes()
         files.write("second.test")
@@ -167,7 +167,7 @@ async def test_files_that_do_not_fit_keep_the_certificate_before(files: Files) -
             await echoed(connection)
 
 
-def test_files_are_looked_at_once_in_an_interval(files: Files) -> None:
+def test_files_are_checked_once_in_an_interval(files: Files) -> None:
     clock = [0.0]
     tls = ServerTls(files.certificate, files.key, reload_seconds=10.0, clock=lambda: clock[0])
     before = tls.context()
@@ -186,7 +186,7 @@ async def test_connections_in_handshake_are_counted_and_cut(files: Files) -> Non
         while not table.count:  # noqa: ASYNC110 -- the other end is a socket
             await asyncio.sleep(0.01)
         await refused(port, "first.test")
-        # The silent connection is cut without an answer, and its place is free again.
+        # The silent connection is closed without an answer and no longer counted.
         assert await reader.read() == b""
         writer.close()
         await emptied(table)
@@ -230,9 +230,9 @@ def test_missing_file_is_refused(files: Files, tmp_path: Path) -> None:
 
 
 UNUSABLE = {
-    "no PEM": (b"hello", None),
-    "a key that is none": (None, b"hello"),
-    "another key": (None, trustme.CA().issue_cert("x.test").private_key_pem.bytes()),
+    "certificate is not PEM": (b"hello", None),
+    "key is not PEM": (None, b"hello"),
+    "key of another certificate": (None, trustme.CA().issue_cert("x.test").private_key_pem.bytes()),
 }
 
 
@@ -250,6 +250,6 @@ def test_unusable_files_are_named_in_one_line(
     assert re.fullmatch(r"STANCHION_TLS_CERT_FILE, STANCHION_TLS_KEY_FILE: [^\n]+", str(refused.value))
 
 
-def test_a_folder_is_no_certificate(files: Files, tmp_path: Path) -> None:
+def test_folder_as_certificate_is_refused(files: Files, tmp_path: Path) -> None:
     with pytest.raises(SettingsError, match="STANCHION_TLS_CERT_FILE: no such file"):
         Settings.load(tls_cert_file=tmp_path, tls_key_file=files.key)

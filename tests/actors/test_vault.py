@@ -1,5 +1,4 @@
-"""The vault: what is sealed for one thing opens for nothing else, and no error or repr shows what it
-keeps."""
+"""The vault: a value opens only with its purpose, context and key, and errors and reprs reveal no secrets."""
 
 from __future__ import annotations
 
@@ -26,7 +25,7 @@ def settings(tmp_path: Path, master_key: str | None = None) -> Settings:
 
 
 @given(st.binary(max_size=300), st.binary(max_size=40), st.text(max_size=10))
-def test_what_is_sealed_opens_again(plaintext: bytes, context: bytes, purpose: str) -> None:
+def test_sealed_value_opens_again(plaintext: bytes, context: bytes, purpose: str) -> None:
     vault = Vault((OLD,))
     sealed = vault.seal(purpose, plaintext, context)
     assert vault.open(purpose, sealed, context) == plaintext
@@ -34,7 +33,7 @@ def test_what_is_sealed_opens_again(plaintext: bytes, context: bytes, purpose: s
     assert sealed != vault.seal(purpose, plaintext, context)
 
 
-def test_another_purpose_context_or_key_does_not_open() -> None:
+def test_value_does_not_open_with_another_purpose_context_or_key() -> None:
     vault = Vault((OLD,))
     sealed = vault.seal("pan", PLAIN, b"card-1")
     for purpose, context, other in (
@@ -49,7 +48,7 @@ def test_another_purpose_context_or_key_does_not_open() -> None:
         assert failure.value.__cause__ is None
 
 
-def test_every_altered_byte_and_every_cut_is_refused() -> None:
+def test_altered_or_truncated_value_is_refused() -> None:
     vault = Vault((OLD,))
     sealed = vault.seal("pan", PLAIN)
     for index in range(len(sealed)):
@@ -61,7 +60,7 @@ def test_every_altered_byte_and_every_cut_is_refused() -> None:
             vault.open("pan", sealed[:index])
 
 
-def test_rotation_opens_old_values_seals_under_the_new_key_and_keeps_lookups() -> None:
+def test_rotation_opens_old_values_seals_with_the_new_key_and_keeps_digests() -> None:
     before, rotated, after = Vault((OLD,)), Vault((NEW, OLD)), Vault((NEW,))
     old_value = before.seal("pan", PLAIN)
     new_value = rotated.seal("pan", PLAIN)
@@ -78,7 +77,7 @@ def test_rotation_opens_old_values_seals_under_the_new_key_and_keeps_lookups() -
     assert rotated.cvk_pair("1") == before.cvk_pair("1")
 
 
-def test_a_data_key_opens_what_it_sealed_and_nothing_else() -> None:
+def test_data_key_opens_only_values_that_it_sealed() -> None:
     vault = Vault((OLD,))
     key, wrapped = vault.new_data_key("kyc-data-key", b"case-1")
     sealed = key.seal(PLAIN, b"family_name")
@@ -99,7 +98,7 @@ def test_a_data_key_opens_what_it_sealed_and_nothing_else() -> None:
         pickle.dumps(key)
 
 
-def test_resealing_moves_a_value_under_the_current_key_once() -> None:
+def test_reseal_moves_a_value_to_the_current_key_once() -> None:
     before, rotated, after = Vault((OLD,)), Vault((NEW, OLD)), Vault((NEW,))
     sealed = before.seal("kyc-data-key", PLAIN, b"case-1")
     moved = rotated.reseal("kyc-data-key", sealed, b"case-1")
@@ -123,7 +122,7 @@ def test_digests_are_hmacs(key: bytes, value: bytes) -> None:
     assert _KeyedDigest(key).of(value) == hmac.digest(key, value, "sha256")
 
 
-def test_card_verification_keys_are_two_different_des_keys_for_each_generation() -> None:
+def test_each_generation_has_two_different_card_verification_keys() -> None:
     vault = Vault((OLD,))
     first, second = vault.cvk_pair("2026-1"), vault.cvk_pair("2026-2")
     assert first != second
@@ -144,7 +143,7 @@ def test_triple_des_matches_published_vectors() -> None:
     assert tdes_block(one + one, block) == tdes_block(one, block)
 
 
-def test_nothing_shows_or_carries_keys() -> None:
+def test_repr_pickle_and_errors_do_not_reveal_keys() -> None:
     vault = Vault((OLD,))
     assert repr(vault) == str(vault) == "<Vault>"
     with pytest.raises(VaultError):
@@ -154,7 +153,7 @@ def test_nothing_shows_or_carries_keys() -> None:
     assert "short-key" not in str(failure.value)
 
 
-def test_the_key_file_is_made_once_and_private(tmp_path: Path) -> None:
+def test_key_file_is_created_once_and_private(tmp_path: Path) -> None:
     sealed = Vault.from_settings(settings(tmp_path)).seal("pan", PLAIN)
     path = tmp_path / "keys" / "master.key"
     assert path.stat().st_mode & 0o777 == 0o600
@@ -163,13 +162,13 @@ def test_the_key_file_is_made_once_and_private(tmp_path: Path) -> None:
     assert Vault.from_settings(settings(tmp_path)).open("pan", sealed) == PLAIN
 
 
-def test_many_processes_starting_at_once_agree_on_one_key(tmp_path: Path) -> None:
+def test_concurrent_starts_agree_on_one_key(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as executor:
         vaults = list(executor.map(lambda _: Vault.from_settings(settings(tmp_path)), range(16)))
     assert len({vault.digest("same", b"") for vault in vaults}) == 1
 
 
-def test_a_readable_or_broken_key_file_is_refused(tmp_path: Path) -> None:
+def test_readable_or_invalid_key_file_is_refused(tmp_path: Path) -> None:
     Vault.from_settings(settings(tmp_path))
     path = tmp_path / "keys" / "master.key"
     path.chmod(0o644)
@@ -182,7 +181,7 @@ def test_a_readable_or_broken_key_file_is_refused(tmp_path: Path) -> None:
     assert "not-a-key" not in str(failure.value)
 
 
-def test_the_setting_wins_over_the_file_and_labels_may_change(tmp_path: Path) -> None:
+def test_setting_takes_precedence_over_the_file_and_labels_may_change(tmp_path: Path) -> None:
     key = base64.b64encode(OLD).decode()
     sealed = Vault.from_settings(settings(tmp_path, key)).seal("pan", PLAIN)
     assert not (tmp_path / "keys").exists()
@@ -190,18 +189,18 @@ def test_the_setting_wins_over_the_file_and_labels_may_change(tmp_path: Path) ->
     assert Vault.from_settings(settings(tmp_path, listed)).open("pan", sealed) == PLAIN
 
 
-def test_vaults_agree_when_each_can_read_the_other(tmp_path: Path) -> None:
+def test_vault_agrees_with_a_proof_if_it_has_the_same_keys(tmp_path: Path) -> None:
     old, new, stranger = (bytes([number]) * 32 for number in range(3))
     before, rotated = Vault((old,)), Vault((new, old))
     assert before.agrees(before.proof())
     assert rotated.agrees(before.proof())
-    assert not before.agrees(rotated.proof()), "it could not open what is sealed under the new key"
-    assert not Vault((old, new)).agrees(rotated.proof()), "it would look up by other digests"
+    assert not before.agrees(rotated.proof()), "it cannot open values sealed under the new key"
+    assert not Vault((old, new)).agrees(rotated.proof()), "its digests differ"
     assert not Vault((stranger,)).agrees(before.proof())
     assert not before.agrees(b"")
 
 
-def test_a_key_file_that_must_not_be_made_is_not(tmp_path: Path) -> None:
+def test_missing_key_file_is_refused_if_it_may_not_be_created(tmp_path: Path) -> None:
     with pytest.raises(VaultError, match="STANCHION_MASTER_KEY"):
         Vault.from_settings(settings(tmp_path), make=False)
     assert list(tmp_path.iterdir()) == []

@@ -11,7 +11,7 @@ import asyncpg
 import httpx2
 import pytest
 
-from actors.webhooks.custody import SecretCustody
+from actors.webhooks.signing_secrets import SigningSecrets
 from api.app import create_app
 from engine.instant import to_datetime, to_ms, to_text
 from engine.webhooks.catalogue import CATALOGUE
@@ -56,7 +56,7 @@ async def stored_secrets(running: Installation, endpoint_id: str) -> list[str | 
         "SELECT secret_sealed, previous_secret_sealed FROM webhook_endpoints WHERE id = $1::uuid", endpoint_id
     )
     assert row is not None
-    custody = SecretCustody(running.services.vault)
+    custody = SigningSecrets(running.services.vault)
     return [None if sealed is None else custody.open(endpoint_id, sealed) for sealed in row]
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from actors.network.simulated import SimulatedNetwork
+from actors.network.simulated_network import SimulatedNetwork
 
 from actors.cards import answers
 from actors.ids import new_id_beside

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 from actors.network.card_secrets import CardSecrets
 from actors.settings import Settings
 from actors.vault import Vault
-from actors.webhooks.custody import SecretCustody
+from actors.webhooks.signing_secrets import SigningSecrets
 from api.cardholder_custody import People, selected
 from ops import keys as module
 from ops.cli import app
@@ -52,7 +52,7 @@ async def opened(dsn: str, vault: Vault) -> tuple[set[str], set[str]]:
     """Every card number and every webhook secret, as ``vault`` reads them."""
     connection = await asyncpg.connect(dsn)
     try:
-        cards, secrets = CardSecrets(vault), SecretCustody(vault)
+        cards, secrets = CardSecrets(vault), SigningSecrets(vault)
         numbers = {
             "".join(cards.open(row["card_id"], row["sealed"]))
             for row in await connection.fetch("SELECT card_id::text, sealed FROM pans")

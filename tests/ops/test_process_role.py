@@ -12,7 +12,7 @@ import pytest
 
 from actors.clock import SystemClock
 from actors.journal.postgres import PostgresJournal
-from actors.outbox.retention import Retention, retention_lane
+from actors.outbox.retention import Retention, retention_connection
 from actors.settings import Settings
 from actors.vault import Vault
 from ops import process_role
@@ -114,7 +114,7 @@ async def test_processes_do_their_work(process_url: str, vault: Vault) -> None:
     await journal.renew(range(256), owner.epochs)
     await journal.release(range(256))
     await journal.close()
-    lane = retention_lane(process_url)
+    lane = retention_connection(process_url)
     await Retention(lane).step()
     await lane.fetch("recall_deliveries", 1.0, None, 1)
     lane.close()

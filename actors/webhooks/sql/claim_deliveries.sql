@@ -1,22 +1,23 @@
--- Begins the attempts of deliveries that are due: those of $1, and for each endpoint of $2 the oldest, as many as $3 says. What can
--- not be sent any more ends here. A row is returned for each delivery that was found, with a number if its attempt has begun.
--- $4 the dispatcher; $5 the instant, or null for the database's own clock; $6 the schedule and $7 the claim, in seconds.
+-- Claims due deliveries and begins their attempts: the deliveries of $1, and the $3 oldest of each endpoint of $2. A delivery that can
+-- not be sent any more ends here. Returns a row for each delivery that was found, with a number if its attempt has begun.
+-- $4 is the name of the dispatcher, $5 the time (null: the database's own clock), $6 the schedule and $7 the lease, both in seconds.
 WITH named AS MATERIALIZED (
     SELECT id, tenant_id, live, event_id, endpoint_id, attempts, claimed_at
     FROM deliveries
-    -- Only what is pending has a next attempt. Saying so would let a plan made for small tables walk the whole index of what is due.
+    -- Only pending deliveries have a next attempt. A condition on the state would let a plan made for small tables scan the whole
+    -- index of due deliveries.
     WHERE id = ANY ($1::uuid[]) AND next_attempt_at <= coalesce($5::timestamptz, now())
     FOR UPDATE SKIP LOCKED
 ), found AS MATERIALIZED (
     SELECT d.*
-    FROM unnest($2::uuid[], $3::int[]) AS lane (endpoint_id, room)
+    FROM unnest($2::uuid[], $3::int[]) AS backlog (endpoint_id, slots)
     CROSS JOIN LATERAL (
         SELECT x.id, x.tenant_id, x.live, x.event_id, x.endpoint_id, x.attempts, x.claimed_at
         FROM deliveries x
-        WHERE x.endpoint_id = lane.endpoint_id AND x.state = 'pending'
+        WHERE x.endpoint_id = backlog.endpoint_id AND x.state = 'pending'
             AND x.next_attempt_at <= coalesce($5::timestamptz, now()) AND x.id <> ALL ($1::uuid[])
         ORDER BY x.next_attempt_at
-        LIMIT lane.room
+        LIMIT backlog.slots
         FOR UPDATE SKIP LOCKED
     ) d
 ), due AS MATERIALIZED (
@@ -40,7 +41,7 @@ WITH named AS MATERIALIZED (
     SET state = 'failed', failure = due.failure, next_attempt_at = NULL, claimed_by = NULL
     FROM due WHERE d.id = due.id AND due.failure <> 'endpoint_deleted'
 ), lost AS (
-    -- The last attempt was counted, and nobody has said how it ended. Who knows better later replaces this.
+    -- The last attempt was counted, and its result was not recorded. A later record replaces this row.
     INSERT INTO delivery_attempts (delivery_id, number, started_at, error)
     SELECT id, attempts, claimed_at, 'lost' FROM due
     WHERE attempts > 0 AND failure IS DISTINCT FROM 'endpoint_deleted'

@@ -1,4 +1,4 @@
-"""A port where nobody listens."""
+"""A port without a listener."""
 
 from __future__ import annotations
 

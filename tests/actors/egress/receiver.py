@@ -1,4 +1,4 @@
-"""A receiver that speaks TLS and says, on each connection, whatever a test has it say."""
+"""A TLS receiver that answers each request with bytes that the test chooses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LENGTH = re.compile(rb"content-length: *([0-9]+)", re.IGNORECASE)
 
 @dataclass(frozen=True)
 class Authority:
-    """A certificate authority of the tests: its file, and a server's end of TLS for some names."""
+    """A certificate authority of the tests: its file, and TLS contexts of servers for given names."""
 
     ca: trustme.CA
     file: Path
@@ -39,7 +39,7 @@ def authority(folder: Path) -> Authority:
 
 @dataclass
 class Receiver:
-    """What arrived: the heads and bodies of requests, and how many connections there were."""
+    """The heads and bodies of received requests, and the number of connections."""
 
     port: int = 0
     connections: int = 0
@@ -47,14 +47,14 @@ class Receiver:
     bodies: list[bytes] = field(default_factory=list)
 
 
-def saying(answer: bytes) -> Answer:
-    """Says ``answer`` and waits for the next request."""
+def answering(answer: bytes) -> Answer:
+    """Sends ``answer`` and keeps the connection open."""
 
-    async def say(writer: asyncio.StreamWriter) -> None:
+    async def send(writer: asyncio.StreamWriter) -> None:
         writer.write(answer)
         await writer.drain()
 
-    return say
+    return send
 
 
 async def silence(_writer: asyncio.StreamWriter) -> None:
@@ -62,8 +62,8 @@ async def silence(_writer: asyncio.StreamWriter) -> None:
     await asyncio.Event().wait()
 
 
-async def hang_up(writer: asyncio.StreamWriter) -> None:
-    """Closes without a word."""
+async def disconnect(writer: asyncio.StreamWriter) -> None:
+    """Closes the connection without an answer."""
     writer.close()
 
 
@@ -88,7 +88,7 @@ async def receiving(
                 receiver.bodies.append(await reader.readexactly(int(length[1]) if length else 0))
                 await answer(writer)
         except (asyncio.IncompleteReadError, OSError, asyncio.CancelledError):
-            pass  # the other side has gone, or the test is over
+            pass  # the client has disconnected, or the test is over
         finally:
             writer.close()
             open_connections.discard(task)

@@ -1,4 +1,4 @@
-"""Which addresses may be called, by table and against the standard library's own opinion."""
+"""Which addresses may be called: by a table, and compared with the standard library."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ ADDRESSES = st.one_of(st.ip_addresses(v=4), st.ip_addresses(v=6))
 
 
 @pytest.mark.parametrize(("text", "kind"), KIND_OF.items())
-def test_what_is_not_of_the_public_internet_is_refused_by_kind(text: str, kind: str) -> None:
+def test_special_address_is_refused_with_its_kind(text: str, kind: str) -> None:
     assert refused_kind(ip_address(text), ()) == kind
 
 
@@ -75,7 +75,7 @@ def test_public_addresses_may_be_called(text: str) -> None:
 
 
 @given(ADDRESSES)
-def test_nothing_is_allowed_that_the_standard_library_calls_private(
+def test_addresses_that_the_standard_library_calls_private_are_refused(
     address: IPv4Address | IPv6Address,
 ) -> None:
     if not address.is_global or address.is_multicast or address.is_reserved:
@@ -83,7 +83,7 @@ def test_nothing_is_allowed_that_the_standard_library_calls_private(
 
 
 @given(ADDRESSES)
-def test_an_allowed_network_opens_itself_and_nothing_else(address: IPv4Address | IPv6Address) -> None:
+def test_allowed_network_opens_only_itself(address: IPv4Address | IPv6Address) -> None:
     allow = [ip_network("127.0.0.0/8"), ip_network("fd00::/8")]
     if any(address in network for network in allow):
         assert refused_kind(address, allow) is None
@@ -95,7 +95,9 @@ def test_an_allowed_network_opens_itself_and_nothing_else(address: IPv4Address |
     PRIVATE_V4,
     st.sampled_from(["64:ff9b::", "64:ff9b:1:7::", "::ffff:0:0", "2606:2800::5efe:0:0"]),
 )
-def test_an_allowed_translation_does_not_open_what_it_translates(inner: IPv4Address, prefix: str) -> None:
+def test_allowed_translation_network_does_not_open_embedded_addresses(
+    inner: IPv4Address, prefix: str
+) -> None:
     outer = IPv6Address(int(IPv6Address(prefix)) | int(inner))
     allow = [ip_network((outer, 64), strict=False)]
     assert refused_kind(outer, allow) == special_kind(inner)
@@ -103,7 +105,7 @@ def test_an_allowed_translation_does_not_open_what_it_translates(inner: IPv4Addr
 
 
 @given(PRIVATE_V4)
-def test_6to4_and_teredo_are_looked_into(inner: IPv4Address) -> None:
+def test_addresses_embedded_by_6to4_and_teredo_are_checked(inner: IPv4Address) -> None:
     sixtofour = IPv6Address(0x2002 << 112 | int(inner) << 80 | 1)
     teredo = IPv6Address(0x20010000 << 96 | int(IPv4Address("8.8.8.8")) << 64 | int(inner) ^ 0xFFFF_FFFF)
     for outer in (sixtofour, teredo):

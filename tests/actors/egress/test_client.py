@@ -1,4 +1,4 @@
-"""Calls to real receivers over TLS: what arrives, what is taken from an answer, and what can go wrong."""
+"""Calls to real receivers over TLS: requests, answers, failures, and refused targets."""
 
 from __future__ import annotations
 
@@ -14,28 +14,28 @@ import pytest
 from actors.egress.client import Egress, EgressError, Received
 from actors.egress.target import TargetRefusedError
 from engine.limits import EGRESS_CONNECTIONS_PER_TARGET_MAX
-from tests.actors.egress.receiver import OK, Authority, authority, hang_up, receiving, saying, silence
+from tests.actors.egress.receiver import OK, Authority, answering, authority, disconnect, receiving, silence
 
 LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 NAME = "hooks.example.com"
 
 
 class Names:
-    """A resolver whose answers a test changes; it counts how often it is asked."""
+    """A resolver with answers that tests change; it records the names that were looked up."""
 
     def __init__(self) -> None:
         self.answers: dict[str, tuple[str, ...]] = {NAME: ("127.0.0.1",)}
-        self.asked: list[str] = []
+        self.looked_up: list[str] = []
 
     async def __call__(self, name: str) -> tuple[str, ...]:
-        self.asked.append(name)
+        self.looked_up.append(name)
         if name not in self.answers:
             raise OSError("no such name")
         return self.answers[name]
 
 
-class Moments:
-    """A clock that a test moves."""
+class ManualClock:
+    """A clock that only tests move."""
 
     now = 0.0
 
@@ -57,16 +57,16 @@ def names() -> Names:
 
 
 @pytest.fixture
-def clock() -> Moments:
-    return Moments()
+def clock() -> ManualClock:
+    return ManualClock()
 
 
 @pytest.fixture
-async def egress(trusted: Authority, names: Names, clock: Moments) -> AsyncIterator[Egress]:
-    made = Egress(LOOPBACK, trusted.file, lookup=names, clock=clock)
-    yield made
-    await made.close()
-    await made.close()
+async def egress(trusted: Authority, names: Names, clock: ManualClock) -> AsyncIterator[Egress]:
+    egress = Egress(LOOPBACK, trusted.file, lookup=names, clock=clock)
+    yield egress
+    await egress.close()
+    await egress.close()
 
 
 async def post(egress: Egress, url: str, timeout_seconds: float = 5, body_bytes_max: int = 100) -> Received:
@@ -85,11 +85,11 @@ async def reason_of(egress: Egress, url: str, timeout_seconds: float = 5) -> str
     return failed.value.reason
 
 
-# --- what is sent ---
+# --- requests ---
 
 
-async def test_the_request_goes_to_the_address_under_the_name(egress: Egress, trusted: Authority) -> None:
-    async with receiving(trusted.server(NAME), saying(OK)) as receiver:
+async def test_request_goes_to_the_address_with_the_name_in_host(egress: Egress, trusted: Authority) -> None:
+    async with receiving(trusted.server(NAME), answering(OK)) as receiver:
         answer = await post(egress, f"https://{NAME}:{receiver.port}/a%2Fb//..?x=%7e&y={{}}")
     assert answer == Received(200, b"ok", truncated=False)
     assert receiver.bodies == [b'{"a":1}']
@@ -107,28 +107,31 @@ async def test_the_request_goes_to_the_address_under_the_name(egress: Egress, tr
     }
 
 
-async def test_literal_addresses_are_called_without_a_resolver(
+async def test_literal_address_is_called_without_a_look_up(
     egress: Egress, names: Names, trusted: Authority
 ) -> None:
-    async with receiving(trusted.server("127.0.0.1"), saying(OK)) as receiver:
+    async with receiving(trusted.server("127.0.0.1"), answering(OK)) as receiver:
         assert (await post(egress, f"https://127.0.0.1:{receiver.port}/")).status == 200
-    assert names.asked == []
+    assert names.looked_up == []
     assert f"Host: 127.0.0.1:{receiver.port}\r\n" in receiver.heads[0]
 
 
-async def test_connections_are_kept_for_the_next_call(egress: Egress, trusted: Authority) -> None:
-    async with receiving(trusted.server(NAME), saying(OK)) as receiver:
+async def test_idle_connection_is_reused(egress: Egress, trusted: Authority) -> None:
+    async with receiving(trusted.server(NAME), answering(OK)) as receiver:
         for _ in range(5):
             await post(egress, f"https://{NAME}:{receiver.port}/")
         assert receiver.connections == 1
 
 
-async def test_proxies_and_stored_credentials_of_the_machine_are_not_used(
+async def test_proxies_and_credentials_of_the_environment_are_not_used(
     egress: Egress, trusted: Authority, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     (tmp_path / "netrc").write_text(f"machine {NAME} login a password b")
     monkeypatch.setenv("NETRC", str(tmp_path / "netrc"))
-    async with receiving(None, saying(OK)) as proxy, receiving(trusted.server(NAME), saying(OK)) as receiver:
+    async with (
+        receiving(None, answering(OK)) as proxy,
+        receiving(trusted.server(NAME), answering(OK)) as receiver,
+    ):
         for name in ("https_proxy", "HTTPS_PROXY", "ALL_PROXY"):
             monkeypatch.setenv(name, f"http://127.0.0.1:{proxy.port}")
         await post(egress, f"https://{NAME}:{receiver.port}/")
@@ -138,23 +141,23 @@ async def test_proxies_and_stored_credentials_of_the_machine_are_not_used(
 
 async def test_cookies_are_not_kept(egress: Egress, trusted: Authority) -> None:
     answer = OK.replace(b"\r\n\r\n", b"\r\nSet-Cookie: a=b\r\n\r\n")
-    async with receiving(trusted.server(NAME), saying(answer)) as receiver:
+    async with receiving(trusted.server(NAME), answering(answer)) as receiver:
         await post(egress, f"https://{NAME}:{receiver.port}/")
         await post(egress, f"https://{NAME}:{receiver.port}/")
     assert "Cookie" not in receiver.heads[1]
 
 
-# --- what is taken ---
+# --- answers ---
 
 
 @pytest.mark.parametrize("status", [201, 204, 299, 301, 302, 307, 308, 400, 410, 500, 503])
-async def test_every_status_is_an_answer_and_redirects_are_not_followed(
+async def test_every_status_is_returned_and_redirects_are_not_followed(
     egress: Egress, trusted: Authority, status: int
 ) -> None:
-    async with receiving(trusted.server(NAME), saying(OK)) as elsewhere:
+    async with receiving(trusted.server(NAME), answering(OK)) as elsewhere:
         location = f"Location: https://{NAME}:{elsewhere.port}/\r\n".encode()
         answer = b"HTTP/1.1 %d X\r\nContent-Length: 0\r\n%b\r\n" % (status, location)
-        async with receiving(trusted.server(NAME), saying(answer)) as receiver:
+        async with receiving(trusted.server(NAME), answering(answer)) as receiver:
             assert (await post(egress, f"https://{NAME}:{receiver.port}/")).status == status
     assert elsewhere.connections == 0
 
@@ -166,12 +169,12 @@ async def test_only_the_beginning_of_a_body_is_read(
     egress: Egress, trusted: Authority, size: int, taken: int, truncated: bool
 ) -> None:
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % size + b"x" * size
-    async with receiving(trusted.server(NAME), saying(answer)) as receiver:
+    async with receiving(trusted.server(NAME), answering(answer)) as receiver:
         received = await post(egress, f"https://{NAME}:{receiver.port}/")
         assert received == Received(200, b"x" * taken, truncated)
 
 
-async def test_an_endless_body_is_cut_off(egress: Egress, trusted: Authority) -> None:
+async def test_endless_body_is_truncated(egress: Egress, trusted: Authority) -> None:
     async def endless(writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
         while True:
@@ -182,34 +185,32 @@ async def test_an_endless_body_is_cut_off(egress: Egress, trusted: Authority) ->
         assert (await post(egress, f"https://{NAME}:{receiver.port}/")).truncated
 
 
-async def test_nothing_is_decompressed(egress: Egress, trusted: Authority) -> None:
+async def test_answers_are_not_decompressed(egress: Egress, trusted: Authority) -> None:
     bomb = gzip.compress(bytes(50_000))
     head = b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: %d\r\n\r\n" % len(bomb)
-    async with receiving(trusted.server(NAME), saying(head + bomb)) as receiver:
+    async with receiving(trusted.server(NAME), answering(head + bomb)) as receiver:
         received = await post(egress, f"https://{NAME}:{receiver.port}/", body_bytes_max=1_000)
     assert received == Received(200, bomb, truncated=False)
 
 
-# --- what goes wrong ---
+# --- failures ---
 
 
-async def test_an_untrusted_certificate_is_refused(
-    egress: Egress, trusted: Authority, tmp_path: Path
-) -> None:
-    async with receiving(authority(tmp_path).server(NAME), saying(OK)) as receiver:
+async def test_untrusted_certificate_is_refused(egress: Egress, trusted: Authority, tmp_path: Path) -> None:
+    async with receiving(authority(tmp_path).server(NAME), answering(OK)) as receiver:
         assert await reason_of(egress, f"https://{NAME}:{receiver.port}/") == "tls"
-    async with receiving(trusted.server("other.example.com"), saying(OK)) as receiver:
+    async with receiving(trusted.server("other.example.com"), answering(OK)) as receiver:
         assert await reason_of(egress, f"https://{NAME}:{receiver.port}/") == "tls"
     assert receiver.heads == []
 
 
-async def test_a_receiver_without_tls_is_refused(egress: Egress) -> None:
-    async with receiving(None, saying(OK)) as receiver:
+async def test_receiver_without_tls_is_refused(egress: Egress) -> None:
+    async with receiving(None, answering(OK)) as receiver:
         assert await reason_of(egress, f"https://{NAME}:{receiver.port}/", 0.3) in {"tls", "timeout"}
     assert receiver.heads == []
 
 
-async def test_nobody_listening_is_told_from_no_such_name(
+async def test_refused_connection_and_unknown_name_have_different_reasons(
     egress: Egress, trusted: Authority, free_port: int
 ) -> None:
     assert await reason_of(egress, f"https://{NAME}:{free_port}/") == "connect"
@@ -219,11 +220,11 @@ async def test_nobody_listening_is_told_from_no_such_name(
 @pytest.mark.parametrize(
     "name", ["xn--a", "xn--lcalhost-54a.example", "xn--zz-.example", "a" * 63 + ".example"]
 )
-async def test_a_name_that_libraries_cannot_read_is_a_failure_like_any_other(
+async def test_name_that_libraries_cannot_parse_fails_without_a_request(
     egress: Egress, names: Names, trusted: Authority, name: str
 ) -> None:
     names.answers[name] = ("127.0.0.1",)
-    async with receiving(trusted.server(NAME), saying(OK)) as receiver:
+    async with receiving(trusted.server(NAME), answering(OK)) as receiver:
         assert await reason_of(egress, f"https://{name}:{receiver.port}/") in {
             "tls",
             "protocol",
@@ -236,20 +237,20 @@ async def test_a_name_that_libraries_cannot_read_is_a_failure_like_any_other(
     "answer",
     [
         silence,
-        saying(b"HTTP/1.1 200 OK\r\n"),
-        saying(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"),
-        saying(b"HTTP/1.1 100 Continue\r\n\r\n"),
+        answering(b"HTTP/1.1 200 OK\r\n"),
+        answering(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc"),
+        answering(b"HTTP/1.1 100 Continue\r\n\r\n"),
     ],
     ids=["silent", "half a head", "half a body", "never final"],
 )
-async def test_the_timeout_covers_the_whole_exchange(
+async def test_timeout_covers_the_whole_exchange(
     egress: Egress, trusted: Authority, answer: Callable[[asyncio.StreamWriter], object]
 ) -> None:
     async with receiving(trusted.server(NAME), answer) as receiver:  # type: ignore[arg-type]
         assert await reason_of(egress, f"https://{NAME}:{receiver.port}/", 0.2) == "timeout"
 
 
-async def test_the_timeout_covers_the_look_up(trusted: Authority) -> None:
+async def test_timeout_covers_the_look_up(trusted: Authority) -> None:
     async def never(_name: str) -> tuple[str, ...]:
         await asyncio.Event().wait()
         return ()
@@ -259,13 +260,13 @@ async def test_the_timeout_covers_the_look_up(trusted: Authority) -> None:
     await egress.close()
 
 
-async def test_a_receiver_that_hangs_up_is_reported(egress: Egress, trusted: Authority) -> None:
+async def test_closed_connection_is_reported_as_disconnected(egress: Egress, trusted: Authority) -> None:
     async def half(writer: asyncio.StreamWriter) -> None:
         writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\nabc")
         await writer.drain()
         writer.close()
 
-    for answer in (hang_up, half):
+    for answer in (disconnect, half):
         async with receiving(trusted.server(NAME), answer) as receiver:
             assert await reason_of(egress, f"https://{NAME}:{receiver.port}/") == "disconnected"
 
@@ -281,13 +282,15 @@ async def test_a_receiver_that_hangs_up_is_reported(egress: Egress, trusted: Aut
     ],
     ids=["ssh", "no status", "negative length", "long header", "many headers"],
 )
-async def test_what_is_not_http_is_reported(egress: Egress, trusted: Authority, answer: bytes) -> None:
-    async with receiving(trusted.server(NAME), saying(answer)) as receiver:
+async def test_answer_that_is_not_http_is_a_protocol_error(
+    egress: Egress, trusted: Authority, answer: bytes
+) -> None:
+    async with receiving(trusted.server(NAME), answering(answer)) as receiver:
         assert await reason_of(egress, f"https://{NAME}:{receiver.port}/") == "protocol"
 
 
-async def test_a_header_cannot_smuggle_another(egress: Egress, trusted: Authority) -> None:
-    async with receiving(trusted.server(NAME), saying(OK)) as receiver:
+async def test_header_value_cannot_inject_another_header(egress: Egress, trusted: Authority) -> None:
+    async with receiving(trusted.server(NAME), answering(OK)) as receiver:
         with pytest.raises(EgressError):
             await egress.post(
                 f"https://{NAME}:{receiver.port}/",
@@ -299,28 +302,28 @@ async def test_a_header_cannot_smuggle_another(egress: Egress, trusted: Authorit
     assert receiver.heads == []
 
 
-async def test_a_receiver_that_hangs_delays_no_other(egress: Egress, trusted: Authority) -> None:
+async def test_hanging_receiver_does_not_delay_others(egress: Egress, trusted: Authority) -> None:
     arrived = asyncio.Semaphore(0)
 
-    async def stuck_at(writer: asyncio.StreamWriter) -> None:
+    async def hang(writer: asyncio.StreamWriter) -> None:
         arrived.release()
         await silence(writer)
 
     async with (
-        receiving(trusted.server(NAME), stuck_at) as stuck,
-        receiving(trusted.server(NAME), saying(OK)) as healthy,
+        receiving(trusted.server(NAME), hang) as stuck,
+        receiving(trusted.server(NAME), answering(OK)) as healthy,
     ):
         hanging = [asyncio.create_task(post(egress, f"https://{NAME}:{stuck.port}/", 60)) for _ in range(100)]
         for _ in range(EGRESS_CONNECTIONS_PER_TARGET_MAX):
             await arrived.acquire()
         assert (await post(egress, f"https://{NAME}:{healthy.port}/", 5)).status == 200
-        assert stuck.connections == EGRESS_CONNECTIONS_PER_TARGET_MAX, "and it holds no more than its share"
+        assert stuck.connections == EGRESS_CONNECTIONS_PER_TARGET_MAX
         for task in hanging:
             task.cancel()
         await asyncio.gather(*hanging, return_exceptions=True)
 
 
-# --- whom it goes to ---
+# --- targets ---
 
 
 @pytest.mark.parametrize(
@@ -331,9 +334,9 @@ async def test_refused_targets_are_not_called(egress: Egress, url: str) -> None:
     assert await reason_of(egress, url) == "target_refused"
 
 
-async def test_loopback_is_refused_unless_it_is_allowed(trusted: Authority, names: Names) -> None:
+async def test_loopback_is_refused_unless_allowed(trusted: Authority, names: Names) -> None:
     egress = Egress((), trusted.file, lookup=names)
-    async with receiving(trusted.server(NAME, "127.0.0.1"), saying(OK)) as receiver:
+    async with receiving(trusted.server(NAME, "127.0.0.1"), answering(OK)) as receiver:
         for host in (NAME, "127.0.0.1"):
             assert await reason_of(egress, f"https://{host}:{receiver.port}/") == "target_refused"
             with pytest.raises(TargetRefusedError):
@@ -342,27 +345,27 @@ async def test_loopback_is_refused_unless_it_is_allowed(trusted: Authority, name
     await egress.close()
 
 
-async def test_an_address_that_was_fine_at_the_check_is_judged_again(
-    egress: Egress, names: Names, clock: Moments, trusted: Authority
+async def test_address_is_checked_again_in_each_call(
+    egress: Egress, names: Names, clock: ManualClock, trusted: Authority
 ) -> None:
-    async with receiving(trusted.server(NAME), saying(OK)) as receiver:
+    async with receiving(trusted.server(NAME), answering(OK)) as receiver:
         url = f"https://{NAME}:{receiver.port}/"
         await egress.check(url)
         assert (await post(egress, url)).status == 200
         names.answers[NAME] = ("169.254.169.254",)
         clock.now += 2
-        assert await reason_of(egress, url) == "target_refused", "an idle connection opens no way round"
+        assert await reason_of(egress, url) == "target_refused", "the idle connection is not reused"
         names.answers[NAME] = ("127.0.0.1", "10.0.0.1")
         clock.now += 2
-        assert await reason_of(egress, url) == "target_refused", "one bad address condemns the name"
+        assert await reason_of(egress, url) == "target_refused", "one refused address refuses the name"
         assert len(receiver.heads) == 1
 
 
-async def test_a_name_that_moves_is_followed_at_once(
-    egress: Egress, names: Names, clock: Moments, trusted: Authority
+async def test_changed_address_of_a_name_is_used_at_once(
+    egress: Egress, names: Names, clock: ManualClock, trusted: Authority
 ) -> None:
     tls = trusted.server(NAME)
-    async with receiving(tls, saying(OK)) as old, receiving(tls, saying(OK), "127.0.0.2") as new:
+    async with receiving(tls, answering(OK)) as old, receiving(tls, answering(OK), "127.0.0.2") as new:
         await post(egress, f"https://{NAME}:{old.port}/")
         names.answers[NAME] = ("127.0.0.2",)
         clock.now += 2
@@ -370,13 +373,11 @@ async def test_a_name_that_moves_is_followed_at_once(
         with contextlib.suppress(EgressError):
             await post(egress, f"https://{NAME}:{old.port}/")
         assert len(new.heads) >= 1
-        assert len(old.heads) == 1, "the idle connection to the former address is not used"
+        assert len(old.heads) == 1, "the idle connection to the former address is not reused"
 
 
-async def test_between_check_and_connection_the_answer_cannot_change(
-    trusted: Authority, clock: Moments
-) -> None:
-    """A resolver that answers well once and badly ever after is asked once for each call."""
+async def test_rebinding_resolver_is_asked_once_for_each_call(trusted: Authority, clock: ManualClock) -> None:
+    """The resolver answers first with an allowed address, then with a refused one."""
     answers = iter([("127.0.0.1",), ("10.0.0.1",)])
 
     async def rebinding(_name: str) -> tuple[str, ...]:
@@ -384,7 +385,7 @@ async def test_between_check_and_connection_the_answer_cannot_change(
         return next(answers)
 
     egress = Egress(LOOPBACK, trusted.file, lookup=rebinding, clock=clock)
-    async with receiving(trusted.server(NAME), saying(OK)) as receiver:
+    async with receiving(trusted.server(NAME), answering(OK)) as receiver:
         url = f"https://{NAME}:{receiver.port}/"
         assert (await post(egress, url)).status == 200
         clock.now += 2
@@ -393,22 +394,22 @@ async def test_between_check_and_connection_the_answer_cannot_change(
     await egress.close()
 
 
-async def test_the_other_family_is_tried_when_the_first_does_not_answer(
+async def test_address_of_the_other_family_is_tried_when_the_first_fails(
     egress: Egress, names: Names, trusted: Authority
 ) -> None:
     names.answers[NAME] = ("::1", "127.0.0.1")
-    async with receiving(trusted.server(NAME), saying(OK)) as receiver:
+    async with receiving(trusted.server(NAME), answering(OK)) as receiver:
         assert (await post(egress, f"https://{NAME}:{receiver.port}/")).status == 200
 
 
-async def test_one_look_up_serves_a_burst(egress: Egress, names: Names, trusted: Authority) -> None:
-    async with receiving(trusted.server(NAME), saying(OK)) as receiver:
+async def test_concurrent_calls_share_one_look_up(egress: Egress, names: Names, trusted: Authority) -> None:
+    async with receiving(trusted.server(NAME), answering(OK)) as receiver:
         url = f"https://{NAME}:{receiver.port}/"
         await asyncio.gather(*(post(egress, url) for _ in range(20)))
-    assert names.asked == [NAME]
+    assert names.looked_up == [NAME]
 
 
-async def test_names_of_this_machine_are_resolved_by_the_system(trusted: Authority) -> None:
+async def test_default_resolver_is_the_system_resolver(trusted: Authority) -> None:
     egress = Egress(LOOPBACK, trusted.file)
     await egress.check("https://localhost:8443/")
     await egress.close()

@@ -1,4 +1,4 @@
-"""Look-ups: one for everybody who waits, an answer for a moment, and nobody held up by a slow name server."""
+"""Look-ups are shared by concurrent callers and cached briefly; slow name servers delay only their names."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from actors.egress import resolving
 from actors.egress.resolving import Resolver, SystemLookup
 from engine.limits import (
-    EGRESS_ANSWERS_KEPT_SECONDS,
+    EGRESS_LOOKUP_CACHE_SECONDS,
     EGRESS_LOOKUPS_MAX,
     EGRESS_LOOKUPS_OF_PARTY_MAX,
 )
@@ -18,8 +18,8 @@ from engine.limits import (
 PUBLIC = ip_address("93.184.216.34")
 
 
-class Moments:
-    """A clock that a test moves."""
+class ManualClock:
+    """A clock that only tests move."""
 
     now = 0.0
 
@@ -30,17 +30,17 @@ class Moments:
         return self.now
 
 
-class Server:
-    """A name server that answers when it is told to."""
+class NameServer:
+    """A name server that answers while ``answering`` is set, and never for names that begin with ``slow``."""
 
     def __init__(self, *answer: str) -> None:
         self.answer = answer
-        self.asked = 0
+        self.requests = 0
         self.answering = asyncio.Event()
         self.answering.set()
 
     async def __call__(self, name: str) -> tuple[str, ...]:
-        self.asked += 1
+        self.requests += 1
         await self.answering.wait()
         if name.startswith("slow"):
             await asyncio.Event().wait()
@@ -49,48 +49,48 @@ class Server:
         return self.answer
 
 
-async def test_an_answer_is_used_for_a_moment() -> None:
-    server, clock = Server(str(PUBLIC)), Moments()
+async def test_answer_is_cached_for_its_lifetime() -> None:
+    server, clock = NameServer(str(PUBLIC)), ManualClock()
     resolver = Resolver(server, clock)
     for _ in range(3):
         assert await resolver.addresses("a.example") == (PUBLIC,)
-    assert server.asked == 1
-    clock.now += EGRESS_ANSWERS_KEPT_SECONDS
+    assert server.requests == 1
+    clock.now += EGRESS_LOOKUP_CACHE_SECONDS
     await resolver.addresses("a.example")
-    assert server.asked == 2
+    assert server.requests == 2
 
 
-async def test_a_failure_is_not_kept() -> None:
-    server = Server()
-    resolver = Resolver(server, Moments())
+async def test_failure_is_not_cached() -> None:
+    server = NameServer()
+    resolver = Resolver(server, ManualClock())
     for _ in range(2):
         with pytest.raises(OSError, match="no such name"):
             await resolver.addresses("nowhere.example")
-    assert server.asked == 2
+    assert server.requests == 2
 
 
 @pytest.mark.parametrize("answer", [(), ("not an address",), ("93.184.216.34", "")], ids=str)
-async def test_an_answer_that_is_none_is_a_failure(answer: tuple[str, ...]) -> None:
+async def test_empty_or_invalid_answer_is_a_failure(answer: tuple[str, ...]) -> None:
     with pytest.raises(OSError, match="addresses"):
-        await Resolver(Server(*answer), Moments()).addresses("a.example")
+        await Resolver(NameServer(*answer), ManualClock()).addresses("a.example")
 
 
-async def test_who_waits_shares_a_look_up_and_who_gives_up_harms_nobody() -> None:
-    server = Server(str(PUBLIC))
+async def test_callers_share_a_look_up_and_cancelling_one_does_not_affect_the_others() -> None:
+    server = NameServer(str(PUBLIC))
     server.answering.clear()
-    resolver = Resolver(server, Moments())
+    resolver = Resolver(server, ManualClock())
     waiting = [asyncio.create_task(resolver.addresses("a.example")) for _ in range(5)]
     await asyncio.sleep(0)
     waiting[0].cancel()
     await asyncio.sleep(0)
     server.answering.set()
     assert await asyncio.gather(*waiting[1:]) == [(PUBLIC,)] * 4
-    assert server.asked == 1
+    assert server.requests == 1
     assert waiting[0].cancelled()
 
 
-async def test_a_name_that_never_answers_holds_up_no_other() -> None:
-    resolver = Resolver(Server(str(PUBLIC)), Moments())
+async def test_name_without_an_answer_does_not_delay_others() -> None:
+    resolver = Resolver(NameServer(str(PUBLIC)), ManualClock())
     stuck = asyncio.create_task(resolver.addresses("slow.example"))
     await asyncio.sleep(0)
     assert await resolver.addresses("quick.example") == (PUBLIC,)
@@ -100,19 +100,19 @@ async def test_a_name_that_never_answers_holds_up_no_other() -> None:
         await stuck
 
 
-async def test_what_is_kept_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(resolving, "EGRESS_ANSWERS_KEPT_MAX", 3)
-    server = Server(str(PUBLIC))
-    resolver = Resolver(server, Moments())
+async def test_cache_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(resolving, "EGRESS_LOOKUP_CACHE_MAX", 3)
+    server = NameServer(str(PUBLIC))
+    resolver = Resolver(server, ManualClock())
     for number in range(7):
         await resolver.addresses(f"{number}.example")
     await resolver.addresses("6.example")
-    assert server.asked == 7, "the newest is kept"
+    assert server.requests == 7, "the newest answer is cached"
     await resolver.addresses("0.example")
-    assert server.asked == 8, "the oldest is not"
+    assert server.requests == 8, "the oldest answer is not"
 
 
-async def test_the_machines_own_resolver_knows_this_machine() -> None:
+async def test_system_resolver_resolves_localhost() -> None:
     lookup = SystemLookup()
     found = await lookup("localhost")
     assert found
@@ -120,37 +120,37 @@ async def test_the_machines_own_resolver_knows_this_machine() -> None:
     lookup.close()
 
 
-async def test_party_with_name_servers_that_never_answer_leaves_threads_to_the_others() -> None:
-    server = Server(str(PUBLIC))
-    resolver = Resolver(server, Moments())
+async def test_party_with_silent_name_servers_leaves_threads_to_others() -> None:
+    server = NameServer(str(PUBLIC))
+    resolver = Resolver(server, ManualClock())
     stuck = [
         asyncio.create_task(resolver.addresses(f"slow-{number}.tarpit-{number}.example", "tarpit"))
         for number in range(EGRESS_LOOKUPS_MAX)
     ]
     for _ in range(5):
         await asyncio.sleep(0)
-    assert server.asked == EGRESS_LOOKUPS_OF_PARTY_MAX
+    assert server.requests == EGRESS_LOOKUPS_OF_PARTY_MAX
     assert await resolver.addresses("quick.example", "another") == (PUBLIC,)
     resolver.close()
     await asyncio.gather(*stuck, return_exceptions=True)
     assert await resolver.addresses("quick.tarpit.example", "tarpit") == (PUBLIC,)
 
 
-async def test_names_under_one_domain_share_the_places_of_a_party_without_a_name() -> None:
-    server = Server(str(PUBLIC))
-    resolver = Resolver(server, Moments())
+async def test_names_of_one_domain_count_for_one_party() -> None:
+    server = NameServer(str(PUBLIC))
+    resolver = Resolver(server, ManualClock())
     stuck = [asyncio.create_task(resolver.addresses(f"slow-{n}.tarpit.example")) for n in range(20)]
     for _ in range(5):
         await asyncio.sleep(0)
-    assert server.asked == EGRESS_LOOKUPS_OF_PARTY_MAX
+    assert server.requests == EGRESS_LOOKUPS_OF_PARTY_MAX
     assert await resolver.addresses("quick.example") == (PUBLIC,)
     resolver.close()
     await asyncio.gather(*stuck, return_exceptions=True)
 
 
-async def test_look_ups_of_a_party_that_wait_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiting_look_ups_of_a_party_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(resolving, "EGRESS_LOOKUPS_WAITING_MAX", 10)
-    resolver = Resolver(Server(str(PUBLIC)), Moments())
+    resolver = Resolver(NameServer(str(PUBLIC)), ManualClock())
     stuck = [asyncio.create_task(resolver.addresses(f"slow-{n}.example", "tarpit")) for n in range(10)]
     await asyncio.sleep(0)
     await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""URLs: a corpus of hostile ones, and no two readings of those that are let through."""
+"""A corpus of hostile URLs is refused, and accepted URLs are parsed alike by other libraries."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from yarl import URL
 
 from actors.egress.client import Egress
-from actors.egress.target import REASONS, TargetRefusedError, read_target
-from tests.actors.egress.hostile import HARMLESS, HOSTILE, lookup
+from actors.egress.target import REASONS, TargetRefusedError, parse_target
+from tests.actors.egress.hostile_urls import HARMLESS, HOSTILE, lookup
 
 PARTS = ["https://", "http://", "a.example", "127.0.0.1", "0x7f.1", "[::1]", "[fe80::1%25eth0]", "xn--a"]
 MARKS = ["@", ":", ":443", ":8443", "/", "?", "#", "\\", "%2e", ".", "..", ",", "%00", "localhost", "é", "。"]
@@ -21,37 +21,37 @@ PIECES = st.sampled_from([*PARTS, *MARKS])
 
 @pytest.fixture(scope="module")
 def egress() -> Egress:
-    """One for all: it opens no connection here, and reading the authorities takes a while."""
+    """Shared by all tests: it opens no connection, and loading the certificate authorities is slow."""
     return Egress(lookup=lookup)
 
 
 @pytest.mark.parametrize(("url", "reason"), HOSTILE, ids=lambda value: ascii(value)[:60])
-async def test_a_hostile_url_is_refused_for_its_reason(egress: Egress, url: str, reason: str) -> None:
+async def test_hostile_url_is_refused_with_its_reason(egress: Egress, url: str, reason: str) -> None:
     with pytest.raises(TargetRefusedError) as refused:
         await egress.check(url)
     assert refused.value.reason == reason
-    assert str(refused.value) == reason, "what was given is not repeated"
+    assert str(refused.value) == reason, "the message does not contain the URL"
 
 
-def test_the_corpus_is_large_and_names_every_reason() -> None:
+def test_corpus_is_large_and_covers_every_reason() -> None:
     assert len({url for url, _ in HOSTILE}) == len(HOSTILE) >= 200
     assert {reason for _, reason in HOSTILE} == set(REASONS)
 
 
 @pytest.mark.parametrize("url", HARMLESS)
-async def test_an_ordinary_url_may_be_called(egress: Egress, url: str) -> None:
+async def test_ordinary_url_is_accepted(egress: Egress, url: str) -> None:
     await egress.check(url)
 
 
 @given(st.one_of(st.lists(PIECES, max_size=8).map("".join), st.text(max_size=60)))
-def test_what_is_let_through_has_one_reading(url: str) -> None:
+def test_accepted_url_is_parsed_alike_by_other_libraries(url: str) -> None:
     try:
-        target = read_target(url)
+        target = parse_target(url)
     except TargetRefusedError:
         return
     parsed = urlsplit(url)
     assert (parsed.hostname, parsed.port or 443) == (target.host, target.port)
-    # Refusing is no other reading: this one will not have names that only begin like internationalized ones.
+    # This library may refuse the URL: it rejects names that look like invalid internationalized ones.
     with contextlib.suppress(UnicodeError):
         assert (URL(url, encoded=True).host, URL(url, encoded=True).port) == (target.host, target.port)
     assert url.endswith(target.rest) or target.rest.startswith("/?") or target.rest == "/"
@@ -67,5 +67,5 @@ def test_what_is_let_through_has_one_reading(url: str) -> None:
         ("https://[2001:db8::1]:8443/", "[2001:db8::1]:8443"),
     ],
 )
-def test_the_host_header_is_the_name_that_was_given(url: str, header: str) -> None:
-    assert read_target(url).host_header == header
+def test_host_header_holds_the_given_name_and_port(url: str, header: str) -> None:
+    assert parse_target(url).host_header == header

@@ -11,9 +11,9 @@ from actors.clock import SystemClock
 from actors.database import DbConnection
 from actors.network.database import SQL as NETWORK_SQL
 from actors.outbox.announcer import Announcer
-from actors.outbox.relay import Relay, relay_lane
-from actors.outbox.retention import Retention, retention_lane
-from actors.outbox.stream import Stream
+from actors.outbox.relay import Relay, relay_connection
+from actors.outbox.retention import Retention, retention_connection
+from actors.outbox.stream import WakeUpStream
 from tests.actors.journal.backends import PostgresBackend
 from tests.actors.journal.cases import FIRST, idempotency_row, spend, with_card
 from tests.engine.build import change_programme, create_programme, declare_balance, load
@@ -83,9 +83,9 @@ async def test_commits_go_on_while_every_hot_table_gains_a_column(postgres: Post
 async def test_relay_goes_on_when_a_table_gains_a_column(
     postgres: PostgresBackend, redis_url: str, table: str
 ) -> None:
-    stream = Stream(redis_url)
+    stream = WakeUpStream(redis_url)
     announcer = Announcer(stream)
-    lane, deleting = relay_lane(postgres.url, "relay"), retention_lane(postgres.url)
+    lane, deleting = relay_connection(postgres.url, "relay"), retention_connection(postgres.url)
     relay, retention = Relay(lane, announcer), Retention(deleting)
     await relay.adopt()
     await relay.relay_batch()

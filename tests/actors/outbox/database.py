@@ -1,4 +1,4 @@
-"""Tenants, endpoints and events as rows, and what has come of them."""
+"""Writes tenants, endpoints and events to a test's database, and reads deliveries from it."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 NOW_MS = 1_790_000_000_000
 
 
-class World:
-    """One database, seen by who writes events and endpoints."""
+class EventDatabase:
+    """A database in which tests create tenants, endpoints and events."""
 
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
@@ -36,7 +36,7 @@ class World:
         url: str = "https://receiver.test/hook",
         secret: bytes = b"sealed",
     ) -> str:
-        """A new endpoint; without types it wants all of them."""
+        """A new endpoint; without types it subscribes to all of them."""
         id_ = new_id()
         await self.connection.execute(
             "INSERT INTO webhook_endpoints"
@@ -61,7 +61,7 @@ class World:
         data: str = "{}",
         on: Connection | None = None,
     ) -> str:
-        """A new event, in the transaction of connection ``on`` if there is one."""
+        """A new event, in the open transaction of connection ``on`` if given."""
         id_ = new_id()
         await (on or self.connection).execute(
             "INSERT INTO events (id, tenant_id, live, type, created_at, data)"
@@ -76,7 +76,7 @@ class World:
         return id_
 
     async def events(self, tenant_id: str, count: int, type_: str = "card.created") -> None:
-        """Many new events at once, in one transaction."""
+        """``count`` new events in one transaction."""
         await self.connection.execute(
             "INSERT INTO events (id, tenant_id, live, type, created_at, data)"
             " SELECT time_ordered_id(now()), $1, false, $2, now(), '{\"n\":' || n || '}'"

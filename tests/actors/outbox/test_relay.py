@@ -1,4 +1,4 @@
-"""The relay writes a delivery for each endpoint that wants an event, and skips no event."""
+"""The relay writes a delivery for each endpoint subscribed to an event, and skips no event."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import pytest
 
 from actors.database import DatabaseUnavailableError
 from actors.outbox.announcer import Announcer
-from actors.outbox.relay import Relay, relay_lane
+from actors.outbox.relay import Relay, relay_connection
 from actors.outbox.stream import WakeUp
 from engine.limits import RELAY_BUSY_SECONDS, RELAY_IDLE_SECONDS
-from tests.actors.outbox.database import World
+from tests.actors.outbox.database import EventDatabase
 from tests.actors.outbox.waiting import eventually
 
 
 class Sink:
-    """Remembers what it is told."""
+    """Records wake-ups."""
 
     def __init__(self) -> None:
         self.wake_ups: list[WakeUp] = []
@@ -35,114 +35,123 @@ def sink() -> Sink:
 
 @pytest.fixture
 async def relay(outbox_url: str, sink: Sink) -> AsyncIterator[Relay]:
-    lane = relay_lane(outbox_url, "test-relay")
-    yield Relay(lane, Announcer(sink), batch_max=3)
-    lane.close()
+    connection = relay_connection(outbox_url, "test-relay")
+    yield Relay(connection, Announcer(sink), batch_max=3)
+    connection.close()
 
 
 async def drained(relay: Relay) -> int:
-    """Relay until there is nothing left; how many events there were."""
+    """Relay all events; returns their number."""
     total = 0
     while relayed := await relay.relay_batch():
         total += relayed
     return total
 
 
-async def test_each_endpoint_gets_what_it_asked_for(world: World, relay: Relay, sink: Sink) -> None:
-    acme, other = await world.tenant(), await world.tenant()
-    cards = await world.endpoint(acme, "card.created", "card.updated")
-    everything = await world.endpoint(acme)
-    await world.endpoint(acme, status="disabled")
-    await world.endpoint(acme, live=True)
-    await world.endpoint(other)
-    created = await world.event(acme, "card.created")
-    posted = await world.event(acme, "ledger.entry.posted")
+async def test_each_endpoint_gets_the_event_types_it_subscribed_to(
+    database: EventDatabase, relay: Relay, sink: Sink
+) -> None:
+    acme, other = await database.tenant(), await database.tenant()
+    cards = await database.endpoint(acme, "card.created", "card.updated")
+    everything = await database.endpoint(acme)
+    await database.endpoint(acme, status="disabled")
+    await database.endpoint(acme, live=True)
+    await database.endpoint(other)
+    created = await database.event(acme, "card.created")
+    posted = await database.event(acme, "ledger.entry.posted")
     assert await relay.relay_batch() == 2
-    assert sorted(await world.deliveries()) == sorted(
+    assert sorted(await database.deliveries()) == sorted(
         [(created, cards), (created, everything), (posted, everything)]
     )
     await asyncio.sleep(0)
-    rows = await world.connection.fetch("SELECT id::text, endpoint_id::text, state, attempts FROM deliveries")
+    rows = await database.connection.fetch(
+        "SELECT id::text, endpoint_id::text, state, attempts FROM deliveries"
+    )
     assert {(wake.delivery_id, wake.endpoint_id) for wake in sink.wake_ups} == {
         (row["id"], row["endpoint_id"]) for row in rows
     }
     assert {(row["state"], row["attempts"]) for row in rows} == {("pending", 0)}
 
 
-async def test_where_nobody_listens_events_are_passed_over(world: World, relay: Relay) -> None:
-    tenant = await world.tenant()
-    endpoint = await world.endpoint(tenant, status="disabled")
-    await world.events(tenant, 10)
+async def test_events_without_subscribers_get_no_deliveries(database: EventDatabase, relay: Relay) -> None:
+    tenant = await database.tenant()
+    endpoint = await database.endpoint(tenant, status="disabled")
+    await database.events(tenant, 10)
     assert await relay.relay_batch() == 0
-    await world.connection.execute("UPDATE webhook_endpoints SET status = 'enabled'")
-    heard = await world.event(tenant)
+    await database.connection.execute("UPDATE webhook_endpoints SET status = 'enabled'")
+    subscribed = await database.event(tenant)
     assert await drained(relay) == 1
-    assert await world.deliveries() == [(heard, endpoint)]
+    assert await database.deliveries() == [(subscribed, endpoint)]
 
 
-async def test_every_batch_goes_on_where_the_last_one_ended(world: World, relay: Relay) -> None:
-    tenant = await world.tenant()
-    await world.endpoint(tenant)
-    await world.events(tenant, 10)
+async def test_each_batch_continues_after_the_last_one(database: EventDatabase, relay: Relay) -> None:
+    tenant = await database.tenant()
+    await database.endpoint(tenant)
+    await database.events(tenant, 10)
     assert [await relay.relay_batch() for _ in range(5)] == [3, 3, 3, 1, 0]
-    single = [await world.event(tenant) for _ in range(4)]
+    single = [await database.event(tenant) for _ in range(4)]
     assert await drained(relay) == 4
-    deliveries = await world.deliveries()
+    deliveries = await database.deliveries()
     assert len(set(deliveries)) == len(deliveries) == 14
     assert {event for event, _ in deliveries} >= set(single)
 
 
-async def test_a_transaction_that_commits_after_later_ones_is_not_skipped(
-    world: World, relay: Relay, outbox_url: str
+async def test_event_of_a_slow_transaction_is_not_skipped(
+    database: EventDatabase, relay: Relay, outbox_url: str
 ) -> None:
-    tenant = await world.tenant()
-    await world.endpoint(tenant)
+    tenant = await database.tenant()
+    await database.endpoint(tenant)
     slow: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(outbox_url)
     transaction = slow.transaction()
     await transaction.start()
-    early = await world.event(tenant, on=slow)
-    late = [await world.event(tenant) for _ in range(2)]
+    early = await database.event(tenant, on=slow)
+    late = [await database.event(tenant) for _ in range(2)]
     assert await relay.relay_batch() == 0
-    # What has been committed waits, and the lag says so.
+    # The committed events wait, and the lag shows it.
     assert relay.counts.lag_seconds > 0
-    assert await world.deliveries() == []
+    assert await database.deliveries() == []
     await transaction.commit()
     await slow.close()
     assert await drained(relay) == 3
-    assert {event for event, _ in await world.deliveries()} == {early, *late}
+    assert {event for event, _ in await database.deliveries()} == {early, *late}
     assert await relay.relay_batch() == 0
     assert relay.counts.lag_seconds == 0
 
 
-async def test_two_relays_at_once_do_everything_once(world: World, outbox_url: str) -> None:
-    tenant = await world.tenant()
-    await world.endpoint(tenant)
+async def test_two_concurrent_relays_write_each_delivery_once(
+    database: EventDatabase, outbox_url: str
+) -> None:
+    tenant = await database.tenant()
+    await database.endpoint(tenant)
     for _ in range(20):
-        await world.events(tenant, 7)
+        await database.events(tenant, 7)
     sinks = [Sink(), Sink()]
-    lanes = [relay_lane(outbox_url, f"test-relay-{number}") for number in range(2)]
-    relays = [Relay(lane, Announcer(sink), batch_max=10) for lane, sink in zip(lanes, sinks, strict=True)]
+    connections = [relay_connection(outbox_url, f"test-relay-{number}") for number in range(2)]
+    relays = [
+        Relay(connection, Announcer(sink), batch_max=10)
+        for connection, sink in zip(connections, sinks, strict=True)
+    ]
     totals = await asyncio.gather(*(drained(relay) for relay in relays))
     assert sum(totals) == 140
-    deliveries = await world.deliveries()
+    deliveries = await database.deliveries()
     assert len(set(deliveries)) == len(deliveries) == 140
-    for lane in lanes:
-        lane.close()
+    for connection in connections:
+        connection.close()
 
 
-async def test_a_relay_that_dies_in_its_batch_has_done_all_or_nothing(
-    world: World, relay: Relay, outbox_url: str
+async def test_connection_lost_in_a_batch_leaves_no_partial_batch(
+    database: EventDatabase, relay: Relay, outbox_url: str
 ) -> None:
-    tenant = await world.tenant()
-    await world.endpoint(tenant)
-    await world.events(tenant, 3)
+    tenant = await database.tenant()
+    await database.endpoint(tenant)
+    await database.events(tenant, 3)
     blocker: asyncpg.Connection[asyncpg.Record] = await asyncpg.connect(outbox_url)
     transaction = blocker.transaction()
     await transaction.start()
     await blocker.execute("LOCK TABLE deliveries IN SHARE MODE")
     dying = asyncio.create_task(relay.relay_batch())
-    await eventually(lambda: world.connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"))
-    await world.connection.execute(
+    await eventually(lambda: database.connection.fetchval("SELECT count(*) FROM pg_locks WHERE NOT granted"))
+    await database.connection.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'test-relay'"
     )
     with pytest.raises(DatabaseUnavailableError):
@@ -150,47 +159,49 @@ async def test_a_relay_that_dies_in_its_batch_has_done_all_or_nothing(
     await transaction.rollback()
     await blocker.close()
     assert await drained(relay) == 3
-    assert len(await world.deliveries()) == 3
+    assert len(await database.deliveries()) == 3
 
 
-async def test_looking_for_nothing_writes_nothing(world: World, relay: Relay) -> None:
-    tenant = await world.tenant()
-    await world.endpoint(tenant)
-    await world.event(tenant)
+async def test_empty_batch_does_not_write_the_position(database: EventDatabase, relay: Relay) -> None:
+    tenant = await database.tenant()
+    await database.endpoint(tenant)
+    await database.event(tenant)
     await drained(relay)
-    before = await world.connection.fetchrow("SELECT xmin, ctid FROM relay_progress")
+    before = await database.connection.fetchrow("SELECT xmin, ctid FROM relay_progress")
     for _ in range(3):
         await relay.relay_batch()
-    assert await world.connection.fetchrow("SELECT xmin, ctid FROM relay_progress") == before
+    assert await database.connection.fetchrow("SELECT xmin, ctid FROM relay_progress") == before
 
 
 @pytest.mark.parametrize("everything_relayed", [True, False])
-async def test_a_database_restored_on_another_server_goes_on(
-    world: World, relay: Relay, everything_relayed: bool
+async def test_relay_continues_after_a_restore_on_another_server(
+    database: EventDatabase, relay: Relay, everything_relayed: bool
 ) -> None:
-    tenant = await world.tenant()
-    await world.endpoint(tenant)
-    relayed = [await world.event(tenant) for _ in range(4)]
+    tenant = await database.tenant()
+    await database.endpoint(tenant)
+    relayed = [await database.event(tenant) for _ in range(4)]
     await drained(relay)
-    pending = [] if everything_relayed else [await world.event(tenant) for _ in range(4)]
-    # The other server had made very many transactions more.
-    await world.connection.execute("UPDATE events SET txid = ((txid::text)::bigint + 10000000)::text::xid8")
-    await world.connection.execute(
+    pending = [] if everything_relayed else [await database.event(tenant) for _ in range(4)]
+    # The other server's transaction ids are far ahead of this one's.
+    await database.connection.execute(
+        "UPDATE events SET txid = ((txid::text)::bigint + 10000000)::text::xid8"
+    )
+    await database.connection.execute(
         "UPDATE relay_progress SET txid = ((txid::text)::bigint + 10000000)::text::xid8"
     )
-    fresh = await world.event(tenant)
-    # Those of a new endpoint would show whether the old ones came again.
-    await world.endpoint(tenant)
+    fresh = await database.event(tenant)
+    # Deliveries to a new endpoint would show events that are relayed again.
+    await database.endpoint(tenant)
     assert await relay.adopt() == len(relayed) + len(pending)
     assert await relay.adopt() == 0
     await drained(relay)
-    deliveries = await world.deliveries()
+    deliveries = await database.deliveries()
     assert len(deliveries) == len(relayed) + 2 * (len(pending) + 1)
     assert {event for event, _ in deliveries} == {*relayed, *pending, fresh}
 
 
-async def test_ids_of_deliveries_are_ordered_by_time(world: World) -> None:
-    rows = await world.connection.fetch(
+async def test_time_ordered_ids_are_sorted_uuidv7(database: EventDatabase) -> None:
+    rows = await database.connection.fetch(
         "SELECT time_ordered_id(to_timestamp(1790000000.123 + n))::text AS id FROM generate_series(0, 50) n"
     )
     ids = [row["id"] for row in rows]
@@ -200,27 +211,29 @@ async def test_ids_of_deliveries_are_ordered_by_time(world: World) -> None:
     assert len({id_[-12:] for id_ in ids}) == len(ids)
 
 
-async def test_a_running_relay_survives_its_database(world: World, outbox_url: str, sink: Sink) -> None:
-    tenant = await world.tenant()
-    await world.endpoint(tenant)
-    lane = relay_lane(outbox_url, "test-relay")
-    relay = Relay(lane, Announcer(sink))
+async def test_running_relay_reconnects_after_its_connection_is_lost(
+    database: EventDatabase, outbox_url: str, sink: Sink
+) -> None:
+    tenant = await database.tenant()
+    await database.endpoint(tenant)
+    connection = relay_connection(outbox_url, "test-relay")
+    relay = Relay(connection, Announcer(sink))
 
-    def told(expected: int) -> bool:
+    def announced(expected: int) -> bool:
         return len(sink.wake_ups) >= expected
 
     relay.start()
     try:
         for expected in (1, 2):
-            await world.event(tenant)
-            await eventually(partial(told, expected))
-            await world.connection.execute(
+            await database.event(tenant)
+            await eventually(partial(announced, expected))
+            await database.connection.execute(
                 "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'test-relay'"
             )
     finally:
         await relay.stop()
         await relay.stop()
-        lane.close()
+        connection.close()
     assert relay.counts.deliveries == 2
 
 
@@ -229,8 +242,8 @@ async def test_a_running_relay_survives_its_database(world: World, outbox_url: s
     [(3, 0.7, 0.7), (4, 0.2, 0.2), (1, 0.7, RELAY_BUSY_SECONDS), (0, 0.7, RELAY_IDLE_SECONDS)],
     ids=["full", "more than full", "some", "none"],
 )
-async def test_it_rests_as_long_as_a_full_batch_took(
+async def test_pause_depends_on_how_full_the_batch_was(
     relay: Relay, relayed: int, seconds: float, pause: float
 ) -> None:
-    """A backlog leaves the database half of its time for decisions."""
+    """During a backlog, decisions keep half of the database's time."""
     assert relay._pause_after(relayed, seconds) == pause

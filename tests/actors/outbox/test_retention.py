@@ -1,4 +1,4 @@
-"""What is kept for a time only goes when that is over, in small steps; all else stays."""
+"""Rows are deleted in small steps after their retention period, and not earlier."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import asyncpg
 import pytest
 
 from actors.ids import new_id
-from actors.outbox import retention
-from actors.outbox.retention import Retention, retention_lane
-from tests.actors.outbox.database import Connection, World
+from actors.outbox import retention as retention_module
+from actors.outbox.retention import Retention, retention_connection
+from tests.actors.outbox.database import Connection, EventDatabase
 from tests.actors.outbox.waiting import eventually
 
 TABLES = (
@@ -34,20 +34,20 @@ async def connection(database_url: str) -> AsyncIterator[Connection]:
 
 
 @pytest.fixture
-async def ours(database_url: str) -> AsyncIterator[Retention]:
-    lane = retention_lane(database_url)
-    made = Retention(lane, rows_max=10)
-    yield made
-    await made.stop()
-    await made.stop()
-    lane.close()
+async def retention(database_url: str) -> AsyncIterator[Retention]:
+    connection = retention_connection(database_url)
+    retention = Retention(connection, rows_max=10)
+    yield retention
+    await retention.stop()
+    await retention.stop()
+    connection.close()
 
 
 async def fill(connection: Connection, age: str, number: int) -> None:
-    """``number`` rows of each table that were written ``age`` ago."""
-    world = World(connection)
-    tenant_id = await world.tenant()
-    endpoint_id = await world.endpoint(tenant_id)
+    """Write ``number`` rows of age ``age`` to each table."""
+    database = EventDatabase(connection)
+    tenant_id = await database.tenant()
+    endpoint_id = await database.endpoint(tenant_id)
     client = new_id()
     await connection.execute(
         "INSERT INTO clients (id, tenant_id, client_id, secret_digest, mode, role, scopes)"
@@ -102,7 +102,7 @@ async def counts(connection: Connection) -> dict[str, int]:
 
 
 @pytest.mark.parametrize(
-    ("age", "gone"),
+    ("age", "deleted"),
     [
         ("23 hours", set()),
         ("25 hours", {"access_tokens"}),
@@ -111,63 +111,66 @@ async def counts(connection: Connection) -> dict[str, int]:
         ("31 days 1 hour", set(TABLES)),
     ],
 )
-async def test_each_kind_of_row_goes_after_its_time(
-    connection: Connection, ours: Retention, age: str, gone: set[str]
+async def test_each_kind_of_row_is_deleted_at_its_age(
+    connection: Connection, retention: Retention, age: str, deleted: set[str]
 ) -> None:
     await fill(connection, age, 2)
     await fill(connection, "1 hour", 3)
-    assert not await ours.step()
-    assert await counts(connection) == {table: 3 if table in gone else 5 for table in TABLES}
+    assert not await retention.step()
+    assert await counts(connection) == {table: 3 if table in deleted else 5 for table in TABLES}
 
 
-async def test_it_goes_in_steps_until_nothing_is_left(
-    connection: Connection, ours: Retention, monkeypatch: pytest.MonkeyPatch
+async def test_expired_rows_are_deleted_in_steps_until_none_is_left(
+    connection: Connection, retention: Retention, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(retention, "RETENTION_BUSY_SECONDS", 0.0)
+    monkeypatch.setattr(retention_module, "RETENTION_BUSY_SECONDS", 0.0)
     await fill(connection, "40 days", 25)
-    assert await ours.step()
+    assert await retention.step()
     assert set((await counts(connection)).values()) == {15}
-    ours.start()
-    await eventually(lambda: ours.deleted == 5 * 25)
+    retention.start()
+    await eventually(lambda: retention.deleted == 5 * 25)
     assert set((await counts(connection)).values()) == {0}
 
 
-async def test_a_database_that_is_away_is_tried_again(
-    connection: Connection, ours: Retention, monkeypatch: pytest.MonkeyPatch
+async def test_sweep_is_retried_after_its_connection_is_lost(
+    connection: Connection, database_url: str
 ) -> None:
-    monkeypatch.setattr(retention, "RETENTION_SECONDS", 0.01)
+    deleting = retention_connection(database_url)
+    retention = Retention(deleting, seconds=0.01)
     await fill(connection, "40 days", 1)
-    await ours.step()
+    await retention.step()
     await fill(connection, "40 days", 1)
     await connection.execute(
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE application_name = 'stanchion-retention'"
     )
-    ours.start()
-    await eventually(lambda: ours.deleted == 10)
+    retention.start()
+    await eventually(lambda: retention.deleted == 10)
+    await retention.stop()
+    deleting.close()
 
 
-async def test_stopping_before_starting_is_harmless(ours: Retention) -> None:
-    await ours.stop()
+async def test_stop_before_start_is_harmless(retention: Retention) -> None:
+    await retention.stop()
     await asyncio.sleep(0)
-    assert ours.deleted == 0
+    assert retention.deleted == 0
 
 
 @pytest.mark.parametrize("days", [0, 200])
-async def test_rows_go_only_when_both_clocks_say_so(
+async def test_rows_are_deleted_only_when_too_old_by_both_clocks(
     connection: Connection, database_url: str, days: int
 ) -> None:
-    """The clock of the process is right or behind while the database's says that rows are old."""
+    """The rows are old by the database's clock; the clock of the process is right or ``days`` behind."""
     await fill(connection, "100 days", 3)
-    lane = retention_lane(database_url)
-    ours = Retention(lane, now=lambda: datetime.now(UTC) - timedelta(days=days))
-    await ours.step()
-    lane.close()
-    assert (ours.deleted == 0) is (days > 0)
+    deleting = retention_connection(database_url)
+    retention = Retention(deleting, now=lambda: datetime.now(UTC) - timedelta(days=days))
+    await retention.step()
+    deleting.close()
+    assert (retention.deleted == 0) is (days > 0)
 
 
 async def test_delivery_scheduled_by_a_wrong_clock_becomes_due(
-    connection: Connection, ours: Retention
+    connection: Connection, retention: Retention
 ) -> None:
     await fill(connection, "1 hour", 2)
     await connection.execute(
@@ -177,6 +180,6 @@ async def test_delivery_scheduled_by_a_wrong_clock_becomes_due(
         "UPDATE deliveries SET next_attempt_at = now() + interval '400 days'"
         " WHERE id = (SELECT id FROM deliveries LIMIT 1) RETURNING id"
     )
-    await ours.step()
+    await retention.step()
     due = await connection.fetch("SELECT id FROM deliveries WHERE next_attempt_at <= now()")
     assert [row["id"] for row in due] == [first]

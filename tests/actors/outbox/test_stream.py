@@ -1,4 +1,4 @@
-"""The stream carries ids, survives what happens to Redis, and says in time when it cannot answer."""
+"""The stream carries ids, survives restarts and flushes of Redis, and reports failures in time."""
 
 from __future__ import annotations
 
@@ -11,8 +11,7 @@ from redis.asyncio import Redis
 
 from actors.ids import new_id
 from actors.outbox import stream as stream_module
-from actors.outbox.announcer import Announcer
-from actors.outbox.stream import GROUP, STREAM, Stream, StreamUnavailableError, WakeUp
+from actors.outbox.stream import GROUP, STREAM, StreamUnavailableError, WakeUp, WakeUpStream
 
 
 def wake_ups(count: int) -> list[WakeUp]:
@@ -20,8 +19,8 @@ def wake_ups(count: int) -> list[WakeUp]:
 
 
 @pytest.fixture
-async def stream(redis_url: str) -> AsyncIterator[Stream]:
-    stream = Stream(redis_url, "one")
+async def stream(redis_url: str) -> AsyncIterator[WakeUpStream]:
+    stream = WakeUpStream(redis_url, "one")
     yield stream
     await stream.close()
     await stream.close()
@@ -33,24 +32,24 @@ async def redis(redis_url: str) -> AsyncIterator[Redis]:
         yield redis
 
 
-async def test_readers_share_what_is_added(stream: Stream, redis_url: str) -> None:
+async def test_readers_share_the_wake_ups(stream: WakeUpStream, redis_url: str) -> None:
     added = wake_ups(6)
     await stream.add(added)
-    other = Stream(redis_url, "two")
+    other = WakeUpStream(redis_url, "two")
     first, second = await stream.read(4), await other.read(4)
     assert [entry.wake_up for entry in first + second] == added
     await stream.acknowledge([entry.entry_id for entry in first])
     await other.close()
 
 
-async def test_nothing_but_ids_is_in_redis(stream: Stream, redis: Redis) -> None:
+async def test_redis_holds_only_ids(stream: WakeUpStream, redis: Redis) -> None:
     (wake_up,) = wake_ups(1)
     await stream.add([wake_up])
     fields = {b"delivery_id": wake_up.delivery_id.encode(), b"endpoint_id": wake_up.endpoint_id.encode()}
     assert [entry[1] for entry in await redis.xrange(STREAM) or ()] == [fields]
 
 
-async def test_a_flushed_redis_is_a_new_one(stream: Stream, redis: Redis) -> None:
+async def test_stream_works_after_redis_is_flushed(stream: WakeUpStream, redis: Redis) -> None:
     await stream.add(wake_ups(1))
     assert len(await stream.read(10)) == 1
     await redis.flushall()
@@ -59,7 +58,9 @@ async def test_a_flushed_redis_is_a_new_one(stream: Stream, redis: Redis) -> Non
     assert [entry.wake_up for entry in await stream.read(10)] == later
 
 
-async def test_the_stream_is_cut(stream: Stream, redis: Redis, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_stream_is_trimmed_to_its_limit(
+    stream: WakeUpStream, redis: Redis, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stream_module, "WAKE_UPS_KEPT_MAX", 100)
     for _ in range(5):
         await stream.add(wake_ups(200))
@@ -67,13 +68,13 @@ async def test_the_stream_is_cut(stream: Stream, redis: Redis, monkeypatch: pyte
     assert await redis.xlen(STREAM) <= 200
 
 
-async def test_what_a_dead_reader_has_left_is_taken_over(
-    stream: Stream, redis_url: str, monkeypatch: pytest.MonkeyPatch
+async def test_unacknowledged_wake_ups_of_a_dead_reader_are_taken_over(
+    stream: WakeUpStream, redis_url: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(stream_module, "WAKE_UP_STUCK_SECONDS", 0.0)
     added = wake_ups(3)
     await stream.add(added)
-    dead = Stream(redis_url, "dead")
+    dead = WakeUpStream(redis_url, "dead")
     read = await dead.read(10)
     await dead.acknowledge([read[0].entry_id])
     await dead.close()
@@ -92,7 +93,9 @@ async def test_what_a_dead_reader_has_left_is_taken_over(
         {b"delivery_id": new_id().encode()},
     ],
 )
-async def test_foreign_entries_are_nobodys(stream: Stream, redis: Redis, fields: dict[Any, Any]) -> None:
+async def test_foreign_entries_have_no_wake_up_and_can_be_acknowledged(
+    stream: WakeUpStream, redis: Redis, fields: dict[Any, Any]
+) -> None:
     await redis.xadd(STREAM, fields)
     (entry,) = await stream.read(10)
     assert entry.wake_up is None
@@ -100,7 +103,7 @@ async def test_foreign_entries_are_nobodys(stream: Stream, redis: Redis, fields:
     assert (await redis.xpending(STREAM, GROUP))["pending"] == 0
 
 
-async def test_a_key_of_another_kind_is_said_to_be_unusable(stream: Stream, redis: Redis) -> None:
+async def test_key_of_another_type_makes_the_stream_unavailable(stream: WakeUpStream, redis: Redis) -> None:
     await redis.set(STREAM, "something else")
     with pytest.raises(StreamUnavailableError):
         await stream.add(wake_ups(1))
@@ -108,20 +111,22 @@ async def test_a_key_of_another_kind_is_said_to_be_unusable(stream: Stream, redi
         await stream.read(1)
 
 
-async def test_reading_nothing_ends_in_time(stream: Stream, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_read_of_an_empty_stream_ends_in_time(
+    stream: WakeUpStream, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(stream_module, "WAKE_UP_WAIT_SECONDS", 0.05)
     assert await stream.read(1) == []
 
 
-async def test_a_redis_that_is_away_is_said_to_be() -> None:
-    stream = Stream("redis://127.0.0.1:1/0", "one")
+async def test_unreachable_redis_makes_the_stream_unavailable() -> None:
+    stream = WakeUpStream("redis://127.0.0.1:1/0", "one")
     for ask in (stream.add(wake_ups(1)), stream.read(1), stream.take_over(1), stream.acknowledge(["1-1"])):
         with pytest.raises(StreamUnavailableError):
             await ask
     await stream.close()
 
 
-async def test_a_redis_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_hanging_redis_times_out(monkeypatch: pytest.MonkeyPatch) -> None:
     async def hang(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         await hung.wait()
         writer.close()
@@ -130,7 +135,7 @@ async def test_a_redis_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -
     server = await asyncio.start_server(hang, "127.0.0.1", 0)
     monkeypatch.setattr(stream_module, "REDIS_TIMEOUT_SECONDS", 0.1)
     monkeypatch.setattr(stream_module, "WAKE_UP_WAIT_SECONDS", 0.1)
-    stream = Stream(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}/0", "one")
+    stream = WakeUpStream(f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}/0", "one")
     for ask in (stream.add(wake_ups(1)), stream.read(1)):
         with pytest.raises(StreamUnavailableError):
             await ask
@@ -138,45 +143,3 @@ async def test_a_redis_that_hangs_is_given_up(monkeypatch: pytest.MonkeyPatch) -
     await stream.close()
     server.close()
     await server.wait_closed()
-
-
-async def test_the_announcer_drops_what_redis_does_not_take() -> None:
-    class Away:
-        tried = 0
-
-        async def add(self, _wake_ups: object) -> None:
-            self.tried += 1
-            raise StreamUnavailableError
-
-    away = Away()
-    announcer = Announcer(away)
-    announcer.announce(wake_ups(300))
-    await announcer.stop()
-    assert (announcer.dropped, away.tried) == (300, 2)
-
-
-async def test_the_announcer_keeps_a_bounded_number(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("actors.outbox.announcer.WAKE_UPS_WAITING_MAX", 500)
-    monkeypatch.setattr("actors.outbox.announcer.REDIS_TIMEOUT_SECONDS", 0.05)
-    released = asyncio.Event()
-
-    class Hanging:
-        taken = 0
-
-        async def add(self, wake_ups: object) -> None:
-            await released.wait()
-            assert isinstance(wake_ups, list)
-            self.taken += len(wake_ups)
-
-    hanging = Hanging()
-    announcer = Announcer(hanging)
-    announcer.announce(wake_ups(1_000))
-    assert announcer.dropped == 512
-    await announcer.stop()
-    assert hanging.taken == 0
-    released.set()
-    await announcer.stop()
-    assert hanging.taken == 488
-    announcer.announce(wake_ups(256))
-    assert announcer.dropped == 512
-    await announcer.stop()

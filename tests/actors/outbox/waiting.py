@@ -1,4 +1,4 @@
-"""Waiting for what happens by itself."""
+"""Waiting for a condition."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ SECONDS_MAX = 60.0
 
 
 async def eventually(condition: Callable[[], Any], seconds: float = SECONDS_MAX) -> Any:
-    """The first true answer of ``condition``, which may be a coroutine function; fails the test when there is
-    none in time."""
+    """Poll ``condition``, which may be a coroutine function, and return its first true result. Fails the test
+    after ``seconds``."""
     deadline = time.monotonic() + seconds
     while True:
-        answer = condition()
-        if inspect.isawaitable(answer):
-            answer = await answer
-        if answer:
-            return answer
-        assert time.monotonic() < deadline, "it never happened"
+        result = condition()
+        if inspect.isawaitable(result):
+            result = await result
+        if result:
+            return result
+        assert time.monotonic() < deadline, f"the condition was not met within {seconds} s"
         await asyncio.sleep(0.01)

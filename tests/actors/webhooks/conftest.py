@@ -1,4 +1,4 @@
-"""Fixtures of the dispatchers' tests."""
+"""Fixtures for the tests of dispatchers."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.actors.outbox.database import World
-from tests.actors.webhooks.support import Post
+from tests.actors.outbox.database import EventDatabase
+from tests.actors.webhooks.support import DeliverySetup
 
 
 @pytest.fixture
-async def post(world: World, outbox_url: str) -> AsyncIterator[Post]:
-    async with Post(world, outbox_url) as post:
-        yield post
+async def setup(database: EventDatabase, outbox_url: str) -> AsyncIterator[DeliverySetup]:
+    async with DeliverySetup(database, outbox_url) as setup:
+        yield setup

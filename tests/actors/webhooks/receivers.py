@@ -1,4 +1,4 @@
-"""Receivers over real HTTPS, under an authority of the test's own."""
+"""Receivers over real HTTPS, with certificates of the test's own authority."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ops.local_https import HOST, Answer, Request, serving
 
 @dataclass
 class Receiver:
-    """One receiver: what it got, and how it answers."""
+    """One receiver: the requests it got, and its answers."""
 
     answer: Callable[[Request], int] = lambda _request: 200
     headers: dict[str, str] = field(default_factory=dict)
     hanging: asyncio.Event | None = None
     requests: list[Request] = field(default_factory=list)
     taken: dict[str, int] = field(default_factory=lambda: defaultdict(int))
-    """How often each event was taken with a 200, by its id."""
+    """Number of 200 answers by event id."""
     url: str = ""
 
     async def __call__(self, request: Request) -> Answer:
@@ -38,7 +38,7 @@ class Receiver:
         return Answer(status, b"thank you", self.headers)
 
     def bodies(self) -> dict[str, set[bytes]]:
-        """The different bodies under which each event came, by its id."""
+        """The distinct bodies of each event, by its id."""
         found: dict[str, set[bytes]] = defaultdict(set)
         for request in self.requests:
             found[json.loads(request.body)["id"]].add(request.body)
@@ -46,7 +46,7 @@ class Receiver:
 
 
 def failing_sometimes(share: float, seed: int) -> Callable[[Request], int]:
-    """Answers 500 to ``share`` of the requests, but never to all six attempts of a delivery."""
+    """Answer 500 to ``share`` of the requests, but at most three times for each body."""
     draw = random.Random(seed)
     failures: dict[bytes, int] = defaultdict(int)
 
@@ -63,8 +63,8 @@ def failing_sometimes(share: float, seed: int) -> Callable[[Request], int]:
 async def receiving(
     tls: ssl.SSLContext, receiver: Receiver, permitted_by: Path | None = None
 ) -> AsyncIterator[Receiver]:
-    """Serve a receiver; its ``url`` is known inside. ``permitted_by``: the state folder of the installation
-    that may call it, unless its settings open loopback.
+    """Serve a receiver and set its ``url``. ``permitted_by``: the state folder of the installation that may
+    call it, if its settings do not allow loopback.
     """
     async with serving(tls, receiver) as address:
         receiver.url = f"{address}/hook"

@@ -1,4 +1,4 @@
-"""Dispatchers with a clock, receivers and a stream that tests hold in their hands; the database is real."""
+"""Dispatchers with a clock, receivers and a stream that tests control; the database is real."""
 
 from __future__ import annotations
 
@@ -9,23 +9,25 @@ from dataclasses import dataclass, field
 from datetime import datetime
 
 from actors.egress.client import EgressError, Received
-from actors.outbox.stream import Entry, WakeUp
+from actors.ids import new_id
+from actors.outbox.stream import StreamEntry, StreamUnavailableError, WakeUp
 from actors.vault import Vault
-from actors.webhooks.book import DeliveryBook, book_lane
-from actors.webhooks.custody import SecretCustody
+from actors.webhooks.delivery import DeliveryLease
+from actors.webhooks.delivery_store import DeliveryStore, delivery_connection
 from actors.webhooks.dispatcher import Dispatcher
 from actors.webhooks.sender import Sender
+from actors.webhooks.signing_secrets import SigningSecrets
 from engine.instant import to_datetime
 from engine.webhooks.signature import HEADER
-from tests.actors.outbox.database import NOW_MS, World
+from tests.actors.outbox.database import NOW_MS, EventDatabase
 
 SECRET = "whsec_dGVzdA"
 
 Answer = Callable[[], Received | EgressError]
 
 
-class HandClock:
-    """Stands still until it is told."""
+class ManualClock:
+    """A clock that only tests move."""
 
     def __init__(self, at_ms: int = NOW_MS) -> None:
         self.at_ms = at_ms
@@ -41,13 +43,13 @@ class HandClock:
         return to_datetime(self.at_ms)
 
     def forward(self, seconds: float) -> None:
-        """Let time go by."""
+        """Advance the clock."""
         self.at_ms += round(seconds * 1000)
 
 
 @dataclass(frozen=True)
 class Request:
-    """What a receiver got."""
+    """A request as its receiver got it."""
 
     url: str
     body: bytes
@@ -57,9 +59,9 @@ class Request:
 
 @dataclass
 class Receivers:
-    """All receivers of the world: 200 unless told otherwise. ``Egress`` as the sender sees it."""
+    """All receivers, in place of ``Egress``. The default answer is 200."""
 
-    clock: HandClock
+    clock: ManualClock
     answers: dict[str, Answer] = field(default_factory=dict)
     hanging: dict[str, asyncio.Event] = field(default_factory=dict)
     requests: list[Request] = field(default_factory=list)
@@ -88,26 +90,29 @@ class Receivers:
         return [request for request in self.requests if request.url == url]
 
 
-class Whispers:
-    """A stream in memory."""
+class MemoryStream:
+    """A wake-up stream in memory."""
 
-    def __init__(self) -> None:
-        self.waiting: list[Entry] = []
+    def __init__(self, *, available: bool = True) -> None:
+        self.available = available
+        self.waiting: list[StreamEntry] = []
         self.acknowledged: list[str] = []
         self._numbers = iter(range(1, 1_000_000))
 
-    def tell(self, delivery_id: str, endpoint_id: str) -> None:
-        self.waiting.append(Entry(f"{next(self._numbers)}-0", WakeUp(delivery_id, endpoint_id)))
+    def add(self, delivery_id: str, endpoint_id: str) -> None:
+        self.waiting.append(StreamEntry(f"{next(self._numbers)}-0", WakeUp(delivery_id, endpoint_id)))
 
-    async def read(self, count: int) -> list[Entry]:
+    async def read(self, count: int) -> list[StreamEntry]:
         await asyncio.sleep(0.005)
         taken, self.waiting = self.waiting[:count], self.waiting[count:]
         return taken
 
-    async def take_over(self, _count: int) -> list[Entry]:
+    async def take_over(self, _count: int) -> list[StreamEntry]:
         return []
 
     async def acknowledge(self, entry_ids: Sequence[str]) -> None:
+        if not self.available:
+            raise StreamUnavailableError
         self.acknowledged += entry_ids
 
 
@@ -119,37 +124,55 @@ def failing(reason: str) -> Answer:
     return lambda: EgressError(reason)
 
 
-class Post(AsyncExitStack):
-    """Everything a test of deliveries needs; leaving it closes the connections of its dispatchers."""
+def a_lease(number: int = 1) -> DeliveryLease:
+    """The lease of some delivery, for attempt ``number``."""
+    return DeliveryLease(
+        delivery_id=new_id(),
+        endpoint_id=new_id(),
+        number=number,
+        started_at=to_datetime(NOW_MS),
+        url="https://receiver.test/hook",
+        sealed_secrets=(),
+        live=False,
+        event_id=new_id(),
+        type="card.created",
+        created_at=to_datetime(NOW_MS),
+        data="{}",
+    )
 
-    def __init__(self, world: World, database_url: str) -> None:
+
+class DeliverySetup(AsyncExitStack):
+    """Receivers, stream, clock, and functions that create endpoints, deliveries and dispatchers. Its exit
+    closes the connections of the dispatchers."""
+
+    def __init__(self, database: EventDatabase, database_url: str) -> None:
         super().__init__()
-        self.world = world
-        self.clock = HandClock()
+        self.database = database
+        self.clock = ManualClock()
         self.receivers = Receivers(self.clock)
-        self.stream = Whispers()
-        self.custody = SecretCustody(Vault((bytes(range(32)),)))
+        self.stream = MemoryStream()
+        self.secrets = SigningSecrets(Vault((bytes(range(32)),)))
         self._database_url = database_url
         self._tenant = ""
 
     async def tenant(self) -> str:
-        self._tenant = self._tenant or await self.world.tenant()
+        self._tenant = self._tenant or await self.database.tenant()
         return self._tenant
 
     async def endpoint(self, url: str = "https://receiver.test/hook", status: str = "enabled") -> str:
         """A new endpoint whose secret is ``SECRET``."""
-        id_ = await self.world.endpoint(await self.tenant(), url=url, status=status)
-        await self.world.connection.execute(
+        id_ = await self.database.endpoint(await self.tenant(), url=url, status=status)
+        await self.database.connection.execute(
             "UPDATE webhook_endpoints SET secret_sealed = $2 WHERE id = $1",
             id_,
-            self.custody.seal(id_, SECRET),
+            self.secrets.seal(id_, SECRET),
         )
         return id_
 
     async def deliveries(self, endpoint_id: str, count: int = 1) -> list[str]:
         """New events and their deliveries to one endpoint, due now."""
         tenant = await self.tenant()
-        connection = self.world.connection
+        connection = self.database.connection
         rows = await connection.fetch(
             "INSERT INTO events (id, tenant_id, live, type, created_at, data)"
             " SELECT time_ordered_id($3), $1, false, 'card.created', $3, '{\"n\":' || n || ',\"é\":1.50}'"
@@ -170,39 +193,42 @@ class Post(AsyncExitStack):
         return [row["id"] for row in rows]
 
     def dispatcher(self, name: str = "dispatcher-0") -> Dispatcher:
-        """A dispatcher of its own; nothing moves before it is started or asked."""
-        sender = Sender(self.receivers, self.custody, self.clock)
-        return Dispatcher(self.book(name), sender, self.stream, self.clock)
+        """A new dispatcher, not started."""
+        sender = Sender(self.receivers, self.secrets, self.clock)
+        return Dispatcher(self.store(name), sender, self.stream, self.clock)
 
-    def book(self, name: str = "dispatcher-0") -> DeliveryBook:
+    def store(self, name: str = "dispatcher-0") -> DeliveryStore:
         claiming, recording, looking = (
-            book_lane(self._database_url, f"test-{name}-{use}") for use in ("claim", "record", "look")
+            delivery_connection(self._database_url, f"test-{name}-{use}")
+            for use in ("claim", "record", "look")
         )
-        for lane in (claiming, recording, looking):
-            self.callback(lane.close)
-        return DeliveryBook(claiming, recording, looking, name, self.clock.instant)
+        for connection in (claiming, recording, looking):
+            self.callback(connection.close)
+        return DeliveryStore(claiming, recording, looking, name, self.clock.instant)
 
     async def row(self, delivery_id: str) -> dict[str, object]:
-        row = await self.world.connection.fetchrow("SELECT * FROM deliveries WHERE id = $1", delivery_id)
+        row = await self.database.connection.fetchrow("SELECT * FROM deliveries WHERE id = $1", delivery_id)
         assert row is not None
         return dict(row)
 
     async def attempts(self, delivery_id: str) -> list[tuple[int, int | None, str | None]]:
-        """Number, status and error of each attempt on record."""
-        rows = await self.world.connection.fetch(
+        """Number, status and error of each recorded attempt."""
+        rows = await self.database.connection.fetch(
             "SELECT number, status_code, error FROM delivery_attempts WHERE delivery_id = $1 ORDER BY number",
             delivery_id,
         )
         return [(row["number"], row["status_code"], row["error"]) for row in rows]
 
     async def states(self) -> dict[str, int]:
-        """How many deliveries there are in each state."""
-        rows = await self.world.connection.fetch("SELECT state, count(*) AS n FROM deliveries GROUP BY state")
+        """Number of deliveries by state."""
+        rows = await self.database.connection.fetch(
+            "SELECT state, count(*) AS n FROM deliveries GROUP BY state"
+        )
         return {row["state"]: row["n"] for row in rows}
 
 
 async def work(dispatcher: Dispatcher) -> None:
-    """Let it do everything that is due at this instant."""
+    """Make all attempts that are due at this instant."""
     while True:
         while await dispatcher.sweep():
             pass

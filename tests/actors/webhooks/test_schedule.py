@@ -1,4 +1,4 @@
-"""Six attempts, each at its place in the schedule, whatever fails, stands still or is killed (spec 6.1)."""
+"""At most six attempts, each at its time in the schedule, through failures, frozen processes and kills."""
 
 from __future__ import annotations
 
@@ -7,25 +7,25 @@ import asyncio
 import pytest
 
 from actors.egress.client import Received
-from actors.webhooks.delivery import Claim, answered, unanswered
+from actors.webhooks.delivery import DeliveryLease, answered, unanswered
 from engine.webhooks.schedule import OFFSETS_SECONDS
 from tests.actors.outbox.database import NOW_MS
-from tests.actors.webhooks.support import Answer, Post, failing, status, work
+from tests.actors.webhooks.support import Answer, DeliverySetup, failing, status, work
 
 URL = "https://receiver.test/hook"
 
 
-async def walk(post: Post, seconds: float = 2 * 86_400) -> list[float]:
-    """Go from instant to instant at which something could happen, and a millisecond before each; when
-    requests came, in seconds from the first."""
-    dispatcher = post.dispatcher()
-    end_ms = post.clock.at_ms + round(seconds * 1000)
+async def walk(setup: DeliverySetup, seconds: float = 2 * 86_400) -> list[float]:
+    """Run a dispatcher at each time of the schedule and a millisecond before it; returns the times of the
+    requests, in seconds from the first."""
+    dispatcher = setup.dispatcher()
+    end_ms = setup.clock.at_ms + round(seconds * 1000)
     for offset in (*OFFSETS_SECONDS, seconds):
         for early_ms in (1, 0):
             at_ms = NOW_MS + offset * 1000 - early_ms
-            post.clock.at_ms = max(post.clock.at_ms, min(round(at_ms), end_ms))
+            setup.clock.at_ms = max(setup.clock.at_ms, min(round(at_ms), end_ms))
             await work(dispatcher)
-    return [(request.at_ms - NOW_MS) / 1000 for request in post.receivers.requests]
+    return [(request.at_ms - NOW_MS) / 1000 for request in setup.receivers.requests]
 
 
 @pytest.mark.parametrize(
@@ -43,144 +43,144 @@ async def walk(post: Post, seconds: float = 2 * 86_400) -> list[float]:
         (failing("disconnected"), (None, "connection_failed")),
     ],
 )
-async def test_six_attempts_at_their_places_and_no_more(
-    post: Post, answer: Answer, recorded: tuple[int | None, str | None]
+async def test_failing_delivery_gets_six_attempts_at_the_scheduled_times(
+    setup: DeliverySetup, answer: Answer, recorded: tuple[int | None, str | None]
 ) -> None:
-    post.receivers.answers[URL] = answer
-    (delivery,) = await post.deliveries(await post.endpoint())
-    assert await walk(post) == [float(offset) for offset in OFFSETS_SECONDS]
-    assert await post.attempts(delivery) == [(number, *recorded) for number in range(1, 7)]
-    row = await post.row(delivery)
+    setup.receivers.answers[URL] = answer
+    (delivery,) = await setup.deliveries(await setup.endpoint())
+    assert await walk(setup) == [float(offset) for offset in OFFSETS_SECONDS]
+    assert await setup.attempts(delivery) == [(number, *recorded) for number in range(1, 7)]
+    row = await setup.row(delivery)
     assert (row["state"], row["failure"], row["next_attempt_at"]) == ("failed", "attempts_exhausted", None)
-    # The same event on every attempt, to the byte.
-    assert len({request.body for request in post.receivers.requests}) == 1
+    # Every attempt sends the same bytes.
+    assert len({request.body for request in setup.receivers.requests}) == 1
 
 
 @pytest.mark.parametrize("successful", [1, 2, 5, 6])
-async def test_the_first_success_ends_it(post: Post, successful: int) -> None:
+async def test_first_success_ends_the_delivery(setup: DeliverySetup, successful: int) -> None:
     def answer() -> Received:
-        return Received(204 if len(post.receivers.requests) == successful else 503, b"", False)
+        return Received(204 if len(setup.receivers.requests) == successful else 503, b"", False)
 
-    post.receivers.answers[URL] = answer
-    (delivery,) = await post.deliveries(await post.endpoint())
-    assert len(await walk(post)) == successful
-    row = await post.row(delivery)
+    setup.receivers.answers[URL] = answer
+    (delivery,) = await setup.deliveries(await setup.endpoint())
+    assert len(await walk(setup)) == successful
+    row = await setup.row(delivery)
     assert (row["state"], row["failure"], row["attempts"]) == ("delivered", None, successful)
 
 
 @pytest.mark.parametrize("killed", [1, 3, 6])
-async def test_a_killed_dispatchers_attempt_counts_and_the_next_keeps_its_place(
-    post: Post, killed: int
+async def test_attempt_of_a_killed_dispatcher_counts_and_later_attempts_keep_their_times(
+    setup: DeliverySetup, killed: int
 ) -> None:
-    post.receivers.answers[URL] = status(500)
-    (delivery,) = await post.deliveries(await post.endpoint())
-    dispatcher, victim = post.dispatcher(), post.book("victim")
+    setup.receivers.answers[URL] = status(500)
+    (delivery,) = await setup.deliveries(await setup.endpoint())
+    dispatcher, victim = setup.dispatcher(), setup.store("victim")
     for number, offset in enumerate(OFFSETS_SECONDS, start=1):
-        post.clock.at_ms = NOW_MS + offset * 1000
+        setup.clock.at_ms = NOW_MS + offset * 1000
         if number == killed:
-            endpoint = await post.world.connection.fetchval("SELECT endpoint_id::text FROM deliveries")
+            endpoint = await setup.database.connection.fetchval("SELECT endpoint_id::text FROM deliveries")
             claimed = await victim.claim([], {endpoint: 1})
-            assert [claim.number for claim in claimed.claims] == [killed]
+            assert [lease.number for lease in claimed.leases] == [killed]
         else:
             await work(dispatcher)
-    post.clock.forward(60)
+    setup.clock.forward(60)
     await work(dispatcher)
     expected = [(number, None, "lost") if number == killed else (number, 500, None) for number in range(1, 7)]
-    assert await post.attempts(delivery) == expected
-    assert len(post.receivers.requests) == 5
-    row = await post.row(delivery)
+    assert await setup.attempts(delivery) == expected
+    assert len(setup.receivers.requests) == 5
+    row = await setup.row(delivery)
     assert (row["state"], row["failure"], row["attempts"]) == ("failed", "attempts_exhausted", 6)
 
 
-async def test_never_more_than_six_though_every_dispatcher_is_killed(post: Post) -> None:
-    (delivery,) = await post.deliveries(await post.endpoint())
-    endpoint = str((await post.row(delivery))["endpoint_id"])
-    book = post.book()
+async def test_at_most_six_attempts_when_every_dispatcher_is_killed(setup: DeliverySetup) -> None:
+    (delivery,) = await setup.deliveries(await setup.endpoint())
+    endpoint = str((await setup.row(delivery))["endpoint_id"])
+    store = setup.store()
     begun = 0
     for _ in range(20):
-        begun += len((await book.claim([delivery], {endpoint: 5})).claims)
-        post.clock.forward(86_400)
+        begun += len((await store.claim([delivery], {endpoint: 5})).leases)
+        setup.clock.forward(86_400)
     assert begun == 6
-    assert [error for _, _, error in await post.attempts(delivery)] == ["lost"] * 6
-    assert (await post.row(delivery))["state"] == "failed"
+    assert [error for _, _, error in await setup.attempts(delivery)] == ["lost"] * 6
+    assert (await setup.row(delivery))["state"] == "failed"
 
 
-async def test_who_wakes_up_late_tells_the_truth(post: Post) -> None:
-    endpoint = await post.endpoint()
-    first, second = await post.deliveries(endpoint, 2)
-    book = post.book()
-    claims = {claim.delivery_id: claim for claim in (await book.claim([first, second], {})).claims}
-    post.clock.forward(60)
-    later = {claim.delivery_id: claim for claim in (await book.claim([first, second], {})).claims}
-    assert [error for _, _, error in await post.attempts(first)] == ["lost"]
-    await book.record([answered(claims[first], 5, Received(200, b"", False))])
-    await book.record([unanswered(claims[second], 10_000, "timeout")])
-    assert await post.attempts(first) == [(1, 200, None)]
-    assert await post.attempts(second) == [(1, None, "timeout")]
-    # Delivered is delivered, whatever the attempt that is under way will say.
-    await book.record([answered(later[first], 5, Received(500, b"", False))])
-    assert (await post.row(first))["state"] == "delivered"
-    row = await post.row(second)
+async def test_late_record_replaces_a_lost_attempt(setup: DeliverySetup) -> None:
+    endpoint = await setup.endpoint()
+    first, second = await setup.deliveries(endpoint, 2)
+    store = setup.store()
+    leases = {lease.delivery_id: lease for lease in (await store.claim([first, second], {})).leases}
+    setup.clock.forward(60)
+    later = {lease.delivery_id: lease for lease in (await store.claim([first, second], {})).leases}
+    assert [error for _, _, error in await setup.attempts(first)] == ["lost"]
+    await store.record([answered(leases[first], 5, Received(200, b"", False))])
+    await store.record([unanswered(leases[second], 10_000, "timeout")])
+    assert await setup.attempts(first) == [(1, 200, None)]
+    assert await setup.attempts(second) == [(1, None, "timeout")]
+    # A failure of the open attempt does not change a delivered delivery.
+    await store.record([answered(later[first], 5, Received(500, b"", False))])
+    assert (await setup.row(first))["state"] == "delivered"
+    row = await setup.row(second)
     assert (row["state"], row["attempts"]) == ("pending", 2)
 
 
-async def test_a_success_counts_beside_a_last_failure(post: Post) -> None:
-    (delivery,) = await post.deliveries(await post.endpoint())
-    book = post.book()
-    claims: list[Claim] = []
+async def test_success_wins_over_a_failed_last_attempt(setup: DeliverySetup) -> None:
+    (delivery,) = await setup.deliveries(await setup.endpoint())
+    store = setup.store()
+    leases: list[DeliveryLease] = []
     for _ in range(6):
-        claims += (await book.claim([delivery], {})).claims
-        post.clock.forward(86_400)
-    await book.record(
+        leases += (await store.claim([delivery], {})).leases
+        setup.clock.forward(86_400)
+    await store.record(
         [
-            unanswered(claims[5], 1, "connect"),
-            answered(claims[4], 1, Received(200, b"", False)),
-            unanswered(claims[3], 1, "connect"),
+            unanswered(leases[5], 1, "connect"),
+            answered(leases[4], 1, Received(200, b"", False)),
+            unanswered(leases[3], 1, "connect"),
         ]
     )
-    assert (await post.row(delivery))["state"] == "delivered"
-    assert len(await post.attempts(delivery)) == 6
+    assert (await setup.row(delivery))["state"] == "delivered"
+    assert len(await setup.attempts(delivery)) == 6
 
 
-async def test_after_a_standstill_attempts_do_not_come_in_one_burst(post: Post) -> None:
-    post.receivers.answers[URL] = status(500)
-    await post.deliveries(await post.endpoint())
-    dispatcher = post.dispatcher()
+async def test_overdue_attempts_after_an_outage_keep_thirty_seconds_apart(setup: DeliverySetup) -> None:
+    setup.receivers.answers[URL] = status(500)
+    await setup.deliveries(await setup.endpoint())
+    dispatcher = setup.dispatcher()
     await work(dispatcher)
-    post.clock.forward(3 * 3600)
+    setup.clock.forward(3 * 3600)
     for _ in range(120):
         await work(dispatcher)
-        post.clock.forward(1)
-    times = [(request.at_ms - NOW_MS) / 1000 for request in post.receivers.requests]
+        setup.clock.forward(1)
+    times = [(request.at_ms - NOW_MS) / 1000 for request in setup.receivers.requests]
     assert times == [0, 10_800, 10_830, 10_860, 10_890]
-    post.clock.at_ms = NOW_MS + 86_400_000
+    setup.clock.at_ms = NOW_MS + 86_400_000
     await work(dispatcher)
-    assert len(post.receivers.requests) == 6
+    assert len(setup.receivers.requests) == 6
 
 
-async def test_a_claim_that_stood_still_is_not_sent(post: Post) -> None:
-    (delivery,) = await post.deliveries(await post.endpoint())
-    dispatcher = post.dispatcher()
+async def test_stale_lease_is_not_sent(setup: DeliverySetup) -> None:
+    (delivery,) = await setup.deliveries(await setup.endpoint())
+    dispatcher = setup.dispatcher()
     await dispatcher.sweep()
     assert await dispatcher.claim_batch()
-    # The process is stopped here, after the claim and before the first byte.
-    post.clock.forward(20)
+    # The process is frozen after the claim and before the first byte.
+    setup.clock.forward(20)
     await dispatcher.settle()
-    assert post.receivers.requests == []
-    assert dispatcher.lanes.under_way == 0
-    post.clock.forward(40)
+    assert setup.receivers.requests == []
+    assert dispatcher.slots.taken == 0
+    setup.clock.forward(40)
     await work(dispatcher)
-    assert await post.attempts(delivery) == [(1, None, "lost"), (2, 200, None)]
+    assert await setup.attempts(delivery) == [(1, None, "lost"), (2, 200, None)]
 
 
-async def test_dispatchers_share_without_sending_twice(post: Post) -> None:
-    endpoints = [await post.endpoint(f"https://receiver{number}.test/") for number in range(5)]
+async def test_concurrent_dispatchers_send_each_delivery_once(setup: DeliverySetup) -> None:
+    endpoints = [await setup.endpoint(f"https://receiver{number}.test/") for number in range(5)]
     for endpoint in endpoints:
-        await post.deliveries(endpoint, 60)
-    dispatchers = [post.dispatcher(f"dispatcher-{number}") for number in range(3)]
+        await setup.deliveries(endpoint, 60)
+    dispatchers = [setup.dispatcher(f"dispatcher-{number}") for number in range(3)]
     await asyncio.gather(*(work(dispatcher) for dispatcher in dispatchers))
     for dispatcher in dispatchers:
         await work(dispatcher)
-    assert await post.states() == {"delivered": 300}
-    assert len({request.body + request.url.encode() for request in post.receivers.requests}) == 300
-    assert len(post.receivers.requests) == 300
+    assert await setup.states() == {"delivered": 300}
+    assert len({request.body + request.url.encode() for request in setup.receivers.requests}) == 300
+    assert len(setup.receivers.requests) == 300

@@ -1,5 +1,5 @@
--- Endpoints with pending deliveries, in the order of their ids, after $1 and at most $2 of them; whether the oldest of each is due at
--- $3, or by the database's own clock. It goes from endpoint to endpoint, not from delivery to delivery: a million of them cost one
+-- At most $2 endpoints with pending deliveries, in the order of their ids, after $1; and whether the oldest delivery of each is due at
+-- $3 (null: by the database's own clock). The query skips from endpoint to endpoint, so a million deliveries of one endpoint cost one
 -- step.
 WITH RECURSIVE waiting (endpoint_id, next_attempt_at, step) AS (
     (

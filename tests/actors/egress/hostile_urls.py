@@ -1,7 +1,4 @@
-"""URLs that nobody may have called, each with the reason for its refusal.
-
-Names are resolved by ``NAMES``; whatever else is asked for has no address.
-"""
+"""Hostile URLs, each with the reason for its refusal. Names resolve by ``NAMES``; others have no address."""
 
 from __future__ import annotations
 
@@ -167,7 +164,7 @@ _HOST: Final = (
     "https://a|b/",
     "https://" + "a" * 64 + ".example.com/",
     "https://" + "a." * 130 + "example.com/",
-    # IPv4 in the spellings that some parsers know
+    # IPv4 in spellings that some parsers accept
     "https://0/",
     "https://1/",
     "https://127/",
@@ -353,7 +350,7 @@ HOSTILE: Final = tuple(
     )
     for url in urls
 )
-"""Each URL with the one reason for which it is refused."""
+"""Each URL with the reason for its refusal."""
 
 HARMLESS: Final = (
     "https://hooks.example.com",
@@ -377,7 +374,7 @@ HARMLESS: Final = (
     "https://172.32.0.1/",
     "https://[2001:4860:4860::8888]/",
 )
-"""URLs that may be called, so that the refusals above mean something."""
+"""URLs that may be called: a check that refuses every URL would fail on them."""
 
 
 async def lookup(name: str) -> tuple[str, ...]:
