@@ -57,6 +57,14 @@ ANSWERS: Final = (
     ),
     Answer("README.md", "Deciding yourself", "sh", f"{__name__}::test_a_guide_runs_it_too"),
     Answer("README.md", "Settings", "sh", HANDBOOK),
+    *(
+        Answer("ops/docs/ARCHITECTURE.md", section, "mermaid", PROSE)
+        for section in (
+            "Architecture",
+            "The path of one authorization",
+            "From a committed event to its delivery",
+        )
+    ),
     Answer("ops/docs/ARCHITECTURE.md", "Layout", "", PROSE),
     Answer("ops/docs/CLUSTER.md", "Setting one up", "sh", DRILLS),
     Answer("ops/docs/CLUSTER.md", "Nodes that come and go", "sh", DRILLS),
