@@ -76,7 +76,7 @@ ANSWERS: Final = (
     ),
     Answer(
         "ops/docs/CLUSTER.md",
-        "Tried, and validated",
+        "Tests and validation",
         "sh",
         "tests/ops/test_deploy.py::test_the_page_installs_what_the_validators_are",
     ),
@@ -85,7 +85,7 @@ ANSWERS: Final = (
     ),
     Answer(
         "ops/docs/GATEWAY.md",
-        "What you are told",
+        "Posting instructions",
         "python",
         "tests/engine/authorization/test_instructions.py::test_the_ledger_of_the_page_agrees_in_any_order",
     ),
