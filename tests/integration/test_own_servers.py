@@ -148,7 +148,7 @@ def from_the_dump(own: Own) -> str:
 
 def rotation() -> list[Snippet]:
     """New keys and new processes."""
-    alone = fence(PAGE, "Restarting without refusing anything", "sh").strip()
+    alone = fence(PAGE, "Rolling restart", "sh").strip()
     assert alone in {line.partition("#")[0].strip() for line in ROTATE.splitlines()}
     shown = fence(PAGE, "Keys", "text").splitlines()
     return [Snippet(PAGE, ROTATE, ("Everything is new but the supervisor.", *shown))]

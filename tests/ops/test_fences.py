@@ -91,7 +91,7 @@ ANSWERS: Final = (
     ),
     Answer("ops/docs/OPERATING.md", "Your own PostgreSQL", "sql", PROSE),
     Answer("ops/docs/OPERATING.md", "Backup and restore", "sh", HANDBOOK, 2),
-    Answer("ops/docs/OPERATING.md", "Restarting without refusing anything", "sh", HANDBOOK),
+    Answer("ops/docs/OPERATING.md", "Rolling restart", "sh", HANDBOOK),
     Answer("ops/docs/OPERATING.md", "Keys", "sh", HANDBOOK, 2),
     Answer("ops/docs/OPERATING.md", "Keys", "text", HANDBOOK),
     Answer("ops/docs/STAND_IN.md", "On one machine", "sh", f"{__name__}::test_a_guide_runs_it_too"),
