@@ -35,7 +35,7 @@ def configuration(target: str, seconds: int = SCRAPE_SECONDS) -> str:
 
 
 def metrics_address(var_dir: Path) -> str:
-    """``host:port`` of the metrics of the installation in ``var_dir``. Raises NoPrometheusError if none runs."""
+    """``host:port`` of the metrics of the installation in ``var_dir``. NoPrometheusError if none runs."""
     try:
         url = str(json.loads((var_dir / RUN_FILE).read_text("utf-8"))["metrics_url"])
     except OSError:
