@@ -20,8 +20,10 @@ import typer.main
 from ops.cli import app
 from tests.ops.pages import ROOT, Fence, fence, fences, pages, spans
 
-GUIDES: Final = "tests/integration/test_readme.py::test_everything_goes_as_printed"
-HANDBOOK: Final = "tests/integration/test_own_servers.py::test_the_handbook_on_own_postgresql_and_redis"
+GUIDES: Final = "tests/integration/test_readme.py::test_commands_print_the_documented_output"
+HANDBOOK: Final = (
+    "tests/integration/test_own_servers.py::test_handbook_commands_with_own_postgresql_and_redis"
+)
 DRILLS: Final = "tests/ops/chaos/test_handbook.py::test_the_cluster_of_the_drills_is_that_of_the_page"
 PROSE: Final = "prose"
 """Nothing in it can be run, or be wrong about what is."""
@@ -53,7 +55,10 @@ ANSWERS: Final = (
     Answer("README.md", "First spend", "bash json", GUIDES, None),
     Answer("README.md", "From Python", "python text", GUIDES, None),
     Answer(
-        "README.md", "Webhooks", "sh", "tests/integration/test_listen.py::test_a_receiver_on_the_same_machine"
+        "README.md",
+        "Webhooks",
+        "sh",
+        "tests/integration/test_listen.py::test_listen_and_resend_as_documented",
     ),
     Answer("README.md", "Deciding yourself", "sh", f"{__name__}::test_a_guide_runs_it_too"),
     Answer("README.md", "Settings", "sh", HANDBOOK),
@@ -124,7 +129,7 @@ ANSWERS: Final = (
             "ops/docs/WEBHOOKS.md",
             section,
             "sh",
-            "tests/integration/test_listen.py::test_a_receiver_on_the_same_machine",
+            "tests/integration/test_listen.py::test_listen_and_resend_as_documented",
         )
         for section in ("Send again", "On your own machine")
     ),
