@@ -88,9 +88,9 @@ async def assert_no_loss(stack: Stack, running: Load) -> None:
         " JOIN holds h ON h.id = t.hold_id WHERE t.card_id = ANY($1::uuid[])",
         list(running.plastics),
     )
-    asked = Counter((spend.card_id, spend.request["37"]) for spend in running.spends)
+    sent = Counter((spend.card_id, spend.request["37"]) for spend in running.spends)
     booked = Counter((row["card_id"], row["rrn"]) for row in rows)
     # Spends that were cancelled at the end of the load may be booked too, once each.
-    assert asked - booked == Counter()
+    assert sent - booked == Counter()
     assert set(booked.values()) == {1}
     await stack.assert_books()

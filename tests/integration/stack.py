@@ -93,22 +93,22 @@ class Stack:
         """The process id of a role, once the metrics page lists it; on a busy machine a page may lack one."""
         found: dict[str, int] = {}
 
-        def told() -> bool:
+        def listed() -> bool:
             found.update(self.processes())
             return role in found
 
-        await until(told, f"{role} serves")
+        await until(listed, f"{role} serves")
         return found[role]
 
     async def any_host(self) -> tuple[str, int]:
         """Name and process id of a shard host that owns shards."""
         found: dict[str, int] = {}
 
-        def told() -> bool:
+        def listed() -> bool:
             found.update(self.hosts())
             return bool(found)
 
-        await until(told, "a host owns shards")
+        await until(listed, "a host owns shards")
         return min(found.items())
 
     def healthy(self) -> bool:
