@@ -1,8 +1,8 @@
 """Validate the deployment files (ops/docs/CLUSTER.md has the commands).
 
 hadolint checks the Dockerfile, the schema of the Compose specification checks compose.yaml, Helm lints and
-renders the chart, and strict schemas of each listed version of Kubernetes check every manifest. The script runs
-in an environment of its own, and does not build or deploy.
+renders the chart, and strict schemas of each listed version of Kubernetes check every manifest. The script
+runs in an environment of its own, and does not build or deploy.
 """
 
 from __future__ import annotations

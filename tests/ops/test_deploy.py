@@ -142,7 +142,7 @@ def test_the_page_deploys_this_chart() -> None:
             inside = inside[part]
     assert secret[:5] == ["kubectl", "create", "secret", "generic", values["existingSecret"]]
     assert (
-        f"A Secret that you make: {', '.join(secret_names(secret))}." in (CHART / "values.yaml").read_text()
+        f"A Secret that you create: {', '.join(secret_names(secret))}." in (CHART / "values.yaml").read_text()
     )
 
 
