@@ -13,6 +13,7 @@ from actors.settings import Settings
 from ops.cli import app
 from tests.integration.snippets import SECONDS_MAX, Snippet, paste, snippets
 from tests.integration.stack import Stack
+from tests.ops.pages import spans
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -20,6 +21,7 @@ GUIDES = ROOT / "ops/docs/guides"
 ORDER = ("README", "cards", "webhooks", "stand-in", "test-scenarios", "operating", "scaling")
 FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^(?:\.venv/bin/)?stanchion (.*)$", re.MULTILINE)
+SOURCE = re.compile(r"(?:actors|api|engine|loadtests|ops|tests)/[\w./-]+")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "ops/docs").rglob("*.md"))]
 
 
@@ -75,6 +77,12 @@ def test_every_link_has_a_target(page: Path) -> None:
             assert anchor in {re.sub(r"[^\w -]", "", title.lower()).replace(" ", "-") for title in titles}, (
                 target
             )
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_path_of_the_sources_exists(page: Path) -> None:
+    named = [span for span in spans(page.relative_to(ROOT).as_posix()) if SOURCE.fullmatch(span)]
+    assert [path for path in named if not (ROOT / path).exists()] == []
 
 
 def test_commands_in_fences_parse() -> None:

@@ -60,7 +60,7 @@ ANSWERS: Final = (
         "sh",
         "tests/integration/test_listen.py::test_listen_and_resend_as_documented",
     ),
-    Answer("README.md", "Deciding yourself", "sh", f"{__name__}::test_a_guide_runs_it_too"),
+    Answer("README.md", "Delegated decisions", "sh", f"{__name__}::test_a_guide_runs_it_too"),
     Answer("README.md", "Settings", "sh", HANDBOOK),
     *(
         Answer("ops/docs/ARCHITECTURE.md", section, "mermaid", PROSE)
@@ -166,7 +166,7 @@ def test_nobody_answers_for_what_is_not_there(answer: Answer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "section"), [("README.md", "Deciding yourself"), ("ops/docs/STAND_IN.md", "On one machine")]
+    ("page", "section"), [("README.md", "Delegated decisions"), ("ops/docs/STAND_IN.md", "On one machine")]
 )
 def test_a_guide_runs_it_too(page: str, section: str) -> None:
     """What stays until Ctrl-C is pasted in the background there."""
