@@ -1,1 +1,1 @@
-"""The kinds of problems, in tables by what they are about; ``api.problems`` puts them together."""
+"""The kinds of problems in three tables: requests, resources and the service. ``api.problems`` joins them."""

@@ -1,4 +1,4 @@
-"""What is said of each kind of problem, in its body and on its page."""
+"""The texts of a kind of problem, used in its body and on its page."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Kind:
-    """One kind of problem: ``meaning`` says what happened, ``remedy`` what to do about it."""
+    """One kind of problem: ``meaning`` explains the cause, ``remedy`` the next step."""
 
     slug: str
     status: int

@@ -11,7 +11,7 @@ from ops.demo.checks import DemoError, eur, expect
 from ops.demo.identity import verify
 from stanchion import Client, ConflictError
 from stanchion.inputs import SpendFields
-from stanchion.records import Acceptance, Child, Simulation
+from stanchion.records import Acceptance, FollowUp, Simulation
 
 
 class Story:
@@ -201,7 +201,7 @@ class Story:
         self._console.print(f"  {text}", markup=False)
 
 
-def decided(api: Client, accepted: Acceptance | Child) -> Simulation:
+def decided(api: Client, accepted: Acceptance | FollowUp) -> Simulation:
     """The record of a simulation once its answer has come back over the wire."""
     simulation = api.simulations.wait(accepted["simulation_id"])
     expect("state of the simulation", simulation["state"], "decided")

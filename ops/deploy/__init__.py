@@ -1,1 +1,1 @@
-"""An image, a compose file and a chart. ``validate.py`` shows them to the validators of their formats."""
+"""An image, a Compose file and a Helm chart. ``validate.py`` runs the validators of their formats."""

@@ -1,8 +1,8 @@
-"""The deployment files before the validators of their formats (ops/docs/CLUSTER.md says how to run it).
+"""Validate the deployment files (ops/docs/CLUSTER.md has the commands).
 
-hadolint reads the Dockerfile; the schema of the Compose specification is held against compose.yaml; Helm
-lints and renders the chart, and each manifest is held strictly against the schemas of every listed version of
-Kubernetes. It runs in an environment of its own. Nothing here builds or deploys anything.
+hadolint checks the Dockerfile, the schema of the Compose specification checks compose.yaml, Helm lints and
+renders the chart, and strict schemas of each listed version of Kubernetes check every manifest. The script
+runs in an environment of its own, and does not build or deploy.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ VARIANTS: Final[dict[str, dict[str, Any]]] = {
 
 
 def main() -> int:
-    """Run every validator; the exit status is 0 only if all are content."""
+    """Run every validator; the exit status is 0 only if none reports an error."""
     held = [
         _run("hadolint", "Dockerfile", str(FOLDER / "Dockerfile")),
         _run("check-jsonschema", "compose.yaml", "--builtin-schema", "vendor.compose-spec", COMPOSE),

@@ -1,7 +1,8 @@
-"""`python -m ops.prometheus` starts the machine's own Prometheus beside the installation that runs.
+"""`python -m ops.prometheus` starts the machine's own Prometheus for a running installation.
 
-It scrapes every five seconds, evaluates the rules of this folder and keeps what it has seen in ``prometheus``
-inside the installation's folder. Grafana is given its address, and the dashboards of ``ops/grafana/json``.
+It scrapes every five seconds, evaluates the rules of this folder and stores its data in ``prometheus`` inside
+the installation's state folder. Add its address as a data source to Grafana and import the dashboards of
+``ops/grafana/json``.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ PORT: Final = 9090
 
 
 class NoPrometheusError(Exception):
-    """There is nothing to start, or nothing to scrape. The message is one line."""
+    """Prometheus is not installed, or no installation runs. The message is one line."""
 
 
 def configuration(target: str, seconds: int = SCRAPE_SECONDS) -> str:
@@ -34,7 +35,7 @@ def configuration(target: str, seconds: int = SCRAPE_SECONDS) -> str:
 
 
 def metrics_address(var_dir: Path) -> str:
-    """Where the installation of ``var_dir`` tells its metrics. Raises NoPrometheusError when none runs."""
+    """``host:port`` of the metrics of the installation in ``var_dir``. NoPrometheusError if none runs."""
     try:
         url = str(json.loads((var_dir / RUN_FILE).read_text("utf-8"))["metrics_url"])
     except OSError:
@@ -43,8 +44,8 @@ def metrics_address(var_dir: Path) -> str:
 
 
 def command(var_dir: Path, port: int) -> list[str]:
-    """What starts Prometheus on ``port`` of this machine alone; its configuration is written. Raises
-    NoPrometheusError."""
+    """Write the configuration; return the command that starts Prometheus on ``port`` of the loopback
+    interface. Raises NoPrometheusError."""
     program = shutil.which("prometheus")
     if program is None:
         raise NoPrometheusError("Prometheus is not installed here (Debian: apt install prometheus)")
@@ -62,19 +63,19 @@ def command(var_dir: Path, port: int) -> list[str]:
 
 
 def main() -> None:
-    """Become Prometheus; Ctrl-C ends it."""
+    """Replace this process by Prometheus; Ctrl-C ends it."""
     parser = argparse.ArgumentParser(prog="python -m ops.prometheus", description=__doc__)
     parser.add_argument(
         "--var", type=Path, default=Path("var"), help="the installation's folder [%(default)s]"
     )
-    parser.add_argument("--port", type=int, default=PORT, help="where it listens [%(default)s]")
+    parser.add_argument("--port", type=int, default=PORT, help="its port [%(default)s]")
     options = parser.parse_args()
     try:
         started = command(options.var.absolute(), options.port)
     except NoPrometheusError as failure:
         raise SystemExit(f"dashboards: {failure}") from None
     print(f"Prometheus: http://127.0.0.1:{options.port}  (Ctrl-C stops it)")
-    print(f"Dashboards: {DASHBOARDS}, to be imported into Grafana with it as the data source", flush=True)
+    print(f"Dashboards: {DASHBOARDS}, import them into Grafana with this data source", flush=True)
     os.execv(started[0], started)
 
 

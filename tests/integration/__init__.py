@@ -1,1 +1,1 @@
-"""The whole installation, used from outside."""
+"""Tests of a whole installation from outside, by its ports and commands."""

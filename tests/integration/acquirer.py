@@ -1,4 +1,4 @@
-"""An acquirer that shares no code with the platform: pyiso8583, many messages in flight on one connection."""
+"""An acquirer built on pyiso8583, without the platform's code, with many open messages on one connection."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _serials = itertools.count(1)
 
 
 def purchase(plastic: dict[str, str], amount: str = "1.00", /, **changes: str | None) -> Document:
-    """An 0100 of ``plastic`` in EUR under a STAN of its own; ``de18="7995"`` replaces a field, ``None``
+    """An 0100 in EUR for the card ``plastic`` with a new STAN; ``de18="7995"`` replaces a field, ``None``
     removes it."""
     now = datetime.now(UTC)
     stan = f"{next(_serials) % 1_000_000:06d}"
@@ -43,13 +43,13 @@ def purchase(plastic: dict[str, str], amount: str = "1.00", /, **changes: str | 
     return {number: value for number, value in document.items() if value is not None}
 
 
-def later(mti: str, first: Document, amount: str | None = None, /, **changes: str | None) -> Document:
-    """What an acquirer says about ``first`` afterwards (DE90 names it), under references of its own."""
+def follow_up(mti: str, first: Document, amount: str | None = None, /, **changes: str | None) -> Document:
+    """A follow-up message about ``first``, named in DE90, with a new STAN."""
     now = datetime.now(UTC)
     stan = f"{next(_serials) % 1_000_000:06d}"
     original = f"0100{first['11']}{first['7']}{first['32']:0>11}{0:011d}"
     document: dict[str, Any] = first | {"t": mti, "7": now.strftime("%m%d%H%M%S"), "11": stan, "90": original}
-    # A reversal repeats the reference number of what it reverses.
+    # A reversal repeats the reference number of its original.
     if mti[:3] not in {"040", "042"}:
         document["37"] = first["37"][:-6] + stan
     if amount is not None:
@@ -58,20 +58,20 @@ def later(mti: str, first: Document, amount: str | None = None, /, **changes: st
     return {number: value for number, value in document.items() if value is not None}
 
 
-def private(**tags: str) -> str:
-    """A DE48: ``private(t01="123")`` is a CVV2."""
+def private_tags(**tags: str) -> str:
+    """The value of DE48; ``private_tags(t01="123")`` carries a CVV2."""
     return "".join(f"{name[1:]}{len(value):03d}{value}" for name, value in tags.items())
 
 
 def authorization_id(answer: Document) -> str:
-    """Tag 10 of an answer's DE48: the issuer's name for the authorization."""
+    """Tag 10 of an answer's DE48: the authorization's id."""
     text = answer["48"]
     assert text[:5] == "10036", text
     return text[5:41]
 
 
 class Acquirer:
-    """One connection; answers are matched as networks do it, by DE32, DE11, DE7 and DE37."""
+    """One connection. It matches answers by DE32, DE11, DE7 and DE37, as networks do."""
 
     def __init__(self, address: dict[str, Any]) -> None:
         self._address = (address["host"], address["port"])
@@ -90,8 +90,9 @@ class Acquirer:
         self._reader.cancel()
         await self._network.__aexit__()
 
-    async def exchange(self, document: Document) -> bytes:
-        """The answer to a message, as it came. Raises ConnectionError when the connection ends before it."""
+    async def exchange_bytes(self, document: Document) -> bytes:
+        """Send a message and return the answer's bytes. Raises ConnectionError if the connection ends
+        first."""
         assert self._network is not None
         assert self._reader is not None
         if self._reader.done():
@@ -103,9 +104,9 @@ class Acquirer:
             payload: bytes = await answer
             return payload
 
-    async def ask(self, document: Document) -> Document:
-        """The answer to a message."""
-        return decode(await self.exchange(document))
+    async def exchange(self, document: Document) -> Document:
+        """Send a message and return the decoded answer."""
+        return decode(await self.exchange_bytes(document))
 
     async def _read(self, network: Network) -> None:
         try:
@@ -113,7 +114,7 @@ class Acquirer:
                 length = int.from_bytes(await network.reader.readexactly(2), "big")
                 payload = await network.reader.readexactly(length)
                 answer = self._waiting[identity(decode(payload))].popleft()
-                if not answer.done():  # whoever asked may have been cancelled
+                if not answer.done():  # the caller may have been cancelled
                     answer.set_result(payload)
         except (asyncio.IncompleteReadError, ConnectionError):
             for answer in itertools.chain.from_iterable(self._waiting.values()):

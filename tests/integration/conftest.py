@@ -1,4 +1,4 @@
-"""One installation for the whole package: the real command, on free ports, in a folder of its own."""
+"""One installation for the whole package, started by the real command on free ports."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from tests.conftest import run_apart
 from tests.integration.acquirer import Acquirer
 from tests.integration.stack import Stack, until
 
-# The tests judge balances: the simulated network presents nothing by itself.
+# The tests assert balances, so the simulated network must not present sales by itself.
 SETTINGS = {"STANCHION_AUTO_CLEAR_SECONDS": "0"}
 
 
 @pytest.fixture(scope="package")
 def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
-    """The installation, started once; when all tests have done with it, its books are in order."""
+    """The installation, started once. After the last test its books are audited."""
     stack = Stack(RunningInstallation(tmp_path_factory.mktemp("integration") / "var", SETTINGS))
     stack.start()
     yield stack
@@ -28,8 +28,8 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Stack]:
 
 @pytest.fixture
 async def stack(running: Stack) -> Stack:
-    """The installation, whole again before a test begins."""
-    await until(running.whole, "the installation is whole")
+    """The installation, after all its processes serve."""
+    await until(running.healthy, "all processes serve")
     return running
 
 
@@ -42,6 +42,6 @@ async def demo(stack: Stack) -> AsyncIterator[Caller]:
 
 @pytest.fixture
 async def acquirer(stack: Stack) -> AsyncIterator[Acquirer]:
-    """A network of somebody else's, connected to the edge."""
+    """An external acquirer, connected to the edge."""
     async with Acquirer(stack.record["iso8583"]) as acquirer:
         yield acquirer

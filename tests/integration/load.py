@@ -1,4 +1,4 @@
-"""Load on many cards at once, and what its acquirer knows about it afterwards."""
+"""Concurrent spends on many cards, and a check that no acknowledged one is lost."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ from tests.conformance.peer import Document, decode
 from tests.integration.acquirer import Acquirer, purchase
 from tests.integration.stack import Stack
 
-# Approved, or in time that nobody could say.
+# Approved, or no decision in time.
 ANSWERS = {"00", "91"}
 
 
 @dataclass
 class Spend:
-    """A message and its answers."""
+    """A message and its answer."""
 
     card_id: str
     request: Document
@@ -30,7 +30,7 @@ class Spend:
 
 @dataclass
 class Load:
-    """One spend after the other on each of many cards, each by its own worker."""
+    """One worker for each card spends on it repeatedly."""
 
     acquirer: Acquirer
     plastics: dict[str, dict[str, str]]
@@ -39,29 +39,29 @@ class Load:
     """Approvals by card."""
 
     async def work(self, card_id: str) -> None:
-        """Spend for ever."""
+        """Spend until cancelled."""
         while True:
             request = purchase(self.plastics[card_id])
-            answer = await self.acquirer.exchange(request)
+            answer = await self.acquirer.exchange_bytes(request)
             response_code = decode(answer)["39"]
             self.spends.append(Spend(card_id, request, answer, response_code))
             self.approved[card_id] += response_code == "00"
 
-    def all_approved_again(self) -> Any:
-        """A condition: since this call, every card has had a spend approved that was also sent since."""
+    def new_approval_on_every_card(self) -> Any:
+        """A condition: every card had a spend approved that was sent after this call."""
         before = self.approved.copy()
-        # The answer under way when this is called may be an old one, the one after it is not.
+        # The next answer may belong to a message sent before this call; the one after it does not.
         return lambda: all(self.approved[card_id] >= before[card_id] + 2 for card_id in self.plastics)
 
 
 @asynccontextmanager
 async def load(stack: Stack, demo: Caller, acquirer: Acquirer, cards: int = 24) -> AsyncIterator[Load]:
-    """Load until the block ends; the last spend of each card is then left to finish."""
+    """Spend until the block ends, then cancel the workers."""
     programme = await demo.programme()
     product, holder = await demo.product(programme), await demo.cardholder(programme)
     made = await asyncio.gather(*(demo.card(product, holder) for _ in range(cards)))
     await asyncio.gather(*(demo.load(card, "100000.00") for card in made))
-    running = Load(acquirer, await stack.plastics(*made))
+    running = Load(acquirer, await stack.card_data(*made))
     workers = [asyncio.create_task(running.work(card["id"])) for card in made]
     try:
         yield running
@@ -72,12 +72,12 @@ async def load(stack: Stack, demo: Caller, acquirer: Acquirer, cards: int = 24) 
     assert not [result for result in results if not isinstance(result, asyncio.CancelledError)]
 
 
-async def assert_nothing_lost(stack: Stack, running: Load) -> None:
-    """Each approval that was acknowledged is in the books once; no other answer than 00 and 91 was given;
-    repeats of every message get the acknowledged bytes, or the truth about what was answered with 91."""
+async def assert_no_loss(stack: Stack, running: Load) -> None:
+    """Each acknowledged approval is booked once, and all answers were 00 or 91. A repeat of each message gets
+    the acknowledged bytes, or an approval where the first answer was 91."""
     assert {spend.response_code for spend in running.spends} <= ANSWERS
     repeats = await asyncio.gather(
-        *(running.acquirer.exchange(spend.request | {"t": "0101"}) for spend in running.spends)
+        *(running.acquirer.exchange_bytes(spend.request | {"t": "0101"}) for spend in running.spends)
     )
     for spend, repeat in zip(running.spends, repeats, strict=True):
         assert decode(repeat)["39"] == "00"
@@ -88,9 +88,9 @@ async def assert_nothing_lost(stack: Stack, running: Load) -> None:
         " JOIN holds h ON h.id = t.hold_id WHERE t.card_id = ANY($1::uuid[])",
         list(running.plastics),
     )
-    asked = Counter((spend.card_id, spend.request["37"]) for spend in running.spends)
+    sent = Counter((spend.card_id, spend.request["37"]) for spend in running.spends)
     booked = Counter((row["card_id"], row["rrn"]) for row in rows)
-    # Spends that the end of the load cut off may be in the books too, once.
-    assert asked - booked == Counter()
+    # Spends that were cancelled at the end of the load may be booked too, once each.
+    assert sent - booked == Counter()
     assert set(booked.values()) == {1}
     await stack.assert_books()

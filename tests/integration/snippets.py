@@ -1,4 +1,4 @@
-"""Pages of documentation, pasted into one shell as a newcomer does, and what they say that comes of it."""
+"""Run the snippets of documentation pages in one shell and compare the output with the pages."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ _SHOWN = {"json", "text"}
 
 @dataclass(frozen=True)
 class Snippet:
-    """What is to be pasted, and lines of what it prints; ``…`` stands for anything."""
+    """A command and expected lines of its output; ``…`` matches any text."""
 
     page: str
     command: str
     shown: tuple[str, ...]
 
     def missing_in(self, printed: str) -> list[str]:
-        """The lines that are shown and have not been printed, in this order."""
+        """The expected lines that are missing in the output."""
         lines = (line.strip() for line in printed.splitlines())
         return [shown for shown in self.shown if not any(_fits(shown, line) for line in lines)]
 
@@ -39,7 +39,7 @@ def _fits(shown: str, line: str) -> bool:
 
 
 def snippets(page: str, markdown: str) -> Iterator[Snippet]:
-    """All that is to be run; what follows a snippet as ``json`` or ``text`` is what it prints."""
+    """The runnable snippets of a page; a ``json`` or ``text`` fence after one is its expected output."""
     fences = _FENCE.findall(markdown)
     assert {language for language, _ in fences} <= _RUN.keys() | _SHOWN, page
     for (language, text), (follower, shown) in pairwise([*fences, ("", "")]):
@@ -49,16 +49,16 @@ def snippets(page: str, markdown: str) -> Iterator[Snippet]:
 
 
 def paste(
-    told: Iterable[Snippet], var_dir: Path, folder: Path, variables: Mapping[str, str] | None = None
+    chosen: Iterable[Snippet], var_dir: Path, folder: Path, variables: Mapping[str, str] | None = None
 ) -> list[tuple[Snippet, str]]:
-    """Each snippet with what it printed, all in one shell in ``folder``, where an installation of ``var_dir``
-    serves. ``variables``: what the shell has beside a path and a home."""
-    told = list(told)
+    """Run all snippets in one shell in ``folder``, beside the installation of ``var_dir``; return each with
+    its output. ``variables`` are added to the shell's PATH and HOME."""
+    chosen = list(chosen)
     (folder / "var").symlink_to(var_dir)
     (folder / ".venv").symlink_to(sys.prefix)
-    # What is started in the background ends with the shell, however that ends.
+    # End the background jobs with the shell.
     begin = "set -euo pipefail\ntrap 'kill $(jobs -p) 2> /dev/null || true' EXIT\n"
-    script = begin + f"\necho '{MARK}'\n".join(each.command for each in told)
+    script = begin + f"\necho '{MARK}'\n".join(each.command for each in chosen)
     (folder / "script").write_text(script)
     with (folder / "printed").open("w") as printed:
         shell = subprocess.Popen(
@@ -73,10 +73,10 @@ def paste(
         try:
             status = shell.wait(SECONDS_MAX)
         finally:
-            # Nothing outlives the test, however it ends.
+            # Kill the whole session in every case, so that no process outlives the test.
             with suppress(ProcessLookupError):
                 os.killpg(shell.pid, signal.SIGTERM)
     outputs = (folder / "printed").read_text().split(f"{MARK}\n")
-    reached = told[min(len(outputs), len(told)) - 1]
+    reached = chosen[min(len(outputs), len(chosen)) - 1]
     assert status == 0, f"{reached.page}\n{reached.command}\n{outputs[-1]}"
-    return list(zip(told, outputs, strict=True))
+    return list(zip(chosen, outputs, strict=True))

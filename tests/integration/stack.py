@@ -1,4 +1,4 @@
-"""The whole installation as its operator has it: its processes, its database, its keys."""
+"""A running installation as its operator sees it: processes, metrics pages, database, keys."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.ops.waiting import gone
 
 SECONDS_MAX = 60.0
 LISTENING = "0A"
-"""Of /proc/net/tcp."""
+"""The state LISTEN in /proc/net/tcp."""
 _SERVING = re.compile(r'^stanchion_process_serving\{process="([^"]+)"\} 1\.0$', re.MULTILINE)
 _PROCESS = re.compile(r'^stanchion_process_id\{process="([^"]+)"\} (\S+)$', re.MULTILINE)
 
@@ -38,7 +38,7 @@ def _table(name: str) -> list[str]:
 
 
 def _address(local: str) -> str:
-    """The address in a line of ``/proc/net/tcp``: words of four bytes, each in the machine's order."""
+    """The address in a line of ``/proc/net/tcp``: 4-byte words in the machine's byte order."""
     words = bytes.fromhex(local.partition(":")[0])
     raw = b"".join(words[at : at + 4][::-1] for at in range(0, len(words), 4))
     address = ip_address(raw)
@@ -46,30 +46,30 @@ def _address(local: str) -> str:
 
 
 async def until(condition: Callable[[], bool], what: str) -> None:
-    """Return as soon as ``condition`` holds; fail the test when it does not in time."""
+    """Return as soon as ``condition`` holds; fail the test after ``SECONDS_MAX``."""
     deadline = time.monotonic() + SECONDS_MAX
     while not condition():
-        assert time.monotonic() < deadline, f"never: {what}"
+        assert time.monotonic() < deadline, f"timed out: {what}"
         await asyncio.sleep(0.05)
 
 
 @dataclass
 class Stack:
-    """One installation for all tests of the package. It may be stopped and started again."""
+    """The installation that all tests of the package share. A test may stop and start it."""
 
     installation: RunningInstallation
     record: dict[str, Any] = field(default_factory=dict)
     tokens: dict[str, str] = field(default_factory=dict)
 
     def start(self) -> None:
-        """Start it; its addresses are new ones."""
+        """Start it on new free ports."""
         self.record = self.installation.start()
 
     def stop(self) -> None:
         """Stop it as Ctrl-C would."""
         self.installation.stop()
 
-    # --- what an operator sees ----------------------------------------------------------------------------
+    # --- processes and metrics pages ----------------------------------------------------------------------
 
     def page(self, path: str) -> tuple[int, str]:
         """Status and text of a page of the metrics port."""
@@ -80,7 +80,7 @@ class Stack:
             return refusal.code, refusal.read().decode()
 
     def processes(self) -> dict[str, int]:
-        """Process ids by role, of those that serve."""
+        """Process ids of the serving processes, by role."""
         page = self.page("/metrics")[1]
         serving = set(_SERVING.findall(page))
         return {name: int(float(pid)) for name, pid in _PROCESS.findall(page) if name in serving}
@@ -90,42 +90,41 @@ class Stack:
         return {name: pid for name, pid in self.processes().items() if name.startswith("host-")}
 
     async def pid(self, role: str) -> int:
-        """The process id of a role, once the metrics page tells of it: on a busy machine a page may lack
-        one."""
+        """The process id of a role, once the metrics page lists it; on a busy machine a page may lack one."""
         found: dict[str, int] = {}
 
-        def told() -> bool:
+        def listed() -> bool:
             found.update(self.processes())
             return role in found
 
-        await until(told, f"{role} serves")
+        await until(listed, f"{role} serves")
         return found[role]
 
-    async def a_host(self) -> tuple[str, int]:
+    async def any_host(self) -> tuple[str, int]:
         """Name and process id of a shard host that owns shards."""
         found: dict[str, int] = {}
 
-        def told() -> bool:
+        def listed() -> bool:
             found.update(self.hosts())
             return bool(found)
 
-        await until(told, "a host owns shards")
+        await until(listed, "a host owns shards")
         return min(found.items())
 
-    def whole(self) -> bool:
-        """Whether every role answers and two hosts share all shards."""
+    def healthy(self) -> bool:
+        """Whether every process serves and two hosts own all shards."""
         roles = {"coordinator", "edge", "network", "api-0"}
         return self.page("/readyz")[0] == 200 and roles <= self.processes().keys() and len(self.hosts()) == 2
 
     def descendants(self) -> dict[int, str]:
-        """Process ids and command lines of everything below the supervisor."""
+        """Process ids and command lines of all descendants of the supervisor."""
         assert self.installation.pid is not None
         found: dict[int, str] = {}
         pids = [self.installation.pid]
         while pids:
             pid = pids.pop()
             try:
-                # Of all threads: Ray is started by another than the main one.
+                # Look at all threads, because the main thread is not the one that starts Ray.
                 tasks = Path(f"/proc/{pid}/task").glob("*/children")
                 children = [child for task in tasks for child in task.read_text().split()]
                 command = Path(f"/proc/{pid}/cmdline").read_text().replace("\0", " ")
@@ -137,11 +136,11 @@ class Stack:
 
     @staticmethod
     def alive(processes: dict[int, str]) -> dict[int, str]:
-        """Those of ``processes`` that have not ended."""
+        """The members of ``processes`` that still run."""
         return {pid: command for pid, command in processes.items() if not gone(pid)}
 
     def listening(self) -> set[str]:
-        """The addresses on which its processes listen."""
+        """The addresses on which the processes listen."""
         sockets = set()
         for pid in self.descendants():
             for descriptor in Path(f"/proc/{pid}/fd").glob("*"):
@@ -173,14 +172,14 @@ class Stack:
                 await connection.close(timeout=10)
 
     async def assert_books(self, database_url: str | None = None) -> None:
-        """Every promise that the rows of its database, or of ``database_url``, can prove holds."""
+        """Assert that the audit of its database, or of ``database_url``, finds no broken promise."""
         with database(self.settings.replace(database_url=database_url)) as dsn:
             found = await audit(dsn)
         broken = [str(finding) for finding in found if finding.broken]
         assert not broken, "\n".join(broken)
 
-    async def plastics(self, *cards: dict[str, Any]) -> dict[str, dict[str, str]]:
-        """What is embossed on each of ``cards``, by card id: ``pan``, ``expiry`` (YYMM), ``cvv2``."""
+    async def card_data(self, *cards: dict[str, Any]) -> dict[str, dict[str, str]]:
+        """``pan``, ``expiry`` (YYMM) and ``cvv2`` of each of ``cards``, by card id."""
         custody = CardSecrets(Vault.from_settings(self.settings))
         rows = await self.fetch(
             "SELECT p.card_id::text, p.sealed, c.exp_year, c.exp_month, c.cvk_generation"
@@ -198,10 +197,10 @@ class Stack:
             }
         return found
 
-    # --- what its customers see ---------------------------------------------------------------------------
+    # --- API clients --------------------------------------------------------------------------------------
 
     def client(self, name: str, mode: str, role: str) -> dict[str, Any]:
-        """A client of ``run.json``."""
+        """The credentials of a client in ``run.json``."""
         return next(
             client
             for client in self.record["tenants"]
@@ -212,7 +211,7 @@ class Stack:
     async def caller(
         self, name: str = "demo", *, mode: str = "test", role: str = "admin"
     ) -> AsyncIterator[Caller]:
-        """An API client over HTTP; its token is asked for once."""
+        """An API client over HTTP; its token is requested once and reused."""
         client = self.client(name, mode, role)
         timeout = httpx2.Timeout(30.0)
         async with httpx2.AsyncClient(base_url=self.record["base_url"], timeout=timeout) as http:

@@ -1,5 +1,4 @@
-"""Processes that die or freeze under load: nothing acknowledged is lost, nothing is done twice, service
-returns."""
+"""Kill or freeze processes under load: no acknowledged decision is lost or doubled, and service returns."""
 
 from __future__ import annotations
 
@@ -13,72 +12,72 @@ import pytest
 from ops.chaos.processes import called
 from tests.api.driver import Caller
 from tests.integration.acquirer import Acquirer, purchase
-from tests.integration.load import assert_nothing_lost, load
+from tests.integration.load import assert_no_loss, load
 from tests.integration.stack import Stack, until
 from tests.ops.waiting import gone
 
 
-async def test_kill_9_of_shard_hosts_under_load(stack: Stack, demo: Caller, acquirer: Acquirer) -> None:
+async def test_killed_shard_hosts_lose_no_decision(stack: Stack, demo: Caller, acquirer: Acquirer) -> None:
     async with load(stack, demo, acquirer) as running:
         for _ in range(2):
-            await until(running.all_approved_again(), "every card is answered")
-            name, pid = await stack.a_host()
+            await until(running.new_approval_on_every_card(), "every card is answered")
+            name, pid = await stack.any_host()
             os.kill(pid, signal.SIGKILL)
-            await until(running.all_approved_again(), "every card is answered after the death of a host")
-            await until(stack.whole, "a fresh host has taken its share")
+            await until(
+                running.new_approval_on_every_card(), "every card is answered after the death of a host"
+            )
+            await until(stack.healthy, "a fresh host has taken its share")
             assert name not in stack.hosts()
-    await assert_nothing_lost(stack, running)
+    await assert_no_loss(stack, running)
 
 
-async def test_a_frozen_host_cannot_commit_when_it_wakes_up(
-    stack: Stack, demo: Caller, acquirer: Acquirer
-) -> None:
+async def test_woken_host_cannot_commit(stack: Stack, demo: Caller, acquirer: Acquirer) -> None:
     async with load(stack, demo, acquirer) as running:
-        await until(running.all_approved_again(), "every card is answered")
-        _name, pid = await stack.a_host()
+        await until(running.new_approval_on_every_card(), "every card is answered")
+        _name, pid = await stack.any_host()
         os.kill(pid, signal.SIGSTOP)
-        await until(running.all_approved_again(), "every card is answered although a host is frozen")
+        await until(running.new_approval_on_every_card(), "every card is answered while a host is frozen")
         if not gone(pid):
             os.kill(pid, signal.SIGCONT)
         await until(lambda: gone(pid), "the old owner has ended")
-        await until(running.all_approved_again(), "every card is answered after it woke up")
-        await until(stack.whole, "a fresh host has taken its share")
-    await assert_nothing_lost(stack, running)
+        await until(running.new_approval_on_every_card(), "every card is answered after it woke up")
+        await until(stack.healthy, "a fresh host has taken its share")
+    await assert_no_loss(stack, running)
 
 
-async def test_kill_9_of_the_coordinator_is_not_noticed_by_spenders(
+async def test_killed_coordinator_does_not_interrupt_decisions(
     stack: Stack, demo: Caller, acquirer: Acquirer
 ) -> None:
     async with load(stack, demo, acquirer) as running:
-        await until(running.all_approved_again(), "every card is answered")
+        await until(running.new_approval_on_every_card(), "every card is answered")
         pid = await stack.pid("coordinator")
         os.kill(pid, signal.SIGKILL)
         await until(lambda: stack.processes().get("coordinator", pid) != pid, "there is a new coordinator")
-        await until(running.all_approved_again(), "every card is answered")
-        _name, host = await stack.a_host()
+        await until(running.new_approval_on_every_card(), "every card is answered")
+        _name, host = await stack.any_host()
         os.kill(host, signal.SIGKILL)
-        await until(running.all_approved_again(), "the new coordinator hears of deaths")
-        await until(stack.whole, "a fresh host has taken its share")
-    await assert_nothing_lost(stack, running)
+        await until(running.new_approval_on_every_card(), "the new coordinator notices the death of a host")
+        await until(stack.healthy, "a fresh host has taken its share")
+    await assert_no_loss(stack, running)
 
 
-async def test_kill_9_of_the_edge(stack: Stack, demo: Caller) -> None:
+async def test_killed_edge_is_replaced_and_answers_repeats(stack: Stack, demo: Caller) -> None:
     card = await demo.funded_card("100.00")
-    request = purchase((await stack.plastics(card))[card["id"]], "10.00")
+    request = purchase((await stack.card_data(card))[card["id"]], "10.00")
     async with Acquirer(stack.record["iso8583"]) as acquirer:
-        first = await acquirer.exchange(request)
+        first = await acquirer.exchange_bytes(request)
         pid = await stack.pid("edge")
         os.kill(pid, signal.SIGKILL)
         await until(lambda: stack.processes().get("edge", pid) != pid, "there is a new edge")
         with pytest.raises(ConnectionError):
-            await acquirer.exchange(request)
+            await acquirer.exchange_bytes(request)
     async with Acquirer(stack.record["iso8583"]) as acquirer:
-        assert await acquirer.exchange(request | {"t": "0101"}) == first
+        assert await acquirer.exchange_bytes(request | {"t": "0101"}) == first
     assert (await demo.spend(card, "5.00"))["decision"] == "approved"
     assert (await demo.get(f"/v1/cards/{card['id']}/balance"))["held"] == "15.00"
 
 
-async def test_kill_9_of_the_simulated_network(stack: Stack, demo: Caller) -> None:
+async def test_killed_simulated_network_is_replaced(stack: Stack, demo: Caller) -> None:
     card = await demo.funded_card("100.00")
     pid = await stack.pid("network")
     os.kill(pid, signal.SIGKILL)
@@ -89,7 +88,7 @@ async def test_kill_9_of_the_simulated_network(stack: Stack, demo: Caller) -> No
     assert len(set(traces)) == len(traces)
 
 
-async def test_kill_9_of_the_api_server(stack: Stack, demo: Caller) -> None:
+async def test_killed_api_server_is_replaced(stack: Stack, demo: Caller) -> None:
     card = await demo.funded_card("100.00")
     pid = await stack.pid("api-0")
     os.kill(pid, signal.SIGKILL)
@@ -106,28 +105,30 @@ async def test_kill_9_of_the_api_server(stack: Stack, demo: Caller) -> None:
 
 
 @pytest.mark.parametrize("role", ["edge", "network", "relay"])
-async def test_role_frozen_for_good_is_replaced(stack: Stack, demo: Caller, role: str) -> None:
+async def test_frozen_process_is_replaced(stack: Stack, demo: Caller, role: str) -> None:
     card = await demo.funded_card("100.00")
     pid = await stack.pid(role)
     os.kill(pid, signal.SIGSTOP)
     await until(lambda: gone(pid), f"the frozen {role} has ended")
     await until(lambda: stack.processes().get(role, pid) != pid, f"there is a new {role}")
-    await until(stack.whole, "every part is ready")
+    await until(stack.healthy, "every part is ready")
     assert (await demo.spend(card, "5.00"))["decision"] == "approved"
 
 
 @pytest.mark.parametrize("server", ["raylet", "gcs_server"])
-async def test_installation_heals_after_the_death_of_ray(stack: Stack, demo: Caller, server: str) -> None:
+async def test_supervisor_restarts_all_processes_after_ray_dies(
+    stack: Stack, demo: Caller, server: str
+) -> None:
     supervisor, before = stack.installation.pid, stack.descendants()
     card = await demo.funded_card("100.00")
     first = await demo.spend(card, "5.00")
     (pid,) = called(server, supervisor or 0)
     os.kill(pid, signal.SIGKILL)
-    await until(lambda: stack.page("/readyz")[0] == 503, "its death is noticed")
-    await until(stack.whole, "every part is ready")
+    await until(lambda: stack.page("/readyz")[0] == 503, "/readyz reports the death")
+    await until(stack.healthy, "every part is ready")
     assert stack.installation.pid == supervisor
     assert (await demo.spend(card, "5.00"))["decision"] == first["decision"] == "approved"
     assert (await demo.get(f"/v1/cards/{card['id']}/balance"))["held"] == "10.00"
     servers = {pid for pid, command in before.items() if "postgres" in command or "valkey" in command}
     old = before.keys() - servers - {supervisor}
-    await until(lambda: all(gone(pid) for pid in old), "no process of before is left")
+    await until(lambda: all(gone(pid) for pid in old), "all earlier processes have ended")

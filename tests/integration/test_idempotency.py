@@ -1,4 +1,4 @@
-"""Idempotency keys over HTTP: one effect, the same bytes again, whichever process answers."""
+"""Idempotency keys over HTTP: one effect, and the same bytes for each repetition."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from tests.integration.stack import Stack
 PROGRAMME = {"name": "Everyday", "currency": "EUR"}
 
 
-async def creations(demo: Caller) -> dict[str, dict[str, Any]]:
-    """A body for every operation that takes a key and makes something."""
+async def creation_bodies(demo: Caller) -> dict[str, dict[str, Any]]:
+    """A body for every operation with a key that creates a resource."""
     programme = await demo.programme()
     product, holder = await demo.product(programme), await demo.cardholder(programme)
     card = await demo.card(product, holder)
@@ -40,8 +40,8 @@ async def creations(demo: Caller) -> dict[str, dict[str, Any]]:
     }
 
 
-async def test_replays_are_byte_equal_and_other_payloads_conflict(demo: Caller) -> None:
-    for path, body in (await creations(demo)).items():
+async def test_replay_has_the_same_bytes_and_another_body_conflicts(demo: Caller) -> None:
+    for path, body in (await creation_bodies(demo)).items():
         key = str(uuid.uuid4())
         first = await demo.send("POST", path, body, key=key)
         assert (first.status_code, first.headers.get("idempotent-replayed")) == (201, None), first.text
@@ -58,16 +58,16 @@ async def test_replays_are_byte_equal_and_other_payloads_conflict(demo: Caller) 
         assert conflict.json()["type"].endswith("/problems/idempotency-key-reused")
 
 
-async def test_a_key_is_its_clients_own(stack: Stack, demo: Caller) -> None:
+async def test_same_key_of_two_tenants_is_independent(stack: Stack, demo: Caller) -> None:
     key = str(uuid.uuid4())
-    mine = await demo.post("/v1/programs", PROGRAMME, key=key)
+    own = await demo.post("/v1/programs", PROGRAMME, key=key)
     async with stack.caller("rival") as rival:
-        theirs = await rival.post("/v1/programs", PROGRAMME, key=key)
-    assert mine["id"] != theirs["id"]
+        other = await rival.post("/v1/programs", PROGRAMME, key=key)
+    assert own["id"] != other["id"]
 
 
 @pytest.mark.parametrize("copies", [2, 8])
-async def test_copies_at_once_have_one_effect(demo: Caller, copies: int) -> None:
+async def test_concurrent_copies_have_one_effect(demo: Caller, copies: int) -> None:
     card = await demo.funded_card("1.00")
     body = {"card_id": card["id"], "amount": {"amount": "5.00", "currency": "EUR"}}
     key = str(uuid.uuid4())

@@ -1,4 +1,4 @@
-"""Tenants and modes never meet, on any published operation that names a resource."""
+"""Tenants and modes are isolated on every published operation with a resource id."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ from tests.api.driver import Caller
 from tests.integration.stack import Stack
 
 OTHERS = [("rival", "test"), ("demo", "live")]
-# A body that the operation would accept, by path.
+# A valid body for the operation, by path.
 CHANGES = {
     "/v1/cards/{id}": {"state": "suspended"},
     "/v1/programs/{id}": {"name": "Taken over"},
     "/v1/cardholders/{id}": {"given_name": "Eve"},
     "/v1/webhook-endpoints/{id}": {"description": "Taken over"},
 }
-# What the operation cannot be asked without.
+# Required query parameters, by path.
 QUERIES = {"/v1/programs/{id}/stip-activity": "?from=2026-11-01T00:00:00Z&to=2026-11-02T00:00:00Z"}
 LISTS = [
     "/v1/programs",
@@ -34,7 +34,7 @@ LISTS = [
 
 
 async def resources(stack: Stack, demo: Caller) -> dict[str, str]:
-    """An id of each kind, by the first part of its path."""
+    """An id of each kind of resource, by the first part of its path."""
     card = await demo.funded_card()
     spend = await demo.spend(card, "1.00")
     checked = {"cardholder_id": card["cardholder_id"], "flow_key": "basic"}
@@ -54,7 +54,7 @@ async def resources(stack: Stack, demo: Caller) -> dict[str, str]:
 
 
 async def answer(caller: Caller, method: str, path: str) -> tuple[int, dict[str, Any]]:
-    """Status and problem of a request on a resource, without what differs between any two requests."""
+    """Status and problem body of a request, without the member ``instance``, which is unique."""
     template = path.replace(path.split("/")[3], "{id}")
     response = await caller.send(method, path, CHANGES.get(template) if method == "PATCH" else None)
     body = response.json()
@@ -63,7 +63,7 @@ async def answer(caller: Caller, method: str, path: str) -> tuple[int, dict[str,
 
 
 @pytest.mark.parametrize(("name", "mode"), OTHERS, ids=lambda value: value)
-async def test_foreign_is_as_good_as_unknown(stack: Stack, demo: Caller, name: str, mode: str) -> None:
+async def test_foreign_ids_answer_like_unknown_ids(stack: Stack, demo: Caller, name: str, mode: str) -> None:
     ids = await resources(stack, demo)
     description = await demo.get("/docs/openapi.json")
     named = {path: methods for path, methods in description["paths"].items() if "{id}" in path}
@@ -72,9 +72,9 @@ async def test_foreign_is_as_good_as_unknown(stack: Stack, demo: Caller, name: s
         for path, methods in named.items():
             resource = ids[path.split("/")[2]]
             for method in {"get", "patch"} & methods.keys():
-                asked = path + QUERIES.get(path, "")
-                foreign = await answer(other, method.upper(), asked.format(id=resource))
-                unknown = await answer(other, method.upper(), asked.format(id=new_id()))
+                target = path + QUERIES.get(path, "")
+                foreign = await answer(other, method.upper(), target.format(id=resource))
+                unknown = await answer(other, method.upper(), target.format(id=new_id()))
                 assert foreign == unknown, path
                 simulated = mode == "live" and path.startswith("/v1/simulated-")
                 assert foreign[0] == (403 if simulated else 404), path

@@ -1,4 +1,4 @@
-"""The whole journey of a customer over HTTP, against the installation that `make run` starts."""
+"""The steps of a new customer over HTTP, on an installation as `make run` starts it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.api.driver import Caller
 from tests.integration.stack import Stack
 
 
-def test_pages_of_the_operator(running: Stack) -> None:
+def test_health_and_metrics_pages(running: Stack) -> None:
     assert running.page("/healthz") == (200, "ok\n")
     assert running.page("/readyz") == (200, "ready\n")
     status, metrics = running.page("/metrics")
@@ -17,11 +17,11 @@ def test_pages_of_the_operator(running: Stack) -> None:
     assert 'stanchion_shards_unowned{process="coordinator"} 0.0' in metrics
 
 
-def test_nobody_but_this_machine_reaches_it(running: Stack) -> None:
+def test_installation_listens_on_loopback_only(running: Stack) -> None:
     assert running.listening() == {"127.0.0.1"}
 
 
-def test_somebody_elses_oauth_client_gets_in(running: Stack) -> None:
+def test_third_party_oauth_client_gets_a_token(running: Stack) -> None:
     client = running.client("demo", "test", "user")
     address = running.record["base_url"]
     with OAuth2Session(client["client_id"], client["client_secret"], scope="cards:read") as session:
@@ -33,7 +33,7 @@ def test_somebody_elses_oauth_client_gets_in(running: Stack) -> None:
     assert refused.headers["Content-Type"] == "application/problem+json"
 
 
-async def test_from_nothing_to_an_explained_decision(demo: Caller) -> None:
+async def test_card_issue_spends_and_explained_declines(demo: Caller) -> None:
     card = await demo.funded_card("100.00", controls=[{"kind": "mcc_deny", "values": ["7995"]}])
     approved = await demo.spend(card, "42.50", entry_mode="contactless")
     assert (approved["state"], approved["decision"], approved["response_code"]) == (
@@ -90,7 +90,7 @@ async def balance(caller: Caller, card: dict[str, str]) -> tuple[str, str, str]:
     return found["posted"], found["held"], found["available"]
 
 
-async def test_the_description_is_served_and_complete(stack: Stack, demo: Caller) -> None:
+async def test_api_description_and_docs_page_are_served(stack: Stack, demo: Caller) -> None:
     description = await demo.get("/docs/openapi.json")
     assert {"/v1/oauth/token", "/v1/cards", "/v1/simulated-spends"} <= description["paths"].keys()
     page = await demo.http.get("/docs")
@@ -98,7 +98,7 @@ async def test_the_description_is_served_and_complete(stack: Stack, demo: Caller
     assert "://" not in page.text.replace(stack.record["base_url"], "").replace("http://www.w3.org", "")
 
 
-async def test_no_helper_of_ray_runs_that_nobody_asks_anything_of(stack: Stack) -> None:
+async def test_optional_helpers_of_ray_do_not_run(stack: Stack) -> None:
     commands = stack.descendants().values()
     assert any("raylet" in command for command in commands)
     helpers = ("/autoscaler/", "/log_monitor.py", "/dashboard/dashboard.py")

@@ -1,4 +1,4 @@
-"""Locust for a few seconds against the running installation, where `make load` has installed it."""
+"""A short run of Locust against the installation, if `make load` has installed Locust."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ REST_AND_WIRE: Final = {"POST /v1/simulated-spends", "spend"}
 
 
 async def plan_of(stack: Stack, demo: Caller) -> Plan:
-    """Two cards with money."""
+    """A plan with two funded cards."""
     cards = [await demo.funded_card("100000.00") for _ in range(2)]
-    plastics = await stack.plastics(*cards)
+    plastics = await stack.card_data(*cards)
     return Plan(
         base_url=stack.record["base_url"],
         client_id=demo.credentials.client_id,
@@ -56,7 +56,7 @@ async def locust(folder: Path, *options: str) -> tuple[int, str]:
 
 if LOCUST.exists():
 
-    async def test_both_kinds_of_users_are_served(stack: Stack, demo: Caller, tmp_path: Path) -> None:
+    async def test_rest_and_wire_users_are_served(stack: Stack, demo: Caller, tmp_path: Path) -> None:
         write_plan(await plan_of(stack, demo), tmp_path / "plan.json")
         status, output = await locust(tmp_path, "--p99-ms", "20000")
         assert status == 0, output
@@ -66,9 +66,7 @@ if LOCUST.exists():
         assert rows["Aggregated"]["Failure Count"] == "0"
         assert (tmp_path / "load.html").stat().st_size > 10_000
 
-    async def test_what_is_not_good_enough_is_an_exit_status(
-        stack: Stack, demo: Caller, tmp_path: Path
-    ) -> None:
+    async def test_missed_threshold_sets_the_exit_status(stack: Stack, demo: Caller, tmp_path: Path) -> None:
         write_plan(await plan_of(stack, demo), tmp_path / "plan.json")
         status, output = await locust(tmp_path, "--p99-ms", "0.01", "--only", "wire", "--draw", "zipf")
         assert status == 1

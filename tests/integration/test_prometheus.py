@@ -1,7 +1,6 @@
-"""Every query of dashboards, rules and runbooks, answered by a real Prometheus that scrapes the running
-installation.
+"""Run every query of dashboards, rules and runbooks on a real Prometheus that scrapes the installation.
 
-Without Prometheus on the machine (Debian's package ``prometheus``) there is nothing to ask.
+The test exists only on machines with Prometheus (Debian's package ``prometheus``).
 """
 
 from __future__ import annotations
@@ -30,28 +29,28 @@ from tests.ops.pages import pages, spans
 ROOT: Final = Path(__file__).parents[2]
 PROMETHEUS: Final = shutil.which("prometheus")
 SECONDS_MAX: Final = 30.0
-# What only happens on a bad day has no series on a good one.
-BAD_DAYS: Final = re.compile(
+# Queries about faults have no series in a healthy installation.
+FAULTS_ONLY: Final = re.compile(
     r"stand_in|outage|programme_answers|\"declined\"|stanchion_refusals|webhook|late_approvals|\"5\.\.\""
 )
 
 
 def queries() -> dict[str, str]:
-    """What the dashboards ask, by dashboard and panel, and what the runbooks do that is no mere name."""
+    """The queries of the dashboards, by dashboard and panel, and those of the runbooks."""
     runbooks = [page for page in pages() if page.startswith("ops/runbooks/")]
     found = {span for page in runbooks for span in spans(page)}
-    asked = {f"runbooks: {span}": span for span in found if re.search(r"\(.*stanchion_", span)}
-    assert len(asked) > 4
+    found_queries = {f"runbooks: {span}": span for span in found if re.search(r"\(.*stanchion_", span)}
+    assert len(found_queries) > 4
     for path in sorted((ROOT / "ops/grafana/json").glob("*.json")):
         for panel in json.loads(path.read_text("utf-8"))["panels"]:
             for target in panel.get("targets", ()):
                 name = f"{path.stem}: {panel['title']} {target['refId']}"
-                asked[name] = target["expr"].replace("$__rate_interval", "4s")
-    return asked
+                found_queries[name] = target["expr"].replace("$__rate_interval", "4s")
+    return found_queries
 
 
 class Prometheus:
-    """A server of its own, with the project's rules and a shorter breath."""
+    """A Prometheus server with the project's rules and a short scrape interval."""
 
     def __init__(self, folder: Path, record: dict[str, Any]) -> None:
         (folder / RUN_FILE).write_text(json.dumps(record), "utf-8")
@@ -64,7 +63,7 @@ class Prometheus:
         self.process = subprocess.Popen(started, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
     def ask(self, path: str, **query: str) -> Any:
-        """The data of one answer of its HTTP API."""
+        """The data of an answer of its HTTP API."""
         answer = self._http.get(path, params=query).json()
         assert answer["status"] == "success", answer
         return answer["data"]
@@ -83,7 +82,9 @@ if PROMETHEUS is not None:
         yield server
         server.stop()
 
-    async def test_every_query_has_an_answer(prometheus: Prometheus, demo: Caller) -> None:
+    async def test_every_query_of_dashboards_and_runbooks_has_a_result(
+        prometheus: Prometheus, demo: Caller
+    ) -> None:
         card = await demo.funded_card()
         deadline = time.monotonic() + SECONDS_MAX
         unanswered = dict(queries())
@@ -94,9 +95,9 @@ if PROMETHEUS is not None:
             await asyncio.sleep(0.5)
             with suppress(httpx2.TransportError):  # it is still starting
                 for name, query in list(unanswered.items()):
-                    if prometheus.ask("query", query=query)["result"] or BAD_DAYS.search(query):
+                    if prometheus.ask("query", query=query)["result"] or FAULTS_ONLY.search(query):
                         del unanswered[name]
-        # By now every rule has been evaluated, and none of them wrongly.
+        # Every rule has been evaluated by now; none may report an error.
         rules = [rule for group in prometheus.ask("rules")["groups"] for rule in group["rules"]]
         assert len(rules) > 20
         assert {rule["name"]: rule.get("lastError") for rule in rules if rule["health"] != "ok"} == {}

@@ -1,4 +1,4 @@
-"""The README's first spend and all guides, pasted into a shell as newcomers do; what else pages promise."""
+"""Run the commands of the README and the guides as printed, and check links, settings and command tables."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from actors.settings import Settings
 from ops.cli import app
 from tests.integration.snippets import SECONDS_MAX, Snippet, paste, snippets
 from tests.integration.stack import Stack
+from tests.ops.pages import spans
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
@@ -20,6 +21,7 @@ GUIDES = ROOT / "ops/docs/guides"
 ORDER = ("README", "cards", "webhooks", "stand-in", "test-scenarios", "operating", "scaling")
 FENCE = re.compile(r"^```\w*\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 COMMAND = re.compile(r"^(?:\.venv/bin/)?stanchion (.*)$", re.MULTILINE)
+SOURCE = re.compile(r"(?:actors|api|engine|loadtests|ops|tests)/[\w./-]+")
 PAGES = [ROOT / "README.md", *sorted((ROOT / "ops/docs").rglob("*.md"))]
 
 
@@ -29,27 +31,27 @@ def section(title: str) -> str:
     return README.partition(f"\n## {title}\n")[2].partition("\n## ")[0]
 
 
-def everything() -> list[Snippet]:
-    """All that is to be pasted, in the order in which pages lead to each other."""
-    told = [*snippets("First spend", section("First spend"))]
-    told += snippets("From Python", section("From Python"))
+def all_snippets() -> list[Snippet]:
+    """All snippets to run, in reading order."""
+    chosen = [*snippets("First spend", section("First spend"))]
+    chosen += snippets("From Python", section("From Python"))
     for name in ORDER:
-        told += snippets(name, (GUIDES / f"{name}.md").read_text("utf-8"))
-    return told
+        chosen += snippets(name, (GUIDES / f"{name}.md").read_text("utf-8"))
+    return chosen
 
 
 @pytest.mark.timeout(SECONDS_MAX + 60)
-def test_everything_goes_as_printed(stack: Stack, tmp_path: Path) -> None:
+def test_commands_print_the_documented_output(stack: Stack, tmp_path: Path) -> None:
     assert {path.stem for path in GUIDES.glob("*.md")} == set(ORDER)
-    told = everything()
-    assert sum(len(each.shown) for each in told) > 120
-    for snippet, printed in paste(told, stack.installation.var_dir, tmp_path):
+    chosen = all_snippets()
+    assert sum(len(each.shown) for each in chosen) > 120
+    for snippet, printed in paste(chosen, stack.installation.var_dir, tmp_path):
         assert not snippet.missing_in(printed), f"{snippet.page}\n{snippet.command}\n{printed}"
         if "stanchion audit" in snippet.command:
             assert re.fullmatch(r"All \d+ promises hold\.\n", printed)
 
 
-def test_a_line_that_is_not_printed_is_missed() -> None:
+def test_missing_output_is_detected() -> None:
     snippet = Snippet("page", "true", ("one", "t…o", "three"))
     assert snippet.missing_in(" one\ntwo\nand more\nthree\n") == []
     assert snippet.missing_in("two\none\nthree") == ["t…o", "three"]
@@ -63,7 +65,7 @@ def test_every_setting_is_in_the_table() -> None:
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
-def test_every_link_leads_somewhere(page: Path) -> None:
+def test_every_link_has_a_target(page: Path) -> None:
     for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
         path, _, anchor = target.partition("#")
         if "://" in target:
@@ -77,13 +79,19 @@ def test_every_link_leads_somewhere(page: Path) -> None:
             )
 
 
-def test_commands_that_are_only_named_exist() -> None:
-    """What is shown and not pasted, because it stays or because it stops everything, is still a command."""
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+def test_every_path_of_the_sources_exists(page: Path) -> None:
+    named = [span for span in spans(page.relative_to(ROOT).as_posix()) if SOURCE.fullmatch(span)]
+    assert [path for path in named if not (ROOT / path).exists()] == []
+
+
+def test_commands_in_fences_parse() -> None:
+    """Commands that no test runs, because they keep running or stop the installation, must at least parse."""
     known = typer.main.get_command(app)
     shown = [fence for page in PAGES for fence in FENCE.findall(page.read_text("utf-8"))]
-    spoken = [line for fence in shown for line in COMMAND.findall(fence.replace("\\\n", " "))]
-    assert len(spoken) > 5
-    for line in spoken:
+    commands = [line for fence in shown for line in COMMAND.findall(fence.replace("\\\n", " "))]
+    assert len(commands) > 5
+    for line in commands:
         alone = re.split(r" [|&>]", re.sub(r"\$\([^)]*\)", "x", line), maxsplit=1)[0]
         parse(known, shlex.split(alone, comments=True))
 
@@ -97,7 +105,7 @@ def test_every_command_is_in_the_table() -> None:
 
 
 def names(command: object, path: tuple[str, ...] = ()) -> set[str]:
-    """All commands below ``command``, as they are typed."""
+    """The full names of all subcommands of ``command``."""
     group = getattr(command, "commands", None)
     if group is None:
         return {" ".join(path)}
@@ -105,7 +113,7 @@ def names(command: object, path: tuple[str, ...] = ()) -> set[str]:
 
 
 def parse(command: object, arguments: list[str]) -> None:
-    """Fail unless ``arguments`` are what ``command`` takes; nothing is run."""
+    """Parse ``arguments`` for ``command`` without running it; fail if they are not valid."""
     group = getattr(command, "commands", None)
     if group is not None:
         assert arguments[0] in group, arguments

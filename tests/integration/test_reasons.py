@@ -1,6 +1,6 @@
-"""Every reason of the platform's own to decline, asked for over the wire and read over REST.
+"""Every decline reason of the platform: requested over the wire and read over REST.
 
-Those of programmes that decide themselves, and of stand-in, are in ``tests/conformance/test_stand_in.py``.
+The reasons of delegated decisions and stand-in are in ``tests/conformance/test_stand_in.py``.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.api.driver import Caller
-from tests.integration.acquirer import MERCHANT, Acquirer, authorization_id, private, purchase
+from tests.integration.acquirer import MERCHANT, Acquirer, authorization_id, private_tags, purchase
 from tests.integration.stack import Stack
 
 AMERICAN = MERCHANT[:-2] + "US"
@@ -23,7 +23,7 @@ def wrong(cvv2: str) -> str:
 
 @dataclass(frozen=True)
 class Case:
-    """A card, what becomes of it, and a spend that it must decline."""
+    """A card, changes to it, and a spend that must be declined."""
 
     reason: str
     code: str
@@ -35,7 +35,7 @@ class Case:
     form_factor: str = "virtual"
     amount: str = "1.00"
     before: int = 0
-    """Spends of 1.00 that are approved first."""
+    """Number of approved spends of 1.00 before it."""
     fields: dict[str, str] = field(default_factory=dict)
     wrong_cvv2: bool = False
 
@@ -52,7 +52,7 @@ CASES = [
     Case("cvv2_mismatch", "N7", wrong_cvv2=True),
     Case("cvv2_mismatch", "05", wrong_cvv2=True, network="mastercard"),
     Case("pin_not_supported", "86", fields={"de52": "0123456789ABCDEF"}),
-    Case("authentication_failed", "63", fields={"de48": private(t02="forged")}),
+    Case("authentication_failed", "63", fields={"de48": private_tags(t02="forged")}),
     Case("invalid_amount", "13", amount="0.00", fields={"de3": "200000"}),
     Case("currency_not_supported", "12", fields={"de49": "840"}),
     Case("currency_not_supported", "12", fields={"de49": "392"}),
@@ -76,7 +76,9 @@ CASES = [
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.reason}-{case.code}")
-async def test_declined(stack: Stack, demo: Caller, acquirer: Acquirer, case: Case) -> None:
+async def test_decline_reason_on_the_wire_and_in_the_transaction(
+    stack: Stack, demo: Caller, acquirer: Acquirer, case: Case
+) -> None:
     programme = await demo.programme()
     product = await demo.product(
         programme,
@@ -86,18 +88,18 @@ async def test_declined(stack: Stack, demo: Caller, acquirer: Acquirer, case: Ca
     )
     card = await demo.card(product, await demo.cardholder(programme), controls=list(case.controls))
     await demo.load(card, "100.00")
-    plastic = (await stack.plastics(card))[card["id"]]
+    plastic = (await stack.card_data(card))[card["id"]]
     for _ in range(case.before):
-        assert (await acquirer.ask(purchase(plastic)))["39"] == "00"
+        assert (await acquirer.exchange(purchase(plastic)))["39"] == "00"
     if case.state:
         await demo.patch(f"/v1/cards/{card['id']}", {"state": case.state})
     if case.cardholder:
         await demo.patch(f"/v1/cardholders/{card['cardholder_id']}", case.cardholder)
     if case.programme:
         await demo.patch(f"/v1/programs/{programme['id']}", case.programme)
-    fields = case.fields | ({"de48": private(t01=wrong(plastic["cvv2"]))} if case.wrong_cvv2 else {})
+    fields = case.fields | ({"de48": private_tags(t01=wrong(plastic["cvv2"]))} if case.wrong_cvv2 else {})
 
-    answer = await acquirer.ask(purchase(plastic, case.amount, **fields))
+    answer = await acquirer.exchange(purchase(plastic, case.amount, **fields))
 
     assert (answer["39"], "38" in answer) == (case.code, False)
     transaction = await demo.get(f"/v1/transactions/{authorization_id(answer)}")
@@ -105,10 +107,12 @@ async def test_declined(stack: Stack, demo: Caller, acquirer: Acquirer, case: Ca
     assert [step["outcome"] for step in transaction["trace"]].index("fail") == len(transaction["trace"]) - 1
 
 
-async def test_what_never_reaches_an_owner(stack: Stack, demo: Caller, acquirer: Acquirer) -> None:
+async def test_unusable_messages_are_refused_by_the_edge(
+    stack: Stack, demo: Caller, acquirer: Acquirer
+) -> None:
     card = await demo.funded_card()
-    plastic = (await stack.plastics(card))[card["id"]]
-    assert (await acquirer.ask(purchase(plastic, de43=None)))["39"] == "30"
-    assert (await acquirer.ask(purchase(plastic, de64="0123456789ABCDEF")))["39"] == "30"
-    assert (await acquirer.ask(purchase(plastic, de55="garbage")))["39"] == "30"
-    assert (await acquirer.ask(purchase(plastic | {"pan": "4999999999999995"})))["39"] == "14"
+    plastic = (await stack.card_data(card))[card["id"]]
+    assert (await acquirer.exchange(purchase(plastic, de43=None)))["39"] == "30"
+    assert (await acquirer.exchange(purchase(plastic, de64="0123456789ABCDEF")))["39"] == "30"
+    assert (await acquirer.exchange(purchase(plastic, de55="garbage")))["39"] == "30"
+    assert (await acquirer.exchange(purchase(plastic | {"pan": "4999999999999995"})))["39"] == "14"

@@ -1,4 +1,4 @@
-"""What the runbooks have somebody type who was woken up, typed beside a running installation."""
+"""Run the commands, queries and requests of the runbooks against the installation."""
 
 from __future__ import annotations
 
@@ -28,28 +28,28 @@ async def test_health_pages_answer_the_commands_of_the_runbooks(stack: Stack) ->
     assert answers == {b"ok\n", b"ready\n"}
 
 
-async def test_what_is_asked_of_postgresql_has_an_answer(stack: Stack) -> None:
-    asked = {span for span in SPANS if TABLE in span}
-    assert len(asked) == 3
-    for span in asked:
+async def test_queries_to_postgresql_run(stack: Stack) -> None:
+    named = {span for span in SPANS if TABLE in span}
+    assert len(named) == 3
+    for span in named:
         found = await stack.fetch(span if span.startswith("SELECT ") else f"SELECT * FROM {span}")
-        # Long transactions of somebody else are for a bad day.
+        # A healthy server has no long transactions, so this query may find no row.
         assert found or "backend_xid" in span, span
     for setting in ("fsync", "max_connections"):
         assert setting in SPANS
         await stack.fetch(f"SHOW {setting}")
 
 
-async def test_every_operation_is_in_the_description(stack: Stack, demo: Caller) -> None:
+async def test_every_rest_operation_is_in_the_api_description(stack: Stack, demo: Caller) -> None:
     described = (await demo.get("/docs/openapi.json"))["paths"]
-    asked = {span for span in SPANS if span.startswith("GET /v1/")}
-    assert len(asked) > 2
-    assert {(path, method.lower()) for method, path in map(str.split, asked)} <= {
+    named = {span for span in SPANS if span.startswith("GET /v1/")}
+    assert len(named) > 2
+    assert {(path, method.lower()) for method, path in map(str.split, named)} <= {
         (path, method) for path, methods in described.items() for method in methods
     }
 
 
-def test_nothing_else_is_asked_of_postgresql() -> None:
+def test_runbooks_have_no_other_sql_statements() -> None:
     assert not [
         span for span in SPANS if re.match("(?i)(select|update|delete|alter) ", span) and TABLE not in span
     ]

@@ -1,4 +1,4 @@
-"""Webhooks of the whole installation: over its own processes, and while these are killed."""
+"""Webhooks of a whole installation, also while the relay and the dispatcher are killed."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tests.actors.webhooks.receivers import Receiver, receiving
 from tests.api.driver import Caller
 from tests.integration.stack import Stack, until
 
-# As if the minute until their second attempt had gone by.
+# Move the first attempts one minute into the past, so that the second ones become due.
 A_MINUTE_LATER = """
     WITH waiting AS (
         UPDATE deliveries
@@ -27,7 +27,9 @@ A_MINUTE_LATER = """
 """
 
 
-async def test_events_arrive_though_their_senders_are_killed(stack: Stack, demo: Caller) -> None:
+async def test_every_event_arrives_although_relay_and_dispatcher_are_killed(
+    stack: Stack, demo: Caller
+) -> None:
     var_dir = stack.installation.var_dir
     async with receiving(server_side(var_dir), Receiver(), var_dir) as receiver:
         endpoint = await demo.post("/v1/webhook-endpoints", {"url": receiver.url, "event_types": ["*"]})
@@ -45,7 +47,7 @@ async def test_events_arrive_though_their_senders_are_killed(stack: Stack, demo:
             os.kill(pid, signal.SIGKILL)
             await until(lambda name=name, pid=pid: stack.processes().get(name, pid) != pid, "it is back")  # type: ignore[misc]
             await spending
-        # Every event since the endpoint was made: this tenant's, in test mode.
+        # Every event of this tenant in test mode since the endpoint's creation.
         rows = await stack.fetch(
             "SELECT e.id::text FROM events e JOIN webhook_endpoints w USING (tenant_id, live)"
             " WHERE w.id = $1 AND e.created_at > w.created_at",

@@ -173,7 +173,7 @@ def test_a_line_switches_the_manner() -> None:
 def test_what_cannot_be_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(DecideError, match="amount like"):
         decide(tmp_path, "approve", approve_up_to="a lot")
-    with pytest.raises(StanchionError, match="nothing runs in that folder"):
+    with pytest.raises(StanchionError, match="no installation runs in that folder"):
         decide(tmp_path, "approve")
     make_authority(tmp_path)
     owner = {"mode": "test", "role": "admin", "client_id": "a", "client_secret": "b"}

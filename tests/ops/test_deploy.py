@@ -142,7 +142,7 @@ def test_the_page_deploys_this_chart() -> None:
             inside = inside[part]
     assert secret[:5] == ["kubectl", "create", "secret", "generic", values["existingSecret"]]
     assert (
-        f"A Secret that you make: {', '.join(secret_names(secret))}." in (CHART / "values.yaml").read_text()
+        f"A Secret that you create: {', '.join(secret_names(secret))}." in (CHART / "values.yaml").read_text()
     )
 
 
@@ -165,7 +165,7 @@ if KUBECTL is not None:
 
 
 def test_the_page_installs_what_the_validators_are() -> None:
-    make, install, run = on_the_page("Tried, and validated")
+    make, install, run = on_the_page("Tests and validation")
     assert make[:3] == ["python3", "-m", "venv"]
     folder = make[3]
     assert install[:2] == [f"{folder}/bin/pip", "install"]

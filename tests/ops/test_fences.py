@@ -20,8 +20,10 @@ import typer.main
 from ops.cli import app
 from tests.ops.pages import ROOT, Fence, fence, fences, pages, spans
 
-GUIDES: Final = "tests/integration/test_readme.py::test_everything_goes_as_printed"
-HANDBOOK: Final = "tests/integration/test_own_servers.py::test_the_handbook_on_own_postgresql_and_redis"
+GUIDES: Final = "tests/integration/test_readme.py::test_commands_print_the_documented_output"
+HANDBOOK: Final = (
+    "tests/integration/test_own_servers.py::test_handbook_commands_with_own_postgresql_and_redis"
+)
 DRILLS: Final = "tests/ops/chaos/test_handbook.py::test_the_cluster_of_the_drills_is_that_of_the_page"
 PROSE: Final = "prose"
 """Nothing in it can be run, or be wrong about what is."""
@@ -53,10 +55,21 @@ ANSWERS: Final = (
     Answer("README.md", "First spend", "bash json", GUIDES, None),
     Answer("README.md", "From Python", "python text", GUIDES, None),
     Answer(
-        "README.md", "Webhooks", "sh", "tests/integration/test_listen.py::test_a_receiver_on_the_same_machine"
+        "README.md",
+        "Webhooks",
+        "sh",
+        "tests/integration/test_listen.py::test_listen_and_resend_as_documented",
     ),
-    Answer("README.md", "Deciding yourself", "sh", f"{__name__}::test_a_guide_runs_it_too"),
+    Answer("README.md", "Delegated decisions", "sh", f"{__name__}::test_a_guide_runs_it_too"),
     Answer("README.md", "Settings", "sh", HANDBOOK),
+    *(
+        Answer("ops/docs/ARCHITECTURE.md", section, "mermaid", PROSE)
+        for section in (
+            "Architecture",
+            "The path of one authorization",
+            "From a committed event to its delivery",
+        )
+    ),
     Answer("ops/docs/ARCHITECTURE.md", "Layout", "", PROSE),
     Answer(
         "ops/docs/AUTHORIZATION.md",
@@ -75,7 +88,7 @@ ANSWERS: Final = (
     ),
     Answer(
         "ops/docs/CLUSTER.md",
-        "Tried, and validated",
+        "Tests and validation",
         "sh",
         "tests/ops/test_deploy.py::test_the_page_installs_what_the_validators_are",
     ),
@@ -84,13 +97,13 @@ ANSWERS: Final = (
     ),
     Answer(
         "ops/docs/GATEWAY.md",
-        "What you are told",
+        "Posting instructions",
         "python",
         "tests/engine/authorization/test_instructions.py::test_ledger_of_the_page_agrees_in_any_delivery_order",
     ),
     Answer("ops/docs/OPERATING.md", "Your own PostgreSQL", "sql", PROSE),
     Answer("ops/docs/OPERATING.md", "Backup and restore", "sh", HANDBOOK, 2),
-    Answer("ops/docs/OPERATING.md", "Restarting without refusing anything", "sh", HANDBOOK),
+    Answer("ops/docs/OPERATING.md", "Rolling restart", "sh", HANDBOOK),
     Answer("ops/docs/OPERATING.md", "Keys", "sh", HANDBOOK, 2),
     Answer("ops/docs/OPERATING.md", "Keys", "text", HANDBOOK),
     Answer("ops/docs/STAND_IN.md", "On one machine", "sh", f"{__name__}::test_a_guide_runs_it_too"),
@@ -123,7 +136,7 @@ ANSWERS: Final = (
             "ops/docs/WEBHOOKS.md",
             section,
             "sh",
-            "tests/integration/test_listen.py::test_a_receiver_on_the_same_machine",
+            "tests/integration/test_listen.py::test_listen_and_resend_as_documented",
         )
         for section in ("Send again", "On your own machine")
     ),
@@ -160,7 +173,7 @@ def test_nobody_answers_for_what_is_not_there(answer: Answer) -> None:
 
 
 @pytest.mark.parametrize(
-    ("page", "section"), [("README.md", "Deciding yourself"), ("ops/docs/STAND_IN.md", "On one machine")]
+    ("page", "section"), [("README.md", "Delegated decisions"), ("ops/docs/STAND_IN.md", "On one machine")]
 )
 def test_a_guide_runs_it_too(page: str, section: str) -> None:
     """What stays until Ctrl-C is pasted in the background there."""

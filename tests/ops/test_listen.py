@@ -160,7 +160,7 @@ def test_endpoints_of_killed_listeners_are_removed_and_no_others() -> None:
 
 
 def test_without_a_running_installation_it_says_so(tmp_path: Path) -> None:
-    with pytest.raises(StanchionError, match="nothing runs in that folder"):
+    with pytest.raises(StanchionError, match="no installation runs in that folder"):
         listen(tmp_path, types=["*"])
 
 

@@ -37,7 +37,7 @@ def test_a_good_delivery_ends_with_status_0_and_another_with_1() -> None:
     assert (good.returncode, good.stdout) == (0, b"The signature is good.\n")
     bad = run("--header", header, body=BODY + b"\n", WEBHOOK_SECRET=SECRET)
     assert (bad.returncode, bad.stdout) == (1, b"")
-    assert bad.stderr == b"stanchion: the signature is not to be believed: no_match\n"
+    assert bad.stderr == b"stanchion: the signature is not valid: no_match\n"
 
 
 def test_a_file_is_read_byte_for_byte(tmp_path: Path) -> None:

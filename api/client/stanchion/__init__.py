@@ -1,12 +1,11 @@
-"""Stanchion's API from Python: tokens, idempotency keys, retries, pages and problems are taken care of.
+"""A Python client for Stanchion's API. It handles tokens, idempotency keys, retries, pages and problems.
 
 >>> from stanchion import Client, money
 >>> with Client.of_installation() as client:  # doctest: +SKIP
 ...     card = next(client.cards.list())
 ...     client.cards.load(card["id"], money("100.00", "EUR"))
 
-``AsyncClient`` has the same methods for asyncio: what ``Client`` returns is awaited, what it walks through is
-walked by ``async for``.
+``AsyncClient`` has the same methods for asyncio: await its calls, and iterate over lists with ``async for``.
 """
 
 from stanchion.client import AsyncClient, Client
@@ -54,5 +53,5 @@ __all__ = [
 
 
 def money(amount: str, currency: str) -> Money:
-    """A Money object (spec 2.2). ``amount`` is a decimal string: a float cannot name every cent."""
+    """A Money object. ``amount`` is a decimal string, because a float cannot represent every cent."""
     return {"amount": amount, "currency": currency}

@@ -1,4 +1,5 @@
-"""The two clients: an address, credentials, and a family of methods for each kind of resource."""
+"""The blocking and the asynchronous client: an address, credentials, and methods for each kind of
+resource."""
 
 from __future__ import annotations
 
@@ -9,9 +10,9 @@ from typing import Any, Final, Generic, Self
 
 import httpx2
 
-from stanchion.conversation import Credentials
 from stanchion.errors import StanchionError
-from stanchion.operations import Way
+from stanchion.operations import AnyTransport
+from stanchion.protocol import Credentials
 from stanchion.resources.cards import Cardholders, CardProducts, Cards
 from stanchion.resources.events import Events, WebhookEndpoints
 from stanchion.resources.kyc import Kyc
@@ -24,10 +25,10 @@ TIMEOUT_SECONDS: Final = 30.0
 RUN_FILE: Final = "var/run.json"
 
 
-class Families(Generic[Way]):
-    """All operations of the API, by kind of resource."""
+class Resources(Generic[AnyTransport]):
+    """The operations of the API, grouped by kind of resource."""
 
-    def __init__(self, transport: Way) -> None:
+    def __init__(self, transport: AnyTransport) -> None:
         self._transport = transport
         self.programs = Programs(transport)
         self.card_products = CardProducts(transport)
@@ -40,7 +41,7 @@ class Families(Generic[Way]):
         self.kyc = Kyc(transport)
 
 
-class Client(Families[Transport]):
+class Client(Resources[Transport]):
     """One API client. Use it as a context manager, or ``close`` it; several threads may share it.
 
     >>> with Client("http://127.0.0.1:8000", client_id, client_secret) as client:  # doctest: +SKIP
@@ -59,8 +60,8 @@ class Client(Families[Transport]):
         retry: RetryPolicy | None = None,
         http: httpx2.Client | None = None,
     ) -> None:
-        """``scope``: less than all that the client may do, space-separated. ``http``: your own, with your
-        proxies, certificates or hooks; ``base_url`` and ``timeout_seconds`` are then its own business."""
+        """``scope`` restricts the token to these scopes (space-separated). ``http`` is your own HTTP client
+        with your proxies, certificates or hooks; it then defines the base address and the timeouts itself."""
         http = http or httpx2.Client(base_url=base_url, timeout=timeout_seconds)
         super().__init__(
             Transport(http, Credentials(client_id, client_secret, scope), retry or RetryPolicy())
@@ -70,11 +71,11 @@ class Client(Families[Transport]):
     def of_installation(
         cls, run_file: Path | str = RUN_FILE, *, mode: str = "test", role: str = "admin", **options: Any
     ) -> Self:
-        """A client of the installation on this machine, as one of the tenants that it has made for a start.
+        """A client of the installation on this machine, with the credentials of a demo tenant.
 
-        Raises StanchionError when it does not run. ``options``: as of the constructor.
+        ``options`` are those of the constructor. Raises StanchionError if the installation does not run.
         """
-        return cls(*_found(run_file, mode, role), **options)
+        return cls(*_credentials_from(run_file, mode, role), **options)
 
     def request(
         self,
@@ -85,11 +86,11 @@ class Client(Families[Transport]):
         query: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> Any:
-        """Any operation of the API's description, with the same token, keys and retries; its JSON body."""
+        """Call any operation of the API, with the same token, keys and retries, and return the JSON body."""
         return self._transport.request(method, path, body=body, query=query, idempotency_key=idempotency_key)
 
     def close(self) -> None:
-        """Close the connections; twice is harmless."""
+        """Close the connections. May be called twice."""
         self._transport.close()
 
     def __enter__(self) -> Self:
@@ -99,8 +100,8 @@ class Client(Families[Transport]):
         self.close()
 
 
-class AsyncClient(Families[AsyncTransport]):
-    """The same for asyncio: what ``Client`` returns is awaited, and lists are walked by ``async for``.
+class AsyncClient(Resources[AsyncTransport]):
+    """``Client`` for asyncio: await its calls, and iterate over its lists with ``async for``.
 
     >>> async with AsyncClient("http://127.0.0.1:8000", client_id, client_secret) as client:  # doctest: +SKIP
     ...     async for card in client.cards.list():
@@ -118,7 +119,7 @@ class AsyncClient(Families[AsyncTransport]):
         retry: RetryPolicy | None = None,
         http: httpx2.AsyncClient | None = None,
     ) -> None:
-        """As of ``Client``."""
+        """See ``Client``."""
         http = http or httpx2.AsyncClient(base_url=base_url, timeout=timeout_seconds)
         credentials = Credentials(client_id, client_secret, scope)
         super().__init__(AsyncTransport(http, credentials, retry or RetryPolicy()))
@@ -127,8 +128,8 @@ class AsyncClient(Families[AsyncTransport]):
     def of_installation(
         cls, run_file: Path | str = RUN_FILE, *, mode: str = "test", role: str = "admin", **options: Any
     ) -> Self:
-        """As of ``Client``."""
-        return cls(*_found(run_file, mode, role), **options)
+        """See ``Client``."""
+        return cls(*_credentials_from(run_file, mode, role), **options)
 
     async def request(
         self,
@@ -139,13 +140,13 @@ class AsyncClient(Families[AsyncTransport]):
         query: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> Any:
-        """Any operation of the API's description, with the same token, keys and retries; its JSON body."""
+        """Call any operation of the API, with the same token, keys and retries, and return the JSON body."""
         return await self._transport.request(
             method, path, body=body, query=query, idempotency_key=idempotency_key
         )
 
     async def close(self) -> None:
-        """Close the connections; twice is harmless."""
+        """Close the connections. May be called twice."""
         await self._transport.close()
 
     async def __aenter__(self) -> Self:
@@ -155,13 +156,13 @@ class AsyncClient(Families[AsyncTransport]):
         await self.close()
 
 
-def _found(run_file: Path | str, mode: str, role: str) -> tuple[str, str, str]:
-    """Address, client id and secret of a client that ``run_file`` names. Raises StanchionError."""
+def _credentials_from(run_file: Path | str, mode: str, role: str) -> tuple[str, str, str]:
+    """Address, client id and secret of a client in ``run_file``. Raises StanchionError."""
     try:
         record = json.loads(Path(run_file).read_bytes())
     except FileNotFoundError:
-        raise StanchionError(f"{run_file} is not there: nothing runs in that folder") from None
+        raise StanchionError(f"{run_file} does not exist: no installation runs in that folder") from None
     for each in record["tenants"]:
         if (each["mode"], each["role"]) == (mode, role):
             return record["base_url"], each["client_id"], each["client_secret"]
-    raise StanchionError(f"{run_file} names no {mode} client of role {role}")
+    raise StanchionError(f"{run_file} has no {mode} client with the role {role}")

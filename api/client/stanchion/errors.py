@@ -1,7 +1,7 @@
-"""Everything that the client raises.
+"""The client's exceptions.
 
 StanchionError
-├── ProblemError              the API has answered with a problem body
+├── ProblemError              the API answered with a problem body
 │   ├── InvalidRequestError       400
 │   ├── AuthenticationError       401
 │   ├── PermissionDeniedError     403
@@ -9,9 +9,9 @@ StanchionError
 │   ├── ConflictError             409
 │   ├── RateLimitedError          429
 │   └── ServerFaultError          500 and above
-├── NoAnswerError             no usable answer; whether the request had an effect is not known
-├── NotDecidedError           a simulation has had no decision in time
-└── SignatureError            a webhook delivery is not to be believed
+├── NoAnswerError             no usable answer; the request may have had an effect
+├── NotDecidedError           a simulation was not decided in time
+└── SignatureError            the signature of a webhook delivery is not valid
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any, Final
 
 
 class StanchionError(Exception):
-    """Base of all. The message is one line and holds no secret."""
+    """The base class. The message is one line and contains no secret."""
 
 
 @dataclass(frozen=True)
@@ -32,7 +32,7 @@ class FieldError:
     pointer: str
     """JSON pointer into the body, or to the query parameter."""
     code: str
-    """Stable, such as ``missing`` or ``format``."""
+    """A stable code, such as ``missing`` or ``format``."""
     detail: str
 
 
@@ -47,13 +47,13 @@ class ProblemError(StanchionError):
     type: str = ""
     errors: tuple[FieldError, ...] = ()
     request_id: str = ""
-    """As in ``X-Request-Id``: tell it to whoever runs the installation."""
+    """The ``X-Request-Id``: give it to the operator of the installation."""
     retry_after: float | None = None
-    """Seconds, where the API asks for a pause."""
+    """The pause in seconds that the API requested."""
     body: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
-        # What pickling calls the class with; the rest travels as attributes.
+        # Pickling calls the class with these arguments and restores the other attributes.
         super().__init__(self.status, self.slug, self.title)
 
     def __str__(self) -> str:
@@ -62,7 +62,7 @@ class ProblemError(StanchionError):
 
 
 class InvalidRequestError(ProblemError):
-    """400: the request is not valid; ``errors`` says where."""
+    """400: the request is not valid; ``errors`` lists the members."""
 
 
 class AuthenticationError(ProblemError):
@@ -70,28 +70,28 @@ class AuthenticationError(ProblemError):
 
 
 class PermissionDeniedError(ProblemError):
-    """403: the client may not do this, or not in its mode."""
+    """403: the client lacks the permission, or the operation is not available in its mode."""
 
 
 class NotFoundError(ProblemError):
-    """404: nothing of that id can be seen by this client."""
+    """404: the resource does not exist for this client."""
 
 
 class ConflictError(ProblemError):
-    """409: the state of things forbids it, or the idempotency key has been used for something else."""
+    """409: the resource's state forbids the operation, or the idempotency key belongs to another request."""
 
 
 class RateLimitedError(ProblemError):
-    """429: too many requests, also after the pauses that were asked for."""
+    """429: too many requests, even after the retries."""
 
 
 class ServerFaultError(ProblemError):
-    """500 and above, also after the retries. Ask again later under the same idempotency key."""
+    """500 and above, even after the retries. Repeat the request later under the same idempotency key."""
 
 
 class NoAnswerError(StanchionError):
-    """No usable answer has arrived. ``idempotency_key`` is what the request was sent under: sending it again
-    under this key cannot have a second effect."""
+    """No usable answer arrived. ``idempotency_key`` is the request's key: repeating the request under it
+    cannot have a second effect."""
 
     def __init__(self, message: str, idempotency_key: str | None) -> None:
         super().__init__(message)
@@ -99,7 +99,7 @@ class NoAnswerError(StanchionError):
 
 
 class NotDecidedError(StanchionError):
-    """A simulation has not been decided in the time it was waited for."""
+    """A simulation was not decided within the given time."""
 
 
 class SignatureError(StanchionError):
@@ -117,7 +117,7 @@ _BY_STATUS: Final[dict[int, type[ProblemError]]] = {
 
 
 def problem_of(status: int, headers: Mapping[str, str], body: Any) -> ProblemError:
-    """The error for an answer of 400 and above, whoever on the way has given it."""
+    """The error for a status of 400 and above, from the API or from a proxy."""
     content: Mapping[str, Any] = body if isinstance(body, Mapping) else {}
     kind = _BY_STATUS.get(status, ServerFaultError if status >= 500 else ProblemError)
     type_ = str(content.get("type", ""))
@@ -138,5 +138,5 @@ def problem_of(status: int, headers: Mapping[str, str], body: Any) -> ProblemErr
 
 
 def seconds_of(retry_after: str | None) -> float | None:
-    """The pause that a ``Retry-After`` header asks for, where it is one in seconds."""
+    """The seconds of a ``Retry-After`` header, or ``None`` if it has another form."""
     return float(retry_after) if retry_after and retry_after.isascii() and retry_after.isdecimal() else None

@@ -1,7 +1,7 @@
-"""What the client's methods take. Members that may be left out are marked so; spec 2 and 4 say what they
-mean."""
+"""Input types of the client's methods. Optional members are marked; the API description explains each
+member."""
 
-# No postponed annotations here: they would hide from Python which members are required.
+# No postponed annotations here: TypedDict could not tell required members from optional ones.
 from typing import Literal, NotRequired, Required, TypedDict
 
 from stanchion.records import Address, Control, Currency, DocumentType, Money, Triggers
@@ -26,7 +26,7 @@ class ProgrammeFields(TypedDict, total=False):
 
 
 class ProgrammeChange(TypedDict, total=False):
-    """What is to change of a programme."""
+    """Changed members of a programme."""
 
     name: str
     decisioning: Literal["platform", "delegated"]
@@ -40,7 +40,7 @@ class ProgrammeChange(TypedDict, total=False):
 
 
 class StandInPolicyFields(TypedDict, total=False):
-    """A stand-in policy, as a whole."""
+    """A complete stand-in policy."""
 
     mode: Literal["disabled", "decline_all", "approve_within_limits"]
     triggers: Triggers
@@ -78,7 +78,7 @@ class CardholderFields(TypedDict):
 
 
 class CardholderChange(TypedDict, total=False):
-    """What is to change of a cardholder."""
+    """Changed members of a cardholder."""
 
     given_name: str
     family_name: str
@@ -101,7 +101,7 @@ class CardFields(TypedDict):
 
 
 class CardChange(TypedDict, total=False):
-    """What is to change of a card."""
+    """Changed members of a card."""
 
     state: Literal["active", "suspended", "terminated", "lost", "stolen"]
     state_reason: str | None
@@ -128,7 +128,7 @@ class SpendFields(TypedDict):
 
 
 class ForcePostFields(TypedDict):
-    """A presentment to simulate that no authorization came before."""
+    """A force post to simulate: a presentment without prior authorization."""
 
     card_id: str
     amount: Money
@@ -138,7 +138,7 @@ class ForcePostFields(TypedDict):
 
 
 class TransactionFilter(TypedDict, total=False):
-    """Which transactions."""
+    """Filters for transactions."""
 
     card_id: str
     cardholder_id: str
@@ -148,7 +148,7 @@ class TransactionFilter(TypedDict, total=False):
 
 
 class WebhookEndpointFields(TypedDict, total=False):
-    """A webhook endpoint to create; ``["*"]`` are all types."""
+    """A webhook endpoint to create; ``["*"]`` subscribes to all types."""
 
     url: Required[str]
     event_types: Required[list[str]]
@@ -156,7 +156,7 @@ class WebhookEndpointFields(TypedDict, total=False):
 
 
 class WebhookEndpointChange(TypedDict, total=False):
-    """What is to change of a webhook endpoint."""
+    """Changed members of a webhook endpoint."""
 
     url: str
     event_types: list[str]

@@ -1,12 +1,12 @@
-"""How an operation of the API becomes a method of both clients, written once.
+"""Declare an operation of the API once and get a method in both clients.
 
-A function says what is asked of the API: it makes an ``Ask``. A decorator says which operation that is, and
-turns the function into a method that returns the answer in a client that blocks, and is awaited in the other.
+A function describes the call: it returns a ``Call``. A decorator names the operation and turns the function
+into a method, which returns the answer in the blocking client and a coroutine in the asynchronous one.
 
->>> class Cards(Family[Way]):
+>>> class Cards(Resource[AnyTransport]):
 ...     @operation("GET", "/v1/cards/{id}")
-...     def get(self, id_: str) -> Ask[records.Card]:
-...         return Ask(id_)
+...     def get(self, id_: str) -> Call[records.Card]:
+...         return Call(id_)
 """
 
 from __future__ import annotations
@@ -18,155 +18,160 @@ from types import MethodType
 from typing import Any, Concatenate, Final, Generic, Literal, ParamSpec, Self, TypeVar, overload
 from urllib.parse import quote
 
-from stanchion.conversation import Steps
+from stanchion.protocol import Actions
 from stanchion.transport import AsyncTransport, Transport
 
 P = ParamSpec("P")
 T = TypeVar("T")
-Way = TypeVar("Way", bound=Transport | AsyncTransport)
+AnyTransport = TypeVar("AnyTransport", bound=Transport | AsyncTransport)
 PAGE_SIZE: Final = 100
-"""Rows of a page, unless the caller says otherwise: as many as the API gives at most."""
+"""Default number of rows in a page: the API's maximum."""
 Method = Literal["GET", "POST", "PUT", "PATCH", "DELETE"]
 
 
 @dataclass(frozen=True)
-class Ask(Generic[T]):
-    """One call of an operation whose answer is a ``T``, or of a list of which each row is one."""
+class Call(Generic[T]):
+    """One call of an operation. ``T`` is the type of its answer, or of one row if the answer is a list."""
 
     id: str | None = None
-    """In the path."""
+    """The id in the path."""
     body: Mapping[str, Any] | None = None
     query: Mapping[str, Any] | None = None
     key: str | None = None
-    """Idempotency key; ``None`` is a fresh one."""
+    """Idempotency key; ``None`` generates a new one."""
     member: str | None = None
-    """The one member of the answer that is meant, where it is not the answer as a whole."""
+    """The member of the answer to return; ``None`` returns the whole answer."""
 
     def path(self, template: str) -> str:
-        """``template`` with the id in its place, which cannot lead anywhere else."""
+        """``template`` with the id, quoted so that it cannot change the path."""
         return template if self.id is None else template.replace("{id}", quote(self.id, safe=""))
 
-    def answer(self, body: Any) -> T:
-        """What is meant of the answer's body."""
+    def result(self, body: Any) -> T:
+        """The requested part of the answer's body."""
         meant: T = body if self.member is None else body[self.member]
         return meant
 
 
-class Family(Generic[Way]):
-    """The operations of one kind of resource. Every method may raise ProblemError or NoAnswerError;
-    ``idempotency_key`` is your own, to be able to ask again after a crash, or else a fresh one."""
+class Resource(Generic[AnyTransport]):
+    """The operations of one kind of resource.
 
-    def __init__(self, transport: Way) -> None:
+    Every method may raise ProblemError or NoAnswerError. Pass ``idempotency_key`` if you want to repeat the
+    call after a crash; otherwise each call gets a new key.
+    """
+
+    def __init__(self, transport: AnyTransport) -> None:
         self.transport = transport
 
 
 class Operation(Generic[P, T]):
-    """A method that answers."""
+    """A method for one operation."""
 
-    def __init__(self, method: str, path: str, ask: Callable[Concatenate[Any, P], Ask[T]]) -> None:
+    def __init__(self, method: str, path: str, prepare: Callable[Concatenate[Any, P], Call[T]]) -> None:
         self.method = method
         self.path = path
-        self.ask = ask
-        self.__doc__ = ask.__doc__
+        self.prepare = prepare
+        self.__doc__ = prepare.__doc__
 
-    def steps(self, family: Family[Any], *args: P.args, **kwargs: P.kwargs) -> Steps[T]:
-        """The operation as a part of something longer."""
-        ask = self.ask(family, *args, **kwargs)
-        talk = family.transport.conversation
-        body = yield from talk.request(
-            self.method, ask.path(self.path), body=ask.body, query=ask.query, key=ask.key
+    def actions(self, resource: Resource[Any], *args: P.args, **kwargs: P.kwargs) -> Actions[T]:
+        """The actions of the operation, for use inside a workflow."""
+        call = self.prepare(resource, *args, **kwargs)
+        protocol = resource.transport.protocol
+        body = yield from protocol.request(
+            self.method, call.path(self.path), body=call.body, query=call.query, key=call.key
         )
-        return ask.answer(body)
+        return call.result(body)
 
     @overload
-    def __get__(self, family: None, owner: type[Any]) -> Self: ...
+    def __get__(self, resource: None, owner: type[Any]) -> Self: ...
     @overload
-    def __get__(self, family: Family[Transport], owner: type[Any]) -> Callable[P, T]: ...
+    def __get__(self, resource: Resource[Transport], owner: type[Any]) -> Callable[P, T]: ...
     @overload
     def __get__(
-        self, family: Family[AsyncTransport], owner: type[Any]
+        self, resource: Resource[AsyncTransport], owner: type[Any]
     ) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, family: Family[Any] | None, owner: type[Any]) -> Any:
-        if family is None:
+    def __get__(self, resource: Resource[Any] | None, owner: type[Any]) -> Any:
+        if resource is None:
             return self
 
-        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return family.transport.run(self.steps(family, *args, **kwargs))
+        def bound(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return resource.transport.run(self.actions(resource, *args, **kwargs))
 
-        return update_wrapper(call, MethodType(self.ask, family))
+        return update_wrapper(bound, MethodType(self.prepare, resource))
 
 
 class Rows(Generic[P, T]):
-    """A method that walks through a list, newest first."""
+    """A method that iterates over a list, newest first."""
 
-    def __init__(self, path: str, ask: Callable[Concatenate[Any, P], Ask[T]]) -> None:
+    def __init__(self, path: str, prepare: Callable[Concatenate[Any, P], Call[T]]) -> None:
         self.method = "GET"
         self.path = path
-        self.ask = ask
-        self.__doc__ = ask.__doc__
+        self.prepare = prepare
+        self.__doc__ = prepare.__doc__
 
     @overload
-    def __get__(self, family: None, owner: type[Any]) -> Self: ...
+    def __get__(self, resource: None, owner: type[Any]) -> Self: ...
     @overload
-    def __get__(self, family: Family[Transport], owner: type[Any]) -> Callable[P, Iterator[T]]: ...
-    @overload
-    def __get__(self, family: Family[AsyncTransport], owner: type[Any]) -> Callable[P, AsyncIterator[T]]: ...
-    def __get__(self, family: Family[Any] | None, owner: type[Any]) -> Any:
-        if family is None:
-            return self
-
-        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-            ask = self.ask(family, *args, **kwargs)
-            return family.transport.walk(ask.path(self.path), ask.query)
-
-        return update_wrapper(call, MethodType(self.ask, family))
-
-
-class Course(Generic[P, T]):
-    """A method that takes several operations."""
-
-    def __init__(self, steps: Callable[Concatenate[Any, P], Steps[T]]) -> None:
-        self.steps = steps
-        self.__doc__ = steps.__doc__
-
-    @overload
-    def __get__(self, family: None, owner: type[Any]) -> Self: ...
-    @overload
-    def __get__(self, family: Family[Transport], owner: type[Any]) -> Callable[P, T]: ...
+    def __get__(self, resource: Resource[Transport], owner: type[Any]) -> Callable[P, Iterator[T]]: ...
     @overload
     def __get__(
-        self, family: Family[AsyncTransport], owner: type[Any]
-    ) -> Callable[P, Coroutine[Any, Any, T]]: ...
-    def __get__(self, family: Family[Any] | None, owner: type[Any]) -> Any:
-        if family is None:
+        self, resource: Resource[AsyncTransport], owner: type[Any]
+    ) -> Callable[P, AsyncIterator[T]]: ...
+    def __get__(self, resource: Resource[Any] | None, owner: type[Any]) -> Any:
+        if resource is None:
             return self
 
-        def call(*args: P.args, **kwargs: P.kwargs) -> Any:
-            return family.transport.run(self.steps(family, *args, **kwargs))
+        def bound(*args: P.args, **kwargs: P.kwargs) -> Any:
+            call = self.prepare(resource, *args, **kwargs)
+            return resource.transport.walk(call.path(self.path), call.query)
 
-        return update_wrapper(call, MethodType(self.steps, family))
+        return update_wrapper(bound, MethodType(self.prepare, resource))
+
+
+class Workflow(Generic[P, T]):
+    """A method that performs several operations."""
+
+    def __init__(self, actions: Callable[Concatenate[Any, P], Actions[T]]) -> None:
+        self.actions = actions
+        self.__doc__ = actions.__doc__
+
+    @overload
+    def __get__(self, resource: None, owner: type[Any]) -> Self: ...
+    @overload
+    def __get__(self, resource: Resource[Transport], owner: type[Any]) -> Callable[P, T]: ...
+    @overload
+    def __get__(
+        self, resource: Resource[AsyncTransport], owner: type[Any]
+    ) -> Callable[P, Coroutine[Any, Any, T]]: ...
+    def __get__(self, resource: Resource[Any] | None, owner: type[Any]) -> Any:
+        if resource is None:
+            return self
+
+        def bound(*args: P.args, **kwargs: P.kwargs) -> Any:
+            return resource.transport.run(self.actions(resource, *args, **kwargs))
+
+        return update_wrapper(bound, MethodType(self.actions, resource))
 
 
 def operation(
     method: Method, path: str
-) -> Callable[[Callable[Concatenate[Any, P], Ask[T]]], Operation[P, T]]:
-    """The decorated function asks for this operation; ``{id}`` stands for the id of its ``Ask``."""
+) -> Callable[[Callable[Concatenate[Any, P], Call[T]]], Operation[P, T]]:
+    """Decorate a function that prepares a call of this operation; ``{id}`` in ``path`` is the call's id."""
 
-    def declare(ask: Callable[Concatenate[Any, P], Ask[T]]) -> Operation[P, T]:
-        return Operation(method, path, ask)
-
-    return declare
-
-
-def rows(path: str) -> Callable[[Callable[Concatenate[Any, P], Ask[T]]], Rows[P, T]]:
-    """The decorated function asks for the rows of this list."""
-
-    def declare(ask: Callable[Concatenate[Any, P], Ask[T]]) -> Rows[P, T]:
-        return Rows(path, ask)
+    def declare(prepare: Callable[Concatenate[Any, P], Call[T]]) -> Operation[P, T]:
+        return Operation(method, path, prepare)
 
     return declare
 
 
-def course(steps: Callable[Concatenate[Any, P], Steps[T]]) -> Course[P, T]:
-    """The decorated function takes several steps."""
-    return Course(steps)
+def rows(path: str) -> Callable[[Callable[Concatenate[Any, P], Call[T]]], Rows[P, T]]:
+    """Decorate a function that prepares a call of this list."""
+
+    def declare(prepare: Callable[Concatenate[Any, P], Call[T]]) -> Rows[P, T]:
+        return Rows(path, prepare)
+
+    return declare
+
+
+def workflow(actions: Callable[Concatenate[Any, P], Actions[T]]) -> Workflow[P, T]:
+    """Decorate a generator of several actions."""
+    return Workflow(actions)

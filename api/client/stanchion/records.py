@@ -1,6 +1,6 @@
-"""What the API answers, as the type checker sees it: the bodies themselves, nothing is converted.
+"""Types of the API's answers. The client returns JSON bodies without conversion.
 
-Amounts are decimal strings, instants ISO 8601 in UTC, ids UUIDs in text. New members may appear at any time.
+Amounts are decimal strings, instants ISO 8601 in UTC, ids UUIDs as text. New members may appear at any time.
 """
 
 from __future__ import annotations
@@ -42,13 +42,13 @@ class Programme(TypedDict):
 
 
 class NewProgramme(Programme):
-    """A programme as it is answered once, with the secret that signs calls to its ``decision_url``."""
+    """The answer to a programme's creation, with the secret that signs calls to its ``decision_url``."""
 
     decision_secret: str
 
 
 class Control(TypedDict, total=False):
-    """A rule for a card's spends; which member beside ``kind`` it has depends on ``kind`` (spec 2.3)."""
+    """A rule for a card's spends; its other members depend on ``kind``."""
 
     kind: str
     values: list[str]
@@ -57,7 +57,7 @@ class Control(TypedDict, total=False):
 
 
 class CardProduct(TypedDict):
-    """What cards are issued from."""
+    """The template for a card: network, IIN, form factor and default controls."""
 
     id: str
     programme_id: str
@@ -83,7 +83,7 @@ class Address(TypedDict):
 
 
 class Cardholder(TypedDict):
-    """A person with cards; once erased, personal members and ``external_ref`` are ``None``."""
+    """A person with cards. After erasure, personal members and ``external_ref`` are ``None``."""
 
     id: str
     programme_id: str
@@ -102,7 +102,7 @@ class Cardholder(TypedDict):
 
 
 class Card(TypedDict):
-    """A card; its number is never told."""
+    """A card; the API never returns its number."""
 
     id: str
     programme_id: str
@@ -126,7 +126,8 @@ class Card(TypedDict):
 
 
 class Balance(TypedDict):
-    """``available`` = ``posted`` - ``held``; both ends are signed."""
+    """A card's balance: ``available`` = ``posted`` - ``held``. ``posted`` and ``available`` may be
+    negative."""
 
     card_id: str
     account_id: str | None
@@ -139,7 +140,7 @@ class Balance(TypedDict):
 
 
 class Load(TypedDict):
-    """Money that was put on a card."""
+    """Money that was loaded on a card."""
 
     entry_id: str
     account_id: str
@@ -148,7 +149,7 @@ class Load(TypedDict):
 
 
 class Acceptance(TypedDict):
-    """A simulation was taken on; ``stan`` is null where no message could be built."""
+    """An accepted simulation; ``stan`` is null if no message could be built."""
 
     simulation_id: str
     accepted_at: str
@@ -158,7 +159,7 @@ class Acceptance(TypedDict):
 
 
 class Failure(TypedDict):
-    """Why a simulation has failed."""
+    """The cause of a failed simulation."""
 
     stage: str
     code: str
@@ -200,8 +201,8 @@ class Simulation(TypedDict):
     failure: Failure | None
 
 
-class Child(TypedDict):
-    """An increment, reversal or clearing that was taken on."""
+class FollowUp(TypedDict):
+    """An accepted increment, reversal or clearing."""
 
     simulation_id: str
     parent_simulation_id: str
@@ -211,8 +212,8 @@ class Child(TypedDict):
     network_txn_id: str | None
 
 
-class Lapsed(TypedDict):
-    """A hold that has lapsed before its time."""
+class ExpiredHold(TypedDict):
+    """A hold that the client let lapse early."""
 
     simulation_id: str
     authorization_id: str
@@ -220,14 +221,14 @@ class Lapsed(TypedDict):
 
 
 class Merchant(TypedDict):
-    """Where it happened."""
+    """The merchant of a transaction."""
 
     name: str
     country: str
 
 
 class Network(TypedDict):
-    """What the network calls it."""
+    """The network's identifiers of a transaction."""
 
     name: str
     stan: str
@@ -238,14 +239,14 @@ class Network(TypedDict):
 
 
 class Risk(TypedDict):
-    """The score (0-100) and what was made of it."""
+    """The risk score (0-100) and the resulting action."""
 
     score: int
     action: str
 
 
-class Step(TypedDict):
-    """One rule of a decision: what it saw and what it held that against."""
+class RuleResult(TypedDict):
+    """One rule of a decision: its outcome, the observed value and the limit."""
 
     rule: str
     outcome: str
@@ -253,8 +254,8 @@ class Step(TypedDict):
     limit: str | None
 
 
-class Happened(TypedDict):
-    """One step in the life of a transaction."""
+class TransactionEvent(TypedDict):
+    """One entry in the history of a transaction."""
 
     type: str
     amount: str
@@ -263,7 +264,7 @@ class Happened(TypedDict):
 
 
 class Transaction(TypedDict):
-    """An authorization, refund or force post, with everything that followed."""
+    """An authorization, refund or force post, with its history."""
 
     id: str
     kind: str
@@ -288,8 +289,8 @@ class Transaction(TypedDict):
     decline_reason: str | None
     decided_by: str | None
     risk: Risk | None
-    trace: list[Step]
-    events: list[Happened]
+    trace: list[RuleResult]
+    events: list[TransactionEvent]
     created_at: str
     updated_at: str
 
@@ -303,7 +304,7 @@ class Replay(TypedDict):
 
 
 class Triggers(TypedDict, total=False):
-    """Which failures of a programme's endpoint are stood in for."""
+    """The failures of a programme's endpoint that lead to stand-in."""
 
     connection_error: bool
     timeout: bool
@@ -311,7 +312,7 @@ class Triggers(TypedDict, total=False):
 
 
 class StandInPolicy(TypedDict):
-    """What may be approved for a programme in an outage of its endpoint."""
+    """The ceilings for approvals during an outage of a programme's endpoint."""
 
     programme_id: str
     mode: str
@@ -326,7 +327,7 @@ class StandInPolicy(TypedDict):
 
 
 class StandIn(TypedDict):
-    """One decision that was made in stand-in; ``*_minor`` are whole minor units, as text."""
+    """One decision in stand-in; ``*_minor`` are whole minor units, as text."""
 
     id: str
     programme_id: str
@@ -367,7 +368,7 @@ class EventType(TypedDict):
 
 
 class WebhookEndpoint(TypedDict):
-    """Where events are sent."""
+    """An address that receives events."""
 
     id: str
     url: str
@@ -380,7 +381,7 @@ class WebhookEndpoint(TypedDict):
 
 
 class WebhookEndpointSecret(WebhookEndpoint):
-    """An endpoint as it is answered once, with its new signing secret."""
+    """An endpoint with its new signing secret, which the API returns only once."""
 
     secret: str
 
@@ -410,7 +411,7 @@ class Delivery(TypedDict):
 
 
 class Redelivery(TypedDict):
-    """A delivery that has been asked for."""
+    """A requested delivery of a past event."""
 
     delivery_id: str
     event_id: str
@@ -419,7 +420,7 @@ class Redelivery(TypedDict):
 
 
 class KycCheck(TypedDict):
-    """A check of a cardholder's identity; what was submitted is never shown."""
+    """A check of a cardholder's identity; the API never returns submitted data."""
 
     id: str
     cardholder_id: str
@@ -434,7 +435,8 @@ class KycCheck(TypedDict):
 
 
 class CaptureSession(TypedDict):
-    """An hour on the capture page; ``url``, which holds the token, is for the applicant alone."""
+    """A session of one hour on the capture page. Give ``url``, which contains the token, only to the
+    applicant."""
 
     id: str
     check_id: str

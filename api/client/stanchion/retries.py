@@ -1,8 +1,8 @@
-"""When a request is sent again, and after how long. Pure: time and chance are arguments.
+"""The retry policy: which failures are retried, and after which pause. Pure: time and chance are arguments.
 
-What is repeatable may be sent again whatever happened: reading has no effect, and an idempotency key has at
-most one. The rest (a simulated spend) is only sent again when it certainly was not acted upon.
-"""
+A repeatable request may be retried after any transient failure, because a read has no effect and an
+idempotency key at most one. Other requests (simulated spends) are retried only if they certainly had no
+effect."""
 
 from __future__ import annotations
 
@@ -18,18 +18,17 @@ Failure = ProblemError | Literal["not_sent", "no_answer"]
 
 @dataclass(frozen=True)
 class RetryPolicy:
-    """``attempts`` counts the first one too. Pauses double from ``pause_seconds`` up to
-    ``pause_seconds_max``, of which a random share is taken; a longer ``Retry-After`` ends the retries.
-    """
+    """``attempts`` includes the first one. Pauses double from ``pause_seconds`` up to ``pause_seconds_max``,
+    with random jitter. A ``Retry-After`` above ``pause_seconds_max`` ends the retries."""
 
     attempts: int = 4
     pause_seconds: float = 0.2
     pause_seconds_max: float = 5.0
 
     def pause(self, attempt: int, failure: Failure, *, repeatable: bool, chance: float) -> float | None:
-        """Seconds until attempt number ``attempt + 1`` (the first is 1), or ``None`` to give up.
+        """Seconds until attempt ``attempt + 1`` (the first is 1), or ``None`` to give up.
 
-        ``chance``: drawn from [0, 1).
+        ``chance`` is drawn from [0, 1).
         """
         if attempt >= self.attempts or not _may_repeat(failure, repeatable):
             return None

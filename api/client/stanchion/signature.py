@@ -1,4 +1,4 @@
-"""Whether a webhook delivery is Stanchion's own (spec 6.2)."""
+"""Verification of the signature of a webhook delivery or a decision call."""
 
 from __future__ import annotations
 
@@ -21,14 +21,13 @@ def verify_signature(
     tolerance_seconds: int = SIGNATURE_TOLERANCE_SECONDS,
     now: float | None = None,
 ) -> None:
-    """Return if ``header`` (``X-Platform-Signature``) signs ``body``, the raw bytes as they came. Raises
-    SignatureError.
+    """Check that ``header`` (``X-Platform-Signature``) signs ``body``, the raw bytes as received. Raises
+    SignatureError otherwise.
 
-    ``secrets``: the endpoint's signing secret, or the two that you know while you rotate it. ``now``: Unix
-    seconds, by default this machine's.
-    """
+    ``secrets`` is the endpoint's signing secret, or both secrets during a rotation. ``now`` is in Unix
+    seconds; the default is this machine's clock."""
     known = [secrets] if isinstance(secrets, str) else secrets
     at = int(time.time() if now is None else now)
     verdict = "missing" if header is None else verify(header, body, known, at, tolerance_seconds)
     if verdict != "valid":
-        raise SignatureError(f"the signature is not to be believed: {verdict}")
+        raise SignatureError(f"the signature is not valid: {verdict}")

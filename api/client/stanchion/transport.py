@@ -1,4 +1,4 @@
-"""Conversations with the API over HTTP: one transport that blocks, and one that awaits."""
+"""Perform the actions of ``ClientProtocol`` over HTTP: one blocking transport, and one for asyncio."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from typing import Any, assert_never
 
 import httpx2
 
-from stanchion.conversation import (
-    Conversation,
+from stanchion.protocol import (
+    Action,
+    Actions,
+    ClientProtocol,
     Credentials,
+    GetToken,
     Pause,
     Send,
-    SignIn,
-    Step,
-    Steps,
     T,
     first_page,
     page_after,
@@ -26,7 +26,7 @@ from stanchion.retries import RetryPolicy
 
 
 class Transport:
-    """Several threads may use it at once. ``close`` it at the end; twice is harmless."""
+    """The blocking transport. Several threads may share it. ``close`` may be called twice."""
 
     def __init__(
         self,
@@ -37,8 +37,8 @@ class Transport:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """``http`` knows the base address and the time limits; ``clock`` and ``sleep`` are in seconds."""
-        self.conversation = Conversation(http, credentials, retry, clock)
+        """``http`` has the base address and the timeouts; ``clock`` and ``sleep`` use seconds."""
+        self.protocol = ClientProtocol(http, credentials, retry, clock)
         self._http = http
         self._sleep = sleep
         self._signing_in = threading.Lock()
@@ -55,30 +55,30 @@ class Transport:
         query: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> Any:
-        """As ``Conversation.request``."""
-        return self.run(self.conversation.request(method, path, body=body, query=query, key=idempotency_key))
+        """See ``ClientProtocol.request``."""
+        return self.run(self.protocol.request(method, path, body=body, query=query, key=idempotency_key))
 
     def walk(self, path: str, query: Mapping[str, Any] | None) -> Iterator[Any]:
-        """Every row of a list; a page is fetched when its first row is asked for."""
-        asked: Mapping[str, Any] | None = first_page(query)
-        while asked is not None:
-            page = self.request("GET", path, query=asked)
+        """Every row of a list. Each page is fetched when its first row is needed."""
+        page_query: Mapping[str, Any] | None = first_page(query)
+        while page_query is not None:
+            page = self.request("GET", path, query=page_query)
             yield from page["data"]
-            asked = page_after(asked, page)
+            page_query = page_after(page_query, page)
 
-    def run(self, steps: Steps[T]) -> T:
-        """What ``steps`` come to."""
+    def run(self, actions: Actions[T]) -> T:
+        """Perform ``actions`` and return the result of their generator."""
         outcome: Any = None
         while True:
             try:
-                step = steps.send(outcome)
+                action = actions.send(outcome)
             except StopIteration as done:
                 result: T = done.value
                 return result
-            outcome = self._take(step)
+            outcome = self._perform(action)
 
-    def _take(self, step: Step) -> Any:
-        match step:
+    def _perform(self, action: Action) -> Any:
+        match action:
             case Send(request):
                 try:
                     return self._http.send(request)
@@ -86,15 +86,15 @@ class Transport:
                     return lost
             case Pause(seconds):
                 return self._sleep(seconds)
-            case SignIn():
+            case GetToken():
                 with self._signing_in:
-                    return self.run(self.conversation.token())
+                    return self.run(self.protocol.token())
             case _:
-                assert_never(step)
+                assert_never(action)
 
 
 class AsyncTransport:
-    """The same in one event loop of asyncio, for any number of its tasks at once."""
+    """The asyncio transport. Any number of tasks of one event loop may share it."""
 
     def __init__(
         self,
@@ -105,8 +105,8 @@ class AsyncTransport:
         clock: Callable[[], float] = time.monotonic,
         sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
     ) -> None:
-        """``http`` knows the base address and the time limits; ``clock`` and ``sleep`` are in seconds."""
-        self.conversation = Conversation(http, credentials, retry, clock)
+        """``http`` has the base address and the timeouts; ``clock`` and ``sleep`` use seconds."""
+        self.protocol = ClientProtocol(http, credentials, retry, clock)
         self._http = http
         self._sleep = sleep
         self._signing_in = asyncio.Lock()
@@ -123,33 +123,33 @@ class AsyncTransport:
         query: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> Any:
-        """As ``Conversation.request``."""
+        """See ``ClientProtocol.request``."""
         return await self.run(
-            self.conversation.request(method, path, body=body, query=query, key=idempotency_key)
+            self.protocol.request(method, path, body=body, query=query, key=idempotency_key)
         )
 
     async def walk(self, path: str, query: Mapping[str, Any] | None) -> AsyncIterator[Any]:
-        """Every row of a list; a page is fetched when its first row is asked for."""
-        asked: Mapping[str, Any] | None = first_page(query)
-        while asked is not None:
-            page = await self.request("GET", path, query=asked)
+        """Every row of a list. Each page is fetched when its first row is needed."""
+        page_query: Mapping[str, Any] | None = first_page(query)
+        while page_query is not None:
+            page = await self.request("GET", path, query=page_query)
             for row in page["data"]:
                 yield row
-            asked = page_after(asked, page)
+            page_query = page_after(page_query, page)
 
-    async def run(self, steps: Steps[T]) -> T:
-        """What ``steps`` come to."""
+    async def run(self, actions: Actions[T]) -> T:
+        """Perform ``actions`` and return the result of their generator."""
         outcome: Any = None
         while True:
             try:
-                step = steps.send(outcome)
+                action = actions.send(outcome)
             except StopIteration as done:
                 result: T = done.value
                 return result
-            outcome = await self._take(step)
+            outcome = await self._perform(action)
 
-    async def _take(self, step: Step) -> Any:
-        match step:
+    async def _perform(self, action: Action) -> Any:
+        match action:
             case Send(request):
                 try:
                     return await self._http.send(request)
@@ -157,8 +157,8 @@ class AsyncTransport:
                     return lost
             case Pause(seconds):
                 return await self._sleep(seconds)
-            case SignIn():
+            case GetToken():
                 async with self._signing_in:
-                    return await self.run(self.conversation.token())
+                    return await self.run(self.protocol.token())
             case _:
-                assert_never(step)
+                assert_never(action)

@@ -1,4 +1,4 @@
-// The chart: drawn by uPlot from /console/figures, renewed with the panels, in the page's own colours.
+// The chart: uPlot draws /console/figures in the page's colours and refreshes it with the panels.
 "use strict";
 
 (() => {
@@ -51,7 +51,7 @@
     else draw(data);
   };
 
-  // A transaction that is open stays, also when newer ones push it out of the list.
+  // Keep an open transaction on the page after newer ones push it out of the list.
   const panels = document.getElementById("panels");
   const keepOpen = (changes) => {
     const newest = document.getElementById("newest");

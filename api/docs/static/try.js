@@ -1,5 +1,5 @@
-// Swagger UI with two habits of this API: a fresh idempotency key for each request, and an authorization dialog
-// that begins at the client id.
+// Swagger UI with two additions: a new idempotency key for each request, and an authorization dialog that
+// focuses the client id.
 "use strict";
 
 (() => {
@@ -9,7 +9,7 @@
   const fresh = () =>
     [...crypto.getRandomValues(new Uint8Array(16))].map((byte) => byte.toString(16).padStart(2, "0")).join("");
 
-  // The description's example gives way to a fresh key; a key that was typed in stays, so that it can be repeated.
+  // Replace the example key of the description by a new key. Keep a typed key, so that a request can be repeated.
   const withFreshKey = (request) => {
     const name = Object.keys(request.headers || {}).find((each) => each.toLowerCase() === KEY);
     if (name !== undefined && request.headers[name] === example) request.headers[name] = fresh();

@@ -1,5 +1,5 @@
 "use strict";
-// The token never stays in the address: not in the history, not on a screenshot.
+// Remove the token from the address, so that neither the history nor a screenshot shows it.
 const token = location.hash.slice(1);
 history.replaceState(null, "", location.pathname);
 
@@ -18,9 +18,9 @@ async function call(path, options) {
   const answer = await fetch(path, { method: "POST", cache: "no-store", credentials: "omit", ...options });
   const body = await answer.json();
   if (answer.ok) return body;
-  if (answer.status === 404) throw new Error("This link has expired or was used up. Ask for a new one.");
+  if (answer.status === 404) throw new Error("This link has expired or was already used. Ask for a new one.");
   if (answer.status === 429) throw new Error("Too many attempts. Wait a minute, then try again.");
-  throw new Error(body.title || "That did not work. Try again.");
+  throw new Error(body.title || "The request failed. Try again.");
 }
 
 const post = (path, members) => call(path, {
@@ -28,7 +28,7 @@ const post = (path, members) => call(path, {
   body: JSON.stringify({ capture_session_token: token, ...members }),
 });
 
-// Small enough for a slow network, and without the camera's notes on place and time.
+// Shrink the picture for slow networks, and drop the camera's metadata (place and time).
 async function shrunk(file) {
   const picture = await createImageBitmap(file);
   const scale = Math.min(1, SIDE_MAX / Math.max(picture.width, picture.height));
@@ -41,7 +41,7 @@ async function shrunk(file) {
 
 async function send(name, file) {
   say("Sending …");
-  const body = await shrunk(file).catch(() => { throw new Error("That file is not a picture."); });
+  const body = await shrunk(file).catch(() => { throw new Error("This file is not a picture."); });
   await call(`/v1/vision/evidence/${name}`, {
     headers: { "Content-Type": "image/jpeg", "Capture-Session-Token": token },
     body,
@@ -82,7 +82,7 @@ async function refresh(received) {
   }
   document.body.dataset.awaiting = session.awaiting.join(" ");
   document.body.dataset.type = session.document_type || "";
-  if (!session.awaiting.length) say("Thank you. That is all we need here; you can close this page.");
+  if (!session.awaiting.length) say("Thank you. We have received everything; you can close this page.");
   else say(session.document_type ? "Take the pictures below." : "Choose your document first.");
 }
 
@@ -96,4 +96,4 @@ for (const name of ["document_evidence", "selfie"]) {
   });
 }
 if (token) refresh().catch(fail);
-else say("This link is not complete. Open it again from where you got it.");
+else say("This link is incomplete. Open it again from the message in which you received it.");

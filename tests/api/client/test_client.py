@@ -1,4 +1,4 @@
-"""The client against the API itself, and its types against the models that the API is described by."""
+"""The client against the API, and its types against the models of the API description."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ from stanchion import (
     money,
     records,
 )
-from stanchion.conversation import TOKEN_PATH
-from stanchion.operations import Family, Operation, Rows
+from stanchion.operations import Operation, Resource, Rows
+from stanchion.protocol import TOKEN_PATH
 from tests.api.delegation import delegated_card
 from tests.api.driver import Caller
 from tests.api.stack import Installation, served
@@ -64,7 +64,7 @@ from tests.api.stack import Installation, served
 ROOT = Path(__file__).parents[3]
 T = TypeVar("T")
 
-SAME: list[tuple[type[Any], type[BaseModel]]] = [
+TYPE_PAIRS: list[tuple[type[Any], type[BaseModel]]] = [
     (records.Programme, ProgrammeView),
     (records.NewProgramme, NewProgrammeView),
     (records.CardProduct, CardProductView),
@@ -74,8 +74,8 @@ SAME: list[tuple[type[Any], type[BaseModel]]] = [
     (records.Load, LoadView),
     (records.Acceptance, AcceptanceView),
     (records.Simulation, SimulationView),
-    (records.Child, ChildView),
-    (records.Lapsed, LapsedView),
+    (records.FollowUp, ChildView),
+    (records.ExpiredHold, LapsedView),
     (records.Transaction, TransactionView),
     (records.Event, EventView),
     (records.EventType, EventTypeView),
@@ -105,43 +105,45 @@ SAME: list[tuple[type[Any], type[BaseModel]]] = [
 ]
 
 
-@pytest.mark.parametrize(("ours", "theirs"), SAME, ids=lambda each: each.__name__)
-def test_the_clients_types_are_the_apis(ours: type[Any], theirs: type[BaseModel]) -> None:
-    members = typing.get_type_hints(ours)
-    assert members.keys() == {field.alias or name for name, field in theirs.model_fields.items()}
-    if issubclass(theirs, Input):
-        needed = {name for name, field in theirs.model_fields.items() if field.is_required()}
-        assert ours.__required_keys__ == needed
+@pytest.mark.parametrize(("client_type", "api_model"), TYPE_PAIRS, ids=lambda each: each.__name__)
+def test_client_types_match_the_models_of_the_api(client_type: type[Any], api_model: type[BaseModel]) -> None:
+    members = typing.get_type_hints(client_type)
+    assert members.keys() == {field.alias or name for name, field in api_model.model_fields.items()}
+    if issubclass(api_model, Input):
+        required = {name for name, field in api_model.model_fields.items() if field.is_required()}
+        assert client_type.__required_keys__ == required
 
 
-def methods() -> list[Operation[..., Any] | Rows[..., Any]]:
-    """Everything that the client declares."""
+def declared_operations() -> list[Operation[..., Any] | Rows[..., Any]]:
+    """Every operation that the client declares."""
     with Client("http://api.test", "id", "secret") as client:
-        families = {type(each) for each in vars(client).values() if isinstance(each, Family)}
+        families = {type(each) for each in vars(client).values() if isinstance(each, Resource)}
     declared = [member for family in families for member in vars(family).values()]
     return [member for member in declared if isinstance(member, Operation | Rows)]
 
 
-async def test_every_operation_has_a_method_that_takes_what_it_takes(running: Installation) -> None:
+async def test_every_operation_has_a_method_with_its_parameters(running: Installation) -> None:
     described = {
         (method.upper(), path): operation
         for path, operations in running.app.openapi()["paths"].items()
         for method, operation in operations.items()
     }
     del described["POST", TOKEN_PATH]
-    assert {(method.method, method.path) for method in methods()} == described.keys()
-    for method in methods():
+    assert {(method.method, method.path) for method in declared_operations()} == described.keys()
+    for method in declared_operations():
         parameters = described[method.method, method.path].get("parameters", [])
         keyed = any(parameter["name"] == "Idempotency-Key" for parameter in parameters)
-        taken = taken_by(method.ask)
-        assert ("idempotency_key" in taken) is keyed, method.path
+        arguments = argument_names(method.prepare)
+        assert ("idempotency_key" in arguments) is keyed, method.path
         if isinstance(method, Rows):
             query = {parameter["name"] for parameter in parameters if parameter["in"] == "query"}
-            assert taken - {"id"} == query - {"limit", "starting_after", "ids"} | {"page_size"}, method.path
+            assert arguments - {"id"} == query - {"limit", "starting_after", "ids"} | {"page_size"}, (
+                method.path
+            )
 
 
-def taken_by(ask: Callable[..., Any]) -> set[str]:
-    """The names of all arguments, as the API has them."""
+def argument_names(ask: Callable[..., Any]) -> set[str]:
+    """The names of all arguments, in the API's spelling."""
     parameters = inspect.signature(ask).parameters.values()
     names = {each.name.rstrip("_") for each in parameters if each.kind is not each.VAR_KEYWORD} - {"self"}
     hints = typing.get_type_hints(ask)
@@ -150,7 +152,7 @@ def taken_by(ask: Callable[..., Any]) -> set[str]:
 
 
 async def with_client(running: Installation, caller: Caller, work: Callable[[Client], T]) -> T:
-    """What ``work`` returns, done in a thread with a client of the API that is served over TCP."""
+    """Run ``work`` in a thread with a client of the API, which is served over TCP; return its result."""
     credentials = caller.credentials
 
     def run(address: str) -> T:
@@ -161,7 +163,7 @@ async def with_client(running: Installation, caller: Caller, work: Callable[[Cli
         return await asyncio.to_thread(run, address)
 
 
-async def test_a_cards_life(running: Installation, acme: Caller) -> None:
+async def test_life_of_a_card(running: Installation, acme: Caller) -> None:
     def live(client: Client) -> None:
         programme = client.programs.create(name="Everyday", currency="EUR")
         assert client.programs.update(programme["id"], name="Renamed")["version"] == 2
@@ -218,7 +220,7 @@ async def test_a_cards_life(running: Installation, acme: Caller) -> None:
     await with_client(running, acme, live)
 
 
-async def test_a_verified_cardholder(running: Installation, acme: Caller) -> None:
+async def test_kyc_check_with_submissions_and_review(running: Installation, acme: Caller) -> None:
     holder = await acme.cardholder(await acme.programme())
 
     def live(client: Client) -> None:
@@ -257,7 +259,7 @@ async def test_a_verified_cardholder(running: Installation, acme: Caller) -> Non
     await with_client(running, acme, live)
 
 
-async def test_the_same_awaited(running: Installation, acme: Caller) -> None:
+async def test_async_client_issues_spends_and_lists(running: Installation, acme: Caller) -> None:
     card = await acme.funded_card()
     http = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=running.app), base_url="http://api.test")
     credentials = acme.credentials
@@ -289,7 +291,9 @@ async def test_the_same_awaited(running: Installation, acme: Caller) -> None:
             )
 
 
-async def test_webhook_endpoints(running: Installation, acme: Caller) -> None:
+async def test_webhook_endpoint_is_created_rotated_used_and_deleted(
+    running: Installation, acme: Caller
+) -> None:
     await acme.programme()
 
     def live(client: Client) -> None:
@@ -310,7 +314,7 @@ async def test_webhook_endpoints(running: Installation, acme: Caller) -> None:
     await with_client(running, acme, live)
 
 
-async def test_stand_in(running: Installation, acme: Caller) -> None:
+async def test_stand_in_policy_and_report(running: Installation, acme: Caller) -> None:
     card = await delegated_card(acme, declared="100.00")
     programme_id = card["programme_id"]
 
@@ -343,7 +347,7 @@ async def test_stand_in(running: Installation, acme: Caller) -> None:
     assert mode == "approve_within_limits"
 
 
-async def test_pages_are_walked_to_the_end_and_only_as_far_as_wanted(
+async def test_list_fetches_pages_until_the_end_and_only_when_needed(
     running: Installation, acme: Caller
 ) -> None:
     programme = await acme.programme()
@@ -361,7 +365,7 @@ async def test_pages_are_walked_to_the_end_and_only_as_far_as_wanted(
     await with_client(running, acme, walk)
 
 
-async def test_problems_are_exceptions(running: Installation, acme: Caller) -> None:
+async def test_problem_bodies_become_exceptions(running: Installation, acme: Caller) -> None:
     reader = await running.caller(acme.credentials.name, scopes=("programs:read",))
 
     def stumble(client: Client) -> None:
@@ -386,9 +390,9 @@ async def test_problems_are_exceptions(running: Installation, acme: Caller) -> N
     await with_client(running, reader, overstep)
 
 
-def test_an_installation_that_does_not_run_is_named(tmp_path: Path) -> None:
-    with pytest.raises(StanchionError, match="nothing runs in that folder"):
+def test_missing_installation_or_client_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(StanchionError, match="no installation runs in that folder"):
         Client.of_installation(tmp_path / "run.json")
     (tmp_path / "run.json").write_text(json.dumps({"base_url": "http://x.test", "tenants": []}))
-    with pytest.raises(StanchionError, match="names no live client of role user"):
+    with pytest.raises(StanchionError, match="has no live client with the role user"):
         Client.of_installation(tmp_path / "run.json", mode="live", role="user")

@@ -1,4 +1,4 @@
-"""A receiver's side of signatures. What the engine accepts and refuses has its own tests."""
+"""Signature verification for receivers. The engine's own tests cover the format."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SECRET = "whsec_" + "a" * 43
 BODY = b'{"id":"1"}'
 
 
-def test_what_was_signed_is_believed() -> None:
+def test_valid_signature_is_accepted() -> None:
     verify_signature(sign(BODY, [SECRET], int(time.time())), BODY, SECRET)
     verify_signature(sign(BODY, ["whsec_new", SECRET], 1000), BODY, ["whsec_old", SECRET], now=1000.9)
     verify_signature(sign(BODY, [SECRET], 1000), BODY, SECRET, now=2000, tolerance_seconds=1000)
@@ -30,6 +30,6 @@ def test_what_was_signed_is_believed() -> None:
         (sign(BODY, [SECRET], 1301), "outside_tolerance"),
     ],
 )
-def test_all_else_is_not(header: str | None, verdict: str) -> None:
+def test_missing_malformed_wrong_or_old_signature_is_refused(header: str | None, verdict: str) -> None:
     with pytest.raises(SignatureError, match=verdict):
         verify_signature(header, BODY, SECRET, now=1000)

@@ -1,5 +1,4 @@
-"""The client's way of every request, blocking and awaiting, against a server that does what it is told and a
-clock that is turned by hand."""
+"""Tokens, keys and retries of both transports, against a scripted server and a manual clock."""
 
 from __future__ import annotations
 
@@ -13,7 +12,6 @@ from typing import Any
 import httpx2
 import pytest
 
-from stanchion.conversation import REFRESH_SECONDS, TOKEN_PATH, Credentials
 from stanchion.errors import (
     AuthenticationError,
     ConflictError,
@@ -25,6 +23,7 @@ from stanchion.errors import (
     StanchionError,
     problem_of,
 )
+from stanchion.protocol import REFRESH_SECONDS, TOKEN_PATH, Credentials
 from stanchion.retries import Failure, RetryPolicy
 from stanchion.transport import AsyncTransport, Transport
 
@@ -35,14 +34,14 @@ CREDENTIALS = Credentials("id", "secret")
 
 
 @pytest.fixture(params=["blocking", "awaiting"])
-def way(request: pytest.FixtureRequest) -> str:
-    """Of both transports: they are to differ in nothing."""
-    way: str = request.param
-    return way
+def kind(request: pytest.FixtureRequest) -> str:
+    """Each test runs with both transports, which must behave alike."""
+    kind: str = request.param
+    return kind
 
 
 class Server:
-    """Grants tokens, and answers everything else from a list; the last answer stays."""
+    """A scripted server: issues tokens, and answers other requests from a list whose last entry repeats."""
 
     def __init__(self, *answers: Answer) -> None:
         self.answers = list(answers)
@@ -56,12 +55,12 @@ class Server:
             self.token_requests += 1
             token = {"access_token": f"token-{self.token_requests}", "expires_in": LIFE_SECONDS}
             return httpx2.Response(200, json=token)
-        # A request is sent again as the same object, so its state of now is kept.
+        # The client resends the same object and may change it, so record a copy.
         self.requests.append(httpx2.Request(request.method, request.url, headers=request.headers))
         answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
         if isinstance(answer, Exception):
             raise answer
-        # A client makes a response its own, so each gets a fresh one.
+        # httpx2 changes the response object, so each request gets a new one.
         return httpx2.Response(answer.status_code, headers=answer.headers, content=answer.content)
 
     def sleep(self, seconds: float) -> None:
@@ -74,11 +73,13 @@ class Server:
     async def async_sleep(self, seconds: float) -> None:
         self.sleep(seconds)
 
-    def client(self, way: str, handler: Callable[[httpx2.Request], httpx2.Response] | None = None) -> Request:
-        """``Transport.request``, or what ``AsyncTransport.request`` comes to."""
+    def client(
+        self, kind: str, handler: Callable[[httpx2.Request], httpx2.Response] | None = None
+    ) -> Request:
+        """``Transport.request``, or ``AsyncTransport.request`` run to completion."""
         mock = httpx2.MockTransport(handler or self)
         address = "http://api.test"
-        if way == "blocking":
+        if kind == "blocking":
             http = httpx2.Client(base_url=address, transport=mock)
             return Transport(
                 http, CREDENTIALS, RetryPolicy(), clock=lambda: self.now, sleep=self.sleep
@@ -103,9 +104,9 @@ def problem(status: int, slug: str, **headers: str) -> httpx2.Response:
     return httpx2.Response(status, headers=media | headers, content=json.dumps(body))
 
 
-def test_one_token_serves_until_shortly_before_it_expires(way: str) -> None:
+def test_one_token_is_used_until_shortly_before_it_expires(kind: str) -> None:
     server = Server(ok())
-    request = server.client(way)
+    request = server.client(kind)
     for _ in range(3):
         request("GET", "/v1/cards")
     server.now += LIFE_SECONDS - REFRESH_SECONDS - 1
@@ -117,13 +118,13 @@ def test_one_token_serves_until_shortly_before_it_expires(way: str) -> None:
     assert server.header("authorization")[-2:] == ["Bearer token-1", "Bearer token-2"]
 
 
-def test_a_token_that_is_no_longer_good_is_replaced_once(way: str) -> None:
+def test_refused_token_is_replaced_once(kind: str) -> None:
     server = Server(problem(401, "unauthorized"), ok())
-    assert server.client(way)("GET", "/v1/cards") == {"ok": True}
+    assert server.client(kind)("GET", "/v1/cards") == {"ok": True}
     assert server.header("authorization") == ["Bearer token-1", "Bearer token-2"]
     refusing = Server(problem(401, "unauthorized"))
     with pytest.raises(AuthenticationError):
-        refusing.client(way)("GET", "/v1/cards")
+        refusing.client(kind)("GET", "/v1/cards")
     assert len(refusing.requests) == 2
 
 
@@ -144,22 +145,22 @@ def test_many_threads_share_one_token() -> None:
     assert (server.token_requests, len(server.requests)) == (1, 8)
 
 
-async def test_many_tasks_share_one_token_also_when_the_first_is_cancelled() -> None:
+async def test_many_tasks_share_one_token_even_if_the_first_is_cancelled() -> None:
     server = Server(ok())
-    asked, go_on = asyncio.Event(), asyncio.Event()
+    requested, resume = asyncio.Event(), asyncio.Event()
 
     async def answer(request: httpx2.Request) -> httpx2.Response:
         if request.url.path == TOKEN_PATH:
-            asked.set()
-            await go_on.wait()
+            requested.set()
+            await resume.wait()
         return server(request)
 
     http = httpx2.AsyncClient(base_url="http://api.test", transport=httpx2.MockTransport(answer))
     transport = AsyncTransport(http, CREDENTIALS, RetryPolicy())
     tasks = [asyncio.create_task(transport.request("GET", "/v1/cards")) for _ in range(8)]
-    await asked.wait()
+    await requested.wait()
     tasks[0].cancel()
-    go_on.set()
+    resume.set()
     outcomes = await asyncio.gather(*tasks, return_exceptions=True)
     assert isinstance(outcomes[0], asyncio.CancelledError)
     assert outcomes[1:] == [{"ok": True}] * 7
@@ -168,17 +169,17 @@ async def test_many_tasks_share_one_token_also_when_the_first_is_cancelled() -> 
     await transport.close()
 
 
-def test_refused_credentials_are_an_error_at_once(way: str) -> None:
-    asked: list[httpx2.Request] = []
+def test_refused_credentials_are_an_error_at_once(kind: str) -> None:
+    requested: list[httpx2.Request] = []
 
     def refuse(request: httpx2.Request) -> httpx2.Response:
-        asked.append(request)
+        requested.append(request)
         return problem(401, "invalid-client")
 
     with pytest.raises(AuthenticationError, match="invalid-client"):
-        Server().client(way, refuse)("GET", "/v1/cards")
-    assert {request.url.path for request in asked} == {"/v1/oauth/token"}
-    assert len(asked) <= 2
+        Server().client(kind, refuse)("GET", "/v1/cards")
+    assert {request.url.path for request in requested} == {"/v1/oauth/token"}
+    assert len(requested) <= 2
 
 
 @pytest.mark.parametrize(
@@ -193,11 +194,11 @@ def test_refused_credentials_are_an_error_at_once(way: str) -> None:
         ("POST", "/v1/simulated-spends", None, 0),
     ],
 )
-def test_changes_carry_a_key_that_all_attempts_share(
-    way: str, method: str, path: str, given: str | None, keys: int
+def test_all_attempts_of_a_change_share_one_key(
+    kind: str, method: str, path: str, given: str | None, keys: int
 ) -> None:
     server = Server(problem(429, "rate-limited"), problem(429, "rate-limited"), ok())
-    server.client(way)(method, path, body={}, idempotency_key=given)
+    server.client(kind)(method, path, body={}, idempotency_key=given)
     sent = server.header("idempotency-key")
     assert len(sent) == 3
     assert len(set(sent) - {None}) == keys
@@ -225,12 +226,12 @@ CONNECT = httpx2.ConnectError("refused")
         (httpx2.Response(200, content=b"<html>"), NoAnswerError, NoAnswerError),
     ],
 )
-def test_only_what_cannot_happen_twice_is_sent_again(
-    way: str, failure: Answer, keyed: str | type[StanchionError], unkeyed: str | type[StanchionError]
+def test_retry_only_if_a_second_effect_is_impossible(
+    kind: str, failure: Answer, keyed: str | type[StanchionError], unkeyed: str | type[StanchionError]
 ) -> None:
     for path, expected in (("/v1/cards", keyed), ("/v1/simulated-spends", unkeyed)):
         server = Server(failure, ok())
-        request = server.client(way)
+        request = server.client(kind)
         if expected == "again":
             assert request("POST", path, body={}) == {"ok": True}
             assert len(server.slept) == 1
@@ -241,24 +242,24 @@ def test_only_what_cannot_happen_twice_is_sent_again(
             assert len(server.requests) == 1
 
 
-def test_it_gives_up_and_says_under_which_key(way: str) -> None:
+def test_no_answer_error_carries_the_idempotency_key(kind: str) -> None:
     server = Server(READ)
     with pytest.raises(NoAnswerError, match=r"^POST /v1/cards: ReadError$") as raised:
-        server.client(way)("POST", "/v1/cards", body={}, idempotency_key="k-1")
+        server.client(kind)("POST", "/v1/cards", body={}, idempotency_key="k-1")
     assert raised.value.idempotency_key == "k-1"
     assert len(server.requests) == RetryPolicy().attempts
 
 
-def test_a_pause_that_was_asked_for_is_kept(way: str) -> None:
+def test_retry_after_sets_the_pause(kind: str) -> None:
     server = Server(problem(429, "rate-limited", **{"retry-after": "3"}), ok())
-    server.client(way)("GET", "/v1/cards")
+    server.client(kind)("GET", "/v1/cards")
     assert server.slept == [3.0]
 
 
-def test_a_pause_too_long_is_the_callers_business(way: str) -> None:
+def test_long_retry_after_ends_the_retries(kind: str) -> None:
     server = Server(problem(429, "rate-limited", **{"retry-after": "60"}))
     with pytest.raises(RateLimitedError) as raised:
-        server.client(way)("GET", "/v1/cards")
+        server.client(kind)("GET", "/v1/cards")
     assert raised.value.retry_after == 60.0
     assert server.slept == []
 
@@ -273,13 +274,15 @@ def test_a_pause_too_long_is_the_callers_business(way: str) -> None:
         (4, "no_answer", 1.0, None),
     ],
 )
-def test_pauses_double(attempt: int, failure: Failure, chance: float, pause: float | None) -> None:
+def test_pauses_double_up_to_a_maximum(
+    attempt: int, failure: Failure, chance: float, pause: float | None
+) -> None:
     assert RetryPolicy().pause(attempt, failure, repeatable=True, chance=chance) == pause
     longest = RetryPolicy(attempts=99).pause(50, failure, repeatable=True, chance=1.0)
     assert longest == RetryPolicy().pause_seconds_max
 
 
-def test_a_problem_tells_all_it_knows() -> None:
+def test_problem_error_has_all_members_of_the_body() -> None:
     body = {
         "type": "https://docs.test/problems/validation-failed",
         "title": "The request is not valid",
@@ -295,7 +298,7 @@ def test_a_problem_tells_all_it_knows() -> None:
 
 
 @pytest.mark.parametrize("body", [None, [], "text", {"title": "x"}])
-def test_an_error_without_a_problem_body_is_a_problem_still(body: object) -> None:
+def test_error_without_a_problem_body_is_a_problem_error(body: object) -> None:
     error = problem_of(502, {}, body)
     assert isinstance(error, ServerFaultError)
     assert error.slug == "no-problem-body"

@@ -187,7 +187,7 @@ async def test_what_happens_is_shown(running: Installation, acme: Caller) -> Non
         assert "insufficient_funds" in panels
         assert "&lt;script&gt;a()&lt;/script&gt;" in panels
         assert "<script" not in panels
-        assert "decides here" in panels
+        assert "decided by the platform" in panels
         assert "No endpoints." in panels
         assert re.search(r'id="latency">\d+ / \d+ ms<', panels)
         figures = (await http.get("/console/figures")).json()
@@ -256,8 +256,8 @@ async def test_a_client_sees_what_it_may_read(running: Installation, acme: Calle
     async with visitor(running) as http:
         await sign_in(http, narrow)
         panels = (await http.get("/console/panels")).text
-        assert "has not the scope transactions:read" in panels
-        assert "has not the scope programs:read and stip:read" in panels
+        assert "lacks the scope transactions:read" in panels
+        assert "lacks the scope programs:read and stip:read" in panels
         assert "No endpoints." in panels
         assert "Corner Shop" not in panels
         assert (await http.get("/console/figures")).status_code == 403
@@ -279,7 +279,7 @@ async def test_tenants_and_modes_never_meet(running: Installation, acme: Caller,
         async with visitor(running) as http:
             await sign_in(http, acme)
             answer = await http.get("/console/cards", params={"id": nonsense})
-            assert (answer.status_code, "No such card" in answer.text) == (404, True)
+            assert (answer.status_code, "Card not found" in answer.text) == (404, True)
 
 
 async def test_nothing_may_be_fetched_from_elsewhere(running: Installation, acme: Caller) -> None:

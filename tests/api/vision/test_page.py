@@ -85,7 +85,7 @@ class InBrowser:
 
     async def open(self, url: str) -> None:
         await self._page.goto(url)
-        await expect(self._page.locator("#status")).not_to_have_text(re.compile("^One moment"))
+        await expect(self._page.locator("#status")).not_to_have_text(re.compile("^Loading"))
 
     async def choices(self) -> list[str]:
         buttons = self._page.locator("#choose:not([hidden]) #types button")

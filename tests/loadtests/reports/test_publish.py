@@ -36,7 +36,7 @@ def test_a_document_without_a_place_is_left_alone(tmp_path: Path, text: str) -> 
     assert document.read_text() == text
 
 
-def test_the_performance_page_has_its_places() -> None:
-    page = (Path(__file__).parents[3] / "ops/docs/PERFORMANCE.md").read_text()
+def test_the_page_of_reports_has_both_places() -> None:
+    page = (Path(__file__).parents[3] / "ops/docs/PERFORMANCE_REPORT.md").read_text()
     for name in ("report", "growth"):
         assert page.count(f"<!-- {name}: begin -->") == page.count(f"<!-- {name}: end -->") == 1

@@ -27,7 +27,7 @@ from tests.api.stack import Installation, installation
 from tests.conformance.decision_endpoint import approve, decision_endpoint, hang_up
 from tests.conformance.peer import Document
 from tests.conftest import PostgresServer, execute
-from tests.integration.acquirer import Acquirer, later, private, purchase
+from tests.integration.acquirer import Acquirer, follow_up, private_tags, purchase
 from tests.ops.audit.damages import DAMAGES
 
 ROOT = Path(__file__).parents[3]
@@ -116,26 +116,28 @@ async def live(running: Installation, card: Any) -> None:
     async with Acquirer(address) as acquirer:
 
         async def say(document: Document) -> Document:
-            assert (await acquirer.ask(document))["39"] in {"00", "51"}
+            assert (await acquirer.exchange(document))["39"] in {"00", "51"}
             return document
 
         sale = await say(purchase(plastic, "50.00"))
-        await say(later("0100", sale, "5.00", de48=private(t06="INC")))
-        await say(later("0220", sale, "20.00", de48=private(t09="0")))
-        await say(later("0420", sale, de95=f"{1000:012d}{0:012d}D{0:08d}D{0:08d}"))
-        await say(later("0220", sale, "12.00"))
-        await say(later("0400", await say(purchase(plastic, "30.00"))))
+        await say(follow_up("0100", sale, "5.00", de48=private_tags(t06="INC")))
+        await say(follow_up("0220", sale, "20.00", de48=private_tags(t09="0")))
+        await say(follow_up("0420", sale, de95=f"{1000:012d}{0:012d}D{0:08d}D{0:08d}"))
+        await say(follow_up("0220", sale, "12.00"))
+        await say(follow_up("0400", await say(purchase(plastic, "30.00"))))
         refund = await say(purchase(plastic, "7.00", de3="200000"))
-        await say(later("0420", refund))
+        await say(follow_up("0420", refund))
         late = purchase(plastic, "9.00")
-        await say(later("0420", late))
+        await say(follow_up("0420", late))
         await say(late)
-        await say(later("0120", await say(purchase(plastic, "2000.00")), "2000.00", de39="00", de38="ABC123"))
+        await say(
+            follow_up("0120", await say(purchase(plastic, "2000.00")), "2000.00", de39="00", de38="ABC123")
+        )
         unknown = purchase(plastic, "3.00")
         await say(unknown | {"t": "0120", "39": "00", "38": "ABC123"})
         for sequence in ("01", "02"):
-            tags = private(t08=f"{int(refund['11']):023d}{sequence}")
-            await say(later("0220", refund, "6.00", de3="200000", de48=tags))
+            tags = private_tags(t08=f"{int(refund['11']):023d}{sequence}")
+            await say(follow_up("0220", refund, "6.00", de3="200000", de48=tags))
         await say(purchase(plastic, "1.00"))
         await say(purchase(plastic, "4.00") | {"t": "0220"})
 

@@ -1,1 +1,2 @@
-"""The operations of each kind of resource. Spec section 4 and the API's own description say what they do."""
+"""The operations of each kind of resource. The API description at ``/docs/reference`` explains each in
+detail."""

@@ -7,63 +7,63 @@ from collections.abc import Sequence
 from typing import Unpack
 
 from stanchion import inputs, records
-from stanchion.operations import PAGE_SIZE, Ask, Family, Way, operation, rows
+from stanchion.operations import PAGE_SIZE, AnyTransport, Call, Resource, operation, rows
 
 
-class CardProducts(Family[Way]):
+class CardProducts(Resource[AnyTransport]):
     """Card products."""
 
     @operation("POST", "/v1/card-products")
     def create(
         self, *, idempotency_key: str | None = None, **fields: Unpack[inputs.CardProductFields]
-    ) -> Ask[records.CardProduct]:
-        """A new product, active at once."""
-        return Ask(body=fields, key=idempotency_key)
+    ) -> Call[records.CardProduct]:
+        """Create a product, active at once."""
+        return Call(body=fields, key=idempotency_key)
 
     @operation("GET", "/v1/card-products/{id}")
-    def get(self, id_: str) -> Ask[records.CardProduct]:
+    def get(self, id_: str) -> Call[records.CardProduct]:
         """One product."""
-        return Ask(id_)
+        return Call(id_)
 
     @operation("POST", "/v1/card-products/{id}/retire")
-    def retire(self, id_: str, *, idempotency_key: str | None = None) -> Ask[records.CardProduct]:
-        """No more cards of it."""
-        return Ask(id_, body={}, key=idempotency_key)
+    def retire(self, id_: str, *, idempotency_key: str | None = None) -> Call[records.CardProduct]:
+        """Retire a product: no more cards are issued under it."""
+        return Call(id_, body={}, key=idempotency_key)
 
     @rows("/v1/card-products")
     def list(
         self, *, programme_id: str | None = None, page_size: int = PAGE_SIZE
-    ) -> Ask[records.CardProduct]:
+    ) -> Call[records.CardProduct]:
         """All products, or a programme's."""
-        return Ask(query={"programme_id": programme_id, "limit": page_size})
+        return Call(query={"programme_id": programme_id, "limit": page_size})
 
 
-class Cardholders(Family[Way]):
+class Cardholders(Resource[AnyTransport]):
     """Cardholders."""
 
     @operation("POST", "/v1/cardholders")
     def create(
         self, *, idempotency_key: str | None = None, **fields: Unpack[inputs.CardholderFields]
-    ) -> Ask[records.Cardholder]:
-        """A new cardholder."""
-        return Ask(body=fields, key=idempotency_key)
+    ) -> Call[records.Cardholder]:
+        """Create a cardholder."""
+        return Call(body=fields, key=idempotency_key)
 
     @operation("GET", "/v1/cardholders/{id}")
-    def get(self, id_: str) -> Ask[records.Cardholder]:
+    def get(self, id_: str) -> Call[records.Cardholder]:
         """One cardholder."""
-        return Ask(id_)
+        return Call(id_)
 
     @operation("PATCH", "/v1/cardholders/{id}")
     def update(
         self, id_: str, *, idempotency_key: str | None = None, **change: Unpack[inputs.CardholderChange]
-    ) -> Ask[records.Cardholder]:
+    ) -> Call[records.Cardholder]:
         """Change some members."""
-        return Ask(id_, body=change, key=idempotency_key)
+        return Call(id_, body=change, key=idempotency_key)
 
     @operation("DELETE", "/v1/cardholders/{id}")
-    def delete(self, id_: str, *, idempotency_key: str | None = None) -> Ask[None]:
-        """Erase the personal data; the cards must be terminated, lost or stolen."""
-        return Ask(id_, key=idempotency_key)
+    def delete(self, id_: str, *, idempotency_key: str | None = None) -> Call[None]:
+        """Erase the personal data. All cards must be terminated, lost or stolen."""
+        return Call(id_, key=idempotency_key)
 
     @rows("/v1/cardholders")
     def list(
@@ -72,50 +72,50 @@ class Cardholders(Family[Way]):
         programme_id: str | None = None,
         external_ref: str | None = None,
         page_size: int = PAGE_SIZE,
-    ) -> Ask[records.Cardholder]:
-        """All cardholders, or those of a programme or a reference."""
+    ) -> Call[records.Cardholder]:
+        """All cardholders, or those with a programme or a reference."""
         query = {"programme_id": programme_id, "external_ref": external_ref}
-        return Ask(query=query | {"limit": page_size})
+        return Call(query=query | {"limit": page_size})
 
 
-class Cards(Family[Way]):
-    """Cards, and in test mode money for them."""
+class Cards(Resource[AnyTransport]):
+    """Cards, and loads in test mode."""
 
     @operation("POST", "/v1/cards")
     def create(
         self, *, idempotency_key: str | None = None, **fields: Unpack[inputs.CardFields]
-    ) -> Ask[records.Card]:
+    ) -> Call[records.Card]:
         """Issue a card."""
-        return Ask(body=fields, key=idempotency_key)
+        return Call(body=fields, key=idempotency_key)
 
     @operation("GET", "/v1/cards/{id}")
-    def get(self, id_: str) -> Ask[records.Card]:
+    def get(self, id_: str) -> Call[records.Card]:
         """One card."""
-        return Ask(id_)
+        return Call(id_)
 
     @operation("PATCH", "/v1/cards/{id}")
     def update(
         self, id_: str, *, idempotency_key: str | None = None, **change: Unpack[inputs.CardChange]
-    ) -> Ask[records.Card]:
-        """In force for every later decision once it is answered."""
-        return Ask(id_, body=change, key=idempotency_key)
+    ) -> Call[records.Card]:
+        """Change some members. After the answer, the change is in force for every later decision."""
+        return Call(id_, body=change, key=idempotency_key)
 
     @operation("GET", "/v1/cards/{id}/balance")
-    def balance(self, id_: str) -> Ask[records.Balance]:
-        """What is on the card, what of it is held, and what is available."""
-        return Ask(id_)
+    def balance(self, id_: str) -> Call[records.Balance]:
+        """The posted, held and available amounts."""
+        return Call(id_)
 
     @operation("POST", "/v1/simulated-loads")
     def load(
         self, id_: str, amount: records.Money, *, idempotency_key: str | None = None
-    ) -> Ask[records.Load]:
-        """Put money on a card; test mode only."""
-        return Ask(body={"card_id": id_, "amount": amount}, key=idempotency_key)
+    ) -> Call[records.Load]:
+        """Load money on a card; test mode only."""
+        return Call(body={"card_id": id_, "amount": amount}, key=idempotency_key)
 
     @operation("POST", "/v1/cards/{id}/cvv2")
-    def cvv2(self, id_: str, *, idempotency_key: str | None = None) -> Ask[str]:
+    def cvv2(self, id_: str, *, idempotency_key: str | None = None) -> Call[str]:
         """The three digits of the card's back; test mode only."""
-        return Ask(id_, body={}, key=idempotency_key, member="cvv2")
+        return Call(id_, body={}, key=idempotency_key, member="cvv2")
 
     @rows("/v1/cards")
     def list(
@@ -124,12 +124,12 @@ class Cards(Family[Way]):
         cardholder_id: str | None = None,
         programme_id: str | None = None,
         page_size: int = PAGE_SIZE,
-    ) -> Ask[records.Card]:
+    ) -> Call[records.Card]:
         """All cards, or those of a cardholder or a programme."""
         query = {"cardholder_id": cardholder_id, "programme_id": programme_id}
-        return Ask(query=query | {"limit": page_size})
+        return Call(query=query | {"limit": page_size})
 
     @operation("GET", "/v1/cards")
-    def batch(self, ids: Sequence[str]) -> Ask[builtins.list[records.Card]]:
-        """These cards (1 to 100), newest first; unknown ids are left out."""
-        return Ask(query={"ids": ",".join(ids)}, member="data")
+    def batch(self, ids: Sequence[str]) -> Call[builtins.list[records.Card]]:
+        """The cards with these ids (1 to 100), newest first, without unknown ids."""
+        return Call(query={"ids": ",".join(ids)}, member="data")

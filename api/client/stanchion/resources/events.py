@@ -1,4 +1,4 @@
-"""Past events, and where they are sent."""
+"""Past events, webhook endpoints and their deliveries."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from typing import Literal, Unpack
 
 from stanchion import inputs, records
-from stanchion.operations import PAGE_SIZE, Ask, Family, Way, operation, rows
+from stanchion.operations import PAGE_SIZE, AnyTransport, Call, Resource, operation, rows
 
 
-class Events(Family[Way]):
+class Events(Resource[AnyTransport]):
     """The event log of the last 30 days."""
 
     @operation("GET", "/v1/events/{id}")
-    def get(self, id_: str) -> Ask[records.Event]:
+    def get(self, id_: str) -> Call[records.Event]:
         """One event, as it is delivered."""
-        return Ask(id_)
+        return Call(id_)
 
     @rows("/v1/events")
     def list(
@@ -26,61 +26,61 @@ class Events(Family[Way]):
         from_: str | None = None,
         to: str | None = None,
         page_size: int = PAGE_SIZE,
-    ) -> Ask[records.Event]:
-        """``from_`` and ``to``: a half-open window of instants."""
-        return Ask(query={"types": ",".join(types) or None, "from": from_, "to": to, "limit": page_size})
+    ) -> Call[records.Event]:
+        """All events, or those of the given types in the half-open window from ``from_`` to ``to``."""
+        return Call(query={"types": ",".join(types) or None, "from": from_, "to": to, "limit": page_size})
 
     @operation("GET", "/v1/event-types")
-    def types(self) -> Ask[builtins.list[records.EventType]]:
-        """The catalogue: all types, with a schema for the data of each."""
-        return Ask(member="data")
+    def types(self) -> Call[builtins.list[records.EventType]]:
+        """All event types, with a schema for the data of each."""
+        return Call(member="data")
 
     @operation("POST", "/v1/events/{id}/redeliver")
     def redeliver(
         self, id_: str, *, endpoint_id: str, idempotency_key: str | None = None
-    ) -> Ask[records.Redelivery]:
-        """Send an event to one endpoint once more."""
-        return Ask(id_, body={"endpoint_id": endpoint_id}, key=idempotency_key)
+    ) -> Call[records.Redelivery]:
+        """Send an event to one endpoint again."""
+        return Call(id_, body={"endpoint_id": endpoint_id}, key=idempotency_key)
 
 
-class WebhookEndpoints(Family[Way]):
-    """Where events are sent, and what has become of each delivery."""
+class WebhookEndpoints(Resource[AnyTransport]):
+    """Webhook endpoints and their deliveries."""
 
     @operation("POST", "/v1/webhook-endpoints")
     def create(
         self, *, idempotency_key: str | None = None, **fields: Unpack[inputs.WebhookEndpointFields]
-    ) -> Ask[records.WebhookEndpointSecret]:
-        """A new endpoint, answered with its signing secret."""
-        return Ask(body=fields, key=idempotency_key)
+    ) -> Call[records.WebhookEndpointSecret]:
+        """Create an endpoint; the answer contains its signing secret."""
+        return Call(body=fields, key=idempotency_key)
 
     @operation("GET", "/v1/webhook-endpoints/{id}")
-    def get(self, id_: str) -> Ask[records.WebhookEndpoint]:
+    def get(self, id_: str) -> Call[records.WebhookEndpoint]:
         """One endpoint."""
-        return Ask(id_)
+        return Call(id_)
 
     @operation("PATCH", "/v1/webhook-endpoints/{id}")
     def update(
         self, id_: str, *, idempotency_key: str | None = None, **change: Unpack[inputs.WebhookEndpointChange]
-    ) -> Ask[records.WebhookEndpoint]:
+    ) -> Call[records.WebhookEndpoint]:
         """Change some members."""
-        return Ask(id_, body=change, key=idempotency_key)
+        return Call(id_, body=change, key=idempotency_key)
 
     @operation("DELETE", "/v1/webhook-endpoints/{id}")
-    def delete(self, id_: str, *, idempotency_key: str | None = None) -> Ask[None]:
-        """Its deliveries end."""
-        return Ask(id_, key=idempotency_key)
+    def delete(self, id_: str, *, idempotency_key: str | None = None) -> Call[None]:
+        """Delete an endpoint; its deliveries end."""
+        return Call(id_, key=idempotency_key)
 
     @operation("POST", "/v1/webhook-endpoints/{id}/rotate-secret")
     def rotate_secret(
         self, id_: str, *, idempotency_key: str | None = None
-    ) -> Ask[records.WebhookEndpointSecret]:
-        """A new signing secret; the one before signs as well for 24 hours."""
-        return Ask(id_, body={}, key=idempotency_key)
+    ) -> Call[records.WebhookEndpointSecret]:
+        """Create a new signing secret; for 24 hours deliveries are also signed with the previous one."""
+        return Call(id_, body={}, key=idempotency_key)
 
     @rows("/v1/webhook-endpoints")
-    def list(self, *, page_size: int = PAGE_SIZE) -> Ask[records.WebhookEndpoint]:
+    def list(self, *, page_size: int = PAGE_SIZE) -> Call[records.WebhookEndpoint]:
         """All endpoints."""
-        return Ask(query={"limit": page_size})
+        return Call(query={"limit": page_size})
 
     @rows("/v1/webhook-endpoints/{id}/deliveries")
     def deliveries(
@@ -90,6 +90,6 @@ class WebhookEndpoints(Family[Way]):
         state: Literal["pending", "delivered", "failed"] | None = None,
         event_id: str | None = None,
         page_size: int = PAGE_SIZE,
-    ) -> Ask[records.Delivery]:
-        """The deliveries of the last 30 days with their attempts."""
-        return Ask(id_, query={"state": state, "event_id": event_id, "limit": page_size})
+    ) -> Call[records.Delivery]:
+        """The deliveries of the last 30 days with their attempts, optionally filtered."""
+        return Call(id_, query={"state": state, "event_id": event_id, "limit": page_size})

@@ -1,4 +1,4 @@
-"""Identity verification. The applicant's side, the capture page, is no part of it: that takes no token."""
+"""Identity verification. The capture page for applicants is not included, because it uses no API token."""
 
 from __future__ import annotations
 
@@ -6,23 +6,23 @@ from collections.abc import Sequence
 from typing import Literal, Unpack
 
 from stanchion import inputs, records
-from stanchion.operations import PAGE_SIZE, Ask, Family, Way, operation, rows
+from stanchion.operations import PAGE_SIZE, AnyTransport, Call, Resource, operation, rows
 
 
-class Kyc(Family[Way]):
-    """KYC checks. What is submitted goes into custody and is never shown again."""
+class Kyc(Resource[AnyTransport]):
+    """KYC checks. Submitted data go into custody; the API never returns them."""
 
     @operation("POST", "/v1/kyc/checks")
     def create(
         self, *, cardholder_id: str, flow_key: records.KycFlow, idempotency_key: str | None = None
-    ) -> Ask[records.KycCheck]:
-        """Begin a check of a cardholder; ``awaiting`` names what it needs."""
-        return Ask(body={"cardholder_id": cardholder_id, "flow_key": flow_key}, key=idempotency_key)
+    ) -> Call[records.KycCheck]:
+        """Begin a check of a cardholder; ``awaiting`` lists the missing inputs."""
+        return Call(body={"cardholder_id": cardholder_id, "flow_key": flow_key}, key=idempotency_key)
 
     @operation("GET", "/v1/kyc/checks/{id}")
-    def get(self, id_: str) -> Ask[records.KycCheck]:
+    def get(self, id_: str) -> Call[records.KycCheck]:
         """One check."""
-        return Ask(id_)
+        return Call(id_)
 
     @rows("/v1/kyc/checks")
     def list(
@@ -31,16 +31,16 @@ class Kyc(Family[Way]):
         cardholder_id: str | None = None,
         state: records.KycState | None = None,
         page_size: int = PAGE_SIZE,
-    ) -> Ask[records.KycCheck]:
-        """All checks, or those of a cardholder or a state."""
-        return Ask(query={"cardholder_id": cardholder_id, "state": state, "limit": page_size})
+    ) -> Call[records.KycCheck]:
+        """All checks, or those with a cardholder or a state."""
+        return Call(query={"cardholder_id": cardholder_id, "state": state, "limit": page_size})
 
     @operation("POST", "/v1/kyc/checks/{id}/submissions")
     def submit(
         self, id_: str, *, idempotency_key: str | None = None, **fields: Unpack[inputs.SubmissionFields]
-    ) -> Ask[records.KycCheck]:
-        """Attach data of the applicant, all at once or bit by bit; the answer has the new state."""
-        return Ask(id_, body=fields, key=idempotency_key)
+    ) -> Call[records.KycCheck]:
+        """Submit data of the applicant, all at once or in parts; the answer has the new state."""
+        return Call(id_, body=fields, key=idempotency_key)
 
     @operation("POST", "/v1/kyc/checks/{id}/capture-sessions")
     def create_capture_session(
@@ -50,10 +50,10 @@ class Kyc(Family[Way]):
         kind: Literal["flow", "single"],
         document_type: records.DocumentType | None = None,
         idempotency_key: str | None = None,
-    ) -> Ask[records.CaptureSession]:
-        """An hour in which whoever opens ``url`` may choose a document and send two pictures."""
+    ) -> Call[records.CaptureSession]:
+        """Open a session of one hour: the applicant chooses a document at ``url`` and sends two pictures."""
         chosen = {} if document_type is None else {"document_type": document_type}
-        return Ask(id_, body={"kind": kind, **chosen}, key=idempotency_key)
+        return Call(id_, body={"kind": kind, **chosen}, key=idempotency_key)
 
     @operation("POST", "/v1/kyc/checks/{id}/review")
     def review(
@@ -64,8 +64,8 @@ class Kyc(Family[Way]):
         reason_codes: Sequence[str] = (),
         awaiting: Sequence[str] = (),
         idempotency_key: str | None = None,
-    ) -> Ask[records.KycCheck]:
-        """Decide on a check in review; only administrators may. ``awaiting``: what to ask for again, with
-        ``more_input`` alone."""
+    ) -> Call[records.KycCheck]:
+        """Decide on a check in review; requires the role ``admin``. ``awaiting`` lists the inputs to request
+        again and is valid only with ``more_input``."""
         body = {"outcome": outcome, "reason_codes": [*reason_codes], "awaiting": [*awaiting]}
-        return Ask(id_, body=body, key=idempotency_key)
+        return Call(id_, body=body, key=idempotency_key)

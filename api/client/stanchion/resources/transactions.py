@@ -1,4 +1,4 @@
-"""What happened on cards, and a network of its own to make it happen."""
+"""Transactions, and the simulated network of test mode."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from collections.abc import Mapping
 from typing import Any, Final, Unpack
 
 from stanchion import inputs, records
-from stanchion.conversation import Pause, Steps
 from stanchion.errors import NotDecidedError
-from stanchion.operations import PAGE_SIZE, Ask, Family, Way, course, operation, rows
+from stanchion.operations import PAGE_SIZE, AnyTransport, Call, Resource, operation, rows, workflow
+from stanchion.protocol import Actions, Pause
 
 POLL_SECONDS: Final = 0.02
 POLL_SECONDS_MAX: Final = 0.5
 
 
-class Transactions(Family[Way]):
-    """Transactions: what happened on cards, and why."""
+class Transactions(Resource[AnyTransport]):
+    """Transactions with the trace of their decisions."""
 
     @operation("GET", "/v1/transactions/{id}")
-    def get(self, id_: str) -> Ask[records.Transaction]:
+    def get(self, id_: str) -> Call[records.Transaction]:
         """One transaction with the trace of its decision."""
-        return Ask(id_)
+        return Call(id_)
 
     @operation("POST", "/v1/transactions/{id}/replay")
-    def replay(self, id_: str, *, idempotency_key: str | None = None) -> Ask[records.Replay]:
+    def replay(self, id_: str, *, idempotency_key: str | None = None) -> Call[records.Replay]:
         """Make the decision again from its stored inputs."""
-        return Ask(id_, body={}, key=idempotency_key)
+        return Call(id_, body={}, key=idempotency_key)
 
     @rows("/v1/transactions")
     def list(
@@ -35,31 +35,31 @@ class Transactions(Family[Way]):
         to: str | None = None,
         page_size: int = PAGE_SIZE,
         **filters: Unpack[inputs.TransactionFilter],
-    ) -> Ask[records.Transaction]:
-        """All transactions, or those that fit; ``from_`` and ``to``: a half-open window of instants."""
-        return Ask(query={**filters, "from": from_, "to": to, "limit": page_size})
+    ) -> Call[records.Transaction]:
+        """All transactions, or those that match; ``from_`` and ``to`` are a half-open window of instants."""
+        return Call(query={**filters, "from": from_, "to": to, "limit": page_size})
 
 
-class Simulations(Family[Way]):
-    """Test mode: a network that plays the merchant's side, over the real wire."""
+class Simulations(Resource[AnyTransport]):
+    """Test mode: the simulated network plays the merchant's side over ISO 8583."""
 
     @operation("POST", "/v1/simulated-spends")
-    def spend(self, **fields: Unpack[inputs.SpendFields]) -> Ask[records.Acceptance]:
-        """Send one authorization. Each accepted call is a transaction of its own, so after a NoAnswerError
-        nothing is repeated: whether it went out is not known."""
-        return Ask(body=fields)
+    def spend(self, **fields: Unpack[inputs.SpendFields]) -> Call[records.Acceptance]:
+        """Send one authorization. Each accepted call is a new transaction, so the client does not repeat it
+        after a NoAnswerError: the first one may have been sent."""
+        return Call(body=fields)
 
     @operation("GET", "/v1/simulated-spends/{id}")
-    def get(self, id_: str) -> Ask[records.Simulation]:
+    def get(self, id_: str) -> Call[records.Simulation]:
         """The record of a spend, increment, reversal or clearing."""
-        return Ask(id_)
+        return Call(id_)
 
     @operation("POST", "/v1/simulated-spends/{id}/increment")
     def increment(
         self, id_: str, raise_by_amount: records.Money, *, idempotency_key: str | None = None
-    ) -> Ask[records.Child]:
+    ) -> Call[records.FollowUp]:
         """Raise the hold of an approved spend."""
-        return Ask(id_, body={"raise_by_amount": raise_by_amount}, key=idempotency_key)
+        return Call(id_, body={"raise_by_amount": raise_by_amount}, key=idempotency_key)
 
     @operation("POST", "/v1/simulated-spends/{id}/reverse")
     def reverse(
@@ -68,9 +68,9 @@ class Simulations(Family[Way]):
         lower_by_amount: records.Money | None = None,
         *,
         idempotency_key: str | None = None,
-    ) -> Ask[records.Child]:
-        """Give back all that is held, or a part of it."""
-        return Ask(id_, body=_given(lower_by_amount=lower_by_amount), key=idempotency_key)
+    ) -> Call[records.FollowUp]:
+        """Release the hold, or a part of it."""
+        return Call(id_, body=_given(lower_by_amount=lower_by_amount), key=idempotency_key)
 
     @operation("POST", "/v1/simulated-spends/{id}/clear")
     def clear(
@@ -80,30 +80,31 @@ class Simulations(Family[Way]):
         *,
         final: bool = True,
         idempotency_key: str | None = None,
-    ) -> Ask[records.Child]:
-        """Present the sale, in full or a part of it."""
-        return Ask(id_, body=_given(amount=amount, final=final), key=idempotency_key)
+    ) -> Call[records.FollowUp]:
+        """Present the sale, in full or in part."""
+        return Call(id_, body=_given(amount=amount, final=final), key=idempotency_key)
 
     @operation("POST", "/v1/simulated-spends/{id}/expire")
-    def expire(self, id_: str, *, idempotency_key: str | None = None) -> Ask[records.Lapsed]:
+    def expire(self, id_: str, *, idempotency_key: str | None = None) -> Call[records.ExpiredHold]:
         """Let the hold lapse now, as if its time had passed."""
-        return Ask(id_, body={}, key=idempotency_key)
+        return Call(id_, body={}, key=idempotency_key)
 
     @operation("POST", "/v1/simulated-clearings")
     def force_post(
         self, *, idempotency_key: str | None = None, **fields: Unpack[inputs.ForcePostFields]
-    ) -> Ask[records.Acceptance]:
-        """Present a sale that no authorization came before."""
-        return Ask(body=fields, key=idempotency_key)
+    ) -> Call[records.Acceptance]:
+        """Force post: clearing without prior authorization."""
+        return Call(body=fields, key=idempotency_key)
 
-    @course
-    def wait(self, id_: str, *, seconds: float = 20.0) -> Steps[records.Simulation]:
-        """The record once it is ``decided`` or ``failed``. Raises NotDecidedError after ``seconds``."""
-        clock = self.transport.conversation.clock
+    @workflow
+    def wait(self, id_: str, *, seconds: float = 20.0) -> Actions[records.Simulation]:
+        """Poll until the simulation is ``decided`` or ``failed``. Raises NotDecidedError after
+        ``seconds``."""
+        clock = self.transport.protocol.clock
         deadline = clock() + seconds
         pause = POLL_SECONDS
         while True:
-            simulation = yield from Simulations.get.steps(self, id_)
+            simulation = yield from Simulations.get.actions(self, id_)
             if simulation["state"] in ("decided", "failed"):
                 return simulation
             if clock() > deadline:
@@ -113,5 +114,5 @@ class Simulations(Family[Way]):
 
 
 def _given(**members: Any) -> Mapping[str, Any]:
-    """The members that are there."""
+    """The members that are not None."""
     return {name: value for name, value in members.items() if value is not None}

@@ -1,8 +1,7 @@
-"""The one way of every request, without any I/O: a token that is still good, an idempotency key, retries,
-typed problems, pages.
+"""The client's protocol without I/O: a valid token, an idempotency key, retries, typed problems, pages.
 
-Whatever takes several turns is a generator of *steps*. It says what to do next and is sent what came of it;
-the two transports do it, one blocking and one awaiting, and decide nothing.
+Each procedure is a generator of *actions*. It yields the next action and receives its outcome. The two
+transports perform the actions, one blocking and one with asyncio, and contain no decisions of their own.
 """
 
 from __future__ import annotations
@@ -20,15 +19,16 @@ from stanchion.retries import Failure, RetryPolicy
 
 TOKEN_PATH: Final = "/v1/oauth/token"
 REFRESH_SECONDS: Final = 60.0
-"""A token is replaced this long before it expires, so that none expires on its way."""
+"""A token is replaced this long before it expires, so that it cannot expire in transit."""
 
-# Each accepted call is a wire transaction of its own (spec 4.3), so these take no key and are not repeatable.
+# Each accepted call is a new transaction on the wire, so these operations take no key and are not repeatable.
 UNKEYED: Final = frozenset({"/v1/simulated-spends"})
 
 
 @dataclass(frozen=True)
 class Credentials:
-    """An API client's, for OAuth 2.0 client credentials. ``scope``: less than all that the client may do."""
+    """OAuth 2.0 client credentials. ``scope`` restricts the token; ``None`` means all scopes of the
+    client."""
 
     client_id: str
     client_secret: str = field(repr=False)
@@ -37,33 +37,33 @@ class Credentials:
 
 @dataclass(frozen=True)
 class Send:
-    """Send the request. What comes of it: the response, or the error that no response came by."""
+    """Send the request. Outcome: the response, or the transport error."""
 
     request: httpx2.Request
 
 
 @dataclass(frozen=True)
 class Pause:
-    """Let so many seconds pass."""
+    """Wait this long."""
 
     seconds: float
 
 
 @dataclass(frozen=True)
-class SignIn:
-    """Walk through ``Conversation.token``, one at a time. What comes of it: a token that is good."""
+class GetToken:
+    """Run ``ClientProtocol.token`` under the transport's lock. Outcome: a valid token."""
 
 
 T = TypeVar("T")
-Step: TypeAlias = Send | Pause | SignIn
-Steps: TypeAlias = Generator[Step, Any, T]
+Action: TypeAlias = Send | Pause | GetToken
+Actions: TypeAlias = Generator[Action, Any, T]
 
 
-class Conversation:
-    """What one API client says and what it makes of the answers.
+class ClientProtocol:
+    """Requests and their procedures for one API client.
 
-    ``http`` builds requests (it knows the base address) and is never used to send one. ``clock``: in seconds.
-    """
+    ``http`` builds requests, because it knows the base address, and never sends one. ``clock`` counts
+    seconds."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class Conversation:
         self._credentials = credentials
         self._retry = retry
         self._token = ""
-        self._good_until = 0.0
+        self._token_valid_until = 0.0
 
     def request(
         self,
@@ -87,37 +87,38 @@ class Conversation:
         body: Mapping[str, Any] | None = None,
         query: Mapping[str, Any] | None = None,
         key: str | None = None,
-    ) -> Steps[Any]:
-        """The JSON body of the answer, ``None`` where there is none. Raises ProblemError or NoAnswerError.
+    ) -> Actions[Any]:
+        """The JSON body of the answer, or ``None``. Raises ProblemError or NoAnswerError.
 
-        A change is sent under ``key``, or under a fresh one; all attempts share it.
+        A change is sent under ``key``, or under a new one; all attempts share it.
         """
         if key is None and method != "GET" and path not in UNKEYED:
             key = str(uuid4())
         headers = {} if key is None else {"Idempotency-Key": key}
         request = self._http.build_request(
-            method, path, json=body, params=_without_nothing(query), headers=headers
+            method, path, json=body, params=_without_none(query), headers=headers
         )
         repeatable = method == "GET" or key is not None
         try:
-            return (yield from self._attempts(request, repeatable, key))
+            return (yield from self._send_authorized(request, repeatable, key))
         except AuthenticationError:
-            # Revoked, or of another life of the installation: nothing was done, so one more try is safe.
-            self._good_until = 0.0
-            return (yield from self._attempts(request, repeatable, key))
+            # The token was revoked, or belongs to an earlier database. The request had no effect, so one
+            # retry is safe.
+            self._token_valid_until = 0.0
+            return (yield from self._send_authorized(request, repeatable, key))
 
-    def token(self) -> Steps[str]:
-        """A token that is still good. Whoever walks through this sees to it that nobody else does."""
-        if self.clock() >= self._good_until:
-            yield from self._grant()
+    def token(self) -> Actions[str]:
+        """A valid token. The transport runs this under a lock, so only one token is requested at a time."""
+        if self.clock() >= self._token_valid_until:
+            yield from self._request_token()
         return self._token
 
-    def _attempts(self, request: httpx2.Request, repeatable: bool, key: str | None) -> Steps[Any]:
-        token = yield SignIn()
+    def _send_authorized(self, request: httpx2.Request, repeatable: bool, key: str | None) -> Actions[Any]:
+        token = yield GetToken()
         request.headers["Authorization"] = f"Bearer {token}"
-        return (yield from self._sent(request, repeatable, key))
+        return (yield from self._send_with_retries(request, repeatable, key))
 
-    def _grant(self) -> Steps[None]:
+    def _request_token(self) -> Actions[None]:
         credentials = self._credentials
         form = {"grant_type": "client_credentials"}
         if credentials.scope is not None:
@@ -125,12 +126,13 @@ class Conversation:
         request = self._http.build_request("POST", TOKEN_PATH, data=form)
         secret = httpx2.BasicAuth(credentials.client_id, credentials.client_secret)
         began = self.clock()
-        # A second token harms nobody.
-        granted = yield from self._sent(next(secret.sync_auth_flow(request)), repeatable=True, key=None)
+        # Requesting a second token has no side effect, so this is repeatable.
+        request = next(secret.sync_auth_flow(request))
+        granted = yield from self._send_with_retries(request, repeatable=True, key=None)
         self._token = granted["access_token"]
-        self._good_until = began + granted["expires_in"] - REFRESH_SECONDS
+        self._token_valid_until = began + granted["expires_in"] - REFRESH_SECONDS
 
-    def _sent(self, request: httpx2.Request, repeatable: bool, key: str | None) -> Steps[Any]:
+    def _send_with_retries(self, request: httpx2.Request, repeatable: bool, key: str | None) -> Actions[Any]:
         attempt = 0
         while True:
             attempt += 1
@@ -151,18 +153,18 @@ class Conversation:
 
 
 def first_page(query: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The query that a walk begins with."""
+    """The query for the first page."""
     return {**(query or {}), "starting_after": None}
 
 
-def page_after(asked: Mapping[str, Any], page: Mapping[str, Any]) -> dict[str, Any] | None:
-    """The query for the page after ``page``, which ``asked`` was for; ``None`` when it was the last."""
-    return {**asked, "starting_after": page["next_cursor"]} if page["has_more"] else None
+def page_after(query: Mapping[str, Any], page: Mapping[str, Any]) -> dict[str, Any] | None:
+    """The query for the page after ``page``, the result of ``query``; ``None`` after the last page."""
+    return {**query, "starting_after": page["next_cursor"]} if page["has_more"] else None
 
 
-def _failure_of(lost: httpx2.TransportError) -> Failure:
+def _failure_of(error: httpx2.TransportError) -> Failure:
     unsent = httpx2.ConnectError, httpx2.ConnectTimeout, httpx2.PoolTimeout
-    return "not_sent" if isinstance(lost, unsent) else "no_answer"
+    return "not_sent" if isinstance(error, unsent) else "no_answer"
 
 
 def _body_of(response: httpx2.Response, request: httpx2.Request, key: str | None) -> Any:
@@ -173,13 +175,13 @@ def _body_of(response: httpx2.Response, request: httpx2.Request, key: str | None
     if response.status_code >= 400:
         raise problem_of(response.status_code, response.headers, body)
     if response.is_redirect or (body is None and response.content):
-        raise NoAnswerError(f"{request.method} {request.url.path}: the answer is not the API's", key)
+        raise NoAnswerError(f"{request.method} {request.url.path}: the answer did not come from the API", key)
     return body
 
 
-def _no_answer(request: httpx2.Request, lost: Exception, key: str | None) -> NoAnswerError:
-    return NoAnswerError(f"{request.method} {request.url.path}: {type(lost).__name__}", key)
+def _no_answer(request: httpx2.Request, error: Exception, key: str | None) -> NoAnswerError:
+    return NoAnswerError(f"{request.method} {request.url.path}: {type(error).__name__}", key)
 
 
-def _without_nothing(query: Mapping[str, Any] | None) -> dict[str, Any] | None:
+def _without_none(query: Mapping[str, Any] | None) -> dict[str, Any] | None:
     return {name: value for name, value in query.items() if value is not None} if query else None
