@@ -28,15 +28,15 @@ from actors.settings import Settings, unknown_variables
 from actors.vault import Vault
 from engine.kyc.flows import PURPOSES
 from engine.scopes import SCOPES
-from ops import process_role
-from ops.clients import ClientCredentials, create_client, revoke_client
-from ops.installation import database
-from ops.key_check import check_master_key
-from ops.manners import MANNERS
-from ops.migrate import migrate as bring_up_to_date
-from ops.migrate import waiting
-from ops.up import RUN_FILE, MakeSupervisor, Supervisor
-from ops.up import up as run_installation
+from ops.commands.decision_behaviours import BEHAVIOURS
+from ops.database import process_role
+from ops.database.clients import ClientCredentials, create_client, revoke_client
+from ops.database.key_check import check_master_key
+from ops.database.migrate import migrate as bring_up_to_date
+from ops.database.migrate import waiting
+from ops.supervision.installation import RUN_FILE, database
+from ops.supervision.up import MakeProcessGroup, ProcessGroup
+from ops.supervision.up import up as run_installation
 
 API_FACTORY = "api.serving:ApiRole"
 PORT_SETTINGS = ("api_port", "vision_port", "iso8583_port", "metrics_port")
@@ -92,12 +92,12 @@ def up(
     run_installation(settings, _load_actors)
 
 
-def _load_actors() -> MakeSupervisor:
+def _load_actors() -> MakeProcessGroup:
     """What supervises all processes of an installation: the actors, and the API servers above them."""
     from actors.boot import processes
-    from actors.cluster.supervisor import Supervisor as RaySupervisor
+    from actors.cluster.supervisor import ProcessGroup as RaySupervisor
 
-    def supervisor(settings: Settings) -> Supervisor:
+    def supervisor(settings: Settings) -> ProcessGroup:
         numbers = range(settings.api_servers)
         servers = [ProcessSpec(f"api-{number}", API_FACTORY, "each") for number in numbers]
         return RaySupervisor(settings, [*processes(settings), *servers])
@@ -108,7 +108,7 @@ def _load_actors() -> MakeSupervisor:
 @app.command()
 def restart(var: Var = None) -> None:
     """Put new processes in the place of those of the running installation, one by one, while it serves."""
-    from ops.control import restart as restart_installation
+    from ops.supervision.control import restart as restart_installation
 
     asyncio.run(restart_installation(read_settings(var).var_dir, lambda line: print(line, flush=True)))
     print("Everything is new but the supervisor.")
@@ -233,7 +233,7 @@ def listen(
     var: Var = None,
 ) -> None:
     """Receive, verify and print the events of the running installation, until Ctrl-C."""
-    from ops.listen import listen as listen_for_events
+    from ops.commands.listen import listen as listen_for_events
 
     listen_for_events(
         read_settings(var).var_dir,
@@ -247,7 +247,7 @@ def listen(
 
 @app.command()
 def decide(
-    answer: Annotated[str, typer.Option(help=f"How to answer: {', '.join(MANNERS)}.")] = "approve",
+    answer: Annotated[str, typer.Option(help=f"How to answer: {', '.join(BEHAVIOURS)}.")] = "approve",
     programme: Annotated[
         str | None, typer.Option(metavar="ID", help="Whose decisions; none = a programme made to play with.")
     ] = None,
@@ -261,10 +261,10 @@ def decide(
     var: Var = None,
 ) -> None:
     """Be a programme's own decision endpoint, and print its questions, until Ctrl-C."""
-    from ops.decide import decide as decide_for_programme
+    from ops.commands.decide import decide as decide_for_programme
 
-    if answer not in MANNERS:
-        raise typer.BadParameter(f"one of {', '.join(MANNERS)}", param_hint="--answer")
+    if answer not in BEHAVIOURS:
+        raise typer.BadParameter(f"one of {', '.join(BEHAVIOURS)}", param_hint="--answer")
     decide_for_programme(
         read_settings(var).var_dir,
         answer,
@@ -285,7 +285,7 @@ def verify(
     any_time: Annotated[bool, typer.Option("--any-time", help="However long ago it was signed.")] = False,
 ) -> None:
     """Check the signature of a stored delivery: exit status 0 if it is good, else 1."""
-    from ops.verify import verify_delivery
+    from ops.commands.verify import verify_delivery
 
     try:
         verify_delivery(file, header, secret, any_time=any_time)
@@ -306,8 +306,8 @@ def resend(
     var: Var = None,
 ) -> None:
     """Deliver past events to one endpoint once more, as the first admin client of `run.json`."""
-    from ops.resend import instant_of
-    from ops.resend import resend as resend_events
+    from ops.commands.resend import instant_of
+    from ops.commands.resend import resend as resend_events
     from stanchion import Client
 
     now = datetime.now(UTC)
@@ -326,7 +326,7 @@ def erase(
     var: Var = None,
 ) -> None:
     """Destroy the keys of what was given for a check: nobody can read it any more."""
-    from ops.kyc import erase as erase_checks
+    from ops.commands.kyc import erase as erase_checks
 
     with database(read_settings(var)) as dsn:
         count = asyncio.run(erase_checks(dsn, check_id=check, cardholder_id=cardholder))
@@ -342,8 +342,8 @@ def read(
     var: Var = None,
 ) -> None:
     """Print what was given for a check, for one purpose, and leave a record of it."""
-    from ops.kyc import read as read_custody
-    from ops.kyc import write_pictures
+    from ops.commands.kyc import read as read_custody
+    from ops.commands.kyc import write_pictures
 
     settings = read_settings(var)
     with database(settings) as dsn:
@@ -359,7 +359,7 @@ def read(
 @kyc.command()
 def rewrap(var: Var = None) -> None:
     """Seal the keys of what applicants gave under the current master key, after a rotation."""
-    from ops.kyc import rewrap as rewrap_keys
+    from ops.commands.kyc import rewrap as rewrap_keys
 
     settings = read_settings(var)
     with database(settings) as dsn:
@@ -370,7 +370,7 @@ def rewrap(var: Var = None) -> None:
 @keys.command()
 def status(var: Var = None) -> None:
     """Say how many stored secrets rest under which master key, the current one being 1."""
-    from ops.keys import status as status_of_keys
+    from ops.commands.keys import status as status_of_keys
 
     settings = read_settings(var)
     with database(settings) as dsn:
@@ -384,7 +384,7 @@ def status(var: Var = None) -> None:
 @keys.command()
 def reseal(var: Var = None) -> None:
     """Seal stored secrets under the current master key, after a rotation, running or not."""
-    from ops.keys import reseal as reseal_secrets
+    from ops.commands.keys import reseal as reseal_secrets
 
     settings = read_settings(var)
     with database(settings) as dsn:
@@ -412,7 +412,7 @@ def main() -> None:
         app()
     except Exception as failure:
         # It knows every module that can fail so.
-        from ops.failures import EXPECTED_FAILURES
+        from ops.expected_failures import EXPECTED_FAILURES
 
         if not isinstance(failure, EXPECTED_FAILURES):
             raise

@@ -30,10 +30,10 @@ from redis import Redis
 
 from actors.settings import Settings
 from actors.vault import Vault
+from ops.database.migrate import SERVER_VERSION_MIN, migrate
 from ops.embedded.ports import free_ports
 from ops.embedded.postgres import EmbeddedPostgres
 from ops.embedded.redis import EmbeddedRedis
-from ops.migrate import SERVER_VERSION_MIN, migrate
 from tests.order import rank, scheduling
 
 T = TypeVar("T")
@@ -41,7 +41,11 @@ T = TypeVar("T")
 GIVEN_SERVER = "STANCHION_TEST_DATABASE_URL"
 SYSTEM_FOLDERS = Path("/usr/lib/postgresql")
 # Where SQL is written by hand, on whatever PostgreSQL the user has.
-EVERY_SERVER = ("tests/actors/journal/", "tests/ops/test_migrate", "tests/integration/test_own_servers")
+EVERY_SERVER = (
+    "tests/actors/journal/",
+    "tests/ops/database/test_migrate",
+    "tests/integration/test_own_servers",
+)
 
 # A developer's own settings must not leak into tests that build theirs.
 for _name in [name for name in os.environ if name.startswith("STANCHION_")]:

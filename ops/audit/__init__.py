@@ -24,9 +24,9 @@ from ops.audit.cardholders import CARDHOLDERS, READABLE, unreadable
 from ops.audit.gateway import GATEWAY
 from ops.audit.kyc import KYC
 from ops.audit.presentments import PRESENTMENTS
+from ops.audit.replay import replay_cards, rows_agree
 from ops.audit.stand_in import STAND_IN
 from ops.audit.webhooks import WEBHOOKS
-from ops.histories.lives import lived_again, stands
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -128,12 +128,12 @@ async def _live_again(connection: Connection) -> tuple[Finding, Finding]:
     commands, lives = 0, 0
     different: list[str] = []
     elsewhere: list[str] = []
-    async for life in lived_again(connection):
+    async for life in replay_cards(connection):
         commands += life.commands
         lives += 1
         if life.differs_at is not None:
             different.append(f"{life.card_id}/{life.differs_at}")
-        elif not await stands(connection, life):
+        elif not await rows_agree(connection, life):
             elsewhere.append(life.card_id)
     return (
         Finding(_LIVED_AGAIN, commands, len(different), tuple(different[:EXAMPLES_MAX])),

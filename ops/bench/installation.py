@@ -11,8 +11,8 @@ import asyncpg
 
 from actors.settings import Settings
 from ops.bench import procedure
-from ops.installation import database
-from ops.migrate import migrate
+from ops.database.migrate import migrate
+from ops.supervision.installation import database
 
 IN_PROCEDURES: Final = ("calls", "batched_calls")
 _COPIED: Final = (

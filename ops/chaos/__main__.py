@@ -29,35 +29,18 @@ from ops.audit import Finding, audit
 from ops.chaos.checks import CHECKS, promise_of
 from ops.chaos.cluster import DRILLS
 from ops.chaos.cluster import run as run_cluster
-from ops.chaos.copies import KEY_FAULTS
-from ops.chaos.crowds import TOO_MANY
-from ops.chaos.database_states import DATABASE_FAULTS
 from ops.chaos.errors import NotInjectedError
-from ops.chaos.faults import FAULTS, Fault
-from ops.chaos.machine import MACHINE_FAULTS
-from ops.chaos.memory import MEMORY_FAULTS
-from ops.chaos.outcomes import OUTCOME_FAULTS
-from ops.chaos.report import PROMISES, Report
-from ops.chaos.servers import SERVER_FAULTS
-from ops.chaos.stage import Stage
-from ops.chaos.stand_ins import STAND_IN_FAULTS
+from ops.chaos.faults.catalogue import ALL_FAULTS
+from ops.chaos.faults.fault import Fault
+from ops.chaos.leaks import find_leaks
+from ops.chaos.report import PROMISES, ChaosReport
+from ops.chaos.rig import Rig
 from ops.chaos.suites import SUITES, Suite
 from ops.chaos.suites import run as run_suite
 from ops.chaos.timetable import Timetable, long_turns
 from ops.histories.check import check
 from ops.histories.operations import History
 
-ALL_FAULTS: Final = (
-    *FAULTS,
-    *SERVER_FAULTS,
-    *KEY_FAULTS,
-    *STAND_IN_FAULTS,
-    *MACHINE_FAULTS,
-    *DATABASE_FAULTS,
-    *MEMORY_FAULTS,
-    *OUTCOME_FAULTS,
-    *TOO_MANY,
-)
 WHOLE_AGAIN_ATTEMPTS: Final = 4
 """Each for half a minute; an installation that is not whole by then ends the run."""
 
@@ -118,10 +101,10 @@ def only_checked(promises: list[str]) -> bool:
     return not {promise_of(check) for check in CHECKS}.isdisjoint(promises)
 
 
-async def run(folder: Path, options: argparse.Namespace) -> Report:
+async def run(folder: Path, options: argparse.Namespace) -> ChaosReport:
     """One run; its report."""
     faults, suites, promises = chosen(options.only)
-    report = Report(options.seed, promises)
+    report = ChaosReport(options.seed, promises)
     report.circumstances = _circumstances(options)
     drills = [fault for fault, _ in DRILLS if _is_chosen(options.only, fault.promise, fault.name)]
     timetable = Timetable(options.minutes, shared=bool(drills or suites))
@@ -146,27 +129,27 @@ async def run(folder: Path, options: argparse.Namespace) -> Report:
 
 
 async def _inject(
-    faults: list[Fault], folder: Path, options: argparse.Namespace, timetable: Timetable, report: Report
+    faults: list[Fault], folder: Path, options: argparse.Namespace, timetable: Timetable, report: ChaosReport
 ) -> None:
     """All rounds on one installation, and what its history and its books say in the end."""
-    async with Stage(folder, options.cards, options.seed) as stage:
-        await stage.begin()
+    async with Rig(folder, options.cards, options.seed) as rig:
+        await rig.begin()
         await asyncio.sleep(2.0)
         if not faults:
             await asyncio.sleep(max(0.0, timetable.faults_seconds()))
         turns: Iterable[Fault] = long_turns(faults) if options.long else timetable.turns(faults)
         for fault in turns:
-            if not await _round(stage, fault, report):
+            if not await _round(rig, fault, report):
                 report.ended_early(f"the installation is not whole after {fault.name}")
                 break
-        await stage.end()
-        report.operations = len(stage.operations)
-        History(stage.operations).save(folder / "history.jsonl")
-        for finding in await _findings(stage):
+        await rig.end()
+        report.operations = len(rig.operations)
+        History(rig.operations).save(folder / "history.jsonl")
+        for finding in await _findings(rig):
             report.found(finding)
 
 
-async def _suite(suite: Suite, minutes: float | None, report: Report) -> None:
+async def _suite(suite: Suite, minutes: float | None, report: ChaosReport) -> None:
     """One suite of tests, with as many seeds as fit into ``minutes``, or in its longest form."""
     _say(suite.promise, suite.name)
     try:
@@ -179,13 +162,13 @@ async def _suite(suite: Suite, minutes: float | None, report: Report) -> None:
         print(f"{outcome.figure:.0f} passed", *outcome.broken, flush=True)
 
 
-async def _round(stage: Stage, fault: Fault, report: Report) -> bool:
+async def _round(rig: Rig, fault: Fault, report: ChaosReport) -> bool:
     """One fault; whether the installation was whole again afterwards."""
     _say(fault.promise, fault.name)
     try:
         assert fault.inject is not None, "suites are run elsewhere"
-        outcome = await fault.inject(stage)
-        await stage.back()
+        outcome = await fault.inject(rig)
+        await rig.back()
         report.injected(fault, outcome)
         print(f"{outcome.figure:.2f} ({fault.unit})", *outcome.broken, flush=True)
     except NotInjectedError as reason:
@@ -194,14 +177,14 @@ async def _round(stage: Stage, fault: Fault, report: Report) -> bool:
     except Exception as failure:  # noqa: BLE001 - one fault that went wrong must not hide what the others show
         report.failed(fault, f"{type(failure).__name__}: {failure}")
         print(f"FAILED: {type(failure).__name__}: {failure}", flush=True)
-    await asyncio.sleep(stage.dice.uniform(0.5, 1.5))
-    return await _whole_again(stage)
+    await asyncio.sleep(rig.dice.uniform(0.5, 1.5))
+    return await _whole_again(rig)
 
 
-async def _whole_again(stage: Stage) -> bool:
+async def _whole_again(rig: Rig) -> bool:
     for _ in range(WHOLE_AGAIN_ATTEMPTS):
         try:
-            await stage.back()
+            await rig.back()
         except Exception as failure:  # noqa: BLE001 - whatever it is, it is not whole yet
             print(f"         not whole yet: {type(failure).__name__}: {failure}", flush=True)
         else:
@@ -209,14 +192,14 @@ async def _whole_again(stage: Stage) -> bool:
     return False
 
 
-async def _findings(stage: Stage) -> list[Finding]:
-    async with stage.connection() as connection:
+async def _findings(rig: Rig) -> list[Finding]:
+    async with rig.connection() as connection:
         return [
-            *await check(connection, stage.operations),
-            *await stage.receiver.findings(connection),
-            *await stage.callers.findings(connection),
-            *await stage.canaries.findings(stage, connection),
-            *await audit(stage.postgres.url),
+            *await check(connection, rig.operations),
+            *await rig.receiver.findings(connection),
+            *await rig.callers.findings(connection),
+            *await find_leaks(rig, connection),
+            *await audit(rig.postgres.url),
         ]
 
 

@@ -4,7 +4,7 @@ lost.
     python -m ops.chaos.cluster [--folder DIR] [--cards 24]
 
 It is set up, and a node is taken out of it, by the lines of CLUSTER.md, with PostgreSQL and Redis beside it.
-Nodes are those of ``ops.chaos.nodes``, so this is one machine; what it cannot show is a network between
+Nodes are those of ``ops.chaos.environment.nodes``, so this is one machine; what it cannot show is a network between
 nodes.
 """
 
@@ -32,19 +32,19 @@ from actors.settings import Settings
 from actors.vault import Vault
 from engine.ids import shard_of
 from ops.audit import Finding, audit
+from ops.chaos.environment.nodes import NodeError, RayCluster, RayNode
+from ops.chaos.environment.processes import named
 from ops.chaos.errors import NotInjectedError
-from ops.chaos.faults import ANSWER_SECONDS_MAX, Fault, Outcome
-from ops.chaos.issuing import new_cards, plastics
-from ops.chaos.nodes import NodeError, RayCluster, RayNode
-from ops.chaos.processes import named
-from ops.chaos.report import Report
-from ops.chaos.shoppers import Crowd
-from ops.control import restart
+from ops.chaos.faults.fault import ANSWER_SECONDS_MAX, Fault, Outcome
+from ops.chaos.report import ChaosReport
+from ops.chaos.traffic.issuing import new_cards, plastics
+from ops.chaos.traffic.shoppers import Crowd
 from ops.embedded.postgres import EmbeddedPostgres
 from ops.embedded.redis import EmbeddedRedis
 from ops.histories.check import check
 from ops.histories.operations import Operation
-from ops.running import RunningInstallation
+from ops.supervision.control import restart
+from ops.supervision.running_installation import RunningInstallation
 from stanchion import Client
 
 BALANCE_SECONDS_MAX: Final = 60.0
@@ -150,16 +150,18 @@ async def kill(cluster: Cluster) -> Outcome:
     owned = {host for host, where in (await cluster.hosts()).items() if where == node}
     rows = await cluster._rows("SELECT shard, host FROM shards")
     shards = {row["shard"] for row in rows if row["host"] in owned}
-    tills = [till for till in cluster.crowd.tills if shard_of(till.plastic.card_id) in shards]
-    if not tills:
+    terminals = [
+        terminal for terminal in cluster.crowd.terminals if shard_of(terminal.plastic.card_id) in shards
+    ]
+    if not terminals:
         raise NotInjectedError("the node had no cards")
     killing = asyncio.create_task(asyncio.to_thread(cluster.spare.pop().kill))
     await asyncio.sleep(0.05)
     began = time.monotonic()
-    operations = await asyncio.gather(*(till.buy() for till in tills))
+    operations = await asyncio.gather(*(terminal.buy() for terminal in terminals))
     waits = sorted(1000 * ((each.ended or 0.0) - began) for each in operations if each.outcome == "ok")
     outcome = Outcome(waits[-1] if waits else 1000 * ANSWER_SECONDS_MAX)
-    outcome.expect(len(waits) == len(tills), "a card got no answer")
+    outcome.expect(len(waits) == len(terminals), "a card got no answer")
     await killing
     await cluster.balanced(len(cluster.spare) + 1)
     return outcome
@@ -188,7 +190,7 @@ DRILLS: Final[tuple[tuple[Fault, Drill], ...]] = (
 """In an order in which each finds the nodes that it needs."""
 
 
-async def run(folder: Path, cards: int, seed: int, report: Report) -> None:
+async def run(folder: Path, cards: int, seed: int, report: ChaosReport) -> None:
     """All drills once on a cluster of two nodes, then the history and the books. Raises what the start
     raises."""
     with ExitStack() as stack:
@@ -232,7 +234,7 @@ def _path() -> str:
     return f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 
-async def _drill(cluster: Cluster, report: Report) -> None:
+async def _drill(cluster: Cluster, report: ChaosReport) -> None:
     await cluster.balanced(2)
     await cluster.crowd.begin()
     await asyncio.sleep(SETTLE_SECONDS)
@@ -311,7 +313,7 @@ def main() -> None:
     parser.add_argument("--folder", default="", help="kept afterwards: logs and the database")
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    report = Report(options.seed)
+    report = ChaosReport(options.seed)
     with tempfile.TemporaryDirectory(prefix="stanchion-cluster-") as temporary:
         asyncio.run(run(Path(options.folder or temporary), options.cards, options.seed, report))
     report.show()

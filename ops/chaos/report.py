@@ -16,7 +16,7 @@ from rich.table import Table
 
 from ops.audit import Finding
 from ops.chaos.checks import promise_of
-from ops.chaos.faults import Fault, Outcome
+from ops.chaos.faults.fault import Fault, Outcome
 
 PROMISES: Final = tuple(f"G{number}" for number in range(1, 21))
 """Those of GUARANTEES.md."""
@@ -28,7 +28,7 @@ END: Final = "<!-- chaos: end -->"
 
 
 @dataclass
-class Row:
+class ReportRow:
     """What has been tried for a promise in one way, and what came of it."""
 
     promise: str
@@ -70,13 +70,13 @@ class Row:
         return "–" if self.worst is None else f"{self.worst:,.10g} {self.unit}"
 
 
-class Report:
+class ChaosReport:
     """Everything that was tried. ``expected``: the promises that this run is to show."""
 
     def __init__(self, seed: int, expected: Iterable[str] = ()) -> None:
         self._seed = seed
         self._expected = frozenset(expected)
-        self._rows: dict[tuple[str, str], Row] = {}
+        self._rows: dict[tuple[str, str], ReportRow] = {}
         self.operations = 0
         self.circumstances = ""
         """On which machine, and how long."""
@@ -113,7 +113,7 @@ class Report:
         promise = promise_of(finding.promise)
         if not finding.subjects and not finding.broken and promise not in self._expected:
             return
-        row = self._rows.setdefault((promise, finding.promise), Row(promise, finding.promise, CHECKED))
+        row = self._rows.setdefault((promise, finding.promise), ReportRow(promise, finding.promise, CHECKED))
         row.rounds += finding.subjects
         if finding.subjects:
             row.figures = [sum(row.figures) + finding.broken]
@@ -123,7 +123,7 @@ class Report:
 
     def ended_early(self, reason: str) -> None:
         """The run could not go on."""
-        row = self._rows.setdefault(("–", "the run itself"), Row("–", "the run itself", ""))
+        row = self._rows.setdefault(("–", "the run itself"), ReportRow("–", "the run itself", ""))
         row.rounds += 1
         row.broken.append(reason)
 
@@ -134,10 +134,10 @@ class Report:
         """Whether everything that belongs to this run was tried, and held."""
         return bool(self._rows) and all(row.held for row in self.rows())
 
-    def rows(self) -> list[Row]:
+    def rows(self) -> list[ReportRow]:
         """In the order of the promises, those without anything among them."""
         shown = {promise for promise, _ in self._rows}
-        missing = [Row(promise, "–", "") for promise in sorted(self._expected - shown)]
+        missing = [ReportRow(promise, "–", "") for promise in sorted(self._expected - shown)]
         return sorted([*self._rows.values(), *missing], key=lambda row: _number(row.promise))
 
     def show(self) -> None:
@@ -172,8 +172,8 @@ class Report:
         ]
         return "\n".join([*lines, END])
 
-    def _row(self, fault: Fault) -> Row:
-        made = Row(fault.promise, fault.name, fault.unit, least=fault.least)
+    def _row(self, fault: Fault) -> ReportRow:
+        made = ReportRow(fault.promise, fault.name, fault.unit, least=fault.least)
         return self._rows.setdefault((fault.promise, fault.name), made)
 
 

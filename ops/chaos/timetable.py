@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Final
 
-from ops.chaos.copies import BURST
-from ops.chaos.faults import Fault
-from ops.chaos.stand_ins import MEANWHILE
+from ops.chaos.faults.fault import Fault
+from ops.chaos.faults.idempotency import BURST
+from ops.chaos.faults.stand_in import MEANWHILE
 
 FAULTS_SHARE: Final = 0.5
 """Of the minutes, where there is more to do than faults."""

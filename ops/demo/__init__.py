@@ -21,8 +21,8 @@ from ops.demo.fault import kill_the_owner
 from ops.demo.outage import Outage
 from ops.demo.story import Story
 from ops.demo.webhook import Webhook
-from ops.installation import database
-from ops.running import RunningInstallation
+from ops.supervision.installation import database
+from ops.supervision.running_installation import RunningInstallation
 from stanchion import Client, StanchionError
 
 __all__ = ["DemoError", "demo"]

@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Final
 
-from ops.local_https import Handler, local_receiver
+from ops.embedded.local_https import Handler, local_receiver
 
 _START_SECONDS_MAX: Final = 10.0
 

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.money import format_minor
-from ops.decide import Decider, declare
+from ops.commands.decide import DecisionEndpoint, declare
 from ops.demo.checks import DemoError, eur, expect
 from ops.demo.endpoint import answering
 from ops.demo.story import decided, transaction_of
@@ -34,7 +34,7 @@ class Outage:
 
     def tell(self, api: Client) -> None:
         """From the programme's own answers through an outage to the report."""
-        decider = Decider(Console(quiet=True), "approve")
+        decider = DecisionEndpoint(Console(quiet=True), "approve")
         with answering(self._var_dir, decider.handle) as url:
             self._found(api, f"{url}/decide", decider)
             self._decides_itself(api, decider)
@@ -46,7 +46,7 @@ class Outage:
             api.programs.update(self._programme_id, decisioning="platform")
         self._reported(api)
 
-    def _found(self, api: Client, url: str, decider: Decider) -> None:
+    def _found(self, api: Client, url: str, decider: DecisionEndpoint) -> None:
         self._title("A programme that decides itself")
         programme = api.programs.create(
             name="Own decisions",
@@ -89,7 +89,7 @@ class Outage:
         declare(api, card["id"], declared)
         return card["id"]
 
-    def _decides_itself(self, api: Client, decider: Decider) -> None:
+    def _decides_itself(self, api: Client, decider: DecisionEndpoint) -> None:
         self._spends(api, "first", "25.00", "programme", None)
         decider.manner = "decline"
         self._spends(api, "first", "25.00", "programme", "programme_declined")

@@ -13,7 +13,7 @@ from rich.console import Console
 from ops.demo.checks import DemoError, Json, eur, expect
 from ops.demo.endpoint import answering
 from ops.demo.story import decided
-from ops.local_https import Answer, Request
+from ops.embedded.local_https import Answer, Request
 from stanchion import SIGNATURE_HEADER, Client, verify_signature
 
 TYPE: Final = "authorization.decided"

@@ -40,7 +40,7 @@ _ROWS: Final = """
     ORDER BY j.actor_id, j.seq"""
 
 
-class Row(msgspec.Struct, frozen=True):
+class JournalRow(msgspec.Struct, frozen=True):
     """A line of the journal about a message."""
 
     card_id: str
@@ -62,9 +62,9 @@ async def check(connection: asyncpg.Connection[asyncpg.Record], operations: list
     return judge(operations, rows)
 
 
-def judge(operations: list[Operation], rows: list[Row]) -> list[Finding]:
+def judge(operations: list[Operation], rows: list[JournalRow]) -> list[Finding]:
     """Every check, on plain values."""
-    executed: dict[tuple[str, tuple[str, str, str]], list[Row]] = defaultdict(list)
+    executed: dict[tuple[str, tuple[str, str, str]], list[JournalRow]] = defaultdict(list)
     for row in rows:
         executed[_class(row.kind), row.identity].append(row)
     answered = [each for each in operations if each.outcome == "ok"]
@@ -97,14 +97,14 @@ def judge(operations: list[Operation], rows: list[Row]) -> list[Finding]:
     ]
 
 
-def _refused(operations: list[Operation], rows: list[Row]) -> Iterable[tuple[Any, bool]]:
+def _refused(operations: list[Operation], rows: list[JournalRow]) -> Iterable[tuple[Any, bool]]:
     """Messages whose every sending was answered with a refusal: their network takes them for failed."""
     codes: dict[Any, set[str | None]] = defaultdict(set)
     for each in operations:
         if each.kind in ("authorize", "increment") and each.outcome != "fail":
             codes[_of(each)].add(each.response_code)
     reversed_late = _reversed_late(rows)
-    approved: dict[Any, list[Row]] = defaultdict(list)
+    approved: dict[Any, list[JournalRow]] = defaultdict(list)
     for row in rows:
         if _class(row.kind) == "authorize" and row.response_code in APPROVALS:
             approved["authorize", row.identity].append(row)
@@ -113,13 +113,13 @@ def _refused(operations: list[Operation], rows: list[Row]) -> Iterable[tuple[Any
             yield name, all(not row.held_minor or row.command_key in reversed_late for row in approved[name])
 
 
-def _standing(answered: list[Operation], rows: list[Row]) -> Iterable[tuple[Any, bool]]:
+def _standing(answered: list[Operation], rows: list[JournalRow]) -> Iterable[tuple[Any, bool]]:
     reversed_late = _reversed_late(rows)
     undone = {row.identity for row in rows if row.command_key in reversed_late}
     return ((each, each.identity not in undone) for each in answered if _approved(each))
 
 
-def _reversed_late(rows: list[Row]) -> set[bytes]:
+def _reversed_late(rows: list[JournalRow]) -> set[bytes]:
     """Command keys of authorizations that an edge has reversed itself."""
     executed = {row.command_key for row in rows if row.kind == "reverse"}
     return {
@@ -141,7 +141,7 @@ def _agreement(answered: list[Operation]) -> Iterable[tuple[Any, bool]]:
 
 
 def _real_time(
-    answered: list[Operation], operations: list[Operation], rows: list[Row]
+    answered: list[Operation], operations: list[Operation], rows: list[JournalRow]
 ) -> Iterable[tuple[Any, bool]]:
     """Along each card's ``seq``, nothing had ended before something earlier in the journal began."""
     began: dict[Any, float] = {}
@@ -170,7 +170,7 @@ def _class(kind: str) -> str:
     return "authorize" if kind == "increment" else kind
 
 
-def _same(operation: Operation, row: Row) -> bool:
+def _same(operation: Operation, row: JournalRow) -> bool:
     return (operation.response_code, operation.authorization_id) == (row.response_code, row.authorization_id)
 
 
@@ -190,9 +190,9 @@ def _name(subject: Any) -> str:
     return f"{kind} {'/'.join(identity)}"
 
 
-def _row(record: asyncpg.Record) -> Row:
+def _row(record: asyncpg.Record) -> JournalRow:
     reply = msgspec.json.decode(record["reply"])
-    return Row(
+    return JournalRow(
         record["card_id"],
         record["seq"],
         record["epoch"],

@@ -13,7 +13,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from ops.up import RUN_FILE
+from ops.supervision.installation import RUN_FILE
 
 FOLDER: Final = Path(__file__).parent
 DASHBOARDS: Final = FOLDER.parent / "grafana/json"

@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from api.docs.examples import FILE
 from ops.reference.record import record
-from ops.running import RunningInstallation
+from ops.supervision.running_installation import RunningInstallation
 
 
 def main() -> None:

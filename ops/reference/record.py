@@ -9,7 +9,7 @@ from typing import Any, Final
 import httpx2
 
 from ops.demo.endpoint import answering
-from ops.local_https import Answer, Request
+from ops.embedded.local_https import Answer, Request
 from ops.reference.journey import DECISION_PATH, walk
 from ops.reference.recorder import Recorder
 from stanchion import Client

@@ -15,7 +15,7 @@ import pytest
 
 from actors.vault import Vault
 from engine.scopes import SCOPES
-from ops.clients import DEMO_CLIENTS, SECRET_PURPOSE, ensure_demo_clients
+from ops.database.clients import DEMO_CLIENTS, SECRET_PURPOSE, ensure_demo_clients
 
 ROOT = Path(__file__).parents[2]
 

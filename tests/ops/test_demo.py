@@ -21,7 +21,7 @@ from ops.demo.fault import kill_the_owner
 from ops.demo.outage import Outage
 from ops.demo.story import Story
 from ops.demo.webhook import Webhook
-from ops.local_https import with_local_egress
+from ops.embedded.local_https import with_local_egress
 from stanchion import Client
 from tests.api.stack import installation, served
 

@@ -16,8 +16,8 @@ from actors.network.custody import CardCustody
 from actors.settings import Settings
 from actors.vault import Vault
 from ops.audit import AuditError, Finding, audit, findings
+from ops.embedded.local_https import Request, server_side, with_local_egress
 from ops.embedded.ports import free_port
-from ops.local_https import Request, server_side, with_local_egress
 from tests.actors.outbox.waiting import eventually
 from tests.actors.webhooks.receivers import Receiver, receiving
 from tests.api.delegation import declare, delegated_card, money, policy, put_policy

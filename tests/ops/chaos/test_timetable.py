@@ -7,8 +7,8 @@ from itertools import islice
 
 import pytest
 
-from ops.chaos.__main__ import ALL_FAULTS
-from ops.chaos.faults import Fault
+from ops.chaos.faults.catalogue import ALL_FAULTS
+from ops.chaos.faults.fault import Fault
 from ops.chaos.timetable import LONG, LONG_ROUNDS, SEEDS_MINUTES_MIN, Timetable, long_turns
 
 FAULTS = [Fault("G1", name, "s", None) for name in ("one", "two", "three")]

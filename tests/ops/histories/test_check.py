@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from engine.iso8583.identity import undo_key
-from ops.histories.check import LATE_SECONDS, Row, judge
+from ops.histories.check import LATE_SECONDS, JournalRow, judge
 from ops.histories.operations import History, Operation
 from tests.engine.build import key
 
@@ -34,9 +34,9 @@ def operation(number: int, began: float, **parts: Any) -> Operation:
     return msgspec.structs.replace(made, **parts)
 
 
-def row(number: int, seq: int, **parts: Any) -> Row:
+def row(number: int, seq: int, **parts: Any) -> JournalRow:
     identity = (f"{number:06d}", "1121100000", f"632510{number:06d}")
-    made = Row(CARD, seq, 1, "authorize", identity, "00", f"a{number}", key(number), 100)
+    made = JournalRow(CARD, seq, 1, "authorize", identity, "00", f"a{number}", key(number), 100)
     return msgspec.structs.replace(made, **parts)
 
 
@@ -61,7 +61,7 @@ ROWS = [
 ]
 
 
-def broken(operations: list[Operation], rows: list[Row]) -> set[str]:
+def broken(operations: list[Operation], rows: list[JournalRow]) -> set[str]:
     return {finding.promise for finding in judge(operations, rows) if finding.broken}
 
 

@@ -12,7 +12,7 @@ import pytest
 from actors.settings import Settings
 from actors.vault import Vault
 from api.docs.examples import recorded
-from ops.local_https import with_local_egress
+from ops.embedded.local_https import with_local_egress
 from ops.reference.record import record
 from tests.api.stack import installation, served
 

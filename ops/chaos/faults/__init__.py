@@ -1,0 +1,1 @@
+"""The faults that ``make chaos`` injects, by the part that they hit."""

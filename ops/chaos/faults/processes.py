@@ -1,0 +1,260 @@
+"""Processes of the installation that are killed or frozen."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from engine.limits import ROLE_REPLACED_SECONDS
+from ops.chaos.environment.processes import called, send_signal, signal_processes
+from ops.chaos.errors import NotInjectedError
+from ops.chaos.faults.expectations import expect_unnoticed
+from ops.chaos.faults.fault import (
+    ANSWER_SECONDS_MAX,
+    NORMAL_SECONDS_MAX,
+    RESTART_SECONDS_MAX,
+    Fault,
+    Inject,
+    Outcome,
+)
+from ops.chaos.rig import Rig
+from ops.histories.operations import Operation
+
+FIRST_GOOD_MS_MAX: Final = 500.0
+OLD_OWNER_SECONDS_MAX: Final = 2.0
+FROZEN_SECONDS_MAX: Final = 10.0
+"""Ray gives a process that it kills five seconds to end by itself."""
+NOTICED_SECONDS_MAX: Final = 2.0
+
+
+# --- shard hosts --------------------------------------------------------------------------------------------
+
+
+async def kill_host(rig: Rig) -> Outcome:
+    """kill -9: how soon its cards are answered again."""
+    hosts = await rig.hosts()
+    if len(hosts) < 2:
+        raise NotInjectedError("there are no two hosts")
+    name = rig.dice.choice(sorted(hosts))
+    terminals = rig.terminals_of(await rig.shards_of(name))
+    signal_processes(signal.SIGKILL, [hosts[name]])
+    began = time.monotonic()
+    return _first_good(await rig.spend_at_once(terminals), began)
+
+
+async def freeze_host(rig: Rig) -> Outcome:
+    """SIGSTOP: how soon its cards are answered, and that it ends, without a commit, when it wakes up."""
+    hosts = await rig.hosts()
+    if len(hosts) < 2:
+        raise NotInjectedError("there are no two hosts")
+    name = rig.dice.choice(sorted(hosts))
+    pid, terminals = hosts[name], rig.terminals_of(await rig.shards_of(name))
+    signal_processes(signal.SIGSTOP, [pid])
+    began = time.monotonic()
+    try:
+        outcome = _first_good(await rig.spend_at_once(terminals), began)
+    finally:
+        send_signal(signal.SIGCONT, [pid])
+    try:
+        await rig.ended(pid, OLD_OWNER_SECONDS_MAX)
+    except TimeoutError:
+        outcome.broken.append("the old owner lives on")
+    return outcome
+
+
+def _first_good(operations: list[Operation], began: float) -> Outcome:
+    waits = sorted(1000 * ((each.ended or 0.0) - began) for each in operations if each.outcome == "ok")
+    if not waits:
+        raise NotInjectedError("the host had no cards, or none of them was answered")
+    outcome = Outcome(waits[0])
+    outcome.expect(len(waits) == len(operations), "a card got no answer")
+    outcome.expect(waits[-1] <= 1000 * ANSWER_SECONDS_MAX, f"a card waited for {waits[-1]:.0f} ms")
+    return outcome
+
+
+# --- other processes ----------------------------------------------------------------------------------------
+
+
+def kill_role(role: str, *, noticed: bool) -> Inject:
+    """kill -9 of a role; ``noticed`` unless decisions must go on as if nothing had happened."""
+
+    async def inject(rig: Rig) -> Outcome:
+        pid = await rig.pid_of(role)
+        began = time.monotonic()
+        signal_processes(signal.SIGKILL, [pid])
+
+        async def again() -> bool:
+            return (await rig.processes()).get(role, pid) != pid
+
+        await rig.until(again, f"{role} serves again", RESTART_SECONDS_MAX)
+        outcome = Outcome(time.monotonic() - began)
+        if not noticed:
+            expect_unnoticed(rig, began, outcome)
+        return outcome
+
+    return inject
+
+
+def freeze_role(role: str, *, noticed: bool) -> Inject:
+    """SIGSTOP of a role for good: how soon its successor serves."""
+
+    async def inject(rig: Rig) -> Outcome:
+        pid = await rig.pid_of(role)
+        began = time.monotonic()
+
+        async def again() -> bool:
+            return (await rig.processes()).get(role, pid) != pid and await rig.ready()
+
+        outcome = await _replaced(rig, pid, again)
+        if not noticed:
+            expect_unnoticed(rig, began, outcome)
+        return outcome
+
+    return inject
+
+
+async def freeze_host_for_good(rig: Rig) -> Outcome:
+    """SIGSTOP of a shard host for good: how soon there are as many hosts as before, and all are ready."""
+    hosts = await rig.hosts()
+    if len(hosts) < 2:
+        raise NotInjectedError("there are no two hosts")
+    name = rig.dice.choice(sorted(hosts))
+
+    async def again() -> bool:
+        found = await rig.hosts()
+        return name not in found and len(found) == len(hosts) and await rig.ready()
+
+    return await _replaced(rig, hosts[name], again)
+
+
+async def _replaced(rig: Rig, pid: int, again: Callable[[], Awaitable[bool]]) -> Outcome:
+    """Stop a process for good; the figure is the time until ``again`` holds."""
+    signal_processes(signal.SIGSTOP, [pid])
+    began = time.monotonic()
+    noticing = asyncio.create_task(rig.not_ready())
+    try:
+        await rig.until(again, "the frozen process is replaced", RESTART_SECONDS_MAX)
+        outcome = Outcome(time.monotonic() - began)
+        outcome.expect(noticing.done(), "/readyz said ready all the time")
+    finally:
+        noticing.cancel()
+    try:
+        await rig.ended(pid, FROZEN_SECONDS_MAX)
+    except TimeoutError:
+        outcome.broken.append("the frozen process is still there")
+    return outcome
+
+
+# --- Ray ----------------------------------------------------------------------------------------------------
+
+
+def kill_ray(server: str) -> Inject:
+    """kill -9 of a server of Ray, and then of a shard host, which Ray cannot replace: how soon the
+    installation is whole again by itself."""
+
+    async def inject(rig: Rig) -> Outcome:
+        supervisor, hosts = rig.installation.pid, await rig.hosts()
+        if supervisor is None or not hosts:
+            raise NotInjectedError("the installation is not whole")
+        signal_processes(signal.SIGKILL, called(server, supervisor))
+        began = time.monotonic()
+        signal_processes(signal.SIGKILL, [hosts[rig.dice.choice(sorted(hosts))]])
+        await rig.until(rig.unready, f"the death of {server} is noticed", RESTART_SECONDS_MAX)
+        noticed = time.monotonic() - began
+        await rig.until(rig.whole, "the installation is whole", RESTART_SECONDS_MAX)
+        outcome = Outcome(time.monotonic() - began)
+        outcome.expect(noticed <= NOTICED_SECONDS_MAX, f"it was noticed after {noticed:.1f} s")
+        outcome.expect(rig.installation.pid == supervisor, "the supervisor has ended")
+        return outcome
+
+    return inject
+
+
+_FROZEN: Final = (
+    ("the coordinator", "coordinator", False),
+    ("the edge", "edge", True),
+    ("the API server", "api-0", False),
+    ("the simulated network", "network", False),
+    ("the relay", "relay", False),
+    ("a dispatcher", "dispatcher-0", False),
+)
+"""Roles, and whether decisions may notice."""
+
+PROCESS_FAULTS: Final = (
+    Fault("G3", "kill -9 of a shard host", "ms to the first good answer", FIRST_GOOD_MS_MAX, kill_host),
+    Fault(
+        "G2", "a shard host frozen and woken", "ms to the first good answer", FIRST_GOOD_MS_MAX, freeze_host
+    ),
+    Fault(
+        "G3",
+        "kill -9 of the coordinator",
+        "s until it is back",
+        RESTART_SECONDS_MAX,
+        kill_role("coordinator", noticed=False),
+    ),
+    Fault(
+        "G3",
+        "kill -9 of the edge",
+        "s until it is back",
+        RESTART_SECONDS_MAX,
+        kill_role("edge", noticed=True),
+    ),
+    Fault(
+        "G7",
+        "kill -9 of the relay",
+        "s until it is back",
+        RESTART_SECONDS_MAX,
+        kill_role("relay", noticed=False),
+    ),
+    Fault(
+        "G7",
+        "kill -9 of a dispatcher",
+        "s until it is back",
+        RESTART_SECONDS_MAX,
+        kill_role("dispatcher-0", noticed=False),
+    ),
+    Fault(
+        "G3",
+        "kill -9 of the API server",
+        "s until it is back",
+        RESTART_SECONDS_MAX,
+        kill_role("api-0", noticed=False),
+    ),
+    Fault(
+        "G3",
+        "kill -9 of the simulated network",
+        "s until it is back",
+        RESTART_SECONDS_MAX,
+        kill_role("network", noticed=False),
+    ),
+    Fault(
+        "G3",
+        "a shard host frozen for good",
+        "s until it is replaced",
+        ROLE_REPLACED_SECONDS,
+        freeze_host_for_good,
+    ),
+    *(
+        Fault(
+            "G3",
+            f"{words} frozen for good",
+            "s until it is replaced",
+            ROLE_REPLACED_SECONDS,
+            freeze_role(role, noticed=noticed),
+        )
+        for words, role, noticed in _FROZEN
+    ),
+    *(
+        Fault(
+            "G3",
+            f"kill -9 of Ray's {server}, then of a shard host",
+            "s until all is whole",
+            NORMAL_SECONDS_MAX,
+            kill_ray(server),
+        )
+        for server in ("raylet", "gcs_server")
+    ),
+)

@@ -1,0 +1,100 @@
+"""What is made of idempotency keys in the end: each lie is found, and only by the check that is for it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from ops.chaos.checks import CHECKS
+from ops.chaos.traffic.idempotent_callers import REUSED, KeyedAnswer, KeyedRequest, Kind, judge
+
+FIRST = KeyedAnswer(201, b'{"id": "1"}', replayed=False)
+AGAIN = KeyedAnswer(201, b'{"id": "1"}', replayed=True)
+CONFLICT = KeyedAnswer(409, json.dumps({"type": f"/problems/{REUSED}"}).encode(), replayed=False)
+ELSEWHERE = KeyedAnswer(201, b'{"id": "2"}', replayed=False)
+Effects = dict[tuple[Kind, str], int]
+
+
+def keyed(number: int = 1) -> KeyedRequest:
+    name = f"chaos-{number}"
+    made = KeyedRequest("cardholder", name, name, f"{name}-other", {"external_ref": name}, {})
+    made.heard, made.conflict, made.elsewhere = [FIRST, AGAIN, AGAIN], CONFLICT, ELSEWHERE
+    return made
+
+
+def once(each: KeyedRequest) -> Effects:
+    return {(each.kind, each.own): 1}
+
+
+def broken(each: KeyedRequest, effects: Effects) -> set[str]:
+    return {finding.promise for finding in judge([each], effects) if finding.broken}
+
+
+def test_a_true_story() -> None:
+    each = keyed()
+    findings = judge([each], once(each))
+    assert [(finding.subjects, finding.broken) for finding in findings] == [(1, 0)] * 5
+    assert all(CHECKS[finding.promise] == "G5" for finding in findings)
+
+
+def test_an_answer_that_nobody_heard_may_have_had_an_effect_or_not() -> None:
+    each = keyed()
+    each.heard, each.conflict, each.elsewhere = [], None, None
+    assert broken(each, {}) == broken(each, once(each)) == set()
+    assert broken(each, {(each.kind, each.own): 2}) == {
+        "a key has at most one effect, and one if anybody heard of it"
+    }
+
+
+def _twice(each: KeyedRequest, effects: Effects) -> None:
+    effects[each.kind, each.own] = 2
+
+
+def _never(each: KeyedRequest, effects: Effects) -> None:
+    effects.clear()
+
+
+def _other_bytes(each: KeyedRequest, _effects: Effects) -> None:
+    each.heard.append(KeyedAnswer(201, b'{"id":"1"}', replayed=True))
+
+
+def _other_status(each: KeyedRequest, _effects: Effects) -> None:
+    each.heard.append(KeyedAnswer(200, FIRST.body, replayed=True))
+
+
+def _executed_again(each: KeyedRequest, _effects: Effects) -> None:
+    each.heard.append(FIRST)
+
+
+def _taken(each: KeyedRequest, _effects: Effects) -> None:
+    each.conflict = AGAIN
+
+
+def _taken_unheard(each: KeyedRequest, effects: Effects) -> None:
+    effects[each.kind, each.other] = 1
+
+
+def _shared(each: KeyedRequest, _effects: Effects) -> None:
+    each.elsewhere = AGAIN
+
+
+@pytest.mark.parametrize(
+    ("lie", "check"),
+    [
+        (_twice, "a key has at most one effect, and one if anybody heard of it"),
+        (_never, "a key has at most one effect, and one if anybody heard of it"),
+        (_other_bytes, "every answer to a key is the same bytes"),
+        (_other_status, "every answer to a key is the same bytes"),
+        (_executed_again, "only one answer to a key is not marked as a replay"),
+        (_taken, "another payload under a key is a conflict, and has no effect"),
+        (_taken_unheard, "another payload under a key is a conflict, and has no effect"),
+        (_shared, "the same key of another client is its own"),
+    ],
+)
+def test_each_lie_is_found(lie: Callable[[KeyedRequest, Effects], None], check: str) -> None:
+    each = keyed()
+    effects = once(each)
+    lie(each, effects)
+    assert broken(each, effects) == {check}
