@@ -66,7 +66,7 @@ format: $(VENV)/.dev ## rewrite the sources in the project's style
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format .
 
-bench: $(VENV)/.runtime ## measure decisions per second and CPU for each, beside five other ways to do the same (about ten minutes)
+bench: $(VENV)/.runtime ## measure decisions per second and CPU for each, beside three other designs (about ten minutes)
 	@exec $(BIN)/python -m loadtests.bench
 
 $(VENV_LOAD)/.load: requirements-load.lock

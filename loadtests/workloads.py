@@ -11,12 +11,11 @@ import msgspec
 from loadtests.generators.draws import DRAWS
 from loadtests.generators.lives import LifeLoad
 from loadtests.generators.rest import SpendLoad
-from loadtests.generators.web import WebLoad
 from loadtests.generators.wire import WireLoad
 from loadtests.generators.workload import SALE, SILENT_SALE, Load
 from loadtests.harness.helper_load import HelperLoad
 from loadtests.harness.stage import Stage
-from loadtests.harness.systems import ACTORS, BATCHES, CALLS, OURS, REDIS, RIVALS, ROW_LOCKS, WEB
+from loadtests.harness.systems import BATCHES, OURS, RIVALS, ROW_LOCKS
 
 IN_FLIGHT = 256
 LIVES = 128
@@ -30,9 +29,7 @@ FAR_MS = 1.0
 
 Make = Callable[[Stage], Load]
 IN_PROCESS = (OURS, *RIVALS)
-ON_POSTGRES = (OURS, ROW_LOCKS, CALLS, BATCHES)
-TOGETHER = (OURS, ROW_LOCKS, BATCHES, REDIS)
-BEHIND_THE_EDGE = (OURS, ROW_LOCKS, BATCHES)
+ON_POSTGRES = (OURS, ROW_LOCKS, BATCHES)
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -55,7 +52,7 @@ class Workload(msgspec.Struct, frozen=True):
     @property
     def rivals(self) -> set[str]:
         """The rivals that must run."""
-        return {ROW_LOCKS if name == WEB else name for name in self.loads} - {OURS}
+        return set(self.loads) - {OURS}
 
 
 def _inside(
@@ -70,11 +67,7 @@ def _inside(
 
     def load(stage: Stage, system: str) -> Load:
         ids = cards(stage)
-        helpers, through = [stage.inside], "router"
-        if system == ACTORS:
-            through = "actors"
-        elif system != OURS:
-            helpers = stage.rivals[system].helpers
+        helpers = [stage.inside] if system == OURS else stage.rivals[system].helpers
         return HelperLoad(
             helpers,
             ids,
@@ -82,7 +75,6 @@ def _inside(
             per_second=per_second,
             weights=DRAWS[draw](len(ids)),
             sale=sale,
-            further={"through": through} if helpers == [stage.inside] else None,
         )
 
     return {system: partial(load, system=system) for system in systems}
@@ -112,10 +104,7 @@ def _wire(
 
 
 def _rest(in_flight: int) -> dict[str, Make]:
-    return {
-        OURS: lambda stage: SpendLoad(stage.api, stage.card_ids, in_flight),
-        WEB: lambda stage: WebLoad(stage.rivals[ROW_LOCKS].webs, stage.card_ids, in_flight),
-    }
+    return {OURS: lambda stage: SpendLoad(stage.api, stage.card_ids, in_flight)}
 
 
 def _first(stage: Stage) -> list[str]:
@@ -132,7 +121,7 @@ WORKLOADS = (
         f"{_ROUTER}, open loop at {OPEN_PER_SECOND:.0f}/s",
         _inside(IN_PROCESS, per_second=OPEN_PER_SECOND),
     ),
-    Workload("router-zipf", f"{_ROUTER}, Zipf 1.1", _inside(TOGETHER, draw="zipf"), uniform="router"),
+    Workload("router-zipf", f"{_ROUTER}, Zipf 1.1", _inside(IN_PROCESS, draw="zipf"), uniform="router"),
     Workload(
         "router-half",
         f"{_ROUTER}, one card takes half",
@@ -167,19 +156,19 @@ WORKLOADS = (
     Workload(
         "wire",
         f"ISO 8583 over TCP, {IN_FLIGHT} in flight",
-        _wire(BEHIND_THE_EDGE, in_flight=IN_FLIGHT),
+        _wire(ON_POSTGRES, in_flight=IN_FLIGHT),
         primes=True,
     ),
     Workload(
         "wire-hot",
         "ISO 8583 over TCP, all on one card",
-        _wire(BEHIND_THE_EDGE, "hot", in_flight=IN_FLIGHT),
+        _wire(ON_POSTGRES, "hot", in_flight=IN_FLIGHT),
         uniform="wire",
     ),
     Workload(
         "wire-open",
         f"ISO 8583 over TCP, open loop at {OPEN_PER_SECOND:.0f}/s",
-        _wire(BEHIND_THE_EDGE, per_second=OPEN_PER_SECOND),
+        _wire(ON_POSTGRES, per_second=OPEN_PER_SECOND),
     ),
     Workload(
         "life",
@@ -193,7 +182,7 @@ WORKLOADS = (
     ),
     Workload(
         "rest",
-        f"REST, {IN_FLIGHT} in flight: whole simulated spends; the rival's single decisions",
+        f"simulated spends over REST, {IN_FLIGHT} in flight",
         _rest(IN_FLIGHT),
         primes=True,
     ),

@@ -26,13 +26,11 @@ class HelperLoad:
         per_second: float = 0.0,
         weights: Sequence[float] | None = None,
         sale: Mapping[str, Any] = SALE,
-        further: Mapping[str, Any] | None = None,
     ) -> None:
-        """``further``: additional arguments of the helpers' ``start``."""
         # One spend at a time needs one helper only.
         self._helpers = helpers if per_second else helpers[:in_flight]
         count = len(self._helpers)
-        self._asked: dict[str, Any] = {"cards": list(card_ids), "sale": dict(sale), **(further or {})}
+        self._asked: dict[str, Any] = {"cards": list(card_ids), "sale": dict(sale)}
         self._asked["weights"] = None if weights is None else list(weights)
         self._asked |= {"per_second": per_second / count} if per_second else {"in_flight": in_flight // count}
 

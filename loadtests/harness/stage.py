@@ -17,7 +17,7 @@ from loadtests.generators.workload import CONTROLS, FUNDS, SALE, Card
 from loadtests.harness.children import ChildError, Helper, Installation
 from loadtests.harness.metrics import scrape
 from loadtests.harness.processes import command_line, tree
-from loadtests.harness.rivals import Rival, start_rivals
+from loadtests.harness.rivals import RivalProcesses, start_rivals
 from loadtests.harness.systems import OURS, System
 
 SETUP_CONNECTIONS = 16
@@ -63,7 +63,7 @@ class Stage:
         self.run: dict[str, Any] = {}
         self.api: Api
         self.inside: Helper
-        self.rivals: dict[str, Rival] = {}
+        self.rivals: dict[str, RivalProcesses] = {}
         self.cards: list[Card] = []
         self.capped_ids: list[str] = []
         self.ample_ids: list[str] = []
@@ -156,17 +156,14 @@ class Stage:
         return helper
 
     async def _describe(self) -> None:
-        """Name the processes of the installation, without those of a rival that shares its Ray."""
+        """Name the processes of the installation."""
         url = self.run["metrics_url"]
         names = [name for name in (await scrape(url)).processes if name]
         pids: dict[str, int] = await self.inside.ask("pids", names=names)
         labels = {pid: "hosts" if name.startswith("host-") else name for name, pid in pids.items()}
         labels[self.installation.pid] = "supervisor"
-        theirs = frozenset(pid for rival in self.rivals.values() for pid in rival.actors)
         roots = {self.installation.pid, *([self.postmaster] if self.plan.far_ms else [])}
-        self.ours = System(OURS, tuple(roots), labels, theirs, self.beside, url)
-        for rival in self.rivals.values():
-            rival.leave_out(frozenset(labels))
+        self.ours = System(OURS, tuple(roots), labels, self.beside, url)
 
     @property
     def beside(self) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from html import escape
 from typing import Final
 
 from loadtests.figures import Slice
-from loadtests.harness.systems import OURS, RIVALS, WEB
+from loadtests.harness.systems import OURS, RIVALS
 from loadtests.reports.plots import bars
 from loadtests.reports.report import Report
 
@@ -18,7 +18,7 @@ _STYLE: Final = """
     th, td { text-align: left; padding: 2px 10px; border-bottom: 1px solid #ddd; white-space: nowrap }
     svg { max-width: 100%; height: auto } svg text { font: 11px system-ui, sans-serif; fill: #333 }
 """
-_SYSTEMS: Final = (OURS, *RIVALS, WEB)
+_SYSTEMS: Final = (OURS, *RIVALS)
 _SECTIONS: Final = {
     "Uniform and not": ("router", "router-zipf", "router-half", "router-hot", "router-caps"),
     "Stand-in on one programme": ("stand-in", "stand-in-tight"),

@@ -45,10 +45,6 @@ def test_a_plan_has_what_its_workloads_need_and_nothing_else() -> None:
     assert (far.rivals, far.far_ms) == ((BATCHES,), FAR_MS)
 
 
-def test_the_web_of_a_rival_needs_that_rival() -> None:
-    assert plan_of(arguments([]), chosen("rest"), RIVALS).rivals == (ROW_LOCKS,)
-
-
 def test_rivals_are_chosen_by_name() -> None:
     assert chosen_rivals("PL/pgSQL batches,row locks") == (BATCHES, ROW_LOCKS)
     assert chosen_rivals("") == ()

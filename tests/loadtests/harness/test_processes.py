@@ -67,17 +67,6 @@ def test_a_meter_counts_parts_new_processes_and_those_that_end(tmp_path: Path) -
     assert ticks == {"supervisor": 8, "edge": 25, "redis": 5}
 
 
-def test_processes_of_somebody_else_in_a_tree_do_not_count(tmp_path: Path) -> None:
-    for pid in (10, 11, 12):
-        put(tmp_path, pid, 1 if pid == 10 else 10, command="sleep 1")
-    meter = CpuMeter([10], {10: "mine"}, tmp_path, without={11})
-    meter.begin()
-    for pid in (10, 11, 12):
-        put(tmp_path, pid, 1 if pid == 10 else 10, ticks=(10, 0, 0, 0), command="sleep 1")
-    ticks = {part: round(used * TICKS_PER_SECOND) for part, used in meter.end().items()}
-    assert ticks == {"mine": 10, "other": 10}
-
-
 def test_memory_is_what_is_resident(tmp_path: Path) -> None:
     for pid, pages in ((10, 3), (11, 4)):
         (tmp_path / str(pid)).mkdir()
