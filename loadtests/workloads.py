@@ -14,7 +14,7 @@ from loadtests.generators.rest import SpendLoad
 from loadtests.generators.wire import WireLoad
 from loadtests.generators.workload import SALE, SILENT_SALE, Load
 from loadtests.harness.helper_load import HelperLoad
-from loadtests.harness.stage import Stage
+from loadtests.harness.servers import BenchServers
 from loadtests.harness.systems import BATCHES, OURS, RIVALS, ROW_LOCKS
 
 IN_FLIGHT = 256
@@ -27,7 +27,7 @@ REST_FEW = 32
 REST_PER_SECOND = 100.0
 FAR_MS = 1.0
 
-Make = Callable[[Stage], Load]
+Make = Callable[[BenchServers], Load]
 IN_PROCESS = (OURS, *RIVALS)
 ON_POSTGRES = (OURS, ROW_LOCKS, BATCHES)
 
@@ -57,7 +57,7 @@ class Workload(msgspec.Struct, frozen=True):
 
 def _inside(
     systems: Sequence[str],
-    cards: Callable[[Stage], list[str]] = lambda stage: stage.card_ids,
+    cards: Callable[[BenchServers], list[str]] = lambda servers: servers.card_ids,
     draw: str = "uniform",
     sale: Mapping[str, Any] = SALE,
     in_flight: int = IN_FLIGHT,
@@ -65,9 +65,9 @@ def _inside(
 ) -> dict[str, Make]:
     """Callers beside the router, or in the rivals' own processes."""
 
-    def load(stage: Stage, system: str) -> Load:
-        ids = cards(stage)
-        helpers = [stage.inside] if system == OURS else stage.rivals[system].helpers
+    def load(servers: BenchServers, system: str) -> Load:
+        ids = cards(servers)
+        helpers = [servers.inside] if system == OURS else servers.rivals[system].helpers
         return HelperLoad(
             helpers,
             ids,
@@ -80,7 +80,7 @@ def _inside(
     return {system: partial(load, system=system) for system in systems}
 
 
-def _stand_in(cards: Callable[[Stage], list[str]]) -> dict[str, Make]:
+def _stand_in(cards: Callable[[BenchServers], list[str]]) -> dict[str, Make]:
     """The systems that implement stand-in."""
     ours = _inside((OURS,), cards, sale=SILENT_SALE, in_flight=STAND_IN_FLIGHT)
     return ours | _inside(ON_POSTGRES[1:], cards, sale=SILENT_SALE)
@@ -89,10 +89,10 @@ def _stand_in(cards: Callable[[Stage], list[str]]) -> dict[str, Make]:
 def _wire(
     systems: Sequence[str], draw: str = "uniform", *, in_flight: int = 0, per_second: float = 0.0
 ) -> dict[str, Make]:
-    def load(stage: Stage, system: str) -> Load:
-        cards = stage.cards[:1] if draw == "hot" else stage.cards
+    def load(servers: BenchServers, system: str) -> Load:
+        cards = servers.cards[:1] if draw == "hot" else servers.cards
         return WireLoad(
-            [stage.edge] if system == OURS else stage.rivals[system].edges,
+            [servers.edge] if system == OURS else servers.rivals[system].edges,
             cards,
             connections=WIRE_CONNECTIONS,
             in_flight=in_flight,
@@ -104,11 +104,11 @@ def _wire(
 
 
 def _rest(in_flight: int) -> dict[str, Make]:
-    return {OURS: lambda stage: SpendLoad(stage.api, stage.card_ids, in_flight)}
+    return {OURS: lambda servers: SpendLoad(servers.api, servers.card_ids, in_flight)}
 
 
-def _first(stage: Stage) -> list[str]:
-    return stage.card_ids[:1]
+def _first(servers: BenchServers) -> list[str]:
+    return servers.card_ids[:1]
 
 
 _ROUTER = "in-process"
@@ -132,7 +132,7 @@ WORKLOADS = (
     Workload(
         "router-caps",
         f"{_ROUTER}, five controls with velocity caps, cards with long histories",
-        _inside(IN_PROCESS, lambda stage: stage.capped_ids),
+        _inside(IN_PROCESS, lambda servers: servers.capped_ids),
         capped=True,
         primes=True,
         uniform="router",
@@ -140,7 +140,7 @@ WORKLOADS = (
     Workload(
         "stand-in",
         f"{_ROUTER}, every spend stands in on one programme",
-        _stand_in(lambda stage: stage.ample_ids),
+        _stand_in(lambda servers: servers.ample_ids),
         stands_in=True,
         primes=True,
         uniform="router",
@@ -148,7 +148,7 @@ WORKLOADS = (
     Workload(
         "stand-in-tight",
         f"{_ROUTER}, every spend stands in, the budget all but used up",
-        _stand_in(lambda stage: stage.tight_ids),
+        _stand_in(lambda servers: servers.tight_ids),
         stands_in=True,
         primes=True,
         uniform="router",
@@ -174,8 +174,8 @@ WORKLOADS = (
         "life",
         f"ISO 8583: spend, increment, reversal, clearing, refund, {LIVES} lives at a time",
         {
-            OURS: lambda stage: LifeLoad(
-                [stage.edge], stage.cards, connections=WIRE_CONNECTIONS, in_flight=LIVES
+            OURS: lambda servers: LifeLoad(
+                [servers.edge], servers.cards, connections=WIRE_CONNECTIONS, in_flight=LIVES
             )
         },
         primes=True,
@@ -190,7 +190,11 @@ WORKLOADS = (
     Workload(
         "rest-open",
         f"simulated spends over REST, open loop at {REST_PER_SECOND:.0f}/s",
-        {OURS: lambda stage: SpendLoad(stage.api, stage.card_ids, REST_FEW, per_second=REST_PER_SECOND)},
+        {
+            OURS: lambda servers: SpendLoad(
+                servers.api, servers.card_ids, REST_FEW, per_second=REST_PER_SECOND
+            )
+        },
     ),
     Workload(
         "far",

@@ -95,7 +95,7 @@ def up(
 def _load_actors() -> MakeProcessGroup:
     """What supervises all processes of an installation: the actors, and the API servers above them."""
     from actors.boot import processes
-    from actors.cluster.supervisor import ProcessGroup as RaySupervisor
+    from actors.cluster.supervisor import Supervisor as RaySupervisor
 
     def supervisor(settings: Settings) -> ProcessGroup:
         numbers = range(settings.api_servers)

@@ -16,7 +16,7 @@ REDIS_CONNECTIONS: Final = 2
 
 
 class RivalPlan(Protocol):
-    """The part of a stage's plan that concerns rivals."""
+    """The part of a servers's plan that concerns rivals."""
 
     @property
     def rivals(self) -> tuple[str, ...]: ...
@@ -28,7 +28,7 @@ class RivalPlan(Protocol):
     def far_ms(self) -> float: ...
 
 
-class RivalStage(Protocol):
+class RivalHost(Protocol):
     """The installation that rivals start beside, and the way to start helper processes."""
 
     @property
@@ -62,37 +62,40 @@ class RivalProcesses:
         return int(await self.helpers[0].ask("held_minor"))
 
 
-async def start_rivals(stage: RivalStage, errors: IO[bytes]) -> dict[str, RivalProcesses]:
-    """Start the rivals of the stage's plan; returns them by name."""
-    return {name: await _STARTERS.get(name, _start)(stage, errors, name) for name in stage.plan.rivals}
+async def start_rivals(servers: RivalHost, errors: IO[bytes]) -> dict[str, RivalProcesses]:
+    """Start the rivals of the servers's plan; returns them by name."""
+    return {name: await _STARTERS.get(name, _start)(servers, errors, name) for name in servers.plan.rivals}
 
 
-async def _start(stage: RivalStage, errors: IO[bytes], name: str) -> RivalProcesses:
+async def _start(servers: RivalHost, errors: IO[bytes], name: str) -> RivalProcesses:
     """Start a rival with processes of its own on PostgreSQL."""
-    await stage.inside.ask("make_rival_database", kind=KINDS[name])
-    count, share = stage.plan.rival_processes, stage.plan.rival_connections // stage.plan.rival_processes
+    await servers.inside.ask("make_rival_database", kind=KINDS[name])
+    count, share = (
+        servers.plan.rival_processes,
+        servers.plan.rival_connections // servers.plan.rival_processes,
+    )
     if name == BATCHES:
         count, share = BATCH_PROCESSES, BATCH_CONNECTIONS
-    rival = await _processes(stage, errors, name, count, max(1, share))
+    rival = await _processes(servers, errors, name, count, max(1, share))
     labels = {helper.pid: "rival" for helper in rival.helpers}
-    roots = (*labels, stage.postmaster)
-    rival.systems = [System(name, roots, labels, beside=stage.beside)]
+    roots = (*labels, servers.postmaster)
+    rival.systems = [System(name, roots, labels, beside=servers.beside)]
     return rival
 
 
-async def _start_redis(stage: RivalStage, errors: IO[bytes], name: str) -> RivalProcesses:
+async def _start_redis(servers: RivalHost, errors: IO[bytes], name: str) -> RivalProcesses:
     """Start the rival whose server is Redis."""
-    server = await stage.helper(errors, "ops.bench.synced_redis", str(stage.var_dir))
+    server = await servers.helper(errors, "ops.bench.synced_redis", str(servers.var_dir))
     environment = {"STANCHION_BENCH_REDIS_URL": str(await server.ask("open"))}
-    count = stage.plan.rival_processes
-    rival = await _processes(stage, errors, name, count, REDIS_CONNECTIONS, environment)
+    count = servers.plan.rival_processes
+    rival = await _processes(servers, errors, name, count, REDIS_CONNECTIONS, environment)
     labels = {helper.pid: "rival" for helper in rival.helpers}
     rival.systems = [System(name, (*labels, server.pid), labels, log=rival.helpers[0])]
     return rival
 
 
 async def _processes(
-    stage: RivalStage,
+    servers: RivalHost,
     errors: IO[bytes],
     name: str,
     count: int,
@@ -101,8 +104,8 @@ async def _processes(
 ) -> RivalProcesses:
     rival = RivalProcesses(name, [], [])
     for _ in range(count):
-        about = (str(stage.var_dir), KINDS[name], str(share))
-        helper = await stage.helper(errors, "ops.bench.rival", *about, environment=environment)
+        about = (str(servers.var_dir), KINDS[name], str(share))
+        helper = await servers.helper(errors, "ops.bench.rival", *about, environment=environment)
         rival.helpers.append(helper)
         host, port = await helper.ask("open")
         rival.edges.append((host, port))

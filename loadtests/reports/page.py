@@ -9,7 +9,7 @@ from typing import Final
 from loadtests.figures import Slice
 from loadtests.harness.systems import OURS, RIVALS
 from loadtests.reports.plots import bars
-from loadtests.reports.report import Report
+from loadtests.reports.report import BenchReport
 
 _STYLE: Final = """
     body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 60rem; margin: 2rem auto }
@@ -28,7 +28,7 @@ _SECTIONS: Final = {
 _OPEN: Final[tuple[str, ...]] = ("router-open", "wire-open")
 
 
-def page(report: Report) -> str:
+def page(report: BenchReport) -> str:
     """The report of ``loadtests.bench``."""
     parts: list[str] = []
     for title, workloads in _SECTIONS.items():

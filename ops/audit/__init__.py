@@ -56,9 +56,9 @@ class Finding:
         return f"{self.promise}: {verdict} {self.subjects}{examples}"
 
 
-_REPEATABLE: Final = "decisions made again from their stored inputs give the same bytes"
-_LIVED_AGAIN: Final = "a card's journal lived through again gives the same answers"
-_STANDING: Final = "and leaves its counters, balance and transactions as they stand"
+_REPEATABLE: Final = "decisions recomputed from stored inputs have the same bytes"
+_LIVED_AGAIN: Final = "replaying a card's journal gives the same answers"
+_STANDING: Final = "replaying a card's journal gives the same counters, balance and transactions"
 
 # Each statement gives a row (subject, holds) for everything that the promise is about.
 PROMISES: Final = BOOKS | PRESENTMENTS | GATEWAY | STAND_IN | WEBHOOKS | KYC | CARDHOLDERS

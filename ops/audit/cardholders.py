@@ -16,7 +16,7 @@ FETCH: Final = 1_000
 
 # Until the columns in clear are dropped, rows of the release before have no data key.
 CARDHOLDERS: Final[dict[str, str]] = {
-    "a cardholder has a data key, or is erased with what their checks have in custody": """
+    "a cardholder has a data key, or is erased with the custody of their checks": """
         SELECT h.id, CASE WHEN h.erased_at IS NULL
             THEN h.data_key IS NOT NULL OR to_jsonb(h) ->> 'given_name' <> ''
             ELSE h.data_key IS NULL AND h.email_digest IS NULL AND h.status = 'closed' AND NOT EXISTS (
@@ -24,7 +24,7 @@ CARDHOLDERS: Final[dict[str, str]] = {
                 WHERE k.cardholder_id = h.id AND d.wrapped IS NOT NULL) END
         FROM cardholders h""",
 }
-READABLE: Final = "a cardholder's personal data open under the master keys"
+READABLE: Final = "cardholders' personal data can be opened with the master keys"
 
 _ROWS: Final = f"""
     SELECT r.id::text, r.tenant_id::text, r.live, r.email_digest, {selected("r")}

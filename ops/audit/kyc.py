@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Final
 
 KYC: Final[dict[str, str]] = {
-    "a case has custody of what its tokens name, and of nothing else": """
+    "a case's values in custody are those that its tokens name": """
         SELECT k.id, k.tokens::jsonb = coalesce((
             SELECT jsonb_object_agg(v.field, v.token)
             FROM kyc_values v JOIN kyc_data_keys d USING (check_id, purpose)
             WHERE v.check_id = k.id AND d.wrapped IS NOT NULL), '{}')
         FROM kyc_checks k""",
     # What has just run out is shown a moment later.
-    "a cardholder shows what their checks say": """
+    "a cardholder's KYC state follows from their checks": """
         SELECT h.id, coalesce(k.due, false) OR h.kyc_state IS NOT DISTINCT FROM
             CASE k.verdict WHEN 'passed' THEN k.verdict ELSE k.newest END
         FROM cardholders h LEFT JOIN (

@@ -1,12 +1,11 @@
-"""``make chaos``: the whole installation under faults for a while, and a table of what held.
+"""``make chaos``: injects faults into a whole installation under load and reports which promises held.
 
     python -m ops.chaos [--minutes 20 | --long] [--cards 24] [--seed N] [--only WORD] [--folder DIR]
 
-Faults come in rounds, in the same order, for half of the minutes; then the whole history is compared with the
-journal, the books are audited and secrets looked for. Nodes come and go on a cluster of several (once), and
-the tests that need no installation run, with as many seeds as there is time left for. The exit status is 0
-only if all twenty promises (with ``--only``, those that were chosen) were tried and every row of the table
-held.
+Rounds of faults, always in the same order, take half of the minutes. Then the run compares the history of all
+client operations with the journal, audits the books, and searches for leaked secrets. Drills on a cluster of
+several nodes run once. The test suites that need no installation use the remaining time for more seeds. The
+exit status is 0 only if every promise (with ``--only``: every chosen one) was tried and held.
 """
 
 from __future__ import annotations
@@ -41,14 +40,14 @@ from ops.chaos.timetable import Timetable, long_turns
 from ops.histories.check import check
 from ops.histories.operations import History
 
-WHOLE_AGAIN_ATTEMPTS: Final = 4
-"""Each for half a minute; an installation that is not whole by then ends the run."""
+RECOVERY_ATTEMPTS: Final = 4
+"""Each takes up to half a minute; if the installation has not recovered by then, the run ends."""
 
 
 def main() -> None:
-    """Run, print, and say by the exit status whether everything held."""
+    """Run, print the report, and exit with status 0 only if everything held."""
     options = _options()
-    # Lost connections are what this is about.
+    # The faults cause lost connections, so the clients' log shows errors only.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     with tempfile.TemporaryDirectory(prefix="stanchion-chaos-", ignore_cleanup_errors=True) as temporary:
         folder = Path(options.folder or temporary)
@@ -65,44 +64,46 @@ def _options() -> argparse.Namespace:
         "--minutes",
         type=float,
         default=20.0,
-        help="about how long the whole run takes (default 20); one round of everything is done in any case,"
+        help="approximate duration of the whole run (default 20); at least one round of everything is done,"
         " which takes about a quarter of an hour",
     )
     length.add_argument(
         "--long",
         action="store_true",
-        help="every fault and every suite as often as its long form wants: 200 kills of a host, 50,000 seeds"
-        " and so on, for several hours",
+        help="the long form of every fault and suite: 200 kills of a host, 50,000 seeds and so on; takes"
+        " several hours",
     )
     parser.add_argument("--cards", type=int, default=24)
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
-    parser.add_argument("--only", default="", help="faults whose promise or name holds this")
     parser.add_argument(
-        "--folder", default="", help="kept afterwards: logs, the history, the database in servers.img"
+        "--only", default="", help="only faults and suites of this promise, or with this word in their name"
+    )
+    parser.add_argument(
+        "--folder", default="", help="keep logs, the history and the database (servers.img) in this folder"
     )
     return parser.parse_args()
 
 
 def chosen(only: str) -> tuple[list[Fault], list[Suite], list[str]]:
-    """The faults and suites whose promise or name holds ``only``, and the promises that must be shown as a
-    whole: all of them, or the one that was named."""
+    """The faults and suites whose promise or name matches ``only``, and the promises that the run must show
+    completely: all of them, or the one that ``only`` names."""
     faults = [fault for fault in ALL_FAULTS if _is_chosen(only, fault.promise, fault.name)]
     suites = [suite for suite in SUITES if _is_chosen(only, suite.promise, suite.name)]
     return faults, suites, [promise for promise in PROMISES if only in ("", promise)]
 
 
 def _is_chosen(only: str, promise: str, name: str) -> bool:
-    """A promise is chosen as a whole: G1 is not G12."""
+    """``only`` is a promise (G1 does not match G12) or a part of a name."""
     return only == promise or (only not in PROMISES and only in name)
 
 
 def only_checked(promises: list[str]) -> bool:
-    """Whether a history under no fault at all has something to say of ``promises``."""
+    """Whether a history without any fault can test one of ``promises``."""
     return not {promise_of(check) for check in CHECKS}.isdisjoint(promises)
 
 
 async def run(folder: Path, options: argparse.Namespace) -> ChaosReport:
-    """One run; its report."""
+    """One run; returns its report."""
     faults, suites, promises = chosen(options.only)
     report = ChaosReport(options.seed, promises)
     report.circumstances = _circumstances(options)
@@ -113,14 +114,14 @@ async def run(folder: Path, options: argparse.Namespace) -> ChaosReport:
     if faults or only_checked(promises):
         try:
             await _inject(faults, folder, options, timetable, report)
-        except Exception as failure:  # noqa: BLE001 - what was found until then is to be read all the same
+        except Exception as failure:  # noqa: BLE001 - earlier results are still reported
             report.ended_early(f"{type(failure).__name__}: {failure}")
     if drills:
         try:
             await run_cluster(folder, options.cards, options.seed, report)
         except Exception as failure:  # noqa: BLE001 - as above
             report.ended_early(f"on a cluster: {type(failure).__name__}: {failure}")
-    # Those that take seeds take the time that the others leave.
+    # Suites with seeds run last and use the remaining time.
     suites.sort(key=lambda suite: suite.seeds_per_minute > 0)
     for number, suite in enumerate(suites):
         minutes = None if options.long else timetable.seeds_minutes(len(suites) - number)
@@ -131,7 +132,7 @@ async def run(folder: Path, options: argparse.Namespace) -> ChaosReport:
 async def _inject(
     faults: list[Fault], folder: Path, options: argparse.Namespace, timetable: Timetable, report: ChaosReport
 ) -> None:
-    """All rounds on one installation, and what its history and its books say in the end."""
+    """All rounds on one installation, then the checks of its history and books."""
     async with Rig(folder, options.cards, options.seed) as rig:
         await rig.begin()
         await asyncio.sleep(2.0)
@@ -140,7 +141,7 @@ async def _inject(
         turns: Iterable[Fault] = long_turns(faults) if options.long else timetable.turns(faults)
         for fault in turns:
             if not await _round(rig, fault, report):
-                report.ended_early(f"the installation is not whole after {fault.name}")
+                report.ended_early(f"the installation did not recover after {fault.name}")
                 break
         await rig.end()
         report.operations = len(rig.operations)
@@ -150,7 +151,7 @@ async def _inject(
 
 
 async def _suite(suite: Suite, minutes: float | None, report: ChaosReport) -> None:
-    """One suite of tests, with as many seeds as fit into ``minutes``, or in its longest form."""
+    """Run one suite of tests: with as many seeds as fit into ``minutes``, or in its long form."""
     _say(suite.promise, suite.name)
     try:
         outcome = await run_suite(suite, minutes)
@@ -163,30 +164,30 @@ async def _suite(suite: Suite, minutes: float | None, report: ChaosReport) -> No
 
 
 async def _round(rig: Rig, fault: Fault, report: ChaosReport) -> bool:
-    """One fault; whether the installation was whole again afterwards."""
+    """Inject one fault; returns whether the installation recovered."""
     _say(fault.promise, fault.name)
     try:
-        assert fault.inject is not None, "suites are run elsewhere"
+        assert fault.inject is not None, "_suite runs the suites"
         outcome = await fault.inject(rig)
-        await rig.back()
+        await rig.recovered()
         report.injected(fault, outcome)
         print(f"{outcome.figure:.2f} ({fault.unit})", *outcome.broken, flush=True)
     except NotInjectedError as reason:
         report.not_injected(fault, str(reason))
         print(f"not injected: {reason}", flush=True)
-    except Exception as failure:  # noqa: BLE001 - one fault that went wrong must not hide what the others show
+    except Exception as failure:  # noqa: BLE001 - one failed fault must not hide the other results
         report.failed(fault, f"{type(failure).__name__}: {failure}")
         print(f"FAILED: {type(failure).__name__}: {failure}", flush=True)
     await asyncio.sleep(rig.dice.uniform(0.5, 1.5))
-    return await _whole_again(rig)
+    return await _wait_recovered(rig)
 
 
-async def _whole_again(rig: Rig) -> bool:
-    for _ in range(WHOLE_AGAIN_ATTEMPTS):
+async def _wait_recovered(rig: Rig) -> bool:
+    for _ in range(RECOVERY_ATTEMPTS):
         try:
-            await rig.back()
-        except Exception as failure:  # noqa: BLE001 - whatever it is, it is not whole yet
-            print(f"         not whole yet: {type(failure).__name__}: {failure}", flush=True)
+            await rig.recovered()
+        except Exception as failure:  # noqa: BLE001 - any failure means: not recovered yet
+            print(f"         not recovered yet: {type(failure).__name__}: {failure}", flush=True)
         else:
             return True
     return False
@@ -204,12 +205,12 @@ async def _findings(rig: Rig) -> list[Finding]:
 
 
 def _circumstances(options: argparse.Namespace) -> str:
-    """The machine and the run, in a few words."""
+    """The machine and the options of the run, for the report."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
     load = os.getloadavg()[0]
     return (
-        f"{os.cpu_count()} cores ({model or 'unknown'}) at a load of {load:.1f} before it began,"
+        f"{os.cpu_count()} cores ({model or 'unknown'}), load average {load:.1f} before the run,"
         f" {'--long' if options.long else f'{options.minutes:g} minutes'}, {options.cards} shoppers"
     )
 

@@ -1,4 +1,4 @@
-"""Looking for values that must not be there, in every form in which a log or a dump could hold them."""
+"""Searches bytes for values that must not appear, in every encoding that a log or a dump could use."""
 
 from __future__ import annotations
 
@@ -8,17 +8,16 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 PIECE_OVERLAP_BYTES: Final = 512
-"""Kept of what came before, so that nothing hides between two pieces."""
+"""Bytes kept of the previous piece, so that a value across two pieces is found."""
 SHORTEST: Final = 8
-"""Characters below which chance could write them into a large dump."""
+"""Minimum length of a value in characters; a shorter one could occur in a large dump by chance."""
 NUMBER_DIGITS: Final = 16
 
 
 class LeakSearch:
-    """Goes through one place, piece by piece. ``values`` by what they are called, which may have been encoded
-    by whoever wrote them; ``tokens``, which are text as they are; ``numbers``: card numbers; ``cvv2s``: three
-    digits each, which mean something only beside their name; ``control``: what this place must hold, so that
-    finding nothing else means something."""
+    """Searches one place, piece by piece. ``values``, by name: may appear encoded; ``tokens``, by name:
+    appear as text only; ``numbers``: card numbers; ``cvv2s``: three digits, which count only next to the
+    name; ``control``: a value that the place must contain, as proof that the search works."""
 
     def __init__(
         self,
@@ -32,18 +31,18 @@ class LeakSearch:
         self._forms = {name: (_texts(value), _encoded(value)) for name, value in values.items()}
         self._forms |= {name: (_texts(value), []) for name, value in tokens.items()}
         self._numbers = frozenset(number.encode() for number in numbers)
-        self._issuer = _beginning(self._numbers)
+        self._issuer = _common_prefix(self._numbers)
         spelt = b"|".join(re.escape(each.encode()) for each in cvv2s) or b"(?!)"
         self._cvv2 = re.compile(rb"cvv2[^0-9a-z]{1,8}(?:" + spelt + rb")(?![0-9])")
         self._control = control
         self._tail = b""
         self.bytes = 0
         self.meaningful = False
-        """Whether the control has been found."""
+        """Whether the control value was found."""
         self.found: set[str] = set()
 
     def feed(self, piece: bytes) -> None:
-        """Look at the next piece of the place."""
+        """Search the next piece of the place."""
         self.bytes += len(piece)
         text = self._tail + piece
         lowered = text.lower()
@@ -58,7 +57,7 @@ class LeakSearch:
         self._tail = text[-PIECE_OVERLAP_BYTES:]
 
     def _like_numbers(self, text: bytes) -> Iterator[bytes]:
-        """What begins as all card numbers do, and has their length."""
+        """Candidates with the common prefix and the length of card numbers."""
         at = text.find(self._issuer) if self._issuer else -1
         while at >= 0:
             end = at + NUMBER_DIGITS
@@ -67,8 +66,8 @@ class LeakSearch:
             at = text.find(self._issuer, at + 1)
 
 
-def _beginning(numbers: frozenset[bytes]) -> bytes:
-    """What all of them begin with."""
+def _common_prefix(numbers: frozenset[bytes]) -> bytes:
+    """The common prefix of all numbers."""
     if not numbers:
         return b""
     first, last = min(numbers), max(numbers)
@@ -77,13 +76,13 @@ def _beginning(numbers: frozenset[bytes]) -> bytes:
 
 
 def _texts(value: bytes) -> list[bytes]:
-    """How ``value`` looks in a text and in hexadecimal, in lower case."""
-    assert len(value) >= SHORTEST, "chance could write it"
+    """``value`` as text and in hexadecimal, in lower case."""
+    assert len(value) >= SHORTEST, "too short: it could occur by chance"
     return [value.lower(), value.hex().encode()]
 
 
 def _encoded(value: bytes) -> list[bytes]:
-    """The characters of base64 that ``value`` alone decides, wherever it begins in what was encoded."""
+    """The base64 characters that depend on ``value`` only, for each offset at which it could be encoded."""
     forms = []
     for shift in range(3):
         first, end = -(-8 * shift // 6), 8 * (shift + len(value)) // 6

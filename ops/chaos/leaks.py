@@ -31,7 +31,7 @@ _TABLES: Final = "SELECT tablename FROM pg_tables WHERE schemaname = current_sch
 async def find_leaks(rig: Rig, connection: asyncpg.Connection[asyncpg.Record]) -> list[Finding]:
     """One finding for each place. A place counts as searched only if its control value was found there."""
     canaries = rig.canaries
-    crowds = (rig.crowd, rig.others)
+    crowds = (rig.crowd, rig.further_crowd)
     pans = [terminal.plastic.pan for crowd in crowds for terminal in crowd.terminals]
     metrics = await asyncio.to_thread(_get, rig.record["metrics_url"])
     answers = itertools.chain(canaries.answers, rig.callers.bodies())
@@ -39,9 +39,9 @@ async def find_leaks(rig: Rig, connection: asyncpg.Connection[asyncpg.Record]) -
     places: list[tuple[str, bytes, Iterable[bytes]]] = [
         ("the logs", b'"event"', logs),
         ("the metrics", b"stanchion_decisions", [metrics]),
-        ("answers of the API", CONTROL.encode(), answers),
-        ("the files of Ray", b"raylet", _files(*_temporary_folders(rig))),
-        ("what Redis keeps", b"XADD", _files(rig.redis.data_dir)),
+        ("API answers", CONTROL.encode(), answers),
+        ("Ray's files", b"raylet", _files(*_temporary_folders(rig))),
+        ("Redis's files", b"XADD", _files(rig.redis.data_dir)),
     ]
     searches = {
         name: _search(canaries, pans, control, {} if pieces is answers else holders())
@@ -62,7 +62,7 @@ def _search(canaries: Canaries, pans: list[str], control: bytes, holder: dict[st
 
 def _finding(canaries: Canaries, place: str, search: LeakSearch) -> Finding:
     count = len(canaries.keys) + len(canaries.tokens) + len(personal())
-    searched_for = count if search.meaningful and canaries.lives else 0
+    searched_for = count if search.meaningful and canaries.rounds else 0
     return Finding(f"no canary in {place}", searched_for, len(search.found), tuple(sorted(search.found)))
 
 
@@ -77,7 +77,7 @@ def _feed(search: LeakSearch, pieces: Iterable[bytes]) -> None:
 
 
 def _files(*roots: Path) -> Iterator[bytes]:
-    """The contents of every file there, in pieces."""
+    """The contents of all files under ``roots``, in pieces."""
     for root in roots:
         for path in [root] if root.is_file() else sorted(root.rglob("*")):
             if not path.is_file():
@@ -87,11 +87,11 @@ def _files(*roots: Path) -> Iterator[bytes]:
                     while piece := file.read(PIECE_BYTES):
                         yield piece
             except OSError:
-                continue  # gone meanwhile
+                continue  # deleted meanwhile
 
 
 def _temporary_folders(rig: Rig) -> list[Path]:
-    """Where Ray of this installation writes, as its own processes say."""
+    """The temporary folders of this installation's Ray, from the command lines of its processes."""
     folders: set[Path] = set()
     for pid in descendants(rig.installation.pid or 0):
         try:
@@ -105,7 +105,7 @@ def _temporary_folders(rig: Rig) -> list[Path]:
 
 
 async def _dump(connection: asyncpg.Connection[asyncpg.Record]) -> AsyncIterator[bytes]:
-    """Every table as text, as a dump of the database has it."""
+    """Every table in text format, as in a dump of the database."""
     for row in await connection.fetch(_TABLES):
         pieces: asyncio.Queue[bytes | None] = asyncio.Queue(8)
         copying = asyncio.create_task(_copy(connection, row["tablename"], pieces))

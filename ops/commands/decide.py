@@ -44,18 +44,18 @@ class DecideError(Exception):
 
 
 class DecisionEndpoint:
-    """Answers questions and tells about them on ``console``. ``manner`` and ``secret`` may change while it
+    """Answers questions and tells about them on ``console``. ``behaviour`` and ``secret`` may change while it
     serves; without a ``secret`` signatures are not looked at."""
 
     def __init__(
         self,
         console: Console,
-        manner: Behaviour,
+        behaviour: Behaviour,
         *,
         secret: str | None = None,
         approve_up_to_minor: int | None = None,
     ) -> None:
-        self.manner: Behaviour = manner
+        self.behaviour: Behaviour = behaviour
         self.secret = secret
         self._console = console
         self._approve_up_to_minor = approve_up_to_minor
@@ -71,11 +71,11 @@ class DecisionEndpoint:
         question = json.loads(request.body)
         body = self._body(question)
         self._tell(question, body)
-        if self.manner == "down":
+        if self.behaviour == "down":
             return None
-        if self.manner == "slow":
+        if self.behaviour == "slow":
             await asyncio.sleep(seconds_left(question["deadline_at"], time.time()) + LATE_SECONDS)
-        if self.manner == "garbage":
+        if self.behaviour == "garbage":
             return Answer(200, GARBAGE, {"Content-Type": "text/html"})
         return Answer(200, json.dumps(body).encode(), _JSON)
 
@@ -83,7 +83,7 @@ class DecisionEndpoint:
         """What a usable answer says."""
         declined = {"authorization_id": question["authorization_id"], "decision": "declined"}
         limit_minor, asked_minor = self._approve_up_to_minor, parse_amount(question["amount"])
-        if self.manner == "decline" or asked_minor is None:
+        if self.behaviour == "decline" or asked_minor is None:
             return declined
         approved = declined | {"decision": "approved"}
         if limit_minor is None or asked_minor <= limit_minor:
@@ -97,8 +97,8 @@ class DecisionEndpoint:
             "down": "hangs up",
             "garbage": "answers garbage",
             "slow": f"answers {body['decision']}, too late",
-        }.get(self.manner, body["decision"])
-        if self.manner not in ("down", "garbage") and "approved_amount" in body:
+        }.get(self.behaviour, body["decision"])
+        if self.behaviour not in ("down", "garbage") and "approved_amount" in body:
             said += f" up to {body['approved_amount']}"
         verified = "signature not checked" if self.secret is None else "signature verified"
         line = Text(f"{time.strftime('%H:%M:%S')}  ", style="dim")
@@ -184,7 +184,7 @@ def declare(client: Client, card_id: str, amount: str) -> None:
 
 def decide(
     var_dir: Path,
-    manner: Behaviour,
+    behaviour: Behaviour,
     *,
     programme_id: str | None = None,
     secret: str | None = None,
@@ -202,7 +202,7 @@ def decide(
     with Client.of_installation(run_file) as client:
         require_trust(var_dir, json.loads(run_file.read_bytes())["egress_ca_file"])
         console = Console(soft_wrap=True, highlight=False)
-        decider = DecisionEndpoint(console, manner, approve_up_to_minor=approve_up_to_minor)
+        decider = DecisionEndpoint(console, behaviour, approve_up_to_minor=approve_up_to_minor)
         asyncio.run(_serve(client, var_dir, decider, console, programme_id, secret, port))
 
 
@@ -240,7 +240,7 @@ def _point(client: Client, programme_id: str, where: Any) -> None:
 
 
 def _greet(console: Console, url: str, decider: DecisionEndpoint, programme: DecidedProgramme) -> None:
-    console.print(f"DecidedProgramme for programme {programme.programme_id} at {url}: {decider.manner}.")
+    console.print(f"Deciding for programme {programme.programme_id} at {url}: {decider.behaviour}.")
     if programme.card_id is not None:
         console.print(
             f"Its card {programme.card_id} has money. In stand-in: {MAX_AMOUNT} EUR at once, {BUDGET} in one"
@@ -268,11 +268,11 @@ def _switch_by_keyboard(decider: DecisionEndpoint, console: Console) -> None:
 
 
 def switch(decider: DecisionEndpoint, line: str, console: Console) -> None:
-    """Have ``decider`` answer as ``line`` says: a manner, or the beginning of one."""
+    """Have ``decider`` answer as ``line`` says: a behaviour, or the beginning of one."""
     word = line.strip().lower()
-    meant = [manner for manner in BEHAVIOURS if word and manner.startswith(word)]
+    meant = [behaviour for behaviour in BEHAVIOURS if word and behaviour.startswith(word)]
     if len(meant) == 1:
-        decider.manner = meant[0]
+        decider.behaviour = meant[0]
         console.print(f"From now on: {meant[0]}.")
     else:
         console.print(f"One of {', '.join(BEHAVIOURS)}, please.")

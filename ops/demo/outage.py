@@ -38,9 +38,9 @@ class Outage:
         with answering(self._var_dir, decider.handle) as url:
             self._found(api, f"{url}/decide", decider)
             self._decides_itself(api, decider)
-            decider.manner = "down"
+            decider.behaviour = "down"
             self._is_stood_in_for(api)
-            decider.manner = "approve"
+            decider.behaviour = "approve"
             self._recovers(api)
             # Nothing is asked at an address that others may get.
             api.programs.update(self._programme_id, decisioning="platform")
@@ -91,7 +91,7 @@ class Outage:
 
     def _decides_itself(self, api: Client, decider: DecisionEndpoint) -> None:
         self._spends(api, "first", "25.00", "programme", None)
-        decider.manner = "decline"
+        decider.behaviour = "decline"
         self._spends(api, "first", "25.00", "programme", "programme_declined")
 
     def _is_stood_in_for(self, api: Client) -> None:

@@ -1,7 +1,7 @@
-"""Wall clocks that can be moved, each process's by itself.
+"""Wall clocks that can be moved for each process separately.
 
-Nobody may set the clock of a machine that others use. What is moved instead is what Python's ``time`` says in
-the processes of the installation (``moved_clock/sitecustomize.py``), all of which are Python.
+The machine's clock stays untouched, because other programs use it. Instead, Python's ``time`` module is
+patched in all processes of the installation (``moved_clock/sitecustomize.py``).
 """
 
 from __future__ import annotations
@@ -15,23 +15,23 @@ CODE: Final = Path(__file__).parent / "moved_clock"
 
 
 class MovedClocks:
-    """``folder`` holds a file for each process whose clock is wrong, and a sign of each that has such a
-    clock."""
+    """``folder`` has a file with the offset of each moved clock, and a ``.here`` file for each process that
+    is patched."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
     def environment(self) -> dict[str, str]:
-        """What an installation is started with, so that its clocks can be moved."""
+        """Environment variables for an installation whose clocks can be moved."""
         self._folder.mkdir(parents=True, exist_ok=True)
         paths = [str(CODE), os.environ.get("PYTHONPATH", "")]
         return {VARIABLE: str(self._folder), "PYTHONPATH": os.pathsep.join(filter(None, paths))}
 
     def move(self, pid: int, seconds: int) -> bool:
-        """Have a process's clock wrong by so much from now on; 0 puts it right. Whether it has such a
-        clock."""
+        """Move a process's wall clock by ``seconds``; 0 restores it. Returns whether the process is
+        patched."""
         written = self._folder / f"{pid}.new"
         written.write_text(str(seconds))
-        # A process that looks meanwhile finds the one or the other.
+        # Replaced atomically: a concurrent reader sees the old or the new offset.
         written.replace(self._folder / str(pid))
         return (self._folder / f"{pid}.here").exists()

@@ -1,7 +1,7 @@
-"""A file system of its own under the servers' folder, so that it can be full without anybody else's being so.
+"""A separate file system for the servers' data, which can be filled without affecting other programs.
 
-It is a file that is mounted, which takes root and a loop device; where that cannot be had, the servers write
-where everything else is, and nothing is filled.
+It is an image file, mounted through a loop device, which needs root. Without that, the servers write to the
+normal file system, and nothing can be filled.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from pathlib import Path
 from typing import Final
 
 GIGABYTES: Final = 8
-"""Of the whole file system; the file is sparse and takes what is written."""
+"""Size of the file system; the image file is sparse."""
 SMALLEST_BYTES: Final = 4_096
 
 
 class DiskVolume:
-    """``mount`` and ``unmount`` it once each; ``fill`` and ``free`` it as often as one likes."""
+    """Call ``mount`` and ``unmount`` once each, ``fill`` and ``free`` any number of times."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -26,11 +26,11 @@ class DiskVolume:
         self.mounted = False
 
     def mount(self) -> None:
-        """Make and mount it, if this machine lets us."""
+        """Create and mount the file system, if this machine permits it."""
         self.folder.mkdir(parents=True, exist_ok=True)
         with self._image.open("wb") as image:
             image.truncate(GIGABYTES << 30)
-        # Nothing reserved for root: the servers may run as somebody else.
+        # No blocks reserved for root: the servers may run as another user.
         self.mounted = _ran("mkfs.ext4", "-q", "-m", "0", str(self._image)) and _ran(
             "mount", "-o", "loop", str(self._image), str(self.folder)
         )
@@ -38,15 +38,15 @@ class DiskVolume:
             self._image.unlink()
 
     def unmount(self) -> None:
-        """What was written stays in the image."""
+        """Unmount; the image keeps the data."""
         if self.mounted:
             self.free()
             self.mounted = not _ran("umount", "--lazy", str(self.folder))
 
     def fill(self) -> None:
-        """Leave not a block for anybody else; only ever on a file system of our own."""
+        """Allocate every free block. Raises RuntimeError unless the test file system is mounted."""
         if not self.mounted:
-            raise RuntimeError("this would fill the machine's own disk")
+            raise RuntimeError("refusing to fill a disk of this machine")
         with self._filler.open("ab") as file:
             free = os.statvfs(self.folder)
             size = max(free.f_bavail * free.f_frsize, SMALLEST_BYTES)
@@ -59,7 +59,7 @@ class DiskVolume:
                     size = max(size // 2, SMALLEST_BYTES)
 
     def free(self) -> None:
-        """Give everything back."""
+        """Free these blocks again."""
         self._filler.unlink(missing_ok=True)
 
 

@@ -1,5 +1,4 @@
-"""The lines of CLUSTER.md that the drills type, read out of the page itself: what an operator reads is what
-is tried."""
+"""Reads the command lines of CLUSTER.md, so that the cluster drills run exactly the documented commands."""
 
 from __future__ import annotations
 
@@ -11,7 +10,7 @@ from typing import Final
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "CLUSTER.md"
 FIRST: Final = "FIRST:6379"
-"""How the page writes the head's address."""
+"""The page's placeholder for the head's address."""
 SETTING_UP: Final = "Setting one up"
 COMING_AND_GOING: Final = "Nodes that come and go"
 _FENCE: Final = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
@@ -20,28 +19,28 @@ _OPEN: Final = re.compile(r"(\w+)=(?:https://)?\.\.\.(?=\s|$)")
 
 @dataclass(frozen=True)
 class Handbook:
-    """The page's commands in the order of their comments."""
+    """The page's commands, in the order of its comments."""
 
     everywhere: tuple[str, ...]
-    """The variables of every machine."""
+    """Variables that every machine exports."""
     head: str
     joining: str
     once: tuple[str, ...]
-    """The variables of the supervisor, and what starts it last."""
+    """The supervisor's variables, and, last, the command that starts it."""
     leaving: tuple[str, ...]
-    """What is typed on a node before its machine is stopped."""
+    """Commands to run on a node before its machine is stopped."""
 
 
 def handbook() -> Handbook:
-    """What the page says now. ValueError when it is not in the form that is known here."""
+    """The commands of the page. Raises ValueError when the page has an unexpected form."""
     text = PAGE.read_text("utf-8")
     everywhere, (head,), (joining,), once = _parts(_fence(text, SETTING_UP))
     return Handbook(everywhere, head, joining, once, _commands(_fence(text, COMING_AND_GOING)))
 
 
 def filled(line: str, values: Mapping[str, str], address: str) -> str:
-    """``line`` with ``values`` where the page has an ellipsis, and ``address`` for the head's. KeyError when
-    a value is missing."""
+    """``line`` with ``values`` in place of the ellipses, and ``address`` as the head's address. Raises
+    KeyError when a value is missing."""
     line = _OPEN.sub(lambda match: f"{match[1]}={values[match[1]]}", line)
     return line.replace(FIRST, address)
 
@@ -52,7 +51,7 @@ def _fence(text: str, section: str) -> str:
 
 
 def _parts(fence: str) -> list[tuple[str, ...]]:
-    """The commands below each comment that has a line of its own."""
+    """The commands below each comment line."""
     return [_commands(part) for part in re.split(r"^# .*\n", fence, flags=re.MULTILINE)[1:]]
 
 

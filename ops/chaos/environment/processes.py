@@ -1,4 +1,4 @@
-"""Processes as the kernel knows them, and what the metrics page calls them."""
+"""Processes by the kernel's tables, and their names from the metrics page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _PROCESS = re.compile(r'^stanchion_process_id\{process="([^"]+)"\} (\S+)$', re.M
 
 
 def named(metrics_url: str) -> dict[str, int]:
-    """Process ids of the roles that serve."""
+    """Process ids of the serving roles."""
     with urllib.request.urlopen(metrics_url, timeout=PAGE_SECONDS_MAX) as answer:
         page = answer.read().decode()
     serving = set(_SERVING.findall(page))
@@ -27,11 +27,11 @@ def named(metrics_url: str) -> dict[str, int]:
 
 
 def descendants(root: int) -> list[int]:
-    """``root`` and everything below it."""
+    """``root`` and all its descendants."""
     found = [root]
-    # Grows while it is walked.
+    # The list grows during the loop.
     for pid in found:
-        # A child belongs to the thread that made it.
+        # Children are listed under the thread that forked them.
         with suppress(OSError):
             for thread in Path(f"/proc/{pid}/task").iterdir():
                 found += map(int, (thread / "children").read_text().split())
@@ -39,7 +39,7 @@ def descendants(root: int) -> list[int]:
 
 
 def called(name: str, root: int) -> list[int]:
-    """Those below ``root`` whose program has this name."""
+    """Descendants of ``root`` whose program has this name."""
     found = []
     for pid in descendants(root):
         with suppress(OSError):
@@ -49,7 +49,7 @@ def called(name: str, root: int) -> list[int]:
 
 
 def cpu_seconds(pids: Iterable[int]) -> dict[int, float]:
-    """Processor time that each process has used, of those that are there."""
+    """Processor seconds that each existing process has used."""
     used = {}
     for pid in pids:
         with suppress(OSError):
@@ -59,13 +59,13 @@ def cpu_seconds(pids: Iterable[int]) -> dict[int, float]:
 
 
 def idle_seconds() -> float:
-    """Processor time that nobody has used since the machine started."""
+    """Idle processor seconds since the machine started."""
     fields = Path("/proc/stat").read_text().split(maxsplit=6)
     return (int(fields[4]) + int(fields[5])) / os.sysconf("SC_CLK_TCK")
 
 
 def gone(pid: int) -> bool:
-    """Whether a process has ended; one that nobody has buried yet has."""
+    """Whether a process has ended; zombies count as ended."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] in "ZX"
     except OSError:
@@ -73,7 +73,7 @@ def gone(pid: int) -> bool:
 
 
 def send_signal(number: signal.Signals, pids: Iterable[int]) -> int:
-    """Signal each that is still there; how many were."""
+    """Signal each existing process; returns their number."""
     sent = 0
     for pid in pids:
         try:
@@ -85,6 +85,6 @@ def send_signal(number: signal.Signals, pids: Iterable[int]) -> int:
 
 
 def signal_processes(number: signal.Signals, pids: Iterable[int]) -> None:
-    """Signal these. Raises NotInjectedError when none of them is there."""
+    """Signal these processes. Raises NotInjectedError when none of them exists."""
     if not send_signal(number, pids):
-        raise NotInjectedError("there was nobody to signal")
+        raise NotInjectedError("no process to signal was found")

@@ -1,8 +1,7 @@
-"""A network that can be bad: TCP between the installation and one of its servers, in the hands of whoever
-injects faults.
+"""A TCP proxy between the installation and one of its servers, which simulates a bad network.
 
-Bytes pass at once, late, or not at all; connections are cut, all of them or each one just before it hears the
-answer to what it has asked, which is how a commit becomes one that nobody knows of.
+It can delay bytes, hold them back, and reset connections: all at once, or each one just before its client
+gets an answer, which leaves commits with an unknown outcome.
 """
 
 from __future__ import annotations
@@ -14,7 +13,8 @@ HOST = "127.0.0.1"
 
 
 class Proxy:
-    """An async context manager in front of ``127.0.0.1:port``; once it is entered, ``port`` is its own."""
+    """An async context manager in front of ``127.0.0.1:port``; after entering, ``port`` is the proxy's own
+    port."""
 
     def __init__(self, port: int) -> None:
         self._upstream = port
@@ -22,9 +22,9 @@ class Proxy:
         self._pairs: set[_Pair] = set()
         self.port = 0
         self.delay_seconds = 0.0
-        """How late everything arrives, in both directions."""
+        """Delay of all bytes, in both directions."""
         self.swallows_answers = False
-        """Whether the next answer on each connection is lost and the connection with it."""
+        """Whether the next answer on each connection is dropped and the connection reset."""
         self.lost_answers = 0
         self._open = True
         self._answers_open = True
@@ -43,37 +43,37 @@ class Proxy:
 
     @property
     def connections(self) -> int:
-        """Connections that are open now."""
+        """The number of open connections."""
         return len(self._pairs)
 
     def cut(self) -> int:
-        """Reset every connection; their number."""
+        """Reset every connection; returns their number."""
         pairs = list(self._pairs)
         for pair in pairs:
             pair.abort()
         return len(pairs)
 
     def hold(self) -> None:
-        """Let nothing through; connections stay open, as if the other side had frozen."""
+        """Hold all bytes back; connections stay open, as if the server were frozen."""
         self._open = False
 
     def release(self) -> None:
-        """Let everything through that was held."""
+        """Pass on the bytes that were held back, and all later ones."""
         self._open = True
         self._flush()
 
     def hold_answers(self) -> None:
-        """Let requests through and keep every answer, as if only the way back had frozen."""
+        """Pass requests on, and hold every answer back."""
         self._answers_open = False
 
     def pass_answers(self) -> None:
-        """Let the answers through that were held; those that come later are held again."""
+        """Pass on the answers that were held back, and hold later ones back."""
         self._answers_open = True
         self._flush()
         self._answers_open = False
 
     def release_answers(self) -> None:
-        """Let answers through again, and those that were held."""
+        """Pass on the answers that were held back, and all later ones."""
         self._answers_open = True
         self._flush()
 
@@ -81,16 +81,15 @@ class Proxy:
         for pair in list(self._pairs):
             pair.flush()
 
-    # What connections ask
-    # ------------------------------------------------------------------------------------------
+    # Used by the connections
 
     def passes(self, *, answers: bool) -> bool:
-        """Whether bytes go through: ``answers``, those of the server, or requests."""
+        """Whether bytes may pass: answers of the server, or requests."""
         return self._open and (self._answers_open or not answers)
 
     @property
     def upstream(self) -> int:
-        """The port of the server."""
+        """The server's port."""
         return self._upstream
 
     def joined(self, pair: _Pair) -> None:
@@ -101,19 +100,19 @@ class Proxy:
 
 
 class _Pair:
-    """Two connections that are one."""
+    """A client's connection and the connection to the server that belongs to it."""
 
     def __init__(self, proxy: Proxy) -> None:
         self.proxy = proxy
         self.sides: list[_Side] = []
         self._held: list[tuple[_Side, bytes]] = []
         self._due: dict[_Side, float] = {}
-        """When the newest late bytes of a side arrive."""
+        """When the newest delayed bytes of a side arrive."""
         self._connecting: asyncio.Task[None] | None = None
         self.gone = False
 
     def begin(self, client: _Side) -> None:
-        """The installation has connected: so do we."""
+        """A client has connected: connect to the server."""
         self.sides.append(client)
         self.proxy.joined(self)
         self._connecting = asyncio.create_task(self._connect())
@@ -128,14 +127,14 @@ class _Pair:
             self.flush()
 
     def received(self, side: _Side, data: bytes) -> None:
-        """Bytes from one side; they go to the other, when they go."""
+        """Bytes from one side: pass them to the other side, delay them or hold them back."""
         answers = side is not self.sides[0]
         if answers and self.proxy.swallows_answers:
             self.proxy.lost_answers += 1
             self.abort()
             return
         loop = asyncio.get_running_loop()
-        # Never before bytes that came earlier and are late: when the delay ends, order must not.
+        # Never before earlier, delayed bytes: the order stays the same when the delay ends.
         due = max(loop.time() + self.proxy.delay_seconds, self._due.get(side, 0.0))
         if due > loop.time():
             self._due[side] = due
@@ -150,11 +149,11 @@ class _Pair:
             self._other(side).write(data)
 
     def _waits(self, side: _Side) -> bool:
-        """Whether bytes from ``side`` are held."""
+        """Whether bytes from ``side`` are held back."""
         return len(self.sides) < 2 or not self.proxy.passes(answers=side is not self.sides[0])
 
     def flush(self) -> None:
-        """Bytes that need not wait any longer go on, in order."""
+        """Pass on, in order, all bytes that are no longer held back."""
         if self.gone:
             return
         held, self._held = self._held, []
@@ -165,7 +164,7 @@ class _Pair:
                 self._other(side).write(data)
 
     def abort(self) -> None:
-        """Both ends hear of a reset."""
+        """Reset both sides."""
         self.gone = True
         self.proxy.left(self)
         for side in self.sides:
@@ -176,7 +175,7 @@ class _Pair:
 
 
 class _Side(asyncio.Protocol):
-    """One of the two."""
+    """One side of a pair."""
 
     def __init__(self, pair: _Pair) -> None:
         self._pair = pair

@@ -1,1 +1,1 @@
-"""The faults that ``make chaos`` injects, by the part that they hit."""
+"""The faults that ``make chaos`` injects, one module for each part of the system that they hit."""

@@ -1,5 +1,4 @@
-"""A PostgreSQL that runs and answers, and is not fit to decide by: read-only for a while, or with a wrong
-clock."""
+"""A PostgreSQL that answers but cannot serve decisions: it is read-only, or its clock is wrong."""
 
 from __future__ import annotations
 
@@ -15,11 +14,11 @@ from ops.chaos.rig import Rig
 
 READ_ONLY_SECONDS: Final = (2.0, 6.0)
 WRONG: Final = ("400 days", "-3 hours")
-"""By how much the database's clock is wrong."""
+"""Offsets of the database's clock."""
 WRONG_SECONDS: Final = CLOCK_SECONDS + 4.0
-"""For how long: every host reads the clock meanwhile."""
+"""Duration of each offset: long enough that every host reads the clock."""
 
-# Functions of a schema that is searched before pg_catalog are found by every statement of a new session.
+# New sessions search this schema before pg_catalog, so all their statements call these functions.
 _MOVABLE: Final = """
     CREATE SCHEMA IF NOT EXISTS moved_clock;
     CREATE TABLE IF NOT EXISTS moved_clock.moved (by interval NOT NULL);
@@ -36,13 +35,13 @@ _CHANGED: Final = """
     SELECT (SELECT count(*) FROM holds WHERE state = 'lapsed') AS lapsed,
         (SELECT count(*) FROM journal
             WHERE recorded_at NOT BETWEEN pg_catalog.now() - interval '1 hour' AND pg_catalog.now() + interval
-            '1 hour') AS elsewhen,
+            '1 hour') AS misdated,
         (SELECT count(DISTINCT day) FROM card_usage WHERE day > to_char(pg_catalog.now() + interval '1 day',
         'YYYY-MM-DD')) AS days"""
 
 
 async def read_only(rig: Rig) -> Outcome:
-    """The server refuses writes, as a demoted primary does, and accepts them again later."""
+    """The server refuses writes for a while, like a demoted primary."""
     async with rig.connection() as operator:
         await operator.execute("SET default_transaction_read_only = off")
         await operator.execute("ALTER SYSTEM SET default_transaction_read_only = on")
@@ -63,8 +62,8 @@ async def _refuses_writes(rig: Rig) -> bool:
 
 
 async def wrong_clock(rig: Rig) -> Outcome:
-    """The database's clock is wrong for every statement: no hold lapses, no day begins, service is refused,
-    and returns with the right time."""
+    """Every statement sees a wrong database clock: no hold lapses, no day begins, and decisions are refused
+    until the clock is right again."""
     name = (await rig.fetch("SELECT current_database()"))[0][0]
     outcome, began = Outcome(0.0), time.monotonic()
     async with rig.connection() as operator:
@@ -72,23 +71,23 @@ async def wrong_clock(rig: Rig) -> Outcome:
         await operator.execute(f"ALTER DATABASE {name} SET search_path = moved_clock, pg_catalog, public")
         try:
             rig.to_postgres.cut()
-            await rig.back()
+            await rig.recovered()
             before = (await operator.fetch(_CHANGED))[0]
             for wrong in WRONG:
                 await operator.execute("UPDATE moved_clock.moved SET by = $1::text::interval", wrong)
                 await asyncio.sleep(WRONG_SECONDS)
-                refused = not await rig.whole()
+                refused = not await rig.complete()
                 after = (await operator.fetch(_CHANGED))[0]
-                outcome.expect(refused, f"decisions go on while the clock is wrong by {wrong}")
+                outcome.expect(refused, f"decisions continue while the clock is wrong by {wrong}")
                 outcome.expect(after == before, f"{dict(after)} instead of {dict(before)} at {wrong}")
                 await operator.execute("UPDATE moved_clock.moved SET by = '0'")
-                outcome.figure = max(outcome.figure, await rig.back())
+                outcome.figure = max(outcome.figure, await rig.recovered())
         finally:
             await operator.execute("UPDATE moved_clock.moved SET by = '0'")
             await operator.execute(f"ALTER DATABASE {name} RESET search_path")
             if not rig.to_postgres.cut():
                 raise NotInjectedError("no connection used the moved clock")
-    await rig.back()
+    await rig.recovered()
     return expect_answers_in_time(rig, began, outcome)
 
 

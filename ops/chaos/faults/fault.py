@@ -1,4 +1,4 @@
-"""One fault of ``make chaos``: a row of the report, the function that injects it, and the outcome of a round."""
+"""The parts of a fault: its row in the report, the function that injects it, and the outcome of a round."""
 
 from __future__ import annotations
 
@@ -10,27 +10,26 @@ from engine.limits import AUTHORIZATION_DEADLINE_MS
 from ops.chaos.rig import Rig
 
 ANSWER_SECONDS_MAX: Final = AUTHORIZATION_DEADLINE_MS / 1000 + 1
-"""The deadline of an authorization and one second."""
+"""The deadline of an authorization plus one second."""
 NORMAL_SECONDS_MAX: Final = 15.0
 RESTART_SECONDS_MAX: Final = 60.0
-"""A process of Python and Ray takes seconds to start, many of them on a machine that is busy; nothing waits
-for it but its own work."""
+"""Time for a Python process with Ray to start; on a busy machine that takes many seconds."""
 IN_FLIGHT_SECONDS: Final = 0.15
-"""What was committed when the fault began may still be told for so long."""
+"""Answers to operations committed before the fault may still arrive for this long."""
 
 
 @dataclass
 class Outcome:
-    """What one round has shown."""
+    """The outcome of a round."""
 
     figure: float
-    """The worst that was measured, in the fault's own unit."""
+    """The worst measurement, in the fault's unit."""
     broken: list[str] = field(default_factory=list)
     rounds: int = 1
-    """How often it was tried in one go."""
+    """The number of rounds, if several ran at once."""
 
     def expect(self, holds: bool, what: str) -> None:
-        """Note what does not hold."""
+        """Record ``what`` as broken unless ``holds``."""
         if not holds:
             self.broken.append(what)
 
@@ -40,13 +39,12 @@ Inject = Callable[[Rig], Awaitable[Outcome]]
 
 @dataclass(frozen=True)
 class Fault:
-    """One row of the table; ``limit`` is what its figure may be at most, or where ``least`` is set, at
-    least."""
+    """One row of the report. ``limit``: the maximum of its figure, or the minimum if ``least`` is set."""
 
     promise: str
     name: str
     unit: str
     limit: float | None
     inject: Inject | None = None
-    """Absent where nothing is done to an installation."""
+    """``None`` for rows without an injected fault."""
     least: bool = False

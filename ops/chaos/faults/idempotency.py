@@ -1,4 +1,4 @@
-"""Idempotency keys in trouble: many at once, while those who serve them are killed and cut off (G5)."""
+"""Idempotency keys under faults: many concurrent copies while a host dies and connections are reset (G5)."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from ops.chaos.traffic.idempotent_callers import COPIES_MAX
 BURST: Final = 150
 
 
-async def copies_in_trouble(rig: Rig) -> Outcome:
-    """Many keys at once while a host is killed and every connection to the database is reset."""
+async def concurrent_copies(rig: Rig) -> Outcome:
+    """Send many keys at once, kill a host, and reset every connection to the database. Figure: unanswered
+    keys."""
     hosts = await rig.hosts()
     if len(hosts) < 2:
-        raise NotInjectedError("there are no two hosts")
-    burst = [asyncio.create_task(rig.callers.once()) for _ in range(BURST)]
+        raise NotInjectedError("there are fewer than two hosts")
+    burst = [asyncio.create_task(rig.callers.call_once()) for _ in range(BURST)]
     await asyncio.sleep(rig.dice.uniform(0.1, 0.4))
     signal_processes(signal.SIGKILL, [hosts[rig.dice.choice(sorted(hosts))]])
     await asyncio.sleep(rig.dice.uniform(0.05, 0.3))
@@ -28,15 +29,15 @@ async def copies_in_trouble(rig: Rig) -> Outcome:
     keyed = await asyncio.gather(*burst)
     if not any(each.lost for each in keyed):
         raise NotInjectedError("no answer was lost")
-    outcome = Outcome(float(sum(not each.heard for each in keyed)))
-    outcome.expect(all(each.heard for each in keyed), "a key was never answered")
-    refused = {heard.slug for each in keyed for heard in each.heard if heard.status != 201}
+    outcome = Outcome(float(sum(not each.answers for each in keyed)))
+    outcome.expect(all(each.answers for each in keyed), "a key got no answer")
+    refused = {answer.slug for each in keyed for answer in each.answers if answer.status != 201}
     outcome.expect(not refused, f"answered with {', '.join(sorted(refused))}")
     return outcome
 
 
 IDEMPOTENCY_FAULTS: Final = (
     Fault(
-        "G5", f"{BURST} keys × 1–{COPIES_MAX} copies, a host killed", "keys unanswered", 0, copies_in_trouble
+        "G5", f"{BURST} keys × 1–{COPIES_MAX} copies, a host killed", "keys unanswered", 0, concurrent_copies
     ),
 )

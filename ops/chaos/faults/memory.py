@@ -1,7 +1,7 @@
-"""Memory that runs short, of one process or of one server: its address space may not grow any more.
+"""Memory shortage of one process or server: its address space cannot grow any further.
 
-Nobody else's memory is touched: the kernel refuses that process what it asks for, as it would if there were
-none left (RLIMIT_AS, by prlimit(2)).
+Only that process is limited (RLIMIT_AS, by prlimit(2)): the kernel refuses its allocations, as if no memory
+were left.
 """
 
 from __future__ import annotations
@@ -30,20 +30,20 @@ from ops.chaos.rig import Rig
 from ops.chaos.traffic.flood import FloodPhase
 
 SLACK_BYTES: Final = (0, 1 << 20, 4 << 20)
-"""What a process may still grow by: less than what it wants to have left."""
-SHORT_SECONDS: Final = 3.0
+"""Bytes by which a process may still grow: less than the reserve that it needs."""
+SHORTAGE_SECONDS: Final = 3.0
 NOTICED_SECONDS_MAX: Final = 5.0
-"""A process looks once a second; on a machine that is busy it comes round later."""
-MISSED_SECONDS_MAX: Final = 10.0
-"""How long it may take until PostgreSQL misses its memory."""
+"""A process checks once a second; on a busy machine it checks late."""
+EXHAUSTED_SECONDS_MAX: Final = 10.0
+"""Maximum time until PostgreSQL runs out of memory."""
 OUT_OF_MEMORY: Final = b"out of memory"
 BEFORE_SECONDS: Final = 0.5
-LOAD: Final = FloodPhase(seconds=SHORT_SECONDS, in_flight=1_024, late_seconds=ANSWER_SECONDS_MAX)
-"""What is asked meanwhile, beside what shoppers do."""
+LOAD: Final = FloodPhase(seconds=SHORTAGE_SECONDS, in_flight=1_024, late_seconds=ANSWER_SECONDS_MAX)
+"""Load during the shortage, in addition to the shoppers."""
 
 
 def address_space(pid: int) -> int:
-    """How large a process is, in bytes of addresses. Raises ProcessLookupError."""
+    """The size of a process's address space in bytes. Raises ProcessLookupError."""
     try:
         pages = Path(f"/proc/{pid}/statm").read_text().split()[0]
     except FileNotFoundError:
@@ -52,22 +52,22 @@ def address_space(pid: int) -> int:
 
 
 @contextmanager
-def short(pids: Iterable[int], slack_bytes: int) -> Iterator[None]:
-    """Let each process grow by ``slack_bytes`` and no more. Children that it has meanwhile inherit the
-    limit: ``give_back`` to those. Raises NotInjectedError."""
+def limit_memory(pids: Iterable[int], slack_bytes: int) -> Iterator[None]:
+    """Let each process grow by at most ``slack_bytes``. Children started in this state inherit the limit:
+    call ``lift_limits`` for them too. Raises NotInjectedError."""
     if not hasattr(resource, "prlimit"):
-        raise NotInjectedError("this system does not limit the memory of others")
+        raise NotInjectedError("this system cannot limit another process's memory")
     limited = [pid for pid in pids if _limit(pid, slack_bytes)]
     try:
         if not limited:
-            raise NotInjectedError("there was nobody to limit")
+            raise NotInjectedError("no process to limit was found")
         yield
     finally:
-        give_back(limited)
+        lift_limits(limited)
 
 
-def give_back(pids: Iterable[int]) -> None:
-    """Let them grow as they like."""
+def lift_limits(pids: Iterable[int]) -> None:
+    """Remove the limits."""
     for pid in pids:
         with suppress(ProcessLookupError):
             _, hard = resource.prlimit(pid, resource.RLIMIT_AS)
@@ -85,71 +85,74 @@ def _limit(pid: int, slack_bytes: int) -> bool:
 # --- processes of the installation --------------------------------------------------------------------------
 
 
-async def short_host(rig: Rig) -> Outcome:
-    """A shard host, while as much is asked as can be answered: everybody gets an answer."""
+async def exhaust_host(rig: Rig) -> Outcome:
+    """A shard host runs out of memory under full load; every request must be answered."""
     hosts = await rig.hosts()
     if len(hosts) < 2:
-        raise NotInjectedError("there are no two hosts")
+        raise NotInjectedError("there are fewer than two hosts")
     name = rig.dice.choice(sorted(hosts))
     terminals = rig.terminals_of(await rig.shards_of(name))
     async with FloodProcess(rig, await rig.more_plastics(FLOOD_CARDS)) as flooding:
-        asking = asyncio.create_task(flooding.run(LOAD))
+        flood = asyncio.create_task(flooding.run(LOAD))
         await asyncio.sleep(BEFORE_SECONDS)
         began, outcome = time.monotonic(), Outcome(0.0)
-        await _run_short(rig, hosts[name], outcome)
-        said = await rig.spend_at_once(terminals)
-        outcome.expect(all(each.outcome == "ok" for each in said), "a card was answered by nobody")
-        heard = await asking
-    outcome.expect(not heard.unanswered, f"{heard.unanswered} of {heard.offered} were never answered")
-    outcome.figure = await rig.back()
+        await _exhaust(rig, hosts[name], outcome)
+        operations = await rig.spend_at_once(terminals)
+        outcome.expect(all(each.outcome == "ok" for each in operations), "a card was not answered")
+        result = await flood
+    outcome.expect(not result.unanswered, f"{result.unanswered} of {result.offered} were never answered")
+    outcome.figure = await rig.recovered()
     return expect_answers_in_time(rig, began, outcome)
 
 
-def short_role(role: str) -> Inject:
-    """Another process; whoever has a connection to it loses that."""
+def exhaust_role(role: str) -> Inject:
+    """Another role runs out of memory; its connections end with it."""
 
     async def inject(rig: Rig) -> Outcome:
         began, outcome = time.monotonic(), Outcome(0.0)
-        await _run_short(rig, await rig.pid_of(role), outcome)
-        outcome.figure = await rig.back()
+        await _exhaust(rig, await rig.pid_of(role), outcome)
+        outcome.figure = await rig.recovered()
         return expect_answers_in_time(rig, began, outcome)
 
     return inject
 
 
-async def _run_short(rig: Rig, pid: int, outcome: Outcome) -> None:
-    """Have ``pid`` get no more memory: it may not live on half able."""
-    with short([pid], rig.dice.choice(SLACK_BYTES)):
+async def _exhaust(rig: Rig, pid: int, outcome: Outcome) -> None:
+    """Limit ``pid``, and expect that it ends instead of running on without memory."""
+    with limit_memory([pid], rig.dice.choice(SLACK_BYTES)):
         try:
             await rig.ended(pid, NOTICED_SECONDS_MAX)
         except TimeoutError:
-            outcome.broken.append("it lived on without memory")
+            outcome.broken.append("the process continued without memory")
 
 
 # --- PostgreSQL ---------------------------------------------------------------------------------------------
 
 
-async def short_postgres(rig: Rig) -> Outcome:
-    """Every process of PostgreSQL, and those that are begun meanwhile, for connections that were cut."""
-    began, told = time.monotonic(), rig.postgres.log.stat().st_size
-    with short(rig.server_pids(rig.postgres), 0):
+async def exhaust_postgres(rig: Rig) -> Outcome:
+    """All processes of PostgreSQL run out of memory, including those that it starts to replace reset
+    connections."""
+    began, log_offset = time.monotonic(), rig.postgres.log.stat().st_size
+    with limit_memory(rig.server_pids(rig.postgres), 0):
         try:
             rig.to_postgres.cut()
-            while OUT_OF_MEMORY not in rig.postgres.log.read_bytes()[told:]:
-                if time.monotonic() - began > MISSED_SECONDS_MAX:
-                    raise NotInjectedError("nobody missed the memory")
+            while OUT_OF_MEMORY not in rig.postgres.log.read_bytes()[log_offset:]:
+                if time.monotonic() - began > EXHAUSTED_SECONDS_MAX:
+                    raise NotInjectedError("PostgreSQL did not run out of memory")
                 await asyncio.sleep(0.1)
-            await asyncio.sleep(SHORT_SECONDS)
+            await asyncio.sleep(SHORTAGE_SECONDS)
         finally:
             with suppress(NotInjectedError):
-                give_back(rig.server_pids(rig.postgres))
+                lift_limits(rig.server_pids(rig.postgres))
             rig.postgres.revive()
-    return expect_answers_in_time(rig, began, Outcome(await rig.back()))
+    return expect_answers_in_time(rig, began, Outcome(await rig.recovered()))
 
 
 MEMORY_FAULTS: Final = (
-    Fault("G3", "a shard host without memory", "s until normal", RESTART_SECONDS_MAX, short_host),
-    Fault("G3", "the edge without memory", "s until normal", RESTART_SECONDS_MAX, short_role("edge")),
-    Fault("G3", "the API server without memory", "s until normal", RESTART_SECONDS_MAX, short_role("api-0")),
-    Fault("G16", "PostgreSQL without memory", "s until normal", NORMAL_SECONDS_MAX, short_postgres),
+    Fault("G3", "a shard host without memory", "s until normal", RESTART_SECONDS_MAX, exhaust_host),
+    Fault("G3", "the edge without memory", "s until normal", RESTART_SECONDS_MAX, exhaust_role("edge")),
+    Fault(
+        "G3", "the API server without memory", "s until normal", RESTART_SECONDS_MAX, exhaust_role("api-0")
+    ),
+    Fault("G16", "PostgreSQL without memory", "s until normal", NORMAL_SECONDS_MAX, exhaust_postgres),
 )

@@ -1,4 +1,4 @@
-"""Too many: clients that say a byte in five seconds, more authorizations than can be decided (G13, G14)."""
+"""Overload: slow clients, and more authorizations than the installation can decide (G13, G14)."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ OVERLOAD_SECONDS: Final = 4.0
 OVERLOAD: Final = 4
 FLOOD_CARDS: Final = 64
 LATE_SECONDS: Final = AUTHORIZATION_DEADLINE_MS / 1000 + 1
-"""Whatever has been let in is answered by then."""
+"""By then every admitted authorization is answered."""
 OFFERED_MIN: Final = 2.5
 GOODPUT_MIN: Final = 0.8
 REFUSAL_MS_MAX: Final = 100.0
@@ -42,29 +42,30 @@ _WIRE: Final = b"\x00\xa0010"
 
 
 async def slow_clients(rig: Rig) -> Outcome:
-    """Half of them at the API, half at the edge. The figure is how long the most patient one was kept."""
+    """Slow clients, half at the API and half at the edge. Figure: the longest time for which one stayed
+    connected."""
     before = await _p99(rig, 3.0)
     http, wire = urlsplit(rig.record["base_url"]), rig.record["iso8583"]
     addresses = [(http.hostname or "", http.port or 80), (wire["host"], wire["port"])]
     began = time.monotonic()
     clients = [
-        asyncio.create_task(_dawdle(*addresses[number % 2], _HTTP if number % 2 == 0 else _WIRE))
+        asyncio.create_task(_send_slowly(*addresses[number % 2], _HTTP if number % 2 == 0 else _WIRE))
         for number in range(SLOW_CLIENTS)
     ]
     await asyncio.sleep(1.0)
     during = await _p99(rig, 5.0)
-    kept = await asyncio.gather(*clients)
-    if len(kept) < SLOW_CLIENTS or time.monotonic() - began < 1.0:
-        raise NotInjectedError("they did not connect")
-    outcome = Outcome(max(kept))
+    durations = await asyncio.gather(*clients)
+    if len(durations) < SLOW_CLIENTS or time.monotonic() - began < 1.0:
+        raise NotInjectedError("the slow clients did not connect")
+    outcome = Outcome(max(durations))
     outcome.expect(
         during <= max(SLOWER_MAX * before, 0.05), f"p99 {1000 * before:.0f} → {1000 * during:.0f} ms"
     )
     return outcome
 
 
-async def _dawdle(host: str, port: int, beginning: bytes) -> float:
-    """How long a slow client is tolerated."""
+async def _send_slowly(host: str, port: int, beginning: bytes) -> float:
+    """Send one byte at a time; returns the seconds until the server disconnects."""
     reader, writer = await asyncio.open_connection(host, port)
     began = time.monotonic()
     hung_up = asyncio.create_task(_hung_up(reader))
@@ -82,24 +83,24 @@ async def _dawdle(host: str, port: int, beginning: bytes) -> float:
 
 
 async def _hung_up(reader: asyncio.StreamReader) -> None:
-    """Returns when the other side has closed, whatever it says before."""
+    """Return when the other side has closed the connection."""
     with suppress(ConnectionError):
         while await reader.read(4096):
             pass
 
 
 async def _p99(rig: Rig, seconds: float) -> float:
-    """Of the decisions in the next seconds."""
+    """The p99 latency of the decisions in the next ``seconds``, in seconds."""
     began = time.monotonic()
     await asyncio.sleep(seconds)
     waits = sorted((each.ended or 0.0) - each.began for each in rig.crowd.history.since(began) if each.ended)
     if not waits:
-        raise NotInjectedError("nobody asked anything meanwhile")
+        raise NotInjectedError("no operation ran during the fault")
     return waits[min(len(waits) - 1, int(0.99 * len(waits)))]
 
 
 class FloodProcess:
-    """The process that asks too much; an async context manager."""
+    """The flood generator in a process of its own; an async context manager."""
 
     def __init__(self, rig: Rig, plastics: list[Plastic]) -> None:
         wire = rig.record["iso8583"]
@@ -120,12 +121,12 @@ class FloodProcess:
         await self._process.wait()
 
     async def run(self, phase: FloodPhase) -> PhaseResult:
-        """What came of ``phase``. Raises NotInjectedError."""
+        """Run ``phase``; returns its result. Raises NotInjectedError."""
         self._write(phase)
         assert self._process.stdout is not None
         line = await self._process.stdout.readline()
         if not line:
-            raise NotInjectedError("whoever was to ask too much has died")
+            raise NotInjectedError("the flood generator has ended")
         return msgspec.json.decode(line, type=PhaseResult)
 
     def _write(self, what: FloodTarget | FloodPhase) -> None:
@@ -135,33 +136,35 @@ class FloodProcess:
 
 @dataclass(frozen=True)
 class MeasuredPhase:
-    """A phase, and the processor seconds that the servers had meanwhile, or could have had."""
+    """The result of a phase, and the processor seconds that were available to the servers: used and idle
+    ones."""
 
-    heard: PhaseResult
+    result: PhaseResult
     cpu_seconds: float
 
     @property
     def per_second(self) -> float:
-        """Approvals."""
-        return self.heard.approved / self.heard.seconds
+        """Approvals per second."""
+        return self.result.approved / self.result.seconds
 
     @property
     def per_cpu_second(self) -> float:
-        """Approvals for each second of a processor that nobody else used."""
-        return self.heard.approved / max(self.cpu_seconds, 0.01)
+        """Approvals per processor second that the servers used or could have used."""
+        return self.result.approved / max(self.cpu_seconds, 0.01)
 
 
 async def overload(rig: Rig) -> Outcome:
-    """Four times what can be decided. The figure is what is still decided with the processor time that others
-    leave, as a part of the peak."""
-    # Cards of its own: thousands of open holds on those of the crowd would be what a takeover reads back.
+    """Offer four times the peak load. Figure: approvals per available processor second, as a part of those at
+    the peak."""
+    # Separate cards: otherwise a later takeover would read back thousands of open holds on the shoppers'
+    # cards.
     async with FloodProcess(rig, await rig.more_plastics(FLOOD_CARDS)) as flooding:
-        # The first seconds warm up, and leave as many events to be delivered as the peak will: whoever
-        # delivers is behind in both phases, or in none.
+        # Warm up, and create the same backlog of webhook deliveries as the peak phase does: deliveries then
+        # use the same processor time in both phases.
         await flooding.run(FloodPhase(seconds=PEAK_SECONDS, in_flight=PEAK_IN_FLIGHT))
         peak = await _measured(rig, flooding, FloodPhase(seconds=PEAK_SECONDS, in_flight=PEAK_IN_FLIGHT))
         if peak.per_second < 10:
-            raise NotInjectedError("nothing was decided at all")
+            raise NotInjectedError("no decision was made at the peak")
         wanted = OVERLOAD * peak.per_second
         await flooding.run(FloodPhase(seconds=0.0, prepare=int(1.1 * wanted * OVERLOAD_SECONDS)))
         flooded = await _measured(
@@ -170,39 +173,45 @@ async def overload(rig: Rig) -> Outcome:
             FloodPhase(seconds=OVERLOAD_SECONDS, per_second=wanted, late_seconds=LATE_SECONDS),
         )
     began = time.monotonic()
-    await rig.back()
+    await rig.recovered()
     outcome = Outcome(flooded.per_cpu_second / peak.per_cpu_second)
-    heard, offered = flooded.heard, flooded.heard.offered / flooded.heard.seconds
+    result, offered = flooded.result, flooded.result.offered / flooded.result.seconds
     print(
         f"[{peak.per_second:.0f}/s at the peak; {offered:.0f}/s offered, {flooded.per_second:.0f}/s approved,"
-        f" {heard.refused} refused, {heard.unanswered} unanswered; p99 of refusals"
-        f" {heard.refusal_ms_p99:.0f} ms, of approvals {heard.approval_ms_p99:.0f} ms, of the generator's lag"
-        f" {heard.lag_ms_p99:.0f} ms]",
+        f" {result.refused} refused, {result.unanswered} unanswered; p99 of refusals"
+        f" {result.refusal_ms_p99:.0f} ms, of approvals {result.approval_ms_p99:.0f} ms, of the generator"
+        f" {result.lag_ms_p99:.0f} ms]",
         end=" ",
     )
     if offered < OFFERED_MIN * peak.per_second:
         raise NotInjectedError(f"only {offered:.0f}/s could be offered against {peak.per_second:.0f}/s")
-    if not heard.refused:
-        raise NotInjectedError("all of it could be decided")
-    outcome.expect(not heard.unanswered, f"{heard.unanswered} were never answered")
-    outcome.expect(heard.refusal_ms_p99 <= REFUSAL_MS_MAX, f"a refusal took {heard.refusal_ms_p99:.0f} ms")
+    if not result.refused:
+        raise NotInjectedError("the whole load was decided")
+    outcome.expect(not result.unanswered, f"{result.unanswered} were never answered")
+    outcome.expect(result.refusal_ms_p99 <= REFUSAL_MS_MAX, f"a refusal took {result.refusal_ms_p99:.0f} ms")
     normal = time.monotonic() - began
-    outcome.expect(normal <= AFTER_FLOOD_SECONDS_MAX, f"normal again after {normal:.1f} s")
+    outcome.expect(normal <= AFTER_FLOOD_SECONDS_MAX, f"service was normal only after {normal:.1f} s")
     return outcome
 
 
 async def _measured(rig: Rig, flooding: FloodProcess, phase: FloodPhase) -> MeasuredPhase:
-    """``phase``, with the processor time of the servers and what nobody used while it lasted; what is waited
-    for afterwards does not count."""
+    """Run ``phase``; measures the servers' processor time and the idle time while it lasts, without the wait
+    for late answers."""
     running = asyncio.create_task(flooding.run(phase))
-    before, idle = cpu_seconds(rig.everybody()), idle_seconds()
+    before, idle = cpu_seconds(rig.all_pids()), idle_seconds()
     await asyncio.sleep(phase.seconds)
-    after, unused = cpu_seconds(rig.everybody()), idle_seconds() - idle
+    after, unused = cpu_seconds(rig.all_pids()), idle_seconds() - idle
     servers = sum(seconds - before.get(pid, 0.0) for pid, seconds in after.items())
     return MeasuredPhase(await running, servers + unused)
 
 
 OVERLOAD_FAULTS: Final = (
-    Fault("G13", f"{SLOW_CLIENTS} clients at a byte in 5 s", "kept, s", CLOSED_SECONDS_MAX, slow_clients),
-    Fault("G14", "four times what can be decided", "of the peak", GOODPUT_MIN, overload, least=True),
+    Fault(
+        "G13",
+        f"{SLOW_CLIENTS} slow clients, one byte in 5 s",
+        "s until closed",
+        CLOSED_SECONDS_MAX,
+        slow_clients,
+    ),
+    Fault("G14", "four times the peak load", "of the peak", GOODPUT_MIN, overload, least=True),
 )

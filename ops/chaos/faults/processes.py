@@ -1,4 +1,4 @@
-"""Processes of the installation that are killed or frozen."""
+"""Processes of the installation and servers of Ray that are killed or frozen."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from ops.histories.operations import Operation
 FIRST_GOOD_MS_MAX: Final = 500.0
 OLD_OWNER_SECONDS_MAX: Final = 2.0
 FROZEN_SECONDS_MAX: Final = 10.0
-"""Ray gives a process that it kills five seconds to end by itself."""
+"""Ray gives a process five seconds to end before it kills it."""
 NOTICED_SECONDS_MAX: Final = 2.0
 
 
@@ -34,10 +34,10 @@ NOTICED_SECONDS_MAX: Final = 2.0
 
 
 async def kill_host(rig: Rig) -> Outcome:
-    """kill -9: how soon its cards are answered again."""
+    """kill -9. Figure: time until its cards are answered again."""
     hosts = await rig.hosts()
     if len(hosts) < 2:
-        raise NotInjectedError("there are no two hosts")
+        raise NotInjectedError("there are fewer than two hosts")
     name = rig.dice.choice(sorted(hosts))
     terminals = rig.terminals_of(await rig.shards_of(name))
     signal_processes(signal.SIGKILL, [hosts[name]])
@@ -46,10 +46,11 @@ async def kill_host(rig: Rig) -> Outcome:
 
 
 async def freeze_host(rig: Rig) -> Outcome:
-    """SIGSTOP: how soon its cards are answered, and that it ends, without a commit, when it wakes up."""
+    """SIGSTOP, later SIGCONT. Figure: time until its cards are answered. When resumed, it must end without a
+    commit."""
     hosts = await rig.hosts()
     if len(hosts) < 2:
-        raise NotInjectedError("there are no two hosts")
+        raise NotInjectedError("there are fewer than two hosts")
     name = rig.dice.choice(sorted(hosts))
     pid, terminals = hosts[name], rig.terminals_of(await rig.shards_of(name))
     signal_processes(signal.SIGSTOP, [pid])
@@ -61,16 +62,16 @@ async def freeze_host(rig: Rig) -> Outcome:
     try:
         await rig.ended(pid, OLD_OWNER_SECONDS_MAX)
     except TimeoutError:
-        outcome.broken.append("the old owner lives on")
+        outcome.broken.append("the old owner did not end")
     return outcome
 
 
 def _first_good(operations: list[Operation], began: float) -> Outcome:
     waits = sorted(1000 * ((each.ended or 0.0) - began) for each in operations if each.outcome == "ok")
     if not waits:
-        raise NotInjectedError("the host had no cards, or none of them was answered")
+        raise NotInjectedError("the host owned no card, or no card was answered")
     outcome = Outcome(waits[0])
-    outcome.expect(len(waits) == len(operations), "a card got no answer")
+    outcome.expect(len(waits) == len(operations), "a card was not answered")
     outcome.expect(waits[-1] <= 1000 * ANSWER_SECONDS_MAX, f"a card waited for {waits[-1]:.0f} ms")
     return outcome
 
@@ -79,7 +80,7 @@ def _first_good(operations: list[Operation], began: float) -> Outcome:
 
 
 def kill_role(role: str, *, noticed: bool) -> Inject:
-    """kill -9 of a role; ``noticed`` unless decisions must go on as if nothing had happened."""
+    """kill -9 of a role. Unless ``noticed``, no decision may fail."""
 
     async def inject(rig: Rig) -> Outcome:
         pid = await rig.pid_of(role)
@@ -99,7 +100,7 @@ def kill_role(role: str, *, noticed: bool) -> Inject:
 
 
 def freeze_role(role: str, *, noticed: bool) -> Inject:
-    """SIGSTOP of a role for good: how soon its successor serves."""
+    """SIGSTOP of a role, permanently. Figure: time until its successor serves."""
 
     async def inject(rig: Rig) -> Outcome:
         pid = await rig.pid_of(role)
@@ -117,10 +118,11 @@ def freeze_role(role: str, *, noticed: bool) -> Inject:
 
 
 async def freeze_host_for_good(rig: Rig) -> Outcome:
-    """SIGSTOP of a shard host for good: how soon there are as many hosts as before, and all are ready."""
+    """SIGSTOP of a shard host, permanently. Figure: time until there are as many hosts as before, and all are
+    ready."""
     hosts = await rig.hosts()
     if len(hosts) < 2:
-        raise NotInjectedError("there are no two hosts")
+        raise NotInjectedError("there are fewer than two hosts")
     name = rig.dice.choice(sorted(hosts))
 
     async def again() -> bool:
@@ -131,20 +133,20 @@ async def freeze_host_for_good(rig: Rig) -> Outcome:
 
 
 async def _replaced(rig: Rig, pid: int, again: Callable[[], Awaitable[bool]]) -> Outcome:
-    """Stop a process for good; the figure is the time until ``again`` holds."""
+    """Stop a process permanently. Figure: time until ``again`` holds."""
     signal_processes(signal.SIGSTOP, [pid])
     began = time.monotonic()
-    noticing = asyncio.create_task(rig.not_ready())
+    unready = asyncio.create_task(rig.wait_unready())
     try:
         await rig.until(again, "the frozen process is replaced", RESTART_SECONDS_MAX)
         outcome = Outcome(time.monotonic() - began)
-        outcome.expect(noticing.done(), "/readyz said ready all the time")
+        outcome.expect(unready.done(), "/readyz always reported ready")
     finally:
-        noticing.cancel()
+        unready.cancel()
     try:
         await rig.ended(pid, FROZEN_SECONDS_MAX)
     except TimeoutError:
-        outcome.broken.append("the frozen process is still there")
+        outcome.broken.append("the frozen process still exists")
     return outcome
 
 
@@ -152,21 +154,21 @@ async def _replaced(rig: Rig, pid: int, again: Callable[[], Awaitable[bool]]) ->
 
 
 def kill_ray(server: str) -> Inject:
-    """kill -9 of a server of Ray, and then of a shard host, which Ray cannot replace: how soon the
-    installation is whole again by itself."""
+    """kill -9 of a Ray server, then of a shard host, which Ray cannot replace. Figure: time until the
+    installation is complete again without help."""
 
     async def inject(rig: Rig) -> Outcome:
         supervisor, hosts = rig.installation.pid, await rig.hosts()
         if supervisor is None or not hosts:
-            raise NotInjectedError("the installation is not whole")
+            raise NotInjectedError("the installation is not complete")
         signal_processes(signal.SIGKILL, called(server, supervisor))
         began = time.monotonic()
         signal_processes(signal.SIGKILL, [hosts[rig.dice.choice(sorted(hosts))]])
         await rig.until(rig.unready, f"the death of {server} is noticed", RESTART_SECONDS_MAX)
         noticed = time.monotonic() - began
-        await rig.until(rig.whole, "the installation is whole", RESTART_SECONDS_MAX)
+        await rig.until(rig.complete, "the installation is complete", RESTART_SECONDS_MAX)
         outcome = Outcome(time.monotonic() - began)
-        outcome.expect(noticed <= NOTICED_SECONDS_MAX, f"it was noticed after {noticed:.1f} s")
+        outcome.expect(noticed <= NOTICED_SECONDS_MAX, f"/readyz reported it only after {noticed:.1f} s")
         outcome.expect(rig.installation.pid == supervisor, "the supervisor has ended")
         return outcome
 
@@ -181,12 +183,16 @@ _FROZEN: Final = (
     ("the relay", "relay", False),
     ("a dispatcher", "dispatcher-0", False),
 )
-"""Roles, and whether decisions may notice."""
+"""Roles, and whether decisions may fail when they freeze."""
 
 PROCESS_FAULTS: Final = (
     Fault("G3", "kill -9 of a shard host", "ms to the first good answer", FIRST_GOOD_MS_MAX, kill_host),
     Fault(
-        "G2", "a shard host frozen and woken", "ms to the first good answer", FIRST_GOOD_MS_MAX, freeze_host
+        "G2",
+        "a shard host frozen, then resumed",
+        "ms to the first good answer",
+        FIRST_GOOD_MS_MAX,
+        freeze_host,
     ),
     Fault(
         "G3",
@@ -251,7 +257,7 @@ PROCESS_FAULTS: Final = (
         Fault(
             "G3",
             f"kill -9 of Ray's {server}, then of a shard host",
-            "s until all is whole",
+            "s until recovered",
             NORMAL_SECONDS_MAX,
             kill_ray(server),
         )

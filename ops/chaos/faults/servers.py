@@ -1,4 +1,4 @@
-"""Faults of the two servers, and of the network in between."""
+"""Faults of PostgreSQL and Redis, and of the network to them."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ async def kill_postgres(rig: Rig) -> Outcome:
     await asyncio.sleep(rig.dice.uniform(0.2, 1.5))
     returned = time.monotonic()
     if not rig.postgres.revive():
-        raise NotInjectedError("PostgreSQL lived on")
+        raise NotInjectedError("PostgreSQL did not end")
     return await after_outage(rig, began, returned)
 
 
@@ -43,9 +43,9 @@ async def freeze_postgres(rig: Rig) -> Outcome:
 
 
 async def hold_postgres(rig: Rig) -> Outcome:
-    """The network to PostgreSQL swallows everything."""
+    """The network to PostgreSQL drops everything."""
     if not rig.to_postgres.connections:
-        raise NotInjectedError("nobody is connected")
+        raise NotInjectedError("no connection was open")
     rig.to_postgres.hold()
     began = time.monotonic()
     try:
@@ -57,14 +57,14 @@ async def hold_postgres(rig: Rig) -> Outcome:
 
 
 async def slow_postgres(rig: Rig) -> Outcome:
-    """Every byte to and from PostgreSQL is late."""
+    """The network to PostgreSQL adds a delay."""
     rig.to_postgres.delay_seconds = rig.dice.choice((0.02, 0.1, 0.4, 1.2))
     began = time.monotonic()
     try:
         await asyncio.sleep(4.0)
     finally:
         rig.to_postgres.delay_seconds = 0.0
-    return expect_answers_in_time(rig, began, Outcome(await rig.back()))
+    return expect_answers_in_time(rig, began, Outcome(await rig.recovered()))
 
 
 async def cut_postgres(rig: Rig) -> Outcome:
@@ -75,12 +75,12 @@ async def cut_postgres(rig: Rig) -> Outcome:
         cut += rig.to_postgres.cut()
         await asyncio.sleep(rig.dice.uniform(0.05, 0.4))
     if not cut:
-        raise NotInjectedError("nobody was connected")
-    return expect_answers_in_time(rig, began, Outcome(await rig.back()))
+        raise NotInjectedError("no connection was open")
+    return expect_answers_in_time(rig, began, Outcome(await rig.recovered()))
 
 
 async def unknown_commits(rig: Rig) -> Outcome:
-    """Connections are reset between a request and its answer: nobody knows what was committed."""
+    """Connections are reset between a request and its answer: the outcome of the commit is unknown."""
     began, lost = time.monotonic(), rig.to_postgres.lost_answers
     for _ in range(3):
         rig.to_postgres.swallows_answers = True
@@ -89,7 +89,7 @@ async def unknown_commits(rig: Rig) -> Outcome:
         await asyncio.sleep(0.3)
     if rig.to_postgres.lost_answers == lost:
         raise NotInjectedError("no answer was lost")
-    return expect_answers_in_time(rig, began, Outcome(await rig.back()))
+    return expect_answers_in_time(rig, began, Outcome(await rig.recovered()))
 
 
 # --- Redis --------------------------------------------------------------------------------------------------
@@ -101,7 +101,7 @@ async def kill_redis(rig: Rig) -> Outcome:
     began = time.monotonic()
     await asyncio.sleep(1.5)
     if not rig.redis.revive():
-        raise NotInjectedError("Redis lived on")
+        raise NotInjectedError("Redis did not end")
     return await _after_redis(rig, began)
 
 
@@ -118,7 +118,7 @@ async def freeze_redis(rig: Rig) -> Outcome:
 
 
 async def flush_redis(rig: Rig) -> Outcome:
-    """FLUSHALL."""
+    """FLUSHALL on Redis."""
     began = time.monotonic()
     async with Redis.from_url(rig.redis.url) as redis:
         await redis.flushall()
@@ -129,19 +129,19 @@ async def flush_redis(rig: Rig) -> Outcome:
 async def _after_redis(rig: Rig, began: float) -> Outcome:
     asked = [each for each in rig.crowd.history.since(began) if each.ended is not None]
     if not asked:
-        raise NotInjectedError("nobody asked anything meanwhile")
+        raise NotInjectedError("no operation ran during the fault")
     failed = [each for each in asked if each.outcome != "ok"]
-    heard = ", ".join(f"{each.kind} {each.response_code or each.outcome}" for each in failed[:3])
+    examples = ", ".join(f"{each.kind} {each.response_code or each.outcome}" for each in failed[:3])
     outcome = Outcome(float(len(failed)))
-    outcome.expect(not failed, f"{len(failed)} of {len(asked)} decisions failed: {heard}")
-    await rig.back()
+    outcome.expect(not failed, f"{len(failed)} of {len(asked)} decisions failed: {examples}")
+    await rig.recovered()
     return outcome
 
 
 async def slow_redis(rig: Rig) -> Outcome:
-    """Every byte to and from Redis is late, beyond what anybody waits for it."""
+    """The network to Redis adds a delay, longer than its clients' timeouts."""
     if not rig.to_redis.connections:
-        raise NotInjectedError("nobody is connected")
+        raise NotInjectedError("no connection was open")
     began = time.monotonic()
     rig.to_redis.delay_seconds = rig.dice.choice((0.1, 0.6, 1.5))
     try:
@@ -152,9 +152,9 @@ async def slow_redis(rig: Rig) -> Outcome:
 
 
 async def hold_redis(rig: Rig) -> Outcome:
-    """The network to Redis swallows everything."""
+    """The network to Redis drops everything."""
     if not rig.to_redis.connections:
-        raise NotInjectedError("nobody is connected")
+        raise NotInjectedError("no connection was open")
     began = time.monotonic()
     rig.to_redis.hold()
     try:
@@ -171,7 +171,7 @@ async def cut_redis(rig: Rig) -> Outcome:
         cut += rig.to_redis.cut()
         await asyncio.sleep(rig.dice.uniform(0.1, 0.6))
     if not cut:
-        raise NotInjectedError("nobody was connected")
+        raise NotInjectedError("no connection was open")
     return await _after_redis(rig, began)
 
 
@@ -181,14 +181,16 @@ _ERRORS: Final = "failed decisions"
 SERVER_FAULTS: Final = (
     Fault("G1", "kill -9 of all of PostgreSQL", _NORMAL, NORMAL_SECONDS_MAX, kill_postgres),
     Fault("G16", "PostgreSQL frozen", _NORMAL, NORMAL_SECONDS_MAX, freeze_postgres),
-    Fault("G16", "the way to PostgreSQL swallows everything", _NORMAL, NORMAL_SECONDS_MAX, hold_postgres),
-    Fault("G11", "PostgreSQL slow", _NORMAL, NORMAL_SECONDS_MAX, slow_postgres),
+    Fault("G16", "network to PostgreSQL drops everything", _NORMAL, NORMAL_SECONDS_MAX, hold_postgres),
+    Fault("G11", "slow network to PostgreSQL", _NORMAL, NORMAL_SECONDS_MAX, slow_postgres),
     Fault("G16", "connections to PostgreSQL reset", _NORMAL, NORMAL_SECONDS_MAX, cut_postgres),
-    Fault("G16", "reset between COMMIT and its answer", _NORMAL, NORMAL_SECONDS_MAX, unknown_commits),
+    Fault(
+        "G16", "connections reset between COMMIT and its answer", _NORMAL, NORMAL_SECONDS_MAX, unknown_commits
+    ),
     Fault("G15", "kill -9 of Redis", _ERRORS, 0, kill_redis),
     Fault("G15", "Redis frozen", _ERRORS, 0, freeze_redis),
     Fault("G15", "FLUSHALL", _ERRORS, 0, flush_redis),
-    Fault("G15", "Redis slow", _ERRORS, 0, slow_redis),
-    Fault("G15", "the way to Redis swallows everything", _ERRORS, 0, hold_redis),
+    Fault("G15", "slow network to Redis", _ERRORS, 0, slow_redis),
+    Fault("G15", "network to Redis drops everything", _ERRORS, 0, hold_redis),
     Fault("G15", "connections to Redis reset", _ERRORS, 0, cut_redis),
 )

@@ -1,7 +1,7 @@
-"""Stand-in with a budget that everybody wants at once (G6).
+"""Concurrent stand-ins on one budget (G6).
 
-The endpoint of a programme fails, 64 authorizations at once want a budget that is enough for 13, and
-meanwhile the budget's owner is killed, its currency changes, or the endpoint comes back for a moment.
+A programme's endpoint fails, and 64 concurrent authorizations compete for a budget that is enough for 13. In
+some rounds the budget's owner is killed, its currency changes, or the endpoint returns for a moment.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ from ops.chaos.environment.processes import signal_processes
 from ops.chaos.errors import NotInjectedError
 from ops.chaos.faults.fault import Fault, Outcome
 from ops.chaos.rig import Rig
-from ops.chaos.traffic.delegated_programme import FITS
+from ops.chaos.traffic.delegated_programme import SPENDS_IN_BUDGET
 
 AT_ONCE: Final = 64
 ONE_MINOR: Final = 100
 OUTAGE_SECONDS_MAX: Final = 30.0
-"""From an endpoint's return to the end of its outages, a host's replacement included."""
+"""From the endpoint's return to the end of its outages, including the replacement of a host."""
 
-Meanwhile = Literal["nothing", "owner killed", "currency changed", "flapping"]
-MEANWHILE: Final[tuple[Meanwhile, ...]] = ("nothing", "owner killed", "currency changed", "flapping")
+Disturbance = Literal["nothing", "owner killed", "currency changed", "flapping"]
+DISTURBANCES: Final[tuple[Disturbance, ...]] = ("nothing", "owner killed", "currency changed", "flapping")
 
-# A change of currency begins a new period inside an outage; stand-ins know their outage, not the period.
+# A change of currency begins a new budget period inside an outage; stand-in records name the outage, not the
+# period.
 _OUTAGES: Final = """
     SELECT o.*, coalesce(s.exposure_minor, 0) AS exposure_minor, coalesce(s.refused, 0) AS refused
     FROM (SELECT id, currency, sum(used_minor)::bigint AS used_minor, max(used_minor) AS used_minor_max,
@@ -44,17 +45,17 @@ _FINISHED: Final = """
 
 
 async def stand_ins_at_once(rig: Rig) -> Outcome:
-    """Rounds of 64 on a budget for 13. The figure is the largest part of a budget that was used."""
-    programme, outcome = rig.budgeted, Outcome(0.0, rounds=len(MEANWHILE))
+    """Rounds of 64 authorizations on a budget for 13. Figure: the largest used part of a budget."""
+    programme, outcome = rig.budgeted, Outcome(0.0, rounds=len(DISTURBANCES))
     before = {row["id"] for row in await _outages(rig)}
-    for meanwhile in MEANWHILE:
-        await _one_round(rig, meanwhile)
+    for disturbance in DISTURBANCES:
+        await _one_round(rig, disturbance)
         await _recovered(rig)
     rows = await _outages(rig)
     new = [row for row in rows if row["id"] not in before]
     if not any(row["refused"] for row in new):
         raise NotInjectedError("no budget was used up")
-    limit_minor = FITS * ONE_MINOR
+    limit_minor = SPENDS_IN_BUDGET * ONE_MINOR
     outcome.figure = max(row["used_minor_max"] / limit_minor for row in new)
     for row in new:
         exposure, used = row["exposure_minor"], row["used_minor"]
@@ -69,7 +70,7 @@ async def _outages(rig: Rig) -> list[asyncpg.Record]:
     return await rig.fetch(_OUTAGES, rig.budgeted.programme_id)
 
 
-async def _one_round(rig: Rig, meanwhile: Meanwhile) -> None:
+async def _one_round(rig: Rig, disturbance: Disturbance) -> None:
     programme, terminals = rig.budgeted, rig.budgeted_terminals
     programme.behave("down")
     asking = [
@@ -77,20 +78,20 @@ async def _one_round(rig: Rig, meanwhile: Meanwhile) -> None:
         for number in range(AT_ONCE)
     ]
     await asyncio.sleep(rig.dice.uniform(0.0, 0.1))
-    if meanwhile == "owner killed":
+    if disturbance == "owner killed":
         await _kill_owner(rig, programme.programme_id)
-    elif meanwhile == "currency changed":
+    elif disturbance == "currency changed":
         await programme.set_currency("GBP")
-        await programme.have_currency("EUR")
-    elif meanwhile == "flapping":
-        for manner in ("approve", "down", "slow", "down"):
-            programme.behave(manner)
+        await programme.require_currency("EUR")
+    elif disturbance == "flapping":
+        for behaviour in ("approve", "down", "slow", "down"):
+            programme.behave(behaviour)
             await asyncio.sleep(rig.dice.uniform(0.01, 0.1))
     await asyncio.gather(*asking)
 
 
 async def _kill_owner(rig: Rig, programme_id: str) -> None:
-    """The host whose memory has the budget."""
+    """Kill the host that owns the programme and its budget."""
     [row] = await rig.fetch("SELECT host FROM shards WHERE shard = $1", shard_of(programme_id))
     hosts = await rig.hosts()
     if row["host"] in hosts and len(hosts) > 1:
@@ -99,7 +100,7 @@ async def _kill_owner(rig: Rig, programme_id: str) -> None:
 
 
 async def _recovered(rig: Rig) -> None:
-    """The endpoint answers again; spend until every outage has ended. Raises TimeoutError."""
+    """Let the endpoint answer again, and spend until every outage has ended. Raises TimeoutError."""
     programme = rig.budgeted
     programme.behave("approve")
     async with asyncio.timeout(OUTAGE_SECONDS_MAX):
@@ -111,5 +112,11 @@ async def _recovered(rig: Rig) -> None:
 
 
 STAND_IN_FAULTS: Final = (
-    Fault("G6", f"{AT_ONCE} stand-ins at once on a budget for {FITS}", "of the budget", 1, stand_ins_at_once),
+    Fault(
+        "G6",
+        f"{AT_ONCE} stand-ins at once on a budget for {SPENDS_IN_BUDGET}",
+        "of the budget",
+        1,
+        stand_ins_at_once,
+    ),
 )

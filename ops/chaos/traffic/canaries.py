@@ -1,9 +1,7 @@
-"""Values that could have come from nowhere else, and a look for them everywhere (G18).
+"""An applicant and a card with unique values, which go through all operations while faults are injected
+(G18).
 
-An applicant and a card with such values go through everything that can be done with them, again and again
-while faults are injected. In the end logs, metrics, answers, the files of Ray, a dump of the database and
-what Redis keeps on disk are searched for them, and for every secret of the installation. (The terminal of
-``stanchion up`` is not among them: it shows the log, and a newcomer's first credentials on purpose.)
+``ops.chaos.leaks`` then searches everything that the installation wrote for these values and for its secrets.
 """
 
 from __future__ import annotations
@@ -21,11 +19,11 @@ import aiohttp
 
 from engine.mrz.zone import Zone, write_zone
 
-CONTROL: Final = "control-of-the-search-itself"
-MARK: Final = b"marked-picture-of-nobody-else"
+CONTROL: Final = "control-value-of-the-search"
+MARK: Final = b"mark-of-the-canary-picture"
 PICTURE_PIXELS: Final = 8
-LIFE_SECONDS: Final = 15.0
-"""From one life to the next: a client has sixty KYC writes a minute."""
+ROUND_PAUSE_SECONDS: Final = 15.0
+"""Pause between two rounds: a client may make sixty KYC writes a minute."""
 ATTEMPT_SECONDS_MAX: Final = 20.0
 ATTEMPTS_MAX: Final = 60
 RETRY_SECONDS: Final = 1.0
@@ -69,13 +67,13 @@ HOLDER: Final[dict[str, Any]] = {
         "country": "MN",
     },
 }
-"""The applicant's cardholder. Answers of the API show these values and are not searched for them."""
+"""The applicant's cardholder. API answers contain these values, so they are not searched for them."""
 COMMON: Final = frozenset({"nationality", "address_country", "document_type", "document_issuing_state"})
-"""Too short, or too common, to be told from anything else."""
+"""Values that are too short or too common to identify."""
 
 
 class Canaries:
-    """``open`` it when the installation serves; ``live_on`` until everything is over; then ``findings``."""
+    """Call ``open`` when the installation serves, then ``run_forever``, then ``close``."""
 
     def __init__(self) -> None:
         self._http: aiohttp.ClientSession
@@ -88,10 +86,10 @@ class Canaries:
         self.keys: dict[str, bytes] = {}
         self.tokens: dict[str, bytes] = {}
         self.cvv2s: set[str] = set()
-        self.lives = 0
+        self.rounds = 0
 
     async def open(self, record: dict[str, Any], token: str, programme_id: str, card_id: str) -> None:
-        """Connect as the client of ``token``."""
+        """Connect with ``token``."""
         self._base_url, self._vision_url = record["base_url"], record["vision_url"]
         self._programme_id, self._card_id = programme_id, card_id
         self._http = aiohttp.ClientSession(
@@ -103,69 +101,71 @@ class Canaries:
         """Disconnect."""
         await self._http.close()
 
-    def keep(self, name: str, secret: str | bytes) -> None:
-        """A secret of the installation that is to be looked for, too: a key is bytes."""
+    def add_secret(self, name: str, secret: str | bytes) -> None:
+        """Register a secret of the installation to search for; keys are bytes."""
         if isinstance(secret, bytes):
             self.keys[name] = secret
         else:
             self.tokens[name] = secret.encode()
 
-    async def live_on(self) -> None:
-        """One life after the other, for ever."""
+    async def run_forever(self) -> None:
+        """Run one round after the other until cancelled."""
         while True:
-            await self.live()
-            await asyncio.sleep(LIFE_SECONDS)
+            await self.run_once()
+            await asyncio.sleep(ROUND_PAUSE_SECONDS)
 
-    async def live(self) -> None:
-        """Everything that can happen to an applicant's data and to a card's number."""
+    async def run_once(self) -> None:
+        """One round: everything that can happen to an applicant's data and to a card number."""
         given = HOLDER | {"programme_id": self._programme_id, "external_ref": CONTROL}
-        holder = await self._say("POST", "/v1/cardholders", given)
-        check = await self._say("POST", "/v1/kyc/checks", {"cardholder_id": holder["id"], "flow_key": "full"})
+        holder = await self._request("POST", "/v1/cardholders", given)
+        check = await self._request(
+            "POST", "/v1/kyc/checks", {"cardholder_id": holder["id"], "flow_key": "full"}
+        )
         path = f"/v1/kyc/checks/{check['id']}"
-        await self._say("POST", f"{path}/submissions", PERSON | {"document_expiry": "never"})
-        await self._say(
+        await self._request("POST", f"{path}/submissions", PERSON | {"document_expiry": "never"})
+        await self._request(
             "POST", f"{path}/submissions", PERSON | {"document_number": PERSON["family_name"] * 9}
         )
-        await self._say("POST", f"{path}/submissions", PERSON)
+        await self._request("POST", f"{path}/submissions", PERSON)
         await self._capture(path)
-        await self._say("GET", path)
+        await self._request("GET", path)
         person = f"/v1/cardholders/{holder['id']}"
-        await self._say("GET", person)
-        await self._say("PATCH", person, {"email": HOLDER["email"].upper()})
-        await self._say("PATCH", person, {"phone": HOLDER["given_name"]})
-        await self._say("GET", f"/v1/cardholders?external_ref={HOLDER['given_name']}")
+        await self._request("GET", person)
+        await self._request("PATCH", person, {"email": HOLDER["email"].upper()})
+        await self._request("PATCH", person, {"phone": HOLDER["given_name"]})
+        await self._request("GET", f"/v1/cardholders?external_ref={HOLDER['given_name']}")
         await self._shop()
         await self._card_of(holder["id"])
-        await self._say("GET", "/v1/events?limit=50")
-        # The rest keep the control's value in the database.
-        if self.lives % 2:
-            await self._say("DELETE", person)
-        self.lives += 1
+        await self._request("GET", "/v1/events?limit=50")
+        # Every other cardholder keeps the control value in the database.
+        if self.rounds % 2:
+            await self._request("DELETE", person)
+        self.rounds += 1
 
     async def _card_of(self, cardholder_id: str) -> None:
-        """A card, whose answers carry the cardholder's name through the owner; terminated, so that the
-        cardholder can be erased."""
-        product_id = (await self._say("GET", f"/v1/cards/{self._card_id}"))["card_product_id"]
+        """Issue a card, whose answers contain the cardholder's name, and terminate it, so that the cardholder
+        can be erased."""
+        product_id = (await self._request("GET", f"/v1/cards/{self._card_id}"))["card_product_id"]
         given = {"card_product_id": product_id, "cardholder_id": cardholder_id}
-        card = await self._say("POST", "/v1/cards", given)
-        await self._say("PATCH", f"/v1/cards/{card['id']}", {"state": "terminated"})
+        card = await self._request("POST", "/v1/cards", given)
+        await self._request("PATCH", f"/v1/cards/{card['id']}", {"state": "terminated"})
 
     async def _capture(self, path: str) -> None:
-        """Pictures, through the vision host."""
-        session = await self._say("POST", f"{path}/capture-sessions", {"kind": "flow"}, kept=False)
+        """Send pictures through the vision host."""
+        session = await self._request("POST", f"{path}/capture-sessions", {"kind": "flow"}, keep_answer=False)
         token = session["capture_session_token"]
-        self.keep("a capture session's token", token)
+        self.add_secret("a capture session token", token)
         bound = {"capture_session_token": token, "document_type": "passport"}
-        await self._say("POST", f"{self._vision_url}/v1/vision/set-document-type", bound)
+        await self._request("POST", f"{self._vision_url}/v1/vision/set-document-type", bound)
         for evidence in ("document_evidence", "selfie"):
-            await self._say(
+            await self._request(
                 "POST", f"{self._vision_url}/v1/vision/evidence/{evidence}", picture(), token=token
             )
 
     async def _shop(self) -> None:
-        """A CVV2 on its way, right and wrong."""
-        told = await self._say("POST", f"/v1/cards/{self._card_id}/cvv2", {}, kept=False)
-        self.cvv2s.add(told["cvv2"])
+        """Present a CVV2."""
+        issued = await self._request("POST", f"/v1/cards/{self._card_id}/cvv2", {}, keep_answer=False)
+        self.cvv2s.add(issued["cvv2"])
         spend = {
             "card_id": self._card_id,
             "amount": {"amount": "1.00", "currency": "EUR"},
@@ -174,23 +174,23 @@ class Canaries:
             "channel": "ecommerce",
             "scenario": "cvv2_presented",
         }
-        simulation = await self._say("POST", "/v1/simulated-spends", spend | {"cvv2": told["cvv2"]})
+        simulation = await self._request("POST", "/v1/simulated-spends", spend | {"cvv2": issued["cvv2"]})
         await asyncio.sleep(0.5)
-        await self._say("GET", f"/v1/simulated-spends/{simulation['simulation_id']}")
-        await self._say("GET", f"/v1/transactions?card_id={self._card_id}&limit=5")
-        await self._say("GET", f"/v1/cards/{self._card_id}")
+        await self._request("GET", f"/v1/simulated-spends/{simulation['simulation_id']}")
+        await self._request("GET", f"/v1/transactions?card_id={self._card_id}&limit=5")
+        await self._request("GET", f"/v1/cards/{self._card_id}")
 
-    async def _say(
+    async def _request(
         self,
         method: str,
         path: str,
         body: dict[str, Any] | bytes | None = None,
         *,
-        kept: bool = True,
+        keep_answer: bool = True,
         token: str | None = None,
     ) -> Any:
-        """The answer, as soon as somebody gives one; it is kept to be searched unless it has to tell a
-        secret."""
+        """The JSON of the first final answer. Answers are kept for the search, unless they contain a secret
+        by design."""
         headers = {"Idempotency-Key": f"canary-{next(self._serials)}"} if token is None else {}
         if token is not None:
             headers |= {"Capture-Session-Token": token, "Content-Type": "image/png"}
@@ -201,19 +201,19 @@ class Canaries:
                 async with self._http.request(method, address, headers=headers, **sent) as response:
                     raw = await response.read()
             except (aiohttp.ClientError, TimeoutError, OSError):
-                pass  # nobody there at the moment
+                pass  # not reachable; try again
             else:
-                if kept:
+                if keep_answer:
                     self.answers.append(raw + str(dict(response.headers)).encode())
-                # 401: by a wrong clock of the database its token is not valid at the moment.
+                # 401: while the database clock is wrong, the token is not valid.
                 if response.status < 500 and response.status not in (401, 409, 429):
                     return json.loads(raw) if raw else {}
             await asyncio.sleep(RETRY_SECONDS)
-        raise TimeoutError(f"nobody answers {method} {path}")
+        raise TimeoutError(f"no final answer to {method} {path}")
 
 
 def personal() -> dict[str, bytes]:
-    """What the applicant says and shows, by name."""
+    """The applicant's personal data, by name."""
     rows = PERSON["document_mrz"].split("\n")
     values = {name: value.encode() for name, value in PERSON.items() if name not in COMMON}
     return values | {"row 1": rows[0].encode(), "row 2": rows[1].encode(), "picture": MARK}
@@ -227,7 +227,7 @@ def holders() -> dict[str, bytes]:
 
 
 def picture() -> bytes:
-    """A valid PNG in one colour, with a mark behind its end."""
+    """A valid PNG in one colour, with a mark after its end."""
 
     def chunk(kind: bytes, data: bytes) -> bytes:
         return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
@@ -239,6 +239,6 @@ def picture() -> bytes:
 
 
 def master_key(var_dir: Path) -> bytes:
-    """The key itself; the search knows how it looks in base64."""
+    """The raw key; the search also looks for its base64 form."""
     text = (var_dir / "keys" / "master.key").read_text().strip()
     return base64.b64decode(text.rpartition(":")[2])

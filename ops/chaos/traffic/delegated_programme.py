@@ -1,4 +1,4 @@
-"""Programmes that decide themselves, and whose endpoint is now there and now not (G6)."""
+"""Programmes with their own decision endpoint, which is available only at times (G6)."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from ops.embedded.local_https import local_receiver
 from stanchion import Client, StanchionError, money
 
 TIMEOUT_MS: Final = 300
-FITS: Final = 13
-ONE: Final = "1.00"
-BUDGET: Final = f"{FITS}.99"
+SPENDS_IN_BUDGET: Final = 13
+SPEND_MAX: Final = "1.00"
+BUDGET: Final = f"{SPENDS_IN_BUDGET}.99"
 FLAPPING_BUDGET: Final = "60.00"
 FLAPPING_MAX: Final = "9.00"
 DECLARED: Final = "1000000.00"
@@ -29,21 +29,21 @@ MANNERS: Final[tuple[Behaviour, ...]] = (
 
 
 class DelegatedProgramme:
-    """A programme, its endpoint and its cards. ``open`` and ``close`` it once each."""
+    """A programme, its endpoint and its cards. Call ``open`` and ``close`` once each."""
 
     def __init__(self, name: str, budget: str, amount_max: str) -> None:
         self._name = name
         self._budget = budget
         self._amount_max = amount_max
         self._stack = AsyncExitStack()
-        self._decider = DecisionEndpoint(Console(quiet=True), "approve")
+        self._endpoint = DecisionEndpoint(Console(quiet=True), "approve")
         self._client: Client
         self.programme_id = ""
         self.secret = ""
 
     async def open(self, var_dir: Path, client: Client, cards: int) -> list[str]:
-        """Listen, make the programme; the ids of its cards."""
-        url = await self._stack.enter_async_context(local_receiver(var_dir, self._decider.handle))
+        """Start the endpoint and create the programme; returns the ids of its cards."""
+        url = await self._stack.enter_async_context(local_receiver(var_dir, self._endpoint.handle))
         self._client = client
         return await asyncio.to_thread(self._make, f"{url}/decide", cards)
 
@@ -59,24 +59,24 @@ class DelegatedProgramme:
             decision_timeout_ms=TIMEOUT_MS,
         )
         self.programme_id = programme["id"]
-        self.secret = self._decider.secret = programme["decision_secret"]
+        self.secret = self._endpoint.secret = programme["decision_secret"]
         self._set_policy("EUR")
         return new_cards(self._client, self.programme_id, cards, funds=DECLARED, declared=DECLARED)
 
-    def behave(self, manner: Behaviour) -> None:
-        """How it answers from now on."""
-        self._decider.manner = manner
+    def behave(self, behaviour: Behaviour) -> None:
+        """Set how the endpoint answers."""
+        self._endpoint.behaviour = behaviour
 
     async def set_currency(self, currency: Literal["EUR", "GBP"]) -> bool:
-        """Have the budget in ``currency``; whether the platform has confirmed it."""
+        """Change the budget's currency; returns whether the platform has confirmed it."""
         try:
             await asyncio.to_thread(self._set_policy, currency)
         except StanchionError:
             return False
         return True
 
-    async def have_currency(self, currency: Literal["EUR", "GBP"]) -> None:
-        """... and ask until it has been confirmed."""
+    async def require_currency(self, currency: Literal["EUR", "GBP"]) -> None:
+        """Change the budget's currency, and retry until the platform has confirmed it."""
         while True:
             if await self.set_currency(currency):
                 return
@@ -91,11 +91,12 @@ class DelegatedProgramme:
         )
 
     async def flap(self, dice: random.Random) -> None:
-        """Come and go for ever; now and then the budget's currency changes for a while."""
+        """Change the endpoint's behaviour at random until cancelled; now and then also the budget's currency
+        for a while."""
         while True:
             self.behave(dice.choice(MANNERS))
             await asyncio.sleep(dice.uniform(0.5, 3.0))
             if dice.random() < 0.05:
                 await self.set_currency("GBP")
                 await asyncio.sleep(dice.uniform(0.2, 1.0))
-                await self.have_currency("EUR")
+                await self.require_currency("EUR")

@@ -1,8 +1,7 @@
-"""More authorizations than can be decided, from a process of its own (G14).
+"""A generator of more authorizations than the installation can decide, in a process of its own (G14).
 
-Whoever makes too much work must not take the machine from those who do it: messages are written beforehand,
-answers are only noted with their time while they come in, and read when everything is over. What to do comes
-in lines of JSON, and each is answered with one.
+It uses as little processor time as possible: messages are encoded before a phase, and answers are decoded
+after it. It reads a target and then phases as lines of JSON, and answers each phase with one line.
 """
 
 from __future__ import annotations
@@ -31,19 +30,19 @@ READ_BYTES: Final = 1 << 18
 
 
 class FloodPhase(msgspec.Struct, kw_only=True):
-    """What to do for a while: so many open at any time, or so many a second whatever becomes of them."""
+    """One phase of load: either a fixed number in flight or a fixed rate."""
 
     seconds: float
     in_flight: int = 0
     per_second: float = 0.0
     prepare: int = 0
-    """Messages to write before it begins."""
+    """The number of messages to encode before the phase."""
     late_seconds: float = 1.0
-    """How long answers are waited for afterwards."""
+    """How long to wait for answers after the phase."""
 
 
 class FloodTarget(msgspec.Struct):
-    """Where, with which cards, and what one after the other."""
+    """The edge's address and the cards."""
 
     host: str
     port: int
@@ -51,7 +50,7 @@ class FloodTarget(msgspec.Struct):
 
 
 class PhaseResult(msgspec.Struct, kw_only=True):
-    """What came of a phase. Only what was approved while it lasted counts as such."""
+    """The result of a phase. Approvals count only if they arrived before its end."""
 
     seconds: float
     offered: int
@@ -63,12 +62,11 @@ class PhaseResult(msgspec.Struct, kw_only=True):
     refusal_ms_p99: float
     approval_ms_p99: float
     lag_ms_p99: float
-    """How late the generator itself came round: by so much an answer may have been there before it was
-    seen."""
+    """The generator's own delay: an answer may have arrived this much earlier than recorded."""
 
 
 class AnswerRecorder(asyncio.Protocol):
-    """Notes what comes, and when; nothing more."""
+    """Records frames with their time of arrival."""
 
     def __init__(self) -> None:
         self.transport: asyncio.Transport | None = None
@@ -89,14 +87,14 @@ class AnswerRecorder(asyncio.Protocol):
 
 
 class FloodConnection:
-    """One connection full of authorizations."""
+    """A connection that offers a phase's load."""
 
-    def __init__(self, plan: FloodTarget) -> None:
-        self._plan = plan
-        # Tills know how a sale is said; nobody shops at these.
+    def __init__(self, target: FloodTarget) -> None:
+        self._target = target
+        # Terminals only build the messages here; no shopper uses them.
         self._terminals = [
             Terminal(None, History(), plastic, random.Random(number))  # type: ignore[arg-type]
-            for number, plastic in enumerate(plan.plastics)
+            for number, plastic in enumerate(target.plastics)
         ]
         self._ready: list[tuple[str, bytes]] = []
         self._sent: dict[str, float] = {}
@@ -104,12 +102,12 @@ class FloodConnection:
         self._lags: list[float] = []
 
     async def run(self, phase: FloodPhase) -> PhaseResult:
-        """Have ``phase`` happen on a connection of its own."""
+        """Run ``phase`` on a new connection."""
         self._prepare(phase.prepare)
         self._sent.clear()
         self._lags.clear()
         loop = asyncio.get_running_loop()
-        _, connection = await loop.create_connection(AnswerRecorder, self._plan.host, self._plan.port)
+        _, connection = await loop.create_connection(AnswerRecorder, self._target.host, self._target.port)
         began = time.monotonic()
         try:
             while (elapsed := time.monotonic() - began) < phase.seconds:
@@ -119,14 +117,14 @@ class FloodConnection:
                     due = phase.in_flight - (len(self._sent) - connection.frames)
                 self._send(connection, due)
                 await self._pause(TICK_SECONDS if phase.per_second else 0.001)
-            # A generator that stood still has not offered less.
+            # After a delay of the generator, the missing part of the offered load is sent at once.
             self._send(connection, int(phase.per_second * phase.seconds) - len(self._sent))
             ended = time.monotonic()
             await self._all_answered(connection, ended + phase.late_seconds)
         finally:
             if connection.transport is not None:
                 connection.transport.abort()
-        return self._heard(connection.arrived, began, ended)
+        return self._result(connection.arrived, began, ended)
 
     async def _pause(self, seconds: float) -> None:
         due = time.monotonic() + seconds
@@ -151,10 +149,10 @@ class FloodConnection:
     def _prepare(self, count: int) -> None:
         while len(self._ready) < count:
             self._made += 1
-            message = self._terminals[self._made % len(self._terminals)].request()
+            message = self._terminals[self._made % len(self._terminals)].unsent_request()
             self._ready.append((message.fields[11], frame(encode(message))))
 
-    def _heard(self, arrived: Iterable[tuple[float, bytes]], began: float, ended: float) -> PhaseResult:
+    def _result(self, arrived: Iterable[tuple[float, bytes]], began: float, ended: float) -> PhaseResult:
         approvals: list[float] = []
         refusals: list[float] = []
         approved = other = answered = 0
@@ -185,18 +183,18 @@ class FloodConnection:
 
 
 def p99(values: list[float]) -> float:
-    """0 of nothing."""
+    """The p99 of ``values``; 0 if there are none."""
     return sorted(values)[min(len(values) - 1, int(0.99 * len(values)))] if values else 0.0
 
 
 async def main() -> None:
-    """The plan, then phases, from the standard input; an answer to each on the standard output."""
+    """Read the target and then phases from standard input; write each result to standard output."""
     with suppress(OSError):
         os.nice(NICENESS)
     flood = FloodConnection(msgspec.json.decode(sys.stdin.buffer.readline(), type=FloodTarget))
     while line := await asyncio.to_thread(sys.stdin.buffer.readline):
-        heard = await flood.run(msgspec.json.decode(line, type=FloodPhase))
-        sys.stdout.buffer.write(msgspec.json.encode(heard) + b"\n")
+        result = await flood.run(msgspec.json.decode(line, type=FloodPhase))
+        sys.stdout.buffer.write(msgspec.json.encode(result) + b"\n")
         sys.stdout.buffer.flush()
 
 

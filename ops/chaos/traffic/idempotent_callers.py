@@ -1,8 +1,7 @@
-"""Callers of the API who say everything several times at once under one idempotency key, hang up on some of
-the answers, and ask again until they have one (G5).
+"""API callers that send concurrent copies of each request under one idempotency key (G5).
 
-They are there all the time, so whatever is done to the installation is done to them. In the end the database
-tells how often each key has had its effect.
+They drop some of the answers and retry until they have one. They run during all faults; afterwards the
+database shows how often each key had its effect.
 """
 
 from __future__ import annotations
@@ -27,20 +26,20 @@ CALLERS: Final = 3
 PAUSE_SECONDS_MAX: Final = 0.5
 RETRY_SECONDS: Final = 0.1
 ANSWER_SECONDS_MAX: Final = 20.0
-"""For one attempt."""
-HEARD_SECONDS_MAX: Final = 90.0
-"""Whoever has asked again for so long without an answer gives up: nobody knows."""
-HANGS_UP: Final = 0.3
-"""How many copies hang up on their first answer."""
-OTHER_MINOR: Final = 10_000_000
-"""Added to an amount to make another payload of it."""
+"""Timeout of one attempt."""
+GIVE_UP_SECONDS: Final = 90.0
+"""After this time without an answer a caller gives up; the outcome stays unknown."""
+DROPPED_SHARE: Final = 0.3
+"""The share of copies whose first answer is dropped."""
+ALTERED_MINOR: Final = 10_000_000
+"""Added to an amount for the altered payload."""
 IN_PROGRESS: Final = "idempotency-in-progress"
 REUSED: Final = "idempotency-key-reused"
 
 Kind = Literal["load", "cardholder", "card_product"]
 KINDS: Final[tuple[Kind, ...]] = ("load", "load", "cardholder", "card_product")
 
-# How often each key, told by the value that is its own, has had its effect.
+# The number of effects of each key, by the value that is unique to the key.
 _EFFECTS: Final[dict[Kind, str]] = {
     "load": "SELECT e.amount_minor::text AS key, count(*) AS effects FROM ledger_entries e"
     " JOIN cards c ON c.account_id = e.account_id"
@@ -64,7 +63,7 @@ _FIELDS: Final[dict[Kind, dict[str, Any]]] = {
 
 @dataclass(frozen=True)
 class KeyedAnswer:
-    """An answer that says what became of a request."""
+    """A final answer to a request."""
 
     status: int
     body: bytes
@@ -72,33 +71,34 @@ class KeyedAnswer:
 
     @property
     def slug(self) -> str:
-        """Of a problem, else empty."""
+        """The problem's slug; empty for a success."""
         with_type = json.loads(self.body) if self.status >= 400 else {}
         return str(with_type.get("type", "")).rpartition("/")[2]
 
 
 @dataclass
 class KeyedRequest:
-    """One key, what was said under it and what was heard."""
+    """One key, its payloads and their answers."""
 
     kind: Kind
     key: str
-    own: str
-    """The value by which the database knows its effect, and that of another payload."""
-    other: str
+    value: str
+    """The unique value by which the database shows the key's effect; ``altered_value``: that of the altered
+    payload."""
+    altered_value: str
     body: dict[str, Any]
     altered: dict[str, Any]
-    heard: list[KeyedAnswer] = field(default_factory=list)
+    answers: list[KeyedAnswer] = field(default_factory=list)
     conflict: KeyedAnswer | None = None
-    elsewhere: KeyedAnswer | None = None
-    """What another client heard under the same key."""
+    other_client: KeyedAnswer | None = None
+    """Another client's answer under the same key."""
     lost: int = 0
-    """Answers that were not waited for, or did not come."""
+    """The number of answers that were dropped or did not arrive."""
 
 
 @dataclass(frozen=True)
 class Account:
-    """A tenant's client, and what it works with."""
+    """A tenant's access token, and the resources that its caller uses."""
 
     token: str
     programme_id: str
@@ -107,20 +107,20 @@ class Account:
 
 
 class IdempotentCallers:
-    """An async context manager around the time in which they call."""
+    """Runs the callers. Call ``open``, ``begin``, ``end`` and ``close``."""
 
-    def __init__(self, base_url: str, mine: Account, theirs: Account, seed: int) -> None:
+    def __init__(self, base_url: str, own: Account, foreign: Account, seed: int) -> None:
         self._base_url = base_url
-        self._mine = mine
-        self._theirs = theirs
+        self._own = own
+        self._foreign = foreign
         self._dice = random.Random(seed)
         self._serials = itertools.count(1)
         self._work: list[asyncio.Task[None]] = []
         self._http: aiohttp.ClientSession
-        self.keyed: list[KeyedRequest] = []
+        self.requests: list[KeyedRequest] = []
 
     async def open(self) -> None:
-        """Connect when asked to; nobody calls yet."""
+        """Create the HTTP client; no caller starts yet."""
         timeout = aiohttp.ClientTimeout(total=ANSWER_SECONDS_MAX)
         connector = aiohttp.TCPConnector(limit=0)
         self._http = aiohttp.ClientSession(self._base_url, timeout=timeout, connector=connector)
@@ -130,11 +130,11 @@ class IdempotentCallers:
         await self._http.close()
 
     async def begin(self) -> None:
-        """Everybody calls, for ever."""
-        self._work = [asyncio.create_task(self._call_on()) for _ in range(CALLERS)]
+        """Start the callers."""
+        self._work = [asyncio.create_task(self._call_forever()) for _ in range(CALLERS)]
 
     async def end(self) -> None:
-        """What is under way stays unknown."""
+        """Stop the callers; open requests stay unknown."""
         for task in self._work:
             task.cancel()
         results = await asyncio.gather(*self._work, return_exceptions=True)
@@ -143,22 +143,22 @@ class IdempotentCallers:
             if isinstance(failure, Exception):
                 raise failure
 
-    async def _call_on(self) -> None:
+    async def _call_forever(self) -> None:
         while True:
-            await self.once()
+            await self.call_once()
             await asyncio.sleep(self._dice.uniform(0, PAUSE_SECONDS_MAX))
 
-    async def once(self) -> KeyedRequest:
-        """One key from its first copy to its last answer."""
+    async def call_once(self) -> KeyedRequest:
+        """Send one key's copies until each has an answer."""
         keyed = self._keyed(self._dice.choice(KINDS))
-        self.keyed.append(keyed)
+        self.requests.append(keyed)
         copies = self._dice.randint(1, COPIES_MAX)
         await asyncio.gather(*(self._copy(keyed) for _ in range(copies)))
-        if keyed.heard:
-            keyed.conflict = await self._until_heard(keyed, self._mine, keyed.altered)
+        if keyed.answers:
+            keyed.conflict = await self._until_answered(keyed, self._own, keyed.altered)
         if keyed.kind == "cardholder" and self._dice.random() < 0.2:
-            body = keyed.body | {"programme_id": self._theirs.programme_id}
-            keyed.elsewhere = await self._until_heard(keyed, self._theirs, body)
+            body = keyed.body | {"programme_id": self._foreign.programme_id}
+            keyed.other_client = await self._until_answered(keyed, self._foreign, body)
         return keyed
 
     def _keyed(self, kind: Kind) -> KeyedRequest:
@@ -166,106 +166,106 @@ class IdempotentCallers:
         name = f"chaos-{serial}"
         if kind == "load":
             body, altered = (
-                {"card_id": self._mine.card_id, "amount": {"amount": format_minor(minor), "currency": "EUR"}}
-                for minor in (serial, serial + OTHER_MINOR)
+                {"card_id": self._own.card_id, "amount": {"amount": format_minor(minor), "currency": "EUR"}}
+                for minor in (serial, serial + ALTERED_MINOR)
             )
-            return KeyedRequest(kind, name, str(serial), str(serial + OTHER_MINOR), body, altered)
-        fields = {"programme_id": self._mine.programme_id} | _FIELDS[kind]
+            return KeyedRequest(kind, name, str(serial), str(serial + ALTERED_MINOR), body, altered)
+        fields = {"programme_id": self._own.programme_id} | _FIELDS[kind]
         named = "external_ref" if kind == "cardholder" else "name"
         other = f"{name}-other"
         return KeyedRequest(kind, name, name, other, fields | {named: name}, fields | {named: other})
 
     async def _copy(self, keyed: KeyedRequest) -> None:
-        if self._dice.random() < HANGS_UP:
+        if self._dice.random() < DROPPED_SHARE:
             try:
                 async with asyncio.timeout(self._dice.uniform(0.001, 0.06)):
-                    await self._ask(keyed, self._mine, keyed.body)
+                    await self._send(keyed, self._own, keyed.body)
             except (aiohttp.ClientError, TimeoutError, OSError):
                 pass
             keyed.lost += 1
-        heard = await self._until_heard(keyed, self._mine, keyed.body)
-        if heard is not None:
-            keyed.heard.append(heard)
+        answer = await self._until_answered(keyed, self._own, keyed.body)
+        if answer is not None:
+            keyed.answers.append(answer)
 
-    async def _until_heard(
+    async def _until_answered(
         self, keyed: KeyedRequest, account: Account, body: dict[str, Any]
     ) -> KeyedAnswer | None:
-        """Ask, and ask again while nobody says what has become of it."""
-        deadline = time.monotonic() + HEARD_SECONDS_MAX
+        """Send until there is a final answer; ``None`` after ``GIVE_UP_SECONDS``."""
+        deadline = time.monotonic() + GIVE_UP_SECONDS
         while time.monotonic() < deadline:
             try:
-                heard = await self._ask(keyed, account, body)
+                answer = await self._send(keyed, account, body)
             except (aiohttp.ClientError, TimeoutError, OSError):
                 keyed.lost += 1
             else:
-                # 401: by a wrong clock of the database its token is not valid at the moment.
-                if heard.status < 500 and heard.status not in (401, 429) and heard.slug != IN_PROGRESS:
-                    return heard
+                # 401: while the database clock is wrong, the token is not valid.
+                if answer.status < 500 and answer.status not in (401, 429) and answer.slug != IN_PROGRESS:
+                    return answer
             await asyncio.sleep(RETRY_SECONDS * self._dice.uniform(0.5, 1.5))
         return None
 
-    async def _ask(self, keyed: KeyedRequest, account: Account, body: dict[str, Any]) -> KeyedAnswer:
+    async def _send(self, keyed: KeyedRequest, account: Account, body: dict[str, Any]) -> KeyedAnswer:
         headers = {"Authorization": f"Bearer {account.token}", "Idempotency-Key": keyed.key}
         path = "/v1/simulated-loads" if keyed.kind == "load" else f"/v1/{keyed.kind.replace('_', '-')}s"
         async with self._http.post(path, json=body, headers=headers) as response:
             raw = await response.read()
             return KeyedAnswer(response.status, raw, response.headers.get("Idempotent-Replayed") == "true")
 
-    # --- what it has come to ------------------------------------------------------------------------------
+    # --- checks ---------------------------------------------------------------------------------------------
 
     async def findings(self, connection: asyncpg.Connection[asyncpg.Record]) -> list[Finding]:
-        """What the database says of every key, and what its callers heard."""
+        """The checks of all keys: their effects in the database against their callers' answers."""
         places: dict[Kind, str] = {
-            "load": self._mine.card_id,
-            "cardholder": self._mine.programme_id,
-            "card_product": self._mine.programme_id,
+            "load": self._own.card_id,
+            "cardholder": self._own.programme_id,
+            "card_product": self._own.programme_id,
         }
         effects: dict[tuple[Kind, str], int] = {}
         for kind, sql in _EFFECTS.items():
             rows = await connection.fetch(sql, places[kind])
             effects |= {(kind, str(row["key"])): row["effects"] for row in rows}
-        return judge(self.keyed, effects)
+        return judge(self.requests, effects)
 
     def bodies(self) -> Iterable[bytes]:
-        """Every body that anybody heard."""
-        for keyed in self.keyed:
-            yield from (heard.body for heard in keyed.heard)
-            yield from (heard.body for heard in (keyed.conflict, keyed.elsewhere) if heard is not None)
+        """The bodies of all answers."""
+        for keyed in self.requests:
+            yield from (answer.body for answer in keyed.answers)
+            yield from (answer.body for answer in (keyed.conflict, keyed.other_client) if answer is not None)
 
 
 def judge(keyed: list[KeyedRequest], effects: dict[tuple[Kind, str], int]) -> list[Finding]:
-    """Every check, on plain values. ``effects``: how often what a key is known by is in the database."""
-    answered = [each for each in keyed if each.heard]
+    """The checks on plain values. ``effects``: the number of effects by kind and unique value."""
+    answered = [each for each in keyed if each.answers]
     contradicted = [each for each in keyed if each.conflict is not None]
-    shared = [each for each in answered if each.elsewhere is not None]
+    shared = [each for each in answered if each.other_client is not None]
     return [
         _finding(
-            "a key has at most one effect, and one if anybody heard of it",
+            "a key has at most one effect, and exactly one if a caller got its success",
             keyed,
-            [each for each in keyed if not _effects_allowed(each, effects.get((each.kind, each.own), 0))],
+            [each for each in keyed if not _effects_allowed(each, effects.get((each.kind, each.value), 0))],
         ),
         _finding(
-            "every answer to a key is the same bytes",
+            "all answers to a key have the same bytes",
             answered,
-            [each for each in answered if len({(heard.status, heard.body) for heard in each.heard}) > 1],
+            [each for each in answered if len({(answer.status, answer.body) for answer in each.answers}) > 1],
         ),
         _finding(
-            "only one answer to a key is not marked as a replay",
+            "at most one answer to a key is not marked as a replay",
             answered,
-            [each for each in answered if sum(not heard.replayed for heard in each.heard) > 1],
+            [each for each in answered if sum(not answer.replayed for answer in each.answers) > 1],
         ),
         _finding(
-            "another payload under a key is a conflict, and has no effect",
+            "another payload under a key gets a conflict and has no effect",
             contradicted,
             [
                 each
                 for each in contradicted
                 if (each.conflict and (each.conflict.status, each.conflict.slug)) != (409, REUSED)
-                or effects.get((each.kind, each.other), 0)
+                or effects.get((each.kind, each.altered_value), 0)
             ],
         ),
         _finding(
-            "the same key of another client is its own",
+            "the same key of another client is independent",
             shared,
             [each for each in shared if not _independent(each)],
         ),
@@ -273,12 +273,16 @@ def judge(keyed: list[KeyedRequest], effects: dict[tuple[Kind, str], int]) -> li
 
 
 def _effects_allowed(keyed: KeyedRequest, effects: int) -> bool:
-    return effects == 1 if any(heard.status == 201 for heard in keyed.heard) else effects <= 1
+    return effects == 1 if any(answer.status == 201 for answer in keyed.answers) else effects <= 1
 
 
 def _independent(keyed: KeyedRequest) -> bool:
-    heard = keyed.elsewhere
-    return heard is not None and heard.status == 201 and heard.body not in {each.body for each in keyed.heard}
+    answer = keyed.other_client
+    return (
+        answer is not None
+        and answer.status == 201
+        and answer.body not in {each.body for each in keyed.answers}
+    )
 
 
 def _finding(promise: str, subjects: list[KeyedRequest], broken: list[KeyedRequest]) -> Finding:

@@ -1,4 +1,4 @@
-"""Programmes and cards to shop with, made through the API, and their numbers, out of the vault."""
+"""Creates programmes and cards through the API, and reads the card numbers from custody."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _NUMBERS = (
 
 
 def new_product(api: Client, programme_id: str) -> str:
-    """A card product in euros; its id."""
+    """Create a card product in euros; returns its id."""
     product = api.card_products.create(
         programme_id=programme_id,
         name="Chaos",
@@ -37,7 +37,7 @@ def new_product(api: Client, programme_id: str) -> str:
 def new_cards(
     api: Client, programme_id: str, count: int, *, funds: str | None = None, declared: str | None = None
 ) -> list[str]:
-    """Cards of a programme: ``funds`` are loaded on each, ``declared`` is what it may spend in stand-in."""
+    """Create cards: ``funds`` are loaded on each, ``declared`` is its declared balance for stand-in."""
     product_id = new_product(api, programme_id)
     holder: Any = api.cardholders.create(
         programme_id=programme_id, given_name="Ada", family_name="Byron", email="ada@example.com"
@@ -56,7 +56,7 @@ def new_cards(
 async def plastics(
     connection: asyncpg.Connection[asyncpg.Record], var_dir: Path, card_ids: Iterable[str]
 ) -> list[Plastic]:
-    """The cards as a terminal reads them, in the order of ``card_ids``."""
+    """The cards' data for terminals, in the order of ``card_ids``."""
     custody = CardCustody(Vault.from_settings(Settings.load(var_dir=var_dir)))
     wanted = list(card_ids)
     found = {

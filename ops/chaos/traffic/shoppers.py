@@ -1,5 +1,5 @@
-"""Cardholders of a foreign network: each spends, raises, gives back and settles on a card of its own, asks
-again when it has heard nothing, and writes everything down."""
+"""Shoppers of a foreign network: each purchases, increments, reverses and clears on its own card, repeats
+unanswered messages, and records every operation."""
 
 from __future__ import annotations
 
@@ -23,25 +23,25 @@ from ops.histories.operations import History, Operation
 
 ACQUIRER_ID: Final = "616161"
 ANSWER_SECONDS_MAX: Final = 7.0
-"""After this nothing will come any more: the edge answers everything within its deadline."""
+"""After this no answer can come: the edge answers everything within its deadline."""
 REPEATS_MAX: Final = 12
 PAUSE_SECONDS: Final = 0.02
 PAUSE_SECONDS_MAX: Final = 1.0
-"""Between repeats, doubling from the one to the other."""
+"""Pause between repeats, doubling up to the maximum."""
 PATIENCE_SECONDS: Final = 1.0
-"""How long a customer waits for a terminal that has no connection; then there is no sale."""
-UNKNOWN: Final = frozenset({"91", "96"})
-"""Answers that do not say what has happened."""
+"""How long a purchase waits for a connection before it is given up."""
+UNKNOWN_CODES: Final = frozenset({"91", "96"})
+"""Response codes that leave the outcome unknown."""
 _SALE: Final = {"mcc": "5411", "merchant_name": "Corner shop", "merchant_country": "IE", "channel": "pos"}
 
-_said = itertools.count(os.getpid() * 74, 2)
-_unsaid = itertools.count(os.getpid() * 74 + 1, 2)
-"""Serial numbers of messages that somebody else says: another process, beside the shoppers of this one. One
-acquirer has one row of trace numbers, so both take every second of them."""
+_shopper_serials = itertools.count(os.getpid() * 74, 2)
+_flood_serials = itertools.count(os.getpid() * 74 + 1, 2)
+"""Serial numbers for messages of another process (``flood``). All messages of the acquirer share one series
+of trace numbers, so each process takes every second number."""
 
 
 class Plastic(msgspec.Struct, frozen=True):
-    """A card as a terminal reads it."""
+    """A card's data as a terminal reads it."""
 
     card_id: str
     pan: str
@@ -52,7 +52,7 @@ class Plastic(msgspec.Struct, frozen=True):
 
 
 class OpenSale(msgspec.Struct):
-    """An approved sale, as far as its merchant has come with it."""
+    """An approved purchase and the messages sent for it."""
 
     sale: Sale
     first: FirstMessage
@@ -61,7 +61,7 @@ class OpenSale(msgspec.Struct):
 
 
 class Terminal:
-    """Says messages about one card and writes down what is heard."""
+    """Sends the messages of one card and records the answers."""
 
     def __init__(self, session: Session, history: History, plastic: Plastic, dice: random.Random) -> None:
         self._session = session
@@ -71,24 +71,24 @@ class Terminal:
         self._open: list[OpenSale] = []
 
     async def shop(self) -> None:
-        """For ever."""
+        """Send one message after the other until cancelled."""
         while True:
-            await self.step()
+            await self.send_random()
             await asyncio.sleep(self._dice.uniform(0, 2 * PAUSE_SECONDS))
 
-    async def step(self) -> None:
-        """One thing a merchant does, until it has been answered."""
+    async def send_random(self) -> None:
+        """Send one message of a random kind and wait for its answer."""
         dice = self._dice.random()
         if dice < 0.6 or not self._open:
             await self.buy(patience_seconds=PATIENCE_SECONDS)
         elif dice < 0.7:
-            await self._raise(self._dice.choice(self._open))
+            await self._increment(self._dice.choice(self._open))
         elif dice < 0.85:
-            await self._give_back(self._open.pop(self._dice.randrange(len(self._open))))
+            await self._reverse(self._open.pop(self._dice.randrange(len(self._open))))
         else:
-            await self._settle(self._open.pop(self._dice.randrange(len(self._open))))
+            await self._clear(self._open.pop(self._dice.randrange(len(self._open))))
         if len(self._open) > 8:
-            await self._settle(self._open.pop(0))
+            await self._clear(self._open.pop(0))
 
     async def buy(
         self,
@@ -97,44 +97,45 @@ class Terminal:
         amount_minor: int | None = None,
         patience_seconds: float = ANSWER_SECONDS_MAX,
     ) -> Operation:
-        """A purchase; its last operation. ``patience_seconds``: how long it waits for a connection."""
+        """A new purchase, repeated until it is answered; returns the last operation. ``patience_seconds``:
+        how long it waits for a connection."""
         sale, names = self.sale(amount_minor), self.references()
         message = authorization_request(sale, names)
-        said = ("authorize", message, sale.amount_minor)
-        operation = await self._until_heard(*said, repeats, patience_seconds=patience_seconds)
+        purchase = ("authorize", message, sale.amount_minor)
+        operation = await self._until_answered(*purchase, repeats, patience_seconds=patience_seconds)
         if operation.outcome == "ok" and approves(operation.response_code or ""):
             first = FirstMessage(ACQUIRER_ID, names.stan, message.fields[7])
             self._open.append(OpenSale(sale, first, names.network_txn_id or ""))
         return operation
 
-    def original(self) -> tuple[Message, int]:
-        """A purchase as its network says it first, and its amount; ``say`` says it."""
+    def new_purchase(self) -> tuple[Message, int]:
+        """The first message of a new purchase, not sent yet, and its amount."""
         sale = self.sale()
         return authorization_request(sale, self.references()), sale.amount_minor
 
-    async def say(self, message: Message, amount_minor: int) -> Operation:
-        """A message once, as it is."""
-        return await self._say("authorize", message, amount_minor, first=True)
+    async def send(self, message: Message, amount_minor: int) -> Operation:
+        """Send a message once."""
+        return await self._send("authorize", message, amount_minor, first=True)
 
-    async def _raise(self, bought: OpenSale) -> None:
-        sale = msgspec.structs.replace(bought.sale, amount_minor=self._dice.randint(1, 300))
-        message = increment(sale, self.references(bought.life), bought.first)
-        await self._until_heard("increment", message, sale.amount_minor)
+    async def _increment(self, open_sale: OpenSale) -> None:
+        sale = msgspec.structs.replace(open_sale.sale, amount_minor=self._dice.randint(1, 300))
+        message = increment(sale, self.references(open_sale.life), open_sale.first)
+        await self._until_answered("increment", message, sale.amount_minor)
 
-    async def _give_back(self, bought: OpenSale) -> None:
-        names = self.references(bought.life)
+    async def _reverse(self, open_sale: OpenSale) -> None:
+        names = self.references(open_sale.life)
         remaining_minor = self._dice.choice((None, None, 1))
-        message = reversal_advice(bought.sale, names, bought.first, remaining_minor)
-        await self._until_heard("reverse", message, bought.sale.amount_minor)
+        message = reversal_advice(open_sale.sale, names, open_sale.first, remaining_minor)
+        await self._until_answered("reverse", message, open_sale.sale.amount_minor)
 
-    async def _settle(self, bought: OpenSale) -> None:
-        bought.presented += 1
-        names = self.references(bought.life)
-        reference = PresentmentReference(f"{names.stan}{time.time_ns() % 10**17:017d}", bought.presented)
-        message = presentment(bought.sale, names, bought.first, reference, final=True)
-        await self._until_heard("present", message, bought.sale.amount_minor)
+    async def _clear(self, open_sale: OpenSale) -> None:
+        open_sale.presented += 1
+        names = self.references(open_sale.life)
+        reference = PresentmentReference(f"{names.stan}{time.time_ns() % 10**17:017d}", open_sale.presented)
+        message = presentment(open_sale.sale, names, open_sale.first, reference, final=True)
+        await self._until_answered("present", message, open_sale.sale.amount_minor)
 
-    async def _until_heard(
+    async def _until_answered(
         self,
         kind: str,
         message: Message,
@@ -143,20 +144,20 @@ class Terminal:
         *,
         patience_seconds: float = ANSWER_SECONDS_MAX,
     ) -> Operation:
-        """Say it, and say it again while nobody knows what has become of it; now and then once more. What
-        could not even be said the first time is given up."""
-        operation = await self._say(kind, message, amount_minor, patience_seconds, first=True)
+        """Send a message, and repeat it while its outcome is unknown. Some answered messages are repeated
+        too. A message whose first copy could not be sent is given up."""
+        operation = await self._send(kind, message, amount_minor, patience_seconds, first=True)
         for number in range(repeats):
             if operation.outcome != "info":
                 break
             await asyncio.sleep(min(PAUSE_SECONDS * 2**number, PAUSE_SECONDS_MAX))
             message = as_repeat(message)
-            operation = await self._say(kind, message, amount_minor)
+            operation = await self._send(kind, message, amount_minor)
         if operation.outcome == "ok" and self._dice.random() < 0.1:
-            await self._say(kind, as_repeat(message), amount_minor)
+            await self._send(kind, as_repeat(message), amount_minor)
         return operation
 
-    async def _say(
+    async def _send(
         self,
         kind: str,
         message: Message,
@@ -166,7 +167,7 @@ class Terminal:
         first: bool = False,
     ) -> Operation:
         fields = message.fields
-        operation = self._history.invoke(
+        operation = self._history.begin(
             Operation(
                 card_id=self.plastic.card_id,
                 kind=kind,  # type: ignore[arg-type]
@@ -182,32 +183,32 @@ class Terminal:
             operation.began = time.monotonic()
             answer = self._session.send(message)
         except NotConnectedError:
-            # Nothing left; but an earlier copy of it may have.
+            # This copy was not sent, but an earlier one may have been.
             self._history.end(operation, "fail" if first else "info")
             return operation
         try:
             async with asyncio.timeout(ANSWER_SECONDS_MAX):
-                self._heard(operation, await asyncio.shield(answer))
+                self._record(operation, await asyncio.shield(answer))
         except (TimeoutError, SessionLostError) as failure:
             self._session.forget(message)
             self._history.end(operation, "info")
             if isinstance(failure, TimeoutError):
-                operation.response_code = "silence"
+                operation.response_code = "timeout"
         return operation
 
-    def _heard(self, operation: Operation, answer: Message) -> None:
+    def _record(self, operation: Operation, answer: Message) -> None:
         code = answer.fields.get(39, "")
         operation.response_code = code
         operation.authorization_id = quoted_authorization_id(answer)
         operation.approved_minor = int(answer.fields.get(4, "0"))
-        self._history.end(operation, "info" if code in UNKNOWN else "ok")
+        self._history.end(operation, "info" if code in UNKNOWN_CODES else "ok")
 
-    def request(self) -> Message:
-        """An authorization that nobody says."""
-        return authorization_request(self.sale(), _references(next(_unsaid)))
+    def unsent_request(self) -> Message:
+        """An authorization request that is not sent here."""
+        return authorization_request(self.sale(), _references(next(_flood_serials)))
 
     def sale(self, amount_minor: int | None = None) -> Sale:
-        """Something to buy, at that price or at any."""
+        """A purchase with a given or a random amount."""
         return Sale(
             pan=self.plastic.pan,
             expiry=self.plastic.expiry,
@@ -217,18 +218,18 @@ class Terminal:
         )
 
     def references(self, life: str | None = None) -> References:
-        """Names for one more message."""
-        return _references(next(_said), life)
+        """The references of a new message."""
+        return _references(next(_shopper_serials), life)
 
 
 def _references(serial: int, life: str | None = None) -> References:
-    # A trace number comes again after a while; time and RRN then tell the two apart.
+    # Trace numbers repeat after a while; time and RRN then distinguish the messages.
     now_ms = time.time_ns() // 1_000_000
     return References(ACQUIRER_ID, f"{serial % 1_000_000:06d}", now_ms, life or f"CH{serial:012d}")
 
 
 class Crowd:
-    """All shoppers; an async context manager around the time in which they shop."""
+    """Several shoppers on two connections. Call ``open``, ``begin``, ``end`` and ``close``."""
 
     def __init__(self, address: tuple[str, int], plastics: Iterable[Plastic], seed: int) -> None:
         self._sessions = [Session(*address), Session(*address)]
@@ -247,11 +248,11 @@ class Crowd:
             await session.connected(30)
 
     async def begin(self, terminals: Iterable[Terminal] | None = None) -> None:
-        """Everybody shops, or those at ``terminals``."""
+        """Start all shoppers, or those at ``terminals``."""
         self._work = [asyncio.create_task(terminal.shop()) for terminal in terminals or self.terminals]
 
     async def end(self) -> None:
-        """Everybody goes home; what is under way stays unknown."""
+        """Stop all shoppers; open operations stay unknown."""
         for task in self._work:
             task.cancel()
         results = await asyncio.gather(*self._work, return_exceptions=True)

@@ -1,5 +1,5 @@
-"""A customer's endpoint, healthy throughout: it keeps what arrives, so that in the end nothing is missing
-unseen (G7, G9)."""
+"""A webhook endpoint that is always available, which keeps the deliveries to check that none is missing or
+altered (G7, G9)."""
 
 from __future__ import annotations
 
@@ -19,16 +19,16 @@ from ops.embedded.local_https import Answer, Request, local_receiver
 from stanchion import Client
 
 TYPES: Final = ["ledger.hold.released", "ledger.hold.captured"]
-"""Enough of them, and not one for each decision: the receiver shares the machine."""
-EMPTY_SECONDS_MAX: Final = 150.0
-"""An attempt that died with its dispatcher is made again after a minute."""
+"""Event types that are frequent, but rarer than one per decision: the receiver shares the machine."""
+DELIVERED_SECONDS_MAX: Final = 150.0
+"""After a dispatcher's death its attempt is repeated a minute later."""
 
 _EVENTS: Final = "SELECT id::text FROM events WHERE type = ANY($1)"
 _PENDING: Final = "SELECT count(*) FROM deliveries WHERE state = 'pending'"
 
 
 class WebhookReceiver:
-    """``open`` it when the installation runs and has no events yet; ``findings`` when everything is over."""
+    """Call ``open`` before the first event, ``findings`` at the end."""
 
     def __init__(self) -> None:
         self._stack = AsyncExitStack()
@@ -38,8 +38,8 @@ class WebhookReceiver:
         self.received = 0
 
     async def open(self, var_dir: Path, client: Client) -> None:
-        """Listen, and register."""
-        url = await self._stack.enter_async_context(local_receiver(var_dir, self._take))
+        """Listen, and register the endpoint."""
+        url = await self._stack.enter_async_context(local_receiver(var_dir, self._receive))
         with client:
             endpoint = await asyncio.to_thread(client.webhook_endpoints.create, url=url, event_types=TYPES)
         self.secret = endpoint["secret"]
@@ -47,7 +47,7 @@ class WebhookReceiver:
     async def close(self) -> None:
         await self._stack.aclose()
 
-    async def _take(self, request: Request) -> Answer:
+    async def _receive(self, request: Request) -> Answer:
         self.received += 1
         event_id = str(json.loads(request.body)["id"])
         self._bodies[event_id].add(request.body)
@@ -57,23 +57,23 @@ class WebhookReceiver:
         return Answer()
 
     async def findings(self, connection: asyncpg.Connection[asyncpg.Record]) -> list[Finding]:
-        """What has become of every event that it had subscribed to."""
-        deadline = time.monotonic() + EMPTY_SECONDS_MAX
+        """The checks of every event of the subscribed types."""
+        deadline = time.monotonic() + DELIVERED_SECONDS_MAX
         rows = await connection.fetch(_EVENTS, TYPES)
-        told = [row["id"] for row in rows]
+        published = [row["id"] for row in rows]
         while True:
             pending = await connection.fetchval(_PENDING)
-            done = not pending and self._bodies.keys() >= set(told)
+            done = not pending and self._bodies.keys() >= set(published)
             if done or time.monotonic() > deadline:
                 break
             await asyncio.sleep(0.5)
-        missing = [each for each in told if each not in self._bodies]
+        missing = [each for each in published if each not in self._bodies]
         changed = [each for each, bodies in self._bodies.items() if len(bodies) > 1]
         return [
-            _finding("each event reached its endpoint", len(told), missing),
-            _finding("every delivery of an event is the same bytes", len(self._bodies), changed),
+            _finding("each event reached its endpoint", len(published), missing),
+            _finding("all deliveries of an event have the same bytes", len(self._bodies), changed),
             _finding("every delivery is signed", self.received, self._unsigned),
-            Finding("no delivery is left over", len(told), pending, ()),
+            Finding("no delivery stays pending", len(published), pending, ()),
         ]
 
 

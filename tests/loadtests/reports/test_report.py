@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import msgspec
 
-from loadtests.reports.report import Proof, Report
+from loadtests.reports.report import BenchReport, Proof
 from loadtests.reports.text import table
 from tests.loadtests.test_figures import slice_of
 
 
-def report(**changes: object) -> Report:
+def report(**changes: object) -> BenchReport:
     """A run of two rounds over one workload, twice as fast as the rival."""
     ours = [slice_of(9000.0, server_cpu_us=240.0, decisions_per_commit=40.0), slice_of(8500.0)]
     theirs = [
         slice_of(3000.0, system="row locks", server_cpu_us=480.0),
         slice_of(4250.0, system="row locks", refused=1, lost=2),
     ]
-    made = Report(
+    made = BenchReport(
         machine={"cpu": "test, 2 cores"},
         database={"server_version": "18.6", "fsync": "on"},
         fsync_ms={"p50": 0.2, "p99": 0.4},
@@ -100,7 +100,7 @@ def test_a_machine_that_others_used_is_named_as_such() -> None:
 
 def test_json_holds_every_slice() -> None:
     made = report()
-    again = msgspec.json.decode(made.json(), type=Report)
+    again = msgspec.json.decode(made.json(), type=BenchReport)
     assert again.slices == made.slices
     assert again.ratios == made.ratios
 

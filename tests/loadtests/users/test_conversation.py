@@ -16,7 +16,7 @@ from actors.settings import Settings
 from actors.vault import Vault
 from loadtests.generators.workload import Card
 from loadtests.users.conversation import Conversation, WireError
-from loadtests.users.plan import Plan, read_plan, write_plan
+from loadtests.users.plan import LoadPlan, read_plan, write_plan
 from tests.api.stack import Installation, installation
 
 
@@ -66,7 +66,7 @@ def test_nobody_there_is_an_error_in_one_line() -> None:
 
 
 def test_a_plan_is_its_owners_alone(tmp_path: Path) -> None:
-    plan = Plan(
+    plan = LoadPlan(
         base_url="http://127.0.0.1:1",
         client_id="c",
         client_secret="s",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from loadtests.users.verdict import Measured, Thresholds, breaches
+from loadtests.users.verdict import RunFigures, Thresholds, breaches
 
 GOOD = {"requests": 1_000, "failures": 10, "p95_ms": 100.0, "p99_ms": 200.0}
 LIMITS = Thresholds(failures=0.01, p95_ms=100.0, p99_ms=200.0)
@@ -21,5 +21,5 @@ LIMITS = Thresholds(failures=0.01, p95_ms=100.0, p99_ms=200.0)
     ],
 )
 def test_what_is_not_good_enough_is_named(change: dict[str, float], found: list[str]) -> None:
-    measured = Measured(**(GOOD | change))  # type: ignore[arg-type]
+    measured = RunFigures(**(GOOD | change))  # type: ignore[arg-type]
     assert breaches(measured, LIMITS) == found

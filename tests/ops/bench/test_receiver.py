@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.instant import to_text
-from ops.bench.receiver import Connection, Tally
+from ops.bench.receiver import ReceiverConnection, Tally
 
 
 class Transport:
@@ -40,15 +40,15 @@ def tally() -> Tally:
 
 
 @pytest.fixture
-def connection(tally: Tally, transport: Any) -> Connection:
-    connection = Connection(tally)
+def connection(tally: Tally, transport: Any) -> ReceiverConnection:
+    connection = ReceiverConnection(tally)
     connection.connection_made(transport)
     return connection
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
 def test_requests_are_answered_however_they_are_cut(
-    connection: Connection, tally: Tally, transport: Transport, size: int
+    connection: ReceiverConnection, tally: Tally, transport: Transport, size: int
 ) -> None:
     sent = request("/endpoint/1", 400) + request("/endpoint/2", 400)
     for start in range(0, len(sent), size):
@@ -59,7 +59,7 @@ def test_requests_are_answered_however_they_are_cut(
 
 
 def test_who_hangs_counts_and_says_nothing(
-    connection: Connection, tally: Tally, transport: Transport
+    connection: ReceiverConnection, tally: Tally, transport: Transport
 ) -> None:
     connection.data_received(request("/hang", 0))
     assert (tally.hung, tally.arrived, transport.written) == (1, [], b"")

@@ -16,7 +16,7 @@ FAULT = Fault("G3", "somebody dies", "ms", 500.0)
 GOODPUT = Fault("G14", "too many", "of the peak", 0.8, least=True)
 HELD = Finding("the books balance", 3, 0, ())
 BROKEN = Finding("the books balance", 3, 1, ("x",))
-NOTHING = Finding("an approval in stand-in was inside the budget in force", 0, 0, ())
+NOTHING = Finding("each stand-in approval was within the budget in force", 0, 0, ())
 
 
 def report(*outcomes: Outcome, finding: Finding = HELD, fault: Fault = FAULT) -> ChaosReport:
@@ -185,4 +185,4 @@ def test_every_check_with_a_line_of_its_own_is_there() -> None:
     source = "".join(path.read_text() for path in checkers)
     assert [check for check in CHECKS if f'"{check}"' not in source] == []
     assert promise_of("no canary in the logs") == "G18"
-    assert promise_of("posted is the sum of the entries") == BOOKS
+    assert promise_of("the posted balance is the sum of the entries") == BOOKS

@@ -67,15 +67,15 @@ def asked(question: Question = QUESTION, deadline_ms: int = 0, secret: str = SEC
     return Request("POST", "/decide", {HEADER.lower(): sign(body, (secret,), int(time.time()))}, body)
 
 
-def decider(manner: Behaviour, **options: Any) -> tuple[DecisionEndpoint, Callable[[], str]]:
+def decider(behaviour: Behaviour, **options: Any) -> tuple[DecisionEndpoint, Callable[[], str]]:
     """A decider, and what it has printed."""
     printed = io.StringIO()
     console = Console(file=printed, soft_wrap=True, highlight=False)
-    return DecisionEndpoint(console, manner, **({"secret": SECRET} | options)), printed.getvalue
+    return DecisionEndpoint(console, behaviour, **({"secret": SECRET} | options)), printed.getvalue
 
 
 @pytest.mark.parametrize(
-    ("manner", "limit_minor", "question", "expected"),
+    ("behaviour", "limit_minor", "question", "expected"),
     [
         ("approve", None, QUESTION, Consulted("approved")),
         ("approve", 4_000, QUESTION, Consulted("approved")),
@@ -90,13 +90,13 @@ def decider(manner: Behaviour, **options: Any) -> tuple[DecisionEndpoint, Callab
 )
 async def test_what_the_platform_reads_in_each_answer(
     monkeypatch: pytest.MonkeyPatch,
-    manner: Behaviour,
+    behaviour: Behaviour,
     limit_minor: int | None,
     question: Question,
     expected: Consulted,
 ) -> None:
     monkeypatch.setattr(module, "LATE_SECONDS", 0.0)
-    ours, printed = decider(manner, approve_up_to_minor=limit_minor)
+    ours, printed = decider(behaviour, approve_up_to_minor=limit_minor)
     answer = await ours.handle(asked(question))
     assert answer is not None
     assert read_answer(question, answer.status, answer.body) == expected
@@ -157,7 +157,7 @@ async def test_what_is_not_signed_well_is_refused_and_not_shown(request_: Reques
 def test_a_line_switches_the_manner() -> None:
     ours, printed = decider("approve")
     console = Console(file=io.StringIO())
-    for line, manner in (
+    for line, behaviour in (
         ("down\n", "down"),
         (" De\n", "decline"),
         ("d\n", "decline"),
@@ -165,9 +165,9 @@ def test_a_line_switches_the_manner() -> None:
         ("x", "decline"),
     ):
         switch(ours, line, console)
-        assert ours.manner == manner
+        assert ours.behaviour == behaviour
     assert not printed()
-    assert len({manner[:2] for manner in BEHAVIOURS}) == len(BEHAVIOURS)
+    assert len({behaviour[:2] for behaviour in BEHAVIOURS}) == len(BEHAVIOURS)
 
 
 def test_what_cannot_be_is_one_line(tmp_path: Path) -> None:

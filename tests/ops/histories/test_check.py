@@ -79,23 +79,23 @@ def with_operation(at: int, **parts: Any) -> Callable[[], set[str]]:
 @pytest.mark.parametrize(
     ("lie", "promise"),
     [
-        (lambda: broken(OPERATIONS, ROWS[1:]), "what a client heard is in the journal"),
-        (with_operation(0, response_code="51"), "what a client heard is in the journal"),
-        (with_operation(1, authorization_id="a9"), "all answers to one message say the same"),
+        (lambda: broken(OPERATIONS, ROWS[1:]), "every answer to a client is in the journal"),
+        (with_operation(0, response_code="51"), "every answer to a client is in the journal"),
+        (with_operation(1, authorization_id="a9"), "all answers to one message agree"),
         (lambda: broken(OPERATIONS, [*ROWS, row(1, 5)]), "no message is executed twice"),
-        (lambda: broken(OPERATIONS, [*ROWS, row(4, 5)]), "what was never sent has not happened"),
-        (with_operation(1, ended=0.5 + LATE_SECONDS + 0.1), "no approval is told after its deadline"),
+        (lambda: broken(OPERATIONS, [*ROWS, row(4, 5)]), "unsent messages have no effect"),
+        (with_operation(1, ended=0.5 + LATE_SECONDS + 0.1), "no approval is answered after its deadline"),
         (
             lambda: broken(OPERATIONS, [row(2, 1, response_code="51"), row(1, 2), *ROWS[2:]]),
-            "what had ended before something began stands before it",
+            "journal order respects real time",
         ),
         (
             lambda: broken(OPERATIONS, [*ROWS, row(6, 7)]),
-            "an authorization that was refused with 91 or 96 alone holds nothing",
+            "an authorization answered only with 91 or 96 holds nothing",
         ),
         (
             lambda: broken(OPERATIONS, [*ROWS, row(1, 7, kind="reverse", command_key=undo_key(key(1)))]),
-            "an approval on the wire is not reversed as late",
+            "an approval answered in time is not reversed as late",
         ),
     ],
 )
@@ -110,7 +110,7 @@ def test_what_overlaps_may_stand_in_any_order() -> None:
 
 def test_what_has_no_end_is_unknown() -> None:
     history = History()
-    asked = history.invoke(operation(1, 0.0, outcome="info", ended=None))
+    asked = history.begin(operation(1, 0.0, outcome="info", ended=None))
     assert (asked.outcome, asked.ended) == ("info", None)
     assert list(history.since(asked.began)) == [asked]
     history.end(asked, "ok")

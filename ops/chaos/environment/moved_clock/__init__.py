@@ -1,1 +1,1 @@
-"""On the path of processes whose clocks can be moved: ``sitecustomize`` is what Python looks for."""
+"""A folder for ``PYTHONPATH``: Python imports ``sitecustomize`` from it at start."""

@@ -1,8 +1,6 @@
-"""Python loads this first in every process that has the folder on its path: from then on the process tells
-the time that ``ops.chaos.environment.clocks`` has written down for it.
-
-Only the wall clock moves, as it does when somebody sets a machine's clock; ``time.monotonic`` goes on.
-"""
+"""Python imports this module first in every process that has the folder on its path. It then adds the
+process's offset from ``ops.chaos.environment.clocks`` to the wall clock; ``time.monotonic`` is not
+changed."""
 
 from __future__ import annotations
 
@@ -19,7 +17,7 @@ _time_ns = time.time_ns
 
 
 class _Clock:
-    """The real clock and how far it has been moved, in nanoseconds."""
+    """The real clock plus the process's offset in nanoseconds."""
 
     def __init__(self, folder: Path) -> None:
         self._mine = folder / str(os.getpid())

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from ops.chaos.environment.nodes import NodeError, RayCluster, RayNode, can_be_apart
+from ops.chaos.environment.nodes import NodeError, RayCluster, RayNode, can_isolate
 from ops.chaos.environment.processes import gone
 from tests.ops.waiting import wait_until
 
@@ -30,7 +30,7 @@ VALUES = {
     "STANCHION_REDIS_URL": "redis://h:2/0",
     "STANCHION_VISION_BASE_URL": "https://pages.example.com",
 }
-SHELLS = {"here": False, "apart": True} if can_be_apart() else {"here": False}
+SHELLS = {"here": False, "isolated": True} if can_isolate() else {"here": False}
 
 
 def node() -> RayNode:
@@ -45,7 +45,7 @@ def node() -> RayNode:
 @pytest.fixture(params=SHELLS.values(), ids=list(SHELLS))
 def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RayNode]:
     """The shell of a node, with a process table of its own where there can be one."""
-    shell = RayCluster(tmp_path, VALUES).shell("node", apart=request.param)
+    shell = RayCluster(tmp_path, VALUES).shell("node", isolated=request.param)
     yield shell
     shell.kill()
 
@@ -70,28 +70,28 @@ def test_one_that_does_not_leave_is_killed_in_the_end(monkeypatch: pytest.Monkey
 
 
 def test_lines_are_typed_into_one_shell(shell: RayNode) -> None:
-    assert shell.type("export WORD='two words'") == ""
-    assert shell.type("echo $WORD") == "two words\n"
-    assert shell.type("command -v stanchion") == f"{Path(sys.executable).with_name('stanchion')}\n"
+    assert shell.run("export WORD='two words'") == ""
+    assert shell.run("echo $WORD") == "two words\n"
+    assert shell.run("command -v stanchion") == f"{Path(sys.executable).with_name('stanchion')}\n"
     with pytest.raises(NodeError, match=r"^status 3 of: \(exit 3\); see "):
-        shell.type("(exit 3)")
-    assert shell.type("echo still here") == "still here\n"
+        shell.run("(exit 3)")
+    assert shell.run("echo still here") == "still here\n"
 
 
 def test_what_was_typed_ends_with_its_node(shell: RayNode) -> None:
-    shell.type("sleep 600 &")
+    shell.run("sleep 600 &")
     pids = shell.pids
     shell.leave()
     assert len(pids) > 1
     assert all(gone(pid) for pid in pids)
     with pytest.raises(NodeError, match="has ended"):
-        shell.type("echo nobody")
+        shell.run("echo nobody")
 
 
 async def test_what_is_just_beginning_dies_too(shell: RayNode, tmp_path: Path) -> None:
     """Each of them outlives the one that made it, so that whoever looks for descendants comes too late."""
     begun = tmp_path / "begun"
-    shell.type(f"next() {{ echo >> {begun}; (next) & exit; }}; (next) & until test -s {begun}; do :; done")
+    shell.run(f"next() {{ echo >> {begun}; (next) & exit; }}; (next) & until test -s {begun}; do :; done")
     group = os.getpgid(shell.pids[0])
     assert group != os.getpgid(0)
     try:
@@ -113,20 +113,20 @@ def is_there(group: int) -> bool:
 
 def test_a_line_that_ends_the_shell_is_told(shell: RayNode) -> None:
     with pytest.raises(NodeError, match="does not end: exit"):
-        shell.type("exit")
+        shell.run("exit")
 
 
 def test_a_node_is_told_by_its_raylet(shell: RayNode) -> None:
     with pytest.raises(NodeError, match="no raylet"):
         _ = shell.id
-    shell.type("bash -c 'sleep 600; true' raylet --node_id=ab12 &")
-    shell.type("until grep -q node_id /proc/$!/cmdline; do sleep 0.02; done")
+    shell.run("bash -c 'sleep 600; true' raylet --node_id=ab12 &")
+    shell.run("until grep -q node_id /proc/$!/cmdline; do sleep 0.02; done")
     assert shell.id == "ab12"
 
 
 def test_a_node_apart_sees_nobody_else(shell: RayNode) -> None:
-    number, *seen = shell.type("echo $$ /proc/[0-9]*").split()
-    apart = f"/proc/{os.getpid()}" not in seen
-    assert (number == "1") == apart == (len(seen) < 4)
+    number, *seen = shell.run("echo $$ /proc/[0-9]*").split()
+    isolated = f"/proc/{os.getpid()}" not in seen
+    assert (number == "1") == isolated == (len(seen) < 4)
     # `ray stop` ends what it sees: it must not be typed anywhere else.
-    assert apart == (shell.type("test $$ = 1 && echo typed || true") == "typed\n")
+    assert isolated == (shell.run("test $$ = 1 && echo typed || true") == "typed\n")

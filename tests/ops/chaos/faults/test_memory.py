@@ -1,4 +1,4 @@
-"""Memory is short for whom it is to be short, and there again afterwards."""
+"""Memory is limit_memory for whom it is to be limit_memory, and there again afterwards."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from ops.chaos.errors import NotInjectedError
-from ops.chaos.faults.memory import address_space, give_back, short
+from ops.chaos.faults.memory import address_space, lift_limits, limit_memory
 
 WANTS = """
 import sys
@@ -49,17 +49,17 @@ def wanting() -> Iterator[Wanting]:
 
 
 def test_no_more_than_the_slack(wanting: Wanting) -> None:
-    with short([wanting.process.pid], LARGE // 2):
+    with limit_memory([wanting.process.pid], LARGE // 2):
         assert wanting.gets(LARGE) == "nothing"
         assert wanting.gets(SMALL) == "all"
     assert wanting.gets(LARGE) == "all"
-    with short([wanting.process.pid], 2 * LARGE):
+    with limit_memory([wanting.process.pid], 2 * LARGE):
         assert wanting.gets(LARGE) == "all"
 
 
 def test_it_is_given_back_whatever_happens(wanting: Wanting) -> None:
     try:
-        with short([wanting.process.pid], 0):
+        with limit_memory([wanting.process.pid], 0):
             assert wanting.gets(LARGE) == "nothing"
             raise RuntimeError
     except RuntimeError:
@@ -71,8 +71,8 @@ def test_who_is_no_more_cannot_be_limited(wanting: Wanting) -> None:
     pid = wanting.process.pid
     wanting.process.kill()
     wanting.process.wait()
-    with pytest.raises(NotInjectedError), short([pid], 0):
+    with pytest.raises(NotInjectedError), limit_memory([pid], 0):
         pass
-    give_back([pid])
+    lift_limits([pid])
     with pytest.raises(ProcessLookupError):
         address_space(pid)

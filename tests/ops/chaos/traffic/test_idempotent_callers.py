@@ -20,12 +20,12 @@ Effects = dict[tuple[Kind, str], int]
 def keyed(number: int = 1) -> KeyedRequest:
     name = f"chaos-{number}"
     made = KeyedRequest("cardholder", name, name, f"{name}-other", {"external_ref": name}, {})
-    made.heard, made.conflict, made.elsewhere = [FIRST, AGAIN, AGAIN], CONFLICT, ELSEWHERE
+    made.answers, made.conflict, made.other_client = [FIRST, AGAIN, AGAIN], CONFLICT, ELSEWHERE
     return made
 
 
 def once(each: KeyedRequest) -> Effects:
-    return {(each.kind, each.own): 1}
+    return {(each.kind, each.value): 1}
 
 
 def broken(each: KeyedRequest, effects: Effects) -> set[str]:
@@ -41,15 +41,15 @@ def test_a_true_story() -> None:
 
 def test_an_answer_that_nobody_heard_may_have_had_an_effect_or_not() -> None:
     each = keyed()
-    each.heard, each.conflict, each.elsewhere = [], None, None
+    each.answers, each.conflict, each.other_client = [], None, None
     assert broken(each, {}) == broken(each, once(each)) == set()
-    assert broken(each, {(each.kind, each.own): 2}) == {
-        "a key has at most one effect, and one if anybody heard of it"
+    assert broken(each, {(each.kind, each.value): 2}) == {
+        "a key has at most one effect, and exactly one if a caller got its success"
     }
 
 
 def _twice(each: KeyedRequest, effects: Effects) -> None:
-    effects[each.kind, each.own] = 2
+    effects[each.kind, each.value] = 2
 
 
 def _never(each: KeyedRequest, effects: Effects) -> None:
@@ -57,15 +57,15 @@ def _never(each: KeyedRequest, effects: Effects) -> None:
 
 
 def _other_bytes(each: KeyedRequest, _effects: Effects) -> None:
-    each.heard.append(KeyedAnswer(201, b'{"id":"1"}', replayed=True))
+    each.answers.append(KeyedAnswer(201, b'{"id":"1"}', replayed=True))
 
 
 def _other_status(each: KeyedRequest, _effects: Effects) -> None:
-    each.heard.append(KeyedAnswer(200, FIRST.body, replayed=True))
+    each.answers.append(KeyedAnswer(200, FIRST.body, replayed=True))
 
 
 def _executed_again(each: KeyedRequest, _effects: Effects) -> None:
-    each.heard.append(FIRST)
+    each.answers.append(FIRST)
 
 
 def _taken(each: KeyedRequest, _effects: Effects) -> None:
@@ -73,24 +73,24 @@ def _taken(each: KeyedRequest, _effects: Effects) -> None:
 
 
 def _taken_unheard(each: KeyedRequest, effects: Effects) -> None:
-    effects[each.kind, each.other] = 1
+    effects[each.kind, each.altered_value] = 1
 
 
 def _shared(each: KeyedRequest, _effects: Effects) -> None:
-    each.elsewhere = AGAIN
+    each.other_client = AGAIN
 
 
 @pytest.mark.parametrize(
     ("lie", "check"),
     [
-        (_twice, "a key has at most one effect, and one if anybody heard of it"),
-        (_never, "a key has at most one effect, and one if anybody heard of it"),
-        (_other_bytes, "every answer to a key is the same bytes"),
-        (_other_status, "every answer to a key is the same bytes"),
-        (_executed_again, "only one answer to a key is not marked as a replay"),
-        (_taken, "another payload under a key is a conflict, and has no effect"),
-        (_taken_unheard, "another payload under a key is a conflict, and has no effect"),
-        (_shared, "the same key of another client is its own"),
+        (_twice, "a key has at most one effect, and exactly one if a caller got its success"),
+        (_never, "a key has at most one effect, and exactly one if a caller got its success"),
+        (_other_bytes, "all answers to a key have the same bytes"),
+        (_other_status, "all answers to a key have the same bytes"),
+        (_executed_again, "at most one answer to a key is not marked as a replay"),
+        (_taken, "another payload under a key gets a conflict and has no effect"),
+        (_taken_unheard, "another payload under a key gets a conflict and has no effect"),
+        (_shared, "the same key of another client is independent"),
     ],
 )
 def test_each_lie_is_found(lie: Callable[[KeyedRequest, Effects], None], check: str) -> None:

@@ -27,7 +27,7 @@ async def test_a_day_of_shopping(vault: Vault) -> None:
     async with running_edge(CardCustody(vault)) as harness:
         terminal, session, history = await till_at(harness)
         for _ in range(60):
-            await terminal.step()
+            await terminal.send_random()
         await session.stop()
     kinds = {operation.kind for operation in history.operations}
     assert kinds == {"authorize", "increment", "reverse", "present"}

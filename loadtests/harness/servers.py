@@ -26,8 +26,8 @@ TIGHT_BUDGET = "1000.00"
 _GCS_ADDRESS = "--gcs-address="
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """Sizes of a stage."""
+class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """Sizes of a servers."""
 
     cards: int = 1000
     stand_in_cards: int = 0
@@ -48,10 +48,10 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Delay added to every round trip to the database, in milliseconds; 0 = none."""
 
 
-class Stage:
+class BenchServers:
     """An async context manager: it starts all servers and stops them on exit."""
 
-    def __init__(self, folder: Path, plan: Plan, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, folder: Path, plan: ServerPlan, environment: dict[str, str] | None = None) -> None:
         """``environment``: further variables of the installation."""
         self._folder = folder
         self.plan = plan
@@ -149,7 +149,7 @@ class Stage:
     async def helper(
         self, errors: IO[bytes], module: str, *arguments: str, environment: dict[str, str] | None = None
     ) -> Helper:
-        """Start a helper process that ends with the stage; its standard error goes to ``errors``."""
+        """Start a helper process that ends with the servers; its standard error goes to ``errors``."""
         helper = Helper(self._ray | self._settings | (environment or {}), module, *arguments)
         self._stack.push_async_callback(helper.stop)
         await helper.start(errors)
