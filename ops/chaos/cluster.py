@@ -159,7 +159,7 @@ async def kill(cluster: Cluster) -> Outcome:
     killing = asyncio.create_task(asyncio.to_thread(cluster.spare.pop().kill))
     await asyncio.sleep(0.05)
     began = time.monotonic()
-    operations = await asyncio.gather(*(terminal.buy() for terminal in terminals))
+    operations = await asyncio.gather(*(terminal.purchase() for terminal in terminals))
     waits = sorted(1000 * ((each.ended or 0.0) - began) for each in operations if each.outcome == "ok")
     outcome = Outcome(waits[-1] if waits else 1000 * ANSWER_SECONDS_MAX)
     outcome.expect(len(waits) == len(terminals), "a card was not answered")

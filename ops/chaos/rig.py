@@ -232,7 +232,7 @@ class Rig:
         # One outage stays open, so that the audit also covers that case.
         self.flapping.behave("down")
         for terminal in self.further_crowd.terminals[:FURTHER_CARDS]:
-            await terminal.buy()
+            await terminal.purchase()
 
     @property
     def operations(self) -> list[Operation]:
@@ -343,7 +343,7 @@ class Rig:
 
     async def spend_at_once(self, terminals: Iterable[Terminal]) -> list[Operation]:
         """Begin one new purchase at each terminal at the same time; returns when all are answered."""
-        return await asyncio.gather(*(terminal.buy() for terminal in terminals))
+        return await asyncio.gather(*(terminal.purchase() for terminal in terminals))
 
     async def fetch(self, sql: str, *arguments: Any) -> list[asyncpg.Record]:
         """Rows of the database, past the proxy."""
@@ -363,7 +363,7 @@ class Rig:
 async def _answered(terminal: Terminal) -> bool:
     """Whether a new purchase is answered. A new one each time: a purchase that the edge has reversed as late
     stays 91."""
-    return (await terminal.buy()).outcome == "ok"
+    return (await terminal.purchase()).outcome == "ok"
 
 
 def _through(proxy: Proxy, url: str) -> str:

@@ -22,9 +22,7 @@ from tests.ops.pages import ROOT, Fence, fence, fences, pages, spans
 
 GUIDES: Final = "tests/integration/test_readme.py::test_everything_goes_as_printed"
 HANDBOOK: Final = "tests/integration/test_own_servers.py::test_the_handbook_on_own_postgresql_and_redis"
-DRILLS: Final = (
-    "tests/ops/chaos/environment/test_handbook.py::test_the_cluster_of_the_drills_is_that_of_the_page"
-)
+DRILLS: Final = "tests/ops/chaos/environment/test_handbook.py::test_drills_use_every_command_of_the_page"
 PROSE: Final = "prose"
 """Nothing in it can be run, or be wrong about what is."""
 

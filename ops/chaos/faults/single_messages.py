@@ -137,7 +137,7 @@ async def unreadable_row(rig: Rig) -> Outcome:
     try:
         signal_processes(signal.SIGKILL, [pid])
         answered = await rig.spend_at_once(others)
-        refused = await unreadable_terminal.buy(repeats=0)
+        refused = await unreadable_terminal.purchase(repeats=0)
         outcome = Outcome(float(sum(each.outcome != "ok" for each in answered)))
         outcome.expect(
             refused.response_code == "96", f"the unreadable card was answered {refused.response_code}"
@@ -146,7 +146,7 @@ async def unreadable_row(rig: Rig) -> Outcome:
         outcome.expect(counted > unreadable, "no metric counted the row")
     finally:
         await rig.fetch(sql, card_id, row["controls"])
-    again = await unreadable_terminal.buy()
+    again = await unreadable_terminal.purchase()
     outcome.expect(again.outcome == "ok", "the repaired card is not answered")
     return outcome
 

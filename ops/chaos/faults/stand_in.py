@@ -74,7 +74,7 @@ async def _one_round(rig: Rig, disturbance: Disturbance) -> None:
     programme, terminals = rig.budgeted, rig.budgeted_terminals
     programme.behave("down")
     asking = [
-        asyncio.create_task(terminals[number % len(terminals)].buy(amount_minor=ONE_MINOR))
+        asyncio.create_task(terminals[number % len(terminals)].purchase(amount_minor=ONE_MINOR))
         for number in range(AT_ONCE)
     ]
     await asyncio.sleep(rig.dice.uniform(0.0, 0.1))
@@ -105,7 +105,7 @@ async def _recovered(rig: Rig) -> None:
     programme.behave("approve")
     async with asyncio.timeout(OUTAGE_SECONDS_MAX):
         while True:
-            await rig.budgeted_terminals[0].buy(amount_minor=ONE_MINOR)
+            await rig.budgeted_terminals[0].purchase(amount_minor=ONE_MINOR)
             if all(row["ended"] for row in await _outages(rig)):
                 return
             await asyncio.sleep(0.1)

@@ -80,7 +80,7 @@ class Terminal:
         """Send one message of a random kind and wait for its answer."""
         dice = self._dice.random()
         if dice < 0.6 or not self._open:
-            await self.buy(patience_seconds=PATIENCE_SECONDS)
+            await self.purchase(patience_seconds=PATIENCE_SECONDS)
         elif dice < 0.7:
             await self._increment(self._dice.choice(self._open))
         elif dice < 0.85:
@@ -90,7 +90,7 @@ class Terminal:
         if len(self._open) > 8:
             await self._clear(self._open.pop(0))
 
-    async def buy(
+    async def purchase(
         self,
         *,
         repeats: int = REPEATS_MAX,

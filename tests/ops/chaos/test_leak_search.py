@@ -1,4 +1,5 @@
-"""The search for secrets finds each in every form, across pieces, and says whether it meant anything."""
+"""The leak search finds values in every encoding, also across pieces, and reports whether its control value
+was found."""
 
 from __future__ import annotations
 
@@ -29,7 +30,7 @@ def search() -> LeakSearch:
 
 
 @pytest.mark.parametrize("form", FORMS)
-def test_every_form_is_found(form: bytes) -> None:
+def test_every_encoding_of_a_value_is_found(form: bytes) -> None:
     looking = search()
     looking.feed(b"before " + form + b" after")
     assert looking.found == {"the secret"}
@@ -37,7 +38,7 @@ def test_every_form_is_found(form: bytes) -> None:
 
 
 @pytest.mark.parametrize("at", range(0, len(SECRET), 4))
-def test_nothing_hides_between_two_pieces(at: int) -> None:
+def test_a_value_across_two_pieces_is_found(at: int) -> None:
     looking = search()
     padding = b"." * 2 * PIECE_OVERLAP_BYTES
     for piece in (padding + SECRET[:at], SECRET[at:] + padding, b"con", b"trol"):
@@ -64,13 +65,13 @@ def test_nothing_hides_between_two_pieces(at: int) -> None:
         ("nothing at all", set()),
     ],
 )
-def test_numbers_are_told_from_others(text: str, found: set[str]) -> None:
+def test_only_issued_card_numbers_are_found(text: str, found: set[str]) -> None:
     looking = search()
     looking.feed(text.encode())
     assert looking.found == found
 
 
-def test_what_an_applicant_says_is_looked_for() -> None:
+def test_all_values_of_an_applicant_are_searched_for() -> None:
     assert PERSON.keys() - COMMON < personal().keys()
     for name, value in personal().items():
         looking = LeakSearch(personal(), {}, control=b"control")

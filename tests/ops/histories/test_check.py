@@ -1,4 +1,4 @@
-"""The checks of a history, each on a true one and on one lie that only it can see."""
+"""The checks of a history: a correct history passes, and each violation is found by its own check only."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def broken(operations: list[Operation], rows: list[JournalRow]) -> set[str]:
     return {finding.promise for finding in judge(operations, rows) if finding.broken}
 
 
-def test_a_true_history() -> None:
+def test_a_correct_history_passes_every_check() -> None:
     assert broken(OPERATIONS, ROWS) == set()
     assert all(finding.subjects for finding in judge(OPERATIONS, ROWS))
 
@@ -77,7 +77,7 @@ def with_operation(at: int, **parts: Any) -> Callable[[], set[str]]:
 
 
 @pytest.mark.parametrize(
-    ("lie", "promise"),
+    ("violation", "promise"),
     [
         (lambda: broken(OPERATIONS, ROWS[1:]), "every answer to a client is in the journal"),
         (with_operation(0, response_code="51"), "every answer to a client is in the journal"),
@@ -99,16 +99,16 @@ def with_operation(at: int, **parts: Any) -> Callable[[], set[str]]:
         ),
     ],
 )
-def test_a_lie_is_seen(lie: Callable[[], set[str]], promise: str) -> None:
-    assert promise in lie()
+def test_each_violation_of_a_history_is_found(violation: Callable[[], set[str]], promise: str) -> None:
+    assert promise in violation()
 
 
-def test_what_overlaps_may_stand_in_any_order() -> None:
+def test_overlapping_operations_may_be_in_any_order() -> None:
     both = [operation(1, 0.0, ended=2.0), operation(2, 1.0, ended=3.0)]
     assert broken(both, [row(2, 1), row(1, 2)]) == set()
 
 
-def test_what_has_no_end_is_unknown() -> None:
+def test_an_operation_without_an_end_is_unknown() -> None:
     history = History()
     asked = history.begin(operation(1, 0.0, outcome="info", ended=None))
     assert (asked.outcome, asked.ended) == ("info", None)

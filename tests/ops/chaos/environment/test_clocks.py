@@ -1,4 +1,4 @@
-"""A process whose clock can be moved tells the time that was written down for it, and no other one does."""
+"""A patched process reads the offset written for it; other processes keep the real time."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ SAY = "import sys, time\nfor _ in sys.stdin: print(time.time(), time.time_ns(), 
 
 
 class Process:
-    """One that says its clocks when asked."""
+    """A process that prints its clocks on request."""
 
     def __init__(self, environment: dict[str, str]) -> None:
         self._process = subprocess.Popen(
@@ -28,7 +28,7 @@ class Process:
         self.pid = self._process.pid
 
     def days_off(self) -> tuple[float, ...]:
-        """How far its clocks are from ours."""
+        """The offsets of its clocks from this process's."""
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._process.stdin.write("\n")
@@ -47,7 +47,7 @@ class Process:
         self._process.communicate()
 
 
-def test_a_clock_is_moved_and_put_right(tmp_path: Path) -> None:
+def test_a_clock_is_moved_and_restored(tmp_path: Path) -> None:
     clocks = MovedClocks(tmp_path / "clocks")
     process = Process(clocks.environment())
     try:
@@ -62,7 +62,7 @@ def test_a_clock_is_moved_and_put_right(tmp_path: Path) -> None:
         process.end()
 
 
-def test_who_was_started_otherwise_has_no_such_clock(tmp_path: Path) -> None:
+def test_an_unpatched_process_has_no_movable_clock(tmp_path: Path) -> None:
     clocks = MovedClocks(tmp_path / "clocks")
     clocks.environment()
     process = Process({})

@@ -1,4 +1,4 @@
-"""A disk is filled only if it is nobody else's."""
+"""Only the test file system is ever filled."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from ops.chaos.environment.disk import DiskVolume
 
 @pytest.fixture
 def volume(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> DiskVolume:
-    """On a machine that mounts nothing for us."""
+    """A volume on a machine where mounting fails."""
     monkeypatch.setattr(disk, "_ran", lambda *command: False)
     return DiskVolume(tmp_path / "servers")
 
 
-def test_where_nothing_can_be_mounted_servers_write_where_everything_else_is(volume: DiskVolume) -> None:
+def test_without_a_mount_servers_write_to_the_normal_file_system(volume: DiskVolume) -> None:
     volume.mount()
     assert not volume.mounted
     assert list(volume.folder.parent.iterdir()) == [volume.folder]
@@ -27,14 +27,14 @@ def test_where_nothing_can_be_mounted_servers_write_where_everything_else_is(vol
     assert (volume.folder / "data").read_text() == "kept"
 
 
-def test_the_machines_own_disk_is_never_filled(volume: DiskVolume) -> None:
+def test_a_disk_that_is_not_mounted_is_never_filled(volume: DiskVolume) -> None:
     volume.mount()
     with pytest.raises(RuntimeError):
         volume.fill()
     assert list(volume.folder.iterdir()) == []
 
 
-def test_it_is_filled_to_the_last_block_and_given_back(
+def test_the_volume_is_filled_to_the_last_block_and_freed(
     volume: DiskVolume, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     left = [100_000]

@@ -1,4 +1,4 @@
-"""The cluster of the drills is set up by the lines of CLUSTER.md, and these are commands that exist."""
+"""The drills set up their cluster with the command lines of CLUSTER.md, and these commands exist."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TOOLS: dict[str, Any] = {"ray": ray.cli, "stanchion": typer.main.get_command(app
 
 
 def commands() -> list[str]:
-    """What is typed that is no variable."""
+    """The commands that do not set variables."""
     page = handbook()
     return [page.head, page.joining, page.once[-1], *page.leaving]
 
@@ -35,22 +35,24 @@ def cluster(tmp_path: Path) -> RayCluster:
     return cluster
 
 
-def test_the_cluster_of_the_drills_is_that_of_the_page() -> None:
-    """Line for line: nothing of the page's two fences is left out."""
+def test_drills_use_every_command_of_the_page() -> None:
+    """No line of the page's two fences is left out."""
     page = handbook()
-    typed = [*page.everywhere, page.head, page.joining, *page.once, *page.leaving]
+    commands = [*page.everywhere, page.head, page.joining, *page.once, *page.leaving]
     shown = fence("ops/docs/CLUSTER.md", "Setting one up", "sh")
     shown += fence("ops/docs/CLUSTER.md", "Nodes that come and go", "sh")
-    assert typed == [line for line in (each.partition("#")[0].strip() for each in shown.splitlines()) if line]
+    assert commands == [
+        line for line in (each.partition("#")[0].strip() for each in shown.splitlines()) if line
+    ]
 
 
 @pytest.mark.parametrize("line", [*commands(), f"{handbook().joining} {ON_ONE_MACHINE}"])
-def test_each_command_takes_what_it_is_given(line: str) -> None:
+def test_each_documented_command_accepts_its_options(line: str) -> None:
     tool, name, *arguments = shlex.split(line)
     TOOLS[tool].commands[name].make_context(name, list(arguments))
 
 
-def test_every_variable_is_one() -> None:
+def test_every_documented_variable_is_a_setting() -> None:
     page = handbook()
     words = [
         word for line in (*page.everywhere, *page.once[:-1]) for word in line.removeprefix("export ").split()
@@ -65,7 +67,7 @@ def test_every_variable_is_one() -> None:
     }
 
 
-def test_nothing_is_left_open_and_nothing_listens_to_others(cluster: RayCluster) -> None:
+def test_all_placeholders_are_filled_and_servers_listen_on_loopback(cluster: RayCluster) -> None:
     script = cluster.script()
     assert "..." not in script
     assert "0.0.0.0" not in script
@@ -74,7 +76,7 @@ def test_nothing_is_left_open_and_nothing_listens_to_others(cluster: RayCluster)
     assert script.endswith("\nexec stanchion up --address 127.0.0.1:4242 --ports auto\n")
 
 
-def test_what_is_not_given_is_missed() -> None:
+def test_a_missing_value_is_an_error() -> None:
     assert filled("export A=... B=https://... C=0", {"A": "1", "B": "2"}, "") == "export A=1 B=2 C=0"
     with pytest.raises(KeyError):
         filled("export A=...", {}, "")
@@ -88,7 +90,7 @@ def test_what_is_not_given_is_missed() -> None:
         lambda text: text.replace("## Setting one up", "## Setting it up"),
     ],
 )
-def test_another_form_of_the_page_is_told(
+def test_an_unexpected_form_of_the_page_is_an_error(
     damage: Callable[[str], str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "page").write_text(damage(PAGE.read_text("utf-8")), "utf-8")

@@ -1,4 +1,4 @@
-"""A node's death and its end, and what is typed on it, on processes that are no Ray."""
+"""Killing and stopping a node, and commands in its shell, with processes that do not use Ray."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ SHELLS = {"here": False, "isolated": True} if can_isolate() else {"here": False}
 
 
 def node() -> RayNode:
-    """One that has begun two processes of its own, and stays when it is asked to go."""
+    """A node with two child processes that ignores SIGTERM."""
     process = subprocess.Popen([sys.executable, "-c", CHILDREN], stdout=subprocess.PIPE)
     assert process.stdout is not None
     process.stdout.readline()
@@ -44,13 +44,13 @@ def node() -> RayNode:
 
 @pytest.fixture(params=SHELLS.values(), ids=list(SHELLS))
 def shell(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[RayNode]:
-    """The shell of a node, with a process table of its own where there can be one."""
+    """The shell of a node, with and without a PID namespace where the machine permits one."""
     shell = RayCluster(tmp_path, VALUES).shell("node", isolated=request.param)
     yield shell
     shell.kill()
 
 
-def test_a_node_that_is_killed_takes_everything_with_it() -> None:
+def test_killing_a_node_kills_all_its_processes() -> None:
     killed = node()
     pids = killed.pids
     assert len(pids) == 3
@@ -59,17 +59,17 @@ def test_a_node_that_is_killed_takes_everything_with_it() -> None:
     assert killed.kill() == 0
 
 
-def test_one_that_does_not_leave_is_killed_in_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_that_does_not_leave_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("ops.chaos.environment.nodes.END_SECONDS_MAX", 0.1)
-    staying = node()
-    pids = staying.pids
+    stubborn = node()
+    pids = stubborn.pids
     began = time.monotonic()
-    staying.leave()
+    stubborn.leave()
     assert time.monotonic() - began >= 0.1
     assert all(gone(pid) for pid in pids)
 
 
-def test_lines_are_typed_into_one_shell(shell: RayNode) -> None:
+def test_commands_run_in_one_shell(shell: RayNode) -> None:
     assert shell.run("export WORD='two words'") == ""
     assert shell.run("echo $WORD") == "two words\n"
     assert shell.run("command -v stanchion") == f"{Path(sys.executable).with_name('stanchion')}\n"
@@ -78,18 +78,18 @@ def test_lines_are_typed_into_one_shell(shell: RayNode) -> None:
     assert shell.run("echo still here") == "still here\n"
 
 
-def test_what_was_typed_ends_with_its_node(shell: RayNode) -> None:
+def test_background_processes_end_with_their_node(shell: RayNode) -> None:
     shell.run("sleep 600 &")
     pids = shell.pids
     shell.leave()
     assert len(pids) > 1
     assert all(gone(pid) for pid in pids)
     with pytest.raises(NodeError, match="has ended"):
-        shell.run("echo nobody")
+        shell.run("echo lost")
 
 
-async def test_what_is_just_beginning_dies_too(shell: RayNode, tmp_path: Path) -> None:
-    """Each of them outlives the one that made it, so that whoever looks for descendants comes too late."""
+async def test_a_process_forked_during_the_kill_dies_too(shell: RayNode, tmp_path: Path) -> None:
+    """Each process forks the next one and exits, so a walk over descendants comes too late."""
     begun = tmp_path / "begun"
     shell.run(f"next() {{ echo >> {begun}; (next) & exit; }}; (next) & until test -s {begun}; do :; done")
     group = os.getpgid(shell.pids[0])
@@ -103,7 +103,7 @@ async def test_what_is_just_beginning_dies_too(shell: RayNode, tmp_path: Path) -
 
 
 def is_there(group: int) -> bool:
-    """Whether a process group has anybody in it."""
+    """Whether a process group has a process."""
     try:
         os.killpg(group, 0)
     except ProcessLookupError:
@@ -111,12 +111,12 @@ def is_there(group: int) -> bool:
     return True
 
 
-def test_a_line_that_ends_the_shell_is_told(shell: RayNode) -> None:
-    with pytest.raises(NodeError, match="does not end: exit"):
+def test_a_command_that_ends_the_shell_is_an_error(shell: RayNode) -> None:
+    with pytest.raises(NodeError, match="did not finish: exit"):
         shell.run("exit")
 
 
-def test_a_node_is_told_by_its_raylet(shell: RayNode) -> None:
+def test_the_node_id_comes_from_the_raylet(shell: RayNode) -> None:
     with pytest.raises(NodeError, match="no raylet"):
         _ = shell.id
     shell.run("bash -c 'sleep 600; true' raylet --node_id=ab12 &")
@@ -124,9 +124,9 @@ def test_a_node_is_told_by_its_raylet(shell: RayNode) -> None:
     assert shell.id == "ab12"
 
 
-def test_a_node_apart_sees_nobody_else(shell: RayNode) -> None:
+def test_an_isolated_node_sees_only_its_own_processes(shell: RayNode) -> None:
     number, *seen = shell.run("echo $$ /proc/[0-9]*").split()
     isolated = f"/proc/{os.getpid()}" not in seen
     assert (number == "1") == isolated == (len(seen) < 4)
-    # `ray stop` ends what it sees: it must not be typed anywhere else.
+    # `ray stop` ends every Ray process that it sees, so it runs in its own namespace only.
     assert isolated == (shell.run("test $$ = 1 && echo typed || true") == "typed\n")

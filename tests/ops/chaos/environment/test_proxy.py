@@ -1,4 +1,4 @@
-"""The bad network: bytes pass, wait, are late or lost, as they were told to."""
+"""The proxy passes bytes, holds them back, delays them or drops them."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from ops.chaos.environment.proxy import HOST, Proxy
 
 @pytest.fixture
 async def proxy() -> AsyncIterator[Proxy]:
-    """In front of a server that says everything back."""
+    """A proxy in front of an echo server."""
 
     async def echo(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             while data := await reader.read(1024):
                 writer.write(data)
         except ConnectionError:
-            pass  # cut
+            pass  # reset
         finally:
             writer.close()
 
@@ -31,7 +31,7 @@ async def proxy() -> AsyncIterator[Proxy]:
 
 @asynccontextmanager
 async def asking(proxy: Proxy) -> AsyncIterator[asyncio.StreamReader]:
-    """A connection that has said hello."""
+    """An open connection with one answered message."""
     reader, writer = await asyncio.open_connection(HOST, proxy.port)
     writer.write(b"hello")
     yield reader
@@ -53,7 +53,7 @@ async def test_bytes_pass(proxy: Proxy) -> None:
         assert proxy.connections == 1
 
 
-async def test_bytes_wait_until_they_are_let_through(proxy: Proxy) -> None:
+async def test_held_bytes_pass_after_release(proxy: Proxy) -> None:
     proxy.hold()
     async with asking(proxy) as reader:
         with pytest.raises(TimeoutError):
@@ -79,7 +79,7 @@ async def test_held_answers_wait_while_requests_pass(proxy: Proxy) -> None:
         assert await reader.readexactly(5) == b"hello"
 
 
-async def test_bytes_are_late(proxy: Proxy) -> None:
+async def test_delayed_bytes_arrive_late(proxy: Proxy) -> None:
     loop = asyncio.get_running_loop()
     proxy.delay_seconds = 0.05
     async with asking(proxy) as reader:
@@ -88,7 +88,7 @@ async def test_bytes_are_late(proxy: Proxy) -> None:
         assert loop.time() - began >= 0.1
 
 
-async def test_late_bytes_keep_their_order_when_the_delay_ends(proxy: Proxy) -> None:
+async def test_delayed_bytes_keep_their_order_when_the_delay_ends(proxy: Proxy) -> None:
     reader, writer = await asyncio.open_connection(HOST, proxy.port)
     writer.write(b"x")
     assert await reader.readexactly(1) == b"x"
@@ -101,7 +101,7 @@ async def test_late_bytes_keep_their_order_when_the_delay_ends(proxy: Proxy) -> 
     writer.close()
 
 
-async def test_every_connection_is_cut(proxy: Proxy) -> None:
+async def test_cut_resets_every_connection(proxy: Proxy) -> None:
     async with asking(proxy) as reader:
         assert await reader.readexactly(5) == b"hello"
         assert proxy.cut() == 1
@@ -109,14 +109,14 @@ async def test_every_connection_is_cut(proxy: Proxy) -> None:
         assert proxy.connections == 0
 
 
-async def test_an_answer_is_lost_and_the_connection_with_it(proxy: Proxy) -> None:
+async def test_a_swallowed_answer_resets_the_connection(proxy: Proxy) -> None:
     proxy.swallows_answers = True
     async with asking(proxy) as reader:
         assert await hung_up(reader)
         assert proxy.lost_answers == 1
 
 
-async def test_a_server_that_is_not_there(unused_tcp_port: int) -> None:
+async def test_an_unreachable_server_resets_the_client(unused_tcp_port: int) -> None:
     async with Proxy(unused_tcp_port) as proxy:
         async with asking(proxy) as reader:
             assert await hung_up(reader)

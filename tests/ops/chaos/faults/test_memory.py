@@ -1,4 +1,4 @@
-"""Memory is limit_memory for whom it is to be limit_memory, and there again afterwards."""
+"""Memory limits apply to the chosen processes only, and are lifted afterwards."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pytest
 from ops.chaos.errors import NotInjectedError
 from ops.chaos.faults.memory import address_space, lift_limits, limit_memory
 
-WANTS = """
+ALLOCATE = """
 import sys
 for line in sys.stdin:
     try:
@@ -24,12 +24,12 @@ for line in sys.stdin:
 SMALL, LARGE = 1 << 10, 64 << 20
 
 
-class Wanting:
-    """A process that wants memory when it is told to."""
+class Allocator:
+    """A process that allocates memory on request."""
 
     def __init__(self) -> None:
         pipe = subprocess.PIPE
-        self.process = subprocess.Popen([sys.executable, "-c", WANTS], stdin=pipe, stdout=pipe, text=True)
+        self.process = subprocess.Popen([sys.executable, "-c", ALLOCATE], stdin=pipe, stdout=pipe, text=True)
 
     def gets(self, size: int) -> str:
         assert self.process.stdin is not None
@@ -40,37 +40,37 @@ class Wanting:
 
 
 @pytest.fixture
-def wanting() -> Iterator[Wanting]:
-    made = Wanting()
+def allocator() -> Iterator[Allocator]:
+    made = Allocator()
     assert made.gets(SMALL) == "all"
     yield made
     made.process.kill()
     made.process.communicate()
 
 
-def test_no_more_than_the_slack(wanting: Wanting) -> None:
-    with limit_memory([wanting.process.pid], LARGE // 2):
-        assert wanting.gets(LARGE) == "nothing"
-        assert wanting.gets(SMALL) == "all"
-    assert wanting.gets(LARGE) == "all"
-    with limit_memory([wanting.process.pid], 2 * LARGE):
-        assert wanting.gets(LARGE) == "all"
+def test_a_limited_process_cannot_allocate_beyond_the_slack(allocator: Allocator) -> None:
+    with limit_memory([allocator.process.pid], LARGE // 2):
+        assert allocator.gets(LARGE) == "nothing"
+        assert allocator.gets(SMALL) == "all"
+    assert allocator.gets(LARGE) == "all"
+    with limit_memory([allocator.process.pid], 2 * LARGE):
+        assert allocator.gets(LARGE) == "all"
 
 
-def test_it_is_given_back_whatever_happens(wanting: Wanting) -> None:
+def test_limits_are_lifted_after_an_exception(allocator: Allocator) -> None:
     try:
-        with limit_memory([wanting.process.pid], 0):
-            assert wanting.gets(LARGE) == "nothing"
+        with limit_memory([allocator.process.pid], 0):
+            assert allocator.gets(LARGE) == "nothing"
             raise RuntimeError
     except RuntimeError:
         pass
-    assert wanting.gets(LARGE) == "all"
+    assert allocator.gets(LARGE) == "all"
 
 
-def test_who_is_no_more_cannot_be_limited(wanting: Wanting) -> None:
-    pid = wanting.process.pid
-    wanting.process.kill()
-    wanting.process.wait()
+def test_an_ended_process_cannot_be_limited(allocator: Allocator) -> None:
+    pid = allocator.process.pid
+    allocator.process.kill()
+    allocator.process.wait()
     with pytest.raises(NotInjectedError), limit_memory([pid], 0):
         pass
     lift_limits([pid])

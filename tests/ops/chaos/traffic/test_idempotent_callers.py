@@ -1,4 +1,4 @@
-"""What is made of idempotency keys in the end: each lie is found, and only by the check that is for it."""
+"""The checks of idempotency keys: each violation is found by its own check only."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def broken(each: KeyedRequest, effects: Effects) -> set[str]:
     return {finding.promise for finding in judge([each], effects) if finding.broken}
 
 
-def test_a_true_story() -> None:
+def test_a_correct_history_breaks_no_check() -> None:
     each = keyed()
     findings = judge([each], once(each))
     assert [(finding.subjects, finding.broken) for finding in findings] == [(1, 0)] * 5
     assert all(CHECKS[finding.promise] == "G5" for finding in findings)
 
 
-def test_an_answer_that_nobody_heard_may_have_had_an_effect_or_not() -> None:
+def test_a_key_without_answers_may_have_an_effect_or_none() -> None:
     each = keyed()
     each.answers, each.conflict, each.other_client = [], None, None
     assert broken(each, {}) == broken(each, once(each)) == set()
@@ -81,7 +81,7 @@ def _shared(each: KeyedRequest, _effects: Effects) -> None:
 
 
 @pytest.mark.parametrize(
-    ("lie", "check"),
+    ("violation", "check"),
     [
         (_twice, "a key has at most one effect, and exactly one if a caller got its success"),
         (_never, "a key has at most one effect, and exactly one if a caller got its success"),
@@ -93,8 +93,10 @@ def _shared(each: KeyedRequest, _effects: Effects) -> None:
         (_shared, "the same key of another client is independent"),
     ],
 )
-def test_each_lie_is_found(lie: Callable[[KeyedRequest, Effects], None], check: str) -> None:
+def test_each_violation_is_found_by_its_check(
+    violation: Callable[[KeyedRequest, Effects], None], check: str
+) -> None:
     each = keyed()
     effects = once(each)
-    lie(each, effects)
+    violation(each, effects)
     assert broken(each, effects) == {check}
