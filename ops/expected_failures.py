@@ -1,4 +1,4 @@
-"""Every failure that the command line tells in one line: none of them is a fault of ours."""
+"""Failures that the command line reports in one line. Any other exception is a bug and prints a traceback."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""``stanchion decide``: a programme's own decision endpoint on this machine, which answers as it is told.
+"""``stanchion decide``: a programme's decision endpoint on this machine, with a chosen behaviour.
 
-It verifies and prints every question. Pointed at nothing, it makes a programme, a policy and a card of its
-own to play with, and finds them again next time. When it ends, the programme decides as it did before.
+It verifies and prints every question. Without ``--programme`` it creates a programme, a policy and a card,
+and uses them again next time. When it ends, the programme decides as before.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from stanchion import SIGNATURE_HEADER, Client, NotFoundError, SignatureError, m
 
 PLAYGROUND_FILE: Final = "keys/decide.json"
 LATE_SECONDS: Final = 0.5
-"""How much later than its deadline a slow answer comes."""
+"""Delay of a slow answer after its deadline."""
 GARBAGE: Final = b"<html><body>It works!</body></html>"
 MAX_AMOUNT: Final = "50.00"
 BUDGET: Final = "100.00"
@@ -40,12 +40,12 @@ _JSON: Final = {"Content-Type": "application/json"}
 
 
 class DecideError(Exception):
-    """It cannot decide for the programme. The message is one line."""
+    """The endpoint cannot decide for the programme. The message is one line."""
 
 
 class DecisionEndpoint:
-    """Answers questions and tells about them on ``console``. ``behaviour`` and ``secret`` may change while it
-    serves; without a ``secret`` signatures are not looked at."""
+    """Answers questions and prints them on ``console``. ``behaviour`` and ``secret`` may change while it
+    serves; without a ``secret`` signatures are not checked."""
 
     def __init__(
         self,
@@ -61,7 +61,7 @@ class DecisionEndpoint:
         self._approve_up_to_minor = approve_up_to_minor
 
     async def handle(self, request: Request) -> Answer | None:
-        """The answer to one question; ``None`` hangs up."""
+        """The answer to one question; ``None`` closes the connection without an answer."""
         if self.secret is not None:
             try:
                 verify_signature(request.headers.get(SIGNATURE_HEADER.lower()), request.body, [self.secret])
@@ -70,7 +70,7 @@ class DecisionEndpoint:
                 return Answer(400)
         question = json.loads(request.body)
         body = self._body(question)
-        self._tell(question, body)
+        self._print(question, body)
         if self.behaviour == "down":
             return None
         if self.behaviour == "slow":
@@ -80,26 +80,26 @@ class DecisionEndpoint:
         return Answer(200, json.dumps(body).encode(), _JSON)
 
     def _body(self, question: dict[str, Any]) -> dict[str, Any]:
-        """What a usable answer says."""
+        """The body of a valid answer."""
         declined = {"authorization_id": question["authorization_id"], "decision": "declined"}
-        limit_minor, asked_minor = self._approve_up_to_minor, parse_amount(question["amount"])
-        if self.behaviour == "decline" or asked_minor is None:
+        limit_minor, amount_minor = self._approve_up_to_minor, parse_amount(question["amount"])
+        if self.behaviour == "decline" or amount_minor is None:
             return declined
         approved = declined | {"decision": "approved"}
-        if limit_minor is None or asked_minor <= limit_minor:
+        if limit_minor is None or amount_minor <= limit_minor:
             return approved
         if not question["partial_allowed"] or limit_minor == 0:
             return declined
         return approved | {"approved_amount": format_minor(limit_minor)}
 
-    def _tell(self, question: dict[str, Any], body: dict[str, Any]) -> None:
-        said = {
-            "down": "hangs up",
+    def _print(self, question: dict[str, Any], body: dict[str, Any]) -> None:
+        action = {
+            "down": "closes the connection",
             "garbage": "answers garbage",
             "slow": f"answers {body['decision']}, too late",
         }.get(self.behaviour, body["decision"])
         if self.behaviour not in ("down", "garbage") and "approved_amount" in body:
-            said += f" up to {body['approved_amount']}"
+            action += f" up to {body['approved_amount']}"
         verified = "signature not checked" if self.secret is None else "signature verified"
         line = Text(f"{time.strftime('%H:%M:%S')}  ", style="dim")
         line.append(f"{question['amount']} {question['currency']}", style="bold")
@@ -107,18 +107,18 @@ class DecisionEndpoint:
         line.append(f", {question['operation']} {question['authorization_id']}", style="dim")
         self._console.print(line)
         self._console.print(
-            Text(f"          {question['channel']}, MCC {question['mcc']}; {verified}; {said}", style="dim")
+            Text(f"          {question['channel']}, MCC {question['mcc']}; {verified}; {action}", style="dim")
         )
 
 
 def seconds_left(deadline_at: str, now: float) -> float:
-    """From ``now`` (Unix seconds) to an instant of the API; 0 when it has passed."""
+    """Seconds from ``now`` (Unix seconds) to ``deadline_at`` (RFC 3339); 0 when it has passed."""
     return max(0.0, datetime.fromisoformat(deadline_at).timestamp() - now)
 
 
 @dataclass(frozen=True)
 class DecidedProgramme:
-    """A programme to decide for. ``before`` is how it decides without us."""
+    """The programme to decide for. ``before``: its settings without this endpoint."""
 
     programme_id: str
     secret: str | None
@@ -127,14 +127,14 @@ class DecidedProgramme:
 
 
 def of_programme(client: Client, programme_id: str, secret: str | None) -> DecidedProgramme:
-    """A programme of the user's own."""
+    """A programme of the user."""
     programme = client.programs.get(programme_id)
     before = {"decisioning": programme["decisioning"], "decision_url": programme["decision_url"]}
     return DecidedProgramme(programme_id, secret, before)
 
 
 def playground(client: Client, file: Path) -> DecidedProgramme:
-    """The programme that ``file`` remembers, else a new one with a policy, and a card with money."""
+    """The programme stored in ``file``, or a new one with a policy and a funded card."""
     before = {"decisioning": "platform", "decision_url": None}
     with suppress(OSError, ValueError, KeyError, TypeError, NotFoundError):
         known = json.loads(file.read_bytes())
@@ -148,20 +148,20 @@ def playground(client: Client, file: Path) -> DecidedProgramme:
         max_amount=MAX_AMOUNT,
         max_total_exposure=money(BUDGET, "EUR"),
     )
-    remembered = {
+    stored = {
         "programme_id": programme["id"],
         "decision_secret": programme["decision_secret"],
         "card_id": card_id,
     }
-    write_private(file, json.dumps(remembered))
+    write_private(file, json.dumps(stored))
     return DecidedProgramme(programme["id"], programme["decision_secret"], before, card_id)
 
 
 def _new_card(client: Client, programme_id: str) -> str:
-    """A card with money and a declared balance."""
+    """A card with funds and a declared balance."""
     product = client.card_products.create(
         programme_id=programme_id,
-        name="Played with",
+        name="Playground",
         network="visa",
         currency="EUR",
         form_factor="virtual",
@@ -177,7 +177,7 @@ def _new_card(client: Client, programme_id: str) -> str:
 
 
 def declare(client: Client, card_id: str, amount: str) -> None:
-    """What a card in euros may spend in stand-in."""
+    """Set the declared balance, in euros, that a card may spend in stand-in."""
     body = {"balance": money(amount, "EUR")}
     client.request("PUT", f"/v1/cards/{card_id}/declared-balance", body=body)
 
@@ -202,14 +202,14 @@ def decide(
     with Client.of_installation(run_file) as client:
         require_trust(var_dir, json.loads(run_file.read_bytes())["egress_ca_file"])
         console = Console(soft_wrap=True, highlight=False)
-        decider = DecisionEndpoint(console, behaviour, approve_up_to_minor=approve_up_to_minor)
-        asyncio.run(_serve(client, var_dir, decider, console, programme_id, secret, port))
+        endpoint = DecisionEndpoint(console, behaviour, approve_up_to_minor=approve_up_to_minor)
+        asyncio.run(_serve(client, var_dir, endpoint, console, programme_id, secret, port))
 
 
 async def _serve(
     client: Client,
     var_dir: Path,
-    decider: DecisionEndpoint,
+    endpoint: DecisionEndpoint,
     console: Console,
     programme_id: str | None,
     secret: str | None,
@@ -218,61 +218,61 @@ async def _serve(
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    async with local_receiver(var_dir, decider.handle, port) as url:
+    async with local_receiver(var_dir, endpoint.handle, port) as url:
         if programme_id is None:
             programme = await asyncio.to_thread(playground, client, var_dir / PLAYGROUND_FILE)
         else:
             programme = await asyncio.to_thread(of_programme, client, programme_id, secret)
-        decider.secret = programme.secret
+        endpoint.secret = programme.secret
         here = {"decisioning": "delegated", "decision_url": f"{url}/decide"}
-        await asyncio.to_thread(_point, client, programme.programme_id, here)
+        await asyncio.to_thread(_set_endpoint, client, programme.programme_id, here)
         try:
-            _greet(console, url, decider, programme)
-            _switch_by_keyboard(decider, console)
+            _greet(console, url, endpoint, programme)
+            _change_by_keyboard(endpoint, console)
             await stop.wait()
         finally:
-            # Nothing is asked at a port that others may get.
-            await asyncio.to_thread(_point, client, programme.programme_id, programme.before)
+            # No question may be sent to the port once another program can get it.
+            await asyncio.to_thread(_set_endpoint, client, programme.programme_id, programme.before)
 
 
-def _point(client: Client, programme_id: str, where: Any) -> None:
-    client.programs.update(programme_id, **where)
+def _set_endpoint(client: Client, programme_id: str, settings: Any) -> None:
+    client.programs.update(programme_id, **settings)
 
 
-def _greet(console: Console, url: str, decider: DecisionEndpoint, programme: DecidedProgramme) -> None:
-    console.print(f"Deciding for programme {programme.programme_id} at {url}: {decider.behaviour}.")
+def _greet(console: Console, url: str, endpoint: DecisionEndpoint, programme: DecidedProgramme) -> None:
+    console.print(f"Deciding for programme {programme.programme_id} at {url}: {endpoint.behaviour}.")
     if programme.card_id is not None:
         console.print(
-            f"Its card {programme.card_id} has money. In stand-in: {MAX_AMOUNT} EUR at once, {BUDGET} in one"
+            f"Its card {programme.card_id} is funded. Stand-in limits: {MAX_AMOUNT} EUR per spend, {BUDGET} per"
             f" outage, {DECLARED} on the card."
         )
-    if decider.secret is None:
-        console.print("Its secret is not known (--secret), so signatures are not checked.")
-    console.print("Ctrl-C stops, and the programme decides as before.")
+    if endpoint.secret is None:
+        console.print("Without its secret (--secret), signatures are not checked.")
+    console.print("Ctrl-C stops the endpoint; the programme then decides as before.")
 
 
-def _switch_by_keyboard(decider: DecisionEndpoint, console: Console) -> None:
-    """Lines like ``decline`` change how questions are answered; only at a terminal."""
+def _change_by_keyboard(endpoint: DecisionEndpoint, console: Console) -> None:
+    """At a terminal, lines like ``decline`` change the behaviour."""
     if not sys.stdin.isatty():
         return
-    console.print(f"Type one of {', '.join(BEHAVIOURS)} and Enter to answer otherwise.")
+    console.print(f"Type one of {', '.join(BEHAVIOURS)} and Enter to change the answer.")
 
     def on_line() -> None:
         line = sys.stdin.readline()
         if not line:
             asyncio.get_running_loop().remove_reader(sys.stdin)
             return
-        switch(decider, line, console)
+        switch(endpoint, line, console)
 
     asyncio.get_running_loop().add_reader(sys.stdin, on_line)
 
 
-def switch(decider: DecisionEndpoint, line: str, console: Console) -> None:
-    """Have ``decider`` answer as ``line`` says: a behaviour, or the beginning of one."""
+def switch(endpoint: DecisionEndpoint, line: str, console: Console) -> None:
+    """Set the behaviour that ``line`` names, or begins to name."""
     word = line.strip().lower()
-    meant = [behaviour for behaviour in BEHAVIOURS if word and behaviour.startswith(word)]
-    if len(meant) == 1:
-        decider.behaviour = meant[0]
-        console.print(f"From now on: {meant[0]}.")
+    matches = [behaviour for behaviour in BEHAVIOURS if word and behaviour.startswith(word)]
+    if len(matches) == 1:
+        endpoint.behaviour = matches[0]
+        console.print(f"Answering: {matches[0]}.")
     else:
-        console.print(f"One of {', '.join(BEHAVIOURS)}, please.")
+        console.print(f"Unknown; type one of {', '.join(BEHAVIOURS)}.")

@@ -1,4 +1,4 @@
-"""The ways in which a decision endpoint of ours can answer."""
+"""The behaviours of Stanchion's own decision endpoints: ``stanchion decide``, the demo and chaos."""
 
 from __future__ import annotations
 

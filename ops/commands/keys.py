@@ -1,9 +1,9 @@
-"""Which master key each stored secret rests under, and sealing them anew under the current one.
+"""``stanchion keys``: which master key seals each stored secret, and sealing under the current one.
 
-A rotation puts a new key first in STANCHION_MASTER_KEY; everything sealed from then on is sealed under it,
-and the older keys open what they have sealed. ``reseal`` moves what may be moved, so that a key between the
-current and the oldest one can be left out. The oldest stays for ever: look-ups (card numbers, client
-secrets) and card verification values come from it.
+A rotation puts a new key first in STANCHION_MASTER_KEY. New values are then sealed under it; older keys still
+open older values. ``reseal`` seals older values under the current key, so that keys between the current and
+the oldest one can be removed. The oldest key stays for ever: look-ups (card numbers, client secrets) and card
+verification values derive from it.
 """
 
 from __future__ import annotations
@@ -22,21 +22,21 @@ from ops.commands.kyc import rewrap
 
 BATCH: Final = 500
 KEY_ID: Final = "substring({column} from 2 for 4)"
-"""Where a sealed value names its key (``actors.vault``)."""
+"""The id of the key in a sealed value (``actors.vault``)."""
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
 
 class KeysError(Exception):
-    """Something cannot be opened with the keys there are. The message is one line without values."""
+    """A value cannot be opened with the given keys. The message is one line without values."""
 
 
 @dataclass(frozen=True)
 class Sealed:
-    """A column of sealed values. ``purpose`` and the column ``context`` open them; without a purpose they are
-    counted only: their owners write them, or they end by themselves."""
+    """A column of sealed values. ``purpose`` and the column ``context`` open them. Without a purpose they are
+    only counted: their owners seal them again, or they expire."""
 
-    what: str
+    name: str
     table: str
     column: str
     context: str = ""
@@ -55,8 +55,8 @@ COLUMNS: Final = (
 
 
 async def status(dsn: str, vault: Vault) -> list[tuple[str, Counter[int | None]]]:
-    """For each kind of secret, how many rest under which master key of the list: 0 is the current one,
-    ``None`` one that is not in the list."""
+    """For each kind of secret, the number of values by the position of their master key: 0 is the current
+    key, ``None`` a key that is not in the list."""
     positions = {key_id: position for position, key_id in enumerate(vault.key_ids)}
     connection = await asyncpg.connect(dsn, timeout=10)
     try:
@@ -70,19 +70,19 @@ async def status(dsn: str, vault: Vault) -> list[tuple[str, Counter[int | None]]
             counts: Counter[int | None] = Counter()
             for row in rows:
                 counts[positions.get(bytes(row["key_id"]))] += row["count"]
-            found.append((each.what, counts))
+            found.append((each.name, counts))
         return found
     finally:
         await connection.close(timeout=10)
 
 
 async def reseal(dsn: str, vault: Vault) -> list[tuple[str, int]]:
-    """Seal what rests under older keys under the current one, while the installation runs; how many of each
-    kind. Raises KeysError, and whatever was done by then stays done."""
+    """Seal values of older keys under the current one, while the installation runs; returns the number of
+    each kind. Raises KeysError; values sealed before the error stay sealed."""
     connection = await asyncpg.connect(dsn, timeout=10)
     try:
         moved = [
-            (each.what, await _reseal(connection, vault, each))
+            (each.name, await _reseal(connection, vault, each))
             for each in COLUMNS
             if each.purpose is not None
         ]
@@ -92,7 +92,7 @@ async def reseal(dsn: str, vault: Vault) -> list[tuple[str, int]]:
 
 
 async def _reseal(connection: Connection, vault: Vault, each: Sealed) -> int:
-    assert each.purpose is not None, "those without are counted only"
+    assert each.purpose is not None, "columns without a purpose are only counted"
     moved = 0
     while True:
         rows = await connection.fetch(
@@ -111,8 +111,8 @@ async def _reseal(connection: Connection, vault: Vault, each: Sealed) -> int:
                 for old, context in zip(olds, contexts, strict=True)
             ]
         except VaultError as failure:
-            raise KeysError(f"{each.what}: {failure}") from None
-        # What has been replaced meanwhile is left alone.
+            raise KeysError(f"{each.name}: {failure}") from None
+        # Values that were replaced in the meantime are left unchanged.
         await connection.execute(
             f"UPDATE {each.table} AS t SET {each.column} = n.new"
             " FROM unnest($1::text[], $2::bytea[], $3::bytea[]) AS n (context, old, new)"

@@ -1,7 +1,7 @@
-"""Custody on the command line: erasing what an applicant gave, reading it for a named purpose, and moving
-data keys under a new master key.
+"""``stanchion kyc``: erase an applicant's data, read it for a named purpose, seal its data keys under a new
+master key.
 
-None of this is on the API: who may do it has the installation's keys.
+The API offers none of this: only operators with the installation's keys may do it.
 """
 
 from __future__ import annotations
@@ -40,24 +40,25 @@ _REWRAP: Final = """
 
 
 class KycError(Exception):
-    """What was asked for cannot be done. The message is one line without values."""
+    """The request cannot be carried out. The message is one line without values."""
 
 
 async def erase(dsn: str, *, check_id: str | None = None, cardholder_id: str | None = None) -> int:
-    """Destroy the data keys of one check, or of all checks of a cardholder; returns how many were erased now.
+    """Destroy the data keys of one check, or of all checks of a cardholder; returns the number of checks
+    erased now.
 
-    A check that was not completed ends: ``pending`` expires and ``in_review`` fails. The result of a
-    completed one stays, without the data that led to it. Raises KycError when there is no such check.
+    An open check ends: ``pending`` expires and ``in_review`` fails. The result of a completed check stays,
+    without its data. Raises KycError when the check does not exist.
     """
     if (check_id is None) == (cardholder_id is None):
-        raise KycError("name a check or a cardholder")
+        raise KycError("give either a check or a cardholder")
     async with _connected(dsn) as connection:
         ids = [check_id] if check_id else await _checks_of(connection, cardholder_id or "")
         count = 0
         for id_ in ids:
             async with connection.transaction():
                 count += await _erase_one(connection, id_)
-        # What was overwritten is otherwise kept until the server gets around to it.
+        # Without VACUUM the server keeps the overwritten row versions for a while.
         await connection.execute("VACUUM kyc_data_keys, kyc_values")
         return count
 
@@ -65,16 +66,16 @@ async def erase(dsn: str, *, check_id: str | None = None, cardholder_id: str | N
 async def read(
     dsn: str, vault: Vault, *, check_id: str, purpose: str, reader: str
 ) -> tuple[dict[str, str], dict[str, bytes]]:
-    """What a check has in custody for ``purpose``, in the name of ``reader``: texts, and pictures, by field.
+    """The values of a check for ``purpose``: texts and pictures, by field. ``reader``: who reads.
 
-    The access is on record before anything is opened. Raises KycError.
+    The access is recorded before a value is opened. Raises KycError.
     """
     if purpose not in PURPOSES:
-        raise KycError(f"the purpose is one of {', '.join(PURPOSES)}")
+        raise KycError(f"the purpose must be one of {', '.join(PURPOSES)}")
     if not READER.fullmatch(reader):
-        raise KycError("the reader is a name of up to 100 letters")
+        raise KycError("the reader must be a name of up to 100 letters")
     async with _connected(dsn) as connection:
-        await _found(connection, check_id)
+        await _find(connection, check_id)
         fields = [name for name, of in PURPOSE_OF.items() if of == purpose]
         who = f"operator {reader}"
         try:
@@ -100,7 +101,7 @@ async def rewrap(dsn: str, vault: Vault) -> int:
 
 
 def write_pictures(pictures: dict[str, bytes], folder: Path) -> list[Path]:
-    """Write pictures as files that only their owner can read; existing files are not overwritten."""
+    """Write pictures to files that only their owner can read; existing files are not overwritten."""
     written = []
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     for name, picture in pictures.items():
@@ -108,7 +109,7 @@ def write_pictures(pictures: dict[str, bytes], folder: Path) -> list[Path]:
         try:
             descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         except FileExistsError:
-            raise KycError(f"{path} exists already") from None
+            raise KycError(f"{path} already exists") from None
         with os.fdopen(descriptor, "wb") as file:
             file.write(picture)
         written.append(path)
@@ -116,22 +117,22 @@ def write_pictures(pictures: dict[str, bytes], folder: Path) -> list[Path]:
 
 
 async def _erase_one(connection: Connection, check_id: str) -> int:
-    row = await _found(connection, check_id, lock=True)
+    row = await _find(connection, check_id, lock=True)
     return int(await erase_check(connection, row, _now_ms()))
 
 
 async def _checks_of(connection: Connection, cardholder_id: str) -> list[str]:
     rows = await connection.fetch(_OF_CARDHOLDER, cardholder_id) if is_id(cardholder_id) else []
     if not rows:
-        raise KycError("there is no check of such a cardholder")
+        raise KycError("this cardholder has no check")
     return [row["id"] for row in rows]
 
 
-async def _found(connection: Connection, check_id: str, *, lock: bool = False) -> Any:
+async def _find(connection: Connection, check_id: str, *, lock: bool = False) -> Any:
     statement = FIND_ANY + (" FOR NO KEY UPDATE" if lock else "")
     row = await connection.fetchrow(statement, check_id) if is_id(check_id) else None
     if row is None:
-        raise KycError("there is no such check")
+        raise KycError("no check has this id")
     return row
 
 

@@ -1,8 +1,8 @@
-"""``stanchion listen``: a webhook receiver on this machine that registers itself, verifies and prints.
+"""``stanchion listen``: a webhook receiver on this machine that registers an endpoint, verifies deliveries
+and prints them.
 
-It answers as a receiver should, or fails on purpose (``--fail``), or passes deliveries on to the program one
-is writing (``--forward-to``). Its endpoint is removed when it ends; one that a killed listener has left is
-removed by the next.
+It answers 200, fails on purpose (``--fail``), or forwards deliveries to a program under development
+(``--forward-to``). It removes its endpoint when it ends, and at its start the endpoints of killed listeners.
 """
 
 from __future__ import annotations
@@ -29,17 +29,17 @@ from stanchion import SIGNATURE_HEADER, Client, SignatureError, verify_signature
 BROKEN_STATUS: Final = 500
 UNREACHABLE_STATUS: Final = 502
 FORWARD_SECONDS: Final = 9.0
-"""Less than a delivery may take, so that the answer says what went wrong."""
+"""Shorter than a delivery's timeout, so that the sender gets the reason as a status."""
 
 _DESCRIPTION: Final = "stanchion listen, process {pid}"
 _OURS: Final = re.compile(_DESCRIPTION.format(pid=r"(\d+)"))
 
 
 class Listener:
-    """Answers deliveries and tells about them on ``console``.
+    """Answers deliveries and prints them on ``console``.
 
-    ``secrets`` may grow while it serves: the first delivery can come before the answer that brings the
-    secret has been read. ``fail``: how many deliveries to answer with 500.
+    ``secrets`` may grow while it serves: the first delivery can arrive before the endpoint's secret is known.
+    ``fail``: the number of deliveries to answer with 500.
     """
 
     def __init__(
@@ -70,10 +70,10 @@ class Listener:
             return Answer(400)
         event = json.loads(request.body)
         self._times[event["id"]] += 1
-        # Another delivery of it may come while this one is passed on.
+        # Another delivery of the same event may arrive during the forwarding.
         number = self._times[event["id"]]
         answer = await self._answer(request)
-        self._tell(event, request.body, answer, number)
+        self._print(event, request.body, answer, number)
         return answer
 
     async def _answer(self, request: Request) -> Answer:
@@ -82,18 +82,18 @@ class Listener:
             return Answer(BROKEN_STATUS)
         if self._forward_to is None:
             return Answer(200)
-        passed_on = {
+        forwarded = {
             name: value
             for name, value in request.headers.items()
             if name in {"content-type", SIGNATURE_HEADER.lower()}
         }
         try:
-            answered = await self._http.post(self._forward_to, content=request.body, headers=passed_on)
+            answered = await self._http.post(self._forward_to, content=request.body, headers=forwarded)
         except (httpx2.HTTPError, httpx2.InvalidURL):
             return Answer(UNREACHABLE_STATUS)
         return Answer(answered.status_code)
 
-    def _tell(self, event: dict[str, Any], body: bytes, answer: Answer, number: int) -> None:
+    def _print(self, event: dict[str, Any], body: bytes, answer: Answer, number: int) -> None:
         if self._raw:
             self._console.out(body.decode(), highlight=False)
             return
@@ -104,7 +104,7 @@ class Listener:
             line.append(f"  (delivery {number} of this event)", style="yellow")
         self._console.print(line)
         for name, value in event["data"].items():
-            # As JSON, because what a terminal printed that merchants send would not stay text.
+            # JSON escapes control characters in merchants' texts.
             shown = json.dumps(value, ensure_ascii=False)
             shown = shown[1:-1] if isinstance(value, str) else shown
             self._console.print(Text(f"          {name}: {shown}", style="dim"))
@@ -143,11 +143,11 @@ async def _receive(
     stop = asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
-    # On this machine, where a proxy could only be in the way.
+    # The target is on this machine, so proxies are ignored.
     async with httpx2.AsyncClient(timeout=FORWARD_SECONDS, trust_env=False) as http:
         listener = Listener(console, http, fail=fail, forward_to=forward_to, raw=raw)
         async with local_receiver(var_dir, listener.handle, port) as url:
-            await asyncio.to_thread(remove_left_behind, client)
+            await asyncio.to_thread(remove_orphaned_endpoints, client)
             endpoint = await asyncio.to_thread(register, client, url, types)
             listener.secrets.append(endpoint["secret"])
             listener.ready.set()
@@ -156,19 +156,20 @@ async def _receive(
                     _greet(console, url, types, endpoint)
                 await stop.wait()
             finally:
-                # Deliveries that are waiting end with it, so nothing is sent to a port that others may get.
+                # Removing the endpoint also ends waiting deliveries: none is sent to the port once another
+                # program can get it.
                 await asyncio.to_thread(client.webhook_endpoints.delete, endpoint["id"])
 
 
 def register(client: Client, url: str, types: Sequence[str]) -> Any:
-    """The endpoint of this process."""
+    """Register the endpoint of this process."""
     return client.webhook_endpoints.create(
         url=url, event_types=list(types), description=_DESCRIPTION.format(pid=os.getpid())
     )
 
 
-def remove_left_behind(client: Client, alive: Callable[[int], bool] | None = None) -> int:
-    """Remove the endpoints of listeners that are no more; how many there were."""
+def remove_orphaned_endpoints(client: Client, alive: Callable[[int], bool] | None = None) -> int:
+    """Remove the endpoints of listeners whose process has ended; returns their number."""
     removed = 0
     for endpoint in list(client.webhook_endpoints.list()):
         ours = _OURS.fullmatch(endpoint["description"] or "")
@@ -184,7 +185,7 @@ def _is_alive(pid: int) -> bool:
     except ProcessLookupError:
         return False
     except PermissionError:
-        pass  # somebody else's, so there is one
+        pass  # another user's process, so it exists
     return True
 
 

@@ -1,4 +1,4 @@
-"""``stanchion events resend``: many past events to one endpoint once more, for a receiver that was down."""
+"""``stanchion events resend``: deliver past events to one endpoint again, for a receiver that was down."""
 
 from __future__ import annotations
 
@@ -14,13 +14,12 @@ _AGE: Final = re.compile(r"([0-9]{1,6})([smhd])")
 
 
 class ResendError(Exception):
-    """The command cannot be done. The message is one line."""
+    """The arguments are invalid. The message is one line."""
 
 
 def instant_of(text: str, now: datetime) -> str:
-    """The instant that ``text`` names: an age (``30m``, ``2h``, ``3d``) or ISO 8601 with its offset. Raises
-    ResendError.
-    """
+    """The instant of ``text``: an age (``30m``, ``2h``, ``3d``) or ISO 8601 with an offset. Raises
+    ResendError."""
     at = _instant(text, now)
     if at is None or at.tzinfo is None:
         raise ResendError("give an age like 30m, 2h or 3d, or an instant like 2026-11-21T10:15:30Z")
@@ -34,16 +33,17 @@ def resend(
     since: str,
     until: str | None = None,
     types: Sequence[str] = (),
-    tell: Callable[[str], None] = lambda _: None,
+    on_event: Callable[[str], None] = lambda _: None,
 ) -> int:
-    """Have every event of the window delivered to the endpoint again; how many there were.
+    """Redeliver every event of the window to the endpoint; returns their number. ``on_event`` gets a line for
+    each.
 
     Raises StanchionError.
     """
     number = 0
     for event in client.events.list(types=types, from_=since, to=until):
         client.events.redeliver(event["id"], endpoint_id=endpoint_id)
-        tell(f"{event['created_at']}  {event['type']}  {event['id']}")
+        on_event(f"{event['created_at']}  {event['type']}  {event['id']}")
         number += 1
     return number
 

@@ -1,4 +1,4 @@
-"""``stanchion verify``: whether a delivery that was stored somewhere is Stanchion's own."""
+"""``stanchion verify``: checks whether a stored delivery was signed by Stanchion."""
 
 from __future__ import annotations
 
@@ -16,13 +16,12 @@ FOREVER_SECONDS: Final = 10**12
 def verify_delivery(
     source: str, header: str, secrets: Sequence[str], *, any_time: bool = False, now: float | None = None
 ) -> None:
-    """Return if ``header`` signs the bytes of the file ``source``, or of standard input for ``-``.
+    """Return if ``header`` signs the bytes of the file ``source`` (``-``: standard input).
 
-    ``any_time``: however long ago that was. Raises SignatureError, or OSError for a file that cannot be
-    read.
+    ``any_time``: accept signatures of any age. Raises SignatureError, or OSError if the file cannot be read.
     """
     body = sys.stdin.buffer.read() if source == STANDARD_INPUT else Path(source).read_bytes()
-    # The very bytes: an editor's newline at the end is a change like any other.
+    # Exact bytes: even a newline added by an editor invalidates the signature.
     if any_time:
         verify_signature(header, body, secrets, tolerance_seconds=FOREVER_SECONDS, now=now)
     else:

@@ -1,7 +1,7 @@
-"""Sealing the personal data of cardholders that the release before stored in clear.
+"""Seals the personal data of cardholders that an earlier release stored in clear.
 
-The migration runner does this before it drops the columns in clear. It goes through the table by id, one
-transaction for each batch, and may be interrupted and repeated: sealed rows are left as they are.
+The migration runner does this before it drops these columns. It walks the table by id, with one transaction
+per batch, and can be interrupted and repeated: sealed rows are left unchanged.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ async def seal_cardholders(dsn: str, vault: Callable[[], Vault]) -> int:
             async with connection.transaction():
                 last, count = await _seal_batch(connection, keys, last)
             sealed += count
-        # The row versions with values in clear are removed from the table's files.
+        # VACUUM removes the old row versions with values in clear from the table's files.
         await connection.execute("VACUUM cardholders")
         return sealed
     finally:
@@ -66,7 +66,7 @@ async def seal_cardholders(dsn: str, vault: Callable[[], Vault]) -> int:
 async def _seal_batch(
     connection: asyncpg.Connection[asyncpg.Record], vault: Vault, last: str
 ) -> tuple[str, int]:
-    """The id of the batch's last row, empty where there is none, and the number of rows sealed."""
+    """The id of the batch's last row (empty if there is none) and the number of rows sealed."""
     rows = await connection.fetch(_BATCH, last, BATCH)
     if not rows:
         return "", 0

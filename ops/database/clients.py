@@ -1,6 +1,6 @@
-"""Tenants and their API clients: made on the command line, never through the API (contract section 2).
+"""Tenants and their API clients. They are created on the command line, never through the API.
 
-A secret leaves this module once, in the return value; the database keeps a keyed digest of it.
+The return value is the only place where a secret appears; the database keeps a keyed digest of it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ops.embedded.passwords import write_private
 SECRET_PURPOSE: Final = "client-secret"
 TENANT_NAME_CHARACTERS_MAX: Final = 100
 
-# What a fresh installation offers: two tenants that must never see each other, both roles, both modes.
+# Clients of a new installation: two separate tenants, both roles, both modes.
 DEMO_CLIENTS: Final[tuple[tuple[str, Mode, Role], ...]] = (
     ("demo", "test", "admin"),
     ("demo", "test", "user"),
@@ -32,12 +32,12 @@ DEMO_CLIENTS: Final[tuple[tuple[str, Mode, Role], ...]] = (
 
 
 class ClientError(Exception):
-    """A client cannot be made as asked. The message is one line."""
+    """A client cannot be created or revoked as requested. The message is one line."""
 
 
 @dataclass(frozen=True)
 class ClientCredentials:
-    """A new client with its secret, in the form of ``run.json`` (contract section 12)."""
+    """A new client with its secret, in the form of ``run.json``."""
 
     name: str
     """The tenant's name."""
@@ -57,8 +57,7 @@ async def create_client(
     role: str,
     scopes: tuple[str, ...] = (),
 ) -> ClientCredentials:
-    """Make a client of ``tenant``, and the tenant itself when it is new. No scopes = all. Raises
-    ClientError."""
+    """Create a client of ``tenant``, and the tenant if it is new. No scopes = all. Raises ClientError."""
     _check(tenant, mode, role, scopes)
     identifier = base64.urlsafe_b64encode(secrets.token_bytes(16)).rstrip(b"=").decode()
     credentials = ClientCredentials(
@@ -89,19 +88,19 @@ async def create_client(
 
 def _check(tenant: str, mode: str, role: str, scopes: tuple[str, ...]) -> None:
     if not tenant.strip() or len(tenant) > TENANT_NAME_CHARACTERS_MAX or not tenant.isprintable():
-        raise ClientError(f"a tenant's name has 1 to {TENANT_NAME_CHARACTERS_MAX} printable characters")
+        raise ClientError(f"a tenant's name must have 1 to {TENANT_NAME_CHARACTERS_MAX} printable characters")
     if mode not in MODES:
-        raise ClientError(f"the mode is one of {', '.join(MODES)}")
+        raise ClientError(f"the mode must be one of {', '.join(MODES)}")
     if role not in ROLES:
-        raise ClientError(f"the role is one of {', '.join(ROLES)}")
+        raise ClientError(f"the role must be one of {', '.join(ROLES)}")
     unknown = sorted(set(scopes) - set(SCOPES))
     if unknown:
-        raise ClientError(f"no such scope: {', '.join(unknown)}; known are {' '.join(SCOPES)}")
+        raise ClientError(f"unknown scope: {', '.join(unknown)}; scopes are {' '.join(SCOPES)}")
 
 
 async def revoke_client(dsn: str, client_id: str) -> None:
-    """Take a client out of use for ever: it gets no tokens, and within a second those it has are worth
-    nothing. Raises ClientError when there is none, or none any more."""
+    """Revoke a client for ever: it gets no more tokens, and those it has become invalid within a second.
+    Raises ClientError when it does not exist or is already revoked."""
     connection = await asyncpg.connect(dsn, timeout=10)
     try:
         revoked = await connection.fetchval(
@@ -112,25 +111,25 @@ async def revoke_client(dsn: str, client_id: str) -> None:
     finally:
         await connection.close(timeout=10)
     if not revoked:
-        raise ClientError("there is no such client in use")
+        raise ClientError("no active client has this id")
 
 
 async def ensure_demo_clients(dsn: str, vault: Vault, path: Path) -> list[ClientCredentials]:
-    """The demo clients of an installation: made on its first start, remembered in ``path`` with their
+    """The demo clients of an installation, created on its first start and kept in ``path`` with their
     secrets.
 
-    They are made anew when the database does not know them (any more), so that what ``run.json`` says always
-    works.
+    They are created again when the database does not know them, so that the clients in ``run.json`` always
+    work.
     """
     connection = await asyncpg.connect(dsn, timeout=10, command_timeout=30)
     try:
-        remembered = read_clients(path)
+        stored = read_clients(path)
         known = await connection.fetchval(
             "SELECT count(*) FROM clients WHERE client_id = ANY($1) AND revoked_at IS NULL",
-            [credentials.client_id for credentials in remembered],
+            [credentials.client_id for credentials in stored],
         )
-        if remembered and known == len(remembered):
-            return remembered
+        if stored and known == len(stored):
+            return stored
         made = [
             await create_client(connection, vault, tenant=tenant, mode=mode, role=role)
             for tenant, mode, role in DEMO_CLIENTS
@@ -142,7 +141,7 @@ async def ensure_demo_clients(dsn: str, vault: Vault, path: Path) -> list[Client
 
 
 def read_clients(path: Path) -> list[ClientCredentials]:
-    """The clients kept in ``path``; none when there is no such file."""
+    """The clients stored in ``path``; none when the file does not exist."""
     if not path.exists():
         return []
     return [

@@ -1,8 +1,8 @@
-"""The guard against a lost master key.
+"""Detects a lost or wrong master key at start.
 
-With another key every card number, client secret and stored answer in the database would look unknown or
-broken, one by one and late. So the database keeps a constant that only the right keys can open and digest,
-and nothing is served until they have.
+With another key, card numbers, client secrets and stored answers would fail one by one, and late. Therefore
+the database stores a constant that only the right keys can open and digest, and nothing is served until this
+check passes.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ _CONSTANT: Final = b"stanchion"
 
 
 class KeyCheckError(Exception):
-    """The master keys are not those that this database was filled with. The message is one line."""
+    """The master keys are not those of this database. The message is one line."""
 
 
 async def check_master_key(dsn: str, vault: Vault) -> None:
-    """Raise KeyCheckError unless ``vault`` has the keys of the database at ``dsn``; an empty one takes them.
+    """Raise KeyCheckError unless ``vault`` has the keys of the database at ``dsn``; an empty database adopts
+    them.
 
-    The digest shows that the oldest key is still the one that look-ups need, the sealed value that the key
-    which sealed last is still in the list. It is sealed anew each time, so it follows a rotation.
+    The digest shows that the oldest key, which look-ups need, is unchanged. The sealed value shows that the
+    key which sealed last is still in the list; it is sealed again each time and so follows a rotation.
     """
     sealed, digest = vault.seal(PURPOSE, _CONSTANT), vault.digest(PURPOSE, _CONSTANT)
     connection = await asyncpg.connect(dsn, timeout=10, command_timeout=30)
@@ -37,12 +38,12 @@ async def check_master_key(dsn: str, vault: Vault) -> None:
                 sealed,
                 digest,
             )
-            kept = await connection.fetchrow("SELECT sealed, digest FROM key_check FOR UPDATE")
-            assert kept is not None
-            if not hmac.compare_digest(kept["digest"], digest) or not _opens(vault, kept["sealed"]):
+            row = await connection.fetchrow("SELECT sealed, digest FROM key_check FOR UPDATE")
+            assert row is not None
+            if not hmac.compare_digest(row["digest"], digest) or not _opens(vault, row["sealed"]):
                 raise KeyCheckError(
-                    "the master key is not the one this database was filled with: put that one back into"
-                    " STANCHION_MASTER_KEY, or into keys/master.key of the state folder"
+                    "the master key is not the one that this database was created with: restore that key in"
+                    " STANCHION_MASTER_KEY, or in keys/master.key of the state folder"
                 )
             await connection.execute("UPDATE key_check SET sealed = $1", sealed)
     finally:

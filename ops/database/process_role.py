@@ -1,8 +1,8 @@
-"""The database role of the processes: it reads and writes rows, and owns nothing.
+"""The database role of the processes: it reads and writes rows, but owns no table.
 
-Migrations run as another role, which owns the tables (``STANCHION_MIGRATIONS_DATABASE_URL``). After them the
-role of the processes is granted what they need; who deletes or rewrites what is on record has to be somebody
-else. Both roles are made by `stanchion up` where the database is embedded, and by the operator elsewhere.
+Migrations run as another role, which owns the tables (``STANCHION_MIGRATIONS_DATABASE_URL``), and then grant
+the processes' role its rights. So a process cannot delete or rewrite append-only records. `stanchion up`
+creates both roles in the embedded database; elsewhere the operator creates them.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ import asyncpg
 from ops.database.migrate import CONNECT_SECONDS_MAX, LOCK, MigrationError, one_line
 
 APPEND_ONLY: Final = ("journal", "ledger_entries", "kyc_accesses")
-"""Tables whose rows are inserted and read."""
-KEPT: Final = (
+"""Tables in which rows are inserted and read only."""
+NEVER_DELETED: Final = (
     "accounts",
     "card_usage",
     "cards",
@@ -31,7 +31,7 @@ KEPT: Final = (
     "tenants",
     "transactions",
 )
-"""Tables whose rows change and are never deleted."""
+"""Tables in which rows change but are never deleted."""
 READ_ONLY: Final = ("schema_migrations",)
 
 
@@ -41,25 +41,25 @@ def role_of(dsn: str) -> str:
 
 
 async def grant(owner_dsn: str, role: str) -> None:
-    """Give ``role`` the rights of the processes and take every other right on tables from it; nothing when it
-    is the owner's own role. Raises MigrationError."""
+    """Give ``role`` the processes' rights, and revoke every other right on tables. Does nothing when ``role``
+    owns the tables. Raises MigrationError."""
     if not role or role == role_of(owner_dsn):
         return
     try:
         connection = await asyncpg.connect(owner_dsn, timeout=CONNECT_SECONDS_MAX)
         try:
             async with connection.transaction():
-                # Two runners would change the same catalogue rows.
+                # Concurrent grants would change the same catalogue rows.
                 await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
                 await connection.execute(await _grants(connection, role))
         finally:
             await connection.close(timeout=10)
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as failure:
-        raise MigrationError(f"the role {role} cannot be given its rights: {one_line(failure)}") from None
+        raise MigrationError(f"the role {role} cannot be granted its rights: {one_line(failure)}") from None
 
 
-async def make(owner_dsn: str, role: str, password: str) -> None:
-    """Make ``role``, which may log in with ``password`` and nothing more, or bring an older one to that. The
+async def create(owner_dsn: str, role: str, password: str) -> None:
+    """Create ``role`` with ``password`` and no attribute but LOGIN, or change an existing role to that. The
     owner is a superuser. Raises MigrationError."""
     try:
         connection = await asyncpg.connect(owner_dsn, timeout=CONNECT_SECONDS_MAX)
@@ -73,7 +73,7 @@ async def make(owner_dsn: str, role: str, password: str) -> None:
         finally:
             await connection.close(timeout=10)
     except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as failure:
-        raise MigrationError(f"the role {role} cannot be made: {one_line(failure)}") from None
+        raise MigrationError(f"the role {role} cannot be created: {one_line(failure)}") from None
 
 
 async def _grants(connection: asyncpg.Connection[asyncpg.Record], role: str) -> str:
@@ -88,7 +88,7 @@ async def _grants(connection: asyncpg.Connection[asyncpg.Record], role: str) -> 
         f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {name}",
     ]
     for tables, rights in (
-        (KEPT, "DELETE"),
+        (NEVER_DELETED, "DELETE"),
         (APPEND_ONLY, "UPDATE, DELETE"),
         (READ_ONLY, "INSERT, UPDATE, DELETE"),
     ):

@@ -114,7 +114,7 @@ class ServerProcess:
             written.seek(self.log_offset)
             return written.read().decode("utf-8", "replace")
 
-    def last_words(self) -> str:
+    def last_line(self) -> str:
         """The last line of the log, for a one-line error."""
         lines = [line for line in self.output().splitlines() if line.strip()]
         return lines[-1].strip() if lines else "it wrote nothing"

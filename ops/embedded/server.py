@@ -78,7 +78,7 @@ class EmbeddedServer(ABC):
         while not self._process.wait_ready(self._ready):
             words = self._process.output()
             if not any(known in words for known in self.too_early) or time.monotonic() > deadline:
-                raise ServerError(f"the embedded {self.name} did not start: {self._process.last_words()}")
+                raise ServerError(f"the embedded {self.name} did not start: {self._process.last_line()}")
             time.sleep(0.1)
             self._process = self._spawn()
         return self.url

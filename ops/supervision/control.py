@@ -1,8 +1,8 @@
-"""The way from a command to the supervisor that runs: a door (``actors.cluster.lines``) whose name stands in
-a file that only the installation's user can read.
+"""The control socket between ``stanchion`` commands and the running supervisor.
 
-What takes long is begun by one call and followed by others, line by line, so that a command which is
-interrupted interrupts nothing.
+It is a local socket (``actors.cluster.lines``); its name is in a file that only the installation's user can
+read. A command starts a long operation by one call and follows its progress by others, so interrupting the
+command does not interrupt the operation.
 """
 
 from __future__ import annotations
@@ -20,20 +20,21 @@ from actors.cluster.lines import Door, Line, dial
 from actors.peers import PeerFailedError, PeerGoneError
 from ops.embedded.passwords import write_private
 
-DOOR_FILE: Final = "door"
+SOCKET_FILE: Final = "door"
 WAIT_SECONDS: Final = 10.0
-"""How long one call of a follower waits for another line."""
+"""Maximum time that one ``follow`` call waits for another line."""
 
 Say = Callable[[str], None]
 Restart = Callable[[Say], Awaitable[None]]
 
 
 class ControlError(Exception):
-    """The supervisor cannot be asked, or could not do it. The message is one line."""
+    """The supervisor cannot be reached, or its operation failed. The message is one line."""
 
 
 class Progress(msgspec.Struct):
-    """What has been said since a line, and whether that is all. ``failure`` is why it was the end."""
+    """The lines since the caller's last one, and whether the operation is over. ``failure``: why it
+    failed."""
 
     lines: list[str]
     over: bool
@@ -46,28 +47,28 @@ _decode_int = msgspec.msgpack.Decoder(int).decode
 _encode = msgspec.msgpack.encode
 
 
-class Control:
-    """The supervisor's side. ``expected``: failures whose text may be shown."""
+class ControlServer:
+    """The supervisor's side. ``expected``: failures whose text callers may see."""
 
     def __init__(self, var_dir: Path, restart: Restart, expected: tuple[type[Exception], ...]) -> None:
-        self._file = var_dir / DOOR_FILE
+        self._file = var_dir / SOCKET_FILE
         self._restart = restart
         self._expected = expected
         self._door = Door(self._answer)
         self._lines: list[str] = []
-        self._said = asyncio.Condition()
+        self._changed = asyncio.Condition()
         self._failure: str | None = None
         self._work: asyncio.Task[None] | None = None
         self._over = True
-        self._tellers: set[asyncio.Task[None]] = set()
+        self._notifications: set[asyncio.Task[None]] = set()
 
     async def open(self) -> None:
-        """Let commands in, where doors exist."""
+        """Accept commands, where local sockets exist."""
         await self._door.open()
         write_private(self._file, self._door.name)
 
     async def close(self) -> None:
-        """Take no more; what is under way ends here."""
+        """Stop accepting commands, and cancel the running operation."""
         self._file.unlink(missing_ok=True)
         await self._door.close()
         if self._work is not None:
@@ -82,7 +83,7 @@ class Control:
         raise ValueError(method)
 
     def _begin(self) -> bytes:
-        """One at a time: whoever asks meanwhile follows the one that is under way."""
+        """One restart at a time: a second caller follows the running one."""
         if self._over:
             self._lines.clear()
             self._failure, self._over = None, False
@@ -94,43 +95,43 @@ class Control:
             await self._restart(self._say)
         except self._expected as failure:
             self._failure = str(failure)
-        except Exception as fault:  # noqa: BLE001 - the supervisor goes on, and whoever asked must hear of it
+        except Exception as failure:  # noqa: BLE001 - the supervisor continues; the caller gets the failure
             _log.exception("restart_failed")
-            self._failure = type(fault).__name__
+            self._failure = type(failure).__name__
         finally:
             self._over = True
-            await self._tell()
+            await self._notify()
 
     def _say(self, line: str) -> None:
         self._lines.append(line)
-        teller = asyncio.get_running_loop().create_task(self._tell())
-        self._tellers.add(teller)
-        teller.add_done_callback(self._tellers.discard)
+        notification = asyncio.get_running_loop().create_task(self._notify())
+        self._notifications.add(notification)
+        notification.add_done_callback(self._notifications.discard)
 
-    async def _tell(self) -> None:
-        async with self._said:
-            self._said.notify_all()
+    async def _notify(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
 
     async def _after(self, number: int) -> Progress:
-        # Where nothing new is said, that is an answer too.
+        # After the timeout the caller gets an empty answer.
         with suppress(TimeoutError):
-            async with asyncio.timeout(WAIT_SECONDS), self._said:
-                await self._said.wait_for(lambda: self._over or len(self._lines) > number)
+            async with asyncio.timeout(WAIT_SECONDS), self._changed:
+                await self._changed.wait_for(lambda: self._over or len(self._lines) > number)
         return Progress(self._lines[number:], self._over, self._failure)
 
 
 async def restart(var_dir: Path, say: Say) -> None:
-    """Have the supervisor of ``var_dir`` restart everything, and ``say`` what it says. Raises
+    """Restart all processes of the installation in ``var_dir``; ``say`` gets each line of progress. Raises
     ControlError."""
     line = await _line(var_dir)
-    heard = 0
+    received = 0
     try:
         await line.call("restart", b"")
         while True:
-            progress = _decode(await line.call("follow", _encode(heard)))
+            progress = _decode(await line.call("follow", _encode(received)))
             for each in progress.lines:
                 say(each)
-            heard += len(progress.lines)
+            received += len(progress.lines)
             if progress.over:
                 break
     except (PeerGoneError, PeerFailedError):
@@ -143,10 +144,10 @@ async def restart(var_dir: Path, say: Say) -> None:
 
 async def _line(var_dir: Path) -> Line:
     try:
-        name = (var_dir / DOOR_FILE).read_text()
+        name = (var_dir / SOCKET_FILE).read_text()
     except OSError:
-        raise ControlError(f"no installation runs in {var_dir}") from None
+        raise ControlError(f"no installation is running in {var_dir}") from None
     line = await dial("supervisor", name, lambda _line: None)
     if line is None:
-        raise ControlError(f"the installation in {var_dir} cannot be reached from here")
+        raise ControlError(f"the installation in {var_dir} cannot be reached from this machine")
     return line

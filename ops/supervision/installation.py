@@ -1,7 +1,7 @@
-"""One installation: the folder that holds its state, who may use it, and the servers under it.
+"""An installation on this machine: the folder with its state, the lock on it, and the servers below it.
 
-A lock file makes sure that one supervisor runs on a folder. Commands that only need the database use the
-running servers if there are any, and start the embedded one for their own duration if not.
+A lock file ensures that only one supervisor runs on a folder. Commands that need only the database use the
+running servers, or start the embedded PostgreSQL for their own duration.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class InstallationError(Exception):
 
 @contextmanager
 def locked(var_dir: Path) -> Iterator[None]:
-    """Hold the folder for this process; the lock ends with the process, however that ends. Raises
+    """Lock the folder for this process; the lock also ends if the process is killed. Raises
     InstallationError."""
     try:
         var_dir.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def _holder(file: IO[str]) -> str:
 
 
 class Servers:
-    """The embedded servers that the settings do not replace by the user's own. The caller holds the folder's
+    """The embedded servers, unless the settings name the operator's own. The caller holds the folder's
     lock."""
 
     def __init__(self, settings: Settings) -> None:
@@ -69,15 +69,15 @@ class Servers:
         self._revivals = {name: ServerRestarter(server) for name, server in embedded if server is not None}
 
     def start(self) -> Settings:
-        """Start what is missing; returns the settings with every address filled in. Raises ServerError and
+        """Start the embedded servers; returns the settings with all addresses. Raises ServerError and
         MigrationError.
 
-        Call it from a thread that lives as long as the servers shall: they end with it.
+        Call it from a thread that lives as long as the servers: they end with it.
         """
         changes: dict[str, str] = {}
         if self._postgres is not None:
             owner = changes["migrations_database_url"] = self._postgres.start()
-            asyncio.run(process_role.make(owner, PROCESS_USER, self._postgres.process_password))
+            asyncio.run(process_role.create(owner, PROCESS_USER, self._postgres.process_password))
             changes["database_url"] = self._postgres.process_url
         if self._redis is not None:
             changes["redis_url"] = self._redis.start()
@@ -96,8 +96,8 @@ class Servers:
         return complete
 
     def revive(self) -> list[str]:
-        """Start again what has ended without being asked to, with a back-off, and do not wait for it. Returns
-        the names of those that have just begun to fail."""
+        """Restart servers that have ended unexpectedly, with back-off and without waiting for them. Returns
+        the names of those that have just ended."""
         return [name for name, revival in self._revivals.items() if revival.step()]
 
     def stop(self) -> None:
@@ -111,8 +111,8 @@ class Servers:
 
 @contextmanager
 def database(settings: Settings) -> Iterator[str]:
-    """The address of the installation's database, for one command of an operator: the user's, the running
-    one, or one started for it; as the role that owns the tables.
+    """The address of the installation's database for one operator command, with the role that owns the
+    tables: the operator's own, the running embedded one, or one started for this command.
 
     Raises InstallationError or ServerError.
     """
@@ -132,11 +132,11 @@ def database(settings: Settings) -> Iterator[str]:
 
 
 def _running(var_dir: Path, busy: InstallationError) -> str:
-    """The database address of the supervisor that holds ``var_dir``, once its servers are up; raises ``busy``
-    until then."""
+    """The database address of the supervisor that holds ``var_dir``; raises ``busy`` until its servers are
+    up."""
     try:
         servers = json.loads((var_dir / SERVERS_FILE).read_bytes())
-        # A supervisor of the release before has one role alone.
+        # A supervisor of the previous release writes one address only.
         return str(servers.get("migrations_database_url", servers["database_url"]))
     except FileNotFoundError:
         raise busy from None

@@ -1,6 +1,7 @@
-"""The installation's log at its terminal: for a person where one looks on, else as it is, for collectors.
+"""Shows the installation's log at its terminal: formatted for people on a terminal, unchanged for log
+collectors.
 
-The supervisor's own start and stop are in the log alone: it prints them itself.
+The supervisor's own messages are left out: it prints them itself.
 """
 
 from __future__ import annotations
@@ -15,14 +16,14 @@ import structlog
 
 from actors.log import LOG_FILE
 
-LOOK_SECONDS: Final = 0.25
+POLL_SECONDS: Final = 0.25
 _PRINTED: Final = '"level": "info", "process": "supervisor"'
-"""In lines that say what the supervisor prints itself."""
+"""Marks lines that the supervisor prints itself."""
 _FIRST: Final = ("at", "level", "process", "event")
 
 
 class LogView:
-    """Shows lines from the moment of ``start`` on. ``stop`` shows the last ones; twice is harmless."""
+    """Shows lines added after ``start``. ``stop`` shows the last ones; safe to call twice."""
 
     def __init__(self, var_dir: Path, output: IO[str]) -> None:
         self._path = var_dir / LOG_FILE
@@ -34,7 +35,7 @@ class LogView:
         self._rest = b""
 
     def start(self) -> None:
-        """Show what is added from now on."""
+        """Start to show new lines."""
         self._open(os.SEEK_END)
         self._thread = threading.Thread(target=self._follow, name="log-view", daemon=True)
         self._thread.start()
@@ -49,7 +50,7 @@ class LogView:
             self._file = None
 
     def _follow(self) -> None:
-        while not self._stopping.wait(LOOK_SECONDS):
+        while not self._stopping.wait(POLL_SECONDS):
             self._show_new()
         self._show_new()
 
@@ -62,7 +63,7 @@ class LogView:
                 self._show(self._file.read())
 
     def _moved(self) -> bool:
-        """Whether another file has the name now: the log is new, or was moved away by logrotate."""
+        """Whether the log was replaced by another file: it is new, or logrotate has moved it."""
         try:
             there = self._path.stat()
         except FileNotFoundError:
@@ -89,7 +90,7 @@ class LogView:
 
 
 def for_people(text: str) -> str:
-    """A line of the log as a person reads it: time, level, process, what happened, and its particulars."""
+    """A formatted log line: time, level, process, event and fields."""
     try:
         line: dict[str, object] = msgspec.json.decode(text, type=dict[str, object])
         at, level, process, event = (str(line.pop(name)) for name in _FIRST)
@@ -101,5 +102,5 @@ def for_people(text: str) -> str:
 
 
 def _plain(value: object) -> str:
-    """Line feeds and control characters of a value must not reach the terminal."""
+    """Escaped, so that line feeds and control characters do not reach the terminal."""
     return value if isinstance(value, str) and value.isprintable() else msgspec.json.encode(value).decode()

@@ -1,8 +1,8 @@
-"""Starting an embedded server again whenever it has ended by itself, with a back-off and for as long as it
-takes.
+"""Restarts an embedded server that has ended unexpectedly, with exponential back-off and without a limit of
+attempts.
 
-A server that cannot run now, because its disk is full or the machine has no memory, can run later; the
-installation refuses meanwhile and must not end because of it.
+A server that cannot run now, because the disk is full or memory is short, may run later. Until then the
+installation refuses requests, but keeps running.
 """
 
 from __future__ import annotations
@@ -15,20 +15,20 @@ from ops.embedded.process import ServerError
 
 PAUSE_SECONDS_MIN: Final = 0.25
 PAUSE_SECONDS_MAX: Final = 2.0
-"""Pauses between two starts, doubling; the longest leaves time to recover within 5 s of a cured cause."""
+"""Back-off between two starts, doubling; the maximum permits recovery within 5 s after the cause is gone."""
 STABLE_SECONDS: Final = 10.0
-"""A server that has run for so long begins again with the shortest pause."""
+"""After this time without a failure, the back-off begins again at its minimum."""
 
 
 class RestartableServer(Protocol):
-    """An embedded server; ``revive`` as ``ops.embedded.server.EmbeddedServer`` has it."""
+    """An embedded server; see ``ops.embedded.server.EmbeddedServer``."""
 
     def running(self) -> bool: ...
     def revive(self) -> bool: ...
 
 
 class ServerRestarter:
-    """Watches one server that has been started. ``monotonic`` is in seconds."""
+    """Watches one server that has been started. ``monotonic`` returns seconds."""
 
     def __init__(self, server: RestartableServer, monotonic: Callable[[], float] = time.monotonic) -> None:
         self._server = server
@@ -37,8 +37,8 @@ class ServerRestarter:
         self._attempted_at = 0.0
 
     def step(self) -> bool:
-        """Start the server again if it has ended and its pause is over. Returns whether this was the first
-        attempt of a series, which is worth telling."""
+        """Restart the server if it has ended and its back-off is over. Returns whether this is the first
+        attempt of a series, which callers report."""
         now = self._monotonic()
         if self._server.running():
             if now - self._attempted_at > STABLE_SECONDS:
@@ -50,12 +50,12 @@ class ServerRestarter:
             if not self._server.revive():
                 return False
         except (OSError, ServerError):
-            # The same causes can keep the start itself from being made; it is an attempt like others.
+            # The start itself can fail for the same reasons; that counts as an attempt.
             pass
         self._attempted_at = now
         self._attempts += 1
         return self._attempts == 1
 
     def _pause_seconds(self) -> float:
-        # The exponent is bounded: a server may be away for weeks.
+        # The exponent is bounded: a server may be down for weeks.
         return min(PAUSE_SECONDS_MIN * 2.0 ** min(self._attempts - 1, 10), PAUSE_SECONDS_MAX)

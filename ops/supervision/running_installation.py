@@ -1,7 +1,6 @@
-"""An installation run as the process it is, for whoever wants to use one from outside: the demo, and the
-tests.
+"""Runs an installation as a separate process, for programs that use it from outside: the demo, chaos, tests.
 
-It speaks to nothing but ``stanchion up`` and its ``run.json``, exactly as a user's own script would.
+It uses only ``stanchion up`` and ``run.json``, as a user's script would.
 """
 
 from __future__ import annotations
@@ -24,18 +23,17 @@ STOP_SECONDS_MAX: Final = 90.0
 
 
 class RunningError(Exception):
-    """``stanchion up`` did not start or stop as it should. The message is its last words."""
+    """``stanchion up`` failed to start or stop. The message is its last line of output."""
 
 
 class RunningInstallation:
-    """``stanchion up --ports auto`` on a folder of its own. Usable as a context manager; may be started
-    again."""
+    """``stanchion up --ports auto`` on its own folder. Usable as a context manager; can be started again."""
 
     def __init__(
         self, var_dir: Path, settings: Mapping[str, str] | None = None, *, command: Sequence[str] = ()
     ) -> None:
-        """``settings``: the installation's ``STANCHION_*`` variables; this process's own ones are not handed
-        on. ``command``: another one that ends with an installation of ``var_dir``."""
+        """``settings``: the installation's ``STANCHION_*`` variables; those of this process are not
+        inherited. ``command``: another command line that starts an installation in ``var_dir``."""
         self.var_dir = var_dir
         up = (sys.executable, "-m", "ops", "up", "--ports", "auto", "--var", str(var_dir))
         self._command = command or up
@@ -45,9 +43,9 @@ class RunningInstallation:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self) -> dict[str, Any]:
-        """Start it and wait until it serves; returns what ``run.json`` says. Raises RunningError."""
+        """Start it and wait until it serves; returns ``run.json``. Raises RunningError."""
         run_file = self.var_dir / RUN_FILE
-        run_file.unlink(missing_ok=True)  # of an earlier life that was killed
+        run_file.unlink(missing_ok=True)  # left by a killed installation
         self.output.parent.mkdir(parents=True, exist_ok=True)
         with self.output.open("ab") as output:
             self._process = subprocess.Popen(
@@ -55,14 +53,14 @@ class RunningInstallation:
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 env=self._environment,
-                # A Ctrl-C at the terminal reaches the user of this class, who then stops the installation.
+                # Ctrl-C at the terminal must reach only this process, which then stops the installation.
                 start_new_session=True,
             )
         deadline = time.monotonic() + START_SECONDS_MAX
         while not run_file.exists():
             if self._process.poll() is not None or time.monotonic() > deadline:
                 self.kill()
-                raise RunningError(f"it did not start: {self.last_words()}")
+                raise RunningError(f"stanchion up did not start: {self.last_line()}")
             time.sleep(0.05)
         record: dict[str, Any] = json.loads(run_file.read_bytes())
         return record
@@ -73,9 +71,9 @@ class RunningInstallation:
         return self._process.pid if self._process is not None and self._process.poll() is None else None
 
     def stop(self, *, ctrl_c: bool = False) -> None:
-        """Ask it to end, and wait. Raises RunningError when it does not end well. Safe to call twice.
+        """Stop it and wait. Raises RunningError when it fails to stop cleanly. Safe to call twice.
 
-        ``ctrl_c``: as a terminal does, which interrupts every process of the foreground.
+        ``ctrl_c``: interrupt the whole process group, as a terminal does.
         """
         process, self._process = self._process, None
         if process is None:
@@ -89,21 +87,21 @@ class RunningInstallation:
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
-            raise RunningError(f"it did not stop within {STOP_SECONDS_MAX:.0f} s") from None
+            raise RunningError(f"stanchion up did not stop within {STOP_SECONDS_MAX:.0f} s") from None
         if status != 0:
-            raise RunningError(f"it ended with status {status}: {self.last_words()}")
+            raise RunningError(f"stanchion up ended with status {status}: {self.last_line()}")
 
     def kill(self) -> None:
-        """End it as a power cut would."""
+        """Kill it, like a power cut."""
         process, self._process = self._process, None
         if process is not None:
             process.kill()
             process.wait()
 
-    def last_words(self) -> str:
-        """The last line it printed."""
+    def last_line(self) -> str:
+        """Its last line of output."""
         lines = [line for line in self.output.read_text("utf-8", "replace").splitlines() if line.strip()]
-        return lines[-1].strip() if lines else "it printed nothing"
+        return lines[-1].strip() if lines else "no output"
 
     def __enter__(self) -> dict[str, Any]:
         return self.start()

@@ -1,8 +1,8 @@
-"""The start-up sequence, and its reverse.
+"""The start-up sequence of an installation, and its reverse.
 
 Settings → embedded servers → migrations → demo clients → actors → ``run.json`` → serve until asked to stop.
-Each step waits until the one before it works, and whatever has been started is stopped in reverse order,
-however the way ends. Only the code of the actors is loaded beside the first steps: it takes as long as they.
+Each step waits until the previous one works. On any exit, everything that was started is stopped in reverse
+order. Only the import of the actors runs beside the first steps, because it takes as long as they do.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ from ops.database.migrate import migrate
 from ops.embedded.local_https import with_local_egress
 from ops.embedded.passwords import write_private
 from ops.embedded.ports import free_ports
-from ops.supervision.control import Control
+from ops.supervision.control import ControlServer
 from ops.supervision.installation import RUN_FILE, Servers, locked
 from ops.supervision.log_view import LogView
 
@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 CLIENTS_FILE: Final = "keys/demo-clients.json"
 DEPENDENCY_SECONDS_MAX: Final = 30.0
-REVIVAL_POLL_SECONDS: Final = 0.2
+RESTART_POLL_SECONDS: Final = 0.2
 ACTORS_STOP_SECONDS_MAX: Final = 60.0
 STOP_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
@@ -55,7 +55,7 @@ _log = structlog.get_logger(__name__)
 
 
 class ListenAddresses(Protocol):
-    """Where a started installation listens."""
+    """The addresses on which a started installation listens."""
 
     @property
     def base_url(self) -> str: ...
@@ -70,7 +70,7 @@ class ListenAddresses(Protocol):
 
 
 class ProcessGroup(Protocol):
-    """All actors of an installation. ``stop`` is safe after a ``start`` that was cut short."""
+    """All Ray processes of an installation. ``stop`` is safe after an interrupted ``start``."""
 
     async def start(self) -> ListenAddresses: ...
     async def stop(self) -> None: ...
@@ -82,26 +82,26 @@ MakeProcessGroup = Callable[[Settings], ProcessGroup]
 
 
 class UpError(Exception):
-    """The installation cannot go on. The message is one line."""
+    """The installation cannot start or continue. The message is one line."""
 
 
 def up(settings: Settings, load: Callable[[], MakeProcessGroup]) -> None:
     """Start an installation and serve until SIGINT or SIGTERM; returns after a clean stop.
 
-    ``load`` brings the code of the actors into memory, in a thread of its own, and returns what makes their
-    supervisor.
+    ``load`` imports the actors, in a thread of its own, and returns the constructor of their process group.
 
     Raises the one-line errors of each step (SettingsError, VaultError, InstallationError, ServerError,
-    MigrationError, KeyCheckError, ClientError, UpError); whatever had been started is stopped by then. Call
-    it from the main thread.
+    MigrationError, KeyCheckError, ClientError, UpError), after everything that was started has been stopped.
+    Call it from the main thread.
     """
     with _terminable(), locked(settings.var_dir), ThreadPoolExecutor(1) as beside:
-        # A killed supervisor leaves it behind, and whoever waits for it must not be served yesterday's
-        # addresses.
+        # A killed supervisor leaves this file behind; clients that wait for it must not get old addresses.
         (settings.var_dir / RUN_FILE).unlink(missing_ok=True)
         settings = _with_ports(with_local_egress(settings))
         vault = Vault.from_settings(settings)
-        ServerTls.from_settings(settings)  # the API servers read the files; a broken one is reported here
+        ServerTls.from_settings(
+            settings
+        )  # the API servers read the TLS files; errors in them are reported here
         servers = Servers(settings)
         configure(settings.var_dir, settings.log_level, "supervisor")
         log = LogView(settings.var_dir, sys.stderr)
@@ -113,7 +113,7 @@ def up(settings: Settings, load: Callable[[], MakeProcessGroup]) -> None:
             complete = servers.start()
             asyncio.run(_serve(complete, vault, servers, loading))
         except KeyboardInterrupt:
-            pass  # asked to stop before it served
+            pass  # asked to stop during the start
         finally:
             _stop_undisturbed(servers)
             _log.info("stopped")
@@ -123,7 +123,7 @@ def up(settings: Settings, load: Callable[[], MakeProcessGroup]) -> None:
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Make SIGTERM unwind the stack as SIGINT does, so that the clean-up of every step runs."""
+    """Make SIGTERM unwind the stack like SIGINT, so that the clean-up of every step runs."""
     previous = {number: signal.getsignal(number) for number in STOP_SIGNALS}
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
@@ -134,14 +134,14 @@ def _terminable() -> Iterator[None]:
 
 
 def _stop_undisturbed(servers: Servers) -> None:
-    """Stop the servers; an impatient second Ctrl-C would only leave them to their emergency end."""
+    """Stop the servers and ignore further signals: a second Ctrl-C would prevent their clean shutdown."""
     for number in STOP_SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     servers.stop()
 
 
 def _with_ports(settings: Settings) -> Settings:
-    """Replace each port 0 by a free one, and refuse a port that is taken before anything is started."""
+    """Replace each port 0 by a free port, and refuse a port that is taken before anything is started."""
     ports = {
         "api_port": settings.api_host,
         "vision_port": settings.api_host,
@@ -151,7 +151,7 @@ def _with_ports(settings: Settings) -> Settings:
     chosen = dict(zip(ports, free_ports(len(ports)), strict=True))
     for name, host in ports.items():
         port = getattr(settings, name)
-        # In a cluster they are taken on its nodes, by servers that an earlier supervisor may have left there.
+        # In a cluster, servers of an earlier supervisor may still use these ports on the nodes.
         ours = settings.ray_address is None or name == "metrics_port"
         if ours and port and not _can_listen(host, port):
             raise UpError(f"port {port} is taken; set {PREFIX}{name.upper()}, or use --ports auto")
@@ -172,29 +172,29 @@ def _can_listen(host: str, port: int) -> bool:
 async def _serve(
     settings: Settings, vault: Vault, servers: Servers, loading: Future[MakeProcessGroup]
 ) -> None:
-    """Everything from the migrations on, inside the event loop."""
+    """All steps from the migrations on, inside the event loop."""
     stop = asyncio.Event()
     _stop_on_signals(stop)
     clients = await _unless(stop, _prepare(settings, vault))
-    make_supervisor = await _unless(stop, asyncio.wrap_future(loading))
-    if clients is None or make_supervisor is None:
+    make_processes = await _unless(stop, asyncio.wrap_future(loading))
+    if clients is None or make_processes is None:
         return
-    supervisor = make_supervisor(settings)
-    control = Control(
-        settings.var_dir, partial(_restart, settings, supervisor), (RestartError, KeyCheckError)
+    processes = make_processes(settings)
+    control = ControlServer(
+        settings.var_dir, partial(_restart, settings, processes), (RestartError, KeyCheckError)
     )
     run_file = settings.var_dir / RUN_FILE
     try:
         _say("Starting the actors ...")
-        addresses = await _unless(stop, supervisor.start())
-        # Ray sets handlers of its own while it starts.
+        addresses = await _unless(stop, processes.start())
+        # Ray replaces signal handlers while it starts.
         _stop_on_signals(stop)
         if addresses is not None:
             await control.open()
             write_private(run_file, json.dumps(run_record(settings, addresses, clients), indent=2) + "\n")
             _log.info("serving")
             _say(greeting(addresses, clients, settings.var_dir))
-            reason = await _unless(stop, _first_failure(supervisor, servers))
+            reason = await _unless(stop, _first_failure(processes, servers))
             if reason is not None:
                 raise UpError(reason)
     finally:
@@ -202,18 +202,18 @@ async def _serve(
         _log.info("stopping")
         _say("Stopping ...")
         await control.close()
-        await _stop_in_time(supervisor)
+        await _stop_in_time(processes)
 
 
-async def _restart(settings: Settings, supervisor: ProcessGroup, say: Callable[[str], None]) -> None:
-    """New processes read the keys anew: they must not find others than those of the database."""
+async def _restart(settings: Settings, processes: ProcessGroup, say: Callable[[str], None]) -> None:
+    """Restart all processes, after checking that the keys they will read are those of the database."""
     await check_master_key(settings.database_dsn, Vault.from_settings(settings))
-    await supervisor.restart(say)
+    await processes.restart(say)
 
 
 async def _prepare(settings: Settings, vault: Vault) -> list[ClientCredentials]:
-    """Wait for the dependencies, bring the database up to date, and see that keys and clients fit it."""
-    # In a cluster, processes of the version before may run on.
+    """Wait for the dependencies, migrate the database, and check that keys and clients match it."""
+    # In a cluster, processes of the previous version may still be running.
     shared = settings.ray_address is not None
     owner = settings.migrations_dsn
     applied = await migrate(
@@ -228,10 +228,11 @@ async def _prepare(settings: Settings, vault: Vault) -> list[ClientCredentials]:
     return await ensure_demo_clients(settings.database_dsn, vault, settings.var_dir / CLIENTS_FILE)
 
 
-async def _stop_in_time(supervisor: ProcessGroup) -> None:
-    """Stop the actors; the servers below them are stopped even if that takes for ever."""
+async def _stop_in_time(processes: ProcessGroup) -> None:
+    """Stop the actors, but not longer than ``ACTORS_STOP_SECONDS_MAX``: the servers below them are stopped
+    next."""
     try:
-        await asyncio.wait_for(supervisor.stop(), ACTORS_STOP_SECONDS_MAX)
+        await asyncio.wait_for(processes.stop(), ACTORS_STOP_SECONDS_MAX)
     except TimeoutError:
         _say(f"The actors did not end within {ACTORS_STOP_SECONDS_MAX:.0f} s.")
 
@@ -243,8 +244,7 @@ def _stop_on_signals(stop: asyncio.Event) -> None:
 
 
 async def _unless(stop: asyncio.Event, work: Awaitable[T]) -> T | None:
-    """The result of ``work``, or None when ``stop`` is set first; ``work`` is then cancelled and has
-    ended."""
+    """The result of ``work``, or None if ``stop`` is set first; ``work`` is then cancelled and has ended."""
     working, stopping = asyncio.ensure_future(work), asyncio.ensure_future(stop.wait())
     try:
         await asyncio.wait((working, stopping), return_when=asyncio.FIRST_COMPLETED)
@@ -255,21 +255,21 @@ async def _unless(stop: asyncio.Event, work: Awaitable[T]) -> T | None:
         await asyncio.wait((working, stopping))
 
 
-async def _first_failure(supervisor: ProcessGroup, servers: Servers) -> str:
-    """Why the installation cannot go on. Embedded servers that die are started again and are no reason."""
-    failed = asyncio.ensure_future(supervisor.wait_failed())
+async def _first_failure(processes: ProcessGroup, servers: Servers) -> str:
+    """Why the installation cannot continue. Embedded servers that end are restarted and are no reason."""
+    failed = asyncio.ensure_future(processes.wait_failed())
     try:
         while not failed.done():
             for name in servers.revive():
-                _say(f"{name} ended unexpectedly; it is started again until it runs.")
-            await asyncio.wait((failed,), timeout=REVIVAL_POLL_SECONDS)
+                _say(f"{name} ended unexpectedly; restarting it.")
+            await asyncio.wait((failed,), timeout=RESTART_POLL_SECONDS)
         return failed.result()
     finally:
         failed.cancel()
 
 
 async def _wait_for_redis(url: str) -> None:
-    """Return once Redis answers. Raises UpError when it does not in time."""
+    """Return once Redis answers. Raises UpError after ``DEPENDENCY_SECONDS_MAX``."""
     deadline = time.monotonic() + DEPENDENCY_SECONDS_MAX
     async with Redis.from_url(url, socket_timeout=5.0, socket_connect_timeout=5.0) as client:
         while True:
@@ -287,7 +287,7 @@ async def _wait_for_redis(url: str) -> None:
 def run_record(
     settings: Settings, addresses: ListenAddresses, clients: list[ClientCredentials]
 ) -> dict[str, Any]:
-    """What ``run.json`` says (contract section 12)."""
+    """The content of ``run.json``."""
     return {
         "base_url": addresses.base_url,
         "vision_url": addresses.vision_url,
@@ -299,7 +299,7 @@ def run_record(
 
 
 def greeting(addresses: ListenAddresses, clients: list[ClientCredentials], var_dir: Path) -> str:
-    """The addresses, and a first spend's first two lines to paste."""
+    """The addresses, and the commands of a first API request to paste."""
     admin = next(client for client in clients if (client.mode, client.role) == ("test", "admin"))
     base_url = addresses.base_url
     return f"""
@@ -322,5 +322,5 @@ Ctrl-C stops everything; the data stay in {var_dir}.
 
 
 def _say(text: str) -> None:
-    """Tell the person at the terminal; flushed, because a supervisor's output is often a file."""
+    """Print to the terminal; flushed, because the output of a supervisor is often a file."""
     print(text, flush=True)

@@ -151,7 +151,7 @@ def rotation() -> list[Snippet]:
     alone = fence(PAGE, "Restarting without refusing anything", "sh").strip()
     assert alone in {line.partition("#")[0].strip() for line in ROTATE.splitlines()}
     shown = fence(PAGE, "Keys", "text").splitlines()
-    return [Snippet(PAGE, ROTATE, ("Everything is new but the supervisor.", *shown))]
+    return [Snippet(PAGE, ROTATE, ("Restarted all processes except the supervisor.", *shown))]
 
 
 def afterwards(old_client: str) -> list[Snippet]:

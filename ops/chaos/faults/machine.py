@@ -11,7 +11,7 @@ from ops.chaos.faults.expectations import expect_answers_in_time, expect_unnotic
 from ops.chaos.faults.fault import Fault, Outcome
 from ops.chaos.rig import Rig
 from ops.supervision.restarter import ServerRestarter
-from ops.supervision.up import REVIVAL_POLL_SECONDS
+from ops.supervision.up import RESTART_POLL_SECONDS
 
 FULL_SECONDS_MAX: Final = 20.0
 """Maximum time until a server needs disk space."""
@@ -57,7 +57,7 @@ async def _restart_servers(rig: Rig) -> None:
     while True:
         for restarter in restarters:
             restarter.step()
-        await asyncio.sleep(REVIVAL_POLL_SECONDS)
+        await asyncio.sleep(RESTART_POLL_SECONDS)
 
 
 async def jump_clock(rig: Rig) -> Outcome:

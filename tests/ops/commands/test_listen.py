@@ -17,7 +17,7 @@ from rich.console import Console
 
 from engine.webhooks.envelope import envelope
 from engine.webhooks.signature import HEADER, secret_of, sign
-from ops.commands.listen import Listener, listen, remove_left_behind
+from ops.commands.listen import Listener, listen, remove_orphaned_endpoints
 from ops.embedded.local_https import LocalHttpsError, Request, make_authority
 from ops.supervision.installation import RUN_FILE
 from stanchion import StanchionError
@@ -152,10 +152,10 @@ class Endpoints:
 def test_endpoints_of_killed_listeners_are_removed_and_no_others() -> None:
     ours = "stanchion listen, process"
     client: Any = Endpoints(f"{ours} 11", None, f"{ours} 22", "Ledger", f"{ours} 33 and more", f"{ours} x")
-    assert remove_left_behind(client, lambda pid: pid == 22) == 1
+    assert remove_orphaned_endpoints(client, lambda pid: pid == 22) == 1
     assert sorted(client.rows) == ["1", "2", "3", "4", "5"]
     client = Endpoints(f"{ours} {os.getpid()}", f"{ours} {2**22 + 1}")
-    assert remove_left_behind(client) == 1
+    assert remove_orphaned_endpoints(client) == 1
     assert list(client.rows) == ["0"]
 
 

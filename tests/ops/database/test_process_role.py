@@ -18,7 +18,7 @@ from actors.vault import Vault
 from ops.database import process_role
 from ops.database.key_check import check_master_key
 from ops.database.migrate import MigrationError, migrate
-from ops.database.process_role import APPEND_ONLY, KEPT
+from ops.database.process_role import APPEND_ONLY, NEVER_DELETED
 from ops.embedded.postgres import PROCESS_USER, EmbeddedPostgres
 from ops.supervision.installation import Servers, database
 from tests.actors.journal.cases import claim_row, spend, with_card
@@ -39,7 +39,7 @@ def server(postgres_server: PostgresServer) -> Iterator[PostgresServer]:
 @pytest.fixture
 async def process_url(server: PostgresServer, database_url: str) -> AsyncIterator[str]:
     """The address of a migrated database as the restricted role."""
-    await process_role.make(database_url, ROLE, PASSWORD)
+    await process_role.create(database_url, ROLE, PASSWORD)
     await process_role.grant(database_url, ROLE)
     parts = urlsplit(database_url)
     place = parts.netloc.rpartition("@")[2]
@@ -54,7 +54,7 @@ async def process(process_url: str) -> AsyncIterator[asyncpg.Connection]:
     await connection.close()
 
 
-@pytest.mark.parametrize("table", [*APPEND_ONLY, *KEPT])
+@pytest.mark.parametrize("table", [*APPEND_ONLY, *NEVER_DELETED])
 async def test_rows_on_record_cannot_be_deleted(process: asyncpg.Connection, table: str) -> None:
     for statement in (f"DELETE FROM {table}", f"TRUNCATE {table}", f"DROP TABLE {table}"):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ops.supervision import control as module
-from ops.supervision.control import DOOR_FILE, Control, ControlError, Say, restart
+from ops.supervision.control import SOCKET_FILE, ControlError, ControlServer, Say, restart
 
 
 class RefusedError(Exception):
@@ -40,14 +40,14 @@ def supervised() -> Supervised:
 
 
 @pytest.fixture
-async def control(supervised: Supervised, tmp_path: Path) -> AsyncIterator[Control]:
-    control = Control(tmp_path, supervised.restart, (RefusedError,))
+async def control(supervised: Supervised, tmp_path: Path) -> AsyncIterator[ControlServer]:
+    control = ControlServer(tmp_path, supervised.restart, (RefusedError,))
     await control.open()
     yield control
     await control.close()
 
 
-async def test_every_line_is_heard_once_and_in_order(control: Control, tmp_path: Path) -> None:
+async def test_every_line_is_heard_once_and_in_order(control: ControlServer, tmp_path: Path) -> None:
     for _ in range(2):
         said: list[str] = []
         await restart(tmp_path, said.append)
@@ -55,7 +55,7 @@ async def test_every_line_is_heard_once_and_in_order(control: Control, tmp_path:
 
 
 async def test_lines_are_heard_when_they_are_said(
-    control: Control, supervised: Supervised, tmp_path: Path
+    control: ControlServer, supervised: Supervised, tmp_path: Path
 ) -> None:
     supervised.go_on.clear()
     said: asyncio.Queue[str] = asyncio.Queue()
@@ -67,7 +67,7 @@ async def test_lines_are_heard_when_they_are_said(
 
 
 async def test_a_quiet_stretch_is_waited_through(
-    control: Control, supervised: Supervised, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    control: ControlServer, supervised: Supervised, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "WAIT_SECONDS", 0.001)
     supervised.go_on.clear()
@@ -82,7 +82,7 @@ async def test_a_quiet_stretch_is_waited_through(
 
 
 async def test_whoever_asks_meanwhile_follows_the_same_one(
-    control: Control, supervised: Supervised, tmp_path: Path
+    control: ControlServer, supervised: Supervised, tmp_path: Path
 ) -> None:
     supervised.go_on.clear()
     heard: list[asyncio.Queue[str]] = [asyncio.Queue(), asyncio.Queue()]
@@ -102,7 +102,7 @@ async def test_whoever_asks_meanwhile_follows_the_same_one(
     ],
 )
 async def test_a_failure_is_told_and_the_next_attempt_is_free(
-    control: Control, supervised: Supervised, tmp_path: Path, failure: Exception, text: str
+    control: ControlServer, supervised: Supervised, tmp_path: Path, failure: Exception, text: str
 ) -> None:
     supervised.failure = failure
     with pytest.raises(ControlError) as told:
@@ -113,7 +113,7 @@ async def test_a_failure_is_told_and_the_next_attempt_is_free(
 
 
 async def test_a_supervisor_that_ends_meanwhile_is_told(
-    control: Control, supervised: Supervised, tmp_path: Path
+    control: ControlServer, supervised: Supervised, tmp_path: Path
 ) -> None:
     supervised.go_on.clear()
     said: asyncio.Queue[str] = asyncio.Queue()
@@ -128,6 +128,6 @@ async def test_a_supervisor_that_ends_meanwhile_is_told(
 
 
 async def test_a_door_that_is_gone_is_told(tmp_path: Path) -> None:
-    (tmp_path / DOOR_FILE).write_text("stanchion-of-yesterday")
+    (tmp_path / SOCKET_FILE).write_text("stanchion-of-yesterday")
     with pytest.raises(ControlError, match="cannot be reached"):
         await restart(tmp_path, lambda _line: None)

@@ -9,7 +9,7 @@ import pytest
 from ops.supervision.running_installation import RunningError, RunningInstallation
 
 
-def test_a_start_that_fails_ends_with_its_last_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_start_that_fails_ends_with_its_last_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     installation = RunningInstallation(tmp_path / "var", {"STANCHION_HOSTS": "none"})
     with pytest.raises(RunningError, match=r"^it did not start: stanchion: STANCHION_HOSTS: "):
         installation.start()

@@ -16,7 +16,7 @@ import asyncpg
 import pytest
 
 from actors.log import LOG_FILE
-from ops.supervision.control import DOOR_FILE, restart
+from ops.supervision.control import SOCKET_FILE, restart
 from tests.ops.waiting import gone, wait_until
 
 ROOT = Path(__file__).parents[3]
@@ -154,7 +154,7 @@ async def test_it_serves_stops_cleanly_and_keeps_its_data(
         said: list[str] = []
         await restart(installation.var_dir, said.append)
         assert said == ["host-1 is host-2", "edge is new"]
-    assert (installation.var_dir / DOOR_FILE).stat().st_mode & 0o077 == 0
+    assert (installation.var_dir / SOCKET_FILE).stat().st_mode & 0o077 == 0
 
     process.send_signal(number)
     output, errors = process.communicate(timeout=60)
@@ -163,7 +163,7 @@ async def test_it_serves_stops_cleanly_and_keeps_its_data(
     assert record["base_url"].encode() in output
     assert all(gone(pid) for pid in servers)
     assert not (installation.var_dir / "run.json").exists()
-    assert not (installation.var_dir / DOOR_FILE).exists()
+    assert not (installation.var_dir / SOCKET_FILE).exists()
 
     assert installation.logged() == ["starting", "migrated", "serving", "stopping", "stopped"]
 
