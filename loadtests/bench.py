@@ -123,7 +123,7 @@ def chosen_rivals(names: str) -> tuple[str, ...]:
 
 
 def plan_of(options: argparse.Namespace, workloads: list[Workload], rivals: tuple[str, ...]) -> ServerPlan:
-    """The servers that ``workloads`` need; either all of them are ``far`` or none."""
+    """The servers that ``workloads`` need; either all workloads are ``far`` or none."""
     needed = {name for each in workloads for name in each.rivals}
     far = any(each.far for each in workloads)
     capped = any(each.capped for each in workloads)

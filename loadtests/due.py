@@ -63,7 +63,7 @@ class Drained(msgspec.Struct, frozen=True):
 
 
 class DueBench:
-    """Both backlogs on one servers."""
+    """Both backlogs on one installation."""
 
     def __init__(
         self, servers: BenchServers, database: asyncpg.Connection[asyncpg.Record], wanted: int

@@ -92,7 +92,7 @@ def counts(text: str) -> tuple[int, ...]:
 
 
 class Growing:
-    """Points on one servers."""
+    """Points on one installation."""
 
     def __init__(self, servers: BenchServers, seconds: float, stack: ExitStack) -> None:
         self._servers = servers

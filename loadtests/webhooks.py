@@ -61,7 +61,7 @@ class Phase(msgspec.Struct, kw_only=True):
 
 
 class WebhookBench:
-    """Phases on one servers."""
+    """Phases on one installation."""
 
     def __init__(
         self, servers: BenchServers, receivers: Receivers, publisher: Helper, strangers: Sequence[Helper]

@@ -1,4 +1,4 @@
-"""The layout is a promise: directions between packages, a pure engine, locks without addresses."""
+"""The layout: import directions, a pure engine, mirrored tests, lock files without addresses."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from importlinter.cli import EXIT_STATUS_SUCCESS, lint_imports
 ROOT = Path(__file__).parents[1]
 LOCKS = sorted(ROOT.glob("requirements*.lock"))
 
-# What the engine may use beside the standard library: data structures, tables and the wire's reference codec.
+# The engine may use, beside the standard library: data structures, tables and the reference codec of the
+# wire.
 ENGINE_MAY_IMPORT = {"engine", "msgspec", "iso8583", "iso3166"}
 
 
 def imported(path: Path) -> set[str]:
-    """Top-level names of everything that the module at ``path`` imports."""
+    """Top-level names of all imports of the module at ``path``."""
     names: set[str] = set()
     for node in ast.walk(ast.parse(path.read_text("utf-8"))):
         if isinstance(node, ast.Import):
@@ -37,7 +38,7 @@ def test_import_contracts_hold(monkeypatch: pytest.MonkeyPatch, capsys: pytest.C
 @pytest.mark.parametrize(
     "path", sorted((ROOT / "engine").rglob("*.py")), ids=lambda path: path.relative_to(ROOT).as_posix()
 )
-def test_the_engine_needs_nothing_from_outside(path: Path) -> None:
+def test_the_engine_imports_no_other_package(path: Path) -> None:
     outside = imported(path) - set(sys.stdlib_module_names) - ENGINE_MAY_IMPORT
     assert not outside
     assert not [
@@ -48,7 +49,7 @@ def test_the_engine_needs_nothing_from_outside(path: Path) -> None:
 
 
 @pytest.mark.parametrize("path", LOCKS, ids=lambda path: path.name)
-def test_locks_pin_with_hashes_and_hold_no_address(path: Path) -> None:
+def test_lock_files_pin_hashes_and_contain_no_address(path: Path) -> None:
     text = path.read_text("utf-8")
     assert not re.search(r"https?:|file:|--(extra-)?index-url|--find-links", text)
     requirements = re.findall(r"^[a-z0-9][^\n]*(?:\\\n[^\n]*)+", text, re.MULTILINE)

@@ -58,8 +58,8 @@ def make_trust(folder: Path) -> Trust:
 
 
 class Receivers:
-    """An async context manager over a servers: receivers listen, endpoints exist. ``processes`` receivers share
-    the endpoints."""
+    """An async context manager beside an installation: receivers listen, endpoints exist. ``processes``
+    receivers share the endpoints."""
 
     def __init__(
         self, servers: BenchServers, trust: Trust, errors: IO[bytes], *, processes: int, healthy: int

@@ -16,7 +16,7 @@ REDIS_CONNECTIONS: Final = 2
 
 
 class RivalPlan(Protocol):
-    """The part of a servers's plan that concerns rivals."""
+    """The part of a server plan that concerns rivals."""
 
     @property
     def rivals(self) -> tuple[str, ...]: ...
@@ -63,7 +63,7 @@ class RivalProcesses:
 
 
 async def start_rivals(servers: RivalHost, errors: IO[bytes]) -> dict[str, RivalProcesses]:
-    """Start the rivals of the servers's plan; returns them by name."""
+    """Start the rivals of the server plan; returns them by name."""
     return {name: await _STARTERS.get(name, _start)(servers, errors, name) for name in servers.plan.rivals}
 
 

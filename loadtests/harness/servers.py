@@ -27,7 +27,7 @@ _GCS_ADDRESS = "--gcs-address="
 
 
 class ServerPlan(msgspec.Struct, frozen=True, kw_only=True):
-    """Sizes of a servers."""
+    """The servers to start, and their sizes."""
 
     cards: int = 1000
     stand_in_cards: int = 0
@@ -149,7 +149,7 @@ class BenchServers:
     async def helper(
         self, errors: IO[bytes], module: str, *arguments: str, environment: dict[str, str] | None = None
     ) -> Helper:
-        """Start a helper process that ends with the servers; its standard error goes to ``errors``."""
+        """Start a helper process that ends with these servers; its standard error goes to ``errors``."""
         helper = Helper(self._ray | self._settings | (environment or {}), module, *arguments)
         self._stack.push_async_callback(helper.stop)
         await helper.start(errors)

@@ -1,4 +1,4 @@
-"""What the ledger, holds, transactions and the journal promise each other."""
+"""Promises of the ledger, holds, transactions and the journal."""
 
 from __future__ import annotations
 
@@ -126,7 +126,7 @@ BOOKS: Final[dict[str, str]] = {
         FROM simulations s LEFT JOIN decided d ON d.id = s.authorization_id
         WHERE s.authorization_id IS NOT NULL AND s.operation = 'spend'
             AND s.request::jsonb ->> 'scenario' IS DISTINCT FROM 'force_stip_timeout'""",
-    # A late reversal may still be on its way for a minute.
+    # A late reversal may take up to a minute.
     "simulations answered with 91 or 96 hold nothing": """
         SELECT s.id, s.response_code NOT IN ('91', '96') OR s.decided_at > now() - interval '1 minute'
             OR NOT EXISTS (

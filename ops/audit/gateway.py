@@ -1,4 +1,4 @@
-"""What holds for programmes that keep their own ledger."""
+"""Promises of gateway programmes, which keep their own ledger."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What was presented, and what became of it."""
+"""Promises of presentments."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ PRESENTMENTS: Final[dict[str, str]] = {
         SELECT t.id, t.approved_minor - t.reversed_minor >= t.cleared_minor
         FROM transactions t JOIN programmes p ON p.id = t.programme_id
         WHERE t.kind = 'refund' AND p.config::jsonb ->> 'mode' IS DISTINCT FROM 'gateway'""",
-    # Open then: it still is, or a later message found it open. An advice or an increment may have opened it
-    # again meanwhile; of such a sale the rows do not tell.
+    # It was open then if it still is, or if a later message found it open. If an advice or an increment may
+    # have reopened it, the rows do not tell.
     "no force post while its authorization was open": """
         SELECT f.id, NOT EXISTS (
             SELECT FROM transactions o

@@ -1,7 +1,7 @@
-"""A card's journal lived through again: the same commands, by the same pure functions, must give the same
-answers, and leave the card, its account and its transactions as they stand.
+"""Replays each card's journal: the same commands through the same pure functions must give the same answers
+and the same state of the card, its account and its transactions.
 
-Cards that share an account are left out: their journals together have no order that rows could tell.
+Cards that share an account are left out: the rows do not show the order of their commands.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ FETCH: Final = 1_000
 _PROGRAMMES: Final = """
     SELECT j.actor_id::text, j.command, j.recorded_at FROM journal j
     WHERE j.actor_id IN (SELECT id FROM programmes) ORDER BY j.actor_id, j.seq"""
-_LIVES: Final = """
+_COMMANDS: Final = """
     SELECT j.actor_id::text, j.seq, j.command_key, j.command, j.inputs, j.decision, j.reply,
            j.recorded_at
     FROM journal j JOIN cards c ON c.id = j.actor_id
     WHERE NOT EXISTS (SELECT FROM cards o WHERE o.account_id = c.account_id AND o.id <> c.id)
     ORDER BY j.actor_id, j.seq"""
-_STANDS: Final = """
+_STATE: Final = """
     SELECT u.day, u.day_count, u.day_amount_minor, u.seq, a.posted_minor, a.held_minor,
            (SELECT coalesce(jsonb_object_agg(t.id, jsonb_build_array(
                t.approved_minor, t.cleared_minor, t.reversed_minor, t.held_minor)), '{}')
@@ -62,18 +62,18 @@ _STANDS: Final = """
 
 
 _REVERSALS_UNCHANGED_SINCE: Final = 1
-"""The version of the rules since which reversals have the same effects as today, unless an advice of earlier
-rules came before them."""
+"""The first version of the rules in which reversals have their present effects, unless advices of earlier
+rules preceded them."""
 
 
 class _Rules(msgspec.Struct):
-    """Of a follow-up's record."""
+    """The rules' version in a follow-up's record."""
 
     rules: int = 0
 
 
 _command = msgspec.json.Decoder(CardCommand).decode
-_governed = msgspec.json.Decoder(ProgrammeCommand).decode
+_programme_command = msgspec.json.Decoder(ProgrammeCommand).decode
 _rules = msgspec.json.Decoder(_Rules).decode
 _encode = msgspec.json.Encoder().encode
 
@@ -88,30 +88,30 @@ class ReplayedCard:
     known: Known = field(default_factory=Known)
     commands: int = 0
     differs_at: int | None = None
-    """The first ``seq`` whose stored answer is not the one that it gets again."""
+    """The first ``seq`` whose replayed answer differs from the stored one."""
     earlier_rules: bool = False
-    """Whether earlier rules moved its figures: its journal comes to others under these. Each of its decisions
-    is still made again, by the rules that its inputs name (``ops.audit``)."""
+    """Whether a command ran under earlier rules, so that the present rules give other figures. Its decisions
+    are still recomputed under the rules that their inputs name (``ops.audit``)."""
 
 
 class ProgrammeVersions:
-    """Every version of every programme, and since when it was in force."""
+    """All versions of all programmes, with the instant from which each was in force."""
 
     def __init__(self) -> None:
         self._versions: dict[str, list[tuple[int, Programme]]] = {}
 
-    def govern(self, programme_id: str, command: ProgrammeCommand, at_ms: int) -> None:
-        """One more version."""
+    def add(self, programme_id: str, command: ProgrammeCommand, at_ms: int) -> None:
+        """Add the version that ``command`` creates."""
         versions = self._versions.setdefault(programme_id, [])
         if isinstance(command, CreateProgramme):
-            governed = execute_programme.create(command, at_ms)
+            executed = execute_programme.create(command, at_ms)
         else:
-            governed = execute_programme.execute_programme(command, versions[-1][1], at_ms)
-        if governed.after is not None:
-            versions.append((at_ms, governed.after))
+            executed = execute_programme.execute_programme(command, versions[-1][1], at_ms)
+        if executed.after is not None:
+            versions.append((at_ms, executed.after))
 
     def config(self, programme_id: str, version: int | None, at_ms: int) -> ProgrammeConfig:
-        """The version that a decision names, or the one in force at an instant."""
+        """The version that a decision names, or the one in force at ``at_ms``."""
         versions = self._versions[programme_id]
         if version is not None:
             return next(each.config for _, each in versions if each.config.version == version)
@@ -120,37 +120,37 @@ class ProgrammeVersions:
 
 
 async def replay_cards(connection: asyncpg.Connection[asyncpg.Record]) -> AsyncIterator[ReplayedCard]:
-    """Every life, one after the other; ``connection`` is inside a transaction."""
+    """Replay every card, one after the other; ``connection`` is inside a transaction."""
     programmes = ProgrammeVersions()
     async for row in connection.cursor(_PROGRAMMES, prefetch=FETCH):
-        programmes.govern(row["actor_id"], _governed(row["command"]), to_ms(row["recorded_at"]))
-    life: ReplayedCard | None = None
-    async for row in connection.cursor(_LIVES, prefetch=FETCH):
-        if life is None or life.card_id != row["actor_id"]:
-            if life is not None:
-                yield life
-            life = ReplayedCard(row["actor_id"])
-        if life.differs_at is None:
-            _step(life, row, programmes)
-    if life is not None:
-        yield life
+        programmes.add(row["actor_id"], _programme_command(row["command"]), to_ms(row["recorded_at"]))
+    replayed: ReplayedCard | None = None
+    async for row in connection.cursor(_COMMANDS, prefetch=FETCH):
+        if replayed is None or replayed.card_id != row["actor_id"]:
+            if replayed is not None:
+                yield replayed
+            replayed = ReplayedCard(row["actor_id"])
+        if replayed.differs_at is None:
+            _replay_command(replayed, row, programmes)
+    if replayed is not None:
+        yield replayed
 
 
-async def rows_agree(connection: asyncpg.Connection[asyncpg.Record], life: ReplayedCard) -> bool:
-    """Whether the rows say what the life has come to."""
-    row = await connection.fetchrow(_STANDS, life.card_id)
-    card, account = life.card, life.account
+async def rows_agree(connection: asyncpg.Connection[asyncpg.Record], replayed: ReplayedCard) -> bool:
+    """Whether the rows agree with the replayed state."""
+    row = await connection.fetchrow(_STATE, replayed.card_id)
+    card, account = replayed.card, replayed.account
     if row is None or card is None:
         return False
-    if life.earlier_rules:
+    if replayed.earlier_rules:
         return bool(row["seq"] == card.seq)
     counters = (row["day"], row["day_count"], row["day_amount_minor"], row["seq"])
     balance = (row["posted_minor"], row["held_minor"])
-    told = {id_: tuple(figures) for id_, figures in msgspec.json.decode(row["transactions"]).items()}
+    stored = {id_: tuple(figures) for id_, figures in msgspec.json.decode(row["transactions"]).items()}
     return (
         counters == (card.day, card.day_count, card.day_amount_minor, card.seq)
         and balance == ((account.posted_minor, account.held_minor) if account else (None, None))
-        and told == dict(_figures(life.known, account))
+        and stored == dict(_figures(replayed.known, account))
     )
 
 
@@ -166,34 +166,34 @@ def _held(authorization: Authorization, account: Account | None) -> int:
     return hold.amount_minor if hold else 0
 
 
-def _step(life: ReplayedCard, row: Any, programmes: ProgrammeVersions) -> None:
-    """The next command of a life; a life that cannot go on differs."""
+def _replay_command(replayed: ReplayedCard, row: Any, programmes: ProgrammeVersions) -> None:
+    """Replay the next command. A card whose command cannot be executed counts as different."""
     command = _command(row["command"])
-    life.commands += 1
-    life.earlier_rules = life.earlier_rules or _by_earlier_rules(command, row)
-    if life.earlier_rules:
-        if life.card is not None:
-            life.card.seq += 1
+    replayed.commands += 1
+    replayed.earlier_rules = replayed.earlier_rules or _by_earlier_rules(command, row)
+    if replayed.earlier_rules:
+        if replayed.card is not None:
+            replayed.card.seq += 1
         return
     try:
-        executed = _execute(life, command, row, programmes)
+        executed = _execute(replayed, command, row, programmes)
     except (AssertionError, KeyError, StopIteration):
-        life.differs_at = row["seq"]
+        replayed.differs_at = row["seq"]
         return
     for effect in executed.effects:
         if isinstance(effect, AuthorizationOpened):
-            life.known.learn(effect.authorization)
+            replayed.known.learn(effect.authorization)
     about = reference_of_id(executed.authorization_id or "")
-    if about in life.known:
-        life.known.also(reference_of_message(row["command_key"]), life.known[about])
-    if life.card is not None:
-        life.card.seq += 1
+    if about in replayed.known:
+        replayed.known.also(reference_of_message(row["command_key"]), replayed.known[about])
+    if replayed.card is not None:
+        replayed.card.seq += 1
     if not executed.journaled or _encode(executed.reply) != row["reply"].encode():
-        life.differs_at = row["seq"]
+        replayed.differs_at = row["seq"]
 
 
 def _by_earlier_rules(command: CardCommand, row: Any) -> bool:
-    """Whether rules were in force that may have given ``command`` other effects than today's."""
+    """Whether ``command`` ran under rules that may have given it other effects than the present ones."""
     if isinstance(command, Reverse | Present | Advise):
         least = _REVERSALS_UNCHANGED_SINCE if isinstance(command, Reverse) else RULES
         return row["decision"] is not None and _rules(row["decision"]).rules < least
@@ -203,21 +203,25 @@ def _by_earlier_rules(command: CardCommand, row: Any) -> bool:
     return inputs.rules < decide.RULES and bool(command.references or inputs.consulted)
 
 
-def _execute(life: ReplayedCard, command: CardCommand, row: Any, programmes: ProgrammeVersions) -> Executed:
+def _execute(
+    replayed: ReplayedCard, command: CardCommand, row: Any, programmes: ProgrammeVersions
+) -> Executed:
     at_ms = to_ms(row["recorded_at"])
     if isinstance(command, CreateCard):
-        life.card = card_of(command, at_ms)
-        life.account = _account(command) if command.account_id is not None else None
-        return issue(command, life.card, life.account)
-    assert life.card is not None, "a life begins with the card's issue"
+        replayed.card = card_of(command, at_ms)
+        replayed.account = _account(command) if command.account_id is not None else None
+        return issue(command, replayed.card, replayed.account)
+    assert replayed.card is not None, "a card's journal begins with its issue"
     inputs = decode_inputs(row["inputs"]) if row["inputs"] else None
     version = inputs.programme_version if inputs else None
-    config = programmes.config(life.card.programme_id, version, at_ms)
+    config = programmes.config(replayed.card.programme_id, version, at_ms)
     original: Authorization | None = None
     if isinstance(command, AuthorizationCommand):
-        original = life.known.original(command, life.account, at_ms)
+        original = replayed.known.original(command, replayed.account, at_ms)
     consulted = inputs.consulted if inputs else None
-    return execute(command, CommandContext(life.card, life.account, config, original, consulted), at_ms)
+    return execute(
+        command, CommandContext(replayed.card, replayed.account, config, original, consulted), at_ms
+    )
 
 
 def _account(command: CreateCard) -> Account:

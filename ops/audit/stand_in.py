@@ -1,4 +1,4 @@
-"""What holds for decisions in a programme's place: budgets, outages, the report."""
+"""Promises of stand-in: budgets, outages, the report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ STAND_IN: Final[dict[str, str]] = {
             FROM journal j, jsonb_array_elements(j.command::jsonb -> 'asks') WITH ORDINALITY asks
             JOIN jsonb_array_elements(j.reply::jsonb -> 'grants') WITH ORDINALITY grants USING (ordinality)
             WHERE j.kind = 'grant_stand_ins' AND grants.value ? 'outage_id' GROUP BY 1) g ON g.id = o.id""",
-    # What is used goes on from the grant before, or begins again where the policy has changed in between.
+    # The used amount continues from the previous grant, or starts again if the policy has changed in between.
     "no grant exceeds its outage's budget": """
         WITH granted AS (
             SELECT j.actor_id, j.seq, asks.ordinality, grants.value ->> 'outage_id' AS outage_id,

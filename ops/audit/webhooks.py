@@ -1,4 +1,4 @@
-"""What holds for deliveries: none is missing, and each was attempted when and as often as it says."""
+"""Promises of deliveries: none is missing, and attempts follow the schedule."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from engine.limits import EVENT_RETENTION_DAYS
 from engine.webhooks.schedule import ATTEMPTS_MAX, OFFSETS_SECONDS
 
 _SETTLED: Final = "10 seconds"
-"""An endpoint has stood for so long before an event: a change that was being made meanwhile may have come
-after the relay."""
+"""The endpoint must have been unchanged for this long before the event: the relay may not have seen a later
+change."""
 _OFFSETS: Final = f"ARRAY[{', '.join(map(str, OFFSETS_SECONDS))}]::float8[]"
 
 WEBHOOKS: Final[dict[str, str]] = {
@@ -21,7 +21,7 @@ WEBHOOKS: Final[dict[str, str]] = {
         WHERE w.status = 'enabled' AND w.event_types && ARRAY[e.type, '*']
             AND w.updated_at < e.created_at - interval '{_SETTLED}'
             AND e.created_at > now() - interval '{EVENT_RETENTION_DAYS} days'""",
-    # What the newest attempt came to may be unknown still.
+    # The result of the newest attempt may not be recorded yet.
     "attempts of a delivery are numbered from 1, and at most as many as scheduled": f"""
         SELECT d.id, d.attempts <= {ATTEMPTS_MAX}
             AND count(*) FILTER (WHERE a.number BETWEEN 1 AND d.attempts) = count(a.number)

@@ -1,4 +1,5 @@
-"""The chapter of a programme that decides itself: its endpoint fails, and the platform stands in."""
+"""The chapter about a programme with its own decision endpoint: the endpoint fails, and the platform stands
+in."""
 
 from __future__ import annotations
 
@@ -19,12 +20,12 @@ from stanchion import Client
 from stanchion.inputs import SpendFields
 
 DECISION_TIMEOUT_MS: Final = 3_000
-"""Long for an endpoint next door: here nothing is to be late by accident."""
+"""Generous for a local endpoint, so that no answer is late by accident."""
 RECOVERY_SECONDS_MAX: Final = 15.0
 
 
 class Outage:
-    """One programme, two cards, one outage. ``var_dir``: of the installation, whose authority it needs."""
+    """One programme, two cards, one outage. ``var_dir``: the installation's, for its authority."""
 
     def __init__(self, console: Console, var_dir: Path) -> None:
         self._console = console
@@ -42,7 +43,7 @@ class Outage:
             self._is_stood_in_for(api)
             decider.behaviour = "approve"
             self._recovers(api)
-            # Nothing is asked at an address that others may get.
+            # No question may be sent to an address once another program can get it.
             api.programs.update(self._programme_id, decisioning="platform")
         self._reported(api)
 
@@ -108,7 +109,7 @@ class Outage:
         deadline = time.monotonic() + RECOVERY_SECONDS_MAX
         self._spends(api, "second", "30.00", "programme", None)
         while not (finished := list(api.events.list(types=["authorization.stip_outage.finished"]))):
-            # A host that has not heard of the outage yet cannot end it: the next answer does.
+            # A host that does not know of the outage yet cannot end it; the next answer does.
             if time.monotonic() > deadline:
                 raise DemoError("the outage does not end")
             decided(api, api.simulations.spend(**self._fields("second", "0.10")))
@@ -143,7 +144,7 @@ class Outage:
         self._console.print(table)
 
     def _spends(self, api: Client, card: str, amount: str, decider: str, reason: str | None) -> None:
-        """One spend; ``reason`` is the programme's, or the rule of the stand-in that refused."""
+        """One spend; ``reason``: the programme's reason, or the stand-in rule that declined."""
         spend = decided(api, api.simulations.spend(**self._fields(card, amount)))
         transaction = api.transactions.get(transaction_of(spend))
         expect("who decided", transaction["decided_by"], decider)
@@ -171,5 +172,5 @@ class Outage:
 
 
 def _euros(minor: str | int | None) -> str:
-    """Cents as the API writes amounts: ``20.00``; without a limit, ``any``."""
+    """Cents as the API writes amounts: ``20.00``; ``any`` for no limit."""
     return "any" if minor is None else format_minor(int(minor))

@@ -1,1 +1,2 @@
-"""An image, a compose file and a chart. ``validate.py`` shows them to the validators of their formats."""
+"""A container image, a Compose file and a Helm chart; ``validate.py`` runs the validators of their
+formats."""

@@ -1,8 +1,8 @@
-"""The deployment files before the validators of their formats (ops/docs/CLUSTER.md says how to run it).
+"""Runs the validators of the deployment files (ops/docs/CLUSTER.md describes how).
 
-hadolint reads the Dockerfile; the schema of the Compose specification is held against compose.yaml; Helm
-lints and renders the chart, and each manifest is held strictly against the schemas of every listed version of
-Kubernetes. It runs in an environment of its own. Nothing here builds or deploys anything.
+hadolint checks the Dockerfile, the schema of the Compose specification checks compose.yaml, and Helm lints
+and renders the chart; each manifest is checked strictly against the schemas of the listed Kubernetes
+versions. It runs in an environment of its own, and builds and deploys nothing.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ CHART: Final = FOLDER / "helm" / "stanchion"
 KUBERNETES: Final = ("1.28.0", "1.32.0", "1.37.0")
 WARNING: Final = 2
 VARIANTS: Final[dict[str, dict[str, Any]]] = {
-    "as it is": {},
-    "with choices": {
+    "defaults": {},
+    "with options": {
         "iso8583From": ["10.20.0.0/16"],
         "service": {"iso8583": {"type": "LoadBalancer"}},
         "head": {"storage": {"className": "fast"}},
@@ -33,7 +33,7 @@ VARIANTS: Final[dict[str, dict[str, Any]]] = {
 
 
 def main() -> int:
-    """Run every validator; the exit status is 0 only if all are content."""
+    """Run every validator; the exit status is 0 only if all pass."""
     held = [
         _run("hadolint", "Dockerfile", str(FOLDER / "Dockerfile")),
         _run("check-jsonschema", "compose.yaml", "--builtin-schema", "vendor.compose-spec", COMPOSE),

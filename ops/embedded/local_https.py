@@ -1,8 +1,9 @@
-"""HTTPS on this machine: the authority that a local installation trusts, and a server with its certificate.
+"""HTTPS on this machine: the certificate authority that a local installation trusts, and servers with its
+certificates.
 
-``stanchion up`` makes the authority; ``stanchion listen`` and ``stanchion decide`` answer under it, so that
-the way of a webhook or of a decision call on a laptop is the real one, TLS and all. The authority's key
-never leaves ``keys``, and only an installation whose API listens on loopback trusts it.
+``stanchion up`` creates the authority; ``stanchion listen`` and ``stanchion decide`` use it, so webhooks and
+decision calls on a laptop use real TLS. The authority's key stays in ``keys``, and only an installation whose
+API listens on loopback trusts it.
 """
 
 from __future__ import annotations
@@ -29,12 +30,12 @@ HOST: Final = "127.0.0.1"
 
 
 class LocalHttpsError(Exception):
-    """The local authority or its server cannot be used. The message is one line."""
+    """The local authority or server cannot be used. The message is one line."""
 
 
 @dataclass(frozen=True)
 class Request:
-    """What arrived: the names of headers are in lower case, ``body`` is the exact bytes."""
+    """A received request: names of headers in lower case, ``body`` the exact bytes."""
 
     method: str
     path: str
@@ -44,7 +45,7 @@ class Request:
 
 @dataclass(frozen=True)
 class Answer:
-    """What is answered."""
+    """The answer to a request."""
 
     status: int = 200
     body: bytes = b""
@@ -52,14 +53,14 @@ class Answer:
 
 
 Handler = Callable[[Request], Awaitable[Answer | None]]
-"""Answers a request; ``None`` hangs up without a word."""
+"""Answers a request; ``None`` closes the connection without an answer."""
 
 
 def with_local_egress(settings: Settings) -> Settings:
     """``settings`` under which a local installation trusts receivers on the same machine.
 
-    Only where the API itself listens on loopback, and unless ``STANCHION_EGRESS_CA_FILE`` names another
-    authority. No address is opened: each receiver asks for its own (``local_receiver``).
+    Applies only if the API listens on loopback and ``STANCHION_EGRESS_CA_FILE`` names no other authority. It
+    permits no address: each receiver requests its own (``local_receiver``).
     """
     if not _on_loopback(settings.api_host) or settings.egress_ca_file is not None:
         return settings
@@ -67,7 +68,8 @@ def with_local_egress(settings: Settings) -> Settings:
 
 
 def make_authority(var_dir: Path) -> Path:
-    """The file of the authority of ``var_dir``, made on first use. The caller holds the folder's lock."""
+    """The certificate file of the authority of ``var_dir``, created on first use. The caller holds the
+    folder's lock."""
     certificate, key = var_dir / AUTHORITY_FILE, var_dir / KEY_FILE
     if not (certificate.exists() and key.exists()):
         authority = trustme.CA(organization_name="Stanchion", organization_unit_name="local receivers")
@@ -80,25 +82,27 @@ def make_authority(var_dir: Path) -> Path:
 def require_trust(var_dir: Path, trusted: str | None) -> None:
     """Raise LocalHttpsError unless ``trusted``, the ``egress_ca_file`` of the running installation, is the
     authority of ``var_dir``."""
-    # The folder may be known by several names: a link to it is the same one.
+    # Resolved, because the folder may be reached through a link.
     if trusted is None or Path(trusted).resolve() != (var_dir / AUTHORITY_FILE).resolve():
         raise LocalHttpsError(
-            "this installation does not trust local receivers: it has another authority "
+            "this installation does not trust local receivers: it uses another authority "
             "(STANCHION_EGRESS_CA_FILE), or its API does not listen on loopback"
         )
 
 
 def server_side(var_dir: Path, *names: str) -> ssl.SSLContext:
-    """The server's end of TLS with a fresh certificate for ``names``, else for this machine's loopback.
+    """A server's TLS context with a new certificate for ``names`` (default: this machine's loopback names).
 
-    Raises LocalHttpsError when the installation has made no authority.
+    Raises LocalHttpsError when the installation has no authority.
     """
     try:
         authority = trustme.CA.from_pem(
             (var_dir / AUTHORITY_FILE).read_bytes(), (var_dir / KEY_FILE).read_bytes()
         )
     except FileNotFoundError:
-        raise LocalHttpsError(f"{var_dir} has no authority of its own; start `stanchion up` first") from None
+        raise LocalHttpsError(
+            f"{var_dir} has no certificate authority yet; run `stanchion up` first"
+        ) from None
     except (OSError, ValueError):
         raise LocalHttpsError(f"the authority in {var_dir} cannot be read") from None
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -109,9 +113,8 @@ def server_side(var_dir: Path, *names: str) -> ssl.SSLContext:
 
 @asynccontextmanager
 async def local_receiver(var_dir: Path, handler: Handler, port: int = 0) -> AsyncIterator[str]:
-    """Serve ``handler`` as ``serving`` does, under the authority of ``var_dir``, and permit its installation
-    to call this address in test mode meanwhile. Raises LocalHttpsError.
-    """
+    """Serve ``handler`` under the authority of ``var_dir`` (see ``serving``), and permit its installation to
+    call this address in test mode meanwhile. Raises LocalHttpsError."""
     async with serving(server_side(var_dir), handler, port) as url:
         with permitted(var_dir, HOST, int(url.rpartition(":")[2])):
             yield url
@@ -119,9 +122,9 @@ async def local_receiver(var_dir: Path, handler: Handler, port: int = 0) -> Asyn
 
 @asynccontextmanager
 async def serving(tls: ssl.SSLContext, handler: Handler, port: int = 0) -> AsyncIterator[str]:
-    """Serve ``handler`` on this machine, for every path; gives the address, ``https://127.0.0.1:<port>``.
+    """Serve ``handler`` on this machine, for every path; yields the address, ``https://127.0.0.1:<port>``.
 
-    Raises LocalHttpsError when the port cannot be had.
+    Raises LocalHttpsError when the port is not available.
     """
 
     connections: set[asyncio.BaseTransport] = set()
@@ -138,7 +141,7 @@ async def serving(tls: ssl.SSLContext, handler: Handler, port: int = 0) -> Async
             return web.Response(status=500)
         return web.Response(status=answered.status, body=answered.body, headers=answered.headers)
 
-    # Handlers that are made to wait on purpose end with their connection.
+    # Handlers that wait on purpose are cancelled when their connection ends.
     server = web.Server(answer, handler_cancellation=True, access_log=None)
     runner = web.ServerRunner(server, shutdown_timeout=0.1)
     await runner.setup()
@@ -155,18 +158,18 @@ async def serving(tls: ssl.SSLContext, handler: Handler, port: int = 0) -> Async
 
 
 async def _cut(connections: Iterable[asyncio.BaseTransport]) -> None:
-    """End connections without the farewell of TLS, which the loop might not live to see."""
+    """Close connections without TLS's closing handshake, which could outlive the event loop."""
     for connection in connections:
         if isinstance(connection, asyncio.Transport):
             cut_off(connection)
     for _ in range(3):
-        # Aborted now, closed in the loop's next turns.
+        # An abort takes effect in the next iterations of the loop.
         await asyncio.sleep(0)
 
 
 def cut_off(connection: asyncio.Transport) -> None:
-    """End one at once, also one that is being closed."""
-    # Closed a second time, a TLS connection of Python 3.11.2 has let go of what could abort it.
+    """Close a connection at once, even if it is already closing."""
+    # In Python 3.11.2 a TLS connection that is closed twice has no transport left to abort.
     with suppress(AttributeError):
         connection.abort()
 

@@ -1,1 +1,1 @@
-"""Prometheus beside an installation: what it scrapes, its rules, and a server of one's own on a machine."""
+"""Prometheus for an installation: scrape configuration, rules, and a server on the same machine."""

@@ -1,7 +1,8 @@
-"""`python -m ops.prometheus` starts the machine's own Prometheus beside the installation that runs.
+"""`python -m ops.prometheus` starts a Prometheus of this machine for the running installation.
 
-It scrapes every five seconds, evaluates the rules of this folder and keeps what it has seen in ``prometheus``
-inside the installation's folder. Grafana is given its address, and the dashboards of ``ops/grafana/json``.
+It scrapes every five seconds, evaluates the rules of this folder and keeps its data in ``prometheus`` inside
+the installation's folder. Use its address as Grafana's data source, with the dashboards of
+``ops/grafana/json``.
 """
 
 from __future__ import annotations
@@ -22,28 +23,30 @@ PORT: Final = 9090
 
 
 class NoPrometheusError(Exception):
-    """There is nothing to start, or nothing to scrape. The message is one line."""
+    """Prometheus or the installation is missing. The message is one line."""
 
 
 def configuration(target: str, seconds: int = SCRAPE_SECONDS) -> str:
-    """The scrape configuration of this folder for an installation whose metrics are at ``target``
-    (``host:port``), usable from any folder."""
+    """This folder's scrape configuration for an installation with metrics at ``target`` (``host:port``),
+    independent of the current folder."""
     text = (FOLDER / "prometheus.yml").read_text("utf-8")
     text = text.replace("127.0.0.1:9464", target).replace("15s", f"{seconds}s")
     return text.replace("rules/*.yml", f"{FOLDER}/rules/*.yml")
 
 
 def metrics_address(var_dir: Path) -> str:
-    """Where the installation of ``var_dir`` tells its metrics. Raises NoPrometheusError when none runs."""
+    """The metrics address of the installation in ``var_dir``. Raises NoPrometheusError when none runs."""
     try:
         url = str(json.loads((var_dir / RUN_FILE).read_text("utf-8"))["metrics_url"])
     except OSError:
-        raise NoPrometheusError(f"no installation runs in {var_dir}: start one with `make run`") from None
+        raise NoPrometheusError(
+            f"no installation is running in {var_dir}: start one with `make run`"
+        ) from None
     return url.removeprefix("http://").removesuffix("/metrics")
 
 
 def command(var_dir: Path, port: int) -> list[str]:
-    """What starts Prometheus on ``port`` of this machine alone; its configuration is written. Raises
+    """Write the configuration; returns the command that starts Prometheus on loopback ``port``. Raises
     NoPrometheusError."""
     program = shutil.which("prometheus")
     if program is None:

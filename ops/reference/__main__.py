@@ -1,4 +1,4 @@
-"""Record the examples on an installation of their own, and write them where the API reads them."""
+"""Records the examples from an installation of its own and writes them to the API's folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a running installation to the examples of its reference."""
+"""Records the examples from a running installation."""
 
 from __future__ import annotations
 
@@ -21,11 +21,8 @@ CAPTURE: Final = "https://capture.example.com"
 
 
 def record(base_url: str, client: Mapping[str, str], var_dir: Path, vision_url: str) -> dict[str, Any]:
-    """The examples by the operations' names. Raises StanchionError.
-
-    ``client``: its ``client_id`` and ``client_secret``; ``var_dir``: of the installation, whose authority the
-    receiver needs.
-    """
+    """The examples by operation name. Raises StanchionError. ``client``: its ``client_id`` and
+    ``client_secret``; ``var_dir``: the installation's, for its authority."""
     with httpx2.Client(base_url=base_url, timeout=30.0) as http:
         recorder = Recorder(http.get(DOCUMENT_PATH).json())
         http.event_hooks = {"response": [recorder]}

@@ -1,4 +1,4 @@
-"""Lies in the rows of a true history, and what each makes untrue."""
+"""Statements that damage the rows of a correct history, and the promise that each breaks."""
 
 from __future__ import annotations
 

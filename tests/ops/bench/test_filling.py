@@ -1,4 +1,4 @@
-"""Cards in bulk are cards like any other, and a past is lived through."""
+"""Cards created in bulk are like issued ones, and a history is made of executed commands."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def twin(database: asyncpg.Connection[Any]) -> Twin:
     return await insert_twin(database)
 
 
-async def test_filled_cards_are_read_and_decided_on_like_others(
+async def test_filled_cards_are_decided_like_issued_ones(
     database: asyncpg.Connection[Any], database_url: str, twin: Twin
 ) -> None:
     made = await fill_cards(database_url, twin.card.id, 7, 250)
@@ -51,7 +51,7 @@ async def test_filled_cards_are_read_and_decided_on_like_others(
     assert await database.fetchval("SELECT count(*) FROM events WHERE type = 'card.created'") == 7
 
 
-async def test_a_card_that_is_looked_at_is_read_once() -> None:
+async def test_a_look_reads_each_card_once() -> None:
     seen: list[ReadBalance] = []
 
     async def submit(command: CardCommand) -> Reply:
@@ -64,7 +64,7 @@ async def test_a_card_that_is_looked_at_is_read_once() -> None:
     assert [(each.card_id, each.tenant_id) for each in seen] == [(card_id, "tenant") for card_id in cards]
 
 
-async def test_a_past_is_sales_and_their_presentments() -> None:
+async def test_a_history_is_sales_and_their_presentments() -> None:
     seen: list[CardCommand] = []
 
     async def submit(command: CardCommand) -> Reply:

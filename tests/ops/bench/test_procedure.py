@@ -1,5 +1,4 @@
-"""The rival inside the database decides as the engine does, to the last byte of what it writes, alone and in
-batches."""
+"""The PL/pgSQL rival decides exactly as the engine does, byte for byte in every row it writes."""
 
 from __future__ import annotations
 
@@ -28,7 +27,7 @@ async def database(database_url: str) -> AsyncIterator[asyncpg.Connection[Any]]:
 
 
 async def compare_all(database: asyncpg.Connection[Any], twin: Twin) -> None:
-    """Every row, and the budget where this rival keeps it."""
+    """Compare every row, and the budget in this rival's own table."""
     await compare(database, twin)
     used = await database.fetchval("SELECT used_minor FROM bench_programmes WHERE id = $1", twin.programme.id)
     assert used == (0 if twin.outage is None else twin.outage.used_minor)
@@ -78,7 +77,7 @@ async def test_parallel_spends_never_exceed_the_funds(
     await compare_all(database, twin)
 
 
-async def test_an_unknown_card_leaves_nothing(database: asyncpg.Connection[Any], database_url: str) -> None:
+async def test_an_unknown_card_writes_no_row(database: asyncpg.Connection[Any], database_url: str) -> None:
     await install(database_url)
     decider = ProcedureBatches(database_url, 1)
     await decider.start()

@@ -1,4 +1,4 @@
-"""The local decision endpoint: its manners one by one, and a programme that it really decides for."""
+"""The local decision endpoint: its behaviours, and a programme that it decides for."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ def asked(question: Question = QUESTION, deadline_ms: int = 0, secret: str = SEC
 
 
 def decider(behaviour: Behaviour, **options: Any) -> tuple[DecisionEndpoint, Callable[[], str]]:
-    """A decider, and what it has printed."""
+    """An endpoint, and what it has printed."""
     printed = io.StringIO()
     console = Console(file=printed, soft_wrap=True, highlight=False)
     return DecisionEndpoint(console, behaviour, **({"secret": SECRET} | options)), printed.getvalue
@@ -88,7 +88,7 @@ def decider(behaviour: Behaviour, **options: Any) -> tuple[DecisionEndpoint, Cal
         ("garbage", None, QUESTION, Consulted(trigger="invalid_response")),
     ],
 )
-async def test_what_the_platform_reads_in_each_answer(
+async def test_the_platform_interprets_each_behaviour(
     monkeypatch: pytest.MonkeyPatch,
     behaviour: Behaviour,
     limit_minor: int | None,
@@ -104,10 +104,10 @@ async def test_what_the_platform_reads_in_each_answer(
     assert "signature verified" in printed()
 
 
-async def test_one_that_is_down_hangs_up() -> None:
+async def test_behaviour_down_closes_the_connection() -> None:
     ours, printed = decider("down")
     assert await ours.handle(asked()) is None
-    assert "hangs up" in printed()
+    assert "closes the connection" in printed()
 
 
 async def test_a_slow_answer_comes_after_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,7 +124,7 @@ async def test_a_slow_answer_comes_after_its_deadline(monkeypatch: pytest.Monkey
     assert waited[1] == module.LATE_SECONDS
 
 
-def test_the_time_to_a_deadline_is_told_in_seconds() -> None:
+def test_seconds_left_until_a_deadline() -> None:
     at = datetime(2026, 11, 21, 10, 15, 30, tzinfo=UTC)
     assert seconds_left("2026-11-21T10:15:31.250Z", at.timestamp()) == pytest.approx(1.25)
     assert seconds_left("2026-11-21T10:15:29.000Z", at.timestamp()) == 0
@@ -146,7 +146,7 @@ async def test_what_is_not_signed_well_is_refused_and_not_shown(request_: Reques
     assert answer.status == 400
     assert "refused" in printed()
     assert "40.00" not in printed()
-    # Without a secret there is nothing to check.
+    # Without a secret signatures are not checked.
     ours.secret = None
     answer = await ours.handle(request_)
     assert answer is not None
@@ -154,7 +154,7 @@ async def test_what_is_not_signed_well_is_refused_and_not_shown(request_: Reques
     assert "signature not checked" in printed()
 
 
-def test_a_line_switches_the_manner() -> None:
+def test_a_line_changes_the_behaviour() -> None:
     ours, printed = decider("approve")
     console = Console(file=io.StringIO())
     for line, behaviour in (
@@ -170,7 +170,7 @@ def test_a_line_switches_the_manner() -> None:
     assert len({behaviour[:2] for behaviour in BEHAVIOURS}) == len(BEHAVIOURS)
 
 
-def test_what_cannot_be_is_one_line(tmp_path: Path) -> None:
+def test_invalid_arguments_are_one_line(tmp_path: Path) -> None:
     with pytest.raises(DecideError, match="amount like"):
         decide(tmp_path, "approve", approve_up_to="a lot")
     with pytest.raises(StanchionError, match="nothing runs in that folder"):
@@ -185,7 +185,7 @@ def test_what_cannot_be_is_one_line(tmp_path: Path) -> None:
 
 @asynccontextmanager
 async def deciding(var_dir: Path, *options: str) -> AsyncIterator[tuple[str, Process]]:
-    """``stanchion decide`` as a process: its greeting, and the process itself. Ended by Ctrl-C."""
+    """``stanchion decide`` as a process, ended by Ctrl-C; yields its greeting and the process."""
     command = (sys.executable, "-m", "ops", "decide", "--var", str(var_dir), *options)
     process = await create_subprocess_exec(*command, cwd=ROOT, stdout=PIPE, stderr=STDOUT, stdin=PIPE)
     assert process.stdout is not None
@@ -205,7 +205,7 @@ async def deciding(var_dir: Path, *options: str) -> AsyncIterator[tuple[str, Pro
             await process.wait()
 
 
-async def test_a_programme_is_decided_for(settings: Settings, vault: Vault) -> None:
+async def test_a_programme_is_decided_for_until_ctrl_c(settings: Settings, vault: Vault) -> None:
     settings = with_local_egress(settings)
     async with installation(settings, vault) as running, served(running.app) as address:
         caller = await running.caller()
@@ -231,7 +231,7 @@ async def test_a_programme_is_decided_for(settings: Settings, vault: Vault) -> N
         programme_id = transaction["programme_id"]
         programme = await caller.get(f"/v1/programs/{programme_id}")
         assert (programme["decisioning"], programme["decision_url"]) == ("platform", None)
-        # The next one finds the same programme, with its secret and its card.
+        # The next run uses the same programme, secret and card.
         file = settings.var_dir / PLAYGROUND_FILE
         with Client(address, credentials["client_id"], credentials["client_secret"]) as client:
             found = await asyncio.to_thread(playground, client, file)

@@ -1,4 +1,4 @@
-"""A rotation of the master key: what rests where, what moves, and that everything still opens."""
+"""A rotation of the master key: counts by key, resealing, and that every value still opens."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ PANS, ENDPOINTS = 5, 2
 
 @pytest.fixture
 async def running(settings: Settings) -> AsyncIterator[Installation]:
-    """One that has had its second master key for a while."""
+    """An installation that has had its second master key for a while."""
     async with installation(settings, Vault((MIDDLE, OLDEST))) as started:
         caller = await started.caller()
         programme = await caller.programme(decisioning="delegated", decision_url="https://example.com/decide")
@@ -49,7 +49,7 @@ async def counted(dsn: str, *masters: bytes) -> dict[str, dict[int | None, int]]
 
 
 async def opened(dsn: str, vault: Vault) -> tuple[set[str], set[str]]:
-    """Every card number and every webhook secret, as ``vault`` reads them."""
+    """Every card number and webhook secret, opened by ``vault``."""
     connection = await asyncpg.connect(dsn)
     try:
         cards, secrets = CardCustody(vault), SecretCustody(vault)
@@ -67,7 +67,7 @@ async def opened(dsn: str, vault: Vault) -> tuple[set[str], set[str]]:
         await connection.close(timeout=10)
 
 
-async def test_secrets_move_to_the_current_key_and_the_one_between_can_go(
+async def test_resealing_makes_intermediate_keys_removable(
     running: Installation, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "BATCH", 2)

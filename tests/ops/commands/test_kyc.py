@@ -1,4 +1,4 @@
-"""Custody on the command line: erased is erased, read is on record, and keys move under a new master key."""
+"""``stanchion kyc``: erasure, recorded reading, and data keys under a new master key."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ async def stanchion(settings: Settings, *arguments: str) -> Result:
 
 
 async def values_of(running: Installation, check: Any) -> tuple[int, int]:
-    """How many values a check has in custody, and how many keys that are not destroyed."""
+    """The numbers of values in custody and of undestroyed keys of a check."""
     values = "SELECT count(*) FROM kyc_values WHERE check_id = $1"
     keys = "SELECT count(*) FROM kyc_data_keys WHERE check_id = $1 AND wrapped IS NOT NULL"
     pool = running.services.pool
@@ -72,7 +72,7 @@ async def test_erasing_a_cardholder(running: Installation, acme: Caller, setting
         )
         assert (texts, pictures) == ({}, {})
     assert list(states.values()) == ["passed", "failed", "expired"]
-    # Nothing stands any more: the newest verdict is that of the check that was in review.
+    # No check is open any more; the newest verdict is that of the check in review.
     assert (await acme.get(f"/v1/cardholders/{holder['id']}"))["kyc_state"] == "expired"
     answer = await InProcessVerification(running.services).describe(session["capture_session_token"])
     assert answer.status == 404
@@ -89,7 +89,7 @@ async def test_erasing_a_cardholder(running: Installation, acme: Caller, setting
             await erase(dsn, **wrong)
 
 
-async def test_reading_is_on_record(
+async def test_reading_is_recorded(
     running: Installation, acme: Caller, settings: Settings, tmp_path: Path
 ) -> None:
     check = await submit(acme, await begin(acme, "full"), BASIC | DOCUMENT)
@@ -105,7 +105,7 @@ async def test_reading_is_on_record(
     assert (texts, pictures) == ({}, {"selfie": PICTURE})
     (path,) = write_pictures(pictures, tmp_path / "out")
     assert (path.name, path.read_bytes(), path.stat().st_mode & 0o777) == ("selfie.png", PICTURE, 0o600)
-    with pytest.raises(KycError, match="exists already"):
+    with pytest.raises(KycError, match="already exists"):
         write_pictures(pictures, tmp_path / "out")
     rows = await running.services.pool.fetch(
         "SELECT reader, purpose FROM kyc_accesses WHERE check_id = $1 AND granted ORDER BY id", check["id"]
@@ -119,7 +119,7 @@ async def test_reading_is_on_record(
             await read(dsn, vault, **{"check_id": check["id"], "purpose": PURPOSE, "reader": "Ada"} | wrong)
 
 
-async def test_keys_move_under_a_new_master_key(
+async def test_data_keys_are_sealed_under_a_new_master_key(
     running: Installation, acme: Caller, settings: Settings
 ) -> None:
     check = await submit(acme, await begin(acme), BASIC)

@@ -1,4 +1,4 @@
-"""The local receiver: what it answers, what it prints, and that it leaves nothing behind."""
+"""``stanchion listen``: its answers, its output, and the removal of its endpoint."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def nobody(_request: httpx2.Request) -> httpx2.Response:
 
 
 def delivery(**headers: str) -> Request:
-    """A delivery as a dispatcher sends it, with some headers of one's own."""
+    """A delivery as a dispatcher sends it; headers can be replaced."""
     signature = sign(BODY, [SECRET], int(time.time()))
     return Request(
         "POST", "/", {HEADER.lower(): signature, "content-type": "application/json"} | headers, BODY
@@ -59,7 +59,7 @@ async def test_a_delivery_is_verified_printed_and_answered() -> None:
     assert "hold_id: null" in printed()
 
 
-async def test_what_merchants_send_cannot_steer_the_terminal() -> None:
+async def test_merchants_texts_cannot_control_the_terminal() -> None:
     ours, printed = listener()
     body = envelope(EVENT_ID, "card.updated", 1_700_000_000_123, '{"name":"\\u001b[2J\\u0007[red]x"}')
     sent = {HEADER.lower(): sign(body, [SECRET], int(time.time()))}
@@ -68,7 +68,7 @@ async def test_what_merchants_send_cannot_steer_the_terminal() -> None:
     assert "name: \\u001b[2J\\u0007[red]x" in printed()
 
 
-async def test_another_delivery_of_an_event_is_pointed_out() -> None:
+async def test_a_repeated_delivery_is_marked() -> None:
     ours, printed = listener()
     for _ in range(2):
         await ours.handle(delivery())
@@ -92,18 +92,18 @@ async def test_what_is_not_signed_well_is_refused_and_not_shown(request_: Reques
     assert "12.50" not in printed()
 
 
-async def test_it_can_be_broken_on_purpose() -> None:
+async def test_fail_answers_500_on_purpose() -> None:
     ours, _ = listener(fail=2)
     assert [(await ours.handle(delivery())).status for _ in range(4)] == [500, 500, 200, 200]
 
 
-async def test_bodies_alone_can_be_printed() -> None:
+async def test_raw_prints_bodies_only() -> None:
     ours, printed = listener(raw=True)
     await ours.handle(delivery())
     assert [json.loads(line)["id"] for line in printed().splitlines()] == [EVENT_ID]
 
 
-async def test_a_delivery_that_comes_before_the_secret_waits_for_it() -> None:
+async def test_a_delivery_before_the_secret_waits_for_it() -> None:
     ours, _ = listener()
     ours.ready.clear()
     secret = ours.secrets.pop()
@@ -115,7 +115,7 @@ async def test_a_delivery_that_comes_before_the_secret_waits_for_it() -> None:
     assert (await answering).status == 200
 
 
-async def test_deliveries_are_passed_on_with_bytes_and_signature() -> None:
+async def test_deliveries_are_forwarded_with_bytes_and_signature() -> None:
     arrived: list[httpx2.Request] = []
 
     def program(request: httpx2.Request) -> httpx2.Response:
@@ -136,7 +136,7 @@ async def test_deliveries_are_passed_on_with_bytes_and_signature() -> None:
 
 
 class Endpoints:
-    """The endpoints of a client, for what lists and deletes them."""
+    """A fake of a client's endpoints for listing and deleting."""
 
     def __init__(self, *descriptions: str | None) -> None:
         self.rows = {str(number): text for number, text in enumerate(descriptions)}
@@ -149,7 +149,7 @@ class Endpoints:
         del self.rows[id_]
 
 
-def test_endpoints_of_killed_listeners_are_removed_and_no_others() -> None:
+def test_only_endpoints_of_killed_listeners_are_removed() -> None:
     ours = "stanchion listen, process"
     client: Any = Endpoints(f"{ours} 11", None, f"{ours} 22", "Ledger", f"{ours} 33 and more", f"{ours} x")
     assert remove_orphaned_endpoints(client, lambda pid: pid == 22) == 1
@@ -159,7 +159,7 @@ def test_endpoints_of_killed_listeners_are_removed_and_no_others() -> None:
     assert list(client.rows) == ["0"]
 
 
-def test_without_a_running_installation_it_says_so(tmp_path: Path) -> None:
+def test_without_a_running_installation_the_error_is_one_line(tmp_path: Path) -> None:
     with pytest.raises(StanchionError, match="nothing runs in that folder"):
         listen(tmp_path, types=["*"])
 

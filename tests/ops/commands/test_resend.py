@@ -1,4 +1,4 @@
-"""Many past events to one endpoint once more."""
+"""Redelivery of past events to one endpoint."""
 
 from __future__ import annotations
 
@@ -27,6 +27,6 @@ def test_ages_and_instants(text: str, instant: str) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "2", "h", "-2h", "2w", "999999d", "yesterday", "2026-11-21T10:00:00"])
-def test_what_names_no_instant(text: str) -> None:
+def test_invalid_instants_are_refused(text: str) -> None:
     with pytest.raises(ResendError, match="give an age"):
         instant_of(text, NOW)

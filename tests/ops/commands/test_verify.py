@@ -1,4 +1,4 @@
-"""Checking stored deliveries at the command line."""
+"""``stanchion verify``: checking stored deliveries on the command line."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def run(*arguments: str, body: bytes, **environment: str) -> subprocess.Complete
     )
 
 
-def test_a_good_delivery_ends_with_status_0_and_another_with_1() -> None:
+def test_a_valid_delivery_exits_0_and_an_altered_one_1() -> None:
     header = sign(BODY, [OTHER, SECRET], int(time.time()))
     good = run("--header", header, "--secret", SECRET, body=BODY)
     assert (good.returncode, good.stdout) == (0, b"The signature is good.\n")
@@ -48,7 +48,7 @@ def test_a_file_is_read_byte_for_byte(tmp_path: Path) -> None:
         verify_delivery(str(tmp_path / "body"), LONG_AGO, [SECRET], now=1_700_000_300)
 
 
-def test_the_time_counts_unless_it_is_told_not_to(tmp_path: Path) -> None:
+def test_the_age_counts_unless_any_time_is_given(tmp_path: Path) -> None:
     (tmp_path / "body").write_bytes(BODY)
     with pytest.raises(SignatureError, match="outside_tolerance"):
         verify_delivery(str(tmp_path / "body"), LONG_AGO, [SECRET], now=1_700_000_301)

@@ -1,4 +1,4 @@
-"""The upgrade from personal data in clear to sealed ones, with both releases at work until it ends."""
+"""The upgrade from clear to sealed personal data, with both releases running until its end."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from tests.api.stack import Installation, installation
 
 DROP = "cardholder_clear_columns"
 ADDRESS = '{"line1":"1 Main St","line2":null,"city":"Cork","postcode":"T12","country":"IE"}'
-# Statements of the release before.
+# Statements of the previous release.
 OLD_INSERT = """
     INSERT INTO cardholders (id, tenant_id, live, programme_id, given_name, family_name, email, phone,
                              date_of_birth, address, external_ref, status, created_at, updated_at)
@@ -52,7 +52,7 @@ def before(tmp_path: Path) -> Path:
 
 @pytest.fixture
 async def upgrading(settings: Settings, before: Path, vault: Vault) -> Settings:
-    """A database that this release and the one before use together."""
+    """A database that this release and the previous one use together."""
     dsn = settings.database_dsn
     connection = await asyncpg.connect(dsn)
     await connection.execute("DROP SCHEMA public CASCADE; CREATE SCHEMA public")
@@ -93,7 +93,7 @@ async def test_both_releases_see_each_others_changes(running: Installation) -> N
     new = (await acme.cardholder(programme, given_name="Nora", phone="+353861234567"))["id"]
     row = await clear(pool, new)
     assert (row["data_key"] is None, row["given_name"], row["phone"]) == (False, "Nora", "+353861234567")
-    # The release before changes the columns in clear only.
+    # The previous release changes only the columns in clear.
     await pool.execute(OLD_UPDATE, new, "Nadia")
     assert (await clear(pool, new))["data_key"] is None
     assert await given_name(acme, new) == "Nadia"
@@ -129,7 +129,7 @@ async def test_upgrade_seals_every_row_and_drops_the_columns_under_a_running_api
     assert DROP in await waiting(dsn)
     with pytest.raises(MigrationError, match="give the master key"):
         await migrate(dsn)
-    with pytest.raises(MigrationError, match="not the one this database was filled with"):
+    with pytest.raises(MigrationError, match="not the one that this database was created with"):
         await migrate(dsn, keys=lambda: Vault((bytes(32),)))
     assert (await clear(pool, olds[0]))["data_key"] is None
 
@@ -145,7 +145,7 @@ async def test_upgrade_seals_every_row_and_drops_the_columns_under_a_running_api
     assert [finding for finding in await audit(dsn, vault) if finding.broken] == []
 
 
-async def test_interrupted_sealing_goes_on(
+async def test_interrupted_sealing_continues(
     running: Installation, upgrading: Settings, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(cardholder_sealing, "BATCH", 1)
@@ -173,7 +173,7 @@ async def test_interrupted_sealing_goes_on(
 
 
 async def test_row_of_a_late_process_stops_the_drop(upgrading: Settings, running: Installation) -> None:
-    """A process of the release before that adds a row after the sealing: the file is refused as a whole."""
+    """If a process of the previous release adds a row after the sealing, the whole file is refused."""
     pool, acme = running.services.pool, await running.caller()
     await acme.programme()
     await old_cardholder(pool, "Olga")

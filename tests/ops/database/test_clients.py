@@ -1,4 +1,4 @@
-"""A client that is revoked is nobody."""
+"""A revoked client gets no access."""
 
 from __future__ import annotations
 

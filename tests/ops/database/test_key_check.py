@@ -1,4 +1,4 @@
-"""A database and its master keys belong together, and nothing is served when they do not."""
+"""Nothing is served unless the master keys are those of the database."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from ops.database.key_check import KeyCheckError, check_master_key
 ROOT = Path(__file__).parents[3]
 FIRST, SECOND, THIRD = (bytes((number,)) * 32 for number in (1, 2, 3))
 REFUSED = (
-    "the master key is not the one this database was filled with: put that one back into"
-    " STANCHION_MASTER_KEY, or into keys/master.key of the state folder"
+    "the master key is not the one that this database was created with: restore that key in"
+    " STANCHION_MASTER_KEY, or in keys/master.key of the state folder"
 )
 
 
@@ -29,23 +29,23 @@ async def refused(database_url: str, *keys: bytes) -> bool:
     return False
 
 
-async def test_an_empty_database_takes_on_the_keys_and_no_others_later(database_url: str) -> None:
+async def test_an_empty_database_adopts_the_keys_and_refuses_others_later(database_url: str) -> None:
     assert not await refused(database_url, FIRST)
     assert not await refused(database_url, FIRST)
     assert await refused(database_url, SECOND)
     assert not await refused(database_url, FIRST)
 
 
-async def test_a_rotation_may_add_keys_and_lose_none(database_url: str) -> None:
+async def test_a_rotation_may_add_keys_but_not_remove_used_ones(database_url: str) -> None:
     assert not await refused(database_url, FIRST)
     assert not await refused(database_url, SECOND, FIRST)
-    assert await refused(database_url, FIRST)  # something may be sealed under the second by now
-    assert await refused(database_url, FIRST, SECOND)  # look-ups need the oldest key at the end
+    assert await refused(database_url, FIRST)  # a value may already be sealed under the second key
+    assert await refused(database_url, FIRST, SECOND)  # look-ups need the oldest key, at the end
     assert await refused(database_url, SECOND)
     assert not await refused(database_url, THIRD, SECOND, FIRST)
 
 
-async def test_of_several_first_starts_one_key_wins(database_url: str) -> None:
+async def test_concurrent_first_starts_agree_on_one_key(database_url: str) -> None:
     refusals = await asyncio.gather(*(refused(database_url, key) for key in (FIRST, SECOND, THIRD)))
     assert sorted(refusals) == [False, True, True]
 

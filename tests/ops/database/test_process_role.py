@@ -1,4 +1,4 @@
-"""The role of the processes does its work and can neither remove nor rewrite what is on record."""
+"""The processes' role can do its work, but can neither delete nor rewrite append-only rows."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def server(postgres_server: PostgresServer) -> Iterator[PostgresServer]:
 
 @pytest.fixture
 async def process_url(server: PostgresServer, database_url: str) -> AsyncIterator[str]:
-    """The address of a migrated database as the restricted role."""
+    """The address of a migrated database with the restricted role."""
     await process_role.create(database_url, ROLE, PASSWORD)
     await process_role.grant(database_url, ROLE)
     parts = urlsplit(database_url)
@@ -55,7 +55,7 @@ async def process(process_url: str) -> AsyncIterator[asyncpg.Connection]:
 
 
 @pytest.mark.parametrize("table", [*APPEND_ONLY, *NEVER_DELETED])
-async def test_rows_on_record_cannot_be_deleted(process: asyncpg.Connection, table: str) -> None:
+async def test_append_only_rows_cannot_be_deleted(process: asyncpg.Connection, table: str) -> None:
     for statement in (f"DELETE FROM {table}", f"TRUNCATE {table}", f"DROP TABLE {table}"):
         with pytest.raises(asyncpg.InsufficientPrivilegeError):
             await process.execute(statement)
@@ -87,7 +87,7 @@ async def test_statement_is_forbidden(process: asyncpg.Connection, statement: st
 
 @pytest.mark.parametrize("table", APPEND_ONLY)
 @pytest.mark.parametrize("statement", ["UPDATE {0} SET {1} = {1}", "DELETE FROM {0}", "TRUNCATE {0}"])
-async def test_not_even_the_owner_changes_what_is_on_record(
+async def test_even_the_owner_cannot_change_append_only_rows(
     database_url: str, table: str, statement: str
 ) -> None:
     column = {"journal": "reply", "ledger_entries": "currency", "kyc_accesses": "field"}[table]
@@ -128,7 +128,7 @@ async def test_tables_of_later_migrations_are_granted(process_url: str, database
 
 
 async def test_missing_role_is_one_line(database_url: str) -> None:
-    with pytest.raises(MigrationError, match="role no_such_role cannot be given its rights: role"):
+    with pytest.raises(MigrationError, match="role no_such_role cannot be granted its rights: role"):
         await process_role.grant(database_url, "no_such_role")
 
 
@@ -137,7 +137,7 @@ async def test_owner_needs_no_grant(database_url: str) -> None:
 
 
 def test_embedded_installation_has_both_roles_and_an_older_one_gets_them(tmp_path: Path) -> None:
-    """What a release without the second role has left is a cluster whose tables the superuser owns."""
+    """A cluster of a release without the second role: the superuser owns its tables."""
     older = EmbeddedPostgres(tmp_path)
     try:
         execute(older.start(), "CREATE TABLE left_behind (id int)")

@@ -1,4 +1,4 @@
-"""The local authority and its server, called through the egress as an installation calls them."""
+"""The local authority and its servers, called through the egress as an installation calls them."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ async def test_an_installation_on_loopback_can_call_its_local_receivers(tmp_path
     assert request.headers["x-test"] == "1"
 
 
-async def test_a_handler_can_hang_up_and_can_be_slow(tmp_path: Path) -> None:
+async def test_a_handler_can_close_the_connection_and_can_be_slow(tmp_path: Path) -> None:
     egress = egress_of(with_local_egress(Settings.load(var_dir=tmp_path)))
     ended = asyncio.Event()
 
@@ -81,7 +81,7 @@ async def test_a_handler_can_hang_up_and_can_be_slow(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("closings", [0, 1, 2])
-async def test_a_connection_can_be_cut_off_however_often_it_was_closed(tmp_path: Path, closings: int) -> None:
+async def test_a_connection_can_be_aborted_after_it_was_closed(tmp_path: Path, closings: int) -> None:
     make_authority(tmp_path)
     connected: asyncio.Queue[asyncio.StreamWriter] = asyncio.Queue()
 
@@ -119,7 +119,7 @@ async def test_another_installation_does_not_trust_it(tmp_path: Path) -> None:
     assert failed.value.reason == "tls"
 
 
-def test_the_authority_is_made_once_and_its_key_is_private(tmp_path: Path) -> None:
+def test_the_authority_is_created_once_and_its_key_is_private(tmp_path: Path) -> None:
     file = make_authority(tmp_path)
     first = file.read_bytes(), (tmp_path / KEY_FILE).read_bytes()
     assert make_authority(tmp_path) == file == tmp_path / AUTHORITY_FILE
@@ -152,7 +152,7 @@ async def refused(egress: Egress, url: str, *, live: bool) -> bool:
     return False
 
 
-async def test_loopback_is_open_for_a_running_receiver_in_test_mode_alone(tmp_path: Path) -> None:
+async def test_loopback_is_permitted_only_for_a_running_receiver_in_test_mode(tmp_path: Path) -> None:
     egress = egress_of(with_local_egress(Settings.load(var_dir=tmp_path)))
 
     async def handler(_request: Request) -> Answer:
@@ -174,8 +174,8 @@ async def test_loopback_is_open_for_a_running_receiver_in_test_mode_alone(tmp_pa
     await egress.close()
 
 
-def test_permission_of_a_killed_receiver_is_void(tmp_path: Path) -> None:
-    # A file without the lock of a running process is what a kill leaves.
+def test_the_permission_of_a_killed_receiver_is_void(tmp_path: Path) -> None:
+    # A killed process leaves a file without a lock.
     receivers, here = LocalReceivers(tmp_path), ip_address("127.0.0.1")
     with permitted(tmp_path, "127.0.0.1", 4000):
         assert receivers.permits(here, 4000)
@@ -192,7 +192,7 @@ def test_other_addresses_cannot_be_permitted(tmp_path: Path) -> None:
         assert not LocalReceivers(tmp_path).permits(ip_address("10.0.0.1"), 4000)
 
 
-def test_an_authority_of_the_users_own_is_kept(tmp_path: Path) -> None:
+def test_an_authority_of_the_operator_is_kept(tmp_path: Path) -> None:
     own = tmp_path / "own.pem"
     own.write_text("")
     settings = with_local_egress(Settings.load(var_dir=tmp_path, egress_ca_file=own))
@@ -209,7 +209,7 @@ def test_without_an_authority_there_is_no_server(tmp_path: Path) -> None:
         server_side(tmp_path)
 
 
-async def test_a_taken_port_is_said_in_one_line(tmp_path: Path) -> None:
+async def test_a_taken_port_is_one_line(tmp_path: Path) -> None:
     make_authority(tmp_path)
     tls, port = server_side(tmp_path), free_port()
 

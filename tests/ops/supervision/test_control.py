@@ -1,4 +1,4 @@
-"""Commands that reach the supervisor: what they hear, and what they cannot do."""
+"""The control socket: progress, failures and a supervisor that ends."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from ops.supervision.control import SOCKET_FILE, ControlError, ControlServer, Sa
 
 
 class RefusedError(Exception):
-    """Its text may be shown."""
+    """A failure whose text may be shown."""
 
 
 class Supervised:
-    """What restarts, as slowly as the test says."""
+    """A restart whose progress the test controls."""
 
     def __init__(self) -> None:
         self.begun = 0
@@ -47,14 +47,14 @@ async def control(supervised: Supervised, tmp_path: Path) -> AsyncIterator[Contr
     await control.close()
 
 
-async def test_every_line_is_heard_once_and_in_order(control: ControlServer, tmp_path: Path) -> None:
+async def test_every_line_arrives_once_and_in_order(control: ControlServer, tmp_path: Path) -> None:
     for _ in range(2):
         said: list[str] = []
         await restart(tmp_path, said.append)
         assert said == ["first", "last"]
 
 
-async def test_lines_are_heard_when_they_are_said(
+async def test_lines_arrive_without_delay(
     control: ControlServer, supervised: Supervised, tmp_path: Path
 ) -> None:
     supervised.go_on.clear()
@@ -66,7 +66,7 @@ async def test_lines_are_heard_when_they_are_said(
     await following
 
 
-async def test_a_quiet_stretch_is_waited_through(
+async def test_the_caller_waits_while_no_line_is_printed(
     control: ControlServer, supervised: Supervised, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module, "WAIT_SECONDS", 0.001)
@@ -81,7 +81,7 @@ async def test_a_quiet_stretch_is_waited_through(
     assert await said.get() == "last"
 
 
-async def test_whoever_asks_meanwhile_follows_the_same_one(
+async def test_a_second_caller_follows_the_running_restart(
     control: ControlServer, supervised: Supervised, tmp_path: Path
 ) -> None:
     supervised.go_on.clear()
@@ -101,7 +101,7 @@ async def test_whoever_asks_meanwhile_follows_the_same_one(
         (ValueError("4111"), "ValueError"),
     ],
 )
-async def test_a_failure_is_told_and_the_next_attempt_is_free(
+async def test_a_failure_reaches_the_caller_and_a_retry_is_possible(
     control: ControlServer, supervised: Supervised, tmp_path: Path, failure: Exception, text: str
 ) -> None:
     supervised.failure = failure
@@ -112,7 +112,7 @@ async def test_a_failure_is_told_and_the_next_attempt_is_free(
     await restart(tmp_path, lambda _line: None)
 
 
-async def test_a_supervisor_that_ends_meanwhile_is_told(
+async def test_a_supervisor_that_ends_is_an_error(
     control: ControlServer, supervised: Supervised, tmp_path: Path
 ) -> None:
     supervised.go_on.clear()
@@ -121,13 +121,13 @@ async def test_a_supervisor_that_ends_meanwhile_is_told(
     await said.get()
     await control.close()
     supervised.go_on.set()
-    # The door takes nobody in any more; whoever is inside hears that it is over.
+    # The server accepts no connection any more, and open calls end.
     await asyncio.gather(following, return_exceptions=True)
-    with pytest.raises(ControlError, match="no installation runs"):
+    with pytest.raises(ControlError, match="no installation is running"):
         await restart(tmp_path, lambda _line: None)
 
 
-async def test_a_door_that_is_gone_is_told(tmp_path: Path) -> None:
+async def test_a_missing_socket_is_an_error(tmp_path: Path) -> None:
     (tmp_path / SOCKET_FILE).write_text("stanchion-of-yesterday")
     with pytest.raises(ControlError, match="cannot be reached"):
         await restart(tmp_path, lambda _line: None)

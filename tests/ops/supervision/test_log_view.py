@@ -1,4 +1,4 @@
-"""What the terminal shows of the log."""
+"""The log at the terminal."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def written(var_dir: Path, event: str) -> Path:
     return path
 
 
-def test_lines_from_now_on_are_passed_on_as_they_are(tmp_path: Path) -> None:
+def test_new_lines_are_passed_on_unchanged(tmp_path: Path) -> None:
     written(tmp_path, "yesterday")
     output = io.StringIO()
     view = LogView(tmp_path, output)
@@ -38,7 +38,7 @@ def test_lines_from_now_on_are_passed_on_as_they_are(tmp_path: Path) -> None:
     assert json.loads(line)["event"] == "today"
 
 
-def test_a_person_reads_sentences(tmp_path: Path) -> None:
+def test_a_terminal_shows_formatted_lines(tmp_path: Path) -> None:
     output = Terminal()
     view = LogView(tmp_path, output)
     view.start()
@@ -48,7 +48,7 @@ def test_a_person_reads_sentences(tmp_path: Path) -> None:
     assert output.getvalue().endswith(" edge late_approval n=1\n")
 
 
-def test_a_log_that_was_moved_away_is_followed(tmp_path: Path) -> None:
+def test_a_rotated_log_is_followed(tmp_path: Path) -> None:
     output = io.StringIO()
     path = written(tmp_path, "old")
     view = LogView(tmp_path, output)
@@ -63,13 +63,13 @@ def test_a_log_that_was_moved_away_is_followed(tmp_path: Path) -> None:
     ]
 
 
-def test_what_is_no_line_of_ours_is_shown_as_it_is() -> None:
+def test_lines_in_another_format_are_shown_unchanged() -> None:
     assert for_people("not JSON") == "not JSON"
     assert for_people("[1]") == "[1]"
     assert for_people('{"event": "x"}') == '{"event": "x"}'
 
 
-def test_nothing_reaches_the_terminal_that_moves_its_cursor() -> None:
+def test_control_characters_do_not_reach_the_terminal() -> None:
     line = {"event": "x", "level": "error", "process": "p", "at": "2026-11-21T18:40:08.2Z", "v": "a\x1b[2J\n"}
     shown = for_people(json.dumps(line))
     assert "\x1b[2J" not in shown

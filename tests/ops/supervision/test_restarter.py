@@ -1,4 +1,4 @@
-"""A server that ends is started again with a back-off, and never given up."""
+"""A server that ends is restarted with a back-off, and never given up."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from ops.supervision.restarter import PAUSE_SECONDS_MAX, PAUSE_SECONDS_MIN, STAB
 
 
 class FakeServer:
-    """Ends at once for as long as the disk is full."""
+    """A server that ends at once while the disk is full."""
 
     def __init__(self) -> None:
         self.alive = True
@@ -57,7 +57,7 @@ def revival(server: FakeServer, clock: FakeClock) -> ServerRestarter:
 
 
 def run(revival: ServerRestarter, clock: FakeClock, seconds: float) -> int:
-    """Step every 50 ms; how often a step was worth telling."""
+    """Step every 50 ms; returns the number of steps that callers would report."""
     told = 0
     for _ in range(round(seconds * 20)):
         told += revival.step()
@@ -76,7 +76,7 @@ def test_killed_server_is_started_at_once(revival: ServerRestarter, server: Fake
     assert server.running()
 
 
-def test_server_on_a_full_disk_is_tried_for_ever(
+def test_server_on_a_full_disk_is_restarted_without_limit(
     revival: ServerRestarter, server: FakeServer, clock: FakeClock
 ) -> None:
     server.full = True

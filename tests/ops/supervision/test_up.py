@@ -1,4 +1,4 @@
-"""The start-up sequence with real servers and a stand-in for the actors, run as the process it is."""
+"""The start-up sequence as a subprocess, with real servers and a fake of the actors."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from tests.ops.waiting import gone, wait_until
 
 ROOT = Path(__file__).parents[3]
 
-# Arguments: the state folder, and what the actors do: "serve", "fail" once started, "hang" while they start,
-# or are "broken".
+# Arguments: the state folder and the behaviour of the actors: "serve", "fail" once started, "hang" during the
+# start, or "broken".
 PROGRAM = """
 import asyncio, sys
 from dataclasses import dataclass
@@ -118,7 +118,7 @@ class Installation:
         return str(json.loads((self.var_dir / "servers.json").read_bytes())["database_url"])
 
     def server_pids(self) -> list[int]:
-        """The two servers: every child of the newest process."""
+        """The two servers: the children of the newest process."""
         pid = self.processes[-1].pid
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
 
@@ -172,7 +172,7 @@ async def test_it_serves_stops_cleanly_and_keeps_its_data(
     assert again["tenants"] == record["tenants"]
 
 
-async def test_a_second_one_on_the_same_folder_is_refused(installation: Installation) -> None:
+async def test_a_second_supervisor_on_the_same_folder_is_refused(installation: Installation) -> None:
     first = await installation.started()
     second = installation.spawn()
     _output, errors = second.communicate(timeout=60)
@@ -181,7 +181,7 @@ async def test_a_second_one_on_the_same_folder_is_refused(installation: Installa
     assert first.poll() is None
 
 
-async def test_killed_servers_come_back(installation: Installation) -> None:
+async def test_killed_servers_are_restarted(installation: Installation) -> None:
     process = await installation.started()
     url = installation.database_url()
     servers = installation.server_pids()
@@ -216,14 +216,14 @@ async def test_a_killed_supervisor_leaves_no_orphan_and_a_startable_folder(
     assert installation.run_record()["tenants"] == tenants
 
 
-async def test_failed_actors_end_it_with_a_reason(installation: Installation) -> None:
+async def test_failed_actors_end_the_installation_with_a_reason(installation: Installation) -> None:
     process = installation.spawn("fail")
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (1, b"stanchion: the actors are tired\n")
     assert b"actors stopped" in output
 
 
-async def test_actors_that_cannot_be_loaded_end_it_with_a_reason(installation: Installation) -> None:
+async def test_actors_that_cannot_be_imported_end_the_start_with_a_reason(installation: Installation) -> None:
     process = installation.spawn("broken")
     output, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (1, b"stanchion: the actors cannot be loaded\n")
