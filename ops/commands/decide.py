@@ -243,7 +243,7 @@ def _greet(console: Console, url: str, endpoint: DecisionEndpoint, programme: De
     console.print(f"Deciding for programme {programme.programme_id} at {url}: {endpoint.behaviour}.")
     if programme.card_id is not None:
         console.print(
-            f"Its card {programme.card_id} is funded. Stand-in limits in EUR: {MAX_AMOUNT} per spend, {BUDGET}"
+            f"Its card {programme.card_id} is funded. Stand-in limits, EUR: {MAX_AMOUNT} per spend, {BUDGET}"
             f" per outage, {DECLARED} on the card."
         )
     if endpoint.secret is None:

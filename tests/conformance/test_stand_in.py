@@ -416,7 +416,7 @@ async def test_case_36_an_outage_that_only_declined_ends_too(
     assert await programme.finished() == 1
 
 
-async def test_case_37_the_policys_currency_changes_in_an_outage(
+async def test_case_37_the_policy_currency_changes_in_an_outage(
     programme: Programme, endpoint: DecisionEndpoint
 ) -> None:
     desk = await programme.issue(endpoint.url, policy(max_total_exposure=money("60.00")))
