@@ -188,7 +188,7 @@ async def _phases(bench: WebhookBench, receivers: Receivers, options: argparse.N
     rate, seconds = options.rate, options.seconds
     add(await bench.paced(f"{rate:,.0f}/s, all endpoints healthy", rate, seconds))
     await receivers.set_bad(True)
-    # The first attempts that hang end after ten seconds; what comes then is the lasting state.
+    # The first hanging attempts end after ten seconds; then the load is steady.
     await bench.paced("becoming known", rate, BAD_SECONDS)
     add(await bench.paced(f"{rate:,.0f}/s, a tenth hangs, a tenth refuses", rate, seconds))
     await receivers.set_bad(False)

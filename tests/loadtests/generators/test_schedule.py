@@ -1,4 +1,4 @@
-"""The open loop's schedule keeps its instants whatever the system does."""
+"""The open loop's schedule keeps its instants, independent of the system's speed."""
 
 from __future__ import annotations
 

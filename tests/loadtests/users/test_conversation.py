@@ -1,4 +1,4 @@
-"""An acquirer's user against the real edge: what it believes of its sales is what the books say."""
+"""An acquirer's user against the real edge: its view of its sales agrees with the books."""
 
 from __future__ import annotations
 
