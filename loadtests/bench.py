@@ -52,7 +52,7 @@ how it measures:
   the system (actors, Ray, PostgreSQL, Redis, supervisor) from /proc; the generator is counted beside it. In
   the workloads inside the system ("router ...") callers are part of every system: ours have the router in
   them, the rivals' are the processes that decide. Simulated spends are counted by the hosts and timed by the
-  records of a sample. What each rival is, ops/docs/PERFORMANCE.md says.
+  records of a sample. ops/docs/PERFORMANCE.md describes the rivals.
 """
 
 

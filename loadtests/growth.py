@@ -241,7 +241,7 @@ async def _hosts(grown: Grown, options: argparse.Namespace, folder: Path) -> Non
     series = [
         Series("hosts", "shard hosts", []),
         Series("start", "shard hosts", [], "seconds from nothing to serving"),
-        Series("idle", "shard hosts", [], "% of one core while nobody asks"),
+        Series("idle", "shard hosts", [], "% of one core without load"),
         Series("memory", "shard hosts", [], "MB resident, all our own processes"),
     ]
     grown.series += series

@@ -100,10 +100,10 @@ class RivalServer:
 
     async def log_bytes(self) -> int:
         """Bytes that Redis has written to its append-only file."""
-        assert isinstance(self._decider, Script), "PostgreSQL's log is everybody's"
+        assert isinstance(self._decider, Script), "all systems share PostgreSQL's log"
         return await self._decider.log_bytes()
 
-    async def _submit(self, command: Command, *, repeat: bool = False) -> Reply:  # noqa: ARG002 - its rivals look nothing up
+    async def _submit(self, command: Command, *, repeat: bool = False) -> Reply:  # noqa: ARG002 - rivals ignore repeats
         return await self._decider.submit(command)
 
     async def close(self) -> None:

@@ -1,4 +1,4 @@
-"""The figures of the webhooks' benchmark, from what arrived."""
+"""The figures of the webhook benchmark, from recorded arrivals."""
 
 from __future__ import annotations
 
