@@ -1,7 +1,7 @@
-# Every command a developer runs is one short target. `make` alone lists them.
+# The commands of a developer, one short target each; `make` lists them.
 #
-# The environment is made from any Python 3.11+ found as python3; it is rebuilt when a lock file changes.
-# `run`, `demo` and `bench` need the runtime lock only; `test` and `lint` add the development tools to the same .venv.
+# The environment needs Python 3.11+ as python3, and is updated when a lock file changes. `run`, `demo` and `bench` install the
+# runtime packages only; `test` and `lint` add the development tools to the same .venv.
 SHELL := /bin/bash
 .DEFAULT_GOAL := help
 MAKEFLAGS += --no-print-directory
@@ -12,7 +12,7 @@ VENV_LOAD := .venv-load
 BIN := $(VENV)/bin
 PIP_INSTALL = install --quiet --disable-pip-version-check --no-input
 
-# Work for both kinds of environment: one with its own pip, and one served by the pip of $(PYTHON).
+# For environments with their own pip, and for those without: these use the pip of $(PYTHON).
 define pip_into
 if [ -x $(1)/bin/pip ]; then $(1)/bin/python -m pip $(PIP_INSTALL) $(2); \
 else $(PYTHON) -m pip --python $(1)/bin/python $(PIP_INSTALL) $(2); fi
@@ -48,16 +48,17 @@ $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
 run: $(VENV)/.runtime ## start everything: API :8000, vision host :8001, ISO 8583 :8583, metrics :9464 (Ctrl-C stops)
 	@exec $(BIN)/stanchion up
 
-demo: $(VENV)/.runtime ## walk through the whole journey with a live commentary, on free ports
+demo: $(VENV)/.runtime ## walk through the life of a card with a live commentary, on free ports
 	@exec $(BIN)/stanchion demo
 
-# Two workers, each with servers of its own; the tests of a file stay together because they share them, and one of the
-# workers alone has an installation (tests/order.py).
-test: $(VENV)/.dev ## the whole test suite, import directions included
+# Two workers, each with its own servers. The tests of a file share them, so they stay on one worker; only one worker starts
+# an installation (tests/order.py).
+test: $(VENV)/.dev ## run all tests, import contracts included
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
 
-lint: $(VENV)/.dev ## style, types and import directions
+lint: $(VENV)/.dev ## style, spelling, types and import directions
 	@$(BIN)/ruff check .
+	@$(BIN)/typos
 	@$(BIN)/ruff format --check .
 	@$(BIN)/mypy
 	@$(BIN)/lint-imports
@@ -66,7 +67,7 @@ format: $(VENV)/.dev ## rewrite the sources in the project's style
 	@$(BIN)/ruff check --fix --quiet . || true
 	@$(BIN)/ruff format .
 
-bench: $(VENV)/.runtime ## measure decisions per second and CPU for each, beside five other ways to do the same (about ten minutes)
+bench: $(VENV)/.runtime ## measure decisions per second and CPU per decision, beside three other designs (about ten minutes)
 	@exec $(BIN)/python -m loadtests.bench
 
 $(VENV_LOAD)/.load: requirements-load.lock
@@ -75,16 +76,16 @@ $(VENV_LOAD)/.load: requirements-load.lock
 	@$(call pip_into,$(VENV_LOAD),--require-hashes -r requirements-load.lock)
 	@touch $@
 
-load: $(VENV)/.runtime $(VENV_LOAD)/.load ## load an installation of its own with Locust (LOAD="--shape step --seconds 60", ...)
+load: $(VENV)/.runtime $(VENV_LOAD)/.load ## load a separate installation with Locust (LOAD="--shape step --seconds 60", ...)
 	@exec $(BIN)/python -m loadtests.load $(LOAD)
 
-chaos: $(VENV)/.dev ## real faults on a whole installation, CHAOS_MINUTES (20) in all, and a table of what held
+chaos: $(VENV)/.dev ## inject real faults into an installation for CHAOS_MINUTES (20), and report which promises held
 	@exec $(BIN)/python -m ops.chaos --minutes $(CHAOS_MINUTES)
 
 diagrams: $(VENV)/.runtime ## write the page with the states of an authorization from their table
 	@$(BIN)/python -m ops.state_diagrams
 
-dashboards: $(VENV)/.dev ## write Grafana's dashboards from their code, and start Prometheus beside what runs
+dashboards: $(VENV)/.dev ## write Grafana's dashboards from code, and start Prometheus for the running installation
 	@$(BIN)/python -m ops.grafana
 	@exec $(BIN)/python -m ops.prometheus $(PROMETHEUS)
 
@@ -92,7 +93,7 @@ lock: $(VENV)/.dev ## renew the lock files from pyproject.toml (UPGRADE=--upgrad
 	@$(LOCK) --group build --output-file requirements.lock
 	@$(LOCK) --group build --group dev --constraints requirements.lock --output-file requirements-dev.lock
 	@$(subst pyproject.toml,,$(LOCK)) --group load --constraints requirements.lock --output-file requirements-load.lock
-	@if grep -nE 'https?:|file:' requirements*.lock; then echo "a lock file holds an address"; exit 1; fi
+	@if grep -nE 'https?:|file:' requirements*.lock; then echo "a lock file contains an address"; exit 1; fi
 
 clean: ## remove the environment, caches and the state in var/
 	@rm -rf $(VENV) $(VENV_LOAD) var dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis

@@ -25,13 +25,13 @@ from loadtests.generators.rest import held_minor
 from loadtests.generators.workload import AMOUNT_MINOR
 from loadtests.harness.children import ChildError, told
 from loadtests.harness.machine import fsync_ms, machine, niceness
+from loadtests.harness.servers import BenchServers, ServerPlan
 from loadtests.harness.slices import idle_cpu, measure
-from loadtests.harness.stage import Plan, Stage
 from loadtests.harness.systems import OURS, RIVALS
 from loadtests.options import count, positive
 from loadtests.reports.page import page
 from loadtests.reports.publish import FOLDER, insert, write
-from loadtests.reports.report import Proof, Report
+from loadtests.reports.report import BenchReport, Proof
 from loadtests.workloads import FAR_MS, WORKLOADS, Workload
 
 WARM_SECONDS = 0.4
@@ -52,7 +52,7 @@ how it measures:
   the system (actors, Ray, PostgreSQL, Redis, supervisor) from /proc; the generator is counted beside it. In
   the workloads inside the system ("router ...") callers are part of every system: ours have the router in
   them, the rivals' are the processes that decide. Simulated spends are counted by the hosts and timed by the
-  records of a sample. What each rival is, ops/docs/PERFORMANCE.md says.
+  records of a sample. ops/docs/PERFORMANCE.md describes the rivals.
 """
 
 
@@ -75,14 +75,19 @@ def arguments(given: Sequence[str] | None = None) -> argparse.Namespace:
     parser.add_argument(
         "--rivals", default=",".join(RIVALS), metavar="NAME,…", help="these rivals alone [%(default)s]"
     )
-    parser.add_argument("--cards", type=count, default=Plan().cards, help="cards to draw from [%(default)s]")
     parser.add_argument(
-        "--rival-processes", type=count, default=Plan().rival_processes, help="of each rival [%(default)s]"
+        "--cards", type=count, default=ServerPlan().cards, help="cards to draw from [%(default)s]"
+    )
+    parser.add_argument(
+        "--rival-processes",
+        type=count,
+        default=ServerPlan().rival_processes,
+        help="of each rival [%(default)s]",
     )
     parser.add_argument(
         "--rival-connections",
         type=count,
-        default=Plan().rival_connections,
+        default=ServerPlan().rival_connections,
         help="a rival's database connections, over all its processes [%(default)s]",
     )
     parser.add_argument(
@@ -117,12 +122,12 @@ def chosen_rivals(names: str) -> tuple[str, ...]:
     return tuple(wanted)
 
 
-def plan_of(options: argparse.Namespace, workloads: list[Workload], rivals: tuple[str, ...]) -> Plan:
-    """The stage that ``workloads`` need; either all of them are ``far`` or none."""
+def plan_of(options: argparse.Namespace, workloads: list[Workload], rivals: tuple[str, ...]) -> ServerPlan:
+    """The servers that ``workloads`` need; either all workloads are ``far`` or none."""
     needed = {name for each in workloads for name in each.rivals}
     far = any(each.far for each in workloads)
     capped = any(each.capped for each in workloads)
-    return Plan(
+    return ServerPlan(
         cards=min(options.cards, FAR_CARDS) if far else options.cards,
         stand_in_cards=STAND_IN_CARDS if any(each.stands_in for each in workloads) else 0,
         capped_cards=CAPPED_CARDS if capped else 0,
@@ -134,13 +139,13 @@ def plan_of(options: argparse.Namespace, workloads: list[Workload], rivals: tupl
     )
 
 
-async def run(options: argparse.Namespace, workloads: list[Workload], folder: Path) -> Report:
+async def run(options: argparse.Namespace, workloads: list[Workload], folder: Path) -> BenchReport:
     """Measure ``workloads``, first with the near database, then with the far one."""
     measuring = asyncio.current_task()
     assert measuring is not None, "called as a task"
     # SIGTERM must stop all child processes too; Ctrl-C already does.
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, measuring.cancel)
-    report = Report(
+    report = BenchReport(
         machine=machine(),
         database={},
         fsync_ms=fsync_ms(folder),
@@ -158,7 +163,7 @@ async def run(options: argparse.Namespace, workloads: list[Workload], folder: Pa
             plan = plan_of(options, chosen_here, rivals)
             where = Path(mkdtemp(dir=folder))
             try:
-                await _on_one_stage(options, chosen_here, plan, where, report)
+                await _on_one_installation(options, chosen_here, plan, where, report)
             except (ChildError, HttpError) as failure:
                 # The measurements so far are still reported.
                 report.failures.append(told(failure))
@@ -167,61 +172,65 @@ async def run(options: argparse.Namespace, workloads: list[Workload], folder: Pa
     return report
 
 
-async def _on_one_stage(
-    options: argparse.Namespace, workloads: list[Workload], plan: Plan, folder: Path, report: Report
+async def _on_one_installation(
+    options: argparse.Namespace,
+    workloads: list[Workload],
+    plan: ServerPlan,
+    folder: Path,
+    report: BenchReport,
 ) -> None:
     beside = ", ".join(plan.rivals) or "no rival"
     _say(f"Starting an installation, {plan.cards} cards, and {beside} ...")
-    async with Stage(folder, plan) as stage:
+    async with BenchServers(folder, plan) as servers:
         if not report.database:
             report.plan |= msgspec.to_builtins(plan)
-            report.machine["niceness"] = niceness(stage.ours.labels)
+            report.machine["niceness"] = niceness(servers.ours.labels)
         if not plan.far_ms:
-            report.idle_cpu = await idle_cpu(stage.ours, IDLE_SECONDS)
-        report.database = report.database or await stage.inside.ask("database")
+            report.idle_cpu = await idle_cpu(servers.ours, IDLE_SECONDS)
+        report.database = report.database or await servers.inside.ask("database")
         slices: list[Slice] = []
         for workload in workloads:
             if workload.primes:
-                slices += await _round(stage, workload, PRIMING_SECONDS, 0)
+                slices += await _round(servers, workload, PRIMING_SECONDS, 0)
         for number in range(options.rounds):
             _say(f"Round {number + 1} of {options.rounds}{' (far)' if plan.far_ms else ''}")
             for workload in workloads:
-                found = await _round(stage, workload, options.seconds, number)
+                found = await _round(servers, workload, options.seconds, number)
                 slices += found
                 report.slices += found
-        report.proofs += await _proofs(stage, slices)
+        report.proofs += await _proofs(servers, slices)
 
 
-async def _proofs(stage: Stage, slices: list[Slice]) -> list[Proof]:
+async def _proofs(servers: BenchServers, slices: list[Slice]) -> list[Proof]:
     """Compare, for every system, the approvals that callers received with the holds in its books."""
-    near = "" if not stage.plan.far_ms else ", far"
+    near = "" if not servers.plan.far_ms else ", far"
     proofs = []
     told = sum(each.approved for each in slices if each.system == OURS)
-    proofs.append(Proof(f"{OURS}{near}", told, await _held(stage, told)))
-    for rival in stage.rivals.values():
+    proofs.append(Proof(f"{OURS}{near}", told, await _held(servers, told)))
+    for rival in servers.rivals.values():
         names = {system.name for system in rival.systems}
         told = sum(each.approved for each in slices if each.system in names)
         proofs.append(Proof(f"{rival.name}{near}", told, await rival.held_minor() // AMOUNT_MINOR))
     return proofs
 
 
-async def _held(stage: Stage, approved: int) -> int:
+async def _held(servers: BenchServers, approved: int) -> int:
     """The number of approvals whose hold exists; the last simulated spends may still be open."""
     deadline = time.monotonic() + DRAIN_SECONDS_MAX
     while True:
-        held = await held_minor(stage.api, stage.every_id) // AMOUNT_MINOR
+        held = await held_minor(servers.api, servers.every_id) // AMOUNT_MINOR
         if held >= approved or time.monotonic() > deadline:
             return held
 
 
-async def _round(stage: Stage, workload: Workload, seconds: float, number: int) -> list[Slice]:
+async def _round(servers: BenchServers, workload: Workload, seconds: float, number: int) -> list[Slice]:
     """One slice of each system; every other round runs in reverse order, so that no system is always last."""
     slices = []
-    for system in stage.systems if number % 2 == 0 else reversed(stage.systems):
+    for system in servers.systems if number % 2 == 0 else reversed(servers.systems):
         if system.name in workload.loads:
-            load = workload.loads[system.name](stage)
+            load = workload.loads[system.name](servers)
             found = await measure(
-                workload.name, system, load, stage.inside, warm_seconds=WARM_SECONDS, seconds=seconds
+                workload.name, system, load, servers.inside, warm_seconds=WARM_SECONDS, seconds=seconds
             )
             _say(
                 f"  {workload.name:<14} {system.name:<18} {found.decisions_per_second:8,.0f}/s"

@@ -28,7 +28,7 @@ from loadtests.generators.wire import WireLoad
 from loadtests.harness.children import ChildError
 from loadtests.harness.machine import machine
 from loadtests.harness.metrics import scrape
-from loadtests.harness.stage import Plan, Stage
+from loadtests.harness.servers import BenchServers, ServerPlan
 from loadtests.options import count
 
 CARDS: Final = 500
@@ -62,32 +62,36 @@ class Drained(msgspec.Struct, frozen=True):
     beside_p99_ms: float
 
 
-class Bench:
-    """Both backlogs on one stage."""
+class DueBench:
+    """Both backlogs on one installation."""
 
-    def __init__(self, stage: Stage, database: asyncpg.Connection[asyncpg.Record], wanted: int) -> None:
-        self._stage = stage
+    def __init__(
+        self, servers: BenchServers, database: asyncpg.Connection[asyncpg.Record], wanted: int
+    ) -> None:
+        self._servers = servers
         self._database = database
         self._wanted = wanted
 
     async def holds(self) -> Drained:
         """Expire holds in the database. Their owner remembers the old expiries, so it is killed in the same
         step: the other host takes its cards over and reads the changed rows."""
-        load = WireLoad([self._stage.edge], self._stage.cards, connections=CONNECTIONS, in_flight=IN_FLIGHT)
-        page = await scrape(self._stage.run["metrics_url"])
+        load = WireLoad(
+            [self._servers.edge], self._servers.cards, connections=CONNECTIONS, in_flight=IN_FLIGHT
+        )
+        page = await scrape(self._servers.run["metrics_url"])
         victim = min(name for name in page.processes if name.startswith("host-"))
         await self._fill(load.start, load.stop, _HOLDS_OF.format(host=victim))
 
         async def fall_due() -> None:
             await self._database.execute(_HOLDS_NOW.format(host=victim))
-            pids: dict[str, int] = await self._stage.inside.ask("pids", names=[victim])
+            pids: dict[str, int] = await self._servers.inside.ask("pids", names=[victim])
             os.kill(pids[victim], signal.SIGKILL)
 
         return await self._drain("holds past their expiry, of a host that has died", _HOLDS_DUE, fall_due)
 
     async def sales(self) -> Drained:
         """Make the presentments of approved sales due."""
-        load = SpendLoad(self._stage.api, self._stage.card_ids, REST_CONNECTIONS)
+        load = SpendLoad(self._servers.api, self._servers.card_ids, REST_CONNECTIONS)
         await self._fill(load.start, load.stop, _SALES)
 
         async def fall_due() -> None:
@@ -124,7 +128,10 @@ class Bench:
     async def _timed(self, meanwhile: Awaitable[None]) -> tuple[float, float]:
         """p50 and p99 of decisions at the fixed rate while ``work`` runs."""
         load = WireLoad(
-            [self._stage.edge], self._stage.cards, connections=CONNECTIONS, per_second=DECISIONS_PER_SECOND
+            [self._servers.edge],
+            self._servers.cards,
+            connections=CONNECTIONS,
+            per_second=DECISIONS_PER_SECOND,
         )
         await load.start()
         try:
@@ -138,13 +145,13 @@ class Bench:
 async def run(options: argparse.Namespace, folder: Path) -> list[Drained]:
     """Both, one after the other."""
     _say("Starting an installation and its cards ...")
-    plan = Plan(cards=options.cards, rival_processes=0)
+    plan = ServerPlan(cards=options.cards, rival_processes=0)
     # Late enough to come by command alone.
-    async with Stage(folder, plan, {"STANCHION_AUTO_CLEAR_SECONDS": "86400"}) as stage:
+    async with BenchServers(folder, plan, {"STANCHION_AUTO_CLEAR_SECONDS": "86400"}) as servers:
         servers = msgspec.json.decode((folder / "var" / "servers.json").read_bytes())
         database = await asyncpg.connect(servers["database_url"])
         try:
-            bench = Bench(stage, database, options.count)
+            bench = DueBench(servers, database, options.count)
             found = []
             for work in (bench.sales, bench.holds):
                 found.append(await work())

@@ -30,8 +30,8 @@ from loadtests.harness.helper_load import HelperLoad
 from loadtests.harness.machine import fsync_ms, machine
 from loadtests.harness.metrics import scrape
 from loadtests.harness.processes import resident_bytes
+from loadtests.harness.servers import BenchServers, ServerPlan
 from loadtests.harness.slices import idle_cpu, measure
-from loadtests.harness.stage import Plan, Stage
 from loadtests.options import count, positive
 from loadtests.reports.grown import Grown, Point, Series
 from loadtests.reports.publish import FOLDER, insert, write
@@ -92,12 +92,12 @@ def counts(text: str) -> tuple[int, ...]:
 
 
 class Growing:
-    """Points on one stage."""
+    """Points on one installation."""
 
-    def __init__(self, stage: Stage, seconds: float, stack: ExitStack) -> None:
-        self._stage = stage
+    def __init__(self, servers: BenchServers, seconds: float, stack: ExitStack) -> None:
+        self._servers = servers
         self._seconds = seconds
-        self._errors = stack.enter_context((stage.var_dir.parent / "growth.log").open("ab"))
+        self._errors = stack.enter_context((servers.var_dir.parent / "growth.log").open("ab"))
         self._stack = stack
 
     async def cards(self, sizes: Sequence[int]) -> tuple[Series, Series, dict[str, float]]:
@@ -110,7 +110,7 @@ class Growing:
         for size in sizes:
             unused += await self._fill(size - filled)
             filled = max(filled, size)
-            warm.append(Point.of(size, await self.slice("cards", self._stage.card_ids)))
+            warm.append(Point.of(size, await self.slice("cards", self._servers.card_ids)))
             _say(f"  {size:,} cards: {warm[-1].shown()}")
             if len(unused) < COLD_SET + LOOKED_AT:
                 continue
@@ -125,7 +125,7 @@ class Growing:
 
     async def history(self, lengths: Sequence[int]) -> Series:
         """Decisions on one card while its history grows."""
-        card, lived, points = self._stage.card_ids[-1:], 0, []
+        card, lived, points = self._servers.card_ids[-1:], 0, []
         for length in lengths:
             # A sale and its presentment are two commands.
             sales = (length - lived) // 2
@@ -145,15 +145,17 @@ class Growing:
         refusing.bind(("127.0.0.1", 0))
         url = f"https://127.0.0.1:{refusing.getsockname()[1]}/nobody"
         endpoint = {"url": url, "event_types": [PUBLISHED]}
-        await self._stage.api.call("POST", "/v1/webhook-endpoints", endpoint, status=201)
-        publisher = await self._stage.helper(self._errors, "ops.bench.publisher", str(self._stage.var_dir))
+        await self._servers.api.call("POST", "/v1/webhook-endpoints", endpoint, status=201)
+        publisher = await self._servers.helper(
+            self._errors, "ops.bench.publisher", str(self._servers.var_dir)
+        )
         published, points = 0, []
         for backlog in backlogs:
             while published < backlog:
                 part = min(PUBLISHED_AT_ONCE, backlog - published)
                 await publisher.ask("publish", count=part)
                 published += part
-            load = WireLoad([self._stage.edge], self._stage.cards, connections=4, per_second=PER_SECOND)
+            load = WireLoad([self._servers.edge], self._servers.cards, connections=4, per_second=PER_SECOND)
             found = await self._measure("events", load)
             points.append(Point.of(backlog, found))
             _say(f"  {backlog:,} events published, {await _left(publisher):,} left: {points[-1].shown()}")
@@ -164,7 +166,7 @@ class Growing:
     async def _bytes_each(self, card_ids: list[str]) -> float:
         """Growth of the hosts' memory for each of these cards when it becomes active."""
         before = await self._memory()
-        await self._stage.inside.ask("look_at", cards=card_ids)
+        await self._servers.inside.ask("look_at", cards=card_ids)
         after = await self._memory()
         return (after[0] - before[0]) / max(1.0, after[1] - before[1])
 
@@ -172,39 +174,37 @@ class Growing:
         made: list[str] = []
         while len(made) < missing:
             part = min(FILLED_AT_ONCE, missing - len(made))
-            asked = {"like": self._stage.card_ids[0], "count": part, "funds_minor": FUNDS_MINOR}
-            made += await self._stage.inside.ask("fill_cards", **asked)
+            asked = {"like": self._servers.card_ids[0], "count": part, "funds_minor": FUNDS_MINOR}
+            made += await self._servers.inside.ask("fill_cards", **asked)
         # Otherwise autovacuum and the checkpointer would run while decisions are measured.
         for table in FILLED if made else ():
-            await self._stage.inside.ask("settle", table=table)
+            await self._servers.inside.ask("settle", table=table)
         return made
 
     async def _live(self, card: list[str], sales: int) -> None:
         for begin in range(0, sales, LIVED_AT_ONCE):
             part = min(LIVED_AT_ONCE, sales - begin)
-            await self._stage.inside.ask("live_through", cards=card, sale=SALE, sales=part)
+            await self._servers.inside.ask("live_through", cards=card, sale=SALE, sales=part)
 
     async def slice(self, name: str, card_ids: list[str], in_turn: bool = False) -> Slice:
         """Spends on ``card_ids``, drawn at random or in turn."""
-        load = HelperLoad(
-            [self._stage.inside], card_ids, IN_FLIGHT, further={"in_turn": True} if in_turn else None
-        )
+        load = HelperLoad([self._servers.inside], card_ids, IN_FLIGHT, in_turn=in_turn)
         return await self._measure(name, load)
 
     async def _measure(self, name: str, load: Any) -> Slice:
         return await measure(
             name,
-            self._stage.ours,
+            self._servers.ours,
             load,
-            self._stage.inside,
+            self._servers.inside,
             warm_seconds=WARM_SECONDS,
             seconds=self._seconds,
         )
 
     async def _memory(self) -> tuple[int, float]:
         """Resident memory of all shard hosts, and the number of their active cards."""
-        pids = [pid for pid, label in self._stage.ours.labels.items() if label == "hosts"]
-        page = await scrape(self._stage.run["metrics_url"])
+        pids = [pid for pid, label in self._servers.ours.labels.items() if label == "hosts"]
+        page = await scrape(self._servers.run["metrics_url"])
         return resident_bytes(pids), page.totals.get(ACTIVE, 0.0)
 
 
@@ -225,7 +225,7 @@ async def run(options: argparse.Namespace, folder: Path) -> Grown:
     if "hosts" in wanted:
         jobs.append(partial(_hosts, grown, options, folder))
     if {"cards", "history", "events"} & set(wanted):
-        jobs.append(partial(_on_one_stage, grown, options, wanted, folder))
+        jobs.append(partial(_on_one_installation, grown, options, wanted, folder))
     for job in jobs:
         try:
             await job()
@@ -241,32 +241,34 @@ async def _hosts(grown: Grown, options: argparse.Namespace, folder: Path) -> Non
     series = [
         Series("hosts", "shard hosts", []),
         Series("start", "shard hosts", [], "seconds from nothing to serving"),
-        Series("idle", "shard hosts", [], "% of one core while nobody asks"),
+        Series("idle", "shard hosts", [], "% of one core without load"),
         Series("memory", "shard hosts", [], "MB resident, all our own processes"),
     ]
     grown.series += series
     for hosts in options.hosts:
         where = Path(mkdtemp(dir=folder))
-        plan = Plan(cards=HOST_CARDS, rival_processes=0)
-        async with Stage(where, plan, {"STANCHION_HOSTS": str(hosts)}) as stage:
-            shares = await idle_cpu(stage.ours, IDLE_SECONDS)
+        plan = ServerPlan(cards=HOST_CARDS, rival_processes=0)
+        async with BenchServers(where, plan, {"STANCHION_HOSTS": str(hosts)}) as servers:
+            shares = await idle_cpu(servers.ours, IDLE_SECONDS)
             with ExitStack() as stack:
-                here = Growing(stage, options.seconds, stack)
-                found = Point.of(hosts, await here.slice("hosts", stage.card_ids))
-            resident = resident_bytes(stage.ours.labels) / 2**20
-            values = (stage.start_seconds, sum(shares.values()) * 100, resident)
+                here = Growing(servers, options.seconds, stack)
+                found = Point.of(hosts, await here.slice("hosts", servers.card_ids))
+            resident = resident_bytes(servers.ours.labels) / 2**20
+            values = (servers.start_seconds, sum(shares.values()) * 100, resident)
             points = [found, *(Point(hosts, value) for value in values)]
             for each, point in zip(series, points, strict=True):
                 each.points.append(point)
-            _say(f"  {hosts} hosts: {found.shown()}, started in {stage.start_seconds:.1f} s")
+            _say(f"  {hosts} hosts: {found.shown()}, started in {servers.start_seconds:.1f} s")
 
 
-async def _on_one_stage(grown: Grown, options: argparse.Namespace, wanted: list[str], folder: Path) -> None:
+async def _on_one_installation(
+    grown: Grown, options: argparse.Namespace, wanted: list[str], folder: Path
+) -> None:
     where = Path(mkdtemp(dir=folder))
-    plan = Plan(cards=WORKING_SET, rival_processes=0)
-    async with Stage(where, plan, {"STANCHION_EGRESS_ALLOW": "127.0.0.1/32"}) as stage:
+    plan = ServerPlan(cards=WORKING_SET, rival_processes=0)
+    async with BenchServers(where, plan, {"STANCHION_EGRESS_ALLOW": "127.0.0.1/32"}) as servers:
         with ExitStack() as stack:
-            here = Growing(stage, options.seconds, stack)
+            here = Growing(servers, options.seconds, stack)
             if "history" in wanted:
                 grown.series.append(await here.history(options.history))
             if "cards" in wanted:

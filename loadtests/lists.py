@@ -22,7 +22,7 @@ import msgspec
 from loadtests.figures import percentile
 from loadtests.generators.http import Api, HttpError
 from loadtests.harness.children import ChildError
-from loadtests.harness.stage import Plan, Stage
+from loadtests.harness.servers import BenchServers, ServerPlan
 from loadtests.options import count
 
 ROWS: Final = 1_500_000
@@ -117,10 +117,10 @@ async def fill(dsn: str, client_id: str, rows: int) -> None:
 
 async def run(folder: Path, rows: int) -> tuple[Reads, Reads, Counter[str]]:
     """Everything, on an installation in ``folder``."""
-    async with Stage(folder, Plan(cards=1, rival_processes=0)) as stage:
+    async with BenchServers(folder, ServerPlan(cards=1, rival_processes=0)) as servers:
         servers = msgspec.json.decode((folder / "var" / "servers.json").read_bytes())
-        await fill(servers["database_url"], two_tenants(stage.run)[0]["client_id"], rows)
-        return await measure(stage.run)
+        await fill(servers["database_url"], two_tenants(servers.run)[0]["client_id"], rows)
+        return await measure(servers.run)
 
 
 def main(arguments: list[str]) -> int:

@@ -22,8 +22,8 @@ from loadtests.generators.http import Api, HttpError
 from loadtests.generators.rest import issue_cards
 from loadtests.generators.workload import Card
 from loadtests.harness.children import ChildError, Helper, Installation
-from loadtests.harness.stage import ray_address
-from loadtests.users.plan import Plan, write_plan
+from loadtests.harness.servers import ray_address
+from loadtests.users.plan import LoadPlan, write_plan
 
 ROOT: Final = Path(__file__).parents[1]
 LOCUST: Final = ROOT / ".venv-load/bin/locust"
@@ -59,7 +59,9 @@ async def load(cards: int, report: Path, options: list[str], folder: Path) -> in
     return status or books
 
 
-async def _plan(record: dict[str, object], cards: int, folder: Path, ray: dict[str, str], pid: int) -> Plan:
+async def _plan(
+    record: dict[str, object], cards: int, folder: Path, ray: dict[str, str], pid: int
+) -> LoadPlan:
     """Issue funded cards and read their numbers with the installation's own keys."""
     run = msgspec.convert(record, _Run)
     client = next(each for each in run.tenants if (each.mode, each.role) == ("test", "admin"))
@@ -72,7 +74,7 @@ async def _plan(record: dict[str, object], cards: int, folder: Path, ray: dict[s
         await helper.start(errors)
         found = msgspec.convert(await helper.ask("cards", card_ids=ids), list[Card])
         await helper.stop()
-    return Plan(
+    return LoadPlan(
         base_url=run.base_url,
         client_id=client.client_id,
         client_secret=client.client_secret,

@@ -21,9 +21,9 @@ from locust.env import Environment
 
 from loadtests.generators.traffic import Cards, Sales, amount_minor
 from loadtests.users.conversation import Authorized, Conversation, WireError
-from loadtests.users.plan import Plan, read_plan
+from loadtests.users.plan import LoadPlan, read_plan
 from loadtests.users.shapes import SHAPES, users_at
-from loadtests.users.verdict import Measured, Thresholds, breaches
+from loadtests.users.verdict import RunFigures, Thresholds, breaches
 from stanchion import Client, RetryPolicy, StanchionError, money
 
 ACQUIRER_FIRST: Final = 600_000
@@ -59,7 +59,7 @@ def prepare(environment: Environment, **_more: Any) -> None:
 def judge(environment: Environment, **_more: Any) -> None:
     """Set exit status 1 and print the reasons if a threshold was missed."""
     options, total = environment.parsed_options, environment.stats.total
-    measured = Measured(
+    measured = RunFigures(
         requests=total.num_requests,
         failures=total.num_failures,
         p95_ms=total.get_response_time_percentile(0.95) or 0.0,
@@ -95,7 +95,7 @@ class CardUser(User):
         super().__init__(environment)
         self.number = next(_numbers)
         self.chance = random.Random(self.number)
-        self.plan: Plan = environment.plan
+        self.plan: LoadPlan = environment.plan
         self.draw = Cards(len(self.plan.cards), environment.parsed_options.draw, self.chance)
         self.sales: Sales[Any] = Sales(self.chance)
 
@@ -192,7 +192,7 @@ class WireUser(CardUser):
 
 def _client(environment: Environment) -> Client:
     """One API client for all users, so that only one token is requested."""
-    plan: Plan = environment.plan
+    plan: LoadPlan = environment.plan
 
     def sent(request: httpx2.Request) -> None:
         request.extensions["began"] = time.perf_counter()

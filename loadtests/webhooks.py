@@ -26,7 +26,7 @@ from loadtests.harness.children import ChildError, Helper
 from loadtests.harness.machine import machine
 from loadtests.harness.processes import CpuMeter, cpu_seconds, machine_cpu_seconds
 from loadtests.harness.receivers import Arrivals, Receivers, make_trust
-from loadtests.harness.stage import Plan, Stage
+from loadtests.harness.servers import BenchServers, ServerPlan
 from loadtests.options import count, positive
 
 HEALTHY: Final = 8
@@ -60,14 +60,14 @@ class Phase(msgspec.Struct, kw_only=True):
     decisions_p99_ms: float | None = None
 
 
-class Bench:
-    """Phases on one stage."""
+class WebhookBench:
+    """Phases on one installation."""
 
     def __init__(
-        self, stage: Stage, receivers: Receivers, publisher: Helper, strangers: Sequence[Helper]
+        self, servers: BenchServers, receivers: Receivers, publisher: Helper, strangers: Sequence[Helper]
     ) -> None:
         """``strangers``: one for each processor (``ops.bench.busy``)."""
-        self._stage = stage
+        self._servers = servers
         self._receivers = receivers
         self._publisher = publisher
         self._strangers = strangers
@@ -105,8 +105,8 @@ class Bench:
 
     async def _deciding(self, title: str, work: Any) -> Phase:
         load = WireLoad(
-            [self._stage.edge],
-            self._stage.cards,
+            [self._servers.edge],
+            self._servers.cards,
             connections=2,
             in_flight=0,
             per_second=DECISIONS_PER_SECOND,
@@ -128,7 +128,7 @@ class Bench:
             await asyncio.sleep(0.25)
 
     async def _measured(self, title: str, work: Any) -> Phase:
-        ours = self._stage.ours
+        ours = self._servers.ours
         meter = CpuMeter(ours.roots, ours.labels)
         await self._receivers.take()
         meter.begin()
@@ -162,18 +162,20 @@ async def run(options: argparse.Namespace, folder: Path) -> list[Phase]:
     """Every phase in turn."""
     trust = make_trust(folder)
     _say("Starting an installation, its cards and the receivers ...")
-    plan = Plan(cards=200, rival_processes=0)
+    plan = ServerPlan(cards=200, rival_processes=0)
     with (folder / "webhooks.log").open("ab") as errors:
-        async with Stage(folder, plan, trust.environment) as stage:
-            publisher = await stage.helper(errors, "ops.bench.publisher", str(folder / "var"))
-            strangers = [await stage.helper(errors, "ops.bench.busy") for _ in range(os.cpu_count() or 1)]
-            receivers = Receivers(stage, trust, errors, processes=options.receivers, healthy=HEALTHY)
+        async with BenchServers(folder, plan, trust.environment) as servers:
+            publisher = await servers.helper(errors, "ops.bench.publisher", str(folder / "var"))
+            strangers = [await servers.helper(errors, "ops.bench.busy") for _ in range(os.cpu_count() or 1)]
+            receivers = Receivers(servers, trust, errors, processes=options.receivers, healthy=HEALTHY)
             async with receivers:
                 await publisher.ask("use_log", megabytes=LOG_MEGABYTES)
-                return await _phases(Bench(stage, receivers, publisher, strangers), receivers, options)
+                return await _phases(
+                    WebhookBench(servers, receivers, publisher, strangers), receivers, options
+                )
 
 
-async def _phases(bench: Bench, receivers: Receivers, options: argparse.Namespace) -> list[Phase]:
+async def _phases(bench: WebhookBench, receivers: Receivers, options: argparse.Namespace) -> list[Phase]:
     phases: list[Phase] = []
 
     def add(phase: Phase) -> None:
@@ -186,7 +188,7 @@ async def _phases(bench: Bench, receivers: Receivers, options: argparse.Namespac
     rate, seconds = options.rate, options.seconds
     add(await bench.paced(f"{rate:,.0f}/s, all endpoints healthy", rate, seconds))
     await receivers.set_bad(True)
-    # The first attempts that hang end after ten seconds; what comes then is the lasting state.
+    # The first hanging attempts end after ten seconds; then the load is steady.
     await bench.paced("becoming known", rate, BAD_SECONDS)
     add(await bench.paced(f"{rate:,.0f}/s, a tenth hangs, a tenth refuses", rate, seconds))
     await receivers.set_bad(False)

@@ -11,12 +11,11 @@ import msgspec
 from loadtests.generators.draws import DRAWS
 from loadtests.generators.lives import LifeLoad
 from loadtests.generators.rest import SpendLoad
-from loadtests.generators.web import WebLoad
 from loadtests.generators.wire import WireLoad
 from loadtests.generators.workload import SALE, SILENT_SALE, Load
 from loadtests.harness.helper_load import HelperLoad
-from loadtests.harness.stage import Stage
-from loadtests.harness.systems import ACTORS, BATCHES, CALLS, OURS, REDIS, RIVALS, ROW_LOCKS, WEB
+from loadtests.harness.servers import BenchServers
+from loadtests.harness.systems import BATCHES, OURS, RIVALS, ROW_LOCKS
 
 IN_FLIGHT = 256
 LIVES = 128
@@ -28,11 +27,9 @@ REST_FEW = 32
 REST_PER_SECOND = 100.0
 FAR_MS = 1.0
 
-Make = Callable[[Stage], Load]
+Make = Callable[[BenchServers], Load]
 IN_PROCESS = (OURS, *RIVALS)
-ON_POSTGRES = (OURS, ROW_LOCKS, CALLS, BATCHES)
-TOGETHER = (OURS, ROW_LOCKS, BATCHES, REDIS)
-BEHIND_THE_EDGE = (OURS, ROW_LOCKS, BATCHES)
+ON_POSTGRES = (OURS, ROW_LOCKS, BATCHES)
 
 
 class Workload(msgspec.Struct, frozen=True):
@@ -55,12 +52,12 @@ class Workload(msgspec.Struct, frozen=True):
     @property
     def rivals(self) -> set[str]:
         """The rivals that must run."""
-        return {ROW_LOCKS if name == WEB else name for name in self.loads} - {OURS}
+        return set(self.loads) - {OURS}
 
 
 def _inside(
     systems: Sequence[str],
-    cards: Callable[[Stage], list[str]] = lambda stage: stage.card_ids,
+    cards: Callable[[BenchServers], list[str]] = lambda servers: servers.card_ids,
     draw: str = "uniform",
     sale: Mapping[str, Any] = SALE,
     in_flight: int = IN_FLIGHT,
@@ -68,13 +65,9 @@ def _inside(
 ) -> dict[str, Make]:
     """Callers beside the router, or in the rivals' own processes."""
 
-    def load(stage: Stage, system: str) -> Load:
-        ids = cards(stage)
-        helpers, through = [stage.inside], "router"
-        if system == ACTORS:
-            through = "actors"
-        elif system != OURS:
-            helpers = stage.rivals[system].helpers
+    def load(servers: BenchServers, system: str) -> Load:
+        ids = cards(servers)
+        helpers = [servers.inside] if system == OURS else servers.rivals[system].helpers
         return HelperLoad(
             helpers,
             ids,
@@ -82,13 +75,12 @@ def _inside(
             per_second=per_second,
             weights=DRAWS[draw](len(ids)),
             sale=sale,
-            further={"through": through} if helpers == [stage.inside] else None,
         )
 
     return {system: partial(load, system=system) for system in systems}
 
 
-def _stand_in(cards: Callable[[Stage], list[str]]) -> dict[str, Make]:
+def _stand_in(cards: Callable[[BenchServers], list[str]]) -> dict[str, Make]:
     """The systems that implement stand-in."""
     ours = _inside((OURS,), cards, sale=SILENT_SALE, in_flight=STAND_IN_FLIGHT)
     return ours | _inside(ON_POSTGRES[1:], cards, sale=SILENT_SALE)
@@ -97,10 +89,10 @@ def _stand_in(cards: Callable[[Stage], list[str]]) -> dict[str, Make]:
 def _wire(
     systems: Sequence[str], draw: str = "uniform", *, in_flight: int = 0, per_second: float = 0.0
 ) -> dict[str, Make]:
-    def load(stage: Stage, system: str) -> Load:
-        cards = stage.cards[:1] if draw == "hot" else stage.cards
+    def load(servers: BenchServers, system: str) -> Load:
+        cards = servers.cards[:1] if draw == "hot" else servers.cards
         return WireLoad(
-            [stage.edge] if system == OURS else stage.rivals[system].edges,
+            [servers.edge] if system == OURS else servers.rivals[system].edges,
             cards,
             connections=WIRE_CONNECTIONS,
             in_flight=in_flight,
@@ -112,14 +104,11 @@ def _wire(
 
 
 def _rest(in_flight: int) -> dict[str, Make]:
-    return {
-        OURS: lambda stage: SpendLoad(stage.api, stage.card_ids, in_flight),
-        WEB: lambda stage: WebLoad(stage.rivals[ROW_LOCKS].webs, stage.card_ids, in_flight),
-    }
+    return {OURS: lambda servers: SpendLoad(servers.api, servers.card_ids, in_flight)}
 
 
-def _first(stage: Stage) -> list[str]:
-    return stage.card_ids[:1]
+def _first(servers: BenchServers) -> list[str]:
+    return servers.card_ids[:1]
 
 
 _ROUTER = "in-process"
@@ -132,7 +121,7 @@ WORKLOADS = (
         f"{_ROUTER}, open loop at {OPEN_PER_SECOND:.0f}/s",
         _inside(IN_PROCESS, per_second=OPEN_PER_SECOND),
     ),
-    Workload("router-zipf", f"{_ROUTER}, Zipf 1.1", _inside(TOGETHER, draw="zipf"), uniform="router"),
+    Workload("router-zipf", f"{_ROUTER}, Zipf 1.1", _inside(IN_PROCESS, draw="zipf"), uniform="router"),
     Workload(
         "router-half",
         f"{_ROUTER}, one card takes half",
@@ -143,7 +132,7 @@ WORKLOADS = (
     Workload(
         "router-caps",
         f"{_ROUTER}, five controls with velocity caps, cards with long histories",
-        _inside(IN_PROCESS, lambda stage: stage.capped_ids),
+        _inside(IN_PROCESS, lambda servers: servers.capped_ids),
         capped=True,
         primes=True,
         uniform="router",
@@ -151,7 +140,7 @@ WORKLOADS = (
     Workload(
         "stand-in",
         f"{_ROUTER}, every spend stands in on one programme",
-        _stand_in(lambda stage: stage.ample_ids),
+        _stand_in(lambda servers: servers.ample_ids),
         stands_in=True,
         primes=True,
         uniform="router",
@@ -159,7 +148,7 @@ WORKLOADS = (
     Workload(
         "stand-in-tight",
         f"{_ROUTER}, every spend stands in, the budget all but used up",
-        _stand_in(lambda stage: stage.tight_ids),
+        _stand_in(lambda servers: servers.tight_ids),
         stands_in=True,
         primes=True,
         uniform="router",
@@ -167,33 +156,33 @@ WORKLOADS = (
     Workload(
         "wire",
         f"ISO 8583 over TCP, {IN_FLIGHT} in flight",
-        _wire(BEHIND_THE_EDGE, in_flight=IN_FLIGHT),
+        _wire(ON_POSTGRES, in_flight=IN_FLIGHT),
         primes=True,
     ),
     Workload(
         "wire-hot",
         "ISO 8583 over TCP, all on one card",
-        _wire(BEHIND_THE_EDGE, "hot", in_flight=IN_FLIGHT),
+        _wire(ON_POSTGRES, "hot", in_flight=IN_FLIGHT),
         uniform="wire",
     ),
     Workload(
         "wire-open",
         f"ISO 8583 over TCP, open loop at {OPEN_PER_SECOND:.0f}/s",
-        _wire(BEHIND_THE_EDGE, per_second=OPEN_PER_SECOND),
+        _wire(ON_POSTGRES, per_second=OPEN_PER_SECOND),
     ),
     Workload(
         "life",
         f"ISO 8583: spend, increment, reversal, clearing, refund, {LIVES} lives at a time",
         {
-            OURS: lambda stage: LifeLoad(
-                [stage.edge], stage.cards, connections=WIRE_CONNECTIONS, in_flight=LIVES
+            OURS: lambda servers: LifeLoad(
+                [servers.edge], servers.cards, connections=WIRE_CONNECTIONS, in_flight=LIVES
             )
         },
         primes=True,
     ),
     Workload(
         "rest",
-        f"REST, {IN_FLIGHT} in flight: whole simulated spends; the rival's single decisions",
+        f"simulated spends over REST, {IN_FLIGHT} in flight",
         _rest(IN_FLIGHT),
         primes=True,
     ),
@@ -201,7 +190,11 @@ WORKLOADS = (
     Workload(
         "rest-open",
         f"simulated spends over REST, open loop at {REST_PER_SECOND:.0f}/s",
-        {OURS: lambda stage: SpendLoad(stage.api, stage.card_ids, REST_FEW, per_second=REST_PER_SECOND)},
+        {
+            OURS: lambda servers: SpendLoad(
+                servers.api, servers.card_ids, REST_FEW, per_second=REST_PER_SECOND
+            )
+        },
     ),
     Workload(
         "far",

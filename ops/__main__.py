@@ -1,10 +1,10 @@
-"""The ``stanchion`` command; ``python -m ops`` is the same, also where its script is not installed."""
+"""The ``stanchion`` command; ``python -m ops`` runs it without its script."""
 
 
 def main() -> None:
-    """Entry point. Exit status 130 when it is interrupted (Ctrl-C), as shells have it."""
+    """Entry point. An interrupt (Ctrl-C) gives exit status 130, as in shells."""
     try:
-        # Loading it takes half a second, in which somebody may think better of it.
+        # The import takes half a second, and Ctrl-C may arrive in that time.
         from ops.cli import main as run
 
         run()

@@ -1,9 +1,9 @@
-"""The ``stanchion`` command. Every command takes ``--var DIR`` and speaks to the installation in that folder.
+"""The ``stanchion`` command. Every command takes ``--var DIR``, the folder of the installation that it works
+on.
 
-An expected failure is one line on stderr and exit status 1; a traceback means a fault of ours.
+An expected failure prints one line on stderr and gives exit status 1; a traceback means a bug.
 
-Commands load what they are made of when they are called: to have everything takes a second, and whoever
-starts an installation waits for it.
+Commands import their code when they are called: importing everything would delay each start by a second.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from actors.settings import Settings, unknown_variables
 from actors.vault import Vault
 from engine.kyc.flows import PURPOSES
 from engine.scopes import SCOPES
-from ops import process_role
-from ops.clients import ClientCredentials, create_client, revoke_client
-from ops.installation import database
-from ops.key_check import check_master_key
-from ops.manners import MANNERS
-from ops.migrate import migrate as bring_up_to_date
-from ops.migrate import waiting
-from ops.up import RUN_FILE, MakeSupervisor, Supervisor
-from ops.up import up as run_installation
+from ops.commands.decision_behaviours import BEHAVIOURS
+from ops.database import process_role
+from ops.database.clients import ClientCredentials, create_client, revoke_client
+from ops.database.key_check import check_master_key
+from ops.database.migrate import migrate as bring_up_to_date
+from ops.database.migrate import waiting
+from ops.supervision.installation import RUN_FILE, database
+from ops.supervision.up import MakeProcessGroup, ProcessGroup
+from ops.supervision.up import up as run_installation
 
 API_FACTORY = "api.serving:ApiRole"
 PORT_SETTINGS = ("api_port", "vision_port", "iso8583_port", "metrics_port")
@@ -50,10 +50,10 @@ app = typer.Typer(
 clients = typer.Typer(help="API clients of tenants.", no_args_is_help=True)
 app.add_typer(clients, name="clients")
 kyc = typer.Typer(
-    help="What applicants gave: erasing it, reading it on record, its keys.", no_args_is_help=True
+    help="Applicants' data in custody: erase it, read it on record, move its keys.", no_args_is_help=True
 )
 app.add_typer(kyc, name="kyc")
-keys = typer.Typer(help="Master keys and what rests under them.", no_args_is_help=True)
+keys = typer.Typer(help="Master keys and the secrets that they seal.", no_args_is_help=True)
 app.add_typer(keys, name="keys")
 events = typer.Typer(help="Past events.", no_args_is_help=True)
 app.add_typer(events, name="events")
@@ -64,7 +64,7 @@ Var = Annotated[
 
 
 def read_settings(var: Path | None, **overrides: object) -> Settings:
-    """The settings of this command: its options before the environment. Raises SettingsError."""
+    """The settings of this command; options override the environment. Raises SettingsError."""
     for name in unknown_variables(os.environ):
         print(f"stanchion: {name} is not a setting; it is ignored", file=sys.stderr)
     return Settings.load(**({"var_dir": var} if var is not None else {}), **overrides)
@@ -75,7 +75,7 @@ def up(
     var: Var = None,
     ports: Annotated[
         str | None,
-        typer.Option(metavar="auto", help="`auto` picks free ports instead of the settings' ones."),
+        typer.Option(metavar="auto", help="`auto` picks free ports instead of those in the settings."),
     ] = None,
     address: Annotated[
         str | None, typer.Option(metavar="RAY", help="Join this Ray cluster instead of starting a local one.")
@@ -83,7 +83,7 @@ def up(
 ) -> None:
     """Start everything, and serve until Ctrl-C or SIGTERM."""
     if ports not in (None, "auto"):
-        raise typer.BadParameter("the only choice is `auto`", param_hint="--ports")
+        raise typer.BadParameter("must be `auto`", param_hint="--ports")
     overrides: dict[str, object] = dict.fromkeys(PORT_SETTINGS, 0) if ports == "auto" else {}
     if address is not None:
         overrides["ray_address"] = address
@@ -92,12 +92,12 @@ def up(
     run_installation(settings, _load_actors)
 
 
-def _load_actors() -> MakeSupervisor:
-    """What supervises all processes of an installation: the actors, and the API servers above them."""
+def _load_actors() -> MakeProcessGroup:
+    """Import the actors; returns the constructor of the supervisor of all processes, API servers included."""
     from actors.boot import processes
     from actors.cluster.supervisor import ClusterSupervisor
 
-    def supervisor(settings: Settings) -> Supervisor:
+    def supervisor(settings: Settings) -> ProcessGroup:
         numbers = range(settings.api_servers)
         servers = [ProcessSpec(f"api-{number}", API_FACTORY, "each") for number in numbers]
         return ClusterSupervisor(settings, [*processes(settings), *servers])
@@ -107,35 +107,37 @@ def _load_actors() -> MakeSupervisor:
 
 @app.command()
 def restart(var: Var = None) -> None:
-    """Put new processes in the place of those of the running installation, one by one, while it serves."""
-    from ops.control import restart as restart_installation
+    """Replace all processes of the running installation, one by one, while it serves."""
+    from ops.supervision.control import restart as restart_installation
 
     asyncio.run(restart_installation(read_settings(var).var_dir, lambda line: print(line, flush=True)))
-    print("Everything is new but the supervisor.")
+    print("Restarted all processes except the supervisor.")
 
 
 @app.command()
 def drain(
     node: Annotated[
-        str | None, typer.Argument(metavar="NODE", help="Its id, or the first letters; none = this node.")
+        str | None,
+        typer.Argument(metavar="NODE", help="The node's id, or its first letters; default: this node."),
     ] = None,
     var: Var = None,
     address: Annotated[str | None, typer.Option(metavar="RAY", help="The cluster's address.")] = None,
 ) -> None:
-    """Take a node of a cluster out of service: its shards move, its servers finish what they have begun."""
+    """Take a node of a cluster out of service: its shards move, its servers finish their open requests."""
     settings = read_settings(var, **({"ray_address": address} if address is not None else {}))
     prepare(settings)
 
     from actors.cluster.drain import drain as drain_node
 
     name, hosts = asyncio.run(drain_node(settings, node))
-    print(f"Node {name} is drained: it had {hosts} shard hosts.")
+    print(f"Drained node {name}; it had {hosts} shard hosts.")
 
 
 @app.command()
 def migrate(
     before: Annotated[
-        bool, typer.Option("--before", help="Only what processes of the version before do not mind.")
+        bool,
+        typer.Option("--before", help="Only migrations that processes of the previous version can run with."),
     ] = False,
     var: Var = None,
 ) -> None:
@@ -156,19 +158,19 @@ def migrate(
 def audit(var: Var = None) -> None:
     """Check the books of the whole database, running or not: exit status 0 if every promise holds, else 1.
 
-    Needs the master key to check that sealed personal data can be opened; without it, that is left out.
+    Checking that sealed personal data can be opened needs the master key; without it, that check is left out.
     """
     from ops.audit import AuditError
     from ops.audit import audit as audit_books
 
     settings = read_settings(var)
     with database(settings) as dsn:
-        found = asyncio.run(audit_books(dsn, _keys(settings)))
-    print("\n".join(str(finding) for finding in found))
-    broken = sum(finding.broken > 0 for finding in found)
+        findings = asyncio.run(audit_books(dsn, _keys(settings)))
+    print("\n".join(str(finding) for finding in findings))
+    broken = sum(finding.broken > 0 for finding in findings)
     if broken:
-        raise AuditError(f"{broken} of {len(found)} promises are broken")
-    print(f"All {len(found)} promises hold.")
+        raise AuditError(f"{broken} of {len(findings)} promises are broken")
+    print(f"All {len(findings)} promises hold.")
 
 
 def _keys(settings: Settings) -> Vault | None:
@@ -180,21 +182,21 @@ def _keys(settings: Settings) -> Vault | None:
 
 @clients.command()
 def create(
-    tenant: Annotated[str, typer.Option(help="Name of the tenant; made when it is new.")],
+    tenant: Annotated[str, typer.Option(help="Name of the tenant; created if it is new.")],
     mode: Annotated[str, typer.Option(help="test or live.")],
     role: Annotated[str, typer.Option(help="user or admin.")],
     scope: Annotated[
-        list[str] | None, typer.Option(help=f"May be repeated; none = all of: {', '.join(SCOPES)}.")
+        list[str] | None, typer.Option(help=f"May be repeated; default: all of {', '.join(SCOPES)}.")
     ] = None,
     var: Var = None,
 ) -> None:
-    """Make an API client and print it as JSON, with its secret: the only time the secret is shown."""
+    """Create an API client and print it as JSON; its secret is shown only this once."""
     settings = read_settings(var)
     with database(settings) as dsn:
         vault = Vault.from_settings(settings)
 
         async def make() -> ClientCredentials:
-            # Processes of the version before may be running.
+            # Processes of the previous version may be running.
             await bring_up_to_date(dsn, before_only=True, keys=lambda: vault)
             await check_master_key(dsn, vault)
             connection = await asyncpg.connect(dsn)
@@ -210,10 +212,12 @@ def create(
 
 @clients.command()
 def revoke(
-    client_id: Annotated[str, typer.Argument(metavar="CLIENT_ID", help="As `create` printed it.")],
+    client_id: Annotated[
+        str, typer.Argument(metavar="CLIENT_ID", help="The client_id that `create` printed.")
+    ],
     var: Var = None,
 ) -> None:
-    """Take an API client out of use for ever, with every token it has."""
+    """Revoke an API client for ever, with all its tokens."""
     with database(read_settings(var)) as dsn:
         asyncio.run(revoke_client(dsn, client_id))
     print("revoked")
@@ -222,18 +226,18 @@ def revoke(
 @app.command()
 def listen(
     types: Annotated[
-        list[str] | None, typer.Option("--type", help="Event type; may be repeated; none = all.")
+        list[str] | None, typer.Option("--type", help="Event type; may be repeated; default: all.")
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 = a free one.")] = 0,
     forward_to: Annotated[
-        str | None, typer.Option(metavar="URL", help="Pass deliveries on, and answer as this does.")
+        str | None, typer.Option(metavar="URL", help="Forward deliveries to this URL, and return its status.")
     ] = None,
-    fail: Annotated[int, typer.Option(min=0, help="Answer the first so many deliveries with 500.")] = 0,
-    raw: Annotated[bool, typer.Option("--raw", help="Print bodies alone, each on a line.")] = False,
+    fail: Annotated[int, typer.Option(min=0, help="Answer this many deliveries with 500 first.")] = 0,
+    raw: Annotated[bool, typer.Option("--raw", help="Print bodies only, one per line.")] = False,
     var: Var = None,
 ) -> None:
     """Receive, verify and print the events of the running installation, until Ctrl-C."""
-    from ops.listen import listen as listen_for_events
+    from ops.commands.listen import listen as listen_for_events
 
     listen_for_events(
         read_settings(var).var_dir,
@@ -247,24 +251,28 @@ def listen(
 
 @app.command()
 def decide(
-    answer: Annotated[str, typer.Option(help=f"How to answer: {', '.join(MANNERS)}.")] = "approve",
+    answer: Annotated[str, typer.Option(help=f"How to answer: {', '.join(BEHAVIOURS)}.")] = "approve",
     programme: Annotated[
-        str | None, typer.Option(metavar="ID", help="Whose decisions; none = a programme made to play with.")
+        str | None,
+        typer.Option(
+            metavar="ID", help="The programme to decide for; default: a programme created for this."
+        ),
     ] = None,
     secret: Annotated[
-        str | None, typer.Option(envvar="DECISION_SECRET", help="That programme's decision_secret.")
+        str | None, typer.Option(envvar="DECISION_SECRET", help="The programme's decision_secret.")
     ] = None,
     approve_up_to: Annotated[
-        str | None, typer.Option(metavar="AMOUNT", help="Approve no more than this, in part where possible.")
+        str | None,
+        typer.Option(metavar="AMOUNT", help="Approve at most this amount, partially where possible."),
     ] = None,
     port: Annotated[int, typer.Option(min=0, max=65535, help="Port to listen on; 0 = a free one.")] = 0,
     var: Var = None,
 ) -> None:
-    """Be a programme's own decision endpoint, and print its questions, until Ctrl-C."""
-    from ops.decide import decide as decide_for_programme
+    """Serve a programme's decision endpoint and print its questions, until Ctrl-C."""
+    from ops.commands.decide import decide as decide_for_programme
 
-    if answer not in MANNERS:
-        raise typer.BadParameter(f"one of {', '.join(MANNERS)}", param_hint="--answer")
+    if answer not in BEHAVIOURS:
+        raise typer.BadParameter(f"one of {', '.join(BEHAVIOURS)}", param_hint="--answer")
     decide_for_programme(
         read_settings(var).var_dir,
         answer,
@@ -282,15 +290,15 @@ def verify(
         list[str], typer.Option(envvar="WEBHOOK_SECRET", help="Signing secret; may be repeated.")
     ],
     file: Annotated[str, typer.Argument(help="The body, byte for byte; - is standard input.")] = "-",
-    any_time: Annotated[bool, typer.Option("--any-time", help="However long ago it was signed.")] = False,
+    any_time: Annotated[bool, typer.Option("--any-time", help="Accept signatures of any age.")] = False,
 ) -> None:
-    """Check the signature of a stored delivery: exit status 0 if it is good, else 1."""
-    from ops.verify import verify_delivery
+    """Check the signature of a stored delivery: exit status 0 if it is valid, else 1."""
+    from ops.commands.verify import verify_delivery
 
     try:
         verify_delivery(file, header, secret, any_time=any_time)
     except OSError as failure:
-        raise typer.BadParameter(f"it cannot be read: {failure.strerror}", param_hint="FILE") from None
+        raise typer.BadParameter(f"cannot be read: {failure.strerror}", param_hint="FILE") from None
     print("The signature is good.")
 
 
@@ -298,25 +306,25 @@ def verify(
 def resend(
     endpoint: Annotated[str, typer.Option(help="Id of the webhook endpoint.")],
     since: Annotated[str, typer.Option(help="An age like 30m, 2h or 3d, or an instant of ISO 8601.")],
-    until: Annotated[str | None, typer.Option(help="The end of the window; left out, now.")] = None,
+    until: Annotated[str | None, typer.Option(help="The end of the window; default: now.")] = None,
     types: Annotated[
-        list[str] | None, typer.Option("--type", help="Event type; may be repeated; none = all.")
+        list[str] | None, typer.Option("--type", help="Event type; may be repeated; default: all.")
     ] = None,
     mode: Annotated[str, typer.Option(help="test or live.")] = "test",
     var: Var = None,
 ) -> None:
-    """Deliver past events to one endpoint once more, as the first admin client of `run.json`."""
-    from ops.resend import instant_of
-    from ops.resend import resend as resend_events
+    """Deliver past events to one endpoint again, as the first admin client of `run.json`."""
+    from ops.commands.resend import instant_of
+    from ops.commands.resend import resend as resend_events
     from stanchion import Client
 
     now = datetime.now(UTC)
     window = instant_of(since, now), None if until is None else instant_of(until, now)
     with Client.of_installation(read_settings(var).var_dir / RUN_FILE, mode=mode) as client:
         number = resend_events(
-            client, endpoint, since=window[0], until=window[1], types=types or (), tell=print
+            client, endpoint, since=window[0], until=window[1], types=types or (), on_event=print
         )
-    print(f"{number} event{'' if number == 1 else 's'} to be delivered again.")
+    print(f"{number} event{'' if number == 1 else 's'} will be delivered again.")
 
 
 @kyc.command()
@@ -325,8 +333,8 @@ def erase(
     cardholder: Annotated[str | None, typer.Option(metavar="ID", help="All checks of a cardholder.")] = None,
     var: Var = None,
 ) -> None:
-    """Destroy the keys of what was given for a check: nobody can read it any more."""
-    from ops.kyc import erase as erase_checks
+    """Destroy the keys of an applicant's data, so that it can never be read again."""
+    from ops.commands.kyc import erase as erase_checks
 
     with database(read_settings(var)) as dsn:
         count = asyncio.run(erase_checks(dsn, check_id=check, cardholder_id=cardholder))
@@ -337,13 +345,13 @@ def erase(
 def read(
     check: Annotated[str, typer.Option(metavar="ID", help="The check.")],
     purpose: Annotated[str, typer.Option(help=f"One of {', '.join(PURPOSES)}.")],
-    reader: Annotated[str, typer.Option(metavar="NAME", help="Who reads; kept with the access.")],
-    to: Annotated[Path | None, typer.Option(metavar="DIR", help="Where pictures are written.")] = None,
+    reader: Annotated[str, typer.Option(metavar="NAME", help="Who reads; recorded with the access.")],
+    to: Annotated[Path | None, typer.Option(metavar="DIR", help="Folder for the pictures.")] = None,
     var: Var = None,
 ) -> None:
-    """Print what was given for a check, for one purpose, and leave a record of it."""
-    from ops.kyc import read as read_custody
-    from ops.kyc import write_pictures
+    """Print an applicant's data for one purpose; the access is recorded."""
+    from ops.commands.kyc import read as read_custody
+    from ops.commands.kyc import write_pictures
 
     settings = read_settings(var)
     with database(settings) as dsn:
@@ -358,8 +366,8 @@ def read(
 
 @kyc.command()
 def rewrap(var: Var = None) -> None:
-    """Seal the keys of what applicants gave under the current master key, after a rotation."""
-    from ops.kyc import rewrap as rewrap_keys
+    """Seal the keys of applicants' data under the current master key, after a rotation."""
+    from ops.commands.kyc import rewrap as rewrap_keys
 
     settings = read_settings(var)
     with database(settings) as dsn:
@@ -369,32 +377,32 @@ def rewrap(var: Var = None) -> None:
 
 @keys.command()
 def status(var: Var = None) -> None:
-    """Say how many stored secrets rest under which master key, the current one being 1."""
-    from ops.keys import status as status_of_keys
+    """Count stored secrets by the master key that seals them; key 1 is the current one."""
+    from ops.commands.keys import status as status_of_keys
 
     settings = read_settings(var)
     with database(settings) as dsn:
         found = asyncio.run(status_of_keys(dsn, Vault.from_settings(settings)))
-    for what, counts in found:
-        places = {key: "an unknown key" if key is None else f"key {key + 1}" for key in counts}
-        told = ", ".join(f"{count} under {places[key]}" for key, count in counts.items())
-        print(f"{what}: {told or 'none'}")
+    for name, counts in found:
+        names = {key: "an unknown key" if key is None else f"key {key + 1}" for key in counts}
+        shown = ", ".join(f"{count} under {names[key]}" for key, count in counts.items())
+        print(f"{name}: {shown or 'none'}")
 
 
 @keys.command()
 def reseal(var: Var = None) -> None:
     """Seal stored secrets under the current master key, after a rotation, running or not."""
-    from ops.keys import reseal as reseal_secrets
+    from ops.commands.keys import reseal as reseal_secrets
 
     settings = read_settings(var)
     with database(settings) as dsn:
-        moved = asyncio.run(reseal_secrets(dsn, Vault.from_settings(settings)))
-    print("\n".join(f"{what}: {count} resealed" for what, count in moved))
+        resealed = asyncio.run(reseal_secrets(dsn, Vault.from_settings(settings)))
+    print("\n".join(f"{name}: {count} resealed" for name, count in resealed))
 
 
 @app.command()
 def demo(var: Var = None) -> None:
-    """Walk through the whole journey of a card, on free ports, with a live commentary."""
+    """Walk through the life of a card, on free ports, with a live commentary."""
     from ops.demo import demo as run_demo
 
     run_demo(var)
@@ -411,8 +419,8 @@ def main() -> None:
     try:
         app()
     except Exception as failure:
-        # It knows every module that can fail so.
-        from ops.failures import EXPECTED_FAILURES
+        # This module imports every module that defines an expected failure.
+        from ops.expected_failures import EXPECTED_FAILURES
 
         if not isinstance(failure, EXPECTED_FAILURES):
             raise

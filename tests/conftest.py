@@ -1,11 +1,11 @@
-"""Real servers for the tests that need them: one for the whole session, a fresh database for each test.
+"""Real servers for the tests that need them: one per session, with a fresh database for each test.
 
-``database_url`` is a copy of a migrated template, which costs some ten milliseconds. Tests of the journal and
-of the migrations run once more on the machine's own PostgreSQL where there is one;
-``STANCHION_TEST_DATABASE_URL`` (a superuser's address) makes the suite use that server alone.
+``database_url`` is a copy of a migrated template, which takes about ten milliseconds. Tests of the journal
+and of migrations run a second time on the machine's own PostgreSQL, if it has one;
+``STANCHION_TEST_DATABASE_URL`` (a superuser's address) makes the suite use only that server.
 
-Properties are tried on the same examples each time, so that a run says something about the code and not about
-luck; ``STANCHION_TEST_EXAMPLES=searching`` tries others each time, as `make chaos` does.
+Property tests use the same examples in each run, so that a failure is reproducible.
+``STANCHION_TEST_EXAMPLES=searching`` tries other examples each time, as `make chaos` does.
 """
 
 from __future__ import annotations
@@ -30,25 +30,29 @@ from redis import Redis
 
 from actors.settings import Settings
 from actors.vault import Vault
+from ops.database.migrate import SERVER_VERSION_MIN, migrate
 from ops.embedded.ports import free_ports
 from ops.embedded.postgres import EmbeddedPostgres
 from ops.embedded.redis import EmbeddedRedis
-from ops.migrate import SERVER_VERSION_MIN, migrate
 from tests.order import rank, scheduling
 
 T = TypeVar("T")
 
 GIVEN_SERVER = "STANCHION_TEST_DATABASE_URL"
 SYSTEM_FOLDERS = Path("/usr/lib/postgresql")
-# Where SQL is written by hand, on whatever PostgreSQL the user has.
-EVERY_SERVER = ("tests/actors/journal/", "tests/ops/test_migrate", "tests/integration/test_own_servers")
+# Tests with hand-written SQL also run on the operator's PostgreSQL.
+EVERY_SERVER = (
+    "tests/actors/journal/",
+    "tests/ops/database/test_migrate",
+    "tests/integration/test_own_servers",
+)
 
-# A developer's own settings must not leak into tests that build theirs.
+# A developer's own settings must not affect tests.
 for _name in [name for name in os.environ if name.startswith("STANCHION_")]:
     if not _name.startswith(("STANCHION_TEST_", "STANCHION_CHAOS")):
         del os.environ[_name]
 
-# How long an example takes is the machine's business.
+# The duration of an example depends on the machine.
 examples.register_profile("searching", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 examples.register_profile("settled", examples.get_profile("searching"), derandomize=True)
 examples.load_profile(os.environ.get("STANCHION_TEST_EXAMPLES", "settled"))
@@ -56,7 +60,7 @@ examples.load_profile(os.environ.get("STANCHION_TEST_EXAMPLES", "settled"))
 
 @dataclass(frozen=True)
 class PostgresServer:
-    """A server that may be filled with databases. ``template`` is a migrated, empty one."""
+    """A server on which tests create databases. ``template``: a migrated, empty one."""
 
     admin_url: str
     template: str
@@ -67,13 +71,13 @@ class PostgresServer:
 
 
 def run_apart(job: Callable[[], Coroutine[Any, Any, T]]) -> T:
-    """Run ``job`` in an event loop of its own thread, so that fixtures never disturb the loop of a test."""
+    """Run ``job`` in an event loop in a thread of its own, apart from the test's loop."""
     with ThreadPoolExecutor(1) as executor:
         return executor.submit(lambda: asyncio.run(job())).result()
 
 
 def execute(url: str, *statements: str) -> None:
-    """Run statements one by one, outside a transaction, as ``CREATE DATABASE`` demands."""
+    """Run statements one by one outside a transaction, as ``CREATE DATABASE`` requires."""
 
     async def job() -> None:
         connection = await asyncpg.connect(url)
@@ -85,7 +89,7 @@ def execute(url: str, *statements: str) -> None:
 
 
 def system_bin_dir() -> Path | None:
-    """The binaries of the oldest usable PostgreSQL among the system's packages."""
+    """The binaries of the oldest supported PostgreSQL among the system's packages."""
     versions = sorted(
         int(path.name) for path in SYSTEM_FOLDERS.glob("[0-9]*") if (path / "bin/postgres").exists()
     )
@@ -94,8 +98,7 @@ def system_bin_dir() -> Path | None:
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """Choose the servers of each test; always by parameter, so that one session keeps one server of each
-    kind."""
+    """Choose the servers of each test, by parameter, so that a session keeps one server of each kind."""
     if "postgres_server" not in metafunc.fixturenames:
         return
     kinds = ["given"] if GIVEN_SERVER in os.environ else ["embedded"]
@@ -107,21 +110,21 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
-    """``--dist loadfile`` as ``tests.order`` has it."""
+    """``--dist loadfile`` in the order of ``tests.order``."""
     return scheduling(config, log) if config.getoption("dist") == "loadfile" else None
 
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """On a worker, put long pieces first. Within a piece, tests stay as they are."""
+    """On a worker, put long units first. Within a unit, the order of tests stays."""
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: rank(item.nodeid))
 
 
 @pytest.fixture(scope="session")
 def postgres_servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], PostgresServer]]:
-    """The server of a kind, started when it is first wanted. Files of tests want one kind and then another,
-    over and over: both stay until the session ends."""
+    """The server of a kind, started on first use. Test files alternate between kinds, so both stay until the
+    session ends."""
     with ExitStack() as running:
 
         @cache
@@ -145,7 +148,7 @@ def postgres_server(
 
 
 def with_template(admin_url: str) -> PostgresServer:
-    """Make and migrate the template database of a server; an older one of a given server is replaced."""
+    """Create and migrate the template database of a server; an older one is replaced."""
     server = PostgresServer(admin_url, "stanchion_test_template")
     drop = f"DROP DATABASE IF EXISTS {server.template} WITH (FORCE)"
     execute(admin_url, drop, f"CREATE DATABASE {server.template} TEMPLATE template0 ENCODING 'UTF8'")
@@ -185,8 +188,8 @@ def redis_url(redis_server: str) -> str:
 
 @pytest.fixture(autouse=True)
 def lost_tasks(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Names of the essential tasks that have ended in a test, instead of the process's end; a test that
-    expects some clears the list."""
+    """Records the names of ended essential tasks in a test instead of ending the process; a test that expects
+    some clears the list."""
     lost: list[str] = []
     monkeypatch.setattr("actors.essential.end_process", lambda name, failure: lost.append(name))
     yield lost

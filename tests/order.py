@@ -1,8 +1,8 @@
-"""In which order, and beside which others, files of tests are run by several workers.
+"""The order of test files and their distribution to workers.
 
-A file stays on one worker, because its tests share what they have made; all files that use the installation
-are one piece, so that one worker starts one. Pieces that take long come first: whatever is then left to the
-end is short, and no worker waits long for the other.
+A file stays on one worker, because its tests share fixtures. All files that use the installation are one
+unit, so only one worker starts one. Long units come first, so that no worker waits long for the other at the
+end.
 """
 
 from __future__ import annotations
@@ -12,33 +12,32 @@ from typing import Any, Final
 import pytest
 from xdist.scheduler import LoadFileScheduling  # type: ignore[import-untyped]
 
-ONE_PIECE: Final = "tests/integration/"
+ONE_UNIT: Final = "tests/integration/"
 LONGEST_FIRST: Final = (
-    ONE_PIECE,
+    ONE_UNIT,
     "tests/ops/",
     "tests/loadtests/",
     "tests/conformance/",
     "tests/actors/",
     "tests/api/",
 )
-"""Whose tests start processes, then those that talk to servers; anything else only computes."""
+"""First, tests that start processes; then tests that use servers; all others only compute."""
 
 
 def scheduling(config: pytest.Config, log: Any) -> Any:
-    """Deals out pieces in the order in which their tests were collected; pytest-xdist's own way would be the
-    number of tests in each."""
+    """Deals out units in the order of collection; the default of pytest-xdist is by number of tests."""
     config.option.loadscopereorder = False
     dealer = LoadFileScheduling(config, log)
-    dealer._split_scope = piece_of
+    dealer._split_scope = unit_of
     return dealer
 
 
-def piece_of(nodeid: str) -> str:
-    """The piece that a test belongs to."""
-    return ONE_PIECE if nodeid.startswith(ONE_PIECE) else nodeid.split("::", 1)[0]
+def unit_of(nodeid: str) -> str:
+    """The unit of a test."""
+    return ONE_UNIT if nodeid.startswith(ONE_UNIT) else nodeid.split("::", 1)[0]
 
 
 def rank(nodeid: str) -> int:
-    """The place of a test's piece: smaller is earlier."""
+    """The rank of a test's unit: smaller is earlier."""
     places = (at for at, folder in enumerate(LONGEST_FIRST) if nodeid.startswith(folder))
     return next(places, len(LONGEST_FIRST))

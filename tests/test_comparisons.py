@@ -1,7 +1,8 @@
-"""How long a comparison takes must not tell how much of a secret was right.
+"""Comparisons of secrets take constant time, so that their duration reveals nothing.
 
-By construction, not by measurement: what is compared with ``==`` or looked up in a container is never called
-a secret, a signature or a code; those go through ``hmac.compare_digest``, or are found by their keyed hash.
+The test checks names, not durations: no variable called a secret, a signature or a code may be compared with
+``==`` or looked up in a container. Such values go through ``hmac.compare_digest`` or are found by their keyed
+hash.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ SOURCES = [
 ]
 SECRET = re.compile(r"(secret|signature|cvv2?|token|password|mac)$")
 HARMLESS = {
-    # Outcomes of checks, or whether there is a value: never the value itself.
+    # Outcomes of checks, or whether there is a value; never the value itself.
     ("actors/network/respondent.py", "cvv2"),
     ("engine/decision/decide.py", "cvv2"),
     ("engine/iso8583/card_data.py", "mac"),
@@ -28,7 +29,7 @@ HARMLESS = {
 
 
 def compared(source: str) -> Iterator[str]:
-    """Names of what is compared with another value for equality or membership."""
+    """Names of values compared for equality or membership."""
     for node in ast.walk(ast.parse(source)):
         if not isinstance(node, ast.Compare):
             continue
@@ -54,11 +55,11 @@ def compared(source: str) -> Iterator[str]:
         ("state == 'active'", False),
     ],
 )
-def test_the_search_finds_what_it_looks_for(source: str, found: bool) -> None:
+def test_secret_names_are_recognised(source: str, found: bool) -> None:
     assert any(SECRET.search(name) for name in compared(source)) == found
 
 
-def test_no_secret_is_compared_in_time_that_tells() -> None:
+def test_secrets_are_compared_in_constant_time() -> None:
     found = {
         (str(path.relative_to(ROOT)), name)
         for path in SOURCES
@@ -68,7 +69,7 @@ def test_no_secret_is_compared_in_time_that_tells() -> None:
     assert found <= HARMLESS
 
 
-def test_somebody_compares_in_constant_time() -> None:
-    """The other half of it: where secrets come in, the right function is called."""
+def test_secret_inputs_use_compare_digest() -> None:
+    """Code that receives secrets uses the right function."""
     users = {str(path.relative_to(ROOT)) for path in SOURCES if "compare_digest" in path.read_text()}
     assert {"api/oauth.py", "actors/network/card_secrets.py"} <= users

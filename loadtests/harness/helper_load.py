@@ -15,7 +15,7 @@ from loadtests.harness.children import Helper
 
 class HelperLoad:
     """Spends shared out among ``helpers``; see ``workload.Load``. Either ``in_flight`` at all times, or
-    ``per_second`` at fixed instants."""
+    ``per_second`` at fixed instants; on cards drawn by weight, or ``in_turn``."""
 
     def __init__(
         self,
@@ -26,13 +26,12 @@ class HelperLoad:
         per_second: float = 0.0,
         weights: Sequence[float] | None = None,
         sale: Mapping[str, Any] = SALE,
-        further: Mapping[str, Any] | None = None,
+        in_turn: bool = False,
     ) -> None:
-        """``further``: additional arguments of the helpers' ``start``."""
         # One spend at a time needs one helper only.
         self._helpers = helpers if per_second else helpers[:in_flight]
         count = len(self._helpers)
-        self._asked: dict[str, Any] = {"cards": list(card_ids), "sale": dict(sale), **(further or {})}
+        self._asked: dict[str, Any] = {"cards": list(card_ids), "sale": dict(sale), "in_turn": in_turn}
         self._asked["weights"] = None if weights is None else list(weights)
         self._asked |= {"per_second": per_second / count} if per_second else {"in_flight": in_flight // count}
 

@@ -74,12 +74,10 @@ class CpuMeter:
         roots: Iterable[int],
         labels: Mapping[int, str] | None = None,
         proc: Path = PROC,
-        without: Collection[int] = (),
     ) -> None:
         """``roots``: process trees to count; ``labels``: parts for processes whose command line does not name
-        one; ``without``: processes of those trees that do not count."""
+        one."""
         self._roots = tuple(roots)
-        self._without = without
         self._proc = proc
         self._labels = dict(labels or {})
         self._before: dict[int, Process] = {}
@@ -111,8 +109,7 @@ class CpuMeter:
         return used
 
     def _members(self) -> list[Process]:
-        found = [process for root in self._roots for process in tree(root, self._proc)]
-        return [process for process in found if process.pid not in self._without]
+        return [process for root in self._roots for process in tree(root, self._proc)]
 
 
 def resident_bytes(pids: Iterable[int], proc: Path = PROC) -> int:

@@ -14,7 +14,7 @@ import trustme
 
 from loadtests.generators.http import Api
 from loadtests.harness.children import Helper
-from loadtests.harness.stage import Stage
+from loadtests.harness.servers import BenchServers
 
 TYPE: Final = "card_product.created"
 """The event type that the publisher writes (``ops.bench.publisher``)."""
@@ -58,14 +58,14 @@ def make_trust(folder: Path) -> Trust:
 
 
 class Receivers:
-    """An async context manager over a stage: receivers listen, endpoints exist. ``processes`` receivers share
-    the endpoints."""
+    """An async context manager beside an installation: receivers listen, endpoints exist. ``processes``
+    receivers share the endpoints."""
 
     def __init__(
-        self, stage: Stage, trust: Trust, errors: IO[bytes], *, processes: int, healthy: int
+        self, servers: BenchServers, trust: Trust, errors: IO[bytes], *, processes: int, healthy: int
     ) -> None:
         """``healthy``: endpoints of each of two tenants that answer; one more of each hangs, one refuses."""
-        self._stage = stage
+        self._servers = servers
         self._trust = trust
         self._errors = errors
         self._processes = processes
@@ -117,7 +117,7 @@ class Receivers:
         return arrivals
 
     async def _receiver(self) -> int:
-        helper = await self._stage.helper(self._errors, "ops.bench.receiver", str(self._trust.certificate))
+        helper = await self._servers.helper(self._errors, "ops.bench.receiver", str(self._trust.certificate))
         self._helpers.append(helper)
         port: int = await helper.ask("open")
         return port
@@ -125,12 +125,12 @@ class Receivers:
     def _tenants(self) -> list[dict[str, Any]]:
         """Two tenants' administrators in test mode."""
         admins = [
-            each for each in self._stage.run["tenants"] if (each["mode"], each["role"]) == ("test", "admin")
+            each for each in self._servers.run["tenants"] if (each["mode"], each["role"]) == ("test", "admin")
         ]
         return list({each["name"]: each for each in admins}.values())[:2]
 
     async def _endpoints(self, client: dict[str, Any], ports: Sequence[int], refusing: int) -> None:
-        api = Api(self._stage.run["base_url"], CONNECTIONS)
+        api = Api(self._servers.run["base_url"], CONNECTIONS)
         await api.open(client)
         self._stack.push_async_callback(api.close)
         self._apis.append(api)

@@ -36,7 +36,7 @@ class Meters:
         self._system = system
         self._load = load
         self._inside = inside
-        self._cpu = CpuMeter(system.roots, system.labels, without=system.without)
+        self._cpu = CpuMeter(system.roots, system.labels)
 
     async def begin(self) -> Readings:
         """The window begins when this returns."""
@@ -85,7 +85,7 @@ async def measure(
 
 async def idle_cpu(system: System, seconds: float) -> dict[str, float]:
     """Share of one core that each part of ``system`` uses without load."""
-    meter = CpuMeter(system.roots, system.labels, without=system.without)
+    meter = CpuMeter(system.roots, system.labels)
     meter.begin()
     begin = time.monotonic()
     await asyncio.sleep(seconds)

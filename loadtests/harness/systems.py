@@ -11,20 +11,14 @@ from loadtests.harness.children import Helper
 
 OURS: Final = "stanchion"
 ROW_LOCKS: Final = "row locks"
-CALLS: Final = "PL/pgSQL calls"
 BATCHES: Final = "PL/pgSQL batches"
 REDIS: Final = "Redis script"
-ACTORS: Final = "actor calls"
-WEB: Final = "row locks, FastAPI"
-"""The processes of ``ROW_LOCKS``, called over HTTP."""
 
-RIVALS: Final = (ROW_LOCKS, CALLS, BATCHES, REDIS, ACTORS)
+RIVALS: Final = (ROW_LOCKS, BATCHES, REDIS)
 KINDS: Final[Mapping[str, str]] = {
     ROW_LOCKS: "row_locks",
-    CALLS: "calls",
-    BATCHES: "batched_calls",
+    BATCHES: "batches",
     REDIS: "redis",
-    ACTORS: "actors",
 }
 """Their names in ``ops.bench``."""
 
@@ -35,8 +29,6 @@ class System(msgspec.Struct, frozen=True):
     name: str
     roots: tuple[int, ...]
     labels: Mapping[int, str]
-    without: frozenset[int] = frozenset()
-    """Processes in those trees that are another system's."""
     beside: tuple[int, ...] = ()
     """Processes of the measuring equipment: they count neither as servers nor as other load."""
     metrics_url: str | None = None

@@ -7,9 +7,9 @@ from html import escape
 from typing import Final
 
 from loadtests.figures import Slice
-from loadtests.harness.systems import OURS, RIVALS, WEB
+from loadtests.harness.systems import OURS, RIVALS
 from loadtests.reports.plots import bars
-from loadtests.reports.report import Report
+from loadtests.reports.report import BenchReport
 
 _STYLE: Final = """
     body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 60rem; margin: 2rem auto }
@@ -18,7 +18,7 @@ _STYLE: Final = """
     th, td { text-align: left; padding: 2px 10px; border-bottom: 1px solid #ddd; white-space: nowrap }
     svg { max-width: 100%; height: auto } svg text { font: 11px system-ui, sans-serif; fill: #333 }
 """
-_SYSTEMS: Final = (OURS, *RIVALS, WEB)
+_SYSTEMS: Final = (OURS, *RIVALS)
 _SECTIONS: Final = {
     "Uniform and not": ("router", "router-zipf", "router-half", "router-hot", "router-caps"),
     "Stand-in on one programme": ("stand-in", "stand-in-tight"),
@@ -28,7 +28,7 @@ _SECTIONS: Final = {
 _OPEN: Final[tuple[str, ...]] = ("router-open", "wire-open")
 
 
-def page(report: Report) -> str:
+def page(report: BenchReport) -> str:
     """The report of ``loadtests.bench``."""
     parts: list[str] = []
     for title, workloads in _SECTIONS.items():

@@ -63,7 +63,7 @@ class Proof(msgspec.Struct, frozen=True):
     held: int
 
 
-class Report(msgspec.Struct, kw_only=True):
+class BenchReport(msgspec.Struct, kw_only=True):
     """The results of one run of the benchmark."""
 
     machine: dict[str, Any]

@@ -10,7 +10,7 @@ import msgspec
 from loadtests.generators.workload import Card
 
 
-class Plan(msgspec.Struct, frozen=True, kw_only=True):
+class LoadPlan(msgspec.Struct, frozen=True, kw_only=True):
     """The installation and its cards. It holds card numbers and a secret: never print it."""
 
     base_url: str
@@ -21,16 +21,16 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     cards: list[Card]
 
     def __repr__(self) -> str:
-        return f"Plan({len(self.cards)} cards at {self.base_url})"
+        return f"LoadPlan({len(self.cards)} cards at {self.base_url})"
 
 
-def write_plan(plan: Plan, path: Path) -> None:
+def write_plan(plan: LoadPlan, path: Path) -> None:
     """Write it, readable by this user alone."""
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(descriptor, "wb") as file:
         file.write(msgspec.json.encode(plan))
 
 
-def read_plan(path: Path) -> Plan:
+def read_plan(path: Path) -> LoadPlan:
     """Read a plan that ``write_plan`` has written."""
-    return msgspec.json.decode(path.read_bytes(), type=Plan)
+    return msgspec.json.decode(path.read_bytes(), type=LoadPlan)

@@ -16,7 +16,7 @@ class Thresholds(msgspec.Struct, frozen=True, kw_only=True):
     """A run with fewer requests fails."""
 
 
-class Measured(msgspec.Struct, frozen=True, kw_only=True):
+class RunFigures(msgspec.Struct, frozen=True, kw_only=True):
     """The figures of a run."""
 
     requests: int
@@ -25,7 +25,7 @@ class Measured(msgspec.Struct, frozen=True, kw_only=True):
     p99_ms: float
 
 
-def breaches(measured: Measured, thresholds: Thresholds) -> list[str]:
+def breaches(measured: RunFigures, thresholds: Thresholds) -> list[str]:
     """The missed thresholds, one sentence each; an empty list means passed."""
     found = []
     if measured.requests < thresholds.requests_min:

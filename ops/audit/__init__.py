@@ -1,8 +1,8 @@
-"""The books, checked from outside: every promise that the rows alone can prove or refute.
+"""The audit of the books: every promise that the rows alone can prove or refute.
 
-``stanchion audit`` reads one snapshot of the whole database, so it may run beside live traffic, and trusts
-nothing that the service has in memory. Each check says of each of its subjects whether the promise holds;
-the decisions themselves are made again from their stored inputs and compared byte by byte.
+``stanchion audit`` reads one snapshot of the whole database, so it can run beside live traffic. It trusts no
+state in memory. Each check reports for each of its subjects whether the promise holds. Decisions are
+recomputed from their stored inputs and compared byte by byte.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from ops.audit.cardholders import CARDHOLDERS, READABLE, unreadable
 from ops.audit.gateway import GATEWAY
 from ops.audit.kyc import KYC
 from ops.audit.presentments import PRESENTMENTS
+from ops.audit.replay import replay_cards, rows_agree
 from ops.audit.stand_in import STAND_IN
 from ops.audit.webhooks import WEBHOOKS
-from ops.histories.lives import lived_again, stands
 
 Connection: TypeAlias = "asyncpg.Connection[asyncpg.Record]"
 
@@ -38,12 +38,13 @@ _encode = msgspec.json.Encoder().encode
 
 
 class AuditError(Exception):
-    """The audit cannot be made, or has found something. The message is one line."""
+    """The audit cannot run, or has found a broken promise. The message is one line."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one check saw. ``examples`` are ids of the first subjects for which the promise does not hold."""
+    """The result of one check. ``examples``: ids of the first subjects for which the promise does not
+    hold."""
 
     promise: str
     subjects: int
@@ -56,11 +57,11 @@ class Finding:
         return f"{self.promise}: {verdict} {self.subjects}{examples}"
 
 
-_REPEATABLE: Final = "decisions made again from their stored inputs give the same bytes"
-_LIVED_AGAIN: Final = "a card's journal lived through again gives the same answers"
-_STANDING: Final = "and leaves its counters, balance and transactions as they stand"
+_REPEATABLE: Final = "decisions recomputed from stored inputs have the same bytes"
+_SAME_ANSWERS: Final = "replaying a card's journal gives the same answers"
+_SAME_STATE: Final = "replaying a card's journal gives the same counters, balance and transactions"
 
-# Each statement gives a row (subject, holds) for everything that the promise is about.
+# Each statement returns rows (subject, holds) for all subjects of its promise.
 PROMISES: Final = BOOKS | PRESENTMENTS | GATEWAY | STAND_IN | WEBHOOKS | KYC | CARDHOLDERS
 
 
@@ -69,8 +70,8 @@ async def audit(dsn: str, vault: Vault | None = None) -> list[Finding]:
     personal data can be opened. Raises AuditError when the database cannot be read."""
     try:
         async with _snapshot(dsn) as connection:
-            found = await findings(connection)
-            return found if vault is None else [*found, await _readable(connection, vault)]
+            results = await findings(connection)
+            return results if vault is None else [*results, await _readable(connection, vault)]
     except (OSError, TimeoutError, asyncpg.InterfaceError) as failure:
         raise AuditError(f"the database cannot be reached: {type(failure).__name__}") from None
     except asyncpg.PostgresError as failure:
@@ -79,8 +80,8 @@ async def audit(dsn: str, vault: Vault | None = None) -> list[Finding]:
 
 async def findings(connection: Connection) -> list[Finding]:
     """Check every promise inside the transaction that ``connection`` is in."""
-    found = [await _check(connection, promise, sql) for promise, sql in PROMISES.items()]
-    return [*found, await _decide_again(connection), *await _live_again(connection)]
+    results = [await _check(connection, promise, sql) for promise, sql in PROMISES.items()]
+    return [*results, await _recompute(connection), *await _replay(connection)]
 
 
 @asynccontextmanager
@@ -109,7 +110,7 @@ async def _readable(connection: Connection, vault: Vault) -> Finding:
     return Finding(READABLE, subjects, len(broken), tuple(broken[:EXAMPLES_MAX]))
 
 
-async def _decide_again(connection: Connection) -> Finding:
+async def _recompute(connection: Connection) -> Finding:
     decisions = 0
     different: list[str] = []
     rows = connection.cursor(
@@ -124,18 +125,18 @@ async def _decide_again(connection: Connection) -> Finding:
     return Finding(_REPEATABLE, decisions, len(different), tuple(different[:EXAMPLES_MAX]))
 
 
-async def _live_again(connection: Connection) -> tuple[Finding, Finding]:
-    commands, lives = 0, 0
+async def _replay(connection: Connection) -> tuple[Finding, Finding]:
+    commands, cards = 0, 0
     different: list[str] = []
-    elsewhere: list[str] = []
-    async for life in lived_again(connection):
-        commands += life.commands
-        lives += 1
-        if life.differs_at is not None:
-            different.append(f"{life.card_id}/{life.differs_at}")
-        elif not await stands(connection, life):
-            elsewhere.append(life.card_id)
+    deviating: list[str] = []
+    async for replayed in replay_cards(connection):
+        commands += replayed.commands
+        cards += 1
+        if replayed.differs_at is not None:
+            different.append(f"{replayed.card_id}/{replayed.differs_at}")
+        elif not await rows_agree(connection, replayed):
+            deviating.append(replayed.card_id)
     return (
-        Finding(_LIVED_AGAIN, commands, len(different), tuple(different[:EXAMPLES_MAX])),
-        Finding(_STANDING, lives, len(elsewhere), tuple(elsewhere[:EXAMPLES_MAX])),
+        Finding(_SAME_ANSWERS, commands, len(different), tuple(different[:EXAMPLES_MAX])),
+        Finding(_SAME_STATE, cards, len(deviating), tuple(deviating[:EXAMPLES_MAX])),
     )

@@ -1,4 +1,4 @@
-"""What the ledger, holds, transactions and the journal promise each other."""
+"""Promises of the ledger, holds, transactions and the journal."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from engine.limits import EVENT_RETENTION_DAYS
 from ops.audit.decided import DECIDED, EVENT_OF_COMMAND
 
 BOOKS: Final[dict[str, str]] = {
-    "held is the sum of the open holds": """
+    "the held balance is the sum of the open holds": """
         SELECT a.id, a.held_minor = coalesce(sum(h.amount_minor), 0)
         FROM accounts a LEFT JOIN holds h ON h.account_id = a.id AND h.state = 'held'
         WHERE a.kind = 'card' GROUP BY a.id""",
-    "posted is the sum of the entries": """
+    "the posted balance is the sum of the entries": """
         SELECT a.id, a.posted_minor = coalesce(sum(
             CASE e.direction WHEN 'credit' THEN e.amount_minor ELSE -e.amount_minor END), 0)
         FROM accounts a LEFT JOIN ledger_entries e ON e.account_id = a.id
         WHERE a.kind = 'card' GROUP BY a.id""",
-    "the debits of a transfer are its credits": """
+    "the debits of a transfer equal its credits": """
         SELECT transfer_id, sum(amount_minor) FILTER (WHERE direction = 'debit')
             = sum(amount_minor) FILTER (WHERE direction = 'credit')
         FROM ledger_entries GROUP BY transfer_id, currency""",
@@ -26,7 +26,7 @@ BOOKS: Final[dict[str, str]] = {
         FROM ledger_entries e LEFT JOIN accounts a ON a.id = e.account_id""",
     "seq is gap-free from 1": """
         SELECT actor_id, min(seq) = 1 AND max(seq) = count(*) FROM journal GROUP BY actor_id""",
-    "cards and programmes stand at their last seq": """
+    "cards and programmes are at their last seq": """
         SELECT at.id, at.seq = (SELECT max(seq) FROM journal WHERE actor_id = at.id)
         FROM (SELECT card_id AS id, seq FROM card_usage UNION ALL SELECT id, seq FROM programmes) at""",
     "epochs never decrease along seq": """
@@ -42,7 +42,7 @@ BOOKS: Final[dict[str, str]] = {
         FROM (SELECT * FROM decided WHERE kind IN ('authorize', 'advise')) d
         FULL JOIN transactions t ON t.id = d.id
         LEFT JOIN journal j ON j.actor_id = t.card_id AND j.seq = t.seq""",
-    "a transaction says what was decided": DECIDED
+    "a transaction agrees with its decisions": DECIDED
     + """
         SELECT t.id, (t.approved_minor = sum((d.decision ->> 'approved_minor')::bigint)
                 -- A refund that was presented for more than was approved.
@@ -52,7 +52,7 @@ BOOKS: Final[dict[str, str]] = {
         FROM transactions t JOIN decided d ON d.authorization_id = t.id
         WHERE NOT EXISTS (SELECT FROM journal a WHERE a.authorization_id = t.id AND a.kind = 'advise')
         GROUP BY t.id""",
-    "each decision has one authorization.decided, which says the same": DECIDED
+    "each decision has one authorization.decided with the same content": DECIDED
     + f"""
         , announced AS (
             SELECT *, {EVENT_OF_COMMAND} AS event_id,
@@ -70,7 +70,7 @@ BOOKS: Final[dict[str, str]] = {
                 AND replace(t.data ->> 'approved_amount', '.', '')::bigint
                     = (d.decision ->> 'approved_minor')::bigint)))
         FROM announced d FULL JOIN told t ON t.id = d.event_id""",
-    "a hold is its transaction's, and only the newest of these may be held or captured": """
+    "a hold belongs to its transaction, and only the newest may be held or captured": """
         SELECT h.id, (h.card_id, h.account_id) = (t.card_id, c.account_id)
             AND (h.id = t.hold_id OR h.state = 'lapsed' OR (
                 -- An edge had undone it, and the network's own approval holds it again.
@@ -79,7 +79,7 @@ BOOKS: Final[dict[str, str]] = {
                         AND a.decision::jsonb ->> 'decided' = 'approved')))
         FROM holds h LEFT JOIN transactions t ON t.id = h.authorization_id
         LEFT JOIN cards c ON c.id = t.card_id""",
-    "each managed approval has a hold, and nothing else has one": """
+    "each managed approval has a hold, and no other transaction has one": """
         SELECT t.id, CASE
             WHEN t.kind <> 'purchase' OR t.approved_minor = 0 OR c.account_id IS NULL
                 OR p.config::jsonb ->> 'mode' = 'gateway' OR (t.hold_id IS NULL AND t.reversed_minor > 0)
@@ -88,19 +88,19 @@ BOOKS: Final[dict[str, str]] = {
         FROM transactions t JOIN cards c ON c.id = t.card_id JOIN programmes p ON p.id = t.programme_id
         LEFT JOIN holds h ON h.id = t.hold_id
         LEFT JOIN (SELECT DISTINCT authorization_id FROM holds) held ON held.authorization_id = t.id""",
-    "a transaction holds what its holds hold, and no more than is left": """
+    "a transaction's held amount is the sum of its open holds, within its remainder": """
         SELECT t.id, t.held_minor = coalesce(sum(h.amount_minor), 0) AND t.held_minor
             <= greatest(0, t.approved_minor - t.cleared_minor - t.reversed_minor)
         FROM transactions t LEFT JOIN holds h ON h.authorization_id = t.id AND h.state = 'held'
         GROUP BY t.id""",
-    "what was posted for a transaction are its entries": """
+    "a transaction's posted amount is the sum of its entries": """
         SELECT t.id,
             CASE WHEN t.kind = 'refund' THEN t.approved_minor - t.reversed_minor ELSE -t.cleared_minor END
             = coalesce(sum(CASE e.direction WHEN 'credit' THEN e.amount_minor ELSE -e.amount_minor END), 0)
         FROM transactions t JOIN cards c ON c.id = t.card_id JOIN programmes p ON p.id = t.programme_id
         LEFT JOIN ledger_entries e ON e.authorization_id = t.id AND e.account_id = c.account_id
         WHERE p.config::jsonb ->> 'mode' IS DISTINCT FROM 'gateway' GROUP BY t.id""",
-    "counters of a card that was only spent on are the approvals of its day": DECIDED
+    "counters of a card with purchases only are the approvals of its day": DECIDED
     + """
         SELECT u.card_id, u.day_count = count(d.id) FILTER (WHERE d.kind = 'authorize')
             AND u.day_amount_minor = coalesce(sum((d.decision ->> 'approved_minor')::bigint), 0)
@@ -112,13 +112,13 @@ BOOKS: Final[dict[str, str]] = {
             SELECT FROM journal WHERE actor_id = u.card_id AND kind IN ('reverse', 'present', 'advise'))
         AND NOT EXISTS (SELECT FROM tombstones WHERE card_id = u.card_id AND reference !~ '^[gw]:')
         GROUP BY u.card_id""",
-    "what the simulated network decided in the platform's stead stands": """
+    "decisions of the simulated network's own stand-in are advised": """
         SELECT s.id, s.response_code = '00' AND t.decline_reason IS NULL AND EXISTS (
             SELECT FROM journal a WHERE a.authorization_id = t.id AND a.kind = 'advise')
         FROM simulations s LEFT JOIN transactions t ON t.id = s.authorization_id
         WHERE s.operation = 'spend' AND s.state = 'decided' AND s.authorization_id IS NOT NULL
             AND s.request::jsonb ->> 'scenario' = 'force_stip_timeout' AND s.approval_code = s.stan""",
-    "what the simulated network heard was decided": DECIDED
+    "simulations show the decision in the journal": DECIDED
     + """
         SELECT s.id, s.response_code = d.decision ->> 'response_code'
             AND s.approval_code IS NOT DISTINCT FROM d.decision ->> 'approval_code'
@@ -126,8 +126,8 @@ BOOKS: Final[dict[str, str]] = {
         FROM simulations s LEFT JOIN decided d ON d.id = s.authorization_id
         WHERE s.authorization_id IS NOT NULL AND s.operation = 'spend'
             AND s.request::jsonb ->> 'scenario' IS DISTINCT FROM 'force_stip_timeout'""",
-    # A late reversal may still be on its way for a minute.
-    "what the simulated network was told has failed holds nothing": """
+    # A late reversal may take up to a minute.
+    "simulations answered with 91 or 96 hold nothing": """
         SELECT s.id, s.response_code NOT IN ('91', '96') OR s.decided_at > now() - interval '1 minute'
             OR NOT EXISTS (
                 SELECT FROM journal j JOIN transactions t ON t.id = j.authorization_id

@@ -1,4 +1,4 @@
-"""Personal data of cardholders: sealed under a key that is there, or erased."""
+"""Promises of cardholders' personal data: sealed under an existing key, or erased."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ if TYPE_CHECKING:
 
 FETCH: Final = 1_000
 
-# Until the columns in clear are dropped, rows of the release before have no data key.
+# Until the columns in clear are dropped, rows of the previous release have no data key.
 CARDHOLDERS: Final[dict[str, str]] = {
-    "a cardholder has a data key, or is erased with what their checks have in custody": """
+    "a cardholder has a data key, or is erased with the custody of their checks": """
         SELECT h.id, CASE WHEN h.erased_at IS NULL
             THEN h.data_key IS NOT NULL OR to_jsonb(h) ->> 'given_name' <> ''
             ELSE h.data_key IS NULL AND h.email_digest IS NULL AND h.status = 'closed' AND NOT EXISTS (
@@ -24,7 +24,7 @@ CARDHOLDERS: Final[dict[str, str]] = {
                 WHERE k.cardholder_id = h.id AND d.wrapped IS NOT NULL) END
         FROM cardholders h""",
 }
-READABLE: Final = "a cardholder's personal data open under the master keys"
+READABLE: Final = "cardholders' personal data can be opened with the master keys"
 
 _ROWS: Final = f"""
     SELECT r.id::text, r.tenant_id::text, r.live, r.email_digest, {selected("r")}
@@ -33,17 +33,17 @@ _ROWS: Final = f"""
 
 
 async def unreadable(connection: Connection, vault: Vault) -> tuple[int, list[str]]:
-    """The number of cardholders that are not erased, and the ids of those with a value that does not open or
-    a hash of another e-mail address."""
+    """The number of cardholders that are not erased, and the ids of those with a value that cannot be opened
+    or with the hash of another e-mail address."""
     subjects, broken = 0, []
     async for row in connection.cursor(_ROWS, prefetch=FETCH):
         subjects += 1
-        if not _stands(row, vault):
+        if not _is_readable(row, vault):
             broken.append(row["id"])
     return subjects, broken
 
 
-def _stands(row: asyncpg.Record, vault: Vault) -> bool:
+def _is_readable(row: asyncpg.Record, vault: Vault) -> bool:
     try:
         email = People(vault).of(row)["email"]
     except VaultError:

@@ -1,11 +1,11 @@
-"""What several promises begin with: decisions as the journal has them, and ids that follow from theirs."""
+"""Common parts of several checks: the decisions in the journal, and ids derived from theirs."""
 
 from __future__ import annotations
 
 from typing import Final
 
-# Every decision: first ones, increments, a network's own without a request before it (``advise``), and a
-# network's own that replaces a first one (``superseding``).
+# All decisions: authorizations, increments, advices of the network's own decision without a prior request
+# (``advise``), and advices that replace an earlier decision (``superseding``).
 DECIDED: Final = """
     WITH decided AS (
         SELECT c.id, CASE WHEN j.kind = 'advise' AND j.authorization_id <> c.id THEN 'superseding'
@@ -15,9 +15,9 @@ DECIDED: Final = """
         WHERE j.kind IN ('authorize', 'increment') OR (j.kind = 'advise'
             AND (j.authorization_id = c.id OR j.decision::jsonb ->> 'decided' IS NOT NULL)))
 """
-# The event of a command has the command's id with 0x10 flipped into its fifteenth byte (engine.ids).
+# A command's event has the command's id with 0x10 flipped in its fifteenth byte (engine.ids).
 EVENT_OF_COMMAND: Final = "encode(set_byte(uuid_send(id), 14, get_byte(uuid_send(id), 14) # 16), 'hex')::uuid"
-# The record of a stand-in, in the same way with 0x09.
+# The record of a stand-in has 0x09 flipped.
 STAND_IN_OF_COMMAND: Final = (
     "encode(set_byte(uuid_send(id), 14, get_byte(uuid_send(id), 14) # 9), 'hex')::uuid"
 )

@@ -1,4 +1,4 @@
-"""What holds for programmes that keep their own ledger."""
+"""Promises of gateway programmes, which keep their own ledger."""
 
 from __future__ import annotations
 
@@ -7,20 +7,20 @@ from typing import Final
 from engine.limits import EVENT_RETENTION_DAYS
 
 GATEWAY: Final[dict[str, str]] = {
-    "in gateway mode nothing is posted or held here": """
+    "in gateway mode the platform posts and holds nothing": """
         SELECT c.id, c.account_id IS NULL
             AND NOT EXISTS (SELECT FROM holds WHERE card_id = c.id)
             AND NOT EXISTS (SELECT FROM ledger_entries e JOIN transactions t ON t.id = e.authorization_id
                             WHERE t.card_id = c.id)
         FROM cards c JOIN programmes p ON p.id = c.programme_id
         WHERE p.config::jsonb ->> 'mode' = 'gateway'""",
-    "a gateway transaction is open as long as something of it is to come": """
+    "a gateway transaction is open exactly while it has a remainder": """
         SELECT t.id, (t.status IN ('pending', 'partially_cleared')) = (t.remainder_minor > 0)
             AND t.remainder_minor <= greatest(0, t.approved_minor - t.reversed_minor)
             AND (t.remainder_minor = 0 OR t.closed IS NULL)
         FROM transactions t JOIN programmes p ON p.id = t.programme_id
         WHERE p.config::jsonb ->> 'mode' = 'gateway'""",
-    "a gateway programme was told to post what became of each transaction": f"""
+    "posting instructions of a gateway transaction add up to its amounts": f"""
         WITH instructions AS (
             SELECT type, data::jsonb ->> 'authorization_id' AS id,
                 replace(data::jsonb ->> 'amount', '.', '')::bigint AS minor

@@ -1,18 +1,18 @@
-"""What holds for KYC cases and for cardholders."""
+"""Promises of KYC cases and cardholders."""
 
 from __future__ import annotations
 
 from typing import Final
 
 KYC: Final[dict[str, str]] = {
-    "a case has custody of what its tokens name, and of nothing else": """
+    "a case's values in custody are those that its tokens name": """
         SELECT k.id, k.tokens::jsonb = coalesce((
             SELECT jsonb_object_agg(v.field, v.token)
             FROM kyc_values v JOIN kyc_data_keys d USING (check_id, purpose)
             WHERE v.check_id = k.id AND d.wrapped IS NOT NULL), '{}')
         FROM kyc_checks k""",
-    # What has just run out is shown a moment later.
-    "a cardholder shows what their checks say": """
+    # A check that has just expired may be shown with its old state for a moment.
+    "a cardholder's KYC state follows from their checks": """
         SELECT h.id, coalesce(k.due, false) OR h.kyc_state IS NOT DISTINCT FROM
             CASE k.verdict WHEN 'passed' THEN k.verdict ELSE k.newest END
         FROM cardholders h LEFT JOIN (
@@ -21,7 +21,7 @@ KYC: Final[dict[str, str]] = {
                     FILTER (WHERE state IN ('passed', 'failed')))[1] AS verdict,
                 bool_or(state IN ('pending', 'passed') AND expires_at <= now()) AS due
             FROM kyc_checks GROUP BY cardholder_id) k ON k.cardholder_id = h.id""",
-    # A change that is being made may have reached some cards; no card of a blocked cardholder is ever usable.
+    # A running change may have reached only some cards. No card of a blocked cardholder is ever usable.
     "a card declines exactly while its cardholder is not active": """
         SELECT c.id, CASE WHEN h.status = 'active' THEN c.cardholder_active OR s.id IS NOT NULL
                 OR EXISTS (SELECT FROM card_issues WHERE card_id = c.id)

@@ -1,11 +1,11 @@
-"""What was presented, and what became of it."""
+"""Promises of presentments."""
 
 from __future__ import annotations
 
 from typing import Final
 
 PRESENTMENTS: Final[dict[str, str]] = {
-    "what was cleared of a transaction are its presentments": """
+    "a transaction's cleared amount is the sum of its presentments": """
         SELECT t.id, t.cleared_minor = coalesce(sum((p.command::jsonb ->> 'amount_minor')::bigint), 0)
         FROM transactions t
         LEFT JOIN journal p ON p.authorization_id = t.id AND p.kind = 'present' AND p.decision IS NOT NULL
@@ -16,13 +16,13 @@ PRESENTMENTS: Final[dict[str, str]] = {
         FROM journal p
         WHERE p.kind = 'present' AND p.decision IS NOT NULL AND p.command::jsonb ->> 'arn' IS NOT NULL
         GROUP BY 1""",
-    "a refund that was presented is with the cardholder": """
+    "a presented refund is credited": """
         SELECT t.id, t.approved_minor - t.reversed_minor >= t.cleared_minor
         FROM transactions t JOIN programmes p ON p.id = t.programme_id
         WHERE t.kind = 'refund' AND p.config::jsonb ->> 'mode' IS DISTINCT FROM 'gateway'""",
-    # Open then: it still is, or a later message found it open. An advice or an increment may have opened it
-    # again meanwhile; of such a sale the rows do not tell.
-    "no sale was posted by force while its authorization was open": """
+    # It was open then if it still is, or if a later message found it open. If an advice or an increment may
+    # have reopened it, the rows do not tell.
+    "no force post while its authorization was open": """
         SELECT f.id, NOT EXISTS (
             SELECT FROM transactions o
             JOIN journal d ON d.actor_id = o.card_id AND d.seq = o.seq AND d.kind = 'authorize'

@@ -1,4 +1,4 @@
-"""What holds for decisions in a programme's place: budgets, outages, the report."""
+"""Promises of stand-in: budgets, outages, the report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from engine.limits import EVENT_RETENTION_DAYS
 from ops.audit.decided import EVENT_OF_COMMAND, STAND_IN_OF_COMMAND
 
 STAND_IN: Final[dict[str, str]] = {
-    "what is used of an outage's budgets was granted": """
+    "the used budget of an outage is the sum of its grants": """
         SELECT coalesce(o.id, g.id), o.used_minor = coalesce(g.granted_minor, 0)
         FROM (SELECT id, sum(used_minor) AS used_minor FROM outages GROUP BY id) o
         FULL JOIN (
@@ -17,8 +17,8 @@ STAND_IN: Final[dict[str, str]] = {
             FROM journal j, jsonb_array_elements(j.command::jsonb -> 'asks') WITH ORDINALITY asks
             JOIN jsonb_array_elements(j.reply::jsonb -> 'grants') WITH ORDINALITY grants USING (ordinality)
             WHERE j.kind = 'grant_stand_ins' AND grants.value ? 'outage_id' GROUP BY 1) g ON g.id = o.id""",
-    # What is used goes on from the grant before, or begins again where the policy has changed in between.
-    "at every grant of an outage the budget was kept": """
+    # The used amount continues from the previous grant, or starts again if the policy has changed in between.
+    "no grant exceeds its outage's budget": """
         WITH granted AS (
             SELECT j.actor_id, j.seq, asks.ordinality, grants.value ->> 'outage_id' AS outage_id,
                 (asks.value ->> 'amount_minor')::bigint AS amount_minor,
@@ -37,24 +37,24 @@ STAND_IN: Final[dict[str, str]] = {
                 SELECT FROM journal p WHERE p.actor_id = g.actor_id AND p.kind = 'set_stand_in_policy'
                     AND p.seq > g.before AND p.seq < g.seq)))
         FROM ordered g""",
-    "no more was approved in an outage than was used of its budgets": """
+    "stand-in approvals of an outage do not exceed its used budget": """
         SELECT coalesce(o.id, s.outage_id), coalesce(s.exposure_minor, 0) <= coalesce(o.used_minor, 0)
         FROM (SELECT id, currency, sum(used_minor) AS used_minor FROM outages GROUP BY id, currency) o
         FULL JOIN (
             SELECT outage_id, currency, sum(exposure_minor) AS exposure_minor FROM stand_ins
             WHERE outage_id IS NOT NULL OR exposure_minor > 0 GROUP BY outage_id, currency
         ) s ON s.outage_id = o.id AND s.currency = o.currency""",
-    "an approval in stand-in was inside the budget in force": """
+    "each stand-in approval was within the budget in force": """
         SELECT id, exposure_minor > 0 AND exposure_minor <= budget_used_minor
             AND budget_used_minor <= budget_limit_minor
         FROM stand_ins WHERE decision = 'approved'""",
-    "a programme knows its open outage, and has no other": """
+    "the open outage of a programme is the one that it references": """
         SELECT coalesce(p.id, o.programme_id), o.id::text = p.outage ->> 'id'
             AND o.period = coalesce((p.outage ->> 'period')::integer, 1)
             AND o.used_minor = coalesce((p.outage ->> 'used_minor')::bigint, 0)
         FROM (SELECT id, outage::jsonb AS outage FROM programmes WHERE outage IS NOT NULL) p
         FULL JOIN (SELECT * FROM outages WHERE ended_at IS NULL) o ON o.programme_id = p.id""",
-    "each outage that ended has one authorization.stip_outage.finished": f"""
+    "each ended outage has one authorization.stip_outage.finished": f"""
         WITH ended AS (
             SELECT id, programme_id, max(ended_at) AS ended_at FROM outages
             GROUP BY id, programme_id HAVING bool_and(ended_at IS NOT NULL))
@@ -70,7 +70,7 @@ STAND_IN: Final[dict[str, str]] = {
         FROM ended o
         FULL JOIN (SELECT *, {EVENT_OF_COMMAND} AS event_id FROM ends) c ON c.outage_id = o.id
         FULL JOIN told t ON t.id = c.event_id""",
-    "each decision in stand-in is in the report, which says the same": f"""
+    "each stand-in decision has an equal row in the report": f"""
         WITH decided AS (
             SELECT (command::jsonb ->> 'id')::uuid AS id, actor_id, authorization_id, recorded_at,
                 command::jsonb AS command, decision::jsonb AS decision
@@ -90,7 +90,7 @@ STAND_IN: Final[dict[str, str]] = {
             AND (s.stan, s.rrn) = (d.command #>> '{{wire,stan}}', d.command #>> '{{wire,rrn}}')
         FROM stand_ins s
         FULL JOIN (SELECT *, {STAND_IN_OF_COMMAND} AS stand_in_id FROM decided) d ON d.stand_in_id = s.id""",
-    "what is consumed of a declared balance is the exposure since": """
+    "consumption of a declared balance equals the exposure since its declaration": """
         SELECT b.card_id, b.consumed_minor = coalesce((
             SELECT sum((decision::jsonb #>> '{stand_in,exposure_minor}')::bigint) FROM journal
             WHERE actor_id = b.card_id AND kind IN ('authorize', 'increment') AND seq > (

@@ -23,11 +23,10 @@ from actors.vault import Vault
 from engine.commands import Command
 from engine.limits import AUTHORIZATION_DEADLINE_MS, REST_DEADLINE_MS
 from engine.replies import Reply
-from ops.bench.actor_calls import ActorCalls
 from ops.bench.filling import FILLED, fill_cards
 from ops.bench.history import live_through, look_at
-from ops.bench.installation import make_rival_database, rival_dsn
-from ops.bench.load import Loop, Submit, loop_of
+from ops.bench.installation import make_rival_database
+from ops.bench.load import Loop, loop_of
 from ops.bench.pipe import serve
 
 _DATABASE_SETTINGS = (
@@ -42,8 +41,6 @@ _DATABASE_SETTINGS = (
     "max_wal_size",
 )
 
-ACTORS: Final = "actors"
-"""Name of the rival made of plain actors, and of its database."""
 _COUNTED: Final = ("execute", "collect")
 
 
@@ -67,9 +64,8 @@ class Client:
         self._peers = CountingPeers(settings)
         self._router = Router(self._peers)
         self._router.start()
-        self._actors: ActorCalls | None = None
         self._loop: Loop | None = None
-        self._calls = self._commits = 0
+        self._calls = 0
 
     async def cards(self, card_ids: list[str]) -> list[dict[str, str]]:
         """Numbers and expiries (YYMM) of cards, as a terminal would read them."""
@@ -106,43 +102,17 @@ class Client:
         """See ``ops.bench.installation``."""
         await make_rival_database(self._settings, kind)
 
-    async def open_actors(self, owners: int, connections: int) -> list[int]:
-        """Create the rival made of plain actors on its own database; returns its process ids."""
-        settings = self._settings.replace(database_url=rival_dsn(self._settings, ACTORS))
-        self._actors = ActorCalls(settings, owners, connections)
-        return await self._actors.start()
-
-    async def held_by_actors(self) -> int:
-        """The sum of holds on that rival's cards, in minor units."""
-        connection = await asyncpg.connect(rival_dsn(self._settings, ACTORS))
-        try:
-            return int(await connection.fetchval("SELECT coalesce(sum(held_minor), 0)::bigint FROM accounts"))
-        finally:
-            await connection.close(timeout=10)
-
-    async def start(
-        self, cards: list[str], sale: dict[str, Any], through: str = "router", **load: Any
-    ) -> None:
-        """Start a loop of spends through the router or through the actors; ``load`` are the arguments of
+    async def start(self, cards: list[str], sale: dict[str, Any], **load: Any) -> None:
+        """Start a loop of spends through the router; ``load`` are the arguments of
         ``ops.bench.load.loop_of``."""
-        submit: Submit = self._submit
-        if through == ACTORS:
-            assert self._actors is not None, "opened before"
-            submit = self._actors.submit
-        self._calls = self._calls_so_far()
-        self._commits = 0 if self._actors is None else self._actors.calls
-        self._loop = loop_of(submit, cards, sale, **load)
+        self._calls = self._peers.calls
+        self._loop = loop_of(self._submit, cards, sale, **load)
 
     async def stop(self) -> dict[str, Any]:
-        """Stop the loop; see ``Loop.stop``. ``calls``: the caller's calls to other processes."""
+        """Stop the loop; see ``Loop.stop``. ``calls``: the router's calls to hosts."""
         assert self._loop is not None, "started before"
         outcome = await self._loop.stop()
-        # Each call of an actor is one commit.
-        round_trips = 0 if self._actors is None else self._actors.calls - self._commits
-        return outcome | {"calls": self._calls_so_far() - self._calls, "round_trips": round_trips}
-
-    def _calls_so_far(self) -> int:
-        return self._peers.calls + (0 if self._actors is None else self._actors.calls)
+        return outcome | {"calls": self._peers.calls - self._calls, "round_trips": 0}
 
     async def live_through(self, cards: list[str], sale: dict[str, Any], sales: int) -> int:
         """See ``ops.bench.history``."""
@@ -182,17 +152,9 @@ async def run(settings: Settings) -> None:
     try:
         client = Client(settings, await asyncpg.connect(settings.database_dsn))
         names = (
-            *(
-                "cards",
-                "pids",
-                "database",
-                "wal_bytes",
-                "make_rival_database",
-                "open_actors",
-                "held_by_actors",
-            ),
-            *("start", "stop", "live_through", "look_at", "fill_cards", "settle"),
-        )
+            "cards", "pids", "database", "wal_bytes", "make_rival_database",
+            "start", "stop", "live_through", "look_at", "fill_cards", "settle",
+        )  # fmt: skip
         await serve({name: getattr(client, name) for name in names})
         await client.close()
     finally:

@@ -14,7 +14,7 @@ from pathlib import Path
 from urllib.parse import urlsplit, urlunsplit
 
 from ops.bench.pipe import serve
-from ops.chaos.proxy import Proxy
+from ops.chaos.environment.proxy import Proxy
 from ops.embedded.postgres import EmbeddedPostgres
 
 

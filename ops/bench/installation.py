@@ -11,10 +11,10 @@ import asyncpg
 
 from actors.settings import Settings
 from ops.bench import procedure
-from ops.installation import database
-from ops.migrate import migrate
+from ops.database.migrate import migrate
+from ops.supervision.installation import database
 
-IN_PROCEDURES: Final = ("calls", "batched_calls")
+IN_PROCEDURES: Final = "batches"
 _COPIED: Final = (
     "tenants",
     "programmes",
@@ -64,7 +64,7 @@ async def make_rival_database(settings: Settings, kind: str) -> None:
             await target.close(timeout=10)
     finally:
         await source.close(timeout=10)
-    if kind in IN_PROCEDURES:
+    if kind == IN_PROCEDURES:
         await procedure.install(dsn)
 
 

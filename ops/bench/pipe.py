@@ -31,7 +31,7 @@ async def serve(handlers: Mapping[str, Handler]) -> None:
         request = msgspec.json.decode(line)
         try:
             answer = {"answer": await handlers[request["do"]](**request.get("with", {}))}
-        except Exception as failure:  # noqa: BLE001 - whoever asked decides what a failure means
+        except Exception as failure:  # noqa: BLE001 - the caller decides what a failure means
             answer = {"error": f"{request['do']}: {type(failure).__name__}: {failure}"}
         answers.write(msgspec.json.encode(answer) + b"\n")
         answers.flush()

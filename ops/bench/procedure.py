@@ -1,15 +1,14 @@
-"""The rival inside the database: PL/pgSQL that decides and writes, called for each spend or for a batch.
+"""The rival inside the database: a PL/pgSQL function that decides a batch of spends and writes the rows.
 
 ``procedure.sql`` has the rules and writes the rows; this module is the client in front of it. A call is one
 round trip and one transaction. Batches are self-clocked: spends that arrive during one call form the next
-batch, as in the shard hosts. A spend's card determines its *lane* (connection), so that the batches of one
-process do not wait for each other's rows. Ids, the command's text and its risk score are made here, because
+batch, as in the shard hosts. A spend's card determines its connection, so that the batches of one process do
+not wait for each other's rows. Ids, the command's text and its risk score are made here, because
 they do not depend on stored state.
 """
 
 from __future__ import annotations
 
-import asyncio
 import time
 from pathlib import Path
 from typing import Any, Final
@@ -28,8 +27,7 @@ from engine.replies import NotExecuted, Reply, WireAnswer
 SCHEMA: Final = Path(__file__).with_suffix(".sql").read_text()
 BATCH_MAX: Final = 256
 """The same cap as in a shard host."""
-_CALL: Final = "SELECT * FROM bench_authorize($1, $2)"
-_CALL_ALL: Final = "SELECT * FROM bench_authorize_all($1, $2)"
+_CALL: Final = "SELECT * FROM bench_authorize_all($1, $2)"
 _ALWAYS: Final = {"jit": "off", "application_name": "bench-rival"}
 _NESTED: Final = {
     # Plans must use the primary keys, even if the tables were small when the statements were planned.
@@ -73,72 +71,38 @@ async def install(dsn: str) -> None:
         await connection.close(timeout=10)
 
 
-class Calls:
-    """One call for each decision. ``start`` and ``stop`` it once each."""
-
-    def __init__(self, dsn: str, connections: int) -> None:
-        self._dsn = dsn
-        self._count = connections
-        self._turn = asyncio.Semaphore(connections)
-        self._free: list[asyncpg.Connection[Any]] = []
-        self.round_trips = 0
-        """Round trips to the database since the start."""
-
-    async def start(self) -> None:
-        """Connect."""
-        self._free = [await _connect(self._dsn) for _ in range(self._count)]
-
-    async def stop(self) -> None:
-        """Disconnect; no call may be open."""
-        while self._free:
-            await self._free.pop().close(timeout=10)
-
-    async def submit(self, command: Command) -> Reply:
-        """Decide one spend; its reply is durable."""
-        assert isinstance(command, Authorize), "the rival knows spends only"
-        spend = spend_of(command, 0)
-        async with self._turn:
-            connection = self._free.pop()
-            try:
-                self.round_trips += 1
-                row = await connection.fetchrow(_CALL, spend, _now_ms())
-            finally:
-                self._free.append(connection)
-        return _reply(command, row)
-
-
-class BatchedCalls:
+class ProcedureBatches:
     """One call for each batch. ``start`` and ``stop`` it once each."""
 
     def __init__(self, dsn: str, connections: int) -> None:
-        """``connections``: lanes, each with one batch under way."""
+        """``connections``: each has one open batch."""
         self._dsn = dsn
         self._count = connections
-        self._lanes: list[_Lane] = []
+        self._connections: list[_BatchConnection] = []
 
     @property
     def round_trips(self) -> int:
         """Round trips to the database since the start."""
-        return sum(lane.calls for lane in self._lanes)
+        return sum(each.calls for each in self._connections)
 
     async def start(self) -> None:
         """Connect."""
-        self._lanes = [_Lane(await _connect(self._dsn)) for _ in range(self._count)]
+        self._connections = [_BatchConnection(await _connect(self._dsn)) for _ in range(self._count)]
 
     async def stop(self) -> None:
         """Disconnect; no call may be open."""
-        for lane in self._lanes:
-            await lane.close()
+        for each in self._connections:
+            await each.close()
 
     async def submit(self, command: Command) -> Reply:
         """Decide one spend; its reply is durable."""
         assert isinstance(command, Authorize), "the rival knows spends only"
         # The byte before the shard, which is as random.
-        lane = self._lanes[int(command.card_id[-4:-2], 16) % self._count]
-        return await lane.submit(command)
+        connection = self._connections[int(command.card_id[-4:-2], 16) % self._count]
+        return await connection.submit(command)
 
 
-class _Lane:
+class _BatchConnection:
     """One connection, with one batch at a time."""
 
     def __init__(self, connection: asyncpg.Connection[Any]) -> None:
@@ -154,7 +118,7 @@ class _Lane:
     async def _flush(self, commands: list[Authorize]) -> None:
         self.calls += 1
         spends = [spend_of(command, place) for place, command in enumerate(commands)]
-        rows = {row["place"]: row for row in await self._connection.fetch(_CALL_ALL, spends, _now_ms())}
+        rows = {row["place"]: row for row in await self._connection.fetch(_CALL, spends, _now_ms())}
         for place, command in enumerate(commands):
             self._replies[command.command_key] = _reply(command, rows.get(place))
 

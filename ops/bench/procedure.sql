@@ -1,8 +1,7 @@
--- The rival inside the database: the rules of engine/decision/decide.py that a benchmark's spends meet, in PL/pgSQL, and the same rows.
--- bench_authorize decides one spend in one call; bench_authorize_all decides a batch of them in one call. Both stand on
--- bench_judge, which looks and writes nothing. What a programme and a card's controls say is kept in columns, because nobody
--- who writes such a function would read JSON in it. It knows purchases for a fixed amount, at most one control of each kind,
--- and cards that share no account.
+-- The rival inside the database: the rules of engine/decision/decide.py that the benchmark's spends meet, in PL/pgSQL, and the
+-- same rows. bench_authorize_all decides a batch in one call; bench_judge decides one spend and writes nothing. Programmes and
+-- controls are columns, not JSON. The functions know purchases for a fixed amount, at most one control of each kind, and cards
+-- that share no account.
 
 CREATE TABLE bench_programmes (
     id             uuid PRIMARY KEY,
@@ -442,66 +441,6 @@ BEGIN
     RETURN c;
 END $$;
 
-CREATE FUNCTION bench_authorize(s bench_spend, now_ms bigint) RETURNS bench_answer
-LANGUAGE plpgsql AS $$
--- One spend in one call. No answer (NULL) when there is no such card.
-DECLARE
-    c bench_card;
-    p bench_programmes;
-    v bench_verdict;
-BEGIN
-    SELECT k.id, k.tenant_id, k.live, k.programme_id, k.cardholder_id, k.account_id, k.network, k.currency, k.exp_year, k.exp_month,
-           k.state, k.controls, k.cardholder_active, u.seq, u.day, u.day_count, u.day_amount_minor, u.cvv2_failures,
-           a.posted_minor, a.held_minor, a.version, NULL, NULL, r.mcc_allow, r.mcc_deny, r.country_allow, r.country_deny,
-           r.channel_allow, r.channel_deny, r.per_txn_cap, r.per_day_cap, r.per_day_amount_cap
-        INTO c
-        FROM cards k JOIN card_usage u ON u.card_id = k.id JOIN accounts a ON a.id = k.account_id
-        LEFT JOIN bench_rules r ON r.card_id = k.id
-        WHERE k.id = s.card_id FOR UPDATE OF u, a;
-    IF NOT FOUND THEN
-        RETURN NULL;
-    END IF;
-    SELECT * INTO p FROM bench_programmes WHERE id = c.programme_id;
-    IF p.delegated THEN
-        SELECT * INTO p FROM bench_programmes WHERE id = c.programme_id FOR UPDATE;
-        SELECT balance_minor, consumed_minor INTO c.declared_minor, c.consumed_minor FROM declared_balances WHERE card_id = c.id;
-    END IF;
-    v := bench_judge(s, c, p, now_ms);
-
-    INSERT INTO journal VALUES (c.id, c.seq + 1, 0, s.command_key, s.command_key, 'authorize', s.command, v.inputs, v.decision, v.reply,
-        v.at, s.id);
-    INSERT INTO transactions VALUES (s.id, c.tenant_id, c.live, c.id, c.cardholder_id, c.programme_id, c.seq + 1, 'purchase',
-        CASE WHEN v.reason IS NULL THEN 'pending' ELSE 'declined' END, CASE WHEN v.reason IS NULL THEN s.hold_id END, s.currency,
-        s.amount_minor, v.approved_minor, v.approved_minor, 0, 0, v.reason, v.at, v.at, s.network_txn_id, v.day, v.approved_minor, NULL);
-    IF v.reason IS NULL THEN
-        INSERT INTO holds VALUES (s.hold_id, c.account_id, c.id, s.id, v.approved_minor, 'held', v.expires_at);
-        INSERT INTO events (id, tenant_id, live, type, created_at, data) VALUES
-            (s.decided_id, c.tenant_id, c.live, 'authorization.decided', v.at, v.decided),
-            (s.placed_id, c.tenant_id, c.live, 'ledger.hold.created', v.at, v.placed);
-    ELSE
-        INSERT INTO events (id, tenant_id, live, type, created_at, data) VALUES
-            (s.decided_id, c.tenant_id, c.live, 'authorization.decided', v.at, v.decided);
-    END IF;
-    IF v.rule IS NOT NULL THEN
-        INSERT INTO stand_ins VALUES (s.stand_in_id, c.tenant_id, c.live, c.programme_id, c.id, s.id, v.outage_id, v.at,
-            CASE WHEN v.reason IS NULL THEN 'approved' ELSE 'declined' END, v.rule, 'timeout', s.amount_minor, s.currency, s.mcc,
-            v.approved_minor, v.used_minor, p.budget_minor, v.response_code, s.stan, s.rrn);
-        IF v.outage_id IS DISTINCT FROM p.outage_id OR v.used_minor <> p.used_minor THEN
-            UPDATE bench_programmes SET outage_id = v.outage_id, used_minor = v.used_minor WHERE id = p.id;
-        END IF;
-    END IF;
-    c := bench_after(c, v);
-    UPDATE card_usage SET seq = c.seq, day = c.day, day_count = c.day_count, day_amount_minor = c.day_amount_minor,
-        cvv2_failures = c.cvv2_failures WHERE card_id = c.id;
-    IF v.reason IS NULL THEN
-        UPDATE accounts SET held_minor = c.held_minor, version = c.version WHERE id = c.account_id;
-        IF v.rule IS NOT NULL THEN
-            UPDATE declared_balances SET consumed_minor = c.consumed_minor WHERE card_id = c.id;
-        END IF;
-    END IF;
-    RETURN (s.place, v.response_code, v.approved_minor);
-END $$;
-
 CREATE FUNCTION bench_fold(spends bench_spend[], now_ms bigint) RETURNS SETOF bench_outcome
 LANGUAGE plpgsql AS $$
 -- Each spend against the state that those before it have left; whoever calls has locked it all.
@@ -555,8 +494,7 @@ END $$;
 
 CREATE FUNCTION bench_authorize_all(spends bench_spend[], now_ms bigint) RETURNS SETOF bench_answer
 LANGUAGE plpgsql AS $$
--- A batch in one call. Accounts, and with them their cards, are locked in one order by everybody, so that batches wait for each
--- other and never for ever.
+-- A batch in one call. Every batch locks accounts, and with them their cards, in the same order: batches cannot deadlock.
 DECLARE
     ids uuid[] := ARRAY(SELECT DISTINCT s.card_id FROM unnest(spends) s);
 BEGIN

@@ -47,7 +47,7 @@ class Tally:
         self.age_ms.append((time.time() - created.timestamp()) * 1000)
 
 
-class Connection(asyncio.Protocol):
+class ReceiverConnection(asyncio.Protocol):
     """One keep-alive connection with one request at a time."""
 
     def __init__(self, tally: Tally) -> None:
@@ -84,7 +84,7 @@ async def _main(certificate: Path) -> None:
     tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     tls.load_cert_chain(certificate)
     server = await asyncio.get_running_loop().create_server(
-        lambda: Connection(tally), "127.0.0.1", 0, ssl=tls, family=socket.AF_INET, backlog=1024
+        lambda: ReceiverConnection(tally), "127.0.0.1", 0, ssl=tls, family=socket.AF_INET, backlog=1024
     )
     port: int = server.sockets[0].getsockname()[1]
 

@@ -1,5 +1,5 @@
-"""One process of a rival that keeps its state in a database: called in-process, over HTTP, or behind the same
-network edge as Stanchion.
+"""One process of a rival that keeps its state in a database: called in-process, or behind the same network
+edge as Stanchion.
 
     python -m ops.bench.rival VAR KIND CONNECTIONS
 
@@ -29,16 +29,15 @@ from engine.replies import Reply
 from ops.bench.installation import rival_dsn, settings_of
 from ops.bench.load import Loop, loop_of
 from ops.bench.pipe import serve
-from ops.bench.procedure import BatchedCalls, Calls
+from ops.bench.procedure import ProcedureBatches
 from ops.bench.row_locks import RowLocks
 from ops.bench.script import Script
-from ops.bench.web import Web
 
 REDIS_URL: Final = "STANCHION_BENCH_REDIS_URL"
 _HELD: Final = "SELECT coalesce(sum(held_minor), 0)::bigint FROM accounts"
 
 
-class Decider(Protocol):
+class RivalDecider(Protocol):
     """The interface of a rival's decider."""
 
     @property
@@ -51,15 +50,14 @@ class Decider(Protocol):
     async def submit(self, command: Command) -> Reply: ...
 
 
-KINDS: Final[dict[str, Callable[[str, int], Decider]]] = {
+KINDS: Final[dict[str, Callable[[str, int], RivalDecider]]] = {
     "row_locks": RowLocks,
-    "calls": Calls,
-    "batched_calls": BatchedCalls,
+    "batches": ProcedureBatches,
     "redis": Script,
 }
 
 
-class Rival:
+class RivalServer:
     """``open`` before anything else, ``close`` at the end."""
 
     def __init__(self, settings: Settings, kind: str, connections: int) -> None:
@@ -71,14 +69,13 @@ class Rival:
         self._lane = NetworkDbConnection(numbers, "bench-rival")
         custody = CardSecrets(Vault.from_settings(settings))
         self._edge = Edge(Respondent(self._submit, cards_by_digest(self._lane), custody))
-        self._web = Web(self._decider.submit)
         self._loop: Loop | None = None
         self._round_trips = 0
 
-    async def open(self) -> dict[str, Any]:
-        """Connect to the database and listen; returns the ISO 8583 address and the HTTP address."""
+    async def open(self) -> tuple[str, int]:
+        """Connect to the database and listen; returns the ISO 8583 address."""
         await self._decider.start()
-        return {"edge": await self._edge.start("127.0.0.1", 0), "web": await self._web.start()}
+        return await self._edge.start("127.0.0.1", 0)
 
     async def start(self, cards: list[str], sale: dict[str, Any], **load: Any) -> None:
         """Start a loop of in-process calls; ``load`` are the arguments of ``ops.bench.load.loop_of``."""
@@ -103,22 +100,21 @@ class Rival:
 
     async def log_bytes(self) -> int:
         """Bytes that Redis has written to its append-only file."""
-        assert isinstance(self._decider, Script), "PostgreSQL's log is everybody's"
+        assert isinstance(self._decider, Script), "all systems share PostgreSQL's log"
         return await self._decider.log_bytes()
 
-    async def _submit(self, command: Command, *, repeat: bool = False) -> Reply:  # noqa: ARG002 - its rivals look nothing up
+    async def _submit(self, command: Command, *, repeat: bool = False) -> Reply:  # noqa: ARG002 - rivals ignore repeats
         return await self._decider.submit(command)
 
     async def close(self) -> None:
         """Stop listening and disconnect."""
-        await self._web.stop()
         await self._edge.stop()
         self._lane.close()
         await self._decider.stop()
 
 
 async def _main(var_dir: Path, kind: str, connections: int) -> None:
-    rival = Rival(settings_of(var_dir), kind, connections)
+    rival = RivalServer(settings_of(var_dir), kind, connections)
     names = ("open", "start", "stop", "held_minor", "log_bytes")
     await serve({name: getattr(rival, name) for name in names})
     await rival.close()

@@ -93,20 +93,20 @@ class Script:
         """``connections``: number of concurrent pipelines."""
         self._url = url
         self._count = connections
-        self._lanes: list[_Lane] = []
+        self._connections: list[_PipelineConnection] = []
         self._programmes: dict[str, bytes] = {}
 
     @property
     def round_trips(self) -> int:
         """Round trips to the server since the start."""
-        return sum(lane.round_trips for lane in self._lanes)
+        return sum(each.round_trips for each in self._connections)
 
     async def start(self) -> None:
         """Connect, and load the script."""
-        self._lanes = [_Lane(self._url) for _ in range(self._count)]
-        for lane in self._lanes:
-            await lane.start()
-        client = self._lanes[0].client
+        self._connections = [_PipelineConnection(self._url) for _ in range(self._count)]
+        for each in self._connections:
+            await each.start()
+        client = self._connections[0].client
         cards = [key async for key in client.scan_iter(match="card:*", count=1000)]
         pipeline = client.pipeline(transaction=False)
         for key in cards:
@@ -117,8 +117,8 @@ class Script:
 
     async def stop(self) -> None:
         """Disconnect; no pipeline may be open."""
-        for lane in self._lanes:
-            await lane.client.aclose()
+        for each in self._connections:
+            await each.client.aclose()
 
     async def submit(self, command: Command) -> Reply:
         """Decide one spend; its reply is durable."""
@@ -126,26 +126,26 @@ class Script:
         programme = self._programmes.get(command.card_id)
         if programme is None:
             return NotExecuted("not_owner")
-        lane = min(self._lanes, key=lambda each: each.under_way)
-        found = await lane.decide(command, programme)
+        connection = min(self._connections, key=lambda each: each.open_requests)
+        found = await connection.decide(command, programme)
         code, approved_minor = found[0].decode(), int(found[1])
         approval = approval_code(command.id) if approved_minor else None
         return WireAnswer(code, command.id, approval, approved_minor)
 
     async def held_minor(self) -> int:
         """The sum of holds on all cards, in minor units."""
-        pipeline = self._lanes[0].client.pipeline(transaction=False)
+        pipeline = self._connections[0].client.pipeline(transaction=False)
         for card_id in self._programmes:
             pipeline.hget(f"card:{card_id}", "held_minor")
         return sum(map(int, await pipeline.execute()))
 
     async def log_bytes(self) -> int:
         """Bytes that the server has written to its file."""
-        about = await self._lanes[0].client.info("persistence")
+        about = await self._connections[0].client.info("persistence")
         return int(about["aof_current_size"])
 
 
-class _Lane:
+class _PipelineConnection:
     """One connection, with one pipeline at a time."""
 
     def __init__(self, url: str) -> None:
@@ -153,18 +153,18 @@ class _Lane:
         self._batcher = Batcher(self._flush, BATCH_MAX)
         self._found: dict[bytes, Any] = {}
         self._digest = ""
-        self.under_way = 0
+        self.open_requests = 0
         self.round_trips = 0
 
     async def start(self) -> None:
         self._digest = await self.client.script_load(SOURCE)
 
     async def decide(self, command: Authorize, programme: bytes) -> Any:
-        self.under_way += 1
+        self.open_requests += 1
         try:
             await self._batcher.add(((command, programme),))
         finally:
-            self.under_way -= 1
+            self.open_requests -= 1
         found = self._found.pop(command.command_key)
         if isinstance(found, Exception):
             raise found

@@ -1,12 +1,11 @@
-"""``make chaos``: the whole installation under faults for a while, and a table of what held.
+"""``make chaos``: injects faults into a whole installation under load and reports which promises held.
 
     python -m ops.chaos [--minutes 20 | --long] [--cards 24] [--seed N] [--only WORD] [--folder DIR]
 
-Faults come in rounds, in the same order, for half of the minutes; then the whole history is compared with the
-journal, the books are audited and secrets looked for. Nodes come and go on a cluster of several (once), and
-the tests that need no installation run, with as many seeds as there is time left for. The exit status is 0
-only if all twenty promises (with ``--only``, those that were chosen) were tried and every row of the table
-held.
+Rounds of faults, always in the same order, take half of the minutes. Then the run compares the history of all
+client operations with the journal, audits the books, and searches for leaked secrets. Drills on a cluster of
+several nodes run once. The test suites that need no installation use the remaining time for more seeds. The
+exit status is 0 only if every promise (with ``--only``: every chosen one) was tried and held.
 """
 
 from __future__ import annotations
@@ -29,43 +28,26 @@ from ops.audit import Finding, audit
 from ops.chaos.checks import CHECKS, promise_of
 from ops.chaos.cluster import DRILLS
 from ops.chaos.cluster import run as run_cluster
-from ops.chaos.copies import KEY_FAULTS
-from ops.chaos.crowds import TOO_MANY
-from ops.chaos.database_states import DATABASE_FAULTS
 from ops.chaos.errors import NotInjectedError
-from ops.chaos.faults import FAULTS, Fault
-from ops.chaos.machine import MACHINE_FAULTS
-from ops.chaos.memory import MEMORY_FAULTS
-from ops.chaos.outcomes import OUTCOME_FAULTS
-from ops.chaos.report import PROMISES, Report
-from ops.chaos.servers import SERVER_FAULTS
-from ops.chaos.stage import Stage
-from ops.chaos.stand_ins import STAND_IN_FAULTS
+from ops.chaos.faults.processes.catalogue import ALL_FAULTS
+from ops.chaos.faults.processes.fault import Fault
+from ops.chaos.leaks import find_leaks
+from ops.chaos.report import PROMISES, ChaosReport
+from ops.chaos.rig import Rig
 from ops.chaos.suites import SUITES, Suite
 from ops.chaos.suites import run as run_suite
 from ops.chaos.timetable import Timetable, long_turns
 from ops.histories.check import check
 from ops.histories.operations import History
 
-ALL_FAULTS: Final = (
-    *FAULTS,
-    *SERVER_FAULTS,
-    *KEY_FAULTS,
-    *STAND_IN_FAULTS,
-    *MACHINE_FAULTS,
-    *DATABASE_FAULTS,
-    *MEMORY_FAULTS,
-    *OUTCOME_FAULTS,
-    *TOO_MANY,
-)
-WHOLE_AGAIN_ATTEMPTS: Final = 4
-"""Each for half a minute; an installation that is not whole by then ends the run."""
+RECOVERY_ATTEMPTS: Final = 4
+"""Each takes up to half a minute; if the installation has not recovered by then, the run ends."""
 
 
 def main() -> None:
-    """Run, print, and say by the exit status whether everything held."""
+    """Run, print the report, and exit with status 0 only if everything held."""
     options = _options()
-    # Lost connections are what this is about.
+    # The faults cause lost connections, so the clients' log shows errors only.
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
     with tempfile.TemporaryDirectory(prefix="stanchion-chaos-", ignore_cleanup_errors=True) as temporary:
         folder = Path(options.folder or temporary)
@@ -82,46 +64,48 @@ def _options() -> argparse.Namespace:
         "--minutes",
         type=float,
         default=20.0,
-        help="about how long the whole run takes (default 20); one round of everything is done in any case,"
+        help="approximate duration of the whole run (default 20); at least one round of everything is done,"
         " which takes about a quarter of an hour",
     )
     length.add_argument(
         "--long",
         action="store_true",
-        help="every fault and every suite as often as its long form wants: 200 kills of a host, 50,000 seeds"
-        " and so on, for several hours",
+        help="the long form of every fault and suite: 200 kills of a host, 50,000 seeds and so on; takes"
+        " several hours",
     )
     parser.add_argument("--cards", type=int, default=24)
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
-    parser.add_argument("--only", default="", help="faults whose promise or name holds this")
     parser.add_argument(
-        "--folder", default="", help="kept afterwards: logs, the history, the database in servers.img"
+        "--only", default="", help="only faults and suites of this promise, or with this word in their name"
+    )
+    parser.add_argument(
+        "--folder", default="", help="keep logs, the history and the database (servers.img) in this folder"
     )
     return parser.parse_args()
 
 
 def chosen(only: str) -> tuple[list[Fault], list[Suite], list[str]]:
-    """The faults and suites whose promise or name holds ``only``, and the promises that must be shown as a
-    whole: all of them, or the one that was named."""
+    """The faults and suites whose promise or name matches ``only``, and the promises that the run must show
+    completely: all of them, or the one that ``only`` names."""
     faults = [fault for fault in ALL_FAULTS if _is_chosen(only, fault.promise, fault.name)]
     suites = [suite for suite in SUITES if _is_chosen(only, suite.promise, suite.name)]
     return faults, suites, [promise for promise in PROMISES if only in ("", promise)]
 
 
 def _is_chosen(only: str, promise: str, name: str) -> bool:
-    """A promise is chosen as a whole: G1 is not G12."""
+    """``only`` is a promise (G1 does not match G12) or a part of a name."""
     return only == promise or (only not in PROMISES and only in name)
 
 
 def only_checked(promises: list[str]) -> bool:
-    """Whether a history under no fault at all has something to say of ``promises``."""
+    """Whether a history without any fault can test one of ``promises``."""
     return not {promise_of(check) for check in CHECKS}.isdisjoint(promises)
 
 
-async def run(folder: Path, options: argparse.Namespace) -> Report:
-    """One run; its report."""
+async def run(folder: Path, options: argparse.Namespace) -> ChaosReport:
+    """One run; returns its report."""
     faults, suites, promises = chosen(options.only)
-    report = Report(options.seed, promises)
+    report = ChaosReport(options.seed, promises)
     report.circumstances = _circumstances(options)
     drills = [fault for fault, _ in DRILLS if _is_chosen(options.only, fault.promise, fault.name)]
     timetable = Timetable(options.minutes, shared=bool(drills or suites))
@@ -130,14 +114,14 @@ async def run(folder: Path, options: argparse.Namespace) -> Report:
     if faults or only_checked(promises):
         try:
             await _inject(faults, folder, options, timetable, report)
-        except Exception as failure:  # noqa: BLE001 - what was found until then is to be read all the same
+        except Exception as failure:  # noqa: BLE001 - earlier results are still reported
             report.ended_early(f"{type(failure).__name__}: {failure}")
     if drills:
         try:
             await run_cluster(folder, options.cards, options.seed, report)
         except Exception as failure:  # noqa: BLE001 - as above
             report.ended_early(f"on a cluster: {type(failure).__name__}: {failure}")
-    # Those that take seeds take the time that the others leave.
+    # Suites with seeds run last and use the remaining time.
     suites.sort(key=lambda suite: suite.seeds_per_minute > 0)
     for number, suite in enumerate(suites):
         minutes = None if options.long else timetable.seeds_minutes(len(suites) - number)
@@ -146,28 +130,28 @@ async def run(folder: Path, options: argparse.Namespace) -> Report:
 
 
 async def _inject(
-    faults: list[Fault], folder: Path, options: argparse.Namespace, timetable: Timetable, report: Report
+    faults: list[Fault], folder: Path, options: argparse.Namespace, timetable: Timetable, report: ChaosReport
 ) -> None:
-    """All rounds on one installation, and what its history and its books say in the end."""
-    async with Stage(folder, options.cards, options.seed) as stage:
-        await stage.begin()
+    """All rounds on one installation, then the checks of its history and books."""
+    async with Rig(folder, options.cards, options.seed) as rig:
+        await rig.begin()
         await asyncio.sleep(2.0)
         if not faults:
             await asyncio.sleep(max(0.0, timetable.faults_seconds()))
         turns: Iterable[Fault] = long_turns(faults) if options.long else timetable.turns(faults)
         for fault in turns:
-            if not await _round(stage, fault, report):
-                report.ended_early(f"the installation is not whole after {fault.name}")
+            if not await _round(rig, fault, report):
+                report.ended_early(f"the installation did not recover after {fault.name}")
                 break
-        await stage.end()
-        report.operations = len(stage.operations)
-        History(stage.operations).save(folder / "history.jsonl")
-        for finding in await _findings(stage):
+        await rig.end()
+        report.operations = len(rig.operations)
+        History(rig.operations).save(folder / "history.jsonl")
+        for finding in await _findings(rig):
             report.found(finding)
 
 
-async def _suite(suite: Suite, minutes: float | None, report: Report) -> None:
-    """One suite of tests, with as many seeds as fit into ``minutes``, or in its longest form."""
+async def _suite(suite: Suite, minutes: float | None, report: ChaosReport) -> None:
+    """Run one suite of tests: with as many seeds as fit into ``minutes``, or in its long form."""
     _say(suite.promise, suite.name)
     try:
         outcome = await run_suite(suite, minutes)
@@ -179,54 +163,54 @@ async def _suite(suite: Suite, minutes: float | None, report: Report) -> None:
         print(f"{outcome.figure:.0f} passed", *outcome.broken, flush=True)
 
 
-async def _round(stage: Stage, fault: Fault, report: Report) -> bool:
-    """One fault; whether the installation was whole again afterwards."""
+async def _round(rig: Rig, fault: Fault, report: ChaosReport) -> bool:
+    """Inject one fault; returns whether the installation recovered."""
     _say(fault.promise, fault.name)
     try:
-        assert fault.inject is not None, "suites are run elsewhere"
-        outcome = await fault.inject(stage)
-        await stage.back()
+        assert fault.inject is not None, "_suite runs the suites"
+        outcome = await fault.inject(rig)
+        await rig.recovered()
         report.injected(fault, outcome)
         print(f"{outcome.figure:.2f} ({fault.unit})", *outcome.broken, flush=True)
     except NotInjectedError as reason:
         report.not_injected(fault, str(reason))
         print(f"not injected: {reason}", flush=True)
-    except Exception as failure:  # noqa: BLE001 - one fault that went wrong must not hide what the others show
+    except Exception as failure:  # noqa: BLE001 - one failed fault must not hide the other results
         report.failed(fault, f"{type(failure).__name__}: {failure}")
         print(f"FAILED: {type(failure).__name__}: {failure}", flush=True)
-    await asyncio.sleep(stage.dice.uniform(0.5, 1.5))
-    return await _whole_again(stage)
+    await asyncio.sleep(rig.dice.uniform(0.5, 1.5))
+    return await _wait_recovered(rig)
 
 
-async def _whole_again(stage: Stage) -> bool:
-    for _ in range(WHOLE_AGAIN_ATTEMPTS):
+async def _wait_recovered(rig: Rig) -> bool:
+    for _ in range(RECOVERY_ATTEMPTS):
         try:
-            await stage.back()
-        except Exception as failure:  # noqa: BLE001 - whatever it is, it is not whole yet
-            print(f"         not whole yet: {type(failure).__name__}: {failure}", flush=True)
+            await rig.recovered()
+        except Exception as failure:  # noqa: BLE001 - any failure means: not recovered yet
+            print(f"         not recovered yet: {type(failure).__name__}: {failure}", flush=True)
         else:
             return True
     return False
 
 
-async def _findings(stage: Stage) -> list[Finding]:
-    async with stage.connection() as connection:
+async def _findings(rig: Rig) -> list[Finding]:
+    async with rig.connection() as connection:
         return [
-            *await check(connection, stage.operations),
-            *await stage.receiver.findings(connection),
-            *await stage.callers.findings(connection),
-            *await stage.canaries.findings(stage, connection),
-            *await audit(stage.postgres.url),
+            *await check(connection, rig.operations),
+            *await rig.receiver.findings(connection),
+            *await rig.callers.findings(connection),
+            *await find_leaks(rig, connection),
+            *await audit(rig.postgres.url),
         ]
 
 
 def _circumstances(options: argparse.Namespace) -> str:
-    """The machine and the run, in a few words."""
+    """The machine and the options of the run, for the report."""
     lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
     model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), "")
     load = os.getloadavg()[0]
     return (
-        f"{os.cpu_count()} cores ({model or 'unknown'}) at a load of {load:.1f} before it began,"
+        f"{os.cpu_count()} cores ({model or 'unknown'}), load average {load:.1f} before the run,"
         f" {'--long' if options.long else f'{options.minutes:g} minutes'}, {options.cards} shoppers"
     )
 

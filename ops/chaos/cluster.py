@@ -1,11 +1,11 @@
-"""A cluster under load: a node joins, one is drained, one dies, everything is renewed; nothing is refused or
-lost.
+"""Drills on a cluster under load: a node joins, all processes restart, a node is drained, a node dies. No
+decision may fail or get lost.
 
     python -m ops.chaos.cluster [--folder DIR] [--cards 24]
 
-It is set up, and a node is taken out of it, by the lines of CLUSTER.md, with PostgreSQL and Redis beside it.
-Nodes are those of ``ops.chaos.nodes``, so this is one machine; what it cannot show is a network between
-nodes.
+The drills use the command lines of CLUSTER.md to set the cluster up and to take a node out, with PostgreSQL
+and Redis beside it. All nodes run on one machine (``ops.chaos.environment.nodes``), so network partitions
+between nodes are not covered.
 """
 
 from __future__ import annotations
@@ -32,34 +32,34 @@ from actors.settings import Settings
 from actors.vault import Vault
 from engine.ids import shard_of
 from ops.audit import Finding, audit
+from ops.chaos.environment.nodes import NodeError, RayCluster, RayNode
+from ops.chaos.environment.processes import named
 from ops.chaos.errors import NotInjectedError
-from ops.chaos.faults import ANSWER_SECONDS_MAX, Fault, Outcome
-from ops.chaos.issuing import new_cards, plastics
-from ops.chaos.nodes import NodeError, RayCluster, RayNode
-from ops.chaos.processes import named
-from ops.chaos.report import Report
-from ops.chaos.shoppers import Crowd
-from ops.control import restart
+from ops.chaos.faults.processes.fault import ANSWER_SECONDS_MAX, Fault, Outcome
+from ops.chaos.report import ChaosReport
+from ops.chaos.traffic.issuing import new_cards, plastics
+from ops.chaos.traffic.shoppers import Crowd
 from ops.embedded.postgres import EmbeddedPostgres
 from ops.embedded.redis import EmbeddedRedis
 from ops.histories.check import check
 from ops.histories.operations import Operation
-from ops.running import RunningInstallation
+from ops.supervision.control import restart
+from ops.supervision.running_installation import RunningInstallation
 from stanchion import Client
 
 BALANCE_SECONDS_MAX: Final = 60.0
 SETTLE_SECONDS: Final = 2.0
 FIRST_GOOD_MS_MAX: Final = 2500.0
-"""A node that dies is known by pings alone: a silence of 1 s, then a takeover."""
+"""Only pings can detect that a node has died: 1 s of silence, then a takeover."""
 SERVERS: Final = ("edge", "api-0")
-"""One of each on every node."""
+"""Every node has one of each."""
 FUNDS: Final = "5000000.00"
-UNKNOWN: Final = frozenset({"91", "96", "silence"})
+UNKNOWN_OUTCOMES: Final = frozenset({"91", "96", "timeout"})
 
 
 @dataclass
 class Cluster:
-    """An installation on nodes, and who uses it. ``spare`` nodes have joined, newest last."""
+    """An installation on several nodes, and its load. ``spare``: the nodes that have joined, newest last."""
 
     ray: RayCluster
     folder: Path
@@ -70,17 +70,18 @@ class Cluster:
     dsn: str = ""
 
     async def hosts(self) -> dict[str, str]:
-        """Node by host, of the hosts that own shards."""
+        """The node of each host that owns shards."""
         rows = await self._rows("SELECT DISTINCT host FROM shards WHERE host IS NOT NULL")
         return {row["host"]: row["host"].split("-")[1] for row in rows}
 
     async def loads(self) -> dict[str, int]:
-        """Shards by node."""
+        """The number of shards of each node."""
         rows = await self._rows("SELECT split_part(host, '-', 2) AS node, count(*) FROM shards GROUP BY 1")
         return {row["node"]: row["count"] for row in rows}
 
     async def balanced(self, nodes: int) -> float:
-        """Wait until ``nodes`` own everything evenly; how long that took. Raises TimeoutError."""
+        """Wait until ``nodes`` nodes own equal numbers of shards; returns the seconds that it took. Raises
+        TimeoutError."""
         began = time.monotonic()
         async with asyncio.timeout(BALANCE_SECONDS_MAX):
             while True:
@@ -90,7 +91,7 @@ class Cluster:
                 await asyncio.sleep(0.1)
 
     async def findings(self) -> list[Finding]:
-        """What the history and the books say in the end."""
+        """The findings of the history and of the audit."""
         connection = await asyncpg.connect(self.dsn)
         try:
             return [*await check(connection, self.crowd.history.operations), *await audit(self.dsn)]
@@ -98,7 +99,7 @@ class Cluster:
             await connection.close(timeout=10)
 
     def since(self, began: float) -> list[Operation]:
-        """Operations that have been begun since and have ended."""
+        """Finished operations that began at or after ``began``."""
         return [each for each in self.crowd.history.operations if each.began >= began and each.ended]
 
     async def _rows(self, sql: str) -> list[asyncpg.Record]:
@@ -113,7 +114,7 @@ Drill = Callable[[Cluster], Awaitable[Outcome]]
 
 
 async def join(cluster: Cluster) -> Outcome:
-    """A node joins: hosts begin there, and shards move to them while they are in use; servers begin too."""
+    """A node joins: it gets hosts and servers, and shards move to it while they are in use."""
     began = time.monotonic()
     cluster.spare.append(await asyncio.to_thread(cluster.ray.join))
     joined = time.monotonic()
@@ -125,7 +126,7 @@ async def join(cluster: Cluster) -> Outcome:
 
 
 async def drain(cluster: Cluster) -> Outcome:
-    """The newest node gives everything away and is stopped, as the handbook says."""
+    """The newest node is drained and stopped, as CLUSTER.md describes."""
     before = await cluster.loads()
     node = cluster.spare[-1]
     name = node_name(node)
@@ -137,7 +138,7 @@ async def drain(cluster: Cluster) -> Outcome:
         failure = str(reason)
     outcome = Outcome(time.monotonic() - began)
     outcome.expect(not failure, failure)
-    outcome.expect(name in before and name not in await cluster.loads(), "the node still owns something")
+    outcome.expect(name in before and name not in await cluster.loads(), "the node still owns shards")
     _expect_none_refused(cluster, began, outcome)
     await asyncio.to_thread(cluster.spare.pop().leave)
     await cluster.balanced(len(cluster.spare) + 1)
@@ -145,52 +146,57 @@ async def drain(cluster: Cluster) -> Outcome:
 
 
 async def kill(cluster: Cluster) -> Outcome:
-    """Everything on the newest node dies at once: how soon its cards are answered."""
+    """All processes of the newest node die at once. Figure: milliseconds until its last card is answered."""
     node = node_name(cluster.spare[-1])
     owned = {host for host, where in (await cluster.hosts()).items() if where == node}
     rows = await cluster._rows("SELECT shard, host FROM shards")
     shards = {row["shard"] for row in rows if row["host"] in owned}
-    tills = [till for till in cluster.crowd.tills if shard_of(till.plastic.card_id) in shards]
-    if not tills:
+    terminals = [
+        terminal for terminal in cluster.crowd.terminals if shard_of(terminal.plastic.card_id) in shards
+    ]
+    if not terminals:
         raise NotInjectedError("the node had no cards")
     killing = asyncio.create_task(asyncio.to_thread(cluster.spare.pop().kill))
     await asyncio.sleep(0.05)
     began = time.monotonic()
-    operations = await asyncio.gather(*(till.buy() for till in tills))
+    operations = await asyncio.gather(*(terminal.purchase() for terminal in terminals))
     waits = sorted(1000 * ((each.ended or 0.0) - began) for each in operations if each.outcome == "ok")
     outcome = Outcome(waits[-1] if waits else 1000 * ANSWER_SECONDS_MAX)
-    outcome.expect(len(waits) == len(tills), "a card got no answer")
+    outcome.expect(len(waits) == len(terminals), "a card was not answered")
     await killing
     await cluster.balanced(len(cluster.spare) + 1)
     return outcome
 
 
-async def renew(cluster: Cluster) -> Outcome:
-    """``stanchion restart``: everything is new afterwards, and nobody was told that nobody knows."""
+async def restart_all(cluster: Cluster) -> Outcome:
+    """``stanchion restart``: all processes are new afterwards, and no decision had an unknown outcome."""
     before, began = await _complete(cluster), time.monotonic()
     await restart(cluster.installation.var_dir, lambda line: print(f"         {line}", flush=True))
     outcome = Outcome(time.monotonic() - began)
     after = await _complete(cluster)
-    # Numbers of nodes with a process table of their own may meet by chance.
+    # Nodes with their own process tables may reuse a process id by chance.
     kept = [name for name, pid in after.items() if before.get(name) == pid]
-    outcome.expect(not kept, f"{kept} are those of before")
-    outcome.expect(len(after) == len(before), f"{len(before)} processes are {len(after)} now")
+    outcome.expect(not kept, f"{kept} were not restarted")
+    outcome.expect(len(after) == len(before), f"{len(after)} processes instead of {len(before)}")
     _expect_none_refused(cluster, began, outcome)
     return outcome
 
 
 DRILLS: Final[tuple[tuple[Fault, Drill], ...]] = (
-    (Fault("G3", "a node joins under load", "balanced, s", None), join),
-    (Fault("G3", "everything is restarted, one by one", "all new, s", None), renew),
-    (Fault("G3", "a node is drained under load", "empty, s", None), drain),
-    (Fault("G3", "a node is killed under load", "last card, ms", FIRST_GOOD_MS_MAX), kill),
+    (Fault("G3", "a node joins under load", "s until balanced", None), join),
+    (Fault("G3", "all processes restarted one by one", "s until all are new", None), restart_all),
+    (Fault("G3", "a node is drained under load", "s until drained", None), drain),
+    (
+        Fault("G3", "a node is killed under load", "ms until the last card is answered", FIRST_GOOD_MS_MAX),
+        kill,
+    ),
 )
-"""In an order in which each finds the nodes that it needs."""
+"""In this order each drill finds the nodes that it needs."""
 
 
-async def run(folder: Path, cards: int, seed: int, report: Report) -> None:
-    """All drills once on a cluster of two nodes, then the history and the books. Raises what the start
-    raises."""
+async def run(folder: Path, cards: int, seed: int, report: ChaosReport) -> None:
+    """Run all drills once on a cluster of two nodes, then check the history and the books. Raises the errors
+    of the start."""
     with ExitStack() as stack:
         var_dir = folder / "cluster"
         servers = EmbeddedPostgres(folder / "servers"), EmbeddedRedis(folder / "servers")
@@ -217,7 +223,7 @@ async def run(folder: Path, cards: int, seed: int, report: Report) -> None:
 
 
 def _values(var_dir: Path, postgres: EmbeddedPostgres, redis: EmbeddedRedis) -> dict[str, str]:
-    """What the handbook leaves open. The key is made as one machine makes it, and given to all."""
+    """Values for the placeholders of CLUSTER.md. One master key is made and given to all nodes."""
     Vault.from_settings(Settings.load(var_dir=var_dir))
     return {
         "STANCHION_MASTER_KEY": (var_dir / "keys/master.key").read_text("ascii").strip(),
@@ -232,7 +238,7 @@ def _path() -> str:
     return f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
 
 
-async def _drill(cluster: Cluster, report: Report) -> None:
+async def _drill(cluster: Cluster, report: ChaosReport) -> None:
     await cluster.balanced(2)
     await cluster.crowd.begin()
     await asyncio.sleep(SETTLE_SECONDS)
@@ -243,7 +249,7 @@ async def _drill(cluster: Cluster, report: Report) -> None:
         except NotInjectedError as reason:
             report.not_injected(fault, str(reason))
         except TimeoutError:
-            report.failed(fault, "shards or servers were not where they should be in time")
+            report.failed(fault, "shards or servers were not in place in time")
         else:
             print(f"         {outcome.figure:.2f} ({fault.unit})", *outcome.broken, flush=True)
             report.injected(fault, outcome)
@@ -262,17 +268,17 @@ async def _crowd(record: dict[str, Any], var_dir: Path, dsn: str, cards: int, se
     issued = await asyncio.to_thread(issue)
     connection = await asyncpg.connect(dsn)
     try:
-        drawn = await plastics(connection, var_dir, issued)
+        plastic_cards = await plastics(connection, var_dir, issued)
     finally:
         await connection.close(timeout=10)
-    crowd = Crowd((record["iso8583"]["host"], record["iso8583"]["port"]), drawn, seed)
+    crowd = Crowd((record["iso8583"]["host"], record["iso8583"]["port"]), plastic_cards, seed)
     await crowd.open()
     return crowd
 
 
 async def _complete(cluster: Cluster) -> dict[str, int]:
-    """Process ids by name, once every node that owns shards has its servers, which begin beside its hosts.
-    Raises TimeoutError."""
+    """Process ids by name, as soon as every node that owns shards has its servers; these start after its
+    hosts. Raises TimeoutError."""
     nodes = len(await cluster.loads())
     async with asyncio.timeout(BALANCE_SECONDS_MAX):
         while True:
@@ -287,7 +293,7 @@ async def _pids(cluster: Cluster) -> dict[str, int]:
 
 
 def node_name(node: RayNode) -> str:
-    """What the installation calls a node. Raises NotInjectedError."""
+    """The installation's name of a node. Raises NotInjectedError."""
     try:
         return node.id[:NODE_LETTERS]
     except NodeError as reason:
@@ -295,23 +301,25 @@ def node_name(node: RayNode) -> str:
 
 
 def _expect_none_refused(cluster: Cluster, began: float, outcome: Outcome) -> None:
-    """Between ``began`` and now, nobody heard that the outcome is unknown, and many heard something."""
+    """Expect that no operation since ``began`` had an unknown outcome."""
     operations = cluster.since(began)
     if not operations:
-        raise NotInjectedError("nobody asked anything meanwhile")
-    refused = [each for each in operations if (each.response_code or "") in UNKNOWN]
+        raise NotInjectedError("no operation ran during the fault")
+    refused = [each for each in operations if (each.response_code or "") in UNKNOWN_OUTCOMES]
     outcome.expect(not refused, f"{len(refused)} of {len(operations)} were refused")
 
 
 def main() -> None:
-    """Run it, print the table, and say by the exit status whether everything held."""
-    parser = argparse.ArgumentParser(prog="python -m ops.chaos.cluster", description="Nodes under load.")
+    """Run the drills, print the report, and exit with status 0 only if everything held."""
+    parser = argparse.ArgumentParser(
+        prog="python -m ops.chaos.cluster", description="Cluster drills under load."
+    )
     parser.add_argument("--cards", type=int, default=24)
     parser.add_argument("--seed", type=int, default=random.randrange(1_000_000))
-    parser.add_argument("--folder", default="", help="kept afterwards: logs and the database")
+    parser.add_argument("--folder", default="", help="keep logs and the database in this folder")
     options = parser.parse_args()
     structlog.configure(wrapper_class=structlog.make_filtering_bound_logger(logging.ERROR))
-    report = Report(options.seed)
+    report = ChaosReport(options.seed)
     with tempfile.TemporaryDirectory(prefix="stanchion-cluster-") as temporary:
         asyncio.run(run(Path(options.folder or temporary), options.cards, options.seed, report))
     report.show()

@@ -1,5 +1,5 @@
-"""What keeps a fault from showing anything."""
+"""Why a fault shows nothing."""
 
 
 class NotInjectedError(Exception):
-    """The fault did not happen, so nothing has been shown. The message is one line."""
+    """The fault could not be injected, so the round shows nothing. The message is one line."""

@@ -1,7 +1,7 @@
-"""The table: each promise, how often it was tried, the worst figure, and the verdict.
+"""The report: for each promise its faults and checks, the number of rounds, the worst figure and the verdict.
 
-Only what was tried can have held. A fault that was never injected, a check that had nothing to look at, and
-a promise of which the run has nothing to say are *not shown*, and no run with one of them has passed.
+Only a promise that was tried can hold. A fault that was never injected, a check without subjects, and a
+promise without a row are *not shown*; a run with one of them has not passed.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from rich.table import Table
 
 from ops.audit import Finding
 from ops.chaos.checks import promise_of
-from ops.chaos.faults import Fault, Outcome
+from ops.chaos.faults.processes.fault import Fault, Outcome
 
 PROMISES: Final = tuple(f"G{number}" for number in range(1, 21))
-"""Those of GUARANTEES.md."""
+"""The promises of GUARANTEES.md."""
 HELD: Final = "held"
 CHECKED: Final = "broken"
-"""The unit of checks, whose rounds are what they looked at."""
+"""The unit of checks; their rounds are the number of subjects."""
 BEGIN: Final = "<!-- chaos: begin -->"
 END: Final = "<!-- chaos: end -->"
 
 
 @dataclass
-class Row:
-    """What has been tried for a promise in one way, and what came of it."""
+class ReportRow:
+    """The results of one fault or check."""
 
     promise: str
     name: str
@@ -40,7 +40,7 @@ class Row:
     """Whether the lowest figure is the worst."""
     broken: list[str] = field(default_factory=list)
     missed: list[str] = field(default_factory=list)
-    """Why rounds have shown nothing."""
+    """Why rounds showed nothing."""
 
     @property
     def worst(self) -> float | None:
@@ -61,7 +61,7 @@ class Row:
 
     @property
     def held(self) -> bool:
-        """Whether it was tried, and held whenever it was."""
+        """Whether it was tried, and held in every round."""
         return bool(self.rounds) and not self.broken
 
     @property
@@ -70,25 +70,25 @@ class Row:
         return "–" if self.worst is None else f"{self.worst:,.10g} {self.unit}"
 
 
-class Report:
-    """Everything that was tried. ``expected``: the promises that this run is to show."""
+class ChaosReport:
+    """The results of a run. ``expected``: the promises that this run must show."""
 
     def __init__(self, seed: int, expected: Iterable[str] = ()) -> None:
         self._seed = seed
         self._expected = frozenset(expected)
-        self._rows: dict[tuple[str, str], Row] = {}
+        self._rows: dict[tuple[str, str], ReportRow] = {}
         self.operations = 0
         self.circumstances = ""
-        """On which machine, and how long."""
+        """The machine and the duration."""
 
-    # --- what happens -------------------------------------------------------------------------------------
+    # --- recording ------------------------------------------------------------------------------------------
 
     def wants(self, fault: Fault) -> None:
-        """``fault`` belongs to this run: until it has been injected, it is not shown."""
+        """Expect ``fault`` in this run: until it has been injected, it is *not shown*."""
         self._row(fault)
 
     def injected(self, fault: Fault, outcome: Outcome) -> None:
-        """One round of a fault, or several in one go."""
+        """Record a round of a fault, or several that ran at once."""
         row = self._row(fault)
         row.rounds += outcome.rounds
         row.figures.append(round(outcome.figure, 3))
@@ -98,53 +98,53 @@ class Report:
             row.broken.append(beyond)
 
     def not_injected(self, fault: Fault, reason: str) -> None:
-        """A round that shows nothing."""
+        """Record that a round could not be injected."""
         self._row(fault).missed.append(reason)
 
     def failed(self, fault: Fault, reason: str) -> None:
-        """A round after which the installation was not itself again."""
+        """Record a round after which the installation did not recover."""
         row = self._row(fault)
         row.rounds += 1
         row.broken.append(reason)
 
     def found(self, finding: Finding) -> None:
-        """A check over the whole history of an installation; of a second one, it adds up. One without
-        subjects is left out where its promise was."""
+        """Record a check of the history or the books; the checks of two installations add up. A check without
+        subjects gets a row only if the run must show its promise."""
         promise = promise_of(finding.promise)
         if not finding.subjects and not finding.broken and promise not in self._expected:
             return
-        row = self._rows.setdefault((promise, finding.promise), Row(promise, finding.promise, CHECKED))
+        row = self._rows.setdefault((promise, finding.promise), ReportRow(promise, finding.promise, CHECKED))
         row.rounds += finding.subjects
         if finding.subjects:
             row.figures = [sum(row.figures) + finding.broken]
         else:
-            row.missed.append("there was nothing to look at")
+            row.missed.append("it had no subjects")
         row.broken += [", ".join(finding.examples) or "see the log"] * finding.broken
 
     def ended_early(self, reason: str) -> None:
-        """The run could not go on."""
-        row = self._rows.setdefault(("–", "the run itself"), Row("–", "the run itself", ""))
+        """Record that the run could not continue."""
+        row = self._rows.setdefault(("–", "the whole run"), ReportRow("–", "the whole run", ""))
         row.rounds += 1
         row.broken.append(reason)
 
-    # --- what it comes to ---------------------------------------------------------------------------------
+    # --- results --------------------------------------------------------------------------------------------
 
     @property
     def passed(self) -> bool:
-        """Whether everything that belongs to this run was tried, and held."""
+        """Whether every expected fault and check was tried, and held."""
         return bool(self._rows) and all(row.held for row in self.rows())
 
-    def rows(self) -> list[Row]:
-        """In the order of the promises, those without anything among them."""
+    def rows(self) -> list[ReportRow]:
+        """All rows in the order of the promises, including promises without a result."""
         shown = {promise for promise, _ in self._rows}
-        missing = [Row(promise, "–", "") for promise in sorted(self._expected - shown)]
+        missing = [ReportRow(promise, "–", "") for promise in sorted(self._expected - shown)]
         return sorted([*self._rows.values(), *missing], key=lambda row: _number(row.promise))
 
     def show(self) -> None:
-        """Print the table, and the same as text for GUARANTEES.md."""
+        """Print the table and the verdict."""
         console = Console(width=170, soft_wrap=False)
         table = Table(title=f"chaos, seed {self._seed}, {self.operations:,} operations in the history")
-        for title in ("promise", "what was done, or looked at"):
+        for title in ("promise", "fault or check"):
             table.add_column(title)
         for title in ("rounds", "worst figure"):
             table.add_column(title, justify="right")
@@ -152,18 +152,18 @@ class Report:
         for row in self.rows():
             table.add_row(row.promise, row.name, f"{row.rounds:,}", row.figure, row.verdict)
         console.print(table)
-        verdict = "Everything that belongs to this run was tried, and held." if self.passed else "NOT PASSED."
+        verdict = "Every promise of this run was tried, and held." if self.passed else "NOT PASSED."
         console.print(verdict)
 
     def markdown(self) -> str:
-        """What goes between the markers of GUARANTEES.md."""
+        """The table as Markdown, between the markers of GUARANTEES.md."""
         lines = [
             BEGIN,
             f"{time.strftime('%Y-%m-%d')}, {self.circumstances}: seed {self._seed}, {self.operations:,}"
-            " operations in the history. Rounds of a check are what it looked at; the figure is that of the"
-            " worst round.",
+            " operations in the history. Rounds of a check are its subjects. The figure is that of the worst"
+            " round.",
             "",
-            "| promise | what was done, or looked at | rounds | worst figure | verdict |",
+            "| promise | fault or check | rounds | worst figure | verdict |",
             "|---|---|---|---|---|",
         ]
         lines += [
@@ -172,13 +172,13 @@ class Report:
         ]
         return "\n".join([*lines, END])
 
-    def _row(self, fault: Fault) -> Row:
-        made = Row(fault.promise, fault.name, fault.unit, least=fault.least)
+    def _row(self, fault: Fault) -> ReportRow:
+        made = ReportRow(fault.promise, fault.name, fault.unit, least=fault.least)
         return self._rows.setdefault((fault.promise, fault.name), made)
 
 
 def beyond_limit(fault: Fault, figure: float) -> str | None:
-    """What to say of a figure on the wrong side of its limit."""
+    """The violation text if ``figure`` is on the wrong side of the fault's limit."""
     if fault.limit is None:
         return None
     if fault.least:

@@ -1,7 +1,7 @@
-"""The long forms of tests that need no installation: random lives, conversations, requests by the thousand.
+"""The long forms of the tests that need no installation: simulations, conversations and generated requests.
 
-They are the same tests as in ``make test``, with other examples each time and, where they take seeds, with as
-many as a small machine gets through in the minutes that are left, or with all that their long form wants.
+They are the tests of ``make test`` with other random examples each time. Suites with seeds get as many as fit
+into the remaining minutes, or the full number of their long form.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from ops.chaos.errors import NotInjectedError
-from ops.chaos.faults import Fault, Outcome
+from ops.chaos.faults.processes.fault import Fault, Outcome
 
 ROOT: Final = Path(__file__).parents[2]
 _SUMMARY: Final = re.compile(r"(?:\d+ \w+|no tests ran) in \d")
@@ -25,8 +25,8 @@ _PASSED: Final = re.compile(r"(\d+) passed")
 
 @dataclass(frozen=True)
 class Suite:
-    """Tests under ``path``. Of those that take seeds, ``seeds_per_minute`` is what a small machine gets
-    through, and ``seeds_long`` what their long form wants."""
+    """The tests under ``path``. For suites with seeds: ``seeds_per_minute`` is the rate of a small machine,
+    ``seeds_long`` the number in the long form."""
 
     promise: str
     name: str
@@ -36,18 +36,18 @@ class Suite:
 
     @property
     def fault(self) -> Fault:
-        """Its row in the table."""
+        """Its row in the report."""
         return Fault(self.promise, self.name, "tests passed", None)
 
 
 SUITES: Final = (
-    Suite("G5", "every keyed operation again and altered", "tests/api/test_idempotency.py"),
-    Suite("G6", "every rule of stand-in, and owners replaced", "tests/conformance/test_stand_in.py"),
-    Suite("G8", "the schedule of attempts, in virtual time", "tests/actors/webhooks/test_schedule.py"),
-    Suite("G9", "another's verifier, and secrets that rotate", "tests/actors/webhooks/test_pipeline.py"),
+    Suite("G5", "every keyed operation repeated, and with another payload", "tests/api/test_idempotency.py"),
+    Suite("G6", "every stand-in rule, and takeovers", "tests/conformance/test_stand_in.py"),
+    Suite("G8", "the retry schedule in virtual time", "tests/actors/webhooks/test_schedule.py"),
+    Suite("G9", "a third-party verifier, and secret rotation", "tests/actors/webhooks/test_pipeline.py"),
     Suite(
         "G10",
-        "conversations and an independent book",
+        "conversations against an independent model",
         "tests/conformance/test_conversations.py",
         3_000,
         20_000,
@@ -57,27 +57,27 @@ SUITES: Final = (
     ),
     Suite(
         "G11",
-        "two edges with one repeat, by seed",
+        "two edges and one repeat, by seed",
         "tests/actors/shards/test_wire_simulation.py",
         60,
         2_000,
     ),
-    Suite("G19", "bad days by seed", "tests/actors/shards/test_simulation.py", 600, 50_000),
-    Suite("G20", "faults put in on purpose: ownership", "tests/actors/shards/test_checkers.py"),
-    Suite("G20", "faults put in on purpose: the wire", "tests/conformance/test_checkers.py"),
-    Suite("G12", "damaged messages", "tests/conformance/test_fuzz.py"),
-    Suite("G12", "requests that the description allows and forbids", "tests/api/test_description.py"),
-    Suite("G12", "broken requests on the socket", "tests/api/test_adversity.py"),
-    Suite("G18", "applicants' data, everywhere", "tests/api/kyc/test_canaries.py"),
-    Suite("G17", "foreign and random ids", "tests/api/test_isolation.py"),
+    Suite("G19", "fault simulations by seed", "tests/actors/shards/test_simulation.py", 600, 50_000),
+    Suite("G20", "deliberate bugs: ownership", "tests/actors/shards/test_checkers.py"),
+    Suite("G20", "deliberate bugs: the wire", "tests/conformance/test_checkers.py"),
+    Suite("G12", "malformed messages", "tests/conformance/test_fuzz.py"),
+    Suite("G12", "valid and invalid requests by the API description", "tests/api/test_description.py"),
+    Suite("G12", "malformed requests on the socket", "tests/api/test_adversity.py"),
+    Suite("G18", "applicants' data stays in custody", "tests/api/kyc/test_canaries.py"),
+    Suite("G17", "ids of other tenants, and random ids", "tests/api/test_isolation.py"),
 )
 
 
 async def run(suite: Suite, minutes: float | None) -> Outcome:
-    """Run one suite for about so long, where that is its to choose; ``None``: in its long form. Raises
-    NotInjectedError when there is nothing to run."""
+    """Run one suite for about ``minutes`` if it takes seeds; ``None``: its long form. Raises NotInjectedError
+    when the tests do not exist."""
     if not (ROOT / suite.path).exists():
-        raise NotInjectedError(f"{suite.path} is not here")
+        raise NotInjectedError(f"{suite.path} does not exist")
     seeds = _seeds(suite, minutes)
     process = await asyncio.create_subprocess_exec(
         sys.executable, "-m", "pytest", "-q", "-x", "--timeout=0", "-p", "no:cacheprovider", suite.path,
@@ -99,16 +99,16 @@ async def run(suite: Suite, minutes: float | None) -> Outcome:
 
 
 def _seeds(suite: Suite, minutes: float | None) -> int:
-    """How many; 0 where it takes none."""
+    """The number of seeds; 0 for a suite without seeds."""
     if minutes is None:
         return suite.seeds_long
     return max(1, int(suite.seeds_per_minute * minutes)) if suite.seeds_per_minute else 0
 
 
 def judge(output: str, status: int | None) -> Outcome:
-    """What pytest's output and exit status come to. Tests may have something to say after its last line."""
+    """The outcome by pytest's output and exit status. Warnings may follow the summary line."""
     summaries = [line.strip() for line in output.splitlines() if _SUMMARY.search(line)]
-    last = summaries[-1] if summaries else "nothing was said"
+    last = summaries[-1] if summaries else "pytest printed no summary"
     passed = _PASSED.search(last)
     outcome = Outcome(float(passed[1]) if passed else 0.0)
     outcome.expect(status == 0 and outcome.figure > 0, last)

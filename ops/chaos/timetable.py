@@ -1,9 +1,8 @@
-"""How long a run goes on, and how often each fault is injected.
+"""The schedule of a run: how long it takes and how often it injects each fault.
 
-Whoever says how many minutes there are gets a run of about that length: half of them for rounds of faults,
-and what the books, the cluster and the suites leave for more seeds. Nothing is left out for want of time: one
-round of everything is always done, however long that takes. ``--long`` counts instead of looking at the
-clock.
+With ``--minutes`` a run takes about that long: rounds of faults get half of it; the audit, the cluster and
+the suites get the rest, and the remaining time goes to more seeds. One round of everything always completes,
+even if it takes longer. ``--long`` counts rounds instead of minutes.
 """
 
 from __future__ import annotations
@@ -13,29 +12,29 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Final
 
-from ops.chaos.copies import BURST
-from ops.chaos.faults import Fault
-from ops.chaos.stand_ins import MEANWHILE
+from ops.chaos.faults.processes.fault import Fault
+from ops.chaos.faults.processes.idempotency import BURST
+from ops.chaos.faults.processes.stand_in import DISTURBANCES
 
 FAULTS_SHARE: Final = 0.5
-"""Of the minutes, where there is more to do than faults."""
+"""The faults' share of the minutes, if the run has other parts."""
 SEEDS_MINUTES_MIN: Final = 0.25
-"""For each suite that takes seeds, however late it is."""
+"""Minimum for each suite with seeds, even if the run is late."""
 
 LONG_ROUNDS: Final = 20
-"""Of each fault that ``LONG`` does not name."""
+"""Rounds in a long run of each fault that ``LONG`` does not name."""
 LONG: Final = {
     "kill -9 of a shard host": 200,
-    "a shard host frozen and woken": 100,
+    "a shard host frozen, then resumed": 100,
     "kill -9 of all of PostgreSQL": 50,
     "150 keys × 1–8 copies, a host killed": -(-10_000 // BURST),
-    "64 stand-ins at once on a budget for 13": -(-500 // len(MEANWHILE)),
+    "64 stand-ins at once on a budget for 13": -(-500 // len(DISTURBANCES)),
 }
-"""How often a long run injects a fault, by its name."""
+"""Rounds of a fault in a long run, by its name."""
 
 
 class Timetable:
-    """Begins when it is made. ``shared``: whether other parts come after the faults."""
+    """Time starts when it is created. ``shared``: whether other parts follow the faults."""
 
     def __init__(
         self, minutes: float, *, shared: bool = True, clock: Callable[[], float] = time.monotonic
@@ -46,15 +45,15 @@ class Timetable:
         self._end = began + 60 * minutes
 
     def faults_seconds(self) -> float:
-        """How long faults are still injected; not above 0 when that is over."""
+        """The remaining time for faults; 0 or less when it is over."""
         return self._faults_end - self._clock()
 
     def seeds_minutes(self, suites_left: int) -> float:
-        """How long the next of so many suites that take seeds may try them."""
+        """The time of the next suite, when ``suites_left`` suites with seeds still have to run."""
         return max(SEEDS_MINUTES_MIN, (self._end - self._clock()) / 60 / suites_left)
 
     def turns(self, faults: Sequence[Fault]) -> Iterator[Fault]:
-        """Faults in their order, again and again until their time is over; each at least once."""
+        """The faults in order, repeated until their time is over; each at least once."""
         for number in count():
             for fault in faults:
                 if number and self.faults_seconds() <= 0:
@@ -65,7 +64,7 @@ class Timetable:
 
 
 def long_turns(faults: Sequence[Fault], times: Mapping[str, int] = LONG) -> Iterator[Fault]:
-    """Each fault as often as a long run wants it, spread evenly among the others."""
+    """Each fault as often as a long run needs it, spread evenly among the others."""
     wanted = [times.get(fault.name, LONG_ROUNDS) for fault in faults]
     most = max(wanted, default=0)
     for number in range(most):

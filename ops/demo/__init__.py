@@ -1,7 +1,7 @@
-"""The whole journey of a card on one machine, with a live commentary: ``stanchion demo``.
+"""``stanchion demo``: the life of a card on one machine, with a live commentary.
 
-It starts an installation of its own on free ports, uses the public API (and ``kill -9``), checks every answer
-it shows, and ends with exit status 0 only if all of them were as told.
+It starts an installation of its own on free ports, uses the public API (and ``kill -9``), and checks every
+answer that it shows. The exit status is 0 only if all answers were as expected.
 """
 
 from __future__ import annotations
@@ -21,21 +21,19 @@ from ops.demo.fault import kill_the_owner
 from ops.demo.outage import Outage
 from ops.demo.story import Story
 from ops.demo.webhook import Webhook
-from ops.installation import database
-from ops.running import RunningInstallation
+from ops.supervision.installation import database
+from ops.supervision.running_installation import RunningInstallation
 from stanchion import Client, StanchionError
 
 __all__ = ["DemoError", "demo"]
 
-# The story presents its sales itself, at the moment when it tells of them.
+# The demo presents its sales itself, at the moment when the commentary mentions them.
 SETTINGS: Final = {"STANCHION_AUTO_CLEAR_SECONDS": "0"}
 
 
 def demo(var_dir: Path | None = None) -> None:
-    """Tell the story in ``var_dir``, or in a folder that is removed afterwards.
-
-    Raises DemoError, RunningError or AuditError, each one line, when anything is not as promised.
-    """
+    """Run the demo in ``var_dir``, or in a folder that is removed afterwards. Raises DemoError, RunningError
+    or AuditError, each one line, when an answer is not as expected."""
     console = Console(soft_wrap=True, highlight=False)
     story = Story(console)
     with TemporaryDirectory(prefix="stanchion-demo-") as folder:
@@ -78,7 +76,7 @@ def _fault(console: Console, record: Json, story: Story) -> None:
 
 
 def _audited(console: Console, state: Path) -> None:
-    """The last word is the database's."""
+    """Finally, the audit of the whole database."""
     console.print("\n[bold]The books, read by `stanchion audit` while nothing runs[/bold]")
     with database(Settings.load(var_dir=state, database_url=None)) as dsn:
         found = asyncio.run(audit(dsn))

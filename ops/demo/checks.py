@@ -1,4 +1,4 @@
-"""Nothing is told that was not checked."""
+"""Checks of the demo: every answer is checked before the commentary mentions it."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ Json = dict[str, Any]
 
 
 class DemoError(Exception):
-    """An answer was not the promised one. The message is one line."""
+    """An answer was not as expected. The message is one line."""
 
 
 def eur(amount: str) -> Money:
@@ -19,6 +19,6 @@ def eur(amount: str) -> Money:
 
 
 def expect(fact: str, seen: object, promised: object) -> None:
-    """Raise DemoError unless ``seen`` is what was ``promised``."""
+    """Raise DemoError unless ``seen`` equals ``promised``."""
     if seen != promised:
         raise DemoError(f"{fact}: {seen!r} where {promised!r} was promised")

@@ -1,4 +1,4 @@
-"""An HTTPS server beside the story, which is told in one thread and waits for answers."""
+"""An HTTPS server for the demo, which itself runs synchronously in one thread."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from pathlib import Path
 from threading import Thread
 from typing import Final
 
-from ops.local_https import Handler, local_receiver
+from ops.embedded.local_https import Handler, local_receiver
 
 _START_SECONDS_MAX: Final = 10.0
 
 
 @contextmanager
 def answering(var_dir: Path, handler: Handler) -> Iterator[str]:
-    """Where ``handler`` answers, in a thread of its own, under the authority of ``var_dir``."""
+    """Serve ``handler`` in a thread of its own, under the authority of ``var_dir``; yields its address."""
     started: Future[tuple[str, asyncio.AbstractEventLoop, asyncio.Event]] = Future()
 
     async def serve() -> None:

@@ -1,4 +1,4 @@
-"""``kill -9`` for the shard host that has had most to do, which in the demo is the owner of its only card."""
+"""``kill -9`` for the busiest shard host, which in the demo owns the only card."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _FIGURE: Final = re.compile(r'^(stanchion_\w+)\{process="(host-[^"]+)"\} (\S+)$'
 
 
 def kill_the_owner(metrics_url: str) -> tuple[str, int]:
-    """Name and process id of the host that is dead now. Raises DemoError when there is none to be found."""
+    """Kill it; returns its name and process id. Raises DemoError when no host is found."""
     figures: dict[str, dict[str, float]] = {}
     for metric, host, value in _FIGURE.findall(httpx2.get(metrics_url).text):
         figures.setdefault(host, {})[metric] = float(value)

@@ -1,6 +1,5 @@
-"""A full case of identity verification: what the programme asks for, what the applicant does on the capture
-page, and the card that follows from it.
-"""
+"""The chapter about identity verification: the programme's request, the applicant's steps on the capture
+page, and the card."""
 
 from __future__ import annotations
 
@@ -30,7 +29,7 @@ PERSON: Final[SubmissionFields] = {
 
 
 def verify(api: Client, say: Callable[[str], None]) -> None:
-    """Tell of one case from its beginning to the card; everything told was checked. Raises DemoError."""
+    """One case from its request to the card. Raises DemoError."""
     programme = api.programs.create(name="Verified", currency="EUR", kyc_policy="full")
     product = api.card_products.create(
         programme_id=programme["id"],
@@ -70,7 +69,7 @@ def verify(api: Client, say: Callable[[str], None]) -> None:
 
 
 def _capture(session: CaptureSession, say: Callable[[str], None]) -> None:
-    """What the page does when the applicant taps it."""
+    """The request that the page sends when the applicant taps a button."""
     address, _, token = session["url"].partition("#")
     with httpx2.Client(base_url=address.removesuffix("/capture"), timeout=20) as page:
         expect("status of the capture page", page.get("/capture").status_code, 200)

@@ -1,4 +1,5 @@
-"""The chapter of a programme that decides itself: its endpoint fails, and the platform stands in."""
+"""The chapter about a programme with its own decision endpoint: the endpoint fails, and the platform stands
+in."""
 
 from __future__ import annotations
 
@@ -11,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 
 from engine.money import format_minor
-from ops.decide import Decider, declare
+from ops.commands.decide import DecisionEndpoint, declare
 from ops.demo.checks import DemoError, eur, expect
 from ops.demo.endpoint import answering
 from ops.demo.story import decided, transaction_of
@@ -19,12 +20,12 @@ from stanchion import Client
 from stanchion.inputs import SpendFields
 
 DECISION_TIMEOUT_MS: Final = 3_000
-"""Long for an endpoint next door: here nothing is to be late by accident."""
+"""Generous for a local endpoint, so that no answer is late by accident."""
 RECOVERY_SECONDS_MAX: Final = 15.0
 
 
 class Outage:
-    """One programme, two cards, one outage. ``var_dir``: of the installation, whose authority it needs."""
+    """One programme, two cards, one outage. ``var_dir``: the installation's, for its authority."""
 
     def __init__(self, console: Console, var_dir: Path) -> None:
         self._console = console
@@ -34,19 +35,19 @@ class Outage:
 
     def tell(self, api: Client) -> None:
         """From the programme's own answers through an outage to the report."""
-        decider = Decider(Console(quiet=True), "approve")
+        decider = DecisionEndpoint(Console(quiet=True), "approve")
         with answering(self._var_dir, decider.handle) as url:
             self._found(api, f"{url}/decide", decider)
             self._decides_itself(api, decider)
-            decider.manner = "down"
+            decider.behaviour = "down"
             self._is_stood_in_for(api)
-            decider.manner = "approve"
+            decider.behaviour = "approve"
             self._recovers(api)
-            # Nothing is asked at an address that others may get.
+            # No question may be sent to an address once another program can get it.
             api.programs.update(self._programme_id, decisioning="platform")
         self._reported(api)
 
-    def _found(self, api: Client, url: str, decider: Decider) -> None:
+    def _found(self, api: Client, url: str, decider: DecisionEndpoint) -> None:
         self._title("A programme that decides itself")
         programme = api.programs.create(
             name="Own decisions",
@@ -89,9 +90,9 @@ class Outage:
         declare(api, card["id"], declared)
         return card["id"]
 
-    def _decides_itself(self, api: Client, decider: Decider) -> None:
+    def _decides_itself(self, api: Client, decider: DecisionEndpoint) -> None:
         self._spends(api, "first", "25.00", "programme", None)
-        decider.manner = "decline"
+        decider.behaviour = "decline"
         self._spends(api, "first", "25.00", "programme", "programme_declined")
 
     def _is_stood_in_for(self, api: Client) -> None:
@@ -108,7 +109,7 @@ class Outage:
         deadline = time.monotonic() + RECOVERY_SECONDS_MAX
         self._spends(api, "second", "30.00", "programme", None)
         while not (finished := list(api.events.list(types=["authorization.stip_outage.finished"]))):
-            # A host that has not heard of the outage yet cannot end it: the next answer does.
+            # A host that does not know of the outage yet cannot end it; the next answer does.
             if time.monotonic() > deadline:
                 raise DemoError("the outage does not end")
             decided(api, api.simulations.spend(**self._fields("second", "0.10")))
@@ -143,7 +144,7 @@ class Outage:
         self._console.print(table)
 
     def _spends(self, api: Client, card: str, amount: str, decider: str, reason: str | None) -> None:
-        """One spend; ``reason`` is the programme's, or the rule of the stand-in that refused."""
+        """One spend; ``reason``: the programme's reason, or the stand-in rule that declined."""
         spend = decided(api, api.simulations.spend(**self._fields(card, amount)))
         transaction = api.transactions.get(transaction_of(spend))
         expect("who decided", transaction["decided_by"], decider)
@@ -171,5 +172,5 @@ class Outage:
 
 
 def _euros(minor: str | int | None) -> str:
-    """Cents as the API writes amounts: ``20.00``; without a limit, ``any``."""
+    """Cents as the API writes amounts: ``20.00``; ``any`` for no limit."""
     return "any" if minor is None else format_minor(int(minor))

@@ -1,4 +1,4 @@
-"""What the demo tells, chapter by chapter. Each sentence that names an amount or an answer was checked."""
+"""The demo's chapters. Every amount and answer in the commentary was checked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Story:
         self._sale: Simulation | None = None
 
     def first_day(self, api: Client) -> None:
-        """From nothing to a sale that is settled, and everything that can be refused on the way."""
+        """From an empty installation to a cleared sale, with every kind of decline."""
         self._issue(api)
         self._approved(api)
         self._declined(api)
@@ -158,7 +158,7 @@ class Story:
         self._say(f"{len(events)} events, each written in the transaction of its cause: {', '.join(kinds)}")
 
     def after_the_kill(self, api: Client) -> None:
-        """The next spend is answered, and nothing has been lost."""
+        """The next spend is answered, and no data is lost."""
         started = time.monotonic()
         spend = self._spend(api, "5.00", "5462", "Corner Bakery")
         expect("decision", spend["decision"], "approved")
@@ -166,7 +166,7 @@ class Story:
         self._balance(api, posted="70.00", held="55.00", available="15.00")
 
     def second_day(self, api: Client) -> None:
-        """After a restart the card is as it was, and spends again."""
+        """After a restart the card is unchanged and can spend."""
         self._balance(api, posted="70.00", held="55.00", available="15.00")
         spend = self._spend(api, "15.00", "5411", "Grocer")
         expect("decision", spend["decision"], "approved")
@@ -174,7 +174,7 @@ class Story:
         self._balance(api, posted="70.00", held="70.00", available="0.00")
 
     def _balance(self, api: Client, *, posted: str, held: str, available: str) -> None:
-        """Show the card's balance and check it."""
+        """Check and show the card's balance."""
         balance = api.cards.balance(self._card_id)
         seen = (balance["posted"], balance["held"], balance["available"])
         expect("balance", seen, (posted, held, available))
@@ -209,7 +209,7 @@ def decided(api: Client, accepted: Acceptance | FollowUp) -> Simulation:
 
 
 def transaction_of(simulation: Simulation) -> str:
-    """The transaction that a simulation has led to."""
+    """The transaction of a simulation."""
     if simulation["transaction_id"] is None:
         raise DemoError("a decided simulation names no transaction")
     return simulation["transaction_id"]

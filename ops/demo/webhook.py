@@ -1,4 +1,4 @@
-"""The chapter of a webhook: what happens is told to a receiver, signed, until the receiver has taken it."""
+"""The chapter about webhooks: an event is delivered, signed, and retried until the receiver accepts it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from rich.console import Console
 from ops.demo.checks import DemoError, Json, eur, expect
 from ops.demo.endpoint import answering
 from ops.demo.story import decided
-from ops.local_https import Answer, Request
+from ops.embedded.local_https import Answer, Request
 from stanchion import SIGNATURE_HEADER, Client, verify_signature
 
 TYPE: Final = "authorization.decided"
@@ -21,8 +21,7 @@ ARRIVAL_SECONDS_MAX: Final = 15.0
 
 
 class Webhook:
-    """One endpoint, and one event on its way to it. ``var_dir``: of the installation, whose authority the
-    receiver needs."""
+    """One endpoint and one event on its way to it. ``var_dir``: the installation's, for its authority."""
 
     def __init__(self, console: Console, var_dir: Path) -> None:
         self._console = console
@@ -32,7 +31,7 @@ class Webhook:
         self._card_id = ""
 
     def tell(self, api: Client) -> None:
-        """From the endpoint to the delivery that was asked for once more."""
+        """From the endpoint to a requested redelivery."""
         self._console.print("\n[bold]A webhook: the receiver fails once, and gets the event again[/bold]")
         with answering(self._var_dir, self._receive) as address:
             endpoint = api.webhook_endpoints.create(url=f"{address}/hook", event_types=[TYPE])
@@ -101,7 +100,7 @@ class Webhook:
         return request
 
     async def _receive(self, request: Request) -> Answer:
-        """What happened just before there was an endpoint may arrive as well; it is no part of the story."""
+        """Events from just before the endpoint was created may arrive too; they are ignored."""
         if json.loads(request.body)["data"]["card_id"] != self._card_id:
             return Answer(200)
         self._arrived.put(request)

@@ -22,8 +22,8 @@ CHART: Final = FOLDER / "helm" / "stanchion"
 KUBERNETES: Final = ("1.28.0", "1.32.0", "1.37.0")
 WARNING: Final = 2
 VARIANTS: Final[dict[str, dict[str, Any]]] = {
-    "as it is": {},
-    "with choices": {
+    "defaults": {},
+    "with options": {
         "iso8583From": ["10.20.0.0/16"],
         "service": {"iso8583": {"type": "LoadBalancer"}},
         "head": {"storage": {"className": "fast"}},

@@ -1,5 +1,5 @@
-"""A real PostgreSQL and a real Redis from wheels, so that a newcomer needs Python and nothing else.
+"""Servers that Stanchion starts on this machine: PostgreSQL and Redis from wheels, and local HTTPS receivers.
 
-Both listen on loopback only, need a password, run in a session of their own (Ctrl-C reaches us first) and end
-with the process that started them, however that one dies.
+A newcomer needs only Python. PostgreSQL and Redis listen on loopback only, need a password, run in their own
+session (so that Ctrl-C reaches the supervisor first) and end with the process that started them.
 """

@@ -1,8 +1,9 @@
-"""As whom an embedded server runs. PostgreSQL refuses to run as root, and newcomers in containers are root.
+"""The user under which an embedded server runs. PostgreSQL refuses to run as root, but newcomers in
+containers often are root.
 
-Root looks like nobody inside a user namespace where the kernel allows one: files keep their owner. Where it
-does not (most container runtimes), the server runs as nobody, with binaries copied to where nobody can read
-them.
+Where the kernel permits user namespaces, root becomes nobody inside one, and files keep their owner.
+Elsewhere (most container runtimes) the server runs as nobody, with a copy of its binaries in a folder that
+every user can read.
 """
 
 from __future__ import annotations
@@ -21,8 +22,7 @@ _OTHERS_MAY_ENTER = stat.S_IROTH | stat.S_IXOTH
 
 
 def identity_for(data_dir: Path, probe: Path) -> Identity:
-    """The identity for a server that owns ``data_dir``; ``probe`` is a binary that can be asked for its
-    version."""
+    """The identity for a server that owns ``data_dir``. ``probe``: a binary that supports ``--version``."""
     if os.geteuid() != 0:
         return "same"
     if data_dir.exists() and data_dir.stat().st_uid != 0:
@@ -41,10 +41,11 @@ def reachable_by_others(path: Path) -> bool:
 
 
 def reachable_copy(folders: list[Path], name: str) -> Path:
-    """A folder with copies of ``folders`` that any user can read, made once; ``name`` tells versions apart.
+    """A folder with copies of ``folders`` that any user can read, created once for each ``name``, which
+    contains the version.
 
-    Only a copy that belongs to root and that nobody else can change is believed: the temporary folder is open
-    to all.
+    The temporary folder is writable by all users, so a copy is used only if it belongs to root and only root
+    can change it.
     """
     target = Path(tempfile.gettempdir()) / name
     if not target.exists():
@@ -55,7 +56,7 @@ def reachable_copy(folders: list[Path], name: str) -> Path:
         try:
             draft.rename(target)
         except OSError:
-            shutil.rmtree(draft)  # somebody else was first; their copy is checked below like any other
+            shutil.rmtree(draft)  # another process was first; its copy is checked below
     found = target.lstat()
     if (
         found.st_uid != os.geteuid()

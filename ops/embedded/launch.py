@@ -1,10 +1,10 @@
-"""The last step before a server's own code: give up root, tie its life to ours, become it.
+"""The last step before a server's own code: drop root, end with the parent, become the server.
 
-Run as a script of its own (``python -I -S launch.py IDENTITY SIGNAL PARENT -- COMMAND…``) rather than as a
-hook between fork and exec, because Python code between the two is unsafe in a process with threads.
+It runs as a script of its own (``python -I -S launch.py IDENTITY SIGNAL PARENT -- COMMAND…``) and not as a
+hook between fork and exec, because Python code there is unsafe in a process with threads.
 
-IDENTITY: ``same`` keeps the user; ``namespace`` makes root look like nobody inside a user namespace, so that
-files need no new owner; ``nobody`` changes the user for good. SIGNAL is sent to the server when PARENT dies
+IDENTITY: ``same`` keeps the user; ``namespace`` makes root appear as nobody inside a user namespace, so files
+need no new owner; ``nobody`` changes the user permanently. SIGNAL is sent to the server when PARENT dies
 (Linux).
 """
 
@@ -23,7 +23,7 @@ NOBODY_ID_IN_NAMESPACE = 65534
 
 
 def enter_user_namespace() -> None:
-    """Become nobody inside a new user namespace; outside, and on disk, still the same user. Raises
+    """Become nobody inside a new user namespace; outside and on disk the user stays the same. Raises
     OSError."""
     user, group = os.geteuid(), os.getegid()
     libc = ctypes.CDLL(None, use_errno=True)
@@ -36,7 +36,7 @@ def enter_user_namespace() -> None:
 
 
 def become_nobody() -> None:
-    """Change to the system's nobody user for good. Raises OSError or KeyError."""
+    """Change permanently to the system's nobody user. Raises OSError or KeyError."""
     entry = pwd.getpwnam(NOBODY)
     os.setgroups([])
     os.setgid(entry.pw_gid)
@@ -44,8 +44,8 @@ def become_nobody() -> None:
 
 
 def die_with_parent(signal_number: int, parent: int) -> None:
-    """Ask the kernel for ``signal_number`` when the parent dies. Linux only; elsewhere the next start cleans
-    up."""
+    """Request ``signal_number`` from the kernel when the parent dies. Linux only; elsewhere the next start
+    cleans up."""
     if not sys.platform.startswith("linux"):
         return
     ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal_number)
@@ -54,13 +54,13 @@ def die_with_parent(signal_number: int, parent: int) -> None:
 
 
 def main(arguments: list[str]) -> None:
-    """Take the identity, tie the lives together, and become the command."""
+    """Take the identity, request the signal, and become the command."""
     identity, signal_number, parent, _separator, *command = arguments
     if identity == "namespace":
         enter_user_namespace()
     elif identity == "nobody":
         become_nobody()
-    # After the change of identity, which clears it.
+    # After the change of identity, which clears the request.
     die_with_parent(int(signal_number), int(parent))
     os.execv(command[0], command)
 

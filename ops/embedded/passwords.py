@@ -1,5 +1,5 @@
-"""Passwords of the embedded servers: made once, kept in the installation's ``keys`` folder, readable by its
-owner."""
+"""Passwords of the embedded servers: generated once, kept in the installation's ``keys`` folder, readable by
+its owner only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def password_file(path: Path) -> str:
-    """The password kept in ``path``, made at random on first use. Callers hold the installation's lock."""
+    """The password in ``path``, generated on first use. The caller holds the installation's lock."""
     if path.exists():
         return path.read_text("ascii").strip()
     password = secrets.token_urlsafe(32)
@@ -18,8 +18,7 @@ def password_file(path: Path) -> str:
 
 
 def write_private(path: Path, text: str) -> None:
-    """Write ``text`` to ``path`` atomically, readable and writable by its owner alone; its folder is made if
-    need be."""
+    """Write ``text`` to ``path`` atomically, with access for its owner only; creates the folder if needed."""
     path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     draft = path.with_name(f".{path.name}.{os.getpid()}")
     descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)

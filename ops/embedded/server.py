@@ -1,4 +1,4 @@
-"""The lifecycle that every embedded server shares: start, revive, stop; each safe to call twice."""
+"""The lifecycle of every embedded server: start, revive, stop; each safe to call twice."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ class EmbeddedServer(ABC):
     installation's lock."""
 
     name: ClassVar[str]
-    """Names the folder, the log and the password file."""
+    """Used for the names of the folder, the log and the password file."""
     stop_signals: ClassVar[tuple[signal.Signals, signal.Signals]]
-    """How to ask, and how to insist."""
+    """The signals for a gentle and a forceful stop."""
     too_early: ClassVar[tuple[str, ...]] = ("Address already in use",)
-    """Messages of a start that only came too early: what ended before still holds the memory or the port."""
+    """Log messages of a start that came too early: the previous process still holds the memory or the
+    port."""
 
     def __init__(self, var_dir: Path) -> None:
         self.data_dir = var_dir / self.name
@@ -36,11 +37,11 @@ class EmbeddedServer(ABC):
     @property
     @abstractmethod
     def url(self) -> str:
-        """The server's address with its password; known once started, the same after a restart."""
+        """The server's address with its password; known after the start, and unchanged by a restart."""
 
     @abstractmethod
     def _prepare(self) -> None:
-        """Make and clean what the server needs before it is spawned."""
+        """Create and clean up what the server needs before it starts."""
 
     @abstractmethod
     def _spawn(self) -> ServerProcess:
@@ -48,11 +49,11 @@ class EmbeddedServer(ABC):
 
     @abstractmethod
     def _ready(self) -> bool:
-        """Whether the server does its work now."""
+        """Whether the server accepts work."""
 
     @property
     def password(self) -> str:
-        """The server's password, made on first use."""
+        """The server's password, generated on first use."""
         return password_file(self._password_path)
 
     @property
@@ -61,13 +62,13 @@ class EmbeddedServer(ABC):
         return self._process.pid if self._process is not None and self._process.running() else None
 
     def running(self) -> bool:
-        """Whether the server process is there."""
+        """Whether the server process exists."""
         return self.pid is not None
 
     def start(self) -> str:
-        """Start the server and wait until it does its work; returns ``url``.
+        """Start the server and wait until it accepts work; returns ``url``.
 
-        Raises ServerError with the server's last words when it does not come up.
+        Raises ServerError with the last line of the server's log when it does not start.
         """
         if self.running():
             return self.url
@@ -78,14 +79,14 @@ class EmbeddedServer(ABC):
         while not self._process.wait_ready(self._ready):
             words = self._process.output()
             if not any(known in words for known in self.too_early) or time.monotonic() > deadline:
-                raise ServerError(f"the embedded {self.name} did not start: {self._process.last_words()}")
+                raise ServerError(f"the embedded {self.name} did not start: {self._process.last_line()}")
             time.sleep(0.1)
             self._process = self._spawn()
         return self.url
 
     def revive(self) -> bool:
-        """Spawn the server again if it ended without ``stop``; whether it did. Does not wait until it does
-        its work."""
+        """Start the server again if it ended without ``stop``, and do not wait for it. Returns whether it was
+        started."""
         if self._process is None or self._process.running():
             return False
         self._prepare()
@@ -93,7 +94,7 @@ class EmbeddedServer(ABC):
         return True
 
     def stop(self) -> None:
-        """End the server gently and wait until it is gone."""
+        """Stop the server gently and wait until it has ended."""
         if self._process is not None:
             self._process.stop(*self.stop_signals)
             self._process = None

@@ -1,1 +1,1 @@
-"""Histories: what clients asked and heard, and whether the journal tells the same story."""
+"""Histories of client operations, and their checks against the journal."""

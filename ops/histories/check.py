@@ -1,7 +1,7 @@
-"""A history against the journal: is what clients heard what the platform has on record, in an order that
-agrees with the clock (G1 to G4, G10, G11)?
+"""Checks a history of client operations against the journal: does the journal have every answer that a client
+received, in an order that agrees with the clock (G1 to G4, G10, G11)?
 
-Each check says how many subjects it had; one that had none has proved nothing.
+Each check reports its number of subjects; a check without subjects has proved nothing.
 """
 
 from __future__ import annotations
@@ -19,14 +19,15 @@ from ops.audit import EXAMPLES_MAX, Finding
 from ops.histories.operations import Operation
 
 LATE_SECONDS: Final = AUTHORIZATION_DEADLINE_MS / 1000 + 0.5
-"""An answer later than this, as its client measured it, was given after the deadline: half a second is left
-to the way there and back, and to a client that shares the machine."""
+"""Answers that took longer, as their client measured it, were given after the deadline. Half a second is left
+for the way there and back, and for a client that shares the machine."""
 APPROVALS: Final = frozenset({"00", "10", "85"})
 
 REFUSALS: Final = frozenset({"91", "96"})
-"""The network takes these for a failure: what was approved under the message must not stay held."""
+"""A network treats these answers as failures: an authorization answered only with them must not hold
+anything."""
 
-_REFUSED_HOLDS_NOTHING: Final = "an authorization that was refused with 91 or 96 alone holds nothing"
+_REFUSED_HOLDS_NOTHING: Final = "an authorization answered only with 91 or 96 holds nothing"
 
 _ROWS: Final = """
     SELECT j.actor_id::text AS card_id, j.seq, j.epoch, j.kind, j.reply,
@@ -40,8 +41,8 @@ _ROWS: Final = """
     ORDER BY j.actor_id, j.seq"""
 
 
-class Row(msgspec.Struct, frozen=True):
-    """A line of the journal about a message."""
+class JournalRow(msgspec.Struct, frozen=True):
+    """A journal row about a message."""
 
     card_id: str
     seq: int
@@ -52,59 +53,57 @@ class Row(msgspec.Struct, frozen=True):
     authorization_id: str | None
     command_key: bytes = b""
     held_minor: int = 0
-    """What its authorization still holds."""
+    """The amount that its authorization still holds."""
 
 
 async def check(connection: asyncpg.Connection[asyncpg.Record], operations: list[Operation]) -> list[Finding]:
-    """Every check of a history on the database of ``connection``."""
+    """All checks of a history against the database of ``connection``."""
     cards = sorted({operation.card_id for operation in operations})
     rows = [_row(each) for each in await connection.fetch(_ROWS, cards)]
     return judge(operations, rows)
 
 
-def judge(operations: list[Operation], rows: list[Row]) -> list[Finding]:
-    """Every check, on plain values."""
-    executed: dict[tuple[str, tuple[str, str, str]], list[Row]] = defaultdict(list)
+def judge(operations: list[Operation], rows: list[JournalRow]) -> list[Finding]:
+    """All checks, on plain values."""
+    executed: dict[tuple[str, tuple[str, str, str]], list[JournalRow]] = defaultdict(list)
     for row in rows:
         executed[_class(row.kind), row.identity].append(row)
     answered = [each for each in operations if each.outcome == "ok"]
     return [
         _finding(
-            "what a client heard is in the journal",
+            "every answer to a client is in the journal",
             ((each, any(_same(each, row) for row in executed[_of(each)])) for each in answered),
         ),
         _finding(
             "no message is executed twice", ((name, len(found) <= 1) for name, found in executed.items())
         ),
         _finding(
-            "what was never sent has not happened",
+            "unsent messages have no effect",
             ((each, not executed[_of(each)]) for each in operations if each.outcome == "fail"),
         ),
-        _finding("all answers to one message say the same", _agreement(answered)),
+        _finding("all answers to one message agree", _agreement(answered)),
         _finding(
-            "no approval is told after its deadline",
+            "no approval is answered after its deadline",
             (
                 (each, (each.ended or 0.0) - each.began <= LATE_SECONDS)
                 for each in answered
                 if _approved(each)
             ),
         ),
-        _finding(
-            "what had ended before something began stands before it", _real_time(answered, operations, rows)
-        ),
+        _finding("journal order respects real time", _real_time(answered, operations, rows)),
         _finding(_REFUSED_HOLDS_NOTHING, _refused(operations, rows)),
-        _finding("an approval on the wire is not reversed as late", _standing(answered, rows)),
+        _finding("an approval answered in time is not reversed as late", _standing(answered, rows)),
     ]
 
 
-def _refused(operations: list[Operation], rows: list[Row]) -> Iterable[tuple[Any, bool]]:
-    """Messages whose every sending was answered with a refusal: their network takes them for failed."""
+def _refused(operations: list[Operation], rows: list[JournalRow]) -> Iterable[tuple[Any, bool]]:
+    """Messages that were only answered with refusals: their network treats them as failed."""
     codes: dict[Any, set[str | None]] = defaultdict(set)
     for each in operations:
         if each.kind in ("authorize", "increment") and each.outcome != "fail":
             codes[_of(each)].add(each.response_code)
     reversed_late = _reversed_late(rows)
-    approved: dict[Any, list[Row]] = defaultdict(list)
+    approved: dict[Any, list[JournalRow]] = defaultdict(list)
     for row in rows:
         if _class(row.kind) == "authorize" and row.response_code in APPROVALS:
             approved["authorize", row.identity].append(row)
@@ -113,14 +112,14 @@ def _refused(operations: list[Operation], rows: list[Row]) -> Iterable[tuple[Any
             yield name, all(not row.held_minor or row.command_key in reversed_late for row in approved[name])
 
 
-def _standing(answered: list[Operation], rows: list[Row]) -> Iterable[tuple[Any, bool]]:
+def _standing(answered: list[Operation], rows: list[JournalRow]) -> Iterable[tuple[Any, bool]]:
     reversed_late = _reversed_late(rows)
     undone = {row.identity for row in rows if row.command_key in reversed_late}
     return ((each, each.identity not in undone) for each in answered if _approved(each))
 
 
-def _reversed_late(rows: list[Row]) -> set[bytes]:
-    """Command keys of authorizations that an edge has reversed itself."""
+def _reversed_late(rows: list[JournalRow]) -> set[bytes]:
+    """Command keys of authorizations that an edge has reversed as late."""
     executed = {row.command_key for row in rows if row.kind == "reverse"}
     return {
         row.command_key
@@ -141,9 +140,10 @@ def _agreement(answered: list[Operation]) -> Iterable[tuple[Any, bool]]:
 
 
 def _real_time(
-    answered: list[Operation], operations: list[Operation], rows: list[Row]
+    answered: list[Operation], operations: list[Operation], rows: list[JournalRow]
 ) -> Iterable[tuple[Any, bool]]:
-    """Along each card's ``seq``, nothing had ended before something earlier in the journal began."""
+    """For each message in the order of its card's ``seq``: no message ended before an earlier one in the
+    journal began."""
     began: dict[Any, float] = {}
     ended: dict[Any, float] = {}
     for each in operations:
@@ -166,11 +166,11 @@ def _of(operation: Operation) -> tuple[str, tuple[str, str, str]]:
 
 
 def _class(kind: str) -> str:
-    """An increment that found nothing to raise is an authorization in the journal."""
+    """The journal records an increment without an open authorization as an authorization."""
     return "authorize" if kind == "increment" else kind
 
 
-def _same(operation: Operation, row: Row) -> bool:
+def _same(operation: Operation, row: JournalRow) -> bool:
     return (operation.response_code, operation.authorization_id) == (row.response_code, row.authorization_id)
 
 
@@ -190,9 +190,9 @@ def _name(subject: Any) -> str:
     return f"{kind} {'/'.join(identity)}"
 
 
-def _row(record: asyncpg.Record) -> Row:
+def _row(record: asyncpg.Record) -> JournalRow:
     reply = msgspec.json.decode(record["reply"])
-    return Row(
+    return JournalRow(
         record["card_id"],
         record["seq"],
         record["epoch"],

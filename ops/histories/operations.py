@@ -1,6 +1,7 @@
-"""What clients asked and heard, in Jepsen's terms: ``ok`` happened, ``fail`` did not, ``info`` may have.
+"""What clients sent and received, in Jepsen's terms: ``ok`` happened, ``fail`` did not happen, ``info`` may
+have happened.
 
-Instants are seconds of one process's monotonic clock, so "A had ended before B began" means what it says.
+Instants are seconds of one process's monotonic clock, so "A ended before B began" is reliable.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ _encode = msgspec.json.Encoder().encode
 
 
 class Operation(msgspec.Struct, kw_only=True):
-    """One message to the edge, and its answer; a repeat is an operation of its own with the same identity."""
+    """One message to the edge and its answer. A repeat is an operation of its own with the same identity."""
 
     card_id: str
     kind: Literal["authorize", "increment", "reverse", "present"]
@@ -36,32 +37,32 @@ class Operation(msgspec.Struct, kw_only=True):
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What names the message."""
+        """The elements that identify the message."""
         return self.stan, self.transmitted_at, self.rrn
 
 
 class History:
-    """Everything that was asked, in the order in which it began."""
+    """All operations, in the order in which they began."""
 
     def __init__(self, operations: list[Operation] | None = None) -> None:
         self.operations = operations or []
 
-    def invoke(self, operation: Operation) -> Operation:
-        """``operation`` begins now."""
+    def begin(self, operation: Operation) -> Operation:
+        """Record that ``operation`` begins now."""
         operation.began = time.monotonic()
         self.operations.append(operation)
         return operation
 
     def end(self, operation: Operation, outcome: Outcome) -> None:
-        """``operation`` ends now; what has no end is ``info``."""
+        """Record that ``operation`` ends now. An operation without an end is ``info``."""
         operation.ended, operation.outcome = time.monotonic(), outcome
 
     def since(self, began: float) -> Iterator[Operation]:
-        """What began at or after an instant."""
+        """Operations that began at or after ``began``."""
         return (operation for operation in self.operations if operation.began >= began)
 
     def save(self, path: Path) -> None:
-        """One JSON line for each operation."""
+        """Write one JSON line for each operation."""
         with path.open("wb") as file:
             for operation in self.operations:
                 file.write(_encode(operation) + b"\n")

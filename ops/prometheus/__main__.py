@@ -14,7 +14,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-from ops.up import RUN_FILE
+from ops.supervision.installation import RUN_FILE
 
 FOLDER: Final = Path(__file__).parent
 DASHBOARDS: Final = FOLDER.parent / "grafana/json"
@@ -27,8 +27,8 @@ class NoPrometheusError(Exception):
 
 
 def configuration(target: str, seconds: int = SCRAPE_SECONDS) -> str:
-    """The scrape configuration of this folder for an installation whose metrics are at ``target``
-    (``host:port``), usable from any folder."""
+    """This folder's scrape configuration for an installation with metrics at ``target`` (``host:port``),
+    independent of the current folder."""
     text = (FOLDER / "prometheus.yml").read_text("utf-8")
     text = text.replace("127.0.0.1:9464", target).replace("15s", f"{seconds}s")
     return text.replace("rules/*.yml", f"{FOLDER}/rules/*.yml")
@@ -39,7 +39,9 @@ def metrics_address(var_dir: Path) -> str:
     try:
         url = str(json.loads((var_dir / RUN_FILE).read_text("utf-8"))["metrics_url"])
     except OSError:
-        raise NoPrometheusError(f"no installation runs in {var_dir}: start one with `make run`") from None
+        raise NoPrometheusError(
+            f"no installation is running in {var_dir}: start one with `make run`"
+        ) from None
     return url.removeprefix("http://").removesuffix("/metrics")
 
 

@@ -1,4 +1,2 @@
-"""The examples of the API's reference: requests that were made, and what a running installation answered.
-
-``python -m ops.reference`` makes them again, after a change of what the API takes or shows.
-"""
+"""The examples of the API reference: requests to a running installation and its answers. ``python -m
+ops.reference`` records them again after a change of the API."""

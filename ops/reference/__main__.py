@@ -1,4 +1,4 @@
-"""Record the examples on an installation of their own, and write them where the API reads them."""
+"""Records the examples from an installation of its own and writes them to the API's folder."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tempfile import TemporaryDirectory
 
 from api.docs.examples import FILE
 from ops.reference.record import record
-from ops.running import RunningInstallation
+from ops.supervision.running_installation import RunningInstallation
 
 
 def main() -> None:

@@ -1,7 +1,5 @@
-"""Every published operation of the API, used as a customer would, in an order that makes sense.
-
-The last use of an operation is the one that the reference shows, so side paths come first.
-"""
+"""Uses every published operation of the API, in a plausible order. The reference shows the last use of each
+operation, so side paths come first."""
 
 from __future__ import annotations
 
@@ -17,7 +15,7 @@ from stanchion.records import Card, Cardholder, CardProduct, Delivery, Programme
 ARRIVAL_SECONDS_MAX: Final = 20.0
 POLL_SECONDS: Final = 0.05
 PAGE: Final = 2
-"""Rows of a page: enough to show what a list is like."""
+"""Rows of a page: enough to show the form of a list."""
 HOOK_PATH: Final = "/stanchion"
 DECISION_PATH: Final = "/authorize"
 PERSON: Final[SubmissionFields] = {
@@ -40,10 +38,8 @@ def eur(amount: str) -> Money:
 
 
 def walk(api: Client, receiver: str) -> None:
-    """Use every operation at least once. Raises StanchionError.
-
-    ``receiver``: an https address at which whatever arrives at HOOK_PATH is answered by 200.
-    """
+    """Use every operation at least once. Raises StanchionError. ``receiver``: an HTTPS address that answers
+    200 to every request at HOOK_PATH."""
     _stand_in(api, receiver)
     programme = _programme(api)
     product = _product(api, programme)
@@ -58,7 +54,7 @@ def walk(api: Client, receiver: str) -> None:
 
 
 def _stand_in(api: Client, receiver: str) -> None:
-    """A programme whose decisions cannot be had."""
+    """A programme whose endpoint fails."""
     programme = api.programs.create(
         name="Own decisions",
         currency="EUR",
@@ -172,7 +168,7 @@ def _endpoint(api: Client, receiver: str) -> str:
 
 
 def _side_paths(api: Client, card: Card) -> None:
-    """What can become of a sale, other than being cleared."""
+    """The other outcomes of a sale besides clearing."""
     lapsing = api.simulations.spend(**_spend(card, "5.00"))["simulation_id"]
     api.simulations.wait(lapsing)
     api.simulations.expire(lapsing)
@@ -210,7 +206,7 @@ def _spend(card: Card, amount: str) -> SpendFields:
 
 def _events(api: Client, endpoint_id: str) -> None:
     captured = _first(api.events.list(types=["ledger.hold.captured"], page_size=1))
-    # Only a delivery that has ended shows what one is like.
+    # Only a finished delivery shows all members.
     _patiently(
         lambda: api.webhook_endpoints.deliveries(endpoint_id, event_id=captured["id"], state="delivered")
     )
@@ -226,7 +222,7 @@ def _endpoint_ends(api: Client, endpoint_id: str) -> None:
 
 
 def _first(rows: Iterable[T]) -> T:
-    """The first row of a list; its page is what is shown."""
+    """The first row of a list; the list's page is the example."""
     for row in rows:
         return row
     raise StanchionError("a list is empty that should not be")

@@ -1,4 +1,4 @@
-"""From a running installation to the examples of its reference."""
+"""Records the examples from a running installation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any, Final
 import httpx2
 
 from ops.demo.endpoint import answering
-from ops.local_https import Answer, Request
+from ops.embedded.local_https import Answer, Request
 from ops.reference.journey import DECISION_PATH, walk
 from ops.reference.recorder import Recorder
 from stanchion import Client
@@ -21,11 +21,8 @@ CAPTURE: Final = "https://capture.example.com"
 
 
 def record(base_url: str, client: Mapping[str, str], var_dir: Path, vision_url: str) -> dict[str, Any]:
-    """The examples by the operations' names. Raises StanchionError.
-
-    ``client``: its ``client_id`` and ``client_secret``; ``var_dir``: of the installation, whose authority the
-    receiver needs.
-    """
+    """The examples by operation name. Raises StanchionError. ``client``: its ``client_id`` and
+    ``client_secret``; ``var_dir``: the installation's, for its authority."""
     with httpx2.Client(base_url=base_url, timeout=30.0) as http:
         recorder = Recorder(http.get(DOCUMENT_PATH).json())
         http.event_hooks = {"response": [recorder]}

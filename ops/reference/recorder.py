@@ -1,4 +1,4 @@
-"""What is remembered of each operation, and how it is made fit to be shown."""
+"""Records the answer of each operation, and replaces secrets, ids and times for publication."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ Json = dict[str, Any]
 _ID: Final = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-7[0-9a-f]{3}-[0-9a-f]{4}-[0-9a-f]{12}")
 _INSTANT: Final = re.compile(r"\d{4}-\d{2}-\d{2}T\d{2}:\d{2}:\d{2}\.\d{3}Z")
 _BEGIN: Final = datetime(2026, 11, 21, 10, 15, 30, 123000, UTC)
-# Nobody shall take an example for a secret that leaked.
+# Recognisable as an example, so that it is not mistaken for a leaked secret.
 _SECRETS: Final = {
     "access_token": "tok_an-example-and-no-token",
     "secret": "whsec_an-example-and-no-secret",
     "decision_secret": "decsec_an-example-and-no-secret",
     "capture_session_token": "cap_an-example-and-no-token",
 }
-# One of the types is enough to see what the catalogue is like.
+# One event type is enough as an example.
 _CUT: Final = {"list_event_types": 1}
 
 
 class Recorder:
-    """Remembers the last answer of each operation of ``document``, the API's description."""
+    """Records the last answer of each operation of ``document``, the API description."""
 
     def __init__(self, document: Mapping[str, Any]) -> None:
         self._templates = {
@@ -39,7 +39,7 @@ class Recorder:
         self._heard: dict[str, Json] = {}
 
     def __call__(self, response: httpx2.Response) -> None:
-        """A hook for responses of an httpx client."""
+        """A response hook for an httpx client."""
         request = response.request
         path = _ID.sub("{id}", request.url.path)
         name = self._templates.get((request.method, path))
@@ -55,7 +55,7 @@ class Recorder:
         }
 
     def examples(self, replacements: Mapping[str, str]) -> dict[str, Json]:
-        """By the operations' names. ``replacements``: addresses of the moment by those to be shown."""
+        """The examples by operation name. ``replacements``: actual addresses and the ones to show instead."""
         heard = {name: _cut(name, self._heard[name]) for name in sorted(self._heard)}
         text = json.dumps(heard)
         for secret, shown in (_secrets_of(heard) | dict(replacements)).items():
@@ -77,7 +77,7 @@ def _cut(name: str, heard: Json) -> Json:
 
 
 def _secrets_of(value: Any) -> dict[str, str]:
-    """Every secret in ``value``, by itself, with what is shown in its place."""
+    """Every secret in ``value``, with its replacement."""
     if isinstance(value, dict):
         own = {value[name]: shown for name, shown in _SECRETS.items() if isinstance(value.get(name), str)}
         members = list(value.values())
@@ -89,7 +89,7 @@ def _secrets_of(value: Any) -> dict[str, str]:
 
 
 def _with_other_ids(text: str) -> str:
-    """The same id everywhere for the same thing, and the same ids whenever examples are recorded."""
+    """Replaces ids: the same id for the same object, in every recording."""
     ids = list(dict.fromkeys(_ID.findall(text)))
     if len(ids) > 256:
         raise ValueError("more things than ids to show for them")
@@ -98,7 +98,7 @@ def _with_other_ids(text: str) -> str:
 
 
 def _with_other_instants(text: str) -> str:
-    """The same distances in time, from another beginning."""
+    """Moves instants to a fixed beginning and keeps their distances."""
     instants = [datetime.fromisoformat(found) for found in _INSTANT.findall(text)]
     moved: timedelta = _BEGIN - min(instants, default=_BEGIN)
 

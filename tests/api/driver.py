@@ -10,7 +10,7 @@ from typing import Any
 
 import httpx2
 
-from ops.clients import ClientCredentials
+from ops.database.clients import ClientCredentials
 
 SECONDS_MAX = 60.0
 FRESH = "a fresh key"

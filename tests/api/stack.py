@@ -38,7 +38,7 @@ from api.services import Services
 from api.serving import NetworkClient
 from api.simulated_spends.card_states import card_lane
 from engine.limits import SHARD_COUNT
-from ops.clients import create_client
+from ops.database.clients import create_client
 from tests.api.driver import Caller
 
 INCARNATION = "the-host-of-the-test"

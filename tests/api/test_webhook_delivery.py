@@ -12,7 +12,7 @@ from stripe import WebhookSignature
 from actors.settings import Settings
 from actors.vault import Vault
 from engine.webhooks.signature import HEADER
-from ops.local_https import Request, make_authority, server_side
+from ops.embedded.local_https import Request, make_authority, server_side
 from tests.actors.outbox.waiting import eventually
 from tests.actors.webhooks.receivers import Receiver, receiving
 from tests.api.driver import Caller

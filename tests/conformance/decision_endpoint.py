@@ -13,7 +13,7 @@ from typing import Any
 
 from actors.egress.receivers import permitted
 from engine.limits import DECISION_BODY_BYTES_MAX
-from ops.local_https import HOST, Answer, Request, server_side, serving
+from ops.embedded.local_https import HOST, Answer, Request, server_side, serving
 
 Json = dict[str, Any]
 Behaviour = Callable[[Json], Awaitable[Answer | None]]

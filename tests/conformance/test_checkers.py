@@ -12,7 +12,6 @@ from typing import Any
 
 import msgspec
 import pytest
-from actors.network.simulated_network import SimulatedNetwork
 
 from actors.cards import answers
 from actors.ids import new_id_beside
@@ -20,6 +19,7 @@ from actors.network import late_reversals
 from actors.network.card_secrets import CardSecrets
 from actors.network.cards import CardsById
 from actors.network.deadlines import Deadlines
+from actors.network.simulated_network import SimulatedNetwork
 from actors.shards import committing, deduplication
 from actors.vault import Vault
 from engine.authorization import authorizing, presentment, reversal

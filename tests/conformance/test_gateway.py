@@ -17,8 +17,8 @@ from actors.settings import Settings
 from actors.shards import exposure
 from actors.vault import Vault
 from ops.audit import audit
+from ops.embedded.local_https import with_local_egress
 from ops.embedded.ports import free_port
-from ops.local_https import with_local_egress
 from tests.api.delegation import activity, declare, money, policy, put_policy
 from tests.api.driver import Caller
 from tests.api.events import faults_of_all

@@ -19,8 +19,8 @@ from actors.shards import exposure
 from actors.shards.endpoint import AnswerCounts
 from actors.vault import Vault
 from ops.audit import audit
+from ops.embedded.local_https import with_local_egress
 from ops.embedded.ports import free_port
-from ops.local_https import with_local_egress
 from tests.api.delegation import declare, money, policy, put_policy
 from tests.api.driver import Caller
 from tests.api.stack import Installation, installation

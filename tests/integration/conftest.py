@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from ops.running import RunningInstallation
+from ops.supervision.running_installation import RunningInstallation
 from tests.api.driver import Caller
 from tests.conftest import run_apart
 from tests.integration.acquirer import Acquirer

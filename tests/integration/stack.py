@@ -20,9 +20,9 @@ from actors.network.card_secrets import CardSecrets
 from actors.settings import Settings
 from actors.vault import Vault
 from ops.audit import audit
-from ops.clients import ClientCredentials
-from ops.installation import database
-from ops.running import RunningInstallation
+from ops.database.clients import ClientCredentials
+from ops.supervision.installation import database
+from ops.supervision.running_installation import RunningInstallation
 from tests.api.driver import Caller
 from tests.ops.waiting import gone
 

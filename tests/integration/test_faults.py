@@ -9,7 +9,7 @@ import signal
 import httpx2
 import pytest
 
-from ops.chaos.processes import called
+from ops.chaos.environment.processes import called
 from tests.api.driver import Caller
 from tests.integration.acquirer import Acquirer, purchase
 from tests.integration.load import assert_no_loss, load

@@ -10,18 +10,18 @@ from typing import Final
 
 from loadtests.generators.workload import Card
 from loadtests.load import LOCUST, ROOT
-from loadtests.users.plan import Plan, write_plan
+from loadtests.users.plan import LoadPlan, write_plan
 from tests.api.driver import Caller
 from tests.integration.stack import Stack
 
 REST_AND_WIRE: Final = {"POST /v1/simulated-spends", "spend"}
 
 
-async def plan_of(stack: Stack, demo: Caller) -> Plan:
-    """A plan with two funded cards."""
+async def plan_of(stack: Stack, demo: Caller) -> LoadPlan:
+    """Two cards with money."""
     cards = [await demo.funded_card("100000.00") for _ in range(2)]
     plastics = await stack.card_data(*cards)
-    return Plan(
+    return LoadPlan(
         base_url=stack.record["base_url"],
         client_id=demo.credentials.client_id,
         client_secret=demo.credentials.client_secret,

@@ -23,19 +23,19 @@ import pytest
 
 from actors.settings import Settings
 from actors.vault import Vault
-from ops.clients import ClientCredentials
+from ops.database.clients import ClientCredentials
+from ops.database.key_check import check_master_key
+from ops.database.migrate import migrate
 from ops.embedded.ports import free_port
 from ops.embedded.postgres import EmbeddedPostgres, wheel_bin_dir
-from ops.key_check import check_master_key
-from ops.migrate import migrate
-from ops.running import RunningInstallation
+from ops.supervision.running_installation import RunningInstallation
 from tests.api.driver import Caller
 from tests.api.stack import Installation, installation
 from tests.conftest import GIVEN_SERVER, PostgresServer, execute, system_bin_dir
 from tests.integration.snippets import SECONDS_MAX, Snippet, paste
 from tests.integration.stack import Stack
+from tests.ops.database.test_key_check import REFUSED
 from tests.ops.pages import ROOT, fence, fences, spans
-from tests.ops.test_key_check import REFUSED
 
 PAGE = "ops/docs/OPERATING.md"
 OTHER_KEY = base64.b64encode(b"another" + bytes(25)).decode()
@@ -151,7 +151,7 @@ def key_rotation() -> list[Snippet]:
     alone = fence(PAGE, "Rolling restart", "sh").strip()
     assert alone in {line.partition("#")[0].strip() for line in ROTATE.splitlines()}
     shown = fence(PAGE, "Keys", "text").splitlines()
-    return [Snippet(PAGE, ROTATE, ("Everything is new but the supervisor.", *shown))]
+    return [Snippet(PAGE, ROTATE, ("Restarted all processes except the supervisor.", *shown))]
 
 
 def upgrade_and_new_client(old_client: str) -> list[Snippet]:

@@ -21,7 +21,7 @@ import pytest
 
 from ops.embedded.ports import free_port
 from ops.prometheus.__main__ import SCRAPE_SECONDS, command
-from ops.up import RUN_FILE
+from ops.supervision.installation import RUN_FILE
 from tests.api.driver import Caller
 from tests.integration.stack import Stack
 from tests.ops.pages import pages, spans

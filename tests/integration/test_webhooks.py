@@ -11,7 +11,7 @@ from typing import Any
 from stripe import WebhookSignature
 
 from engine.webhooks.signature import HEADER
-from ops.local_https import server_side
+from ops.embedded.local_https import server_side
 from tests.actors.outbox.waiting import eventually
 from tests.actors.webhooks.receivers import Receiver, receiving
 from tests.api.driver import Caller

@@ -54,7 +54,7 @@ def test_percentile_is_the_nearest_rank(values: list[float], share: float, expec
     assert percentile(values, share) == expected
 
 
-def test_percentile_of_nothing_is_no_number() -> None:
+def test_percentile_of_no_values_is_nan() -> None:
     assert math.isnan(percentile([], 0.5))
 
 
@@ -63,7 +63,7 @@ def test_a_rate_counts_answers_inside_the_window() -> None:
     assert rate(samples, Window(1.0, 3.0)) == 1.0
 
 
-def test_latencies_are_those_begun_in_the_window_however_late_they_end() -> None:
+def test_latencies_are_of_requests_begun_in_the_window() -> None:
     window = Window(1.0, 2.0)
     samples = Samples(started=[0.99, 1.0, 1.5, 2.0 - GUARD_SECONDS / 2, 2.0], done=[1.1, 1.25, 9.5, 2.1, 2.2])
     assert latencies_ms(samples, window) == pytest.approx([250.0, 8000.0])
@@ -77,7 +77,7 @@ def test_generators_of_one_slice_add_up() -> None:
     )
 
 
-def test_medians_are_taken_figure_by_figure_and_counts_add_up() -> None:
+def test_medians_are_per_figure_and_counts_add_up() -> None:
     found = median_slice(
         [
             slice_of(100.0, p99_ms=9.0, lost=1, approved=10, server_parts_us={"hosts": 10.0}),
@@ -100,6 +100,6 @@ def test_ratios_need_both_sides_of_each_pair() -> None:
         ratio([1.0, 2.0], [1.0])
 
 
-def test_a_side_that_did_nothing_spoils_no_report() -> None:
+def test_a_side_without_decisions_gives_an_infinite_ratio() -> None:
     found = ratio([10.0, 40.0], [5.0, 0.0])
     assert (found.low, found.high) == (2.0, math.inf)

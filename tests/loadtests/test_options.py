@@ -1,4 +1,4 @@
-"""Options that load tests share."""
+"""Options shared by the load tests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from loadtests.options import count, positive
 
 
 @pytest.mark.parametrize("text", ["0", "-1", "x", "", "1.5"])
-def test_counts_are_whole_numbers_from_one_on(text: str) -> None:
+def test_counts_are_integers_of_at_least_one(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - argparse makes the message
         count(text)
 

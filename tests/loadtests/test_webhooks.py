@@ -1,4 +1,4 @@
-"""The figures of the webhooks' benchmark, from what arrived."""
+"""The figures of the webhook benchmark, from recorded arrivals."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from actors.egress.client import Egress
 from actors.settings import Settings
 from loadtests.harness.receivers import Arrivals, make_trust
 from loadtests.webhooks import phase_of, text
-from ops.local_https import Answer, Request, serving
+from ops.embedded.local_https import Answer, Request, serving
 
 
 def test_a_phase_counts_for_each_delivery() -> None:

@@ -1,4 +1,4 @@
-"""The project's Markdown as readers have it: its pages, their fences, and what stands between backquotes."""
+"""The project's Markdown pages: their fences and the text between backquotes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _SPAN: Final = re.compile(r"`([^`]+)`")
 
 @dataclass(frozen=True)
 class Fence:
-    """What stands between two marks. ``language`` is empty where none is named."""
+    """The text between two fence marks. ``language`` is empty if none is named."""
 
     page: str
     section: str
@@ -25,30 +25,30 @@ class Fence:
 
 
 def pages() -> list[str]:
-    """Every Markdown file, by its path below the project's folder."""
+    """Every Markdown file, by its path in the project."""
     found = [*ROOT.glob("*.md"), *(path for room in ROOMS for path in (ROOT / room).rglob("*.md"))]
     return sorted(path.relative_to(ROOT).as_posix() for path in found)
 
 
 def fences(page: str) -> list[Fence]:
-    """The fences of a page, in their order."""
+    """The fences of a page, in order."""
     return [part for part in _parts(page) if isinstance(part, Fence)]
 
 
 def spans(page: str) -> list[str]:
-    """What stands between backquotes in a page's prose; a line's end inside is one space."""
+    """Text between backquotes outside fences; line breaks inside become spaces."""
     prose = "\n".join(part for part in _parts(page) if isinstance(part, str))
     return [" ".join(span.split()) for span in _SPAN.findall(prose)]
 
 
 def fence(page: str, section: str, language: str) -> str:
-    """The text of the one fence of that language in a section."""
+    """The text of the only fence of that language in a section."""
     (text,) = (each.text for each in fences(page) if (each.section, each.language) == (section, language))
     return text
 
 
 def _parts(page: str) -> Iterator[Fence | str]:
-    """Lines of prose and whole fences. A fence that is never closed is a fault of the page."""
+    """Prose lines and whole fences. Fails on a fence that is not closed."""
     section, lines = "", iter((ROOT / page).read_text("utf-8").splitlines())
     for line in lines:
         if begin := _MARK.match(line):

@@ -1,4 +1,4 @@
-"""The ``stanchion`` command: one line for every expected failure, and clients that work."""
+"""The ``stanchion`` command: one line for every expected failure, and valid clients."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import pytest
 
 from actors.vault import Vault
 from engine.scopes import SCOPES
-from ops.clients import DEMO_CLIENTS, SECRET_PURPOSE, ensure_demo_clients
+from ops.database.clients import DEMO_CLIENTS, SECRET_PURPOSE, ensure_demo_clients
 
 ROOT = Path(__file__).parents[2]
 
@@ -121,13 +121,13 @@ async def test_a_new_client_is_printed_once_and_kept_as_a_digest(
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"--mode": "both"}, "the mode is one of test, live"),
-        ({"--role": "root"}, "the role is one of user, admin"),
-        ({"--scope": "cards:delete"}, "no such scope: cards:delete"),
-        ({"--tenant": " "}, "a tenant's name has 1 to 100 printable characters"),
+        ({"--mode": "both"}, "the mode must be one of test, live"),
+        ({"--role": "root"}, "the role must be one of user, admin"),
+        ({"--scope": "cards:delete"}, "unknown scope: cards:delete"),
+        ({"--tenant": " "}, "a tenant's name must have 1 to 100 printable characters"),
     ],
 )
-def test_a_client_that_cannot_be_is_refused(
+def test_an_invalid_client_is_refused(
     stanchion: Stanchion, database_url: str, change: dict[str, str], message: str
 ) -> None:
     options = {"--tenant": "acme", "--mode": "test", "--role": "user"} | change
@@ -145,9 +145,7 @@ def test_without_a_running_installation_the_database_is_started_for_the_command(
     assert stanchion("migrate").stdout == "nothing to apply\n"
 
 
-def test_a_cluster_that_is_not_there_is_one_line(
-    stanchion: Stanchion, database_url: str, redis_url: str
-) -> None:
+def test_an_unreachable_cluster_is_one_line(stanchion: Stanchion, database_url: str, redis_url: str) -> None:
     done = stanchion(
         "up", "--ports", "auto", "--address", "127.0.0.1:1", database_url=database_url, redis_url=redis_url
     )
@@ -155,7 +153,7 @@ def test_a_cluster_that_is_not_there_is_one_line(
     assert done.stderr == "stanchion: STANCHION_RAY_ADDRESS: Connection refused\n"
 
 
-async def test_demo_clients_are_made_once_for_a_database(
+async def test_demo_clients_are_created_once_for_a_database(
     database_url: str, vault: Vault, tmp_path: Path
 ) -> None:
     path = tmp_path / "clients.json"
@@ -186,7 +184,7 @@ main()
 """
 
 
-def test_an_interrupt_while_it_is_loaded_is_no_traceback() -> None:
+def test_an_interrupt_during_the_import_prints_no_traceback() -> None:
     done = subprocess.run(
         [sys.executable, "-c", INTERRUPTED_WHILE_LOADING],
         cwd=ROOT,

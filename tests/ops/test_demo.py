@@ -1,6 +1,6 @@
-"""The demo tells the truth: the story is true of the real parts, and ends when one answer is not as told.
+"""The demo's commentary is correct: every answer is checked, and an unexpected one ends it.
 
-The whole of it, with its processes, is run by `make demo`; here everything but Ray is real.
+`make demo` runs all of it with its processes; here every part but Ray is real.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ops.demo.fault import kill_the_owner
 from ops.demo.outage import Outage
 from ops.demo.story import Story
 from ops.demo.webhook import Webhook
-from ops.local_https import with_local_egress
+from ops.embedded.local_https import with_local_egress
 from stanchion import Client
 from tests.api.stack import installation, served
 
@@ -36,7 +36,7 @@ async def api(settings: Settings, vault: Vault) -> AsyncIterator[Client]:
                 yield client
 
 
-async def test_the_story_is_true(api: Client) -> None:
+async def test_every_answer_of_the_story_is_as_expected(api: Client) -> None:
     told = io.StringIO()
     story = Story(Console(file=told, width=200))
     for chapter in (story.first_day, story.after_the_kill, story.second_day):
@@ -51,7 +51,7 @@ async def test_the_story_is_true(api: Client) -> None:
         assert sentence in told.getvalue()
 
 
-async def test_one_wrong_answer_ends_it(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_one_unexpected_answer_ends_the_demo(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     truth = api.cards.balance
     monkeypatch.setattr(api.cards, "balance", lambda id_: truth(id_) | {"held": "42.51"})
     story = Story(Console(file=io.StringIO()))
@@ -59,7 +59,7 @@ async def test_one_wrong_answer_ends_it(api: Client, monkeypatch: pytest.MonkeyP
         await asyncio.to_thread(story.first_day, api)
 
 
-async def test_the_outage_is_true_and_one_wrong_answer_ends_it(
+async def test_the_outage_is_as_expected_and_one_unexpected_answer_ends_it(
     api: Client, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     told = io.StringIO()

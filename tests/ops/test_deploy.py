@@ -1,7 +1,7 @@
-"""The deployment files, and what CLUSTER.md says about them, say what the code knows: settings, ports, files,
-commands. Their formats are for ``ops/deploy/validate.py``.
+"""The deployment files, and CLUSTER.md about them, agree with the code: settings, ports, files, commands.
 
-With kubectl on the machine, which needs no cluster for that, it judges its command.
+``ops/deploy/validate.py`` checks their formats. With kubectl on the machine (no cluster needed), it checks
+the page's kubectl command.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def test_every_command_exists(path: Path) -> None:
     assert spoken <= set(get_command(app).commands) | {"on"}  # type: ignore[attr-defined]
 
 
-def test_the_image_is_made_of_files_that_are_there() -> None:
+def test_the_image_copies_existing_files() -> None:
     text = (DEPLOY / "Dockerfile").read_text()
     copied = [
         line.split()[1:-1] for line in text.splitlines() if line.startswith("COPY") and "--from" not in line
@@ -65,7 +65,7 @@ def test_the_image_is_made_of_files_that_are_there() -> None:
     assert [name for name in names if not (ROOT / name).exists()] == []
 
 
-def test_the_image_shows_the_ports_of_the_settings() -> None:
+def test_the_image_exposes_the_ports_of_the_settings() -> None:
     exposed = re.search(r"^EXPOSE (.*)$", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
     assert exposed is not None
     assert set(map(int, exposed[1].split())) == set(defaults().values())
@@ -114,13 +114,13 @@ def test_the_chart_is_of_this_version() -> None:
 
 
 def on_the_page(section: str) -> list[list[str]]:
-    """The words of each command that CLUSTER.md shows in a section."""
+    """The words of each command in a section of CLUSTER.md."""
     text = fence("ops/docs/CLUSTER.md", section, "sh").replace("\\\n", " ")
     return [shlex.split(line, comments=True) for line in text.splitlines()]
 
 
 def after(words: list[str], option: str) -> list[str]:
-    """What follows each ``option`` among ``words``."""
+    """The value after each ``option`` among ``words``."""
     return [value for name, value in pairwise(words) if name == option]
 
 
@@ -164,7 +164,7 @@ if KUBECTL is not None:
         assert list(yaml.safe_load(done.stdout)["data"]) == sorted(secret_names(secret))
 
 
-def test_the_page_installs_what_the_validators_are() -> None:
+def test_the_page_installs_the_validators() -> None:
     make, install, run = on_the_page("Tests and validation")
     assert make[:3] == ["python3", "-m", "venv"]
     folder = make[3]
@@ -173,13 +173,13 @@ def test_the_page_installs_what_the_validators_are() -> None:
     script = ROOT / run[1]
     assert script.samefile(DEPLOY / "validate.py")
     pinned = dict(word.split("==") for word in install[2:])
-    # The packages by the names under which the script calls them.
+    # The packages by the names under which the script imports them.
     called = {"check-jsonschema", "hadolint", "helm_python", "kubernetes-validate"}
     texts = {node.value for node in ast.walk(ast.parse(script.read_text())) if isinstance(node, ast.Constant)}
     imported = set(re.findall(r"^from (\w+)", script.read_text(), re.MULTILINE))
     assert called <= texts | imported
     assert {name.partition("-py")[0] for name in pinned} == {name.partition("_py")[0] for name in called}
-    # The newest Kubernetes that is asked for is the newest that the validator knows.
+    # The newest Kubernetes version of the page is the newest that the validator knows.
     newest = re.search(r'KUBERNETES: Final = \(.*"([\d.]+)"\)', script.read_text())
     assert newest is not None
     assert pinned["kubernetes-validate"] == newest[1]

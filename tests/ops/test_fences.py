@@ -1,7 +1,8 @@
-"""Whatever a page shows between fences has a test that runs it, or says why none does: a fence that nobody
-answers for fails here. Commands that pages only name exist, with the options that are named.
+"""Every fence on a page has a test that runs it, or a stated reason for having none. Otherwise a test here
+fails.
 
-The tests that are named here read the fences out of the pages themselves.
+Commands, modules and make targets named in prose must exist and accept the named options. The tests listed
+here read the fences from the pages themselves.
 """
 
 from __future__ import annotations
@@ -24,15 +25,15 @@ GUIDES: Final = "tests/integration/test_readme.py::test_commands_print_the_docum
 HANDBOOK: Final = (
     "tests/integration/test_own_servers.py::test_handbook_commands_with_own_postgresql_and_redis"
 )
-DRILLS: Final = "tests/ops/chaos/test_handbook.py::test_the_cluster_of_the_drills_is_that_of_the_page"
+DRILLS: Final = "tests/ops/chaos/environment/test_handbook.py::test_drills_use_every_command_of_the_page"
 PROSE: Final = "prose"
-"""Nothing in it can be run, or be wrong about what is."""
+"""Text without a runnable or checkable statement."""
 
 
 @dataclass(frozen=True)
 class Answer:
-    """Who answers for the fences of a page's ``section`` (empty: for those of all) in a language. ``number``
-    is how many there are; none is said where the test takes all that it finds."""
+    """The test that covers the fences of a page's ``section`` (empty: of all) in a language. ``number``: how
+    many there are; absent if the test takes all that it finds."""
 
     page: str
     section: str
@@ -41,7 +42,7 @@ class Answer:
     number: int | None = 1
 
     def covers(self, each: Fence) -> bool:
-        """Whether it is about that fence."""
+        """Whether it covers that fence."""
         here = self.page == each.page and self.section in ("", each.section)
         return here and each.language in self.languages.split(" ")
 
@@ -90,7 +91,7 @@ ANSWERS: Final = (
         "ops/docs/CLUSTER.md",
         "Tests and validation",
         "sh",
-        "tests/ops/test_deploy.py::test_the_page_installs_what_the_validators_are",
+        "tests/ops/test_deploy.py::test_the_page_installs_the_validators",
     ),
     Answer(
         "ops/docs/GATEWAY.md", "Switch it on", "bash", "tests/ops/test_snippets.py::test_a_gateway_programme"
@@ -146,19 +147,19 @@ _STANCHION: Final = re.compile(r"(?:\.venv/bin/)?stanchion ([a-z].*)")
 _MODULE: Final = re.compile(r"(?:\.venv/bin/)?python -m ([\w.]+)")
 _MAKE: Final = re.compile(r"make ([a-z]+)\b")
 NAMED: Final = [(page, span) for page in pages() for span in spans(page)]
-"""Every page with what stands between backquotes on it."""
+"""Every page with the text between its backquotes."""
 FUNCTIONS: Final = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 @pytest.mark.parametrize("page", pages())
-def test_somebody_answers_for_every_fence(page: str) -> None:
+def test_every_fence_has_a_test_or_a_reason(page: str) -> None:
     for each in fences(page):
         answers = [answer for answer in ANSWERS if answer.covers(each)]
         assert len(answers) == 1, f"{page}, {each.section}: {each.language}\n{each.text}"
 
 
 @pytest.mark.parametrize("answer", ANSWERS, ids=lambda answer: f"{answer.page} {answer.section}")
-def test_nobody_answers_for_what_is_not_there(answer: Answer) -> None:
+def test_every_entry_names_an_existing_fence_and_test(answer: Answer) -> None:
     number = sum(answer.covers(each) for each in fences(answer.page))
     if answer.number is not None:
         assert number == answer.number
@@ -168,7 +169,7 @@ def test_nobody_answers_for_what_is_not_there(answer: Answer) -> None:
     source = (ROOT / (path if path.endswith(".py") else f"{path.replace('.', '/')}.py")).read_text("utf-8")
     tests = {node.name for node in ast.walk(ast.parse(source)) if isinstance(node, FUNCTIONS)}
     assert name in tests
-    # It reads the page: a snippet that was copied would not change with it.
+    # The test reads the page: a copied snippet would not follow its changes.
     assert answer.page.rpartition("/")[2] in source or "ops/docs/guides" in source
 
 
@@ -176,7 +177,7 @@ def test_nobody_answers_for_what_is_not_there(answer: Answer) -> None:
     ("page", "section"), [("README.md", "Delegated decisions"), ("ops/docs/STAND_IN.md", "On one machine")]
 )
 def test_a_guide_runs_it_too(page: str, section: str) -> None:
-    """What stays until Ctrl-C is pasted in the background there."""
+    """There, commands that run until Ctrl-C are pasted into the background."""
     run = [each.text for each in fences("ops/docs/guides/stand-in.md") if each.language == "bash"]
     command = fence(page, section, "sh").strip()
     assert any(
@@ -185,12 +186,12 @@ def test_a_guide_runs_it_too(page: str, section: str) -> None:
 
 
 def spoken(pattern: re.Pattern[str]) -> list[tuple[str, str]]:
-    """Pages, and what follows the pattern's words in their backquotes."""
+    """Pages, and the rest of each backquoted text that starts with the pattern's words."""
     found = [(page, pattern.match(span)) for page, span in NAMED]
     return sorted({(page, match[1]) for page, match in found if match})
 
 
-def test_commands_between_backquotes_take_what_they_are_given() -> None:
+def test_commands_between_backquotes_accept_their_options() -> None:
     named = [(page, rest) for page, rest in spoken(_STANCHION) if "." not in rest.split("(")[0]]
     assert len(named) > 20
     for page, rest in named:

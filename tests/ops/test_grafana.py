@@ -1,4 +1,4 @@
-"""The dashboards' JSON is what their code says, and nothing in it is half-done."""
+"""The dashboards' JSON files are current and complete."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def test_the_files_are_current() -> None:
 
 
 @pytest.mark.parametrize("name", TEXTS)
-def test_each_panel_says_what_it_shows(name: str) -> None:
+def test_each_panel_has_a_description(name: str) -> None:
     titles = [panel["title"] for panel in panels(name)]
     assert len(titles) == len(set(titles)) > 0
     for panel in panels(name):
@@ -48,7 +48,7 @@ def test_panels_do_not_overlap(name: str) -> None:
         taken |= places
 
 
-def test_dashboards_have_addresses_of_their_own() -> None:
+def test_dashboards_have_unique_addresses() -> None:
     ids = [json.loads(text)["uid"] for text in TEXTS.values()]
     assert len(ids) == len(set(ids))
     assert all(uid.startswith("stanchion-") for uid in ids)

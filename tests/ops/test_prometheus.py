@@ -1,6 +1,6 @@
-"""Rules, alerts and dashboards speak of figures that exist, and every alert has a page and a case.
+"""Rules, alerts and dashboards use existing metrics, and every alert has a runbook and test cases.
 
-With promtool on the machine (Debian's package ``prometheus``) it judges the files and runs the cases too.
+With promtool on the machine (Debian's package ``prometheus``) it also checks the files and runs the cases.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ SUFFIXES: Final = {
 
 
 def texts() -> dict[str, str]:
-    """Everything that asks Prometheus something, by its path."""
+    """Everything that contains queries, by its path."""
     paths = [*PROMETHEUS.rglob("*.yml"), *DASHBOARDS.glob("*.json"), *RUNBOOKS.glob("*.md")]
     return {path.relative_to(ROOT).as_posix(): path.read_text("utf-8") for path in paths}
 
 
 def full_page() -> bytes:
-    """The metrics page of a process that has every figure there is."""
+    """The metrics page of a process with all metrics."""
     figures: Figures = {}
     for name, (kind, _) in METRICS.items():
         one = Histogram(BUCKETS.get(name, SECONDS)).figure() if kind == "histogram" else 1.0
@@ -51,9 +51,9 @@ def full_page() -> bytes:
 
 
 @pytest.mark.parametrize("path", texts())
-def test_only_figures_that_exist_are_asked_for(path: str) -> None:
+def test_queries_use_existing_metrics_only(path: str) -> None:
     sold = {f"{name}{suffix}" for name, (kind, _) in METRICS.items() for suffix in SUFFIXES[kind]}
-    # A runbook may speak of a metric by its family's name.
+    # A runbook may name a metric by its family.
     known = sold | set(METRICS) if path.startswith("ops/runbooks/") else sold
     asked = set(re.findall(r"(?<![\w:.-])stanchion_\w+", texts()[path]))
     assert asked <= known
@@ -61,7 +61,7 @@ def test_only_figures_that_exist_are_asked_for(path: str) -> None:
     assert recorded <= set(re.findall(r"^ +- record: (\S+)$", RECORDING, re.MULTILINE))
 
 
-def test_every_alert_has_its_page_and_its_cases() -> None:
+def test_every_alert_has_a_runbook_and_test_cases() -> None:
     assert len(NAMES) == len(set(NAMES)) > 10
     assert {path.stem for path in RUNBOOKS.glob("*.md")} == set(NAMES)
     for name in NAMES:
@@ -76,7 +76,7 @@ def test_every_alert_has_its_page_and_its_cases() -> None:
 if PROMTOOL is not None:
 
     def promtool(*arguments: str, given: bytes | None = None) -> None:
-        """Run promtool; the test fails with what it says when it finds anything."""
+        """Run promtool; the test fails with its output if it reports an error."""
         assert PROMTOOL is not None
         done = subprocess.run([PROMTOOL, *arguments], cwd=ROOT, input=given, capture_output=True, check=False)
         assert (done.returncode, done.stderr) == (0, b""), (done.stdout + done.stderr).decode()
@@ -84,10 +84,10 @@ if PROMTOOL is not None:
     def test_the_configuration_is_valid() -> None:
         promtool("check", "config", "ops/prometheus/prometheus.yml")
 
-    def test_each_alert_fires_for_its_cause_and_not_without() -> None:
+    def test_each_alert_fires_only_for_its_cause() -> None:
         promtool("test", "rules", "ops/prometheus/tests/alerts.yml")
 
-    def test_names_and_units_are_as_prometheus_wants_them() -> None:
+    def test_names_and_units_follow_prometheus_conventions() -> None:
         promtool("check", "metrics", given=full_page())
 
 
@@ -96,7 +96,7 @@ def test_without_an_installation_or_prometheus_there_is_one_line(
 ) -> None:
     monkeypatch.setattr("sys.argv", ["dashboards", "--var", str(tmp_path)])
     monkeypatch.setattr(shutil, "which", lambda _name: "/usr/bin/prometheus")
-    with pytest.raises(SystemExit, match=r"no installation runs in \S+: start one with `make run`"):
+    with pytest.raises(SystemExit, match=r"no installation is running in \S+: start one with `make run`"):
         beside.main()
     monkeypatch.setattr(shutil, "which", lambda _name: None)
     with pytest.raises(SystemExit, match="Prometheus is not installed here"):
@@ -104,7 +104,7 @@ def test_without_an_installation_or_prometheus_there_is_one_line(
     assert capsys.readouterr() == ("", "")
 
 
-def test_it_scrapes_the_installation_that_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_scrapes_the_running_installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shutil, "which", lambda _name: "/usr/bin/prometheus")
     (tmp_path / "run.json").write_text('{"metrics_url": "http://127.0.0.1:31415/metrics"}')
     started = beside.command(tmp_path, 9091)

@@ -1,7 +1,8 @@
-"""Whatever the runbooks name is there: alerts, dashboards, figures with their labels, settings, log lines.
+"""Everything that the runbooks name exists: alerts, dashboards, metrics with their labels, settings, log
+events.
 
-``test_prometheus`` holds each page to its alert; ``tests/integration/test_runbooks.py`` asks what is to be
-asked. With promtool on the machine it reads the queries.
+``test_prometheus`` compares each page with its alert; ``tests/integration/test_runbooks.py`` runs the pages'
+queries. With promtool on the machine, it also checks the queries' syntax.
 """
 
 from __future__ import annotations
@@ -27,15 +28,15 @@ from tests.ops.pages import ROOT, pages, spans
 RUNBOOKS: Final = [page for page in pages() if page.startswith("ops/runbooks/")]
 QUERY: Final = re.compile(r"\bstanchion[_:]")
 ASKED: Final = re.compile(r"(?:\.venv/bin/)?(?:stanchion|make|curl) |GET /")
-"""Of a running installation, or of a shell."""
+"""Names from a running installation, or from a shell."""
 PROMTOOL: Final = shutil.which("promtool")
 OTHERS: Final = {"fsync", "max_connections", "dmesg"}
-"""PostgreSQL's and the kernel's own words."""
+"""Texts of PostgreSQL and of the kernel."""
 
 
 @cache
 def words_of_ours() -> frozenset[str]:
-    """Every text of one word in the sources."""
+    """Every one-word string in the sources."""
     paths = [path for room in ("engine", "actors", "api") for path in (ROOT / room).rglob("*.py")]
     return frozenset(
         word for path in paths for word in re.findall(r'"/?(?:problems/)?([\w-]+)"', path.read_text("utf-8"))
@@ -43,7 +44,7 @@ def words_of_ours() -> frozenset[str]:
 
 
 @pytest.mark.parametrize("page", RUNBOOKS)
-def test_everything_between_backquotes_is_there(page: str) -> None:
+def test_everything_between_backquotes_exists(page: str) -> None:
     for span in spans(page):
         if QUERY.search(span):
             assert unknown_labels(span) == set(), span
@@ -56,7 +57,7 @@ def test_everything_between_backquotes_is_there(page: str) -> None:
 
 
 def unknown_labels(query: str) -> set[str]:
-    """The labels that a query uses and none of its figures has."""
+    """The labels of a query that none of its metrics has."""
     families = {
         name for name in METRICS for asked in re.findall(r"stanchion_\w+", query) if asked.startswith(name)
     }
@@ -66,7 +67,7 @@ def unknown_labels(query: str) -> set[str]:
     return used - {"process", *(label for name in families for label in LABELS.get(name, ()))}
 
 
-def test_a_label_that_nobody_has_is_found() -> None:
+def test_an_unknown_label_is_found() -> None:
     assert unknown_labels('sum by (reason, mood) (rate(stanchion_decisions_total{outcom="x"}[5m]))') == {
         "mood",
         "outcom",
@@ -76,7 +77,7 @@ def test_a_label_that_nobody_has_is_found() -> None:
 
 if PROMTOOL is not None:
 
-    def test_every_query_is_one(tmp_path: Path) -> None:
+    def test_every_query_is_valid(tmp_path: Path) -> None:
         queries = sorted({span for page in RUNBOOKS for span in spans(page) if QUERY.search(span)})
         rules = [{"record": f"asked:{number}", "expr": query} for number, query in enumerate(queries)]
         file = tmp_path / "rules.yml"
@@ -88,7 +89,7 @@ if PROMTOOL is not None:
 
 
 @pytest.mark.parametrize("page", RUNBOOKS)
-def test_other_pages_and_dashboards_are_there(page: str) -> None:
+def test_linked_pages_and_dashboards_exist(page: str) -> None:
     text = (ROOT / page).read_text("utf-8")
     for name in re.findall(r"\bStanchion[A-Z]\w+", text):
         assert f"ops/runbooks/{name}.md" in RUNBOOKS

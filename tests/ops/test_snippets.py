@@ -1,4 +1,4 @@
-"""What single pages show: a request that is sent as printed, JSON that is what the code makes and takes."""
+"""Snippets of single pages: requests are sent as printed, and JSON is what the code writes and reads."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def milliseconds(text: str) -> int:
 
 
 def shown_question() -> tuple[Question, dict[str, Any]]:
-    """The question that the page shows, and its JSON."""
+    """The question on the page, and its JSON."""
     shown = json.loads(fence(STAND_IN, "The question", "json"))
     fields = {name: shown[name] for name in Question.__struct_fields__ if name in shown}
     assert shown["amount"] == "42.50"
@@ -48,7 +48,7 @@ def test_the_answer() -> None:
 
 
 def test_what_arrives() -> None:
-    """Byte for byte but for blanks."""
+    """Equal apart from blanks."""
     text = fence(WEBHOOKS, "What arrives", "json")
     shown = json.loads(text)
     made = envelope(shown["id"], shown["type"], milliseconds(shown["created_at"]), json.dumps(shown["data"]))

@@ -1,4 +1,4 @@
-"""Waiting for a condition of the real world: polled, with a deadline, never slept for."""
+"""Waits for a condition of the real world: polling with a deadline, no fixed sleep."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SECONDS_MAX = 60.0
 
 
 async def wait_until(condition: Callable[[], bool]) -> None:
-    """Return as soon as ``condition`` holds; fail the test when it does not in time."""
+    """Return as soon as ``condition`` holds; fail the test after a deadline."""
     deadline = time.monotonic() + SECONDS_MAX
     while not condition():
         assert time.monotonic() < deadline, "the condition never came true"

@@ -1,4 +1,4 @@
-"""What networks and merchants notice."""
+"""Dashboard: authorizations and REST requests."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ops.grafana.panels import RATE, Panel, latencies, lines, number, page
 
 
 def authorizations() -> Dashboard:
-    """What networks and merchants notice."""
+    """Dashboard: authorizations and REST requests."""
     return page(
         "authorizations",
         "Stanchion: authorizations",

@@ -1,4 +1,4 @@
-"""The machinery."""
+"""Dashboard: processes, shards, commits and PostgreSQL."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ops.grafana.panels import RATE, Panel, latencies, lines, number, page
 
 
 def platform() -> Dashboard:
-    """The machinery."""
+    """Dashboard: processes, shards, commits and PostgreSQL."""
     return page(
         "platform",
         "Stanchion: platform",

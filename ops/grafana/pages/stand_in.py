@@ -1,4 +1,4 @@
-"""Who decides, when programmes decide for themselves."""
+"""Dashboard: delegated decisions, stand-in and outages."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ops.grafana.panels import RATE, Panel, lines, number, page
 
 
 def stand_in() -> Dashboard:
-    """Who decides, when programmes decide for themselves."""
+    """Dashboard: delegated decisions, stand-in and outages."""
     return page(
         "stand-in",
         "Stanchion: stand-in",

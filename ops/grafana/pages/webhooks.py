@@ -1,4 +1,4 @@
-"""What customers are told, and when."""
+"""Dashboard: events, deliveries and endpoints."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ops.grafana.panels import RATE, Panel, latencies, lines, number, page
 
 
 def webhooks() -> Dashboard:
-    """What customers are told, and when."""
+    """Dashboard: events, deliveries and endpoints."""
     return page(
         "webhooks",
         "Stanchion: webhooks",

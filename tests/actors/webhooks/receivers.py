@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from actors.egress.receivers import permitted
-from ops.local_https import HOST, Answer, Request, serving
+from ops.embedded.local_https import HOST, Answer, Request, serving
 
 
 @dataclass

@@ -29,8 +29,8 @@ from actors.webhooks.signing_secrets import SigningSecrets
 from engine.instant import to_datetime
 from engine.webhooks.schedule import OFFSETS_SECONDS
 from engine.webhooks.signature import HEADER
+from ops.embedded.local_https import make_authority, server_side
 from ops.embedded.redis import EmbeddedRedis
-from ops.local_https import make_authority, server_side
 from tests.actors.outbox.database import EventDatabase
 from tests.actors.outbox.waiting import eventually
 from tests.actors.webhooks.receivers import Receiver, failing_sometimes, receiving

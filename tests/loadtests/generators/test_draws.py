@@ -1,4 +1,4 @@
-"""How spends are spread over cards."""
+"""The distribution of spends over cards."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_half_of_one_card_is_that_card() -> None:
 @pytest.mark.parametrize(
     ("name", "least", "most"), [("uniform", 5, 40), ("zipf", 1_500, 2_900), ("half", 4_700, 5_300)]
 )
-def test_draws_keep_to_their_weights(name: str, least: int, most: int) -> None:
+def test_draws_follow_their_weights(name: str, least: int, most: int) -> None:
     cards = list(range(500))
     counts = Counter(itertools.islice(drawn(cards, DRAWS[name](len(cards))), 10_007))
     assert least <= counts[0] <= most

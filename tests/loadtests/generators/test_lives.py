@@ -1,4 +1,4 @@
-"""Whole lives: each that began is brought to its end, and nothing is left held."""
+"""Whole lives of sales: each that began is completed, and no amount stays held."""
 
 from __future__ import annotations
 

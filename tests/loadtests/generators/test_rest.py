@@ -1,4 +1,4 @@
-"""The REST load generator against a small stand-in of the API."""
+"""The REST load generator against a small fake of the API."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ CREDENTIALS = {"client_id": "cl", "client_secret": "s&=+ecret"}
 
 
 class FakeApi:
-    """Issues cards and takes spends; each is pending when it is asked for first and decided afterwards."""
+    """Issues cards and accepts spends; each is pending on the first query and decided afterwards."""
 
     def __init__(self) -> None:
         self.bodies: dict[str, list[Json]] = {}
@@ -77,7 +77,7 @@ def fake() -> FakeApi:
 
 @pytest.fixture
 async def api(fake: FakeApi) -> AsyncIterator[Api]:
-    """A client that is signed in."""
+    """An authenticated client."""
     runner = web.AppRunner(fake.app(), access_log=None)
     await runner.setup()
     site = web.TCPSite(runner, "127.0.0.1", 0)
@@ -123,7 +123,7 @@ async def test_an_open_loop_sends_at_its_own_pace(api: Api, fake: FakeApi) -> No
     assert steps == pytest.approx([1 / 500.0] * len(steps), abs=1e-6)
 
 
-async def test_spends_that_fail_are_lost(api: Api, fake: FakeApi) -> None:
+async def test_failed_spends_count_as_lost(api: Api, fake: FakeApi) -> None:
     fake.undecided = True
     load = SpendLoad(api, ["card-1"], 1)
     await load.start()

@@ -1,4 +1,4 @@
-"""The open loop's schedule keeps its instants whatever the system does."""
+"""The open loop's schedule keeps its instants, independent of the system's speed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ def test_requests_are_due_at_fixed_instants() -> None:
     assert schedule.next_at == pytest.approx(10.75)
 
 
-def test_a_stall_makes_all_missed_requests_due_at_their_own_instants() -> None:
+def test_after_a_stall_missed_requests_keep_their_own_instants() -> None:
     schedule = Schedule(4.0, 10.0)
     assert schedule.take_due(10.1) == pytest.approx([10.0])
     assert schedule.take_due(11.1) == pytest.approx([10.25, 10.5, 10.75, 11.0])

@@ -1,4 +1,4 @@
-"""The mix is what it says, and a few cards get most of a Zipf draw."""
+"""The mix has its proportions, and a few cards get most of a Zipf draw."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from loadtests.generators.traffic import MIX, Cards, Sales, amount_minor
 DRAWS = 20_000
 
 
-def test_steps_come_by_the_mix() -> None:
+def test_steps_follow_the_mix() -> None:
     sales: Sales[int] = Sales(random.Random(1))
     sales.add(1)
     seen = Counter(sales.next_step() for _ in range(DRAWS))
@@ -19,7 +19,7 @@ def test_steps_come_by_the_mix() -> None:
         assert abs(100 * seen[step] / DRAWS - percent) < 1.5
 
 
-def test_there_is_nothing_to_follow_up_on_at_first() -> None:
+def test_the_first_steps_are_spends() -> None:
     sales: Sales[int] = Sales(random.Random(1))
     assert {sales.next_step() for _ in range(500)} == {"spend", "refund"}
 
@@ -31,7 +31,7 @@ def test_the_oldest_sale_is_followed_up_first() -> None:
     assert (sales.take(), len(sales)) == (1, 1)
 
 
-def test_draws_are_uniform_or_not() -> None:
+def test_draws_are_uniform_or_zipf() -> None:
     uniform, zipf = (
         Counter(cards.draw() for _ in range(DRAWS))
         for cards in (Cards(100, "uniform", random.Random(1)), Cards(100, "zipf", random.Random(1)))
@@ -43,7 +43,7 @@ def test_draws_are_uniform_or_not() -> None:
     assert max(zipf) < 100
 
 
-def test_amounts_are_everyday_ones() -> None:
+def test_amounts_are_plausible() -> None:
     chance = random.Random(1)
     amounts = sorted(amount_minor(chance) for _ in range(1_000))
     assert amounts[0] >= 1

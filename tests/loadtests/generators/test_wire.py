@@ -1,4 +1,4 @@
-"""The wire's load generator against a peer that answers with the engine."""
+"""The ISO 8583 load generator against a peer that answers with the engine."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ CARDS = [Card(f"card-{number}", f"456000000000000{number}", "2911") for number i
 
 
 class Peer(asyncio.Protocol):
-    """Answers every request, declines those of one card, and keeps all it has seen."""
+    """Answers every request, declines those of one card, and records all requests."""
 
     def __init__(self, seen: list[Message], declined: str | None) -> None:
         self._seen = seen
@@ -50,7 +50,7 @@ class Peer(asyncio.Protocol):
 
 @pytest.fixture
 async def seen() -> list[Message]:
-    """The requests that the peer has got."""
+    """The requests that the peer has received."""
     return []
 
 
@@ -64,7 +64,7 @@ async def address(seen: list[Message]) -> AsyncIterator[tuple[str, int]]:
     await server.wait_closed()
 
 
-def test_a_filled_in_template_is_the_message_the_engine_would_have_sent() -> None:
+def test_a_filled_template_equals_the_engines_message() -> None:
     at_ms = 1_790_000_000_000
     head, middle, tail = template(CARDS[1])
     now = stamp(at_ms)
@@ -73,7 +73,7 @@ def test_a_filled_in_template_is_the_message_the_engine_would_have_sent() -> Non
     assert built == frame(encode(authorization_request(sale, References(ACQUIRER_ID, "000123", at_ms))))
 
 
-def test_places_are_where_the_values_lie() -> None:
+def test_places_are_the_offsets_of_the_values() -> None:
     message = Message("0110", {2: "4560000000000001", 4: "000000000100", 32: "800001", 39: "00", 70: "001"})
     payload = encode(message).decode()
     assert {number: payload[begin:end] for number, (begin, end) in places(message).items()} == message.fields
@@ -111,7 +111,7 @@ async def test_an_open_loop_counts_from_the_instant_a_request_was_due(
     assert min(samples.lateness) >= 0
 
 
-async def test_what_is_never_answered_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_unanswered_requests_count_as_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("loadtests.generators.wire.ANSWER_SECONDS_MAX", 0.05)
     deaf = await asyncio.get_running_loop().create_server(asyncio.Protocol, "127.0.0.1", 0)
     load = WireLoad([deaf.sockets[0].getsockname()], CARDS, connections=1, in_flight=4)

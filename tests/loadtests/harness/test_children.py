@@ -37,7 +37,7 @@ async def helper(tmp_path: Path) -> AsyncIterator[Helper]:
         await made.stop()
 
 
-async def test_requests_are_answered_whatever_a_library_prints(helper: Helper) -> None:
+async def test_output_of_a_library_does_not_disturb_answers(helper: Helper) -> None:
     assert await helper.ask("double", number=21) == 42
     assert await helper.ask("shout", text="héllo") == "HÉLLO"
 
@@ -47,7 +47,7 @@ async def test_long_lines_pass(helper: Helper) -> None:
     assert await helper.ask("shout", text=text) == text.upper()
 
 
-async def test_a_failure_names_itself_and_the_helper_goes_on(helper: Helper) -> None:
+async def test_a_failure_is_named_and_the_helper_continues(helper: Helper) -> None:
     with pytest.raises(ChildError, match="bench_helper: double: TypeError"):
         await helper.ask("double", wrong=1)
     with pytest.raises(ChildError, match="KeyError"):
@@ -72,7 +72,7 @@ async def test_a_helper_that_has_ended_is_an_error(tmp_path: Path) -> None:
         await dead.stop()
 
 
-async def test_an_installation_that_cannot_start_says_why(tmp_path: Path) -> None:
+async def test_an_installation_that_cannot_start_gives_the_reason(tmp_path: Path) -> None:
     (tmp_path / "var").write_text("not a folder")
     installation = Installation(tmp_path / "var", {})
     with pytest.raises(ChildError, match="the installation did not start: stanchion: "):
@@ -80,7 +80,7 @@ async def test_an_installation_that_cannot_start_says_why(tmp_path: Path) -> Non
     await installation.stop()
 
 
-def test_what_went_wrong_first_is_told_too() -> None:
+def test_an_error_names_its_first_cause() -> None:
     def fail(first: Exception) -> ChildError:
         try:
             try:

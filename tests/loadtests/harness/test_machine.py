@@ -1,4 +1,4 @@
-"""What the report's header says of the machine."""
+"""The description of the machine in the report's header."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_the_machine_is_described_and_durable_writes_cost_something(tmp_path: Pa
     assert list(tmp_path.iterdir()) == [], "nothing is left behind"
 
 
-def test_niceness_names_who_differs(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_niceness_names_the_processes_that_differ(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "nice", lambda _more: 0)
     monkeypatch.setattr(os, "getpriority", lambda _which, pid: {1: 0, 2: 5, 3: 5}[pid])
     assert niceness({1: "edge"}) == "0"

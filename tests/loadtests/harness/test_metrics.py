@@ -1,4 +1,4 @@
-"""The metrics page, as the exporter writes it."""
+"""The metrics page in the exporter's format."""
 
 from __future__ import annotations
 

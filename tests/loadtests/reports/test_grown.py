@@ -1,4 +1,4 @@
-"""The report on how cost grows, and the command line that asks for it."""
+"""The report on growing costs, and its command line."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.loadtests.test_figures import slice_of
 
 
 def grown() -> Grown:
-    """Two sizes of everything."""
+    """Two sizes of each series."""
     cheap, dear = slice_of(4000.0, server_cpu_us=200.0), slice_of(3600.0, server_cpu_us=220.0)
     points = [Point.of(1_000, cheap), Point.of(1_000_000, dear)]
     return Grown(
@@ -39,7 +39,7 @@ def test_each_size_is_a_row() -> None:
     assert rows["1,000,000"][0] == "3,600"
 
 
-def test_series_beside_each_other_leave_out_what_was_not_measured() -> None:
+def test_series_side_by_side_omit_unmeasured_points() -> None:
     lines = grown().text().splitlines()
     at = next(number for number, line in enumerate(lines) if "% of one core" in line)
     assert [cells(line) for line in lines[at : at + 4 : 1] if "---" not in line] == [
@@ -49,7 +49,7 @@ def test_series_beside_each_other_leave_out_what_was_not_measured() -> None:
     ]
 
 
-def test_growth_is_judged_where_there_is_a_target() -> None:
+def test_growth_is_judged_if_there_is_a_target() -> None:
     text = grown().text()
     assert "| cards: cost at 1,000,000 ÷ at 1,000" in text
     verdicts = {
@@ -74,12 +74,12 @@ def test_the_page_has_a_plot_for_each_series() -> None:
     assert "<h2>history</h2>" in page
 
 
-def test_what_went_wrong_stands_above_everything_else() -> None:
+def test_failures_are_at_the_top() -> None:
     assert "- FAILED: one; two\n" in msgspec.structs.replace(grown(), failures=["one", "two"]).text()
     assert "FAILED" not in grown().text()
 
 
-def test_json_holds_everything() -> None:
+def test_json_contains_everything() -> None:
     made = grown()
     assert msgspec.json.decode(made.json(), type=Grown) == made
 
@@ -91,6 +91,6 @@ def test_sizes_rise() -> None:
 
 
 @pytest.mark.parametrize("text", ["", "x", "-1", "10,1", "1,1", "1,,2"])
-def test_sizes_that_are_none_are_refused(text: str) -> None:
+def test_invalid_sizes_are_refused(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 - argparse makes the message
         counts(text)

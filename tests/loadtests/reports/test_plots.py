@@ -1,4 +1,4 @@
-"""Plots are well-formed SVG that shows what it was given."""
+"""Plots are well-formed SVG with the given values."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def test_known_series_keep_their_colours() -> None:
     assert colours[1] == [colours[0][0], colours[0][2]]
 
 
-def test_bars_of_nothing_have_no_length() -> None:
+def test_bars_of_zero_have_no_length() -> None:
     (bar,) = (each for each in elements(bars({"idle": {"ours": 0.0}}, "/s"), "rect") if len(each))
     assert float(bar.get("width") or 1) == 0
 
@@ -50,7 +50,7 @@ def test_lines_rise_with_their_values_over_a_logarithmic_axis() -> None:
     assert {"cards", "µs", "0", "10", "100", "1,000"} <= set(texts)
 
 
-def test_lines_of_nothing_are_nothing() -> None:
+def test_lines_without_points_are_empty() -> None:
     assert lines({}, "x", "y") == ""
 
 
@@ -66,7 +66,7 @@ def test_lists_and_tables_become_html() -> None:
     )
 
 
-def test_a_page_needs_nothing_but_itself() -> None:
+def test_a_page_loads_no_other_resource() -> None:
     slices = [slice_of(workload="router"), slice_of(workload="router", system="row locks")]
     made = report(slices=slices, titles={"router": "inside"})
     html = page(made)

@@ -1,4 +1,4 @@
-"""Reports are written where they are looked for."""
+"""Reports are written to their files and documents."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def test_three_files_and_their_folder(tmp_path: Path) -> None:
     assert [file.read_text() for file in files] == ["text\n", "{}\n", "<p>\n"]
 
 
-def test_a_report_replaces_the_one_before_it(tmp_path: Path) -> None:
+def test_a_report_replaces_the_previous_one(tmp_path: Path) -> None:
     document = tmp_path / "page.md"
     document.write_text("# Title\n\n<!-- growth: begin -->\nold\n<!-- growth: end -->\n\nThe end.\n")
     insert(document, "growth", "\nnew\n")
@@ -28,7 +28,7 @@ def test_a_report_replaces_the_one_before_it(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "text", ["", "<!-- report: begin -->", "<!-- growth: begin --> <!-- growth: end -->"]
 )
-def test_a_document_without_a_place_is_left_alone(tmp_path: Path, text: str) -> None:
+def test_a_document_without_markers_is_unchanged(tmp_path: Path, text: str) -> None:
     document = tmp_path / "page.md"
     document.write_text(text)
     with pytest.raises(NoMarksError, match="has no place for a report: <!-- report: begin -->"):
@@ -36,7 +36,7 @@ def test_a_document_without_a_place_is_left_alone(tmp_path: Path, text: str) -> 
     assert document.read_text() == text
 
 
-def test_the_page_of_reports_has_both_places() -> None:
+def test_the_performance_page_has_the_markers() -> None:
     page = (Path(__file__).parents[3] / "ops/docs/PERFORMANCE_REPORT.md").read_text()
     for name in ("report", "growth"):
         assert page.count(f"<!-- {name}: begin -->") == page.count(f"<!-- {name}: end -->") == 1

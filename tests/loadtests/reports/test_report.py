@@ -1,22 +1,22 @@
-"""The report: what is summarised, how it reads, and what it says about the targets."""
+"""The report: its summary, its text, and the verdict on the targets."""
 
 from __future__ import annotations
 
 import msgspec
 
-from loadtests.reports.report import Proof, Report
+from loadtests.reports.report import BenchReport, Proof
 from loadtests.reports.text import table
 from tests.loadtests.test_figures import slice_of
 
 
-def report(**changes: object) -> Report:
+def report(**changes: object) -> BenchReport:
     """A run of two rounds over one workload, twice as fast as the rival."""
     ours = [slice_of(9000.0, server_cpu_us=240.0, decisions_per_commit=40.0), slice_of(8500.0)]
     theirs = [
         slice_of(3000.0, system="row locks", server_cpu_us=480.0),
         slice_of(4250.0, system="row locks", refused=1, lost=2),
     ]
-    made = Report(
+    made = BenchReport(
         machine={"cpu": "test, 2 cores"},
         database={"server_version": "18.6", "fsync": "on"},
         fsync_ms={"p50": 0.2, "p99": 0.4},
@@ -31,7 +31,7 @@ def report(**changes: object) -> Report:
     return made
 
 
-def test_a_summary_has_what_was_measured_and_nothing_else() -> None:
+def test_a_summary_has_only_measured_figures() -> None:
     made = report()
     assert list(made.summary) == ["wire"]
     assert made.summary["wire"]["stanchion"].decisions_per_second == 8750.0
@@ -49,7 +49,7 @@ def test_the_text_shows_medians_ratios_and_the_proof() -> None:
     assert "1, 2" in text, "refused and lost answers are never left out"
 
 
-def test_targets_are_judged_and_unmeasured_ones_left_out() -> None:
+def test_targets_are_judged_if_measured() -> None:
     lines = [line for line in report().text().splitlines() if "≥" in line or " ≤ " in line]
     verdicts = {line.split("|")[1].strip(): line.split("|")[4].strip() for line in lines}
     assert verdicts == {
@@ -65,7 +65,7 @@ def test_a_system_without_a_rival_is_shown_alone() -> None:
     assert "(sent ≤ 0.4 late)" in alone.text()
 
 
-def test_a_shape_is_what_is_kept_of_the_uniform_figure() -> None:
+def test_a_shape_is_the_kept_share_of_the_uniform_figure() -> None:
     slices = [slice_of(1000.0), slice_of(2000.0), slice_of(900.0, workload="hot")]
     slices += [slice_of(1000.0, workload="hot")]
     slices += [slice_of(500.0, system="row locks", workload="hot")] * 2
@@ -76,7 +76,7 @@ def test_a_shape_is_what_is_kept_of_the_uniform_figure() -> None:
     assert "| decisions/s ÷ uniform cards | stanchion        |" in made.text()
 
 
-def test_a_run_that_was_cut_short_has_its_report() -> None:
+def test_an_interrupted_run_has_a_report() -> None:
     slices = [slice_of(1000.0), slice_of(2000.0), slice_of(500.0, workload="hot")]
     titles = {"wire": "over the wire", "hot": "one card"}
     made = report(slices=slices, titles=titles, uniform={"hot": "wire"}, failures=["it did not end"])
@@ -85,22 +85,22 @@ def test_a_run_that_was_cut_short_has_its_report() -> None:
     assert "FAILED" not in report().text()
 
 
-def test_what_callers_do_inside_a_system_is_part_of_it() -> None:
+def test_callers_inside_a_system_count_as_part_of_it() -> None:
     inside = report(slices=[slice_of(inside=True, process_calls=0.031, sql_round_trips=0.02)])
     row = next(line for line in inside.text().splitlines() if line.startswith("| over the wire"))
     assert [cell.strip() for cell in row.split("|")][7:10] == ["in it", "0.02", "0.031"]
 
 
-def test_a_machine_that_others_used_is_named_as_such() -> None:
+def test_use_of_the_machine_by_others_is_reported() -> None:
     assert (
         "of the machine; too much for final figures" in report(slices=[slice_of(strangers_busy=0.4)]).text()
     )
     assert "others (kernel threads among them) used 0% of the machine\n" in report().text()
 
 
-def test_json_holds_every_slice() -> None:
+def test_json_contains_every_slice() -> None:
     made = report()
-    again = msgspec.json.decode(made.json(), type=Report)
+    again = msgspec.json.decode(made.json(), type=BenchReport)
     assert again.slices == made.slices
     assert again.ratios == made.ratios
 

@@ -1,4 +1,4 @@
-"""An acquirer's user against the real edge: what it believes of its sales is what the books say."""
+"""An acquirer's user against the real edge: its view of its sales agrees with the books."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from actors.settings import Settings
 from actors.vault import Vault
 from loadtests.generators.workload import Card
 from loadtests.users.conversation import Conversation, WireError
-from loadtests.users.plan import Plan, read_plan, write_plan
+from loadtests.users.plan import LoadPlan, read_plan, write_plan
 from tests.api.stack import Installation, installation
 
 
@@ -31,7 +31,7 @@ async def plastic(running: Installation, card_id: str) -> Card:
     return Card(card_id, "".join(found.pan), "".join(found.expiry))
 
 
-async def test_a_users_day(settings: Settings, vault: Vault) -> None:
+async def test_all_actions_of_a_user_are_answered(settings: Settings, vault: Vault) -> None:
     async with installation(settings, vault) as running:
         acme = await running.caller()
         id_ = (await acme.funded_card("100.00"))["id"]
@@ -56,7 +56,7 @@ async def test_a_users_day(settings: Settings, vault: Vault) -> None:
         assert (balance["posted"], balance["held"]) == ("92.00", "4.00")
 
 
-def test_nobody_there_is_an_error_in_one_line() -> None:
+def test_an_unreachable_edge_is_one_line() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         port = listener.getsockname()[1]
     card = Card("id", "4560000000000004", "2912")
@@ -65,8 +65,8 @@ def test_nobody_there_is_an_error_in_one_line() -> None:
     assert str(raised.value) == "0100: ConnectionRefusedError"
 
 
-def test_a_plan_is_its_owners_alone(tmp_path: Path) -> None:
-    plan = Plan(
+def test_a_plan_file_is_private(tmp_path: Path) -> None:
+    plan = LoadPlan(
         base_url="http://127.0.0.1:1",
         client_id="c",
         client_secret="s",

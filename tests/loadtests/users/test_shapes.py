@@ -1,4 +1,4 @@
-"""How many users there are, and when it is over."""
+"""The number of users over time, and the end of a run."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from loadtests.users.shapes import SHAPES, users_at
         ("soak", [1, 50, 50, 50, 50, 50, 50, 50, 50, 50]),
     ],
 )
-def test_each_shape_moves_as_it_says(shape: str, users: list[int]) -> None:
+def test_each_shape_has_its_curve(shape: str, users: list[int]) -> None:
     assert [users_at(shape, float(second), 10.0, 50) for second in range(10)] == users
 
 

@@ -1,10 +1,10 @@
-"""A run passes or says why not."""
+"""A run passes, or names the breached thresholds."""
 
 from __future__ import annotations
 
 import pytest
 
-from loadtests.users.verdict import Measured, Thresholds, breaches
+from loadtests.users.verdict import RunFigures, Thresholds, breaches
 
 GOOD = {"requests": 1_000, "failures": 10, "p95_ms": 100.0, "p99_ms": 200.0}
 LIMITS = Thresholds(failures=0.01, p95_ms=100.0, p99_ms=200.0)
@@ -20,6 +20,6 @@ LIMITS = Thresholds(failures=0.01, p95_ms=100.0, p99_ms=200.0)
         ({"requests": 0, "failures": 0}, ["only 0 requests were made"]),
     ],
 )
-def test_what_is_not_good_enough_is_named(change: dict[str, float], found: list[str]) -> None:
-    measured = Measured(**(GOOD | change))  # type: ignore[arg-type]
+def test_breached_thresholds_are_named(change: dict[str, float], found: list[str]) -> None:
+    measured = RunFigures(**(GOOD | change))  # type: ignore[arg-type]
     assert breaches(measured, LIMITS) == found

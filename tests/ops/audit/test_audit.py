@@ -1,4 +1,4 @@
-"""The audit of the books: silent about a true history, and not fooled by any damage to it."""
+"""The audit of the books: it accepts a correct history and finds every kind of damage."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from actors.network.card_secrets import CardSecrets
 from actors.settings import Settings
 from actors.vault import Vault
 from ops.audit import AuditError, Finding, audit, findings
+from ops.embedded.local_https import Request, server_side, with_local_egress
 from ops.embedded.ports import free_port
-from ops.local_https import Request, server_side, with_local_egress
 from tests.actors.outbox.waiting import eventually
 from tests.actors.webhooks.receivers import Receiver, receiving
 from tests.api.delegation import declare, delegated_card, money, policy, put_policy
@@ -40,7 +40,7 @@ ALL_ATTEMPTED = """
 async def books(
     postgres_server: PostgresServer, redis_server: str, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncIterator[str]:
-    """A database with a short true history: each kind of outcome once."""
+    """A database with a short correct history that has each outcome once."""
     name = "stanchion_test_audit"
     execute(postgres_server.admin_url, f"CREATE DATABASE {name} TEMPLATE {postgres_server.template}")
     url = postgres_server.database(name)
@@ -85,7 +85,7 @@ def by_its_path(request: Request) -> int:
 
 
 async def endpoints(caller: Caller, receiver: Receiver, url: str) -> None:
-    """One that takes everything, one that takes nothing, and one that is not asked: there for an hour."""
+    """One endpoint that answers 200, one that answers 500, and a disabled one; unchanged for an hour."""
     for path in ("sound", "broken", "disabled"):
         body = {"url": f"{receiver.url}/{path}", "event_types": ["*"]}
         endpoint = await caller.post("/v1/webhook-endpoints", body)
@@ -94,7 +94,7 @@ async def endpoints(caller: Caller, receiver: Receiver, url: str) -> None:
 
 
 async def gateway_card(running: Installation, caller: Caller) -> Any:
-    """A card of a programme that keeps its own ledger."""
+    """A card of a programme with its own ledger."""
     async with running.variant(enable_gateway=True) as http:
         elsewhere = Caller(http, caller.credentials)
         await elsewhere.authenticate()
@@ -103,7 +103,7 @@ async def gateway_card(running: Installation, caller: Caller) -> Any:
 
 
 async def live(running: Installation, card: Any) -> None:
-    """Everything that a network can say about a sale afterwards, over the wire."""
+    """Every follow-up message of a sale, over the wire."""
     connection = await asyncpg.connect(running.services.settings.database_dsn)
     sealed = await connection.fetchval("SELECT sealed FROM pans WHERE card_id = $1", card["id"])
     await connection.close()
@@ -143,7 +143,7 @@ async def live(running: Installation, card: Any) -> None:
 
 
 async def outages(running: Installation, caller: Caller) -> None:
-    """An outage that has ended, with a budget in each of two currencies, and one that has not."""
+    """An ended outage, with a budget in each of two currencies, and an open one."""
     async with decision_endpoint(running.services.settings.var_dir) as endpoint:
         card = await delegated_card(caller, policy(), url=endpoint.url, timeout_ms=3_000)
         endpoint.behave = hang_up
@@ -177,7 +177,7 @@ def run_command(url: str) -> subprocess.CompletedProcess[str]:
 
 
 @pytest.mark.asyncio(loop_scope="module")
-async def test_a_true_history_keeps_every_promise(books: str) -> None:
+async def test_a_correct_history_keeps_every_promise(books: str) -> None:
     found = await audit(books)
     assert not broken(found)
     assert all(finding.subjects for finding in found)
@@ -213,7 +213,7 @@ async def test_the_command_fails_on_broken_books(database_url: str) -> None:
     assert done.stderr == f"stanchion: 1 of {len(await audit(database_url))} promises are broken\n"
 
 
-async def test_a_database_without_our_tables_is_one_line(database_url: str) -> None:
+async def test_a_database_without_tables_is_one_line(database_url: str) -> None:
     execute(database_url, "DROP SCHEMA public CASCADE", "CREATE SCHEMA public")
     with pytest.raises(AuditError, match=r'^the database cannot be read: relation "\w+" does not exist$'):
         await audit(database_url)

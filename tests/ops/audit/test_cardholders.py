@@ -32,7 +32,7 @@ async def readable(settings: Settings, vault: Vault) -> Finding:
     return next(each for each in await audit(settings.database_dsn, vault) if each.promise == READABLE)
 
 
-async def test_sealed_values_open(settings: Settings, vault: Vault, holders: list[str]) -> None:
+async def test_sealed_values_can_be_opened(settings: Settings, vault: Vault, holders: list[str]) -> None:
     assert await readable(settings, vault) == Finding(READABLE, 2, 0, ())
     lost = await readable(settings, Vault((bytes(32),)))
     assert (lost.subjects, lost.broken, set(lost.examples)) == (2, 2, set(holders))

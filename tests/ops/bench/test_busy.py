@@ -1,4 +1,4 @@
-"""The stranger beside a benchmark: it works while it is told to, and rests between bursts."""
+"""The unrelated CPU load beside a benchmark works on request and pauses between bursts."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ops.bench.busy import BURST_SECONDS, Busy
 
 
 @pytest.mark.parametrize(("share", "rest_seconds"), [(0.5, 0.004), (0.2, 0.016), (0.8, 0.001)])
-async def test_it_rests_as_long_as_its_share_says(
+async def test_it_pauses_according_to_its_share(
     monkeypatch: pytest.MonkeyPatch, share: float, rest_seconds: float
 ) -> None:
     rested: list[float] = []
@@ -34,7 +34,7 @@ async def test_it_rests_as_long_as_its_share_says(
     await stranger.stop()
 
 
-async def test_it_ends_when_it_is_told_to() -> None:
+async def test_it_stops_on_request() -> None:
     stranger, before = Busy(), asyncio.all_tasks()
     await stranger.start(0.5)
     assert len(asyncio.all_tasks() - before) == 1

@@ -1,4 +1,4 @@
-"""Cards in bulk are cards like any other, and a past is lived through."""
+"""Cards created in bulk are like issued ones, and a history is made of executed commands."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ from typing import Any
 import asyncpg
 import pytest
 
-from actors.journal.postgres import PostgresJournal
 from engine.commands import Authorize, CardCommand, Present, ReadBalance, reference_of_id
 from engine.replies import Done, Problem, Reply, WireAnswer
-from ops.bench.actor_calls import Owner
 from ops.bench.filling import fill_cards
 from ops.bench.history import live_through, look_at
 from ops.bench.load import spends
+from ops.bench.row_locks import RowLocks
 from tests.ops.bench.twin import SALE, Twin, insert_twin
 
 
@@ -31,15 +30,15 @@ async def twin(database: asyncpg.Connection[Any]) -> Twin:
     return await insert_twin(database)
 
 
-async def test_filled_cards_are_read_and_decided_on_like_others(
+async def test_filled_cards_are_decided_like_issued_ones(
     database: asyncpg.Connection[Any], database_url: str, twin: Twin
 ) -> None:
     made = await fill_cards(database_url, twin.card.id, 7, 250)
     assert len(set(made)) == 7
-    owner = Owner("bench-owner-0", list(range(256)), [PostgresJournal(database_url, "bench-owner-0")])
-    await owner.start()
-    replies = [await owner.authorize(next(spends(made[:1], SALE))) for _ in range(3)]
-    await owner.stop()
+    rival = RowLocks(database_url, 1)
+    await rival.start()
+    replies = [await rival.submit(next(spends(made[:1], SALE))) for _ in range(3)]
+    await rival.stop()
     assert [reply.response_code for reply in replies if isinstance(reply, WireAnswer)] == ["00", "00", "51"]
     journal = await database.fetch("SELECT kind, seq FROM journal WHERE actor_id = $1 ORDER BY seq", made[0])
     assert [tuple(row) for row in journal] == [("create_card", 1), *(("authorize", seq) for seq in (2, 3, 4))]
@@ -52,7 +51,7 @@ async def test_filled_cards_are_read_and_decided_on_like_others(
     assert await database.fetchval("SELECT count(*) FROM events WHERE type = 'card.created'") == 7
 
 
-async def test_a_card_that_is_looked_at_is_read_once() -> None:
+async def test_a_look_reads_each_card_once() -> None:
     seen: list[ReadBalance] = []
 
     async def submit(command: CardCommand) -> Reply:
@@ -65,7 +64,7 @@ async def test_a_card_that_is_looked_at_is_read_once() -> None:
     assert [(each.card_id, each.tenant_id) for each in seen] == [(card_id, "tenant") for card_id in cards]
 
 
-async def test_a_past_is_sales_and_their_presentments() -> None:
+async def test_a_history_is_sales_and_their_presentments() -> None:
     seen: list[CardCommand] = []
 
     async def submit(command: CardCommand) -> Reply:

@@ -1,4 +1,4 @@
-"""Loops of spends: how many are under way, when they are due, and which cards they take."""
+"""Loops of spends: the number in flight, the schedule, and the choice of cards."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def approve(command: CardCommand) -> Reply:
     return WireAnswer("00", command.id)
 
 
-async def test_a_closed_loop_keeps_its_number_under_way() -> None:
+async def test_a_closed_loop_keeps_its_number_in_flight() -> None:
     under_way, most = 0, 0
 
     async def submit(command: CardCommand) -> Reply:
@@ -42,7 +42,7 @@ async def test_a_closed_loop_keeps_its_number_under_way() -> None:
     assert outcome["lateness"] == []
 
 
-async def test_an_open_loop_sends_what_is_due_whatever_has_become_of_the_rest() -> None:
+async def test_an_open_loop_sends_on_schedule_without_waiting() -> None:
     stuck, enough, arrived = asyncio.Event(), asyncio.Event(), itertools.count(1)
 
     async def submit(_command: CardCommand) -> Reply:
@@ -66,7 +66,7 @@ async def test_an_open_loop_sends_what_is_due_whatever_has_become_of_the_rest() 
     assert (outcome["approved"], outcome["refused"]) == (0, len(due))
 
 
-def test_cards_are_drawn_by_their_weights_or_taken_in_turn() -> None:
+def test_cards_are_drawn_by_weight_or_in_turn() -> None:
     weights = [0.5, *[0.5 / 19] * 19]
     counts = Counter(command.card_id for command in itertools.islice(spends(CARDS, SALE, weights), 10_007))
     assert 4_700 <= counts[CARDS[0]] <= 5_300
@@ -74,6 +74,6 @@ def test_cards_are_drawn_by_their_weights_or_taken_in_turn() -> None:
     assert in_turn == CARDS * 2
 
 
-def test_no_two_spends_have_one_identity() -> None:
+def test_every_spend_has_its_own_identity() -> None:
     some = list(itertools.islice(spends(CARDS, SALE), 1_000))
     assert len({command.command_key for command in some}) == len({command.id for command in some}) == 1_000

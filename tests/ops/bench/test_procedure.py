@@ -1,5 +1,4 @@
-"""The rival inside the database decides as the engine does, to the last byte of what it writes, alone and in
-batches."""
+"""The PL/pgSQL rival decides exactly as the engine does, byte for byte in every row it writes."""
 
 from __future__ import annotations
 
@@ -14,10 +13,9 @@ import pytest
 from actors.ids import new_id
 from engine.replies import NotExecuted, WireAnswer
 from ops.bench.load import spends
-from ops.bench.procedure import BatchedCalls, Calls, install
+from ops.bench.procedure import ProcedureBatches, install
 from tests.ops.bench.twin import CASES, SALE, STAND_IN_CASES, Twin, compare, insert_twin
 
-RIVALS: dict[str, type[Calls | BatchedCalls]] = {"calls": Calls, "batches": BatchedCalls}
 EVERY = {**CASES, **{f"stand-in: {name}": case for name, case in STAND_IN_CASES.items()}}
 
 
@@ -29,26 +27,25 @@ async def database(database_url: str) -> AsyncIterator[asyncpg.Connection[Any]]:
 
 
 async def compare_all(database: asyncpg.Connection[Any], twin: Twin) -> None:
-    """Every row, and the budget where this rival keeps it."""
+    """Compare every row, and the budget in this rival's own table."""
     await compare(database, twin)
     used = await database.fetchval("SELECT used_minor FROM bench_programmes WHERE id = $1", twin.programme.id)
     assert used == (0 if twin.outage is None else twin.outage.used_minor)
 
 
-@pytest.mark.parametrize("rival", RIVALS)
 async def test_every_case_is_decided_and_written_as_the_engine_does(
-    database: asyncpg.Connection[Any], database_url: str, rival: str
+    database: asyncpg.Connection[Any], database_url: str
 ) -> None:
     twins = {name: await insert_twin(database, **about) for name, (about, _) in EVERY.items()}
     await install(database_url)
-    decider = RIVALS[rival](database_url, 1)
+    decider = ProcedureBatches(database_url, 1)
     await decider.start()
     waiting = [
         decider.submit(next(spends([twins[name].card.id], SALE | changes)))
         for name, (_, wanted) in EVERY.items()
         for changes in wanted
     ]
-    # One connection: all of them in order, in one batch where there are batches.
+    # One connection: all spends form one batch, in order.
     replies = await asyncio.gather(*waiting)
     await decider.stop()
     codes = iter(reply.response_code for reply in replies if isinstance(reply, WireAnswer))
@@ -58,16 +55,15 @@ async def test_every_case_is_decided_and_written_as_the_engine_does(
         assert [next(codes) for _ in wanted] == [
             msgspec.json.decode(row[9])["response_code"] for row in twin.rows.journal
         ]
-    assert decider.round_trips == (len(replies) if rival == "calls" else 1)
+    assert decider.round_trips == 1
 
 
-@pytest.mark.parametrize("rival", RIVALS)
 async def test_parallel_spends_never_exceed_the_funds(
-    database: asyncpg.Connection[Any], database_url: str, rival: str
+    database: asyncpg.Connection[Any], database_url: str
 ) -> None:
     twin = await insert_twin(database)
     await install(database_url)
-    deciders = [RIVALS[rival](database_url, 2) for _ in range(2)]
+    deciders = [ProcedureBatches(database_url, 2) for _ in range(2)]
     for decider in deciders:
         await decider.start()
     commands = spends([twin.card.id], SALE)
@@ -81,12 +77,9 @@ async def test_parallel_spends_never_exceed_the_funds(
     await compare_all(database, twin)
 
 
-@pytest.mark.parametrize("rival", RIVALS)
-async def test_an_unknown_card_leaves_nothing(
-    database: asyncpg.Connection[Any], database_url: str, rival: str
-) -> None:
+async def test_an_unknown_card_writes_no_row(database: asyncpg.Connection[Any], database_url: str) -> None:
     await install(database_url)
-    decider = RIVALS[rival](database_url, 1)
+    decider = ProcedureBatches(database_url, 1)
     await decider.start()
     assert await decider.submit(next(spends([new_id()], SALE))) == NotExecuted("not_owner")
     await decider.stop()

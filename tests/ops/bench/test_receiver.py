@@ -1,4 +1,4 @@
-"""The benchmark's receiver reads requests however they are cut, and knows how old their events are."""
+"""The benchmark's receiver reads requests in any segmentation and measures the age of their events."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from engine.instant import to_text
-from ops.bench.receiver import Connection, Tally
+from ops.bench.receiver import ReceiverConnection, Tally
 
 
 class Transport:
-    """Remembers what is written."""
+    """Records written bytes."""
 
     def __init__(self) -> None:
         self.written = b""
@@ -40,15 +40,15 @@ def tally() -> Tally:
 
 
 @pytest.fixture
-def connection(tally: Tally, transport: Any) -> Connection:
-    connection = Connection(tally)
+def connection(tally: Tally, transport: Any) -> ReceiverConnection:
+    connection = ReceiverConnection(tally)
     connection.connection_made(transport)
     return connection
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
-def test_requests_are_answered_however_they_are_cut(
-    connection: Connection, tally: Tally, transport: Transport, size: int
+def test_requests_are_answered_however_they_are_segmented(
+    connection: ReceiverConnection, tally: Tally, transport: Transport, size: int
 ) -> None:
     sent = request("/endpoint/1", 400) + request("/endpoint/2", 400)
     for start in range(0, len(sent), size):
@@ -58,8 +58,8 @@ def test_requests_are_answered_however_they_are_cut(
     assert all(400 <= age < 60_000 for age in tally.age_ms)
 
 
-def test_who_hangs_counts_and_says_nothing(
-    connection: Connection, tally: Tally, transport: Transport
+def test_hanging_requests_are_counted_and_not_answered(
+    connection: ReceiverConnection, tally: Tally, transport: Transport
 ) -> None:
     connection.data_received(request("/hang", 0))
     assert (tally.hung, tally.arrived, transport.written) == (1, [], b"")

@@ -1,5 +1,5 @@
-"""The rival decides rightly and writes what the journal's owners write: a rival that did less would flatter
-nobody."""
+"""The row-lock rival decides correctly and writes the same rows as a journal's owner; otherwise the
+comparison would be unfair."""
 
 from __future__ import annotations
 
@@ -96,7 +96,7 @@ async def test_parallel_spends_never_exceed_the_funds(
     assert await database.fetchval("SELECT seq FROM card_usage") == 16
 
 
-async def test_waiting_spends_are_served_in_their_order(rival: RowLocks, card_id: str) -> None:
+async def test_waiting_spends_are_served_in_order(rival: RowLocks, card_id: str) -> None:
     commands, served = spends([card_id], SALE), []
 
     async def spend(number: int) -> None:
@@ -105,16 +105,16 @@ async def test_waiting_spends_are_served_in_their_order(rival: RowLocks, card_id
             served.append(number)
 
     await asyncio.gather(*(spend(number) for number in range(12)))
-    # Four connections: nobody is served a third time before everybody has been served once.
+    # Four connections: every waiting spend is served once before another is served again.
     assert set(served[: 12 + 2 * 4]) == set(range(12))
 
 
-async def test_an_unknown_card_leaves_nothing(rival: RowLocks, database: asyncpg.Connection[Any]) -> None:
+async def test_an_unknown_card_writes_no_row(rival: RowLocks, database: asyncpg.Connection[Any]) -> None:
     assert await rival.submit(next(spends([new_id()], SALE))) == NotExecuted("not_owner")
     assert await counts(database) == dict.fromkeys(WRITTEN, 0)
 
 
-async def test_a_failed_spend_gives_its_connection_back(
+async def test_a_failed_spend_returns_its_connection(
     rival: RowLocks, database: asyncpg.Connection[Any], card_id: str
 ) -> None:
     command = next(spends([card_id], SALE))
@@ -125,7 +125,7 @@ async def test_a_failed_spend_gives_its_connection_back(
     assert await counts(database) == {"journal": 1, "transactions": 1, "holds": 1, "events": 2}
 
 
-async def test_a_closed_loop_tells_what_was_approved(rival: RowLocks, card_id: str) -> None:
+async def test_a_closed_loop_reports_the_approvals(rival: RowLocks, card_id: str) -> None:
     loop = ClosedLoop(rival.submit, [card_id], SALE, 3)
     await asyncio.sleep(0)
     outcome = await loop.stop()

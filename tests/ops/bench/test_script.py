@@ -1,4 +1,4 @@
-"""The rival inside Redis decides as the engine does, to the last byte of what it writes."""
+"""The Redis rival decides exactly as the engine does, byte for byte in everything it writes."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ async def stream(client: Redis, name: str) -> list[dict[str, str]]:
 
 
 async def compare(client: Redis, twin: Twin) -> None:
-    """The twin decides what the rival has decided, at the same instants."""
+    """Let the twin decide the same commands at the same instants."""
     journal = [row for row in await stream(client, "journal") if row["actor_id"] == twin.card.id]
     for row in journal:
         twin.decide(msgspec.json.decode(row["command"], type=Authorize), int(row["recorded_ms"]))
@@ -105,7 +105,7 @@ async def test_every_case_is_decided_and_written_as_the_engine_does(
     assert codes == sorted(row["response_code"] for row in expected)
 
 
-async def test_an_answer_is_on_the_disk(client: Redis) -> None:
+async def test_an_answered_command_is_on_disk(client: Redis) -> None:
     settings = await client.config_get("append*")
     assert (settings["appendonly"], settings["appendfsync"]) == ("yes", "always")
 

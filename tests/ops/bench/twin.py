@@ -1,4 +1,4 @@
-"""A card in a real database and its twin in memory, which the engine decides on: rivals must do the same."""
+"""A card in a real database and its twin in memory, for comparing rivals with the engine."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ SALE: dict[str, Any] = {
 
 
 class Twin:
-    """One card, its account and its programme, as the engine has them."""
+    """One card, its account and its programme in the engine's types."""
 
     def __init__(self, card: Card, account: Account, programme: ProgrammeConfig) -> None:
         self.card = card
@@ -187,7 +187,7 @@ async def _written(database: asyncpg.Connection[Any], query: str, card_id: str) 
 
 
 async def compare(database: asyncpg.Connection[Any], twin: Twin) -> None:
-    """The twin decides what the rival has decided, at the same instants; every row is compared."""
+    """Let the twin decide the same commands at the same instants, and compare every row."""
     card_id, account = twin.card.id, twin.account
     journal = await database.fetch(_JOURNAL, card_id)
     for row in journal:
@@ -219,7 +219,7 @@ async def compare(database: asyncpg.Connection[Any], twin: Twin) -> None:
 
 
 Case = tuple[dict[str, Any], list[dict[str, Any]]]
-"""What a card is (``insert_twin``), and what its spends say beyond ``SALE``."""
+"""The arguments of ``insert_twin``, and the differences of its spends from ``SALE``."""
 
 _ONE: list[dict[str, Any]] = [{}]
 _EVERY_CONTROL = (
@@ -306,4 +306,4 @@ STAND_IN_CASES = _ACCEPTING | {
     name: ({"programme": _delegated(**policy), "declared_minor": 999}, [{}, {}])
     for name, policy in _REFUSING.items()
 }
-"""The same where the programme decides by itself and is silent."""
+"""The same for delegated programmes whose endpoint does not answer."""

@@ -1,4 +1,4 @@
-"""A suite has held only if pytest says so, and only if something was run."""
+"""A suite holds only if pytest succeeds and has run at least one test."""
 
 from __future__ import annotations
 
@@ -18,21 +18,21 @@ PASSED = "....                                        [100%]\n4 passed in 42.64s
         ("3 passed, 1 error in 2.01s\n", 1, 3, ["3 passed, 1 error in 2.01s"]),
         ("no tests ran in 0.15s\n", 5, 0, ["no tests ran in 0.15s"]),
         ("2 skipped in 0.15s\n", 0, 0, ["2 skipped in 0.15s"]),
-        ("", -9, 0, ["nothing was said"]),
+        ("", -9, 0, ["pytest printed no summary"]),
         (PASSED, 1, 4, ["4 passed in 42.64s"]),
     ],
 )
-def test_what_pytest_says(output: str, status: int, figure: float, broken: list[str]) -> None:
+def test_outcome_of_pytest_output(output: str, status: int, figure: float, broken: list[str]) -> None:
     outcome = judge(output, status)
     assert (outcome.figure, outcome.broken) == (figure, broken)
 
 
-def test_seeds_are_what_the_minutes_allow_or_the_long_form_wants() -> None:
-    taking = Suite("G1", "seeds", "x", 60, 1_000)
-    assert [_seeds(taking, minutes) for minutes in (0.001, 0.5, 10.0, None)] == [1, 30, 600, 1_000]
+def test_seeds_by_minutes_and_in_the_long_form() -> None:
+    seeded = Suite("G1", "seeds", "x", 60, 1_000)
+    assert [_seeds(seeded, minutes) for minutes in (0.001, 0.5, 10.0, None)] == [1, 30, 600, 1_000]
     assert [_seeds(Suite("G1", "none", "x"), minutes) for minutes in (1.0, None)] == [0, 0]
     assert all(bool(suite.seeds_per_minute) == bool(suite.seeds_long) for suite in SUITES)
 
 
-def test_every_suite_is_there() -> None:
+def test_every_suite_exists() -> None:
     assert [suite.path for suite in SUITES if not (ROOT / suite.path).is_file()] == []

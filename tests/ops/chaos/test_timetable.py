@@ -1,4 +1,4 @@
-"""A run takes about as long as it was told to, does everything at least once, and a long one counts."""
+"""A run takes about the requested minutes and does everything at least once; a long run counts rounds."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ from collections import Counter
 from itertools import islice
 
 import pytest
+from ops.chaos.faults.processes.catalogue import ALL_FAULTS
+from ops.chaos.faults.processes.fault import Fault
 
-from ops.chaos.__main__ import ALL_FAULTS
-from ops.chaos.faults import Fault
 from ops.chaos.timetable import LONG, LONG_ROUNDS, SEEDS_MINUTES_MIN, Timetable, long_turns
 
 FAULTS = [Fault("G1", name, "s", None) for name in ("one", "two", "three")]
 
 
 class Clock:
-    """Stands still until it is moved."""
+    """A clock that moves only on request."""
 
     def __init__(self) -> None:
         self.seconds = 1_000.0
@@ -33,7 +33,7 @@ def names(turns: object) -> list[str]:
     return [fault.name for fault in turns]  # type: ignore[attr-defined]
 
 
-def test_faults_have_half_of_the_minutes(clock: Clock) -> None:
+def test_faults_get_half_of_the_minutes(clock: Clock) -> None:
     turns = Timetable(20, clock=clock).turns(FAULTS)
     assert names(islice(turns, 4)) == ["one", "two", "three", "one"]
     clock.seconds += 599
@@ -42,12 +42,12 @@ def test_faults_have_half_of_the_minutes(clock: Clock) -> None:
     assert names(turns) == []
 
 
-def test_faults_alone_have_all_of_them(clock: Clock) -> None:
+def test_faults_alone_get_all_minutes(clock: Clock) -> None:
     timetable = Timetable(20, shared=False, clock=clock)
     assert timetable.faults_seconds() == 1200
 
 
-def test_one_round_is_done_however_long_it_takes(clock: Clock) -> None:
+def test_one_round_always_completes(clock: Clock) -> None:
     done = []
     for fault in Timetable(1, clock=clock).turns(FAULTS):
         done.append(fault.name)
@@ -56,7 +56,7 @@ def test_one_round_is_done_however_long_it_takes(clock: Clock) -> None:
     assert names(Timetable(1, clock=clock).turns([])) == []
 
 
-def test_seeds_get_what_is_left(clock: Clock) -> None:
+def test_seeds_get_the_remaining_time(clock: Clock) -> None:
     timetable = Timetable(20, clock=clock)
     clock.seconds += 16 * 60
     assert timetable.seeds_minutes(2) == pytest.approx(2)
@@ -66,13 +66,13 @@ def test_seeds_get_what_is_left(clock: Clock) -> None:
     assert timetable.seeds_minutes(1) == SEEDS_MINUTES_MIN
 
 
-def test_a_long_run_counts_and_spreads() -> None:
+def test_a_long_run_spreads_its_rounds_evenly() -> None:
     turns = names(long_turns(FAULTS, {"one": 9, "two": 3, "three": 1}))
     assert Counter(turns) == {"one": 9, "two": 3, "three": 1}
     assert [turns[: at + 1].count("one") for at, name in enumerate(turns) if name == "two"] == [3, 6, 9]
     assert names(long_turns([])) == []
 
 
-def test_what_a_long_run_counts_is_there() -> None:
+def test_every_fault_of_the_long_form_exists() -> None:
     assert set(LONG) <= {fault.name for fault in ALL_FAULTS}
     assert set(Counter(names(long_turns(ALL_FAULTS))).values()) == {*LONG.values(), LONG_ROUNDS}

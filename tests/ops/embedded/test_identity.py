@@ -1,4 +1,4 @@
-"""Copies for the nobody user: made once, and never believed when somebody else could have made them."""
+"""Copies for the nobody user: created once, and refused when another user could have made them."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return source
 
 
-def test_a_folder_below_a_private_one_is_not_reachable(source: Path) -> None:
+def test_a_folder_in_a_private_folder_is_not_reachable(source: Path) -> None:
     assert not reachable_by_others(source)
     assert reachable_by_others(Path("/"))
 
 
-def test_a_copy_is_made_once(source: Path) -> None:
+def test_a_copy_is_created_once(source: Path) -> None:
     first = reachable_copy([source], "copy")
     assert (first / "package" / "bin" / "server").read_text() == "#!"
     (first / "package" / "mark").touch()

@@ -1,5 +1,4 @@
-"""The embedded PostgreSQL, really started: under every identity this machine offers, killed, and found
-again."""
+"""The embedded PostgreSQL under every identity that this machine permits: started, killed and recovered."""
 
 from __future__ import annotations
 
@@ -36,7 +35,7 @@ server.stop()
 
 
 def identities() -> list[Identity]:
-    """As whom a server can run when this user starts it."""
+    """Identities with which this user can start a server."""
     if os.geteuid() != 0:
         return ["same"]
     default = identity_for(Path("/nowhere"), wheel_bin_dir() / "postgres")
@@ -44,7 +43,7 @@ def identities() -> list[Identity]:
 
 
 def python_for_anybody() -> str | None:
-    """A Python like this one that the nobody user can run, where root runs the tests."""
+    """A Python like this one that the nobody user can run, when root runs the tests."""
     if os.geteuid() != 0 or shutil.which("setpriv") is None or not reachable_by_others(SITE_PACKAGES):
         return None
     for candidate in (sys.executable, f"/usr/bin/python3.{sys.version_info.minor}"):
@@ -59,7 +58,7 @@ def server(
 ) -> Iterator[EmbeddedPostgres]:
     chosen: Identity = request.param
     monkeypatch.setattr(identity, "identity_for", lambda data_dir, probe: chosen)
-    # Deeper than a Unix socket's path may be, behind a link, with a blank: none of it may matter.
+    # A path longer than a Unix socket's may be, behind a link, with a blank.
     real = tmp_path / ("deep-" * 20) / "with blank"
     real.mkdir(parents=True)
     (tmp_path / "link").symlink_to(real)
@@ -76,7 +75,7 @@ async def value(url: str, sql: str) -> object:
         await connection.close()
 
 
-async def test_data_outlive_stop_and_kill(server: EmbeddedPostgres) -> None:
+async def test_data_survive_stop_and_kill(server: EmbeddedPostgres) -> None:
     url = server.start()
     assert await value(url, "CREATE TABLE kept (id integer)") is None
     await value(url, "INSERT INTO kept VALUES (1)")
@@ -135,8 +134,8 @@ async def test_no_orphan_when_the_starter_dies(tmp_path: Path, death: signal.Sig
     await wait_until(lambda: gone(int(pid)))
 
 
-async def test_a_server_left_behind_is_ended_first(tmp_path: Path) -> None:
-    """Where the kernel cannot tie lives together, the next start finds the older server."""
+async def test_an_orphaned_server_is_stopped_first(tmp_path: Path) -> None:
+    """Where the kernel cannot end the server with its parent, the next start finds it."""
     older, newer = EmbeddedPostgres(tmp_path), EmbeddedPostgres(tmp_path)
     older.start()
     pid = older.pid
@@ -148,7 +147,7 @@ async def test_a_server_left_behind_is_ended_first(tmp_path: Path) -> None:
     newer.stop()
 
 
-async def test_a_pid_file_with_a_strangers_number_does_not_stop_a_start(tmp_path: Path) -> None:
+async def test_a_pid_file_with_another_process_does_not_prevent_a_start(tmp_path: Path) -> None:
     server = EmbeddedPostgres(tmp_path)
     server.start()
     assert server.pid is not None
@@ -162,7 +161,7 @@ async def test_a_pid_file_with_a_strangers_number_does_not_stop_a_start(tmp_path
 
 
 @pytest.mark.parametrize("chosen", [name for name in identities() if name == "nobody"])
-async def test_nobody_gets_a_copy_of_binaries_that_he_cannot_reach(
+async def test_the_nobody_user_gets_a_copy_of_unreachable_binaries(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, chosen: Identity
 ) -> None:
     package = wheel_bin_dir().parents[1]
@@ -183,7 +182,7 @@ async def test_nobody_gets_a_copy_of_binaries_that_he_cannot_reach(
         shutil.rmtree(public)
 
 
-def test_a_start_that_fails_says_why_in_one_line(tmp_path: Path) -> None:
+def test_a_failed_start_is_one_line_with_the_reason(tmp_path: Path) -> None:
     server = EmbeddedPostgres(tmp_path)
     server.start()
     server.stop()
@@ -193,7 +192,7 @@ def test_a_start_that_fails_says_why_in_one_line(tmp_path: Path) -> None:
     assert "\n" not in str(failure.value)
 
 
-def test_a_first_start_that_was_cut_short_is_begun_again(tmp_path: Path) -> None:
+def test_an_interrupted_first_start_is_repeated(tmp_path: Path) -> None:
     draft = tmp_path / "postgres.new"
     draft.mkdir()
     (draft / "PG_VERSION").write_text("18\n")
@@ -237,9 +236,9 @@ async def as_an_ordinary_user(python: str) -> None:
         shutil.rmtree(folder)
 
 
-# Root can only try it where an ordinary user can reach this environment and its Python.
+# Root can test this only where an ordinary user can reach this environment and its Python.
 ANYBODYS_PYTHON = python_for_anybody() or ""
 if ANYBODYS_PYTHON:
 
-    async def test_an_ordinary_user_starts_it_too() -> None:
+    async def test_an_ordinary_user_can_start_it() -> None:
         await as_an_ordinary_user(ANYBODYS_PYTHON)

@@ -1,4 +1,4 @@
-"""The embedded Redis, really started, killed and found again."""
+"""The embedded Redis: started, killed and recovered."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ sys.stdin.read()
 """
 
 
-async def test_data_outlive_a_stop_and_a_kill_leaves_a_startable_server(tmp_path: Path) -> None:
+async def test_data_survive_a_stop_and_a_killed_server_can_be_started(tmp_path: Path) -> None:
     server = EmbeddedRedis(tmp_path)
     url = server.start()
     with Redis.from_url(url) as client:

@@ -1,4 +1,4 @@
-"""The checks of a history, each on a true one and on one lie that only it can see."""
+"""The checks of a history: a correct history passes, and each violation is found by its own check only."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from engine.iso8583.identity import late_reversal_key
-from ops.histories.check import LATE_SECONDS, Row, judge
+from ops.histories.check import LATE_SECONDS, JournalRow, judge
 from ops.histories.operations import History, Operation
 from tests.engine.build import key
 
@@ -34,9 +34,9 @@ def operation(number: int, began: float, **parts: Any) -> Operation:
     return msgspec.structs.replace(made, **parts)
 
 
-def row(number: int, seq: int, **parts: Any) -> Row:
+def row(number: int, seq: int, **parts: Any) -> JournalRow:
     identity = (f"{number:06d}", "1121100000", f"632510{number:06d}")
-    made = Row(CARD, seq, 1, "authorize", identity, "00", f"a{number}", key(number), 100)
+    made = JournalRow(CARD, seq, 1, "authorize", identity, "00", f"a{number}", key(number), 100)
     return msgspec.structs.replace(made, **parts)
 
 
@@ -61,11 +61,11 @@ ROWS = [
 ]
 
 
-def broken(operations: list[Operation], rows: list[Row]) -> set[str]:
+def broken(operations: list[Operation], rows: list[JournalRow]) -> set[str]:
     return {finding.promise for finding in judge(operations, rows) if finding.broken}
 
 
-def test_a_true_history() -> None:
+def test_a_correct_history_passes_every_check() -> None:
     assert broken(OPERATIONS, ROWS) == set()
     assert all(finding.subjects for finding in judge(OPERATIONS, ROWS))
 
@@ -77,42 +77,42 @@ def with_operation(at: int, **parts: Any) -> Callable[[], set[str]]:
 
 
 @pytest.mark.parametrize(
-    ("lie", "promise"),
+    ("violation", "promise"),
     [
-        (lambda: broken(OPERATIONS, ROWS[1:]), "what a client heard is in the journal"),
-        (with_operation(0, response_code="51"), "what a client heard is in the journal"),
-        (with_operation(1, authorization_id="a9"), "all answers to one message say the same"),
+        (lambda: broken(OPERATIONS, ROWS[1:]), "every answer to a client is in the journal"),
+        (with_operation(0, response_code="51"), "every answer to a client is in the journal"),
+        (with_operation(1, authorization_id="a9"), "all answers to one message agree"),
         (lambda: broken(OPERATIONS, [*ROWS, row(1, 5)]), "no message is executed twice"),
-        (lambda: broken(OPERATIONS, [*ROWS, row(4, 5)]), "what was never sent has not happened"),
-        (with_operation(1, ended=0.5 + LATE_SECONDS + 0.1), "no approval is told after its deadline"),
+        (lambda: broken(OPERATIONS, [*ROWS, row(4, 5)]), "unsent messages have no effect"),
+        (with_operation(1, ended=0.5 + LATE_SECONDS + 0.1), "no approval is answered after its deadline"),
         (
             lambda: broken(OPERATIONS, [row(2, 1, response_code="51"), row(1, 2), *ROWS[2:]]),
-            "what had ended before something began stands before it",
+            "journal order respects real time",
         ),
         (
             lambda: broken(OPERATIONS, [*ROWS, row(6, 7)]),
-            "an authorization that was refused with 91 or 96 alone holds nothing",
+            "an authorization answered only with 91 or 96 holds nothing",
         ),
         (
             lambda: broken(
                 OPERATIONS, [*ROWS, row(1, 7, kind="reverse", command_key=late_reversal_key(key(1)))]
             ),
-            "an approval on the wire is not reversed as late",
+            "an approval answered in time is not reversed as late",
         ),
     ],
 )
-def test_a_lie_is_seen(lie: Callable[[], set[str]], promise: str) -> None:
-    assert promise in lie()
+def test_each_violation_of_a_history_is_found(violation: Callable[[], set[str]], promise: str) -> None:
+    assert promise in violation()
 
 
-def test_what_overlaps_may_stand_in_any_order() -> None:
+def test_overlapping_operations_may_be_in_any_order() -> None:
     both = [operation(1, 0.0, ended=2.0), operation(2, 1.0, ended=3.0)]
     assert broken(both, [row(2, 1), row(1, 2)]) == set()
 
 
-def test_what_has_no_end_is_unknown() -> None:
+def test_an_operation_without_an_end_is_unknown() -> None:
     history = History()
-    asked = history.invoke(operation(1, 0.0, outcome="info", ended=None))
+    asked = history.begin(operation(1, 0.0, outcome="info", ended=None))
     assert (asked.outcome, asked.ended) == ("info", None)
     assert list(history.since(asked.began)) == [asked]
     history.end(asked, "ok")

@@ -1,4 +1,4 @@
-"""The examples of the reference are true: what they send is taken, and what they show is what is answered."""
+"""The examples of the reference are valid: requests are accepted, and answers have the recorded form."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ import pytest
 from actors.settings import Settings
 from actors.vault import Vault
 from api.docs.examples import recorded
-from ops.local_https import with_local_egress
+from ops.embedded.local_https import with_local_egress
 from ops.reference.record import record
 from tests.api.stack import installation, served
 
@@ -28,7 +28,7 @@ async def today(settings: Settings, vault: Vault) -> AsyncIterator[dict[str, Any
 
 
 def shape(value: Any) -> Any:
-    """Names and JSON types; of a list, those of its elements."""
+    """Names and JSON types; for a list, those of its elements."""
     if isinstance(value, dict):
         return {name: shape(member) for name, member in value.items()}
     if isinstance(value, list):
@@ -36,7 +36,7 @@ def shape(value: Any) -> Any:
     return type(value).__name__
 
 
-async def test_the_examples_are_what_happens(today: dict[str, Any]) -> None:
+async def test_the_examples_match_the_api(today: dict[str, Any]) -> None:
     stored = recorded()
     assert today.keys() == stored.keys(), "python -m ops.reference records them again"
     for name, example in stored.items():

@@ -1,0 +1,1 @@
+"""The parts of the environment that faults change: processes, nodes, network, disk and clocks."""

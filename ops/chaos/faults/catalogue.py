@@ -1,0 +1,27 @@
+"""All faults, in the order of a round."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ops.chaos.faults.processes.database_states import DATABASE_FAULTS
+from ops.chaos.faults.processes.idempotency import IDEMPOTENCY_FAULTS
+from ops.chaos.faults.processes.machine import MACHINE_FAULTS
+from ops.chaos.faults.processes.memory import MEMORY_FAULTS
+from ops.chaos.faults.processes.overload import OVERLOAD_FAULTS
+from ops.chaos.faults.processes.processes import PROCESS_FAULTS
+from ops.chaos.faults.processes.servers import SERVER_FAULTS
+from ops.chaos.faults.processes.single_messages import MESSAGE_FAULTS
+from ops.chaos.faults.processes.stand_in import STAND_IN_FAULTS
+
+ALL_FAULTS: Final = (
+    *PROCESS_FAULTS,
+    *SERVER_FAULTS,
+    *IDEMPOTENCY_FAULTS,
+    *STAND_IN_FAULTS,
+    *MACHINE_FAULTS,
+    *DATABASE_FAULTS,
+    *MEMORY_FAULTS,
+    *MESSAGE_FAULTS,
+    *OVERLOAD_FAULTS,
+)

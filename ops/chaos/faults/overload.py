@@ -1,0 +1,217 @@
+"""Overload: slow clients, and more authorizations than the installation can decide (G13, G14)."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Self
+from urllib.parse import urlsplit
+
+import msgspec
+
+from engine.limits import AUTHORIZATION_DEADLINE_MS
+from ops.chaos.environment.processes import cpu_seconds, idle_seconds
+from ops.chaos.errors import NotInjectedError
+from ops.chaos.faults.processes.fault import Fault, Outcome
+from ops.chaos.rig import Rig
+from ops.chaos.traffic.flood import FloodPhase, FloodTarget, PhaseResult
+from ops.chaos.traffic.shoppers import Plastic
+
+ROOT: Final = Path(__file__).parents[3]
+SLOW_CLIENTS: Final = 500
+BYTE_SECONDS: Final = 5.0
+CLOSED_SECONDS_MAX: Final = 15.0
+SLOWER_MAX: Final = 2.0
+PEAK_SECONDS: Final = 4.0
+PEAK_IN_FLIGHT: Final = 1_024
+OVERLOAD_SECONDS: Final = 4.0
+OVERLOAD: Final = 4
+FLOOD_CARDS: Final = 64
+LATE_SECONDS: Final = AUTHORIZATION_DEADLINE_MS / 1000 + 1
+"""By then every admitted authorization is answered."""
+OFFERED_MIN: Final = 2.5
+GOODPUT_MIN: Final = 0.8
+REFUSAL_MS_MAX: Final = 100.0
+AFTER_FLOOD_SECONDS_MAX: Final = 30.0
+_HTTP: Final = b"POST /v1/simulated-loads HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{"
+_WIRE: Final = b"\x00\xa0010"
+
+
+async def slow_clients(rig: Rig) -> Outcome:
+    """Slow clients, half at the API and half at the edge. Figure: the longest time for which one stayed
+    connected."""
+    before = await _p99(rig, 3.0)
+    http, wire = urlsplit(rig.record["base_url"]), rig.record["iso8583"]
+    addresses = [(http.hostname or "", http.port or 80), (wire["host"], wire["port"])]
+    began = time.monotonic()
+    clients = [
+        asyncio.create_task(_send_slowly(*addresses[number % 2], _HTTP if number % 2 == 0 else _WIRE))
+        for number in range(SLOW_CLIENTS)
+    ]
+    await asyncio.sleep(1.0)
+    during = await _p99(rig, 5.0)
+    durations = await asyncio.gather(*clients)
+    if len(durations) < SLOW_CLIENTS or time.monotonic() - began < 1.0:
+        raise NotInjectedError("the slow clients did not connect")
+    outcome = Outcome(max(durations))
+    outcome.expect(
+        during <= max(SLOWER_MAX * before, 0.05), f"p99 {1000 * before:.0f} → {1000 * during:.0f} ms"
+    )
+    return outcome
+
+
+async def _send_slowly(host: str, port: int, beginning: bytes) -> float:
+    """Send one byte at a time; returns the seconds until the server disconnects."""
+    reader, writer = await asyncio.open_connection(host, port)
+    began = time.monotonic()
+    hung_up = asyncio.create_task(_hung_up(reader))
+    try:
+        for byte in beginning + b" " * 20:
+            with suppress(ConnectionError):
+                writer.write(bytes((byte,)))
+            done, _ = await asyncio.wait({hung_up}, timeout=BYTE_SECONDS)
+            if done:
+                break
+        return time.monotonic() - began
+    finally:
+        hung_up.cancel()
+        writer.transport.abort()
+
+
+async def _hung_up(reader: asyncio.StreamReader) -> None:
+    """Return when the other side has closed the connection."""
+    with suppress(ConnectionError):
+        while await reader.read(4096):
+            pass
+
+
+async def _p99(rig: Rig, seconds: float) -> float:
+    """The p99 latency of the decisions in the next ``seconds``, in seconds."""
+    began = time.monotonic()
+    await asyncio.sleep(seconds)
+    waits = sorted((each.ended or 0.0) - each.began for each in rig.crowd.history.since(began) if each.ended)
+    if not waits:
+        raise NotInjectedError("no operation ran during the fault")
+    return waits[min(len(waits) - 1, int(0.99 * len(waits)))]
+
+
+class FloodProcess:
+    """The flood generator in a process of its own; an async context manager."""
+
+    def __init__(self, rig: Rig, plastics: list[Plastic]) -> None:
+        wire = rig.record["iso8583"]
+        self._plan = FloodTarget(wire["host"], wire["port"], plastics)
+        self._process: asyncio.subprocess.Process
+
+    async def __aenter__(self) -> Self:
+        pipe = asyncio.subprocess.PIPE
+        self._process = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "ops.chaos.traffic.flood", stdin=pipe, stdout=pipe, cwd=ROOT
+        )
+        self._write(self._plan)
+        return self
+
+    async def __aexit__(self, *_exception: object) -> None:
+        if self._process.returncode is None:
+            self._process.kill()
+        await self._process.wait()
+
+    async def run(self, phase: FloodPhase) -> PhaseResult:
+        """Run ``phase``; returns its result. Raises NotInjectedError."""
+        self._write(phase)
+        assert self._process.stdout is not None
+        line = await self._process.stdout.readline()
+        if not line:
+            raise NotInjectedError("the flood generator has ended")
+        return msgspec.json.decode(line, type=PhaseResult)
+
+    def _write(self, what: FloodTarget | FloodPhase) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.write(msgspec.json.encode(what) + b"\n")
+
+
+@dataclass(frozen=True)
+class MeasuredPhase:
+    """The result of a phase, and the processor seconds that were available to the servers: used and idle
+    ones."""
+
+    result: PhaseResult
+    cpu_seconds: float
+
+    @property
+    def per_second(self) -> float:
+        """Approvals per second."""
+        return self.result.approved / self.result.seconds
+
+    @property
+    def per_cpu_second(self) -> float:
+        """Approvals per processor second that the servers used or could have used."""
+        return self.result.approved / max(self.cpu_seconds, 0.01)
+
+
+async def overload(rig: Rig) -> Outcome:
+    """Offer four times the peak load. Figure: approvals per available processor second, as a part of those at
+    the peak."""
+    # Separate cards: otherwise a later takeover would read back thousands of open holds on the shoppers'
+    # cards.
+    async with FloodProcess(rig, await rig.more_plastics(FLOOD_CARDS)) as flooding:
+        # Warm up, and create the same backlog of webhook deliveries as the peak phase does: deliveries then
+        # use the same processor time in both phases.
+        await flooding.run(FloodPhase(seconds=PEAK_SECONDS, in_flight=PEAK_IN_FLIGHT))
+        peak = await _measured(rig, flooding, FloodPhase(seconds=PEAK_SECONDS, in_flight=PEAK_IN_FLIGHT))
+        if peak.per_second < 10:
+            raise NotInjectedError("no decision was made at the peak")
+        wanted = OVERLOAD * peak.per_second
+        await flooding.run(FloodPhase(seconds=0.0, prepare=int(1.1 * wanted * OVERLOAD_SECONDS)))
+        flooded = await _measured(
+            rig,
+            flooding,
+            FloodPhase(seconds=OVERLOAD_SECONDS, per_second=wanted, late_seconds=LATE_SECONDS),
+        )
+    began = time.monotonic()
+    await rig.recovered()
+    outcome = Outcome(flooded.per_cpu_second / peak.per_cpu_second)
+    result, offered = flooded.result, flooded.result.offered / flooded.result.seconds
+    print(
+        f"[{peak.per_second:.0f}/s at the peak; {offered:.0f}/s offered, {flooded.per_second:.0f}/s approved,"
+        f" {result.refused} refused, {result.unanswered} unanswered; p99 of refusals"
+        f" {result.refusal_ms_p99:.0f} ms, of approvals {result.approval_ms_p99:.0f} ms, of the generator"
+        f" {result.lag_ms_p99:.0f} ms]",
+        end=" ",
+    )
+    if offered < OFFERED_MIN * peak.per_second:
+        raise NotInjectedError(f"only {offered:.0f}/s could be offered against {peak.per_second:.0f}/s")
+    if not result.refused:
+        raise NotInjectedError("the whole load was decided")
+    outcome.expect(not result.unanswered, f"{result.unanswered} were never answered")
+    outcome.expect(result.refusal_ms_p99 <= REFUSAL_MS_MAX, f"a refusal took {result.refusal_ms_p99:.0f} ms")
+    normal = time.monotonic() - began
+    outcome.expect(normal <= AFTER_FLOOD_SECONDS_MAX, f"service was normal only after {normal:.1f} s")
+    return outcome
+
+
+async def _measured(rig: Rig, flooding: FloodProcess, phase: FloodPhase) -> MeasuredPhase:
+    """Run ``phase``; measures the servers' processor time and the idle time while it lasts, without the wait
+    for late answers."""
+    running = asyncio.create_task(flooding.run(phase))
+    before, idle = cpu_seconds(rig.all_pids()), idle_seconds()
+    await asyncio.sleep(phase.seconds)
+    after, unused = cpu_seconds(rig.all_pids()), idle_seconds() - idle
+    servers = sum(seconds - before.get(pid, 0.0) for pid, seconds in after.items())
+    return MeasuredPhase(await running, servers + unused)
+
+
+OVERLOAD_FAULTS: Final = (
+    Fault(
+        "G13",
+        f"{SLOW_CLIENTS} slow clients, one byte in 5 s",
+        "s until closed",
+        CLOSED_SECONDS_MAX,
+        slow_clients,
+    ),
+    Fault("G14", "four times the peak load", "of the peak", GOODPUT_MIN, overload, least=True),
+)

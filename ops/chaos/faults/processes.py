@@ -1,0 +1,266 @@
+"""Processes of the installation and servers of Ray that are killed or frozen."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import time
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from engine.limits import ROLE_REPLACED_SECONDS
+from ops.chaos.environment.processes import called, send_signal, signal_processes
+from ops.chaos.errors import NotInjectedError
+from ops.chaos.faults.processes.expectations import expect_unnoticed
+from ops.chaos.faults.processes.fault import (
+    ANSWER_SECONDS_MAX,
+    NORMAL_SECONDS_MAX,
+    RESTART_SECONDS_MAX,
+    Fault,
+    Inject,
+    Outcome,
+)
+from ops.chaos.rig import Rig
+from ops.histories.operations import Operation
+
+FIRST_GOOD_MS_MAX: Final = 500.0
+OLD_OWNER_SECONDS_MAX: Final = 2.0
+FROZEN_SECONDS_MAX: Final = 10.0
+"""Ray gives a process five seconds to end before it kills it."""
+NOTICED_SECONDS_MAX: Final = 2.0
+
+
+# --- shard hosts --------------------------------------------------------------------------------------------
+
+
+async def kill_host(rig: Rig) -> Outcome:
+    """kill -9. Figure: time until its cards are answered again."""
+    hosts = await rig.hosts()
+    if len(hosts) < 2:
+        raise NotInjectedError("there are fewer than two hosts")
+    name = rig.dice.choice(sorted(hosts))
+    terminals = rig.terminals_of(await rig.shards_of(name))
+    signal_processes(signal.SIGKILL, [hosts[name]])
+    began = time.monotonic()
+    return _first_good(await rig.spend_at_once(terminals), began)
+
+
+async def freeze_host(rig: Rig) -> Outcome:
+    """SIGSTOP, later SIGCONT. Figure: time until its cards are answered. When resumed, it must end without a
+    commit."""
+    hosts = await rig.hosts()
+    if len(hosts) < 2:
+        raise NotInjectedError("there are fewer than two hosts")
+    name = rig.dice.choice(sorted(hosts))
+    pid, terminals = hosts[name], rig.terminals_of(await rig.shards_of(name))
+    signal_processes(signal.SIGSTOP, [pid])
+    began = time.monotonic()
+    try:
+        outcome = _first_good(await rig.spend_at_once(terminals), began)
+    finally:
+        send_signal(signal.SIGCONT, [pid])
+    try:
+        await rig.ended(pid, OLD_OWNER_SECONDS_MAX)
+    except TimeoutError:
+        outcome.broken.append("the old owner did not end")
+    return outcome
+
+
+def _first_good(operations: list[Operation], began: float) -> Outcome:
+    waits = sorted(1000 * ((each.ended or 0.0) - began) for each in operations if each.outcome == "ok")
+    if not waits:
+        raise NotInjectedError("the host owned no card, or no card was answered")
+    outcome = Outcome(waits[0])
+    outcome.expect(len(waits) == len(operations), "a card was not answered")
+    outcome.expect(waits[-1] <= 1000 * ANSWER_SECONDS_MAX, f"a card waited for {waits[-1]:.0f} ms")
+    return outcome
+
+
+# --- other processes ----------------------------------------------------------------------------------------
+
+
+def kill_role(role: str, *, noticed: bool) -> Inject:
+    """kill -9 of a role. Unless ``noticed``, no decision may fail."""
+
+    async def inject(rig: Rig) -> Outcome:
+        pid = await rig.pid_of(role)
+        began = time.monotonic()
+        signal_processes(signal.SIGKILL, [pid])
+
+        async def again() -> bool:
+            return (await rig.processes()).get(role, pid) != pid
+
+        await rig.until(again, f"{role} serves again", RESTART_SECONDS_MAX)
+        outcome = Outcome(time.monotonic() - began)
+        if not noticed:
+            expect_unnoticed(rig, began, outcome)
+        return outcome
+
+    return inject
+
+
+def freeze_role(role: str, *, noticed: bool) -> Inject:
+    """SIGSTOP of a role, permanently. Figure: time until its successor serves."""
+
+    async def inject(rig: Rig) -> Outcome:
+        pid = await rig.pid_of(role)
+        began = time.monotonic()
+
+        async def again() -> bool:
+            return (await rig.processes()).get(role, pid) != pid and await rig.ready()
+
+        outcome = await _replaced(rig, pid, again)
+        if not noticed:
+            expect_unnoticed(rig, began, outcome)
+        return outcome
+
+    return inject
+
+
+async def freeze_host_for_good(rig: Rig) -> Outcome:
+    """SIGSTOP of a shard host, permanently. Figure: time until there are as many hosts as before, and all are
+    ready."""
+    hosts = await rig.hosts()
+    if len(hosts) < 2:
+        raise NotInjectedError("there are fewer than two hosts")
+    name = rig.dice.choice(sorted(hosts))
+
+    async def again() -> bool:
+        found = await rig.hosts()
+        return name not in found and len(found) == len(hosts) and await rig.ready()
+
+    return await _replaced(rig, hosts[name], again)
+
+
+async def _replaced(rig: Rig, pid: int, again: Callable[[], Awaitable[bool]]) -> Outcome:
+    """Stop a process permanently. Figure: time until ``again`` holds."""
+    signal_processes(signal.SIGSTOP, [pid])
+    began = time.monotonic()
+    unready = asyncio.create_task(rig.wait_unready())
+    try:
+        await rig.until(again, "the frozen process is replaced", RESTART_SECONDS_MAX)
+        outcome = Outcome(time.monotonic() - began)
+        outcome.expect(unready.done(), "/readyz always reported ready")
+    finally:
+        unready.cancel()
+    try:
+        await rig.ended(pid, FROZEN_SECONDS_MAX)
+    except TimeoutError:
+        outcome.broken.append("the frozen process still exists")
+    return outcome
+
+
+# --- Ray ----------------------------------------------------------------------------------------------------
+
+
+def kill_ray(server: str) -> Inject:
+    """kill -9 of a Ray server, then of a shard host, which Ray cannot replace. Figure: time until the
+    installation is complete again without help."""
+
+    async def inject(rig: Rig) -> Outcome:
+        supervisor, hosts = rig.installation.pid, await rig.hosts()
+        if supervisor is None or not hosts:
+            raise NotInjectedError("the installation is not complete")
+        signal_processes(signal.SIGKILL, called(server, supervisor))
+        began = time.monotonic()
+        signal_processes(signal.SIGKILL, [hosts[rig.dice.choice(sorted(hosts))]])
+        await rig.until(rig.unready, f"the death of {server} is noticed", RESTART_SECONDS_MAX)
+        noticed = time.monotonic() - began
+        await rig.until(rig.complete, "the installation is complete", RESTART_SECONDS_MAX)
+        outcome = Outcome(time.monotonic() - began)
+        outcome.expect(noticed <= NOTICED_SECONDS_MAX, f"/readyz reported it only after {noticed:.1f} s")
+        outcome.expect(rig.installation.pid == supervisor, "the supervisor has ended")
+        return outcome
+
+    return inject
+
+
+_FROZEN: Final = (
+    ("the coordinator", "coordinator", False),
+    ("the edge", "edge", True),
+    ("the API server", "api-0", False),
+    ("the simulated network", "network", False),
+    ("the relay", "relay", False),
+    ("a dispatcher", "dispatcher-0", False),
+)
+"""Roles, and whether decisions may fail when they freeze."""
+
+PROCESS_FAULTS: Final = (
+    Fault("G3", "kill -9 of a shard host", "ms to the first good answer", FIRST_GOOD_MS_MAX, kill_host),
+    Fault(
+        "G2",
+        "a shard host frozen, then resumed",
+        "ms to the first good answer",
+        FIRST_GOOD_MS_MAX,
+        freeze_host,
+    ),
+    Fault(
+        "G3",
+        "kill -9 of the coordinator",
+        "s until it is back",
+        RESTART_SECONDS_MAX,
+        kill_role("coordinator", noticed=False),
+    ),
+    Fault(
+        "G3",
+        "kill -9 of the edge",
+        "s until it is back",
+        RESTART_SECONDS_MAX,
+        kill_role("edge", noticed=True),
+    ),
+    Fault(
+        "G7",
+        "kill -9 of the relay",
+        "s until it is back",
+        RESTART_SECONDS_MAX,
+        kill_role("relay", noticed=False),
+    ),
+    Fault(
+        "G7",
+        "kill -9 of a dispatcher",
+        "s until it is back",
+        RESTART_SECONDS_MAX,
+        kill_role("dispatcher-0", noticed=False),
+    ),
+    Fault(
+        "G3",
+        "kill -9 of the API server",
+        "s until it is back",
+        RESTART_SECONDS_MAX,
+        kill_role("api-0", noticed=False),
+    ),
+    Fault(
+        "G3",
+        "kill -9 of the simulated network",
+        "s until it is back",
+        RESTART_SECONDS_MAX,
+        kill_role("network", noticed=False),
+    ),
+    Fault(
+        "G3",
+        "a shard host frozen for good",
+        "s until it is replaced",
+        ROLE_REPLACED_SECONDS,
+        freeze_host_for_good,
+    ),
+    *(
+        Fault(
+            "G3",
+            f"{words} frozen for good",
+            "s until it is replaced",
+            ROLE_REPLACED_SECONDS,
+            freeze_role(role, noticed=noticed),
+        )
+        for words, role, noticed in _FROZEN
+    ),
+    *(
+        Fault(
+            "G3",
+            f"kill -9 of Ray's {server}, then of a shard host",
+            "s until recovered",
+            NORMAL_SECONDS_MAX,
+            kill_ray(server),
+        )
+        for server in ("raylet", "gcs_server")
+    ),
+)

@@ -1,0 +1,1 @@
+"""The work of the ``stanchion`` commands, one module for each."""

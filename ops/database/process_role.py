@@ -1,0 +1,106 @@
+"""The database role of the processes: it reads and writes rows, but owns no table.
+
+Migrations run as another role, which owns the tables (``STANCHION_MIGRATIONS_DATABASE_URL``), and then grant
+the processes' role its rights. So a process cannot delete or rewrite append-only records. `stanchion up`
+creates both roles in the embedded database; elsewhere the operator creates them.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+from urllib.parse import unquote, urlsplit
+
+import asyncpg
+
+from ops.database.migrate import CONNECT_SECONDS_MAX, LOCK, MigrationError, one_line
+
+APPEND_ONLY: Final = ("journal", "ledger_entries", "kyc_accesses")
+"""Tables in which rows are inserted and read only."""
+NEVER_DELETED: Final = (
+    "accounts",
+    "card_usage",
+    "cards",
+    "clients",
+    "declared_balances",
+    "holds",
+    "key_check",
+    "outages",
+    "programmes",
+    "shards",
+    "stand_ins",
+    "tenants",
+    "transactions",
+)
+"""Tables in which rows change but are never deleted."""
+READ_ONLY: Final = ("schema_functions", "schema_migrations")
+
+
+def role_of(dsn: str) -> str:
+    """The role that ``dsn`` names; empty when it names none."""
+    return unquote(urlsplit(dsn).username or "")
+
+
+async def grant(owner_dsn: str, role: str) -> None:
+    """Give ``role`` the processes' rights, and revoke every other right on tables. Does nothing when ``role``
+    owns the tables. Raises MigrationError."""
+    if not role or role == role_of(owner_dsn):
+        return
+    try:
+        connection = await asyncpg.connect(owner_dsn, timeout=CONNECT_SECONDS_MAX)
+        try:
+            async with connection.transaction():
+                # Concurrent grants would change the same catalogue rows.
+                await connection.execute("SELECT pg_advisory_xact_lock($1)", LOCK)
+                await connection.execute(await _grants(connection, role))
+        finally:
+            await connection.close(timeout=10)
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as failure:
+        raise MigrationError(f"the role {role} cannot be granted its rights: {one_line(failure)}") from None
+
+
+async def create(owner_dsn: str, role: str, password: str) -> None:
+    """Create ``role`` with ``password`` and no attribute but LOGIN, or change an existing role to that. The
+    owner is a superuser. Raises MigrationError."""
+    try:
+        connection = await asyncpg.connect(owner_dsn, timeout=CONNECT_SECONDS_MAX)
+        try:
+            known = await connection.fetchval("SELECT EXISTS (SELECT FROM pg_roles WHERE rolname = $1)", role)
+            name, secret = await _quoted(connection, role), await _literal(connection, password)
+            await connection.execute(
+                f"{'ALTER' if known else 'CREATE'} ROLE {name} LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE"
+                f" NOREPLICATION NOBYPASSRLS PASSWORD {secret}"
+            )
+        finally:
+            await connection.close(timeout=10)
+    except (OSError, TimeoutError, asyncpg.PostgresError, asyncpg.InterfaceError) as failure:
+        raise MigrationError(f"the role {role} cannot be created: {one_line(failure)}") from None
+
+
+async def _grants(connection: asyncpg.Connection[asyncpg.Record], role: str) -> str:
+    name = await _quoted(connection, role)
+    known = {
+        row[0]
+        for row in await connection.fetch("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
+    }
+    statements = [
+        f"REVOKE ALL ON ALL TABLES IN SCHEMA public FROM {name}",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA public TO {name}",
+        f"GRANT USAGE ON ALL SEQUENCES IN SCHEMA public TO {name}",
+    ]
+    for tables, rights in (
+        (NEVER_DELETED, "DELETE"),
+        (APPEND_ONLY, "UPDATE, DELETE"),
+        (READ_ONLY, "INSERT, UPDATE, DELETE"),
+    ):
+        found = ", ".join(table for table in tables if table in known)
+        if found:
+            statements.append(f"REVOKE {rights} ON {found} FROM {name}")
+    return ";\n".join(statements)
+
+
+async def _quoted(connection: asyncpg.Connection[asyncpg.Record], name: str) -> str:
+    return str(await connection.fetchval("SELECT quote_ident($1)", name))
+
+
+async def _literal(connection: asyncpg.Connection[asyncpg.Record], text: str) -> str:
+    return str(await connection.fetchval("SELECT quote_literal($1)", text))

@@ -1,0 +1,50 @@
+"""Failures that the command line reports in one line. Any other exception is a bug and prints a traceback."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from actors.cluster.environment import ClusterError
+from actors.peers import PeerFailedError, PeerGoneError
+from actors.settings import SettingsError
+from actors.vault import VaultError
+from ops.audit import AuditError
+from ops.commands.decide import DecideError
+from ops.commands.keys import KeysError
+from ops.commands.kyc import KycError
+from ops.commands.resend import ResendError
+from ops.database.clients import ClientError
+from ops.database.key_check import KeyCheckError
+from ops.database.migrate import MigrationError
+from ops.demo import DemoError
+from ops.embedded.local_https import LocalHttpsError
+from ops.embedded.process import ServerError
+from ops.supervision.control import ControlError
+from ops.supervision.installation import InstallationError
+from ops.supervision.running_installation import RunningError
+from ops.supervision.up import UpError
+from stanchion import StanchionError
+
+EXPECTED_FAILURES: Final = (
+    AuditError,
+    ClientError,
+    ClusterError,
+    ControlError,
+    DecideError,
+    DemoError,
+    InstallationError,
+    KeyCheckError,
+    KeysError,
+    KycError,
+    LocalHttpsError,
+    MigrationError,
+    PeerFailedError,
+    PeerGoneError,
+    ResendError,
+    RunningError,
+    ServerError,
+    SettingsError,
+    StanchionError,
+    UpError,
+    VaultError,
+)

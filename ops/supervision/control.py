@@ -1,0 +1,153 @@
+"""The control socket between ``stanchion`` commands and the running supervisor.
+
+It is a local socket (``actors.cluster.unix_rpc``); its name is in a file that only the installation's user can
+read. A command starts a long operation by one call and follows its progress by others, so interrupting the
+command does not interrupt the operation.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import structlog
+
+from actors.cluster.unix_rpc import UnixConnection, UnixServer
+from actors.peers import PeerFailedError, PeerGoneError
+from ops.embedded.passwords import write_private
+
+SOCKET_FILE: Final = "door"
+WAIT_SECONDS: Final = 10.0
+"""Maximum time that one ``follow`` call waits for another line."""
+
+Say = Callable[[str], None]
+Restart = Callable[[Say], Awaitable[None]]
+
+
+class ControlError(Exception):
+    """The supervisor cannot be reached, or its operation failed. The message is one line."""
+
+
+class Progress(msgspec.Struct):
+    """The lines since the caller's last one, and whether the operation is over. ``failure``: why it
+    failed."""
+
+    lines: list[str]
+    over: bool
+    failure: str | None
+
+
+_log = structlog.get_logger(__name__)
+_decode = msgspec.msgpack.Decoder(Progress).decode
+_decode_int = msgspec.msgpack.Decoder(int).decode
+_encode = msgspec.msgpack.encode
+
+
+class ControlServer:
+    """The supervisor's side. ``expected``: failures whose text callers may see."""
+
+    def __init__(self, var_dir: Path, restart: Restart, expected: tuple[type[Exception], ...]) -> None:
+        self._file = var_dir / SOCKET_FILE
+        self._restart = restart
+        self._expected = expected
+        self._door = UnixServer(self._answer)
+        self._lines: list[str] = []
+        self._changed = asyncio.Condition()
+        self._failure: str | None = None
+        self._work: asyncio.Task[None] | None = None
+        self._over = True
+        self._notifications: set[asyncio.Task[None]] = set()
+
+    async def open(self) -> None:
+        """Accept commands, where local sockets exist."""
+        await self._door.open()
+        write_private(self._file, self._door.name)
+
+    async def close(self) -> None:
+        """Stop accepting commands, and cancel the running operation."""
+        self._file.unlink(missing_ok=True)
+        await self._door.close()
+        if self._work is not None:
+            self._work.cancel()
+            await asyncio.gather(self._work, return_exceptions=True)
+
+    async def _answer(self, method: str, payload: bytes) -> bytes:
+        if method == "restart":
+            return self._begin()
+        if method == "follow":
+            return _encode(await self._after(_decode_int(payload)))
+        raise ValueError(method)
+
+    def _begin(self) -> bytes:
+        """One restart at a time: a second caller follows the running one."""
+        if self._over:
+            self._lines.clear()
+            self._failure, self._over = None, False
+            self._work = asyncio.create_task(self._run())
+        return b""
+
+    async def _run(self) -> None:
+        try:
+            await self._restart(self._say)
+        except self._expected as failure:
+            self._failure = str(failure)
+        except Exception as failure:  # noqa: BLE001 - the supervisor continues; the caller gets the failure
+            _log.exception("restart_failed")
+            self._failure = type(failure).__name__
+        finally:
+            self._over = True
+            await self._notify()
+
+    def _say(self, line: str) -> None:
+        self._lines.append(line)
+        notification = asyncio.get_running_loop().create_task(self._notify())
+        self._notifications.add(notification)
+        notification.add_done_callback(self._notifications.discard)
+
+    async def _notify(self) -> None:
+        async with self._changed:
+            self._changed.notify_all()
+
+    async def _after(self, number: int) -> Progress:
+        # After the timeout the caller gets an empty answer.
+        with suppress(TimeoutError):
+            async with asyncio.timeout(WAIT_SECONDS), self._changed:
+                await self._changed.wait_for(lambda: self._over or len(self._lines) > number)
+        return Progress(self._lines[number:], self._over, self._failure)
+
+
+async def restart(var_dir: Path, say: Say) -> None:
+    """Restart all processes of the installation in ``var_dir``; ``say`` gets each line of progress. Raises
+    ControlError."""
+    line = await _line(var_dir)
+    received = 0
+    try:
+        await line.call("restart", b"")
+        while True:
+            progress = _decode(await line.call("follow", _encode(received)))
+            for each in progress.lines:
+                say(each)
+            received += len(progress.lines)
+            if progress.over:
+                break
+    except (PeerGoneError, PeerFailedError):
+        raise ControlError("the supervisor has ended") from None
+    finally:
+        line.close()
+    if progress.failure is not None:
+        raise ControlError(progress.failure)
+
+
+async def _line(var_dir: Path) -> UnixConnection:
+    try:
+        name = (var_dir / SOCKET_FILE).read_text()
+    except OSError:
+        raise ControlError(f"no installation is running in {var_dir}") from None
+    line = await connect("supervisor", name, lambda _line: None)
+    if line is None:
+        raise ControlError(f"the installation in {var_dir} cannot be reached from this machine")
+    return line

@@ -1,0 +1,43 @@
+"""What an outcome records about decisions during a fault."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ops.chaos.faults.processes.expectations import expect_unnoticed
+from ops.chaos.faults.processes.fault import Outcome
+
+from ops.chaos.errors import NotInjectedError
+from ops.histories.operations import History, Operation
+
+
+def operation(began: float, seconds: float | None, outcome: Any, code: str | None = None) -> Operation:
+    return Operation(
+        card_id="c", kind="authorize", stan="1", transmitted_at="2", rrn="3", amount_minor=1, began=began,
+        ended=None if seconds is None else began + seconds, outcome=outcome, response_code=code,
+    )  # fmt: skip
+
+
+def rig(*operations: Operation) -> Any:
+    return SimpleNamespace(crowd=SimpleNamespace(history=History(list(operations))))
+
+
+def test_undisturbed_decisions_break_nothing() -> None:
+    outcome = Outcome(0.0)
+    before, without_end = operation(1, 1, "fail", "91"), operation(12, None, "info")
+    expect_unnoticed(rig(before, operation(11, 0.1, "ok", "00"), without_end), 10, outcome)
+    assert outcome.broken == []
+
+
+def test_failed_decisions_are_summarised_by_response_code() -> None:
+    outcome = Outcome(0.0)
+    failed = [operation(11, 2.04, "fail", "91"), operation(12, 0.1, "fail", "91"), operation(12, 1, "info")]
+    expect_unnoticed(rig(operation(11, 0.1, "ok", "00"), *failed), 10, outcome)
+    assert outcome.broken == ["3 of 4 decisions failed (91 × 2, no answer × 1, after up to 2.0 s)"]
+
+
+def test_no_operation_during_the_fault_shows_nothing() -> None:
+    with pytest.raises(NotInjectedError):
+        expect_unnoticed(rig(operation(1, 1, "ok", "00")), 10, Outcome(0.0))
