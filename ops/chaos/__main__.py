@@ -29,8 +29,8 @@ from ops.chaos.checks import CHECKS, promise_of
 from ops.chaos.cluster import DRILLS
 from ops.chaos.cluster import run as run_cluster
 from ops.chaos.errors import NotInjectedError
-from ops.chaos.faults.processes.catalogue import ALL_FAULTS
-from ops.chaos.faults.processes.fault import Fault
+from ops.chaos.faults.catalogue import ALL_FAULTS
+from ops.chaos.faults.fault import Fault
 from ops.chaos.leaks import find_leaks
 from ops.chaos.report import PROMISES, ChaosReport
 from ops.chaos.rig import Rig

@@ -35,7 +35,7 @@ from ops.audit import Finding, audit
 from ops.chaos.environment.nodes import NodeError, RayCluster, RayNode
 from ops.chaos.environment.processes import named
 from ops.chaos.errors import NotInjectedError
-from ops.chaos.faults.processes.fault import ANSWER_SECONDS_MAX, Fault, Outcome
+from ops.chaos.faults.fault import ANSWER_SECONDS_MAX, Fault, Outcome
 from ops.chaos.report import ChaosReport
 from ops.chaos.traffic.issuing import new_cards, plastics
 from ops.chaos.traffic.shoppers import Crowd

@@ -16,7 +16,7 @@ from rich.table import Table
 
 from ops.audit import Finding
 from ops.chaos.checks import promise_of
-from ops.chaos.faults.processes.fault import Fault, Outcome
+from ops.chaos.faults.fault import Fault, Outcome
 
 PROMISES: Final = tuple(f"G{number}" for number in range(1, 21))
 """The promises of GUARANTEES.md."""

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Final
 
 from ops.chaos.errors import NotInjectedError
-from ops.chaos.faults.processes.fault import Fault, Outcome
+from ops.chaos.faults.fault import Fault, Outcome
 
 ROOT: Final = Path(__file__).parents[2]
 _SUMMARY: Final = re.compile(r"(?:\d+ \w+|no tests ran) in \d")

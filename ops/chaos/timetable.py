@@ -12,9 +12,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from typing import Final
 
-from ops.chaos.faults.processes.fault import Fault
-from ops.chaos.faults.processes.idempotency import BURST
-from ops.chaos.faults.processes.stand_in import DISTURBANCES
+from ops.chaos.faults.fault import Fault
+from ops.chaos.faults.idempotency import BURST
+from ops.chaos.faults.stand_in import DISTURBANCES
 
 FAULTS_SHARE: Final = 0.5
 """The faults' share of the minutes, if the run has other parts."""

@@ -1,6 +1,6 @@
 """The control socket between ``stanchion`` commands and the running supervisor.
 
-It is a local socket (``actors.cluster.unix_rpc``); its name is in a file that only the installation's user can
+It is a Unix socket (``actors.cluster.unix_rpc``). Its name is in a file that only the installation user can
 read. A command starts a long operation by one call and follows its progress by others, so interrupting the
 command does not interrupt the operation.
 """
@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 import structlog
 
-from actors.cluster.unix_rpc import UnixConnection, UnixServer
+from actors.cluster.unix_rpc import UnixConnection, UnixServer, connect
 from actors.peers import PeerFailedError, PeerGoneError
 from ops.embedded.passwords import write_private
 

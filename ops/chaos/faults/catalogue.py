@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Final
 
-from ops.chaos.faults.processes.database_states import DATABASE_FAULTS
-from ops.chaos.faults.processes.idempotency import IDEMPOTENCY_FAULTS
-from ops.chaos.faults.processes.machine import MACHINE_FAULTS
-from ops.chaos.faults.processes.memory import MEMORY_FAULTS
-from ops.chaos.faults.processes.overload import OVERLOAD_FAULTS
-from ops.chaos.faults.processes.processes import PROCESS_FAULTS
-from ops.chaos.faults.processes.servers import SERVER_FAULTS
-from ops.chaos.faults.processes.single_messages import MESSAGE_FAULTS
-from ops.chaos.faults.processes.stand_in import STAND_IN_FAULTS
+from ops.chaos.faults.database_states import DATABASE_FAULTS
+from ops.chaos.faults.idempotency import IDEMPOTENCY_FAULTS
+from ops.chaos.faults.machine import MACHINE_FAULTS
+from ops.chaos.faults.memory import MEMORY_FAULTS
+from ops.chaos.faults.overload import OVERLOAD_FAULTS
+from ops.chaos.faults.processes import PROCESS_FAULTS
+from ops.chaos.faults.servers import SERVER_FAULTS
+from ops.chaos.faults.single_messages import MESSAGE_FAULTS
+from ops.chaos.faults.stand_in import STAND_IN_FAULTS
 
 ALL_FAULTS: Final = (
     *PROCESS_FAULTS,

@@ -8,8 +8,8 @@ from typing import Final
 
 from engine.limits import CLOCK_SECONDS
 from ops.chaos.errors import NotInjectedError
-from ops.chaos.faults.processes.expectations import after_outage, expect_answers_in_time
-from ops.chaos.faults.processes.fault import NORMAL_SECONDS_MAX, Fault, Outcome
+from ops.chaos.faults.expectations import after_outage, expect_answers_in_time
+from ops.chaos.faults.fault import NORMAL_SECONDS_MAX, Fault, Outcome
 from ops.chaos.rig import Rig
 
 READ_ONLY_SECONDS: Final = (2.0, 6.0)

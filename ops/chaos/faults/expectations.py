@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from ops.chaos.errors import NotInjectedError
-from ops.chaos.faults.processes.fault import ANSWER_SECONDS_MAX, IN_FLIGHT_SECONDS, Outcome
+from ops.chaos.faults.fault import ANSWER_SECONDS_MAX, IN_FLIGHT_SECONDS, Outcome
 from ops.chaos.rig import Rig
 from ops.histories.operations import Operation
 

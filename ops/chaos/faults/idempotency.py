@@ -8,7 +8,7 @@ from typing import Final
 
 from ops.chaos.environment.processes import signal_processes
 from ops.chaos.errors import NotInjectedError
-from ops.chaos.faults.processes.fault import Fault, Outcome
+from ops.chaos.faults.fault import Fault, Outcome
 from ops.chaos.rig import Rig
 from ops.chaos.traffic.idempotent_callers import COPIES_MAX
 

@@ -7,8 +7,8 @@ import time
 from typing import Final
 
 from ops.chaos.errors import NotInjectedError
-from ops.chaos.faults.processes.expectations import expect_answers_in_time, expect_unnoticed
-from ops.chaos.faults.processes.fault import Fault, Outcome
+from ops.chaos.faults.expectations import expect_answers_in_time, expect_unnoticed
+from ops.chaos.faults.fault import Fault, Outcome
 from ops.chaos.rig import Rig
 from ops.supervision.restarter import ServerRestarter
 from ops.supervision.up import RESTART_POLL_SECONDS

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from ops.chaos.errors import NotInjectedError
-from ops.chaos.faults.processes.expectations import expect_answers_in_time
-from ops.chaos.faults.processes.fault import (
+from ops.chaos.faults.expectations import expect_answers_in_time
+from ops.chaos.faults.fault import (
     ANSWER_SECONDS_MAX,
     NORMAL_SECONDS_MAX,
     RESTART_SECONDS_MAX,
@@ -25,7 +25,7 @@ from ops.chaos.faults.processes.fault import (
     Inject,
     Outcome,
 )
-from ops.chaos.faults.processes.overload import FLOOD_CARDS, FloodProcess
+from ops.chaos.faults.overload import FLOOD_CARDS, FloodProcess
 from ops.chaos.rig import Rig
 from ops.chaos.traffic.flood import FloodPhase
 

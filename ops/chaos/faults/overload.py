@@ -16,7 +16,7 @@ import msgspec
 from engine.limits import AUTHORIZATION_DEADLINE_MS
 from ops.chaos.environment.processes import cpu_seconds, idle_seconds
 from ops.chaos.errors import NotInjectedError
-from ops.chaos.faults.processes.fault import Fault, Outcome
+from ops.chaos.faults.fault import Fault, Outcome
 from ops.chaos.rig import Rig
 from ops.chaos.traffic.flood import FloodPhase, FloodTarget, PhaseResult
 from ops.chaos.traffic.shoppers import Plastic

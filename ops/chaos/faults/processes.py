@@ -11,8 +11,8 @@ from typing import Final
 from engine.limits import ROLE_REPLACED_SECONDS
 from ops.chaos.environment.processes import called, send_signal, signal_processes
 from ops.chaos.errors import NotInjectedError
-from ops.chaos.faults.processes.expectations import expect_unnoticed
-from ops.chaos.faults.processes.fault import (
+from ops.chaos.faults.expectations import expect_unnoticed
+from ops.chaos.faults.fault import (
     ANSWER_SECONDS_MAX,
     NORMAL_SECONDS_MAX,
     RESTART_SECONDS_MAX,

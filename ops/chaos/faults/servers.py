@@ -11,8 +11,8 @@ from redis.asyncio import Redis
 
 from ops.chaos.environment.processes import send_signal, signal_processes
 from ops.chaos.errors import NotInjectedError
-from ops.chaos.faults.processes.expectations import after_outage, expect_answers_in_time
-from ops.chaos.faults.processes.fault import NORMAL_SECONDS_MAX, Fault, Outcome
+from ops.chaos.faults.expectations import after_outage, expect_answers_in_time
+from ops.chaos.faults.fault import NORMAL_SECONDS_MAX, Fault, Outcome
 from ops.chaos.rig import Rig
 
 # --- PostgreSQL ---------------------------------------------------------------------------------------------

@@ -14,8 +14,8 @@ from engine.iso8583.message import Message, as_repeat
 from engine.limits import ACTIVATION_ANSWERS, AUTHORIZATION_DEADLINE_MS
 from ops.chaos.environment.processes import signal_processes
 from ops.chaos.errors import NotInjectedError
-from ops.chaos.faults.processes.expectations import expect_unnoticed
-from ops.chaos.faults.processes.fault import Fault, Outcome
+from ops.chaos.faults.expectations import expect_unnoticed
+from ops.chaos.faults.fault import Fault, Outcome
 from ops.chaos.rig import HOSTS, Rig
 from ops.chaos.traffic.shoppers import Terminal
 from ops.histories.operations import Operation

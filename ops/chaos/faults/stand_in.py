@@ -16,7 +16,7 @@ import asyncpg
 from engine.ids import shard_of
 from ops.chaos.environment.processes import signal_processes
 from ops.chaos.errors import NotInjectedError
-from ops.chaos.faults.processes.fault import Fault, Outcome
+from ops.chaos.faults.fault import Fault, Outcome
 from ops.chaos.rig import Rig
 from ops.chaos.traffic.delegated_programme import SPENDS_IN_BUDGET
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from ops.chaos.faults.processes.catalogue import ALL_FAULTS
-from ops.chaos.faults.processes.fault import Fault, Outcome
 
 from ops.audit import Finding
 from ops.chaos.__main__ import chosen, only_checked
 from ops.chaos.checks import BOOKS, CHECKS, promise_of
+from ops.chaos.faults.catalogue import ALL_FAULTS
+from ops.chaos.faults.fault import Fault, Outcome
 from ops.chaos.report import BEGIN, END, PROMISES, ChaosReport
 from ops.chaos.suites import ROOT, SUITES
 

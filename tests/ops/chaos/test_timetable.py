@@ -6,9 +6,9 @@ from collections import Counter
 from itertools import islice
 
 import pytest
-from ops.chaos.faults.processes.catalogue import ALL_FAULTS
-from ops.chaos.faults.processes.fault import Fault
 
+from ops.chaos.faults.catalogue import ALL_FAULTS
+from ops.chaos.faults.fault import Fault
 from ops.chaos.timetable import LONG, LONG_ROUNDS, SEEDS_MINUTES_MIN, Timetable, long_turns
 
 FAULTS = [Fault("G1", name, "s", None) for name in ("one", "two", "three")]

@@ -6,10 +6,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from ops.chaos.faults.processes.expectations import expect_unnoticed
-from ops.chaos.faults.processes.fault import Outcome
 
 from ops.chaos.errors import NotInjectedError
+from ops.chaos.faults.expectations import expect_unnoticed
+from ops.chaos.faults.fault import Outcome
 from ops.histories.operations import History, Operation
 
 

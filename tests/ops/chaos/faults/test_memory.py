@@ -7,9 +7,9 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from ops.chaos.faults.processes.memory import address_space, lift_limits, limit_memory
 
 from ops.chaos.errors import NotInjectedError
+from ops.chaos.faults.memory import address_space, lift_limits, limit_memory
 
 ALLOCATE = """
 import sys
