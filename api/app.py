@@ -12,40 +12,38 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
-from api import (
-    card_products,
-    cardholder_changes,
-    cardholder_erasure,
-    cardholders,
-    event_types,
-    events,
-    oauth,
-    programs,
-    simulated_clearings,
-    simulated_loads,
-    transactions,
-)
-from api.auth import Tokens
-from api.boundary import Boundary
+from api.access import oauth
+from api.access.quotas import Quotas
+from api.access.rate_limits import RateLimits
+from api.access.tokens import Tokens
+from api.card_products import routes as card_products
+from api.cardholders import changes as cardholder_changes
+from api.cardholders import erasure as cardholder_erasure
+from api.cardholders import routes as cardholders
 from api.cards import cvv2, declared_balance
 from api.cards import routes as cards
 from api.console.routes import Console
+from api.docs.landing import API_LINKS, add_landing
 from api.docs.openapi import TOKEN_PATH
 from api.docs.pages import add_docs, new_application
+from api.docs.problem_pages import problem_list, problem_page
+from api.events import routes as events
+from api.events import types as event_types
+from api.http.boundary import Boundary
+from api.http.problems import Refusal
 from api.kyc import capture
 from api.kyc import routes as kyc
-from api.landing import API_LINKS, add_landing
-from api.operations import Endpoint, Operation
-from api.problem_pages import problem_list, problem_page
-from api.problems import Refusal
-from api.quotas import Quotas
-from api.rate_limits import RateLimits
+from api.operations.operation import Endpoint, Operation
+from api.operations.short_way import ShortWay
+from api.programmes import routes as programs
 from api.services import Services
-from api.short_way import ShortWay
-from api.simulated_spends import follow_ups
-from api.simulated_spends import routes as simulated_spends
+from api.simulations import clearings as simulated_clearings
+from api.simulations import follow_ups
+from api.simulations import loads as simulated_loads
+from api.simulations import spends as simulated_spends
 from api.stand_in import activity as stip_activity
 from api.stand_in import policy as stip_policy
+from api.transactions import routes as transactions
 from api.webhook_endpoints import deliveries as webhook_deliveries
 from api.webhook_endpoints import routes as webhook_endpoints
 

@@ -17,7 +17,7 @@ import asyncpg
 from actors.network.custody import SEAL as PAN
 from actors.vault import Vault, VaultError
 from actors.webhooks.custody import SEAL as WEBHOOK
-from api.cardholder_custody import KEY_PURPOSE as CARDHOLDER
+from api.people.personal_data import KEY_PURPOSE as CARDHOLDER
 from ops.kyc import rewrap
 
 BATCH: Final = 500

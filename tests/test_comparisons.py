@@ -71,4 +71,4 @@ def test_no_secret_is_compared_in_time_that_tells() -> None:
 def test_somebody_compares_in_constant_time() -> None:
     """The other half of it: where secrets come in, the right function is called."""
     users = {str(path.relative_to(ROOT)) for path in SOURCES if "compare_digest" in path.read_text()}
-    assert {"api/oauth.py", "actors/network/custody.py"} <= users
+    assert {"api/access/oauth.py", "actors/network/custody.py"} <= users

@@ -9,11 +9,12 @@ from typing import Final
 from starlette.responses import Response
 
 from actors.network.custody import CardCustody
-from api.database import fetch_row
-from api.operations import Call, Empty, Family, json_response
-from api.problems import not_found
-from api.simulated_spends.inputs import Cvv2
-from api.validation import View
+from api.database.pool import fetch_row
+from api.http.answers import json_response
+from api.http.problems import not_found
+from api.http.validation import View
+from api.operations.operation import Call, Empty, Family
+from api.simulations.inputs import Cvv2
 
 family = Family("Cards")
 

@@ -10,12 +10,13 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from api.database import fetch_row
-from api.fields import Id, Instant, MoneyInput, MoneyView
-from api.operations import Call, Empty, Family, json_response
-from api.problems import Refusal, not_found
-from api.submission import submit
-from api.validation import Input, View
+from api.database.pool import fetch_row
+from api.http.answers import json_response
+from api.http.fields import Id, Instant, MoneyInput, MoneyView
+from api.http.problems import Refusal, not_found
+from api.http.validation import Input, View
+from api.operations.operation import Call, Empty, Family
+from api.operations.submission import submit
 from engine.cards.card import DeclaredBalance, declared_balance_view
 from engine.commands import DeclareBalance
 from engine.ids import key_of, shard_of

@@ -12,18 +12,18 @@ import asyncpg
 import msgspec
 from starlette.responses import Response
 
-from api.auth import Caller
-from api.cardholder_custody import People
-from api.cardholder_status import release
-from api.cards.custody import give_back, reserve
+from api.access.tokens import Caller
+from api.cardholders.status import release
+from api.cards.card_numbers import give_back, reserve
+from api.cards.controls import stored_controls, to_engine
 from api.cards.inputs import CardInput
 from api.cards.views import HOLDER_COLUMNS, holder
-from api.controls import stored_controls, to_engine
-from api.database import Connection, connected
-from api.operations import Call
-from api.problems import Refusal, not_found
+from api.database.pool import Connection, connected
+from api.http.problems import Refusal, not_found
+from api.operations.operation import Call
+from api.operations.submission import submit
+from api.people.personal_data import People
 from api.services import Services
-from api.submission import submit
 from engine.commands import CreateCard
 from engine.ids import Derived, derive, key_of, shard_of
 from engine.instant import day_label, to_datetime

@@ -6,16 +6,17 @@ from typing import Any
 
 from starlette.responses import Response
 
-from api.cardholder_custody import People
+from api.cards.controls import to_engine
 from api.cards.inputs import CardChange, CardInput, CardsQuery
 from api.cards.issue import finish, issue
 from api.cards.views import FIND, FIND_MANY, SELECT, BalanceView, CardView, holder, show
-from api.controls import to_engine
-from api.database import fetch, fetch_row
-from api.operations import Call, Empty, Family, json_response
-from api.pagination import page, page_model, page_response
-from api.problems import not_found
-from api.submission import submit
+from api.database.pool import fetch, fetch_row
+from api.http.answers import json_response
+from api.http.problems import not_found
+from api.operations.operation import Call, Empty, Family
+from api.operations.pagination import page, page_model, page_response
+from api.operations.submission import submit
+from api.people.personal_data import People
 from engine.commands import ChangeCard, ReadBalance
 from engine.ids import key_of
 

@@ -13,13 +13,13 @@ from typing import Annotated, Any, Final
 from pydantic import BaseModel, Field
 from pydantic.json_schema import models_json_schema
 
+from api.access.oauth import TokenInput, TokenView
 from api.docs.examples import Example, recorded, sample
 from api.docs.schemas import parameters_of, published
 from api.docs.webhooks import webhooks
-from api.oauth import TokenInput, TokenView
-from api.operations import Empty, Operation
-from api.problems import PROBLEM_MEDIA_TYPE, PROBLEMS
-from api.validation import View
+from api.http.problems import PROBLEM_MEDIA_TYPE, PROBLEMS
+from api.http.validation import View
+from api.operations.operation import Empty, Operation
 from engine.limits import IDEMPOTENCY_KEY_CHARS_MAX
 from engine.scopes import SCOPES
 

@@ -15,8 +15,8 @@ from starlette.responses import HTMLResponse, Response
 
 from api.docs.openapi import describe
 from api.docs.reference import render
-from api.operations import Operation
-from api.security_headers import HTML_HEADERS
+from api.http.security_headers import HTML_HEADERS
+from api.operations.operation import Operation
 
 OPENAPI_PATH: Final = "/docs/openapi.json"
 REFERENCE_PATH: Final = "/docs/reference"

@@ -9,14 +9,15 @@ from typing import Final
 
 from starlette.responses import Response
 
-from api.database import Connection
-from api.idempotency import once
+from api.database.pool import Connection
+from api.http.answers import json_response
+from api.http.problems import Refusal
 from api.kyc.advance import Step, find, take, write
 from api.kyc.inputs import CaptureSessionInput
 from api.kyc.policy import require_accepted
 from api.kyc.views import CaptureSessionView
-from api.operations import Call, Family, json_response
-from api.problems import Refusal
+from api.operations.idempotency import once
+from api.operations.operation import Call, Family
 from engine.instant import to_datetime, to_text
 from engine.limits import CAPTURE_SESSION_SECONDS
 

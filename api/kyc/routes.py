@@ -6,18 +6,19 @@ from typing import Any
 
 from starlette.responses import Response
 
-from api.cardholders import FIND as FIND_CARDHOLDER
-from api.database import Connection
-from api.idempotency import once
+from api.database.pool import Connection
+from api.http.answers import json_response
+from api.http.problems import Refusal, not_found
 from api.kyc.advance import Step, data_of, find, take, today_of, write
 from api.kyc.cases import LOCKED, SELECT, STATE_IS, Check, check_of, insert
 from api.kyc.inputs import CheckInput, ChecksQuery, Review, Submission, require_possible
 from api.kyc.policy import require_accepted
 from api.kyc.views import KycCheckView, show
-from api.operations import Call, Empty, Family, json_response
-from api.pagination import page, page_model
-from api.problems import Refusal, not_found
-from api.programs import open_programme
+from api.operations.idempotency import once
+from api.operations.operation import Call, Empty, Family
+from api.operations.pagination import page, page_model
+from api.people.rows import FIND as FIND_CARDHOLDER
+from api.programmes.routes import open_programme
 from engine.kyc.case import open_case, review
 from engine.kyc.evaluation import document_expiry
 from engine.kyc.flows import suffices

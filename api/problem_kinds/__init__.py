@@ -1,1 +1,1 @@
-"""The kinds of problems, in tables by what they are about; ``api.problems`` puts them together."""
+"""The kinds of problems, in tables by what they are about; ``api.http.problems`` puts them together."""

@@ -13,13 +13,23 @@ import asyncpg
 from pydantic import Field, StringConstraints, model_validator
 from starlette.responses import Response
 
-from api.database import connected
-from api.fields import Currency, GivenInstant, Id, Instant, ShownAmount, example, parse_instant, shown_instant
-from api.operations import Call, Family, json_response
-from api.pagination import PageQuery
-from api.problems import Refusal
-from api.programs import require_programme
-from api.validation import View, broken
+from api.database.pool import connected
+from api.http.answers import json_response
+from api.http.fields import (
+    Currency,
+    GivenInstant,
+    Id,
+    Instant,
+    ShownAmount,
+    example,
+    parse_instant,
+    shown_instant,
+)
+from api.http.problems import Refusal
+from api.http.validation import View, broken
+from api.operations.operation import Call, Family
+from api.operations.pagination import PageQuery
+from api.programmes.routes import require_programme
 from engine.limits import STIP_WINDOW_DAYS_MAX
 from engine.money import format_minor
 from engine.programmes.stand_in import Rule, Trigger

@@ -7,11 +7,12 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
-from api.fields import Amount, Id, Instant, Mcc, MoneyInput, MoneyView, ShownAmount, example
-from api.operations import Call, Empty, Family, json_response
-from api.programs import require_programme
-from api.submission import submit
-from api.validation import Input, View
+from api.http.answers import json_response
+from api.http.fields import Amount, Id, Instant, Mcc, MoneyInput, MoneyView, ShownAmount, example
+from api.http.validation import Input, View
+from api.operations.operation import Call, Empty, Family
+from api.operations.submission import submit
+from api.programmes.routes import require_programme
 from engine.commands import SetStandInPolicy
 from engine.ids import key_of
 from engine.limits import MCC_LIST_MAX, STAND_IN_COUNT_MAX

@@ -5,7 +5,7 @@ from __future__ import annotations
 from fastapi import FastAPI
 
 from api.app import healthz, refuse_as_problems
-from api.landing import VISION_LINKS, add_landing
+from api.docs.landing import VISION_LINKS, add_landing
 from api.services import Services
 from api.vision.component import IdentityVerification
 from api.vision.description import add_description

@@ -12,8 +12,8 @@ from starlette.responses import Response
 
 from api.docs.examples import sample
 from api.docs.openapi import API_VERSION, HEADERS, ProblemView, ref, responses, schemas_of
-from api.operations import json_response
-from api.validation import Input
+from api.http.answers import json_response
+from api.http.validation import Input
 from api.vision.routes import DocumentTypeInput, TokenInput
 from api.vision.views import AttachedView, BoundView, SessionView
 from engine.kyc.flows import EVIDENCE

@@ -11,11 +11,11 @@ from pydantic import StringConstraints
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.counts import OPERATION
-from api.json_body import media_type, read_body, read_json
-from api.operations import json_response
-from api.problems import Refusal
-from api.validation import Input, validated
+from api.http.answers import json_response
+from api.http.json_body import media_type, read_body, read_json
+from api.http.problems import Refusal
+from api.http.scope import OPERATION
+from api.http.validation import Input, validated
 from api.vision.component import Answer, IdentityVerification
 from api.vision.throttle import Throttle
 from engine.kyc.flows import EVIDENCE

@@ -6,14 +6,15 @@ from typing import Final, Literal
 
 from starlette.responses import Response
 
-from api.database import Connection, fetch_row
-from api.events import EVENT_KEPT
-from api.fields import Id
-from api.idempotency import once
-from api.operations import Call, Family, json_response
-from api.pagination import page, page_model
-from api.problems import Refusal, not_found
-from api.validation import Input, View
+from api.database.pool import Connection, fetch_row
+from api.events.routes import EVENT_KEPT
+from api.http.answers import json_response
+from api.http.fields import Id
+from api.http.problems import Refusal, not_found
+from api.http.validation import Input, View
+from api.operations.idempotency import once
+from api.operations.operation import Call, Family
+from api.operations.pagination import page, page_model
 from api.webhook_endpoints.routes import FIND
 from api.webhook_endpoints.views import DeliveriesQuery, DeliveryView, show_delivery
 from engine.instant import to_datetime

@@ -13,13 +13,14 @@ import asyncpg
 from starlette.responses import Response
 
 from actors.webhooks.custody import SecretCustody
-from api.auth import Caller
-from api.database import Connection, fetch_row
-from api.idempotency import once
-from api.operations import Call, Empty, Family, json_response
-from api.pagination import PageQuery, page, page_model
-from api.problems import Refusal, not_found
-from api.targets import require_callable
+from api.access.tokens import Caller
+from api.database.pool import Connection, fetch_row
+from api.http.answers import json_response
+from api.http.problems import Refusal, not_found
+from api.operations.idempotency import once
+from api.operations.operation import Call, Empty, Family
+from api.operations.pagination import PageQuery, page, page_model
+from api.operations.targets import require_callable
 from api.webhook_endpoints.views import (
     WebhookEndpointChange,
     WebhookEndpointInput,

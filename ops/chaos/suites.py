@@ -41,7 +41,7 @@ class Suite:
 
 
 SUITES: Final = (
-    Suite("G5", "every keyed operation again and altered", "tests/api/test_idempotency.py"),
+    Suite("G5", "every keyed operation again and altered", "tests/api/operations/test_idempotency.py"),
     Suite("G6", "every rule of stand-in, and owners replaced", "tests/conformance/test_stand_in.py"),
     Suite("G8", "the schedule of attempts, in virtual time", "tests/actors/webhooks/test_schedule.py"),
     Suite("G9", "another's verifier, and secrets that rotate", "tests/actors/webhooks/test_way.py"),
@@ -64,8 +64,8 @@ SUITES: Final = (
     Suite("G20", "faults put in on purpose: ownership", "tests/actors/shards/test_checkers.py"),
     Suite("G20", "faults put in on purpose: the wire", "tests/conformance/test_checkers.py"),
     Suite("G12", "damaged messages", "tests/conformance/test_fuzz.py"),
-    Suite("G12", "requests that the description allows and forbids", "tests/api/test_description.py"),
-    Suite("G12", "broken requests on the socket", "tests/api/test_adversity.py"),
+    Suite("G12", "requests that the description allows and forbids", "tests/api/docs/test_description.py"),
+    Suite("G12", "broken requests on the socket", "tests/api/http/test_adversity.py"),
     Suite("G18", "applicants' data, everywhere", "tests/api/kyc/test_canaries.py"),
     Suite("G17", "foreign and random ids", "tests/api/test_isolation.py"),
 )

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from actors.ids import new_id
+from api.access.permissions import PERMISSIONS
 from api.app import operations_of
-from api.permissions import PERMISSIONS
 from tests.api.delegation import activity, delegated_card, policy, recent
 from tests.api.driver import Caller
 from tests.api.kyc.applicants import BASIC, submit

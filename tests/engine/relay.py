@@ -18,7 +18,7 @@ from engine.commands import AuthorizationCommand, CardCommand, reference_of_mess
 from engine.decision.delegation import Consulted
 from engine.execution.execute import execute
 from engine.programmes.programme import ProgrammeConfig
-from tests.api.events import faults
+from tests.api.event_schemas import faults
 from tests.engine.authorization.test_lifecycle import SALE, Desk
 from tests.engine.build import card, programme
 

@@ -14,7 +14,7 @@ from actors.network.custody import CardCustody
 from actors.settings import Settings
 from actors.vault import Vault
 from actors.webhooks.custody import SecretCustody
-from api.cardholder_custody import People, selected
+from api.people.personal_data import People, selected
 from ops import keys as module
 from ops.cli import app
 from ops.failures import EXPECTED_FAILURES

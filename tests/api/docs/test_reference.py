@@ -16,7 +16,7 @@ from api.app import operations_of
 from api.docs.examples import recorded
 from api.docs.openapi import TOKEN_OPERATION
 from api.docs.reference import curl, render
-from api.problems import PROBLEMS
+from api.http.problems import PROBLEMS
 from tests.api.driver import Caller
 from tests.api.stack import Installation
 
