@@ -11,9 +11,11 @@ import binascii
 import hmac
 import secrets
 from collections.abc import Sequence
+from inspect import getdoc
 from typing import Annotated, Any, Final, Literal
 from urllib.parse import parse_qsl, unquote_plus
 
+from fastapi import FastAPI
 from pydantic import ConfigDict
 from starlette.requests import Request
 from starlette.responses import Response
@@ -25,17 +27,38 @@ from api.http.answers import json_response
 from api.http.fields import example
 from api.http.json_body import media_type, parse_json, read_body
 from api.http.problems import Refusal
+from api.http.refusals import headers, refusals
 from api.http.scope import OPERATION
 from api.http.validation import Input, View
 from api.services import Services
 from engine.limits import TOKEN_SECONDS
 from engine.scopes import SCOPES
 
+TOKEN_PATH: Final = "/v1/oauth/token"
+OPERATION_NAME: Final = "create_token"
 CLIENT_SECRET_PURPOSE: Final = "client-secret"
 NO_STORE: Final = {"Cache-Control": "no-store", "Pragma": "no-cache"}
 FORM_FIELDS_MAX: Final = 20
 PARAMETERS: Final = ("grant_type", "client_id", "client_secret", "scope")
 
+_ABOUT: Final = (
+    "OAuth 2.0 client credentials (RFC 6749, section 4.4), in the body or by HTTP Basic. "
+    "Without `scope` the token gets all scopes of its client. "
+    "Problem bodies carry `error`, the code of RFC 6749."
+)
+_PROBLEMS: Final = (
+    "invalid-request",
+    "invalid-json",
+    "unsupported-grant-type",
+    "invalid-scope",
+    "invalid-client",
+    "request-timeout",
+    "content-too-large",
+    "unsupported-media-type",
+    "rate-limited",
+    "internal-error",
+    "dependency-unavailable",
+)
 _ERRORS: Final = {
     "invalid-request": "invalid_request",
     "invalid-client": "invalid_client",
@@ -87,11 +110,36 @@ class TokenEndpoint:
         self._services = services
         self._limits = limits
 
+    def add_to(self, app: FastAPI) -> None:
+        """Serve it. FastAPI reads nothing here: RFC 6749 has its own rules, for two media types."""
+        app.add_api_route(
+            TOKEN_PATH,
+            self.run,
+            methods=["POST"],
+            operation_id=OPERATION_NAME,
+            tags=["Tokens"],
+            summary="Get an access token",
+            description=_ABOUT,
+            response_model=TokenView,
+            response_description=getdoc(TokenView) or "",
+            responses={200: {"headers": headers("X-Request-Id")}, **refusals(*_PROBLEMS)},
+            openapi_extra={
+                "security": [{"basic": []}, {}],
+                "requestBody": {
+                    "required": True,
+                    "content": {
+                        kind: {"schema": {"$ref": "#/components/schemas/TokenInput"}}
+                        for kind in ("application/x-www-form-urlencoded", "application/json")
+                    },
+                },
+            },
+        )
+
     async def run(self, request: Request) -> Response:
         """The response; every refusal carries ``error`` as RFC 6749, section 5.2, names it, and nothing may
         be cached.
         """
-        request.scope[OPERATION] = "create_token"
+        request.scope[OPERATION] = OPERATION_NAME
         try:
             response = await self._grant(request)
         except Refusal as refusal:

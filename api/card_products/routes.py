@@ -7,6 +7,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Final, Literal
 
 import asyncpg
+from fastapi import Query
 from pydantic import Field, StringConstraints, model_validator
 from starlette.responses import Response
 
@@ -16,15 +17,17 @@ from api.events.log import record
 from api.http.answers import json_response
 from api.http.fields import Currency, Id, Instant, Text100, example, shown_instant
 from api.http.problems import Refusal, not_found
+from api.http.refusals import refusals
 from api.http.validation import Input, View, broken
+from api.operations.call import NO_MEMBERS, Empty, KeyedCall, PathId, ReadCall, creates
 from api.operations.idempotency import once
-from api.operations.operation import Call, Empty, Family
 from api.operations.pagination import PageQuery, page, page_model
+from api.operations.route import new_router
 from api.programmes.routes import KycPolicy, open_programme
 from engine.controls import control_view, in_precedence
 from engine.instant import to_datetime
 
-family = Family("Card products")
+router = new_router("Card products")
 
 _SELECT: Final = """
     SELECT r.id::text, r.programme_id::text, r.name, r.network, r.currency, r.form_factor, r.iin,
@@ -94,23 +97,21 @@ class CardProductsQuery(PageQuery):
     programme_id: Id | None = None
 
 
-@family.operation(
-    "POST",
+@router.post(
     "/v1/card-products",
-    "create_card_product",
-    takes=CardProductInput,
-    gives={201: CardProductView},
-    creates="card_products",
-    problems=("quota-reached", "not-found", "currency-mismatch", "programme-closed"),
+    status_code=201,
+    response_model=CardProductView,
+    responses=refusals("quota-reached", "not-found", "currency-mismatch", "programme-closed"),
 )
-async def create_card_product(call: Call[CardProductInput]) -> Response:
+@creates("card_products")
+async def create_card_product(given: CardProductInput, call: KeyedCall) -> Response:
     """Create a card product.
 
     Emits `card_product.created`.
     """
 
     async def work(connection: Connection) -> Response:
-        given, services, caller = call.given, call.services, call.caller
+        services, caller = call.services, call.caller
         programme = await open_programme(connection, caller, given.programme_id)
         if programme.currency != given.currency:
             raise Refusal("currency-mismatch", "The product's currency must be that of its programme.")
@@ -138,52 +139,37 @@ async def create_card_product(call: Call[CardProductInput]) -> Response:
     return await once(call.services, call.claim, work)
 
 
-@family.operation(
-    "GET",
-    "/v1/card-products",
-    "list_card_products",
-    takes=CardProductsQuery,
-    gives={200: page_model("CardProducts", CardProductView)},
-)
-async def list_card_products(call: Call[CardProductsQuery]) -> Response:
+@router.get("/v1/card-products", response_model=page_model("CardProducts", CardProductView))
+async def list_card_products(query: Annotated[CardProductsQuery, Query()], call: ReadCall) -> Response:
     """List card products, newest first."""
     return await page(
         call.services,
         call.caller,
-        call.given,
+        query,
         table="card_products",
         select=_SELECT,
-        filters={"r.programme_id = ?::uuid": call.given.programme_id},
+        filters={"r.programme_id = ?::uuid": query.programme_id},
         show=_show,
     )
 
 
-@family.operation(
-    "GET", "/v1/card-products/{id}", "get_card_product", gives={200: CardProductView}, problems=("not-found",)
-)
-async def get_card_product(call: Call[Empty]) -> Response:
+@router.get("/v1/card-products/{id}", response_model=CardProductView, responses=refusals("not-found"))
+async def get_card_product(product_id: PathId, call: ReadCall) -> Response:
     """Get a card product."""
     caller = call.caller
-    row = await fetch_row(call.services.pool, _FIND, call.path_id(), caller.tenant_id, caller.live)
+    row = await fetch_row(call.services.pool, _FIND, product_id, caller.tenant_id, caller.live)
     if row is None:
         raise not_found()
     return json_response(200, _show(row))
 
 
-@family.operation(
-    "POST",
-    "/v1/card-products/{id}/retire",
-    "retire_card_product",
-    gives={200: CardProductView},
-    problems=("not-found",),
-)
-async def retire_card_product(call: Call[Empty]) -> Response:
+@router.post("/v1/card-products/{id}/retire", response_model=CardProductView, responses=refusals("not-found"))
+async def retire_card_product(product_id: PathId, call: KeyedCall, _body: Empty = NO_MEMBERS) -> Response:
     """Retire a card product: no more cards are issued under it.
 
     Its cards go on working. Emits `card_product.retired`; retiring it again changes nothing and emits
     nothing.
     """
-    product_id = call.path_id()
 
     async def work(connection: Connection) -> Response:
         services, caller = call.services, call.caller

@@ -4,7 +4,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import asyncpg
 from pydantic import ConfigDict, model_validator
@@ -18,16 +18,18 @@ from api.events.log import record, write
 from api.http.answers import json_response
 from api.http.fields import Day, Text100, Text255
 from api.http.problems import Refusal, not_found, unavailable
+from api.http.refusals import refusals
 from api.http.validation import Input, broken
+from api.operations.call import Call, OptionallyKeyedCall, PathId
 from api.operations.idempotency import once
-from api.operations.operation import Call, Family
+from api.operations.route import new_router
 from api.people.personal_data import COLUMNS, FIELDS, People, log_unreadable, seal_person
 from api.people.rows import FIND, event_data, show
 from api.services import Services
 from engine.instant import to_datetime
 from engine.limits import CARDHOLDER_CHANGES_IN_ROW_MAX
 
-family = Family("Cardholders")
+router = new_router("Cardholders")
 
 TRANSITIONS: Final[dict[str, frozenset[str]]] = {
     "active": frozenset({"blocked", "closed"}),
@@ -70,15 +72,22 @@ class CardholderChange(Input):
         return self
 
 
-@family.operation(
-    "PATCH",
+class Update(NamedTuple):
+    """One request to change a cardholder."""
+
+    cardholder_id: str
+    given: CardholderChange
+    call: Call
+
+
+@router.patch(
     "/v1/cardholders/{id}",
-    "update_cardholder",
-    takes=CardholderChange,
-    gives={200: CardholderView},
-    problems=("not-found", "invalid-state-transition", "cardholder-erased"),
+    response_model=CardholderView,
+    responses=refusals("not-found", "invalid-state-transition", "cardholder-erased"),
 )
-async def update_cardholder(call: Call[CardholderChange]) -> Response:
+async def update_cardholder(
+    cardholder_id: PathId, given: CardholderChange, call: OptionallyKeyedCall
+) -> Response:
     """Change a cardholder.
 
     Members that are left out stay as they are. The cards of a cardholder who is `blocked` or `closed` are
@@ -88,35 +97,36 @@ async def update_cardholder(call: Call[CardholderChange]) -> Response:
     released. Emits `cardholder.updated`, which carries no personal data; a change to what is already there
     emits nothing.
     """
-    if "status" in call.given.model_fields_set:
-        return await _with_status(call)
+    update = Update(cardholder_id, given, call)
+    if "status" in given.model_fields_set:
+        return await _with_status(update)
 
     async def work(connection: Connection) -> Response:
-        row = await _change(call, connection, await _locked(call, connection))
+        row = await _change(update, connection, await _locked(update, connection))
         return json_response(200, _answer(row, call.services))
 
     return await once(call.services, call.claim, work)
 
 
-async def _with_status(call: Call[CardholderChange]) -> Response:
+async def _with_status(update: Update) -> Response:
     """The response to a change that sets the status, once it is in force on every card."""
     for _ in range(CARDHOLDER_CHANGES_IN_ROW_MAX):
-        change = await _begin(call)
-        await put_in_force(call.services, change)
+        change = await _begin(update)
+        await put_in_force(update.call.services, change)
         try:
-            return await _end(call, change)
+            return await _end(update, change)
         except _EndedElsewhereError:
             continue
     raise unavailable()
 
 
-async def _begin(call: Call[CardholderChange]) -> StatusChange:
+async def _begin(update: Update) -> StatusChange:
     """The open change of the cardholder to the status that is asked for, after any other open change."""
-    services, target = call.services, call.given.status
+    services, target = update.call.services, update.given.status
     for _ in range(CARDHOLDER_CHANGES_IN_ROW_MAX):
         async with transaction(services.pool) as connection:
-            row = await _locked(call, connection)
-            of = Owned(row["id"], call.caller.tenant_id, call.caller.live)
+            row = await _locked(update, connection)
+            of = Owned(row["id"], update.call.caller.tenant_id, update.call.caller.live)
             change = await open_change(connection, of)
             if row["erased_at"] is not None and row["status"] != target:
                 raise Refusal("cardholder-erased")
@@ -124,21 +134,21 @@ async def _begin(call: Call[CardholderChange]) -> StatusChange:
                 _require_move(row["status"], target)
                 if target == "active":
                     # The row first: it never says blocked while a card may approve.
-                    await _change(call, connection, row)
+                    await _change(update, connection, row)
                 return change or await begin(connection, services, of, target)
         await finish(services, change)
     raise unavailable()
 
 
-async def _end(call: Call[CardholderChange], change: StatusChange) -> Response:
+async def _end(update: Update, change: StatusChange) -> Response:
     async def work(connection: Connection) -> Response:
-        row = await _locked(call, connection)
+        row = await _locked(update, connection)
         if not await end(connection, change):
             raise _EndedElsewhereError
-        changed = await _change(call, connection, row)
-        return json_response(200, _answer(changed, call.services))
+        changed = await _change(update, connection, row)
+        return json_response(200, _answer(changed, update.call.services))
 
-    return await once(call.services, call.claim, work)
+    return await once(update.call.services, update.call.claim, work)
 
 
 class _EndedElsewhereError(Exception):
@@ -161,10 +171,10 @@ async def finish(services: Services, change: StatusChange) -> None:
         await write(connection, services.new_id(), change, "cardholder.updated", data, now_ms)
 
 
-async def _locked(call: Call[CardholderChange], connection: Connection) -> asyncpg.Record:
+async def _locked(update: Update, connection: Connection) -> asyncpg.Record:
     """The caller's cardholder, locked until the transaction ends. Raises ``Refusal`` 404."""
-    caller = call.caller
-    row = await connection.fetchrow(FIND + " FOR UPDATE", call.path_id(), caller.tenant_id, caller.live)
+    caller = update.call.caller
+    row = await connection.fetchrow(FIND + " FOR UPDATE", update.cardholder_id, caller.tenant_id, caller.live)
     if row is None:
         raise not_found()
     return row
@@ -176,17 +186,15 @@ def _require_move(before: str, after: str) -> None:
         raise Refusal("invalid-state-transition", detail)
 
 
-async def _change(
-    call: Call[CardholderChange], connection: Connection, row: asyncpg.Record
-) -> asyncpg.Record:
+async def _change(update: Update, connection: Connection, row: asyncpg.Record) -> asyncpg.Record:
     """The row after the change, with its event; the same row when nothing changes."""
-    services, caller = call.services, call.caller
-    given, reseals = call.given.model_fields_set, not call.given.model_fields_set.isdisjoint(FIELDS)
+    services, caller = update.call.services, update.call.caller
+    given, reseals = update.given.model_fields_set, not update.given.model_fields_set.isdisjoint(FIELDS)
     before: dict[str, Any] = {name: row[name] for name in _OPEN}
     # A status must not depend on personal data that can be opened: it blocks cards.
     if reseals:
         before |= People(services.vault).of(row)
-    after = before | call.given.model_dump(include=given)
+    after = before | update.given.model_dump(include=given)
     if after == before:
         return row
     if row["erased_at"] is not None:

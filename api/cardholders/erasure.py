@@ -11,15 +11,17 @@ from api.access.tokens import Caller
 from api.database.pool import Connection
 from api.events.log import record
 from api.http.problems import Refusal, not_found
+from api.http.refusals import refusals
 from api.kyc.cases import LOCKED, SELECT
 from api.kyc.erasure import erase as erase_check
+from api.operations.call import NO_MEMBERS, Empty, OptionallyKeyedCall, PathId
 from api.operations.idempotency import once
-from api.operations.operation import Call, Empty, Family
+from api.operations.route import new_router
 from api.people.personal_data import COLUMNS
 from api.people.rows import FIND, event_data
 from engine.instant import to_datetime
 
-family = Family("Cardholders")
+router = new_router("Cardholders")
 
 _CHECKS: Final = SELECT + " WHERE r.cardholder_id = $1::uuid AND r.tenant_id = $2::uuid ORDER BY r.id"
 # A card that is being issued counts, whether or not its owner has created it yet.
@@ -37,14 +39,14 @@ _ERASE: Final = f"""
 """
 
 
-@family.operation(
-    "DELETE",
+@router.delete(
     "/v1/cardholders/{id}",
-    "delete_cardholder",
-    gives={204: None},
-    problems=("not-found", "cardholder-has-cards", "kyc-check-changed"),
+    status_code=204,
+    responses=refusals("not-found", "cardholder-has-cards", "kyc-check-changed"),
 )
-async def delete_cardholder(call: Call[Empty]) -> Response:
+async def delete_cardholder(
+    cardholder_id: PathId, call: OptionallyKeyedCall, _body: Empty = NO_MEMBERS
+) -> Response:
     """Erase a cardholder.
 
     Destroys the key of the cardholder's personal data and the keys of their KYC checks. The record stays with
@@ -53,7 +55,7 @@ async def delete_cardholder(call: Call[Empty]) -> Response:
     cannot be undone; repeating it has no effect. Stored answers of earlier requests end within 24 hours.
     Emits `cardholder.erased`.
     """
-    cardholder_id, services, caller = call.path_id(), call.services, call.caller
+    services, caller = call.services, call.caller
 
     async def work(connection: Connection) -> Response:
         checks, row = await _locked(connection, caller, cardholder_id)

@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final, Literal
 
+from fastapi import Query
 from pydantic import StringConstraints
 from starlette.responses import Response
 
@@ -24,16 +25,18 @@ from api.http.fields import (
     example,
 )
 from api.http.problems import not_found
+from api.http.refusals import refusals
 from api.http.validation import Input, View
+from api.operations.call import KeyedCall, PathId, ReadCall, creates
 from api.operations.idempotency import once
-from api.operations.operation import Call, Empty, Family
 from api.operations.pagination import PageQuery, page, page_model
+from api.operations.route import new_router
 from api.people.personal_data import COLUMNS, FIELDS, People, seal_person
 from api.people.rows import FIND, SELECT, event_data, show
 from api.programmes.routes import open_programme
 from engine.instant import to_datetime
 
-family = Family("Cardholders")
+router = new_router("Cardholders")
 
 _INSERT: Final = f"""
     INSERT INTO cardholders (id, tenant_id, live, programme_id, external_ref, status, created_at, updated_at,
@@ -111,23 +114,21 @@ class CardholdersQuery(PageQuery):
     external_ref: Text255 | None = None
 
 
-@family.operation(
-    "POST",
+@router.post(
     "/v1/cardholders",
-    "create_cardholder",
-    takes=CardholderInput,
-    gives={201: CardholderView},
-    creates="cardholders",
-    problems=("quota-reached", "not-found", "programme-closed"),
+    status_code=201,
+    response_model=CardholderView,
+    responses=refusals("quota-reached", "not-found", "programme-closed"),
 )
-async def create_cardholder(call: Call[CardholderInput]) -> Response:
+@creates("cardholders")
+async def create_cardholder(given: CardholderInput, call: KeyedCall) -> Response:
     """Create a cardholder.
 
     Emits `cardholder.created`, which carries no personal data.
     """
 
     async def work(connection: Connection) -> Response:
-        given, services, caller = call.given, call.services, call.caller
+        services, caller = call.services, call.caller
         await open_programme(connection, caller, given.programme_id)
         now_ms, cardholder_id = services.clock.now_ms(), services.new_id()
         person = given.model_dump(include={*FIELDS})
@@ -150,34 +151,26 @@ async def create_cardholder(call: Call[CardholderInput]) -> Response:
     return await once(call.services, call.claim, work)
 
 
-@family.operation(
-    "GET",
-    "/v1/cardholders",
-    "list_cardholders",
-    takes=CardholdersQuery,
-    gives={200: page_model("Cardholders", CardholderView)},
-)
-async def list_cardholders(call: Call[CardholdersQuery]) -> Response:
+@router.get("/v1/cardholders", response_model=page_model("Cardholders", CardholderView))
+async def list_cardholders(query: Annotated[CardholdersQuery, Query()], call: ReadCall) -> Response:
     """List cardholders, newest first."""
-    given, people = call.given, People(call.services.vault)
+    people = People(call.services.vault)
     return await page(
         call.services,
         call.caller,
-        given,
+        query,
         table="cardholders",
         select=SELECT,
-        filters={"r.programme_id = ?::uuid": given.programme_id, "r.external_ref = ?": given.external_ref},
+        filters={"r.programme_id = ?::uuid": query.programme_id, "r.external_ref = ?": query.external_ref},
         show=lambda row: show(row, people),
     )
 
 
-@family.operation(
-    "GET", "/v1/cardholders/{id}", "get_cardholder", gives={200: CardholderView}, problems=("not-found",)
-)
-async def get_cardholder(call: Call[Empty]) -> Response:
+@router.get("/v1/cardholders/{id}", response_model=CardholderView, responses=refusals("not-found"))
+async def get_cardholder(cardholder_id: PathId, call: ReadCall) -> Response:
     """Get a cardholder."""
     caller = call.caller
-    row = await fetch_row(call.services.pool, FIND, call.path_id(), caller.tenant_id, caller.live)
+    row = await fetch_row(call.services.pool, FIND, cardholder_id, caller.tenant_id, caller.live)
     if row is None:
         raise not_found()
     return json_response(200, show(row, People(call.services.vault)))

@@ -20,7 +20,7 @@ from api.cards.inputs import CardInput
 from api.cards.views import HOLDER_COLUMNS, holder
 from api.database.pool import Connection, connected
 from api.http.problems import Refusal, not_found
-from api.operations.operation import Call
+from api.operations.call import Call
 from api.operations.submission import submit
 from api.people.personal_data import People
 from api.services import Services
@@ -60,9 +60,9 @@ _ACCOUNT: Final = """
 """
 
 
-async def issue(call: Call[CardInput]) -> Response:
+async def issue(call: Call, given: CardInput) -> Response:
     """The response to a card creation. Raises ``Refusal`` 404 or 409."""
-    given, services, caller = call.given, call.services, call.caller
+    services, caller = call.services, call.caller
     async with connected(services.pool) as connection:
         product = await _product(connection, caller, given.card_product_id)
         now = to_datetime(services.clock.now_ms())
@@ -71,7 +71,7 @@ async def issue(call: Call[CardInput]) -> Response:
         await _check_account(connection, caller, given.funding_account_id, product)
     card_id = services.new_id(shard_of(given.funding_account_id) if given.funding_account_id else None)
     pan = await reserve(services, card_id, product["iin"], given.cardholder_id)
-    command = _command(call, card_id, pan.last4, product)
+    command = _command(call, given, card_id, pan.last4, product)
     try:
         response = await submit(call, command, holder(cardholder, People(services.vault), cardholder_id="id"))
     except Refusal as refusal:
@@ -136,8 +136,8 @@ async def _check_account(
         raise not_found()
 
 
-def _command(call: Call[CardInput], card_id: str, last4: str, product: asyncpg.Record) -> CreateCard:
-    given, services, caller = call.given, call.services, call.caller
+def _command(call: Call, given: CardInput, card_id: str, last4: str, product: asyncpg.Record) -> CreateCard:
+    services, caller = call.services, call.caller
     config = _config(product["config"])
     opens_account = "funding_account_id" not in given.model_fields_set and config.mode == "managed"
     activate = given.activate if given.activate is not None else product["form_factor"] == "virtual"

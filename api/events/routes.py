@@ -8,20 +8,23 @@ from typing import Annotated, Any, Final
 
 import asyncpg
 import msgspec
+from fastapi import Query
 from pydantic import BeforeValidator, Field
 from starlette.responses import Response
 
 from api.database.pool import fetch_row
 from api.http.answers import json_response
-from api.http.fields import Id, Instant, example, shown_instant
+from api.http.fields import Id, Instant, example, separated, shown_instant
 from api.http.problems import not_found
+from api.http.refusals import refusals
 from api.http.validation import View, broken
-from api.operations.operation import Call, Empty, Family
+from api.operations.call import PathId, ReadCall
 from api.operations.pagination import WindowQuery, page, page_model
+from api.operations.route import new_router
 from engine.limits import EVENT_RETENTION_DAYS
 from engine.webhooks.catalogue import CATALOGUE
 
-family = Family("Events")
+router = new_router("Events")
 
 _SELECT: Final = "SELECT r.id::text, r.type, r.created_at, r.data FROM events r"
 EVENT_KEPT: Final = f"r.created_at > now() - interval '{EVENT_RETENTION_DAYS} days'"
@@ -29,7 +32,7 @@ _FIND: Final = f"{_SELECT} WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live
 
 
 def _types(value: object) -> tuple[str, ...]:
-    types = tuple(dict.fromkeys(str(value).split(",")))
+    types = tuple(dict.fromkeys(separated(value)))
     if not CATALOGUE.keys() >= set(types):
         raise broken("not_allowed", "The value holds event types of the catalogue, separated by commas.")
     return types
@@ -59,38 +62,32 @@ class EventView(View):
     data: dict[str, Any]
 
 
-@family.operation(
-    "GET",
-    "/v1/events",
-    "list_events",
-    takes=EventsQuery,
-    gives={200: page_model("Events", EventView)},
-    problems=("invalid-cursor",),
+@router.get(
+    "/v1/events", response_model=page_model("Events", EventView), responses=refusals("invalid-cursor")
 )
-async def list_events(call: Call[EventsQuery]) -> Response:
+async def list_events(query: Annotated[EventsQuery, Query()], call: ReadCall) -> Response:
     """List events, newest first.
 
     Events are kept for 30 days.
     """
-    given = call.given
     return await page(
         call.services,
         call.caller,
-        given,
+        query,
         table="events",
         select=_SELECT,
-        filters=given.around_window,
-        scanned={"r.type = ANY(?::text[])": given.types, **given.window},
+        filters=query.around_window,
+        scanned={"r.type = ANY(?::text[])": query.types, **query.window},
         show=_show,
         always=EVENT_KEPT,
     )
 
 
-@family.operation("GET", "/v1/events/{id}", "get_event", gives={200: EventView}, problems=("not-found",))
-async def get_event(call: Call[Empty]) -> Response:
+@router.get("/v1/events/{id}", response_model=EventView, responses=refusals("not-found"))
+async def get_event(event_id: PathId, call: ReadCall) -> Response:
     """Get an event."""
     caller = call.caller
-    row = await fetch_row(call.services.pool, _FIND, call.path_id(), caller.tenant_id, caller.live)
+    row = await fetch_row(call.services.pool, _FIND, event_id, caller.tenant_id, caller.live)
     if row is None:
         raise not_found()
     return json_response(200, _show(row))

@@ -10,10 +10,11 @@ from starlette.responses import Response
 from api.http.answers import json_response
 from api.http.fields import example
 from api.http.validation import View
-from api.operations.operation import Call, Empty, Family
+from api.operations.call import ReadCall
+from api.operations.route import new_router
 from engine.webhooks.catalogue import CATALOGUE, EventType
 
-family = Family("Events")
+router = new_router("Events")
 
 
 class EventTypeView(View):
@@ -34,8 +35,8 @@ class EventTypesView(View):
     next_cursor: None
 
 
-@family.operation("GET", "/v1/event-types", "list_event_types", gives={200: EventTypesView})
-async def list_event_types(call: Call[Empty]) -> Response:
+@router.get("/v1/event-types", response_model=EventTypesView)
+async def list_event_types(call: ReadCall) -> Response:
     """List the types of events, with a JSON schema for the data of each.
 
     The list is short and comes whole. The types of gateway mode are `planned` in an installation that does

@@ -152,6 +152,16 @@ class MoneyView(View):
     currency: Currency
 
 
+def separated(value: object) -> list[str]:
+    """The parts of a query parameter that holds values separated by commas.
+
+    FastAPI takes the type of such a parameter for one that is given several times, and hands a list over.
+    """
+    return (
+        ",".join(str(each) for each in value).split(",") if isinstance(value, list) else str(value).split(",")
+    )
+
+
 def shown_instant(value: datetime) -> str:
     """A timestamp of the database in the form of every timestamp on the API."""
     return to_text(to_ms(value))

@@ -5,6 +5,7 @@ value repeated.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -13,6 +14,7 @@ from pydantic_core import ErrorDetails, PydanticCustomError
 from api.http.problems import FieldError, Refusal
 
 M = TypeVar("M", bound=BaseModel)
+Place = tuple[int | str, ...]
 
 ERRORS_MAX: Final = 20
 """Broken rules named in one answer."""
@@ -69,18 +71,24 @@ def validated(model: type[M], value: Any) -> M:
     try:
         return model.model_validate(value)
     except ValidationError as invalid:
-        errors = invalid.errors(include_url=False, include_input=False)[:ERRORS_MAX]
-        raise Refusal("validation-failed", errors=[_field_error(error, value) for error in errors]) from None
+        errors = invalid.errors(include_url=False, include_input=False)
+        raise Refusal("validation-failed", errors=field_errors(errors, value)) from None
 
 
-def _field_error(error: ErrorDetails, value: Any) -> FieldError:
+def field_errors(errors: Sequence[ErrorDetails], value: Any, *, skip: int = 0) -> list[FieldError]:
+    """The first ``ERRORS_MAX`` of pydantic's ``errors`` about ``value``; ``skip`` is the number of parts of
+    their places that stand before it."""
+    return [_field_error(error, error["loc"][skip:], value) for error in errors[:ERRORS_MAX]]
+
+
+def _field_error(error: ErrorDetails, place: Place, value: Any) -> FieldError:
     kind = error["type"]
+    pointer = _pointer(place, value, missing=kind == "missing")
     if kind == "rule":
         context = error["ctx"]
-        return FieldError(_pointer(error, value) + context["at"], context["code"], context["detail"])
+        return FieldError(pointer + context["at"], context["code"], context["detail"])
     code = _CODES.get(kind, "type" if kind.endswith("_type") else "invalid")
-    pointer = _pointer(error, value) + ("/kind" if kind.startswith("union_tag") else "")
-    return FieldError(pointer, code, _detail(error, code))
+    return FieldError(pointer + ("/kind" if kind.startswith("union_tag") else ""), code, _detail(error, code))
 
 
 def _detail(error: ErrorDetails, code: str) -> str:
@@ -94,20 +102,20 @@ def _detail(error: ErrorDetails, code: str) -> str:
     return _DETAILS.get(code, "The value is not valid.")
 
 
-def _pointer(error: ErrorDetails, value: Any) -> str:
-    """The error's place as a JSON pointer; parts that are not in the input (the tags of unions) are left
-    out.
+def _pointer(place: Place, value: Any, *, missing: bool) -> str:
+    """``place`` as a JSON pointer; parts that are not in ``value`` (the tags of unions) are left out, but for
+    the name of a ``missing`` member.
     """
     parts: list[str] = []
     at = value
-    for position, part in enumerate(error["loc"], start=1):
-        is_last = position == len(error["loc"])
+    for position, part in enumerate(place, start=1):
+        is_last = position == len(place)
         if isinstance(at, list) and isinstance(part, int):
             at = at[part] if part < len(at) else None
             parts.append(str(part))
         elif isinstance(at, dict) and part in at:
             at = at[part]
             parts.append(str(part) if _SHOWABLE.fullmatch(str(part)) else "?")
-        elif is_last and error["type"] == "missing":
+        elif is_last and missing:
             parts.append(str(part))
     return "".join(f"/{part}" for part in parts)

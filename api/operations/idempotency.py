@@ -27,7 +27,7 @@ from api.database.pool import Connection, connected, fetch_row, transaction
 from api.http.faults import CONNECTION_FAILURES
 from api.http.problems import PROBLEM_MEDIA_TYPE, Refusal
 from api.services import Services
-from engine.limits import HAND_OVER_LEASE_SECONDS, IDEMPOTENCY_KEY_CHARS_MAX, IDEMPOTENCY_RETENTION_HOURS
+from engine.limits import HAND_OVER_LEASE_SECONDS, IDEMPOTENCY_RETENTION_HOURS
 from engine.replies import IdempotencyClaim
 
 SEAL_PURPOSE: Final = "idempotency"
@@ -35,7 +35,6 @@ KEY_PURPOSE: Final = "idempotency-key"
 FINGERPRINT_PURPOSE: Final = "idempotency-fingerprint"
 REPLAYED_HEADER: Final = "Idempotent-Replayed"
 
-_KEY: Final = re.compile(rf"[\x21-\x7e]{{1,{IDEMPOTENCY_KEY_CHARS_MAX}}}")
 _ID: Final = re.compile(r"[0-9A-Fa-f]{8}(-[0-9A-Fa-f]{4}){3}-[0-9A-Fa-f]{12}")
 _LOCK: Final = "SELECT pg_try_advisory_xact_lock($1)"
 _FRESH: Final = f"created_at > least(now(), $2::timestamptz) - interval '{IDEMPOTENCY_RETENTION_HOURS} hours'"
@@ -65,22 +64,11 @@ _log = structlog.get_logger(__name__)
 Prepared = TypeVar("Prepared")
 
 
-def claim_of(
-    services: Services, caller: Caller, request: Request, body: Any, *, required: bool
-) -> IdempotencyClaim | None:
-    """The request's claim to its key: scope = client + method + path, fingerprint = keyed hash of the
+def claim_of(services: Services, caller: Caller, request: Request, key: str, body: Any) -> IdempotencyClaim:
+    """The request's claim to ``key``: scope = client + method + path, fingerprint = keyed hash of the
     canonical body.
-
-    Raises ``Refusal`` 400 when a required key is missing, or when a key cannot be one.
     """
-    keys = request.headers.getlist("idempotency-key")
-    if not keys and not required:
-        return None
-    if not keys:
-        raise Refusal("idempotency-key-missing")
-    if len(keys) > 1 or not _KEY.fullmatch(keys[0]):
-        raise Refusal("idempotency-key-invalid")
-    scope = "\0".join((caller.client, request.method, _path(request), keys[0]))
+    scope = "\0".join((caller.client, request.method, _path(request), key))
     canonical = json.dumps(body, sort_keys=True, separators=(",", ":"))
     digest = services.vault.digest
     return IdempotencyClaim(

@@ -7,13 +7,13 @@ from typing import Any
 from starlette.responses import Response
 
 from api.http.problems import Refusal, unavailable
+from api.operations.call import Call
 from api.operations.idempotency import replayed
-from api.operations.operation import Call
 from engine.commands import Command
 from engine.replies import Done, NotExecuted, Problem, body_bytes
 
 
-async def submit(call: Call[Any], command: Command, presentation: dict[str, Any] | None = None) -> Response:
+async def submit(call: Call, command: Command, presentation: dict[str, Any] | None = None) -> Response:
     """The response to ``command``; the idempotency row was committed with its effect. Raises ``Refusal``."""
     reply = await call.services.owners.submit(command, claim=call.claim, presentation=presentation)
     if isinstance(reply, Done):

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Final, Literal
 
 import asyncpg
 import msgspec
+from fastapi import Query
 from pydantic import AfterValidator, ConfigDict, Field, StringConstraints, model_validator
 from starlette.responses import Response
 
@@ -16,9 +17,11 @@ from api.database.pool import Connection, fetch_row
 from api.http.answers import json_response
 from api.http.fields import Currency, HttpsAddress, Id, Instant, Text100, example
 from api.http.problems import FieldError, Refusal, not_found
+from api.http.refusals import refusals
 from api.http.validation import Input, View, broken
-from api.operations.operation import Call, Empty, Family
+from api.operations.call import Call, KeyedCall, OptionallyKeyedCall, PathId, ReadCall, creates
 from api.operations.pagination import PageQuery, page, page_model
+from api.operations.route import new_router
 from api.operations.submission import submit
 from api.operations.targets import require_callable
 from engine.commands import ChangeProgramme, CreateProgramme
@@ -34,7 +37,7 @@ from engine.limits import (
 )
 from engine.programmes.programme import ProgrammeConfig, programme_view
 
-family = Family("Programmes")
+router = new_router("Programmes")
 _config = msgspec.json.Decoder(ProgrammeConfig).decode
 
 _SELECT: Final = "SELECT r.config FROM programmes r"
@@ -139,21 +142,19 @@ class NewProgrammeView(ProgrammeView):
     decision_secret: str
 
 
-@family.operation(
-    "POST",
+@router.post(
     "/v1/programs",
-    "create_program",
-    takes=ProgrammeInput,
-    gives={201: NewProgrammeView},
-    creates="programmes",
-    problems=("quota-reached", "decision-url-missing", "gateway-not-enabled", "target-refused"),
+    status_code=201,
+    response_model=NewProgrammeView,
+    responses=refusals("quota-reached", "decision-url-missing", "gateway-not-enabled", "target-refused"),
 )
-async def create_program(call: Call[ProgrammeInput]) -> Response:
+@creates("programmes")
+async def create_program(given: ProgrammeInput, call: KeyedCall) -> Response:
     """Create a programme.
 
     Emits `programme.created`. The answer carries `decision_secret` once; it cannot be read again.
     """
-    given, services = call.given, call.services
+    services = call.services
     if given.mode == "gateway" and not services.settings.enable_gateway:
         raise Refusal("gateway-not-enabled")
     if given.decisioning == "delegated" and given.decision_url is None:
@@ -174,45 +175,33 @@ async def create_program(call: Call[ProgrammeInput]) -> Response:
     return await submit(call, command, {"decision_secret": secret})
 
 
-@family.operation(
-    "GET",
-    "/v1/programs",
-    "list_programs",
-    takes=PageQuery,
-    gives={200: page_model("Programmes", ProgrammeView)},
-)
-async def list_programs(call: Call[PageQuery]) -> Response:
+@router.get("/v1/programs", response_model=page_model("Programmes", ProgrammeView))
+async def list_programs(query: Annotated[PageQuery, Query()], call: ReadCall) -> Response:
     """List programmes, newest first."""
     return await page(
-        call.services, call.caller, call.given, table="programmes", select=_SELECT, filters={}, show=_show
+        call.services, call.caller, query, table="programmes", select=_SELECT, filters={}, show=_show
     )
 
 
-@family.operation(
-    "GET", "/v1/programs/{id}", "get_program", gives={200: ProgrammeView}, problems=("not-found",)
-)
-async def get_program(call: Call[Empty]) -> Response:
+@router.get("/v1/programs/{id}", response_model=ProgrammeView, responses=refusals("not-found"))
+async def get_program(programme_id: PathId, call: ReadCall) -> Response:
     """Get a programme."""
-    return json_response(200, programme_view(await require_programme(call, call.path_id())))
+    return json_response(200, programme_view(await require_programme(call, programme_id)))
 
 
-@family.operation(
-    "PATCH",
+@router.patch(
     "/v1/programs/{id}",
-    "update_program",
-    takes=ProgrammeChange,
-    gives={200: ProgrammeView},
-    problems=("not-found", "invalid-state-transition", "decision-url-missing", "target-refused"),
+    response_model=ProgrammeView,
+    responses=refusals("not-found", "invalid-state-transition", "decision-url-missing", "target-refused"),
 )
-async def update_program(call: Call[ProgrammeChange]) -> Response:
+async def update_program(programme_id: PathId, given: ProgrammeChange, call: OptionallyKeyedCall) -> Response:
     """Change a programme.
 
     Members that are left out stay as they are. Every change raises `version` by 1 and emits
     `programme.updated`, `programme.suspended` or `programme.closed`; a change to what is already there does
     neither.
     """
-    given, services = call.given, call.services
-    programme_id = call.path_id()
+    services = call.services
     changes = given.model_dump(include=given.model_fields_set)
     await require_programme(call, programme_id)
     await require_callable(services, call.caller, changes.get("decision_url"), "decision_url")
@@ -228,7 +217,7 @@ async def update_program(call: Call[ProgrammeChange]) -> Response:
     return await submit(call, command)
 
 
-async def require_programme(call: Call[Any], programme_id: str) -> ProgrammeConfig:
+async def require_programme(call: Call, programme_id: str) -> ProgrammeConfig:
     """The caller's programme. Raises ``Refusal`` 404."""
     caller = call.caller
     row = await fetch_row(call.services.pool, _FIND, programme_id, caller.tenant_id, caller.live)

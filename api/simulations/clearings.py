@@ -10,14 +10,16 @@ from starlette.responses import Response
 from api.database.pool import Connection
 from api.http.fields import Country, Id, Mcc, MoneyInput, Text100, example
 from api.http.problems import not_found
+from api.http.refusals import refusals
 from api.http.validation import Input, broken
-from api.operations.operation import Call, Family
+from api.operations.call import KeyedCall
+from api.operations.route import new_router
 from api.simulations.spends import AcceptanceView, show_acceptance
 from api.simulations.starting import start
 from engine.money import HOME_COUNTRY
 from engine.simulation import ForcePostRequest
 
-family = Family("Simulation")
+router = new_router("Simulation")
 
 _CARD: Final = "SELECT 1 FROM cards WHERE id = $1::uuid AND tenant_id = $2 AND NOT live"
 
@@ -39,22 +41,17 @@ class ForcePostInput(Input):
         return self
 
 
-@family.operation(
-    "POST",
-    "/v1/simulated-clearings",
-    "create_simulated_clearing",
-    takes=ForcePostInput,
-    gives={202: AcceptanceView},
-    problems=("not-found",),
+@router.post(
+    "/v1/simulated-clearings", status_code=202, response_model=AcceptanceView, responses=refusals("not-found")
 )
-async def create_simulated_clearing(call: Call[ForcePostInput]) -> Response:
+async def create_simulated_clearing(given: ForcePostInput, call: KeyedCall) -> Response:
     """Simulate a force post: one presentment over the wire, with no authorization before it.
 
     Test mode only. It posts whatever the card's state, controls and balance are, and counts toward the day's
     amount; `available` may go negative. What became of it is found on the simulation (GET). A currency other
     than the card's is refused on the wire.
     """
-    given, tenant_id = call.given, call.caller.tenant_id
+    tenant_id = call.caller.tenant_id
 
     async def judge(connection: Connection, id_: str, now_ms: int, fingerprint: bytes) -> ForcePostRequest:
         if not await connection.fetchval(_CARD, given.card_id, tenant_id):

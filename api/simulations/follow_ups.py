@@ -15,8 +15,10 @@ from starlette.responses import Response
 from api.database.pool import Connection, connected
 from api.http.fields import Id, Instant
 from api.http.problems import Refusal
+from api.http.refusals import refusals
 from api.http.validation import View
-from api.operations.operation import Call, Empty, Family
+from api.operations.call import NO_MEMBERS, Call, Empty, KeyedCall, PathId
+from api.operations.route import new_router
 from api.operations.submission import submit
 from api.simulations.inputs import ClearInput, IncrementInput, ReverseInput
 from api.simulations.originals import Found, find
@@ -32,9 +34,11 @@ from engine.simulation import (
     ReversalRequest,
 )
 
-family = Family("Simulation")
+router = new_router("Simulation")
 
 _APPROVED: Final = ("not-found", "child-simulation", "simulation-not-approved")
+_ALL_HELD: Final = ReverseInput()
+_ALL_LEFT: Final = ClearInput()
 _NAMED: Final = (*_APPROVED, "network-transaction-unknown", "wire-identity-unknown")
 
 
@@ -57,15 +61,15 @@ class LapsedView(View):
     status: Literal["lapsed"]
 
 
-@family.operation(
-    "POST",
+@router.post(
     "/v1/simulated-spends/{id}/increment",
-    "increment_simulated_spend",
-    takes=IncrementInput,
-    gives={202: ChildView},
-    problems=(*_NAMED, "refund-simulation", "currency-mismatch", "sale-finished", "card-not-active"),
+    status_code=202,
+    response_model=ChildView,
+    responses=refusals(*_NAMED, "refund-simulation", "currency-mismatch", "sale-finished", "card-not-active"),
 )
-async def increment_simulated_spend(call: Call[IncrementInput]) -> Response:
+async def increment_simulated_spend(
+    simulation_id: PathId, given: IncrementInput, call: KeyedCall
+) -> Response:
     """Raise the hold of a simulated spend: one incremental authorization over the wire.
 
     Test mode only. `raise_by_amount` is what is added, not a new total. The spend must be decided and
@@ -73,7 +77,6 @@ async def increment_simulated_spend(call: Call[IncrementInput]) -> Response:
     The answer names the child simulation, whose decision is found by GET; a declined increment leaves its
     original as it was.
     """
-    given = call.given
 
     def request(found: Found, id_: str, now_ms: int, fingerprint: bytes) -> ChildRequest:
         found.require_purchase()
@@ -90,25 +93,27 @@ async def increment_simulated_spend(call: Call[IncrementInput]) -> Response:
             amount_minor=given.raise_by_amount.minor,
         )
 
-    return await _follow(call, request)
+    return await _follow(call, simulation_id, request)
 
 
-@family.operation(
-    "POST",
+@router.post(
     "/v1/simulated-spends/{id}/reverse",
-    "reverse_simulated_spend",
-    takes=ReverseInput,
-    gives={202: ChildView},
-    problems=(*_NAMED, "refund-simulation", "currency-mismatch", "amount-exceeds-hold", "nothing-held"),
+    status_code=202,
+    response_model=ChildView,
+    responses=refusals(
+        *_NAMED, "refund-simulation", "currency-mismatch", "amount-exceeds-hold", "nothing-held"
+    ),
 )
-async def reverse_simulated_spend(call: Call[ReverseInput]) -> Response:
+async def reverse_simulated_spend(
+    simulation_id: PathId, call: KeyedCall, given: ReverseInput = _ALL_HELD
+) -> Response:
     """Give back what a simulated spend holds: one reversal over the wire.
 
     Test mode only. Without `lower_by_amount` all that is still held is given back, which emits
     `ledger.hold.released`; a partial reversal emits nothing. The card may be in any state. In gateway mode
     what is still to come is given back, and either emits `authorization.posting_instruction.released`.
     """
-    lower_by = call.given.lower_by_amount
+    lower_by = given.lower_by_amount
 
     def request(found: Found, id_: str, now_ms: int, fingerprint: bytes) -> ChildRequest:
         found.require_purchase()
@@ -123,25 +128,25 @@ async def reverse_simulated_spend(call: Call[ReverseInput]) -> Response:
             amount_minor=None if lower_by is None else lower_by.minor,
         )
 
-    return await _follow(call, request)
+    return await _follow(call, simulation_id, request)
 
 
-@family.operation(
-    "POST",
+@router.post(
     "/v1/simulated-spends/{id}/clear",
-    "clear_simulated_spend",
-    takes=ClearInput,
-    gives={202: ChildView},
-    problems=(*_NAMED, "currency-mismatch", "nothing-to-clear"),
+    status_code=202,
+    response_model=ChildView,
+    responses=refusals(*_NAMED, "currency-mismatch", "nothing-to-clear"),
 )
-async def clear_simulated_spend(call: Call[ClearInput]) -> Response:
+async def clear_simulated_spend(
+    simulation_id: PathId, call: KeyedCall, given: ClearInput = _ALL_LEFT
+) -> Response:
     """Clear a simulated spend: one presentment over the wire.
 
     Test mode only. Without `amount`, all that has not been presented yet. Several presentments, more than is
     held, and presentments after a lapse or a reversal all post; after one that is not `final` the rest stays
     held. The network presents an approved purchase by itself after a while, unless its hold has lapsed.
     """
-    amount = call.given.amount
+    amount = given.amount
 
     def request(found: Found, id_: str, now_ms: int, fingerprint: bytes) -> ChildRequest:
         found.require_currency(amount)
@@ -153,27 +158,27 @@ async def clear_simulated_spend(call: Call[ClearInput]) -> Response:
             fingerprint=fingerprint,
             original=found.original(),
             amount_minor=None if amount is None else amount.minor,
-            final=call.given.final,
+            final=given.final,
         )
 
-    return await _follow(call, request)
+    return await _follow(call, simulation_id, request)
 
 
-@family.operation(
-    "POST",
+@router.post(
     "/v1/simulated-spends/{id}/expire",
-    "expire_simulated_spend",
-    gives={200: LapsedView},
-    problems=(*_APPROVED, "nothing-held"),
+    response_model=LapsedView,
+    responses=refusals(*_APPROVED, "nothing-held"),
 )
-async def expire_simulated_spend(call: Call[Empty]) -> Response:
+async def expire_simulated_spend(
+    simulation_id: PathId, call: KeyedCall, _body: Empty = NO_MEMBERS
+) -> Response:
     """Let the hold of a simulated spend lapse now, as if its time had passed.
 
     Test mode only. No event tells of a lapse; `available` rises. The simulated network never presents a
     lapsed sale by itself; an explicit `clear` still posts. In gateway mode nothing is held here, so nothing
     lapses.
     """
-    simulation_id, caller = call.path_id(), call.caller
+    caller = call.caller
     async with connected(call.services.pool) as connection:
         found = await find(connection, simulation_id, caller.tenant_id)
     found.require_approved()
@@ -196,9 +201,8 @@ Build = Callable[[Found, str, int, bytes], ChildRequest]
 caller's request. Raises ``Refusal``."""
 
 
-async def _follow(call: Call[Any], build: Build) -> Response:
+async def _follow(call: Call, parent_id: str, build: Build) -> Response:
     """Start the child that ``build`` makes, unless the key has started one already."""
-    parent_id = call.path_id()
 
     async def judge(connection: Connection, child_id: str, now_ms: int, fingerprint: bytes) -> ChildRequest:
         found = await find(connection, parent_id, call.caller.tenant_id)

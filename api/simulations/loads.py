@@ -10,13 +10,15 @@ from starlette.responses import Response
 from api.database.pool import fetch_row
 from api.http.fields import Id, MoneyInput, MoneyView, ShownAmount
 from api.http.problems import not_found
+from api.http.refusals import refusals
 from api.http.validation import Input, View, broken
-from api.operations.operation import Call, Family
+from api.operations.call import KeyedCall
+from api.operations.route import new_router
 from api.operations.submission import submit
 from engine.commands import Load
 from engine.ids import key_of, shard_of
 
-family = Family("Simulation")
+router = new_router("Simulation")
 
 _CARD: Final = "SELECT 1 FROM cards WHERE id = $1::uuid AND tenant_id = $2 AND live = $3"
 
@@ -43,20 +45,18 @@ class LoadView(View):
     available: ShownAmount
 
 
-@family.operation(
-    "POST",
+@router.post(
     "/v1/simulated-loads",
-    "create_simulated_load",
-    takes=LoadInput,
-    gives={201: LoadView},
-    problems=("not-found", "currency-mismatch", "card-not-funded", "balance-limit-exceeded"),
+    status_code=201,
+    response_model=LoadView,
+    responses=refusals("not-found", "currency-mismatch", "card-not-funded", "balance-limit-exceeded"),
 )
-async def create_simulated_load(call: Call[LoadInput]) -> Response:
+async def create_simulated_load(given: LoadInput, call: KeyedCall) -> Response:
     """Load money onto a card.
 
     Test mode only. Emits `ledger.entry.posted`.
     """
-    given, services, caller = call.given, call.services, call.caller
+    services, caller = call.services, call.caller
     if await fetch_row(services.pool, _CARD, given.card_id, caller.tenant_id, caller.live) is None:
         raise not_found()
     id_ = services.new_id(shard_of(given.card_id))

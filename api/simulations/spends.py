@@ -4,16 +4,20 @@ look-up, one hand-over.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any, Final
 
+from fastapi import Depends
+from starlette.requests import Request
 from starlette.responses import Response
 
 from api.database.pool import fetch_row
 from api.http.answers import json_response
 from api.http.fields import Id, Instant
 from api.http.problems import not_found
+from api.http.refusals import refusals
 from api.http.validation import View
-from api.operations.operation import Call, Empty, Family
+from api.operations.call import PathId, ReadCall
+from api.operations.route import new_router
 from api.services import Services
 from api.simulations.card_states import CardStates
 from api.simulations.inputs import SpendInput
@@ -22,6 +26,10 @@ from engine.ids import shard_of
 from engine.instant import to_text
 from engine.money import HOME_COUNTRY
 from engine.simulation import Acceptance, SpendRequest
+
+router = new_router("Simulation")
+
+PATH: Final = "/v1/simulated-spends"
 
 
 class AcceptanceView(View):
@@ -34,49 +42,43 @@ class AcceptanceView(View):
     network_txn_id: str = ""
 
 
-def family(services: Services) -> Family:
-    """The operations, with the look-up that their requests share."""
-    operations, card_states = Family("Simulation"), CardStates(services.card_lane)
+async def card_states(request: Request) -> CardStates:
+    """The look-up that all requests of a server share."""
+    shared: CardStates = request.app.state.card_states
+    return shared
 
-    @operations.operation(
-        "POST",
-        "/v1/simulated-spends",
-        "create_simulated_spend",
-        takes=SpendInput,
-        gives={202: AcceptanceView},
-        problems=("not-found", "card-not-active"),
-        keyed="never",
-    )
-    async def create_simulated_spend(call: Call[SpendInput]) -> Response:
-        """Simulate a spend: drive one authorization against a card, over the wire that a network would use.
 
-        Test mode only. Every accepted call is a distinct wire transaction; there is no `Idempotency-Key`. The
-        decision is found on the simulation (GET) and told by `authorization.decided`. A failure of the
-        simulator is recorded on the simulation and is not an error here.
-        """
-        given, tenant_id = call.given, call.caller.tenant_id
-        await card_states.require_active(given.card_id, tenant_id)
-        accepted = await services.network.accept(_request(given, tenant_id, services))
-        return json_response(202, show_acceptance(accepted))
+@router.post(
+    PATH,
+    status_code=202,
+    response_model=AcceptanceView,
+    responses=refusals("not-found", "card-not-active"),
+)
+async def create_simulated_spend(
+    given: SpendInput, call: ReadCall, cards: Annotated[CardStates, Depends(card_states)]
+) -> Response:
+    """Simulate a spend: drive one authorization against a card, over the wire that a network would use.
 
-    @operations.operation(
-        "GET",
-        "/v1/simulated-spends/{id}",
-        "get_simulated_spend",
-        gives={200: SimulationView},
-        problems=("not-found",),
-    )
-    async def get_simulated_spend(call: Call[Empty]) -> Response:
-        """Get a simulation, its state and its decision.
+    Test mode only. Every accepted call is a distinct wire transaction; there is no `Idempotency-Key`. The
+    decision is found on the simulation (GET) and told by `authorization.decided`. A failure of the
+    simulator is recorded on the simulation and is not an error here.
+    """
+    services, tenant_id = call.services, call.caller.tenant_id
+    await cards.require_active(given.card_id, tenant_id)
+    accepted = await services.network.accept(_request(given, tenant_id, services))
+    return json_response(202, show_acceptance(accepted))
 
-        Test mode only.
-        """
-        row = await fetch_row(services.pool, FIND, call.path_id(), call.caller.tenant_id)
-        if row is None:
-            raise not_found()
-        return json_response(200, show(row))
 
-    return operations
+@router.get(PATH + "/{id}", response_model=SimulationView, responses=refusals("not-found"))
+async def get_simulated_spend(simulation_id: PathId, call: ReadCall) -> Response:
+    """Get a simulation, its state and its decision.
+
+    Test mode only.
+    """
+    row = await fetch_row(call.services.pool, FIND, simulation_id, call.caller.tenant_id)
+    if row is None:
+        raise not_found()
+    return json_response(200, show(row))
 
 
 def show_acceptance(accepted: Acceptance) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from starlette.responses import Response
 
 from api.database.pool import Connection
 from api.http.answers import json_response
+from api.operations.call import Call
 from api.operations.idempotency import hand_over
-from api.operations.operation import Call
 from api.simulations.originals import follow_up_id, started
 from engine.simulation import Acceptance, FollowUpRequest
 
@@ -21,7 +21,7 @@ fingerprint of the caller's request. Raises ``Refusal``."""
 
 
 async def start(
-    call: Call[Any], beside: str, build: Build, show: Callable[[Acceptance], dict[str, Any]]
+    call: Call, beside: str, build: Build, show: Callable[[Acceptance], dict[str, Any]]
 ) -> Response:
     """202 with the follow-up that the request's key names, on the shard of ``beside``.
 

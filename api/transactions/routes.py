@@ -4,21 +4,24 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
+from fastapi import Query
 from starlette.responses import Response
 
 from api.database.pool import Connection, fetch_row
 from api.http.answers import json_response
 from api.http.fields import Id
 from api.http.problems import Refusal, not_found
+from api.http.refusals import refusals
+from api.operations.call import NO_MEMBERS, Empty, KeyedCall, PathId, ReadCall
 from api.operations.idempotency import once
-from api.operations.operation import Call, Empty, Family
 from api.operations.pagination import WindowQuery, page, page_model
+from api.operations.route import new_router
 from api.transactions.replay import ReplayView, replay
 from api.transactions.views import SELECT, STATUS, Kind, Status, TransactionView, show
 
-family = Family("Transactions")
+router = new_router("Transactions")
 
 _FIND: Final = SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3"
 _DECIDED: Final = """
@@ -41,32 +44,28 @@ class TransactionsQuery(WindowQuery):
     kind: Kind | None = None
 
 
-@family.operation(
-    "GET",
+@router.get(
     "/v1/transactions",
-    "list_transactions",
-    takes=TransactionsQuery,
-    gives={200: page_model("Transactions", TransactionView)},
-    problems=("invalid-cursor",),
+    response_model=page_model("Transactions", TransactionView),
+    responses=refusals("invalid-cursor"),
 )
-async def list_transactions(call: Call[TransactionsQuery]) -> Response:
+async def list_transactions(query: Annotated[TransactionsQuery, Query()], call: ReadCall) -> Response:
     """List transactions, newest first."""
-    given = call.given
     filters = {
-        "r.card_id = ?::uuid": given.card_id,
-        "r.card_id = ANY (ARRAY(SELECT id FROM cards WHERE cardholder_id = ?::uuid))": given.cardholder_id,
-        **given.around_window,
+        "r.card_id = ?::uuid": query.card_id,
+        "r.card_id = ANY (ARRAY(SELECT id FROM cards WHERE cardholder_id = ?::uuid))": query.cardholder_id,
+        **query.around_window,
     }
     scanned = {
-        "r.programme_id = ?::uuid": given.programme_id,
-        f"{STATUS} = ?": given.status,
-        "r.kind = ?": given.kind,
-        **given.window,
+        "r.programme_id = ?::uuid": query.programme_id,
+        f"{STATUS} = ?": query.status,
+        "r.kind = ?": query.kind,
+        **query.window,
     }
     return await page(
         call.services,
         call.caller,
-        given,
+        query,
         table="transactions",
         select=SELECT,
         filters=filters,
@@ -76,33 +75,29 @@ async def list_transactions(call: Call[TransactionsQuery]) -> Response:
     )
 
 
-@family.operation(
-    "GET", "/v1/transactions/{id}", "get_transaction", gives={200: TransactionView}, problems=("not-found",)
-)
-async def get_transaction(call: Call[Empty]) -> Response:
+@router.get("/v1/transactions/{id}", response_model=TransactionView, responses=refusals("not-found"))
+async def get_transaction(transaction_id: PathId, call: ReadCall) -> Response:
     """Get a transaction, with every rule that its decision evaluated and all that has happened since."""
     caller = call.caller
-    row = await fetch_row(call.services.pool, _FIND, call.path_id(), caller.tenant_id, caller.live)
+    row = await fetch_row(call.services.pool, _FIND, transaction_id, caller.tenant_id, caller.live)
     if row is None:
         raise not_found()
     return json_response(200, show(row))
 
 
-@family.operation(
-    "POST",
+@router.post(
     "/v1/transactions/{id}/replay",
-    "replay_transaction",
-    gives={200: ReplayView},
-    problems=("not-found", "nothing-decided"),
+    response_model=ReplayView,
+    responses=refusals("not-found", "nothing-decided"),
 )
-async def replay_transaction(call: Call[Empty]) -> Response:
+async def replay_transaction(transaction_id: PathId, call: KeyedCall, _body: Empty = NO_MEMBERS) -> Response:
     """Make a transaction's decision again, from the inputs that were stored with it, and those on its
     increments.
 
     Nothing is changed and nobody is told. `identical` says whether the decisions are the same bytes, all of
     them; they are, as long as nobody has altered the record.
     """
-    transaction_id, caller = call.path_id(), call.caller
+    caller = call.caller
 
     async def work(connection: Connection) -> Response:
         rows = await connection.fetch(_DECIDED, transaction_id, caller.tenant_id, caller.live)

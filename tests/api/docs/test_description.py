@@ -23,27 +23,8 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
-from api.app import operations_of
-from api.card_products import routes as card_products
-from api.cardholders import changes as cardholder_changes
-from api.cardholders import erasure as cardholder_erasure
-from api.cardholders import routes as cardholders
-from api.cards import cvv2
-from api.cards import routes as cards
-from api.events import routes as events
-from api.events import types as event_types
+from api.app import operations
 from api.http.problems import PROBLEMS
-from api.kyc import capture
-from api.kyc import routes as kyc
-from api.programmes import routes as programs
-from api.simulations import clearings as simulated_clearings
-from api.simulations import follow_ups
-from api.simulations import loads as simulated_loads
-from api.stand_in import activity as stip_activity
-from api.stand_in import policy as stip_policy
-from api.transactions import routes as transactions
-from api.webhook_endpoints import deliveries as webhook_deliveries
-from api.webhook_endpoints import routes as webhook_endpoints
 from engine.scopes import SCOPES
 from tests.api.driver import Caller
 from tests.api.stack import Installation, served
@@ -52,7 +33,6 @@ from tests.api.stack import Installation, served
 EXAMPLES = 220 if "STANCHION_CHAOS" in os.environ else 12
 TOKEN = "POST /v1/oauth/token"
 KYC_OPERATIONS = ("", "/submissions", "/review", "/capture-sessions")
-SPENDS = ("POST /v1/simulated-spends", "GET /v1/simulated-spends/{id}")
 CHECKS = [
     not_a_server_error,
     status_code_conformance,
@@ -141,29 +121,8 @@ def run_cases(
 
 def labels() -> list[str]:
     """Every operation as the description names it."""
-    families = (
-        cards,
-        card_products,
-        cardholder_changes,
-        cardholder_erasure,
-        cardholders,
-        cvv2,
-        event_types,
-        events,
-        follow_ups,
-        programs,
-        kyc,
-        capture,
-        simulated_clearings,
-        simulated_loads,
-        stip_activity,
-        stip_policy,
-        transactions,
-        webhook_deliveries,
-        webhook_endpoints,
-    )
-    operations = [operation for module in families for operation in module.family.operations]
-    return [TOKEN, *SPENDS, *(f"{operation.method} {operation.path}" for operation in operations)]
+    own = [operation for operation in operations() if operation.include_in_schema]
+    return [TOKEN, *(f"{operation.method} {operation.path}" for operation in own)]
 
 
 def cases() -> list[Any]:
@@ -191,9 +150,7 @@ async def test_the_document(acme: Caller, running: Installation) -> None:
     assert document["openapi"].startswith("3.1")
     described = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
     served_ = {
-        (operation.method, operation.path)
-        for operation in operations_of(running.services)
-        if operation.published
+        (operation.method, operation.path) for operation in operations() if operation.include_in_schema
     }
     assert described == served_ | {("POST", "/v1/oauth/token")}
     flow = document["components"]["securitySchemes"]["oauth2"]["flows"]["clientCredentials"]
@@ -226,7 +183,7 @@ async def test_each_operation_names_its_refusals(acme: Caller) -> None:
 
 async def test_examples_of_requests_are_valid(running: Installation, acme: Caller) -> None:
     document = (await acme.http.get("/docs/openapi.json")).json()
-    for operation in operations_of(running.services):
+    for operation in operations():
         described = document["paths"].get(operation.path, {}).get(operation.method.lower(), {})
         if "requestBody" in described:
             content = described["requestBody"]["content"]["application/json"]
