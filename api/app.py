@@ -133,4 +133,4 @@ def _allowed(request: Request) -> list[str]:
         match, _ = route.matches(request.scope)
         if match is not Match.NONE:
             methods |= getattr(route, "methods", None) or set()
-    return sorted(methods)
+    return sorted(methods | {"HEAD"} if "GET" in methods else methods)

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from html import escape
 from typing import Final
 
-import msgspec
+import orjson
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
@@ -49,9 +49,7 @@ def add_landing(app: FastAPI, title: str, text: str, links: Mapping[str, tuple[s
     """Serve ``/``; ``links``: path and label by the name that programs see."""
     items = (f'<li><a href="{path}">{escape(label)}</a></li>' for path, label in links.values())
     page = _PAGE.format(title=escape(title), text=escape(text), links="\n".join(items))
-    data = msgspec.json.encode(
-        {"name": title, "links": {name: path for name, (path, _label) in links.items()}}
-    )
+    data = orjson.dumps({"name": title, "links": {name: path for name, (path, _label) in links.items()}})
 
     async def landing(request: Request) -> Response:
         headers = {"Vary": "Accept"}

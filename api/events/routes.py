@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Final
 
 import asyncpg
-import msgspec
+import orjson
 from fastapi import Query
 from pydantic import BeforeValidator, Field
 from starlette.responses import Response
@@ -99,5 +99,5 @@ def _show(row: asyncpg.Record) -> dict[str, Any]:
         "id": row["id"],
         "type": row["type"],
         "created_at": shown_instant(row["created_at"]),
-        "data": msgspec.Raw(row["data"].encode()),
+        "data": orjson.Fragment(row["data"]),
     }

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-import msgspec
+import orjson
 from starlette.responses import Response
 
 from api.problem_kinds import requests, resources, service
@@ -88,4 +88,4 @@ def problem_response(refusal: Refusal, request_id: str, base_url: str | None) ->
     }
     if refusal.errors:
         body["errors"] = refusal.errors
-    return Response(msgspec.json.encode(body), kind.status, refusal.headers, PROBLEM_MEDIA_TYPE)
+    return Response(orjson.dumps(body), kind.status, refusal.headers, PROBLEM_MEDIA_TYPE)

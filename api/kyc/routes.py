@@ -16,7 +16,7 @@ from api.kyc.cases import LOCKED, SELECT, STATE_IS, Check, check_of, insert
 from api.kyc.inputs import CheckInput, ChecksQuery, Review, Submission, require_possible
 from api.kyc.policy import require_accepted
 from api.kyc.views import KycCheckView, show
-from api.operations.call import Call, KeyedCall, PathId, ReadCall
+from api.operations.call import Call, KeyedCall, PathId, ReadCall, UncheckedPathId, require_id
 from api.operations.idempotency import once
 from api.operations.pagination import page, page_model
 from api.operations.route import new_router
@@ -89,7 +89,7 @@ async def get_kyc_check(check_id: PathId, call: ReadCall) -> Response:
     response_model=KycCheckView,
     responses=refusals("not-found", "kyc-not-collecting", "kyc-check-changed", "document-type-not-accepted"),
 )
-async def submit_kyc_data(check_id: PathId, given: Submission, call: KeyedCall) -> Response:
+async def submit_kyc_data(check_id: UncheckedPathId, given: Submission, call: KeyedCall) -> Response:
     """Attach applicant data to a collecting check.
 
     `awaiting` shrinks with each submission; once it is empty the check is evaluated, and the answer has its
@@ -99,7 +99,7 @@ async def submit_kyc_data(check_id: PathId, given: Submission, call: KeyedCall) 
     """
     services = call.services
     require_possible(given, today_of(services))
-    check = await find(services, call.caller, check_id)
+    check = await find(services, call.caller, require_id(check_id))
     if given.chosen_type is not None:
         await require_accepted(services, check, given.chosen_type)
     step = await take(services, check, given.values, given.chosen_type)

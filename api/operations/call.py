@@ -16,7 +16,7 @@ from starlette.responses import Response
 from api.access.oauth import TOKEN_PATH
 from api.access.quotas import Objects, Quotas
 from api.access.tokens import Caller
-from api.http.problems import Refusal
+from api.http.problems import Refusal, not_found
 from api.http.strict_request import StrictRequest
 from api.http.validation import Input, broken
 from api.operations.idempotency import REPLAYED_HEADER, claim_of, recall
@@ -133,15 +133,25 @@ KeyedCall = Annotated[Call, Depends(keyed_call)]
 OptionallyKeyedCall = Annotated[Call, Depends(optionally_keyed_call)]
 
 
-def _id(text: str) -> str:
+def require_id(text: str) -> str:
+    """The id in lower case. Raises ``Refusal`` 404 for anything that cannot be one."""
     id_ = text.lower()
     if not is_id(id_):
-        raise broken("format", "The path holds no id.")
+        raise not_found()
     return id_
 
 
-PathId = Annotated[str, Path(alias="id", json_schema_extra={"format": "uuid"}), AfterValidator(_id)]
+def _id(text: str) -> str:
+    if not is_id(text.lower()):
+        raise broken("format", "The path holds no id.")
+    return text.lower()
+
+
+_PATH_ID: Final = Path(alias="id", json_schema_extra={"format": "uuid"})
+PathId = Annotated[str, _PATH_ID, AfterValidator(_id)]
 """The id in the path, in lower case. Anything that cannot be an id ends in 404."""
+UncheckedPathId = Annotated[str, _PATH_ID]
+"""The id in the path as it was sent, for handlers that refuse bodies: 400 comes before ``require_id``."""
 
 
 class Empty(Input):

@@ -20,6 +20,8 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
+from starlette.types import Receive, Scope, Send
 
 from api.access.admission import Admission
 from api.access.permissions import PERMISSIONS, Permission
@@ -80,18 +82,32 @@ class OperationRoute(APIRoute):
         options["response_description"] = inspect.getdoc(model) if model else "Done; there is no body."
         options["dependencies"] = [Security(bearer, scopes=[self.permission.scope])]
         super().__init__(path, endpoint, **options)
+        self._beginning = path.partition("{")[0]
         self.responses = self._described(self.responses)
 
     @property
     def method(self) -> str:
         """The operation's one HTTP method."""
-        (method,) = self.methods or ()
-        return method
+        return next(iter(self.methods or ()))
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """A GET also answers HEAD, as routes of Starlette do; the server leaves the body out."""
+        # Most routes are ruled out by their first characters, at a tenth of the cost of a regular expression.
+        if not scope["path"].startswith(self._beginning):
+            return Match.NONE, {}
+        match, child_scope = super().matches(scope)
+        return (Match.FULL if match is Match.PARTIAL and self._is_head(scope) else match), child_scope
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await (self.app if self._is_head(scope) else super().handle)(scope, receive, send)
+
+    def _is_head(self, scope: Scope) -> bool:
+        return self.method == "GET" and scope["method"] == "HEAD"
 
     def get_route_handler(self) -> Handler:
         """FastAPI's handler, with the checks that precede it and the answers that it does not know of."""
         solve = super().get_route_handler()
-        absent = {} if self._body_may_be_absent() else None
+        absent: Any = {} if self._body_may_be_absent() else None
 
         async def handle(request: Request) -> Response:
             request.scope[OPERATION] = self.name
@@ -108,7 +124,7 @@ class OperationRoute(APIRoute):
 
     def _body_may_be_absent(self) -> bool:
         """Whether a request without a body is one with an empty object."""
-        model = self.body_field.field_info.annotation if self.body_field else None
+        model: Any = self.body_field.field_info.annotation if self.body_field else None
         members = model.model_fields.values() if model else ()
         return self.method in {"POST", "DELETE"} and not any(each.is_required() for each in members)
 

@@ -1,7 +1,7 @@
 """The short way of ``POST /v1/simulated-spends``, the hot route.
 
 Its checks, their order and its handler are those of ``OperationRoute``. FastAPI between them is left out: it
-costs as much time as the rest of such a request.
+costs more time than the rest of such a request.
 """
 
 from __future__ import annotations
