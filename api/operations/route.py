@@ -80,7 +80,8 @@ class OperationRoute(APIRoute):
         options["summary"] = summary.rstrip(".")
         options["description"] = f"{about.strip()}\n\n{_demands(self.permission)}".strip()
         options["response_description"] = inspect.getdoc(model) if model else "Done; there is no body."
-        options["dependencies"] = [Security(bearer, scopes=[self.permission.scope])]
+        needed = Security(bearer, scopes=[self.permission.scope])
+        options["dependencies"] = [needed, *(options.get("dependencies") or ())]
         super().__init__(path, endpoint, **options)
         self._beginning = path.partition("{")[0]
         self.responses = self._described(self.responses)
@@ -105,7 +106,7 @@ class OperationRoute(APIRoute):
         return self.method == "GET" and scope["method"] == "HEAD"
 
     def get_route_handler(self) -> Handler:
-        """FastAPI's handler, with the checks that precede it and the answers that it does not know of."""
+        """FastAPI's handler, between the checks before it and the storing of refusals after it."""
         solve = super().get_route_handler()
         absent: Any = {} if self._body_may_be_absent() else None
 
@@ -151,7 +152,8 @@ class OperationRoute(APIRoute):
 
 
 async def _answered(solve: Handler, request: StrictRequest) -> Response:
-    """The answer of an admitted request; what has an idempotency key is stored with it."""
+    """The answer of an admitted request. A refusal that depends on the request alone is stored under its
+    idempotency key; handlers store all other answers."""
     state, scope = request.app.state, request.scope
     try:
         response = await solve(request)
@@ -169,8 +171,8 @@ async def _answered(solve: Handler, request: StrictRequest) -> Response:
 
 
 def refusal_of(invalid: RequestValidationError, request: Request) -> Refusal:
-    """The refusal of a request that FastAPI has found invalid: first the idempotency key, then the body or
-    the query, then the id in the path, which is as unknown as any other."""
+    """The refusal of a request that FastAPI found invalid: for its idempotency key, else for its body or
+    query, else for the id in its path, which names no resource."""
     by_place: dict[str, list[Any]] = {}
     for error in invalid.errors():
         by_place.setdefault(error["loc"][0], []).append(error)
