@@ -4,103 +4,99 @@ problem body.
 
 from __future__ import annotations
 
-from typing import NoReturn
+from typing import Final, NoReturn
 
-from fastapi import FastAPI
+from fastapi import APIRouter, FastAPI
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
-from api import (
-    card_products,
-    cardholder_changes,
-    cardholder_erasure,
-    cardholders,
-    event_types,
-    events,
-    oauth,
-    programs,
-    simulated_clearings,
-    simulated_loads,
-    transactions,
-)
-from api.auth import Tokens
-from api.boundary import Boundary
+from api.access.admission import Admission
+from api.access.oauth import TokenEndpoint
+from api.access.quotas import Quotas
+from api.access.rate_limits import RateLimits
+from api.card_products import routes as card_products
+from api.cardholders import changes as cardholder_changes
+from api.cardholders import erasure as cardholder_erasure
+from api.cardholders import routes as cardholders
 from api.cards import cvv2, declared_balance
 from api.cards import routes as cards
 from api.console.routes import Console
-from api.docs.openapi import TOKEN_PATH
+from api.docs.landing import API_LINKS, add_landing
 from api.docs.pages import add_docs, new_application
+from api.docs.problem_pages import problem_list, problem_page
+from api.events import routes as events
+from api.events import types as event_types
+from api.http.boundary import Boundary
+from api.http.problems import Refusal
 from api.kyc import capture
 from api.kyc import routes as kyc
-from api.landing import API_LINKS, add_landing
-from api.operations import Endpoint, Operation
-from api.problem_pages import problem_list, problem_page
-from api.problems import Refusal
-from api.quotas import Quotas
-from api.rate_limits import RateLimits
+from api.operations.route import OperationRoute
+from api.programmes import routes as programmes
 from api.services import Services
-from api.short_way import ShortWay
-from api.simulated_spends import follow_ups
-from api.simulated_spends import routes as simulated_spends
-from api.stand_in import activity as stip_activity
-from api.stand_in import policy as stip_policy
+from api.simulations import clearings, follow_ups, loads, spends
+from api.simulations.card_states import CardStates
+from api.simulations.short_way import SpendShortWay
+from api.stand_in import activity as stand_in_activity
+from api.stand_in import policy as stand_in_policy
+from api.transactions import routes as transactions
 from api.webhook_endpoints import deliveries as webhook_deliveries
 from api.webhook_endpoints import routes as webhook_endpoints
+
+ROUTERS: Final[tuple[APIRouter, ...]] = (
+    spends.router,
+    follow_ups.router,
+    clearings.router,
+    loads.router,
+    cards.router,
+    cvv2.router,
+    declared_balance.router,
+    transactions.router,
+    events.router,
+    event_types.router,
+    webhook_endpoints.router,
+    webhook_deliveries.router,
+    programmes.router,
+    stand_in_policy.router,
+    stand_in_activity.router,
+    card_products.router,
+    cardholders.router,
+    cardholder_changes.router,
+    cardholder_erasure.router,
+    kyc.router,
+    capture.router,
+)
+
+
+def operations() -> list[OperationRoute]:
+    """Every operation, also those that the description leaves out."""
+    routes = [route for router in ROUTERS for route in router.routes]
+    return [route for route in routes if isinstance(route, OperationRoute)]
 
 
 def create_app(services: Services) -> FastAPI:
     """The API of one server."""
     app = new_application()
-    tokens, limits = Tokens(services), RateLimits(services.settings)
+    limits, cards = RateLimits(services.settings), CardStates(services.card_lane)
     quotas = Quotas(services.settings, services.pool, services.clock)
-    operations = operations_of(services)
-    # Plain routes: the framework's own reading of parameters would cost 30 µs a request for nothing.
-    endpoints: dict[tuple[str, str], Endpoint] = {}
-    for operation in operations:
-        endpoint = Endpoint(operation, services, tokens, limits, quotas)
-        app.add_route(operation.path, endpoint.run, methods=[operation.method])
-        if "{" not in operation.path:
-            endpoints[operation.method, operation.path] = endpoint
-    app.add_route(TOKEN_PATH, oauth.TokenEndpoint(services, limits).run, methods=["POST"])
+    admission = Admission(services, limits)
+    # Dependencies of operations take these from the state of the application.
+    app.state.services, app.state.quotas = services, quotas
+    app.state.admission, app.state.card_states = admission, cards
+    TokenEndpoint(services, limits).add_to(app)
+    for router in ROUTERS:
+        # As include_router does, which would match the path of each request twice and again in each router.
+        app.router.routes += router.routes
     Console(services, limits).add_to(app)
     app.add_route("/problems", problem_list)
     app.add_route("/problems/{slug}", problem_page)
     app.add_route("/healthz", healthz)
     add_landing(app, "Stanchion", "The API for cards, authorizations, ledger and KYC.", API_LINKS)
-    add_docs(app, operations)
-    app.add_middleware(ShortWay, endpoints=endpoints)
+    add_docs(app)
+    app.add_middleware(SpendShortWay, services=services, quotas=quotas, admission=admission, cards=cards)
     refuse_as_problems(app, services)
     return app
-
-
-def operations_of(services: Services) -> tuple[Operation, ...]:
-    """All operations; the hot one first, because routes are tried in order."""
-    families = (
-        simulated_spends.family(services),
-        follow_ups.family,
-        simulated_clearings.family,
-        simulated_loads.family,
-        cards.family,
-        cvv2.family,
-        declared_balance.family,
-        transactions.family,
-        events.family,
-        event_types.family,
-        webhook_endpoints.family,
-        webhook_deliveries.family,
-        programs.family,
-        stip_policy.family,
-        stip_activity.family,
-        card_products.family,
-        cardholders.family,
-        cardholder_changes.family,
-        cardholder_erasure.family,
-        kyc.family,
-        capture.family,
-    )
-    return tuple(operation for family in families for operation in family.operations)
 
 
 async def healthz(_request: Request) -> Response:
@@ -137,4 +133,4 @@ def _allowed(request: Request) -> list[str]:
         match, _ = route.matches(request.scope)
         if match is not Match.NONE:
             methods |= getattr(route, "methods", None) or set()
-    return sorted(methods)
+    return sorted(methods | {"HEAD"} if "GET" in methods else methods)

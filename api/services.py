@@ -16,16 +16,12 @@ from actors.database import DbConnection
 from actors.ids import new_id
 from actors.settings import Settings
 from actors.vault import Vault
-from api.cardholder_custody import ClearColumns
-from api.counts import RestCounts
+from api.http.counts import RestCounts
 from api.identity import BuiltInProvider, IdentityProvider
+from api.people.personal_data import ClearColumns
 from engine.commands import Command
 from engine.replies import IdempotencyClaim, Reply
 from engine.simulation import Acceptance, SimulationRequest
-
-
-class NetworkUnavailableError(Exception):
-    """The simulated network gave no acceptance; whether it acts on the request is unknown."""
 
 
 class Owners(Protocol):

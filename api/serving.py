@@ -20,12 +20,13 @@ from actors.router import Router
 from actors.tls import ServerTls
 from actors.vault import Vault
 from api.app import create_app
-from api.cardholder_sweeper import cardholder_sweeper
-from api.database import POOL_WAIT, SharedPool
-from api.http_server import HttpServer, connection_table
-from api.kyc.sweeper import kyc_sweeper
-from api.services import NetworkUnavailableError, Services
-from api.simulated_spends.card_states import card_lane
+from api.database.pool import POOL_WAIT, SharedPool
+from api.http.faults import NetworkUnavailableError
+from api.http.server import HttpServer, connection_table
+from api.services import Services
+from api.simulations.card_states import card_lane
+from api.sweepers.cardholders import cardholder_sweeper
+from api.sweepers.kyc import kyc_sweeper
 from api.vision.app import create_app as create_vision_app
 from engine.limits import SIMULATION_BATCH_MAX
 from engine.simulation import Acceptance, SimulationRequest

@@ -72,4 +72,4 @@ def test_secrets_are_compared_in_constant_time() -> None:
 def test_secret_inputs_use_compare_digest() -> None:
     """Code that receives secrets uses the right function."""
     users = {str(path.relative_to(ROOT)) for path in SOURCES if "compare_digest" in path.read_text()}
-    assert {"api/oauth.py", "actors/network/card_secrets.py"} <= users
+    assert {"api/access/oauth.py", "actors/network/card_secrets.py"} <= users

@@ -9,13 +9,16 @@ from typing import Final
 from starlette.responses import Response
 
 from actors.network.card_secrets import CardSecrets
-from api.database import fetch_row
-from api.operations import Call, Empty, Family, json_response
-from api.problems import not_found
-from api.simulated_spends.inputs import Cvv2
-from api.validation import View
+from api.database.pool import fetch_row
+from api.http.answers import json_response
+from api.http.problems import not_found
+from api.http.refusals import refusals
+from api.http.validation import View
+from api.operations.call import NO_MEMBERS, Empty, KeyedCall, PathId
+from api.operations.route import new_router
+from api.simulations.inputs import Cvv2
 
-family = Family("Cards")
+router = new_router("Cards")
 
 _FIND: Final = """
     SELECT p.sealed, c.exp_year, c.exp_month, c.cvk_generation
@@ -30,16 +33,14 @@ class Cvv2View(View):
     cvv2: Cvv2
 
 
-@family.operation(
-    "POST", "/v1/cards/{id}/cvv2", "compute_cvv2", gives={200: Cvv2View}, problems=("not-found",)
-)
-async def compute_cvv2(call: Call[Empty]) -> Response:
+@router.post("/v1/cards/{id}/cvv2", response_model=Cvv2View, responses=refusals("not-found"))
+async def compute_cvv2(card_id: PathId, call: KeyedCall, _body: Empty = NO_MEMBERS) -> Response:
     """Compute a card's CVV2.
 
     Test mode only, for the scenario `cvv2_presented`. The value is never stored, so a repetition computes it
     again.
     """
-    card_id, caller = call.path_id(), call.caller
+    caller = call.caller
     row = await fetch_row(call.services.pool, _FIND, card_id, caller.tenant_id, caller.live)
     if row is None:
         raise not_found()

@@ -10,18 +10,21 @@ from typing import Any, Final
 
 from starlette.responses import Response
 
-from api.database import fetch_row
-from api.fields import Id, Instant, MoneyInput, MoneyView
-from api.operations import Call, Empty, Family, json_response
-from api.problems import Refusal, not_found
-from api.submission import submit
-from api.validation import Input, View
+from api.database.pool import fetch_row
+from api.http.answers import json_response
+from api.http.fields import Id, Instant, MoneyInput, MoneyView
+from api.http.problems import Refusal, not_found
+from api.http.refusals import refusals
+from api.http.validation import Input, View
+from api.operations.call import Call, KeyedCall, PathId, ReadCall
+from api.operations.route import new_router
+from api.operations.submission import submit
 from engine.cards.card import DeclaredBalance, declared_balance_view
 from engine.commands import DeclareBalance
 from engine.ids import key_of, shard_of
 from engine.instant import to_ms
 
-family = Family("Cards")
+router = new_router("Cards")
 
 _FIND: Final = """
     SELECT c.currency, d.balance_minor, d.consumed_minor, d.declared_at
@@ -47,17 +50,14 @@ class DeclaredBalanceView(View):
     declared_at: Instant
 
 
-@family.operation(
-    "GET",
+@router.get(
     "/v1/cards/{id}/declared-balance",
-    "get_declared_balance",
-    gives={200: DeclaredBalanceView},
-    problems=("not-found",),
-    published=False,
+    response_model=DeclaredBalanceView,
+    responses=refusals("not-found"),
+    include_in_schema=False,
 )
-async def get_declared_balance(call: Call[Empty]) -> Response:
+async def get_declared_balance(card_id: PathId, call: ReadCall) -> Response:
     """Get a card's declared balance."""
-    card_id = call.path_id()
     row = await _card(call, card_id)
     if row["declared_at"] is None:
         raise Refusal("not-found", "No balance has been declared for the card.")
@@ -65,21 +65,18 @@ async def get_declared_balance(call: Call[Empty]) -> Response:
     return json_response(200, declared_balance_view(card_id, row["currency"], declared))
 
 
-@family.operation(
-    "PUT",
+@router.put(
     "/v1/cards/{id}/declared-balance",
-    "declare_balance",
-    takes=DeclaredBalanceInput,
-    gives={200: DeclaredBalanceView},
-    problems=("not-found", "currency-mismatch"),
-    published=False,
+    response_model=DeclaredBalanceView,
+    responses=refusals("not-found", "currency-mismatch"),
+    include_in_schema=False,
 )
-async def declare_balance(call: Call[DeclaredBalanceInput]) -> Response:
+async def declare_balance(card_id: PathId, given: DeclaredBalanceInput, call: KeyedCall) -> Response:
     """Declare what a card may spend in stand-in.
 
     Replaces what was declared before; nothing of the new balance is consumed. It never expires.
     """
-    card_id, caller, balance = call.path_id(), call.caller, call.given.balance
+    caller, balance = call.caller, given.balance
     await _card(call, card_id)
     id_ = call.services.new_id(shard_of(card_id))
     command = DeclareBalance(
@@ -94,7 +91,7 @@ async def declare_balance(call: Call[DeclaredBalanceInput]) -> Response:
     return await submit(call, command)
 
 
-async def _card(call: Call[Any], card_id: str) -> Any:
+async def _card(call: Call, card_id: str) -> Any:
     """The caller's card with its declared balance. Raises ``Refusal`` 404."""
     caller = call.caller
     row = await fetch_row(call.services.pool, _FIND, card_id, caller.tenant_id, caller.live)

@@ -6,11 +6,11 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, ConfigDict, Field, model_validator
 
+from api.cards.controls import ControlsInput
 from api.cards.views import State
-from api.controls import ControlsInput
-from api.fields import ID_EXAMPLE, UUID_PATTERN, Id, Text255, example
-from api.pagination import PageQuery
-from api.validation import Input, broken
+from api.http.fields import ID_EXAMPLE, UUID_PATTERN, Id, Text255, example, separated
+from api.http.validation import Input, broken
+from api.operations.pagination import PageQuery
 from engine.ids import is_id
 from engine.limits import CARD_IDS_MAX
 
@@ -51,7 +51,7 @@ class CardChange(Input):
 
 
 def _ids(value: object) -> tuple[str, ...]:
-    ids = tuple(str(value).lower().split(","))
+    ids = tuple(id_.lower() for id_ in separated(value))
     if len(ids) > CARD_IDS_MAX:
         raise broken("length", f"At most {CARD_IDS_MAX} ids can be asked for at once.")
     if not all(is_id(id_) for id_ in ids):

@@ -12,18 +12,18 @@ import asyncpg
 import msgspec
 from starlette.responses import Response
 
-from api.auth import Caller
-from api.cardholder_custody import People
-from api.cardholder_status import release
-from api.cards.custody import give_back, reserve
+from api.access.tokens import Caller
+from api.cardholders.status import release
+from api.cards.card_numbers import give_back, reserve
+from api.cards.controls import stored_controls, to_engine
 from api.cards.inputs import CardInput
 from api.cards.views import HOLDER_COLUMNS, holder
-from api.controls import stored_controls, to_engine
-from api.database import Connection, connected
-from api.operations import Call
-from api.problems import Refusal, not_found
+from api.database.pool import Connection, connected
+from api.http.problems import Refusal, not_found
+from api.operations.call import Call
+from api.operations.submission import submit
+from api.people.personal_data import People
 from api.services import Services
-from api.submission import submit
 from engine.commands import CreateCard
 from engine.ids import Derived, derive, key_of, shard_of
 from engine.instant import day_label, to_datetime
@@ -60,9 +60,9 @@ _ACCOUNT: Final = """
 """
 
 
-async def issue(call: Call[CardInput]) -> Response:
+async def issue(call: Call, given: CardInput) -> Response:
     """The response to a card creation. Raises ``Refusal`` 404 or 409."""
-    given, services, caller = call.given, call.services, call.caller
+    services, caller = call.services, call.caller
     async with connected(services.pool) as connection:
         product = await _product(connection, caller, given.card_product_id)
         now = to_datetime(services.clock.now_ms())
@@ -71,7 +71,7 @@ async def issue(call: Call[CardInput]) -> Response:
         await _check_account(connection, caller, given.funding_account_id, product)
     card_id = services.new_id(shard_of(given.funding_account_id) if given.funding_account_id else None)
     pan = await reserve(services, card_id, product["iin"], given.cardholder_id)
-    command = _command(call, card_id, pan.last4, product)
+    command = _command(call, given, card_id, pan.last4, product)
     try:
         response = await submit(call, command, holder(cardholder, People(services.vault), cardholder_id="id"))
     except Refusal as refusal:
@@ -136,8 +136,8 @@ async def _check_account(
         raise not_found()
 
 
-def _command(call: Call[CardInput], card_id: str, last4: str, product: asyncpg.Record) -> CreateCard:
-    given, services, caller = call.given, call.services, call.caller
+def _command(call: Call, given: CardInput, card_id: str, last4: str, product: asyncpg.Record) -> CreateCard:
+    services, caller = call.services, call.caller
     config = _config(product["config"])
     opens_account = "funding_account_id" not in given.model_fields_set and config.mode == "managed"
     activate = given.activate if given.activate is not None else product["form_factor"] == "virtual"

@@ -7,10 +7,10 @@ from typing import Any, Final, Literal
 import asyncpg
 
 from actors.vault import VaultError
-from api.cardholder_custody import People, log_unreadable, selected
-from api.controls import ControlView, stored_controls
-from api.fields import Currency, Id, Instant, ShownAmount
-from api.validation import View
+from api.cards.controls import ControlView, stored_controls
+from api.http.fields import Currency, Id, Instant, ShownAmount
+from api.http.validation import View
+from api.people.personal_data import People, log_unreadable, selected
 from engine.cards.card import Card, card_view
 from engine.instant import to_ms
 

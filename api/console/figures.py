@@ -13,9 +13,9 @@ from typing import Any, Final
 
 import msgspec
 
-from api.auth import Caller
-from api.database import Connection
-from api.transaction_views import SELECT, show
+from api.access.tokens import Caller
+from api.database.pool import Connection
+from api.transactions.views import SELECT, show
 from engine.instant import to_ms, to_text
 from engine.limits import (
     CONSOLE_DECISIONS_MAX,

@@ -8,24 +8,23 @@ from typing import Any, Final
 from urllib.parse import parse_qsl
 
 import jinja2
-import msgspec
 from fastapi import FastAPI
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
-from api.auth import Caller
+from api.access.oauth import TokenEndpoint
+from api.access.permissions import PERMISSIONS, permit
+from api.access.rate_limits import RateLimits
+from api.access.tokens import Caller
 from api.console import figures
 from api.console.sessions import PATH, Sessions, from_this_page
-from api.counts import OPERATION
-from api.database import connected
-from api.faults import CONNECTION_FAILURES
-from api.json_body import read_body
-from api.oauth import TokenEndpoint
-from api.permissions import PERMISSIONS, permit
-from api.problems import Refusal
-from api.rate_limits import RateLimits
+from api.database.pool import connected
+from api.http.answers import json_bytes
+from api.http.faults import CONNECTION_FAILURES
+from api.http.json_body import read_body
+from api.http.problems import Refusal
+from api.http.scope import OPERATION, TENANT
 from api.services import Services
-from api.shares import TENANT
 from engine.ids import is_id
 
 HEADERS: Final = {
@@ -107,7 +106,7 @@ class Console:
         async with connected(self._services.pool) as connection:
             found = await figures.decisions(connection, caller, self._services.clock.now_ms())
         return Response(
-            msgspec.json.encode(found),
+            json_bytes(found),
             media_type="application/json",
             headers=HEADERS | {"Cache-Control": "no-store"},
         )

@@ -14,9 +14,9 @@ from urllib.parse import urlsplit
 from starlette.requests import Request
 from starlette.responses import Response
 
-from api.auth import Caller
-from api.database import fetch_row, transaction
-from api.oauth import TokenEndpoint
+from api.access.oauth import TokenEndpoint
+from api.access.tokens import Caller
+from api.database.pool import fetch_row, transaction
 from api.services import Services
 from engine.limits import CONSOLE_SESSION_HOURS
 

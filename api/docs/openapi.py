@@ -1,31 +1,24 @@
-"""The OpenAPI 3.1 description, made from the table of operations and nothing else: what is served is what is
-published.
-
-The framework's generator is not used because it does not know what happens before a handler: keys, problem
-bodies, limits, scopes. Schemas come from the models that validate requests.
+"""The OpenAPI 3.1 description, as FastAPI makes it from the routes, completed by what FastAPI cannot know:
+recorded examples, public names of schemas, common headers, the webhooks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
 from pydantic import BaseModel, Field
 from pydantic.json_schema import models_json_schema
 
+from api.access.oauth import TokenInput
 from api.docs.examples import Example, recorded, sample
-from api.docs.schemas import parameters_of, published
+from api.docs.schemas import publish
 from api.docs.webhooks import webhooks
-from api.oauth import TokenInput, TokenView
-from api.operations import Empty, Operation
-from api.problems import PROBLEM_MEDIA_TYPE, PROBLEMS
-from api.validation import View
-from engine.limits import IDEMPOTENCY_KEY_CHARS_MAX
-from engine.scopes import SCOPES
+from api.http.validation import View
 
 API_VERSION: Final = "1.0.0"
-TOKEN_PATH: Final = "/v1/oauth/token"
-TOKEN_OPERATION: Final = "create_token"
 
 _ABOUT: Final = """
 Cards, controls, a ledger, and authorizations over ISO 8583. [The reference](/docs/reference) has all
@@ -64,40 +57,6 @@ _TAGS: Final = {
 }
 """In the order of a newcomer's questions."""
 
-_COMMON: Final = (
-    "unauthorized",
-    "insufficient-scope",
-    "rate-limited",
-    "internal-error",
-    "dependency-unavailable",
-)
-_BODY: Final = (
-    "invalid-json",
-    "validation-failed",
-    "request-timeout",
-    "content-too-large",
-    "unsupported-media-type",
-)
-_KEY: Final = (
-    "idempotency-key-invalid",
-    "idempotency-key-reused",
-    "idempotency-in-progress",
-    "quota-of-day-reached",
-)
-_TOKEN: Final = (
-    "invalid-request",
-    "invalid-json",
-    "unsupported-grant-type",
-    "invalid-scope",
-    "invalid-client",
-    "request-timeout",
-    "content-too-large",
-    "unsupported-media-type",
-    "rate-limited",
-    "internal-error",
-    "dependency-unavailable",
-)
-
 
 class FieldErrorView(View):
     """One broken rule; the rejected value is never repeated."""
@@ -126,234 +85,89 @@ class ProblemView(View):
     """At the token endpoint: the error code of RFC 6749."""
 
 
-def describe(operations: Sequence[Operation]) -> dict[str, Any]:
+def describe(app: FastAPI) -> dict[str, Any]:
     """The whole document."""
-    schemas, names = _schemas(operations)
-    examples = recorded()
-    token = _token_operation(schemas, names, examples.get(TOKEN_OPERATION))
-    paths: dict[str, dict[str, Any]] = {TOKEN_PATH: {"post": token}}
-    for operation in operations:
-        methods = paths.setdefault(operation.path, {})
-        methods[operation.method.lower()] = _operation(
-            operation, schemas, names, examples.get(operation.name)
-        )
-    read = {names[operation.takes] for operation in operations if operation.method == "GET"} - {
-        Empty.__name__
-    }
-    return {
-        "openapi": "3.1.0",
-        "info": {"title": "Stanchion", "version": API_VERSION, "description": _ABOUT.strip()},
-        "tags": _tags(operations),
-        "paths": paths,
-        "webhooks": webhooks(),
-        "components": {
-            # Queries are published as parameters.
-            "schemas": {name: schema for name, schema in schemas.items() if name not in read},
-            "securitySchemes": _security_schemes(),
-            "headers": HEADERS,
-        },
-    }
-
-
-def _tags(operations: Iterable[Operation]) -> list[dict[str, str]]:
-    used = {"Tokens", *(operation.tag for operation in operations)}
-    return [{"name": tag, "description": about} for tag, about in _TAGS.items() if tag in used]
-
-
-def _schemas(operations: Iterable[Operation]) -> tuple[dict[str, Any], dict[type[BaseModel], str]]:
-    models: list[type[BaseModel]] = [ProblemView, TokenInput, TokenView]
-    for operation in operations:
-        models += [operation.takes, *(model for model in operation.gives.values() if model is not None)]
-    return schemas_of(models)
-
-
-def schemas_of(models: Iterable[type[BaseModel]]) -> tuple[dict[str, Any], dict[type[BaseModel], str]]:
-    """All schemas under their published names, and the name of each model."""
-    pairs = [(model, "validation") for model in dict.fromkeys(models)]
-    keys, definitions = models_json_schema(pairs, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
-    names = {model: keys[model, "validation"]["$ref"].rpartition("/")[2] for model, _ in pairs}
-    return published(definitions["$defs"]), {
-        model: name.removesuffix("View") for model, name in names.items()
-    }
-
-
-def _operation(
-    operation: Operation,
-    schemas: dict[str, Any],
-    names: dict[type[BaseModel], str],
-    example: Example | None,
-) -> dict[str, Any]:
-    described: dict[str, Any] = {
-        "operationId": operation.name,
-        "tags": [operation.tag],
-        "summary": operation.summary,
-        "description": _with_demands(operation),
-        "security": [{"oauth2": [operation.permission.scope]}],
-        "parameters": _parameters(operation, schemas[names[operation.takes]], example),
-        "responses": responses(
-            operation.gives, _problems(operation), schemas, names, example, keyed=operation.keyed != "never"
+    document = complete(
+        get_openapi(
+            title="Stanchion",
+            version=API_VERSION,
+            description=_ABOUT.strip(),
+            routes=app.routes,
+            separate_input_output_schemas=False,
         ),
-    }
-    if operation.method not in {"GET", "DELETE"}:
-        name = names[operation.takes]
-        value = sample(schemas[name], schemas) if example is None else example["request"]
-        body = {"schema": ref(name), "examples": {"example": {"value": value}}}
-        described["requestBody"] = {
-            "required": not operation.body_optional,
-            "content": {"application/json": body},
-        }
-    return described
-
-
-def _with_demands(operation: Operation) -> str:
-    permission = operation.permission
-    demands = (
-        f"Scope: `{permission.scope}`. Roles: {', '.join(f'`{role}`' for role in sorted(permission.roles))}."
+        TokenInput,
+        examples=recorded(),
     )
-    return f"{operation.description}\n\n{demands}".strip()
+    document["components"]["securitySchemes"]["basic"] = _BASIC
+    used = {operation["tags"][0] for _, operation in _operations(document)}
+    document["tags"] = [{"name": tag, "description": about} for tag, about in _TAGS.items() if tag in used]
+    document["webhooks"] = webhooks()
+    return document
 
 
-def _parameters(operation: Operation, query: dict[str, Any], example: Example | None) -> list[dict[str, Any]]:
-    parameters: list[dict[str, Any]] = []
-    if "{id}" in operation.path:
-        id_ = {"type": "string", "format": "uuid"}
-        shown = {} if example is None else {"example": example["id"]}
-        parameters.append({"name": "id", "in": "path", "required": True, "schema": id_, **shown})
-    if operation.method == "GET":
-        parameters += parameters_of(query, {} if example is None else example["query"])
-    if operation.keyed != "never":
-        parameters.append(
-            {
-                "name": "Idempotency-Key",
-                "in": "header",
-                "required": operation.keyed == "required",
-                "description": "A fresh random key for each new request, the same one for its repetitions.",
-                "schema": {
-                    "type": "string",
-                    "minLength": 1,
-                    "maxLength": IDEMPOTENCY_KEY_CHARS_MAX,
-                    "pattern": "^[!-~]+$",
-                },
-                "example": "6f1c1f4e-5a52-4f0e-9f5c-0b6d3c1c7d11",
-            }
-        )
-    return parameters
-
-
-def _problems(operation: Operation) -> list[str]:
-    permission = operation.permission
-    slugs = [*_COMMON, *operation.problems]
-    slugs += _BODY if operation.method != "GET" else ("validation-failed",)
-    if operation.keyed != "never":
-        slugs += _KEY
-    if operation.keyed == "required":
-        slugs.append("idempotency-key-missing")
-    if len(permission.roles) == 1:
-        slugs.append("role-not-allowed")
-    if permission.test_mode_only:
-        slugs.append("test-mode-only")
-    return list(dict.fromkeys(slugs))
-
-
-def responses(
-    gives: Mapping[int, type[BaseModel] | None],
-    slugs: Iterable[str],
-    schemas: dict[str, Any],
-    names: dict[type[BaseModel], str],
-    example: Example | None,
-    *,
-    keyed: bool,
+def complete(
+    document: dict[str, Any], *models: type[BaseModel], examples: dict[str, Example]
 ) -> dict[str, Any]:
-    """The answers of an operation by status: those with a model, then the problems of ``slugs``."""
-    described: dict[str, Any] = {}
-    for status, model in gives.items():
-        headers = ["X-Request-Id", *(["Idempotent-Replayed"] if keyed else [])]
-        if model is None:
-            described[str(status)] = _response("Done; there is no body.", headers)
-            continue
-        name = names[model]
-        known = example is not None and example["status"] == status
-        value = example["response"] if known and example else sample(schemas[name], schemas, full=True)
-        body = {"application/json": {"schema": ref(name), "examples": {"example": {"value": value}}}}
-        described[str(status)] = _response(schemas[name]["description"], headers, body)
-    by_status: dict[int, list[str]] = {}
-    for slug in slugs:
-        by_status.setdefault(PROBLEMS[slug].status, []).append(slug)
-    for status, of_status in sorted(by_status.items()):
-        content = {
-            "schema": ref("Problem"),
-            "examples": {slug: {"value": _problem(slug)} for slug in of_status},
-        }
-        titles = ". ".join(PROBLEMS[slug].title for slug in of_status)
-        headers = ["X-Request-Id", *_HEADERS_OF.get(status, ())]
-        described[str(status)] = _response(f"{titles}.", headers, {PROBLEM_MEDIA_TYPE: content})
-    return described
+    """FastAPI's ``document`` with public names, headers, examples, and the schemas of ``models``."""
+    pairs = [(model, "validation") for model in (ProblemView, *models)]
+    _, extra = models_json_schema(pairs, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
+    components = document.setdefault("components", {})
+    components["schemas"] = components.get("schemas", {}) | extra["$defs"]
+    for name in _FASTAPI_SCHEMAS:
+        components["schemas"].pop(name, None)
+    document = publish(document)
+    document["components"]["headers"] = HEADERS
+    for method, operation in _operations(document):
+        example = examples.get(operation["operationId"])
+        for parameter in operation.get("parameters", ()):
+            _complete_parameter(parameter, example)
+        # Refusals are problems, and the only body of a DELETE is an empty object, which says nothing.
+        operation["responses"].pop("422", None)
+        if method == "delete":
+            operation.pop("requestBody", None)
+        _add_examples(operation, document["components"]["schemas"], example)
+    return document
 
 
-def _response(description: str, headers: list[str], body: dict[str, Any] | None = None) -> dict[str, Any]:
-    """``body`` is content by media type; left out, the answer has none."""
-    described = {
-        "description": description,
-        "headers": {name: {"$ref": f"#/components/headers/{name}"} for name in headers},
-    }
-    return described if body is None else described | {"content": body}
+def _operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every operation with its method."""
+    for operations in document["paths"].values():
+        yield from operations.items()
 
 
-def _problem(slug: str) -> dict[str, Any]:
-    kind = PROBLEMS[slug]
-    body: dict[str, Any] = {
-        "type": f"/problems/{slug}",
-        "title": kind.title,
-        "status": kind.status,
-        "detail": kind.meaning,
-        "instance": "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e",
-    }
-    if slug == "validation-failed":
-        body["errors"] = [
-            {"pointer": "/amount/currency", "code": "missing", "detail": "This member is required."}
-        ]
-    return body
+def _complete_parameter(parameter: dict[str, Any], example: Example | None) -> None:
+    """A parameter is there or not: it is never null. Its example is that of the recorded request."""
+    schema = parameter["schema"]
+    kinds = [each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"]
+    kind = {name: value for name, value in kinds[0].items() if name not in {"description", "title"}}
+    about = schema.get("description") or kinds[0].get("description")
+    if about:
+        parameter.setdefault("description", about)
+    if parameter["in"] != "query" and "examples" in {**schema, **kind}:
+        parameter["example"] = ({**schema, **kind})["examples"][0]
+        kind.pop("examples", None)
+    elif example is not None:
+        given = example["id"] if parameter["in"] == "path" else example["query"].get(parameter["name"])
+        if given is not None:
+            parameter["example"] = int(given) if kind.get("type") == "integer" else given
+    parameter["schema"] = kind
 
 
-def _token_operation(
-    schemas: dict[str, Any], names: dict[type[BaseModel], str], example: Example | None
-) -> dict[str, Any]:
-    given = sample(schemas[names[TokenInput]], schemas) if example is None else example["request"]
-    body = {"schema": ref(names[TokenInput]), "examples": {"example": {"value": given}}}
-    return {
-        "operationId": TOKEN_OPERATION,
-        "tags": ["Tokens"],
-        "summary": "Get an access token",
-        "description": "OAuth 2.0 client credentials (RFC 6749, section 4.4), in the body or by HTTP Basic. "
-        "Without `scope` the token gets all scopes of its client. "
-        "Problem bodies carry `error`, the code of RFC 6749.",
-        "security": [{"basic": []}, {}],
-        "requestBody": {
-            "required": True,
-            "content": {"application/x-www-form-urlencoded": body, "application/json": body},
-        },
-        "responses": responses({200: TokenView}, _TOKEN, schemas, names, example, keyed=False),
-    }
-
-
-def _security_schemes() -> dict[str, Any]:
-    scopes = {scope: scope.replace(":", ", ").replace("_", " ") for scope in SCOPES}
-    return {
-        "oauth2": {
-            "type": "oauth2",
-            "flows": {"clientCredentials": {"tokenUrl": TOKEN_PATH, "scopes": scopes}},
-        },
-        "basic": {
-            "type": "http",
-            "scheme": "basic",
-            "description": "Client id and secret, at the token endpoint.",
-        },
-    }
-
-
-def ref(name: str) -> dict[str, str]:
-    """A reference to a schema of the document."""
-    return {"$ref": f"#/components/schemas/{name}"}
+def _add_examples(operation: dict[str, Any], schemas: dict[str, Any], example: Example | None) -> None:
+    """The recorded request and answer, or ones made from their schemas."""
+    for content in operation.get("requestBody", {}).get("content", {}).values():
+        if "schema" in content:
+            content["schema"].pop("default", None)
+            value = sample(content["schema"], schemas) if example is None else example["request"]
+            content["examples"] = {"example": {"value": value}}
+    for status, response in operation["responses"].items():
+        content = response.get("content", {}).get("application/json")
+        if content is not None:
+            known = example is not None and str(example["status"]) == status
+            value = (
+                example["response"] if known and example else sample(content["schema"], schemas, full=True)
+            )
+            content["examples"] = {"example": {"value": value}}
 
 
 def _header(description: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -371,10 +185,9 @@ HEADERS: Final = {
     ),
     "WWW-Authenticate": _header("What is needed (RFC 6750).", {"type": "string"}),
 }
-_HEADERS_OF: Final = {
-    401: ("WWW-Authenticate",),
-    403: ("WWW-Authenticate",),
-    409: ("Retry-After",),
-    429: ("Retry-After",),
-    500: ("Retry-After",),
+_FASTAPI_SCHEMAS: Final = ("HTTPValidationError", "ValidationError")
+_BASIC: Final = {
+    "type": "http",
+    "scheme": "basic",
+    "description": "Client id and secret, at the token endpoint.",
 }

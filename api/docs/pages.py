@@ -4,7 +4,6 @@ to try, with its assets from the wheel.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any, Final
 
@@ -15,8 +14,7 @@ from starlette.responses import HTMLResponse, Response
 
 from api.docs.openapi import describe
 from api.docs.reference import render
-from api.operations import Operation
-from api.security_headers import HTML_HEADERS
+from api.http.security_headers import HTML_HEADERS
 
 OPENAPI_PATH: Final = "/docs/openapi.json"
 REFERENCE_PATH: Final = "/docs/reference"
@@ -50,9 +48,9 @@ def new_application() -> FastAPI:
     return app
 
 
-def add_docs(app: FastAPI, operations: Sequence[Operation]) -> None:
-    """Serve the description of the published ``operations``, made once."""
-    document: dict[str, Any] = describe([each for each in operations if each.published])
+def add_docs(app: FastAPI) -> None:
+    """Serve the description of the operations of ``app``, made once."""
+    document: dict[str, Any] = describe(app)
 
     def openapi() -> dict[str, Any]:
         return document

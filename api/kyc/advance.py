@@ -16,13 +16,13 @@ from typing import Any, Final
 import msgspec
 import structlog
 
-from api.auth import Caller
-from api.cardholder_custody import People
-from api.cardholders import FIND as FIND_CARDHOLDER
-from api.database import Connection, connected, fetch_row
-from api.kyc import custody
+from api.access.tokens import Caller
+from api.database.pool import Connection, connected, fetch_row
+from api.http.problems import Refusal, not_found
+from api.kyc import applicant_data as custody
 from api.kyc.cases import FIND, Check, check_of, save
-from api.problems import Refusal, not_found
+from api.people.personal_data import People
+from api.people.rows import FIND as FIND_CARDHOLDER
 from api.services import Services
 from engine.instant import to_datetime
 from engine.kyc.case import Case, postpone, receive, settle
@@ -79,7 +79,7 @@ async def take(
 
 async def evaluated(services: Services, check: Check, case: Case, fresh: Mapping[str, bytes]) -> Case:
     """The complete ``case`` after its evaluation. A provider that fails or is slow leaves it in review, to be
-    evaluated again (``api.kyc.sweeper``).
+    evaluated again (``api.sweepers.kyc``).
     """
     given = await data_of(services, case, EVALUATION, fresh=fresh)
     facts = await _facts(services, check, case, given)

@@ -9,18 +9,21 @@ from typing import Final
 
 from starlette.responses import Response
 
-from api.database import Connection
-from api.idempotency import once
+from api.database.pool import Connection
+from api.http.answers import json_response
+from api.http.problems import Refusal
+from api.http.refusals import refusals
 from api.kyc.advance import Step, find, take, write
 from api.kyc.inputs import CaptureSessionInput
 from api.kyc.policy import require_accepted
 from api.kyc.views import CaptureSessionView
-from api.operations import Call, Family, json_response
-from api.problems import Refusal
+from api.operations.call import KeyedCall, PathId
+from api.operations.idempotency import once
+from api.operations.route import new_router
 from engine.instant import to_datetime, to_text
 from engine.limits import CAPTURE_SESSION_SECONDS
 
-family = Family("KYC")
+router = new_router("KYC")
 
 TOKEN_PURPOSE: Final = "capture-session-token"
 TOKEN_BYTES: Final = 32
@@ -32,26 +35,19 @@ _INSERT: Final = """
 """
 
 
-@family.operation(
-    "POST",
+@router.post(
     "/v1/kyc/checks/{id}/capture-sessions",
-    "create_capture_session",
-    takes=CaptureSessionInput,
-    gives={201: CaptureSessionView},
-    problems=(
-        "not-found",
-        "kyc-not-collecting",
-        "kyc-check-changed",
-        "document-type-not-accepted",
-    ),
+    status_code=201,
+    response_model=CaptureSessionView,
+    responses=refusals("not-found", "kyc-not-collecting", "kyc-check-changed", "document-type-not-accepted"),
 )
-async def create_capture_session(call: Call[CaptureSessionInput]) -> Response:
+async def create_capture_session(check_id: PathId, given: CaptureSessionInput, call: KeyedCall) -> Response:
     """Open a hosted capture session for a collecting check.
 
     Send the applicant to `url` within an hour. The pictures go into custody and are never shown by the API.
     """
-    given, services = call.given, call.services
-    check = await find(services, call.caller, call.path_id())
+    services = call.services
+    check = await find(services, call.caller, check_id)
     if not check.case.collecting:
         raise Refusal("kyc-not-collecting", f"The check is {check.case.state}.")
     step: Step | None = None

@@ -10,11 +10,11 @@ import asyncpg
 import msgspec
 
 from actors.ids import new_id
-from api.cardholders import FIND as FIND_CARDHOLDER
-from api.cardholders import told
-from api.database import Connection
-from api.event_log import write
-from api.problems import Refusal
+from api.database.pool import Connection
+from api.events.log import write
+from api.http.problems import Refusal
+from api.people.rows import FIND as FIND_CARDHOLDER
+from api.people.rows import event_data
 from engine.instant import to_datetime, to_ms
 from engine.kyc.case import Case, as_of
 from engine.kyc.states import cardholder_state
@@ -151,7 +151,7 @@ async def follow(connection: Connection, check: Check, now_ms: int) -> None:
     at = max(to_datetime(now_ms), holder["updated_at"])
     await connection.execute(_FOLLOW, check.cardholder_id, state, at)
     changed: Any = await connection.fetchrow(FIND_CARDHOLDER, *party)
-    data = told(changed) | {"changed": ["kyc_state"]}
+    data = event_data(changed) | {"changed": ["kyc_state"]}
     await write(connection, new_id(), check, "cardholder.updated", data, to_ms(at))
 
 

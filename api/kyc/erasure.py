@@ -6,8 +6,8 @@ from typing import Any, Final
 
 import msgspec
 
-from api.database import Connection
-from api.kyc import custody
+from api.database.pool import Connection
+from api.kyc import applicant_data as custody
 from api.kyc.cases import check_of, save
 from engine.kyc.case import erased
 

@@ -13,10 +13,10 @@ from pydantic import (
     model_validator,
 )
 
-from api.fields import Country, Day, Id, Text20, Text100, Text200, example
-from api.pagination import PageQuery
-from api.problems import FieldError, Refusal
-from api.validation import Input, broken
+from api.http.fields import Country, Day, Id, Text20, Text100, Text200, example
+from api.http.problems import FieldError, Refusal
+from api.http.validation import Input, broken
+from api.operations.pagination import PageQuery
 from engine.kyc.case import DOCUMENT_TYPE, ReviewOutcome
 from engine.kyc.facts import Reason
 from engine.kyc.flows import INPUTS, DocumentType, Flow

@@ -6,9 +6,9 @@ from typing import Any, Final
 
 import msgspec
 
-from api.database import fetch_row
+from api.database.pool import fetch_row
+from api.http.problems import Refusal
 from api.kyc.cases import Check
-from api.problems import Refusal
 from api.services import Services
 from engine.programmes.programme import ProgrammeConfig
 

@@ -2,50 +2,47 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Annotated, Any
 
+from fastapi import Query
 from starlette.responses import Response
 
-from api.cardholders import FIND as FIND_CARDHOLDER
-from api.database import Connection
-from api.idempotency import once
+from api.database.pool import Connection
+from api.http.answers import json_response
+from api.http.problems import Refusal, not_found
+from api.http.refusals import refusals
 from api.kyc.advance import Step, data_of, find, take, today_of, write
 from api.kyc.cases import LOCKED, SELECT, STATE_IS, Check, check_of, insert
 from api.kyc.inputs import CheckInput, ChecksQuery, Review, Submission, require_possible
 from api.kyc.policy import require_accepted
 from api.kyc.views import KycCheckView, show
-from api.operations import Call, Empty, Family, json_response
-from api.pagination import page, page_model
-from api.problems import Refusal, not_found
-from api.programs import open_programme
+from api.operations.call import Call, KeyedCall, PathId, ReadCall, UncheckedPathId, require_id
+from api.operations.idempotency import once
+from api.operations.pagination import page, page_model
+from api.operations.route import new_router
+from api.people.rows import FIND as FIND_CARDHOLDER
+from api.programmes.routes import open_programme
 from engine.kyc.case import open_case, review
 from engine.kyc.evaluation import document_expiry
 from engine.kyc.flows import suffices
 
-family = Family("KYC")
+router = new_router("KYC")
 
 
-@family.operation(
-    "POST",
+@router.post(
     "/v1/kyc/checks",
-    "create_kyc_check",
-    takes=CheckInput,
-    gives={201: KycCheckView},
-    problems=(
-        "not-found",
-        "programme-closed",
-        "cardholder-closed",
-        "kyc-flow-below-policy",
-    ),
+    status_code=201,
+    response_model=KycCheckView,
+    responses=refusals("not-found", "programme-closed", "cardholder-closed", "kyc-flow-below-policy"),
 )
-async def create_kyc_check(call: Call[CheckInput]) -> Response:
+async def create_kyc_check(given: CheckInput, call: KeyedCall) -> Response:
     """Begin a KYC check of a cardholder.
 
     The flow must be at least the programme's `kyc_policy`. The check awaits the inputs of its flow for 30
     days. The cardholder's `kyc_state` follows their checks: it is `passed` while the newest check that passed
     or failed has passed, and otherwise the state of the newest check; each change emits `cardholder.updated`.
     """
-    given, services, caller = call.given, call.services, call.caller
+    services, caller = call.services, call.caller
 
     async def work(connection: Connection) -> Response:
         of_caller = (given.cardholder_id, caller.tenant_id, caller.live)
@@ -65,54 +62,34 @@ async def create_kyc_check(call: Call[CheckInput]) -> Response:
     return await once(services, call.claim, work)
 
 
-@family.operation(
-    "GET",
-    "/v1/kyc/checks",
-    "list_kyc_checks",
-    takes=ChecksQuery,
-    gives={200: page_model("KycChecks", KycCheckView)},
-)
-async def list_kyc_checks(call: Call[ChecksQuery]) -> Response:
+@router.get("/v1/kyc/checks", response_model=page_model("KycChecks", KycCheckView))
+async def list_kyc_checks(query: Annotated[ChecksQuery, Query()], call: ReadCall) -> Response:
     """List KYC checks, newest first."""
-    given, now_ms = call.given, call.services.clock.now_ms()
+    now_ms = call.services.clock.now_ms()
     return await page(
         call.services,
         call.caller,
-        given,
+        query,
         table="kyc_checks",
         select=SELECT,
-        filters={"r.cardholder_id = ?::uuid": given.cardholder_id},
-        scanned={STATE_IS: given.state},
+        filters={"r.cardholder_id = ?::uuid": query.cardholder_id},
+        scanned={STATE_IS: query.state},
         show=lambda row: show(check_of(row, now_ms)),
     )
 
 
-@family.operation(
-    "GET",
-    "/v1/kyc/checks/{id}",
-    "get_kyc_check",
-    gives={200: KycCheckView},
-    problems=("not-found",),
-)
-async def get_kyc_check(call: Call[Empty]) -> Response:
+@router.get("/v1/kyc/checks/{id}", response_model=KycCheckView, responses=refusals("not-found"))
+async def get_kyc_check(check_id: PathId, call: ReadCall) -> Response:
     """Get a KYC check."""
-    return json_response(200, show(await find(call.services, call.caller, call.path_id())))
+    return json_response(200, show(await find(call.services, call.caller, check_id)))
 
 
-@family.operation(
-    "POST",
+@router.post(
     "/v1/kyc/checks/{id}/submissions",
-    "submit_kyc_data",
-    takes=Submission,
-    gives={200: KycCheckView},
-    problems=(
-        "not-found",
-        "kyc-not-collecting",
-        "kyc-check-changed",
-        "document-type-not-accepted",
-    ),
+    response_model=KycCheckView,
+    responses=refusals("not-found", "kyc-not-collecting", "kyc-check-changed", "document-type-not-accepted"),
 )
-async def submit_kyc_data(call: Call[Submission]) -> Response:
+async def submit_kyc_data(check_id: UncheckedPathId, given: Submission, call: KeyedCall) -> Response:
     """Attach applicant data to a collecting check.
 
     `awaiting` shrinks with each submission; once it is empty the check is evaluated, and the answer has its
@@ -120,30 +97,27 @@ async def submit_kyc_data(call: Call[Submission]) -> Response:
     are held in custody and never shown. In test mode the family name decides: `FAIL` fails, `REVIEW` goes to
     review, all else passes.
     """
-    given, services = call.given, call.services
+    services = call.services
     require_possible(given, today_of(services))
-    check = await find(services, call.caller, call.path_id())
+    check = await find(services, call.caller, require_id(check_id))
     if given.chosen_type is not None:
         await require_accepted(services, check, given.chosen_type)
     step = await take(services, check, given.values, given.chosen_type)
     return await _written(call, step)
 
 
-@family.operation(
-    "POST",
+@router.post(
     "/v1/kyc/checks/{id}/review",
-    "review_kyc_check",
-    takes=Review,
-    gives={200: KycCheckView},
-    problems=("not-found", "kyc-not-in-review", "kyc-check-changed"),
+    response_model=KycCheckView,
+    responses=refusals("not-found", "kyc-not-in-review", "kyc-check-changed"),
 )
-async def review_kyc_check(call: Call[Review]) -> Response:
+async def review_kyc_check(check_id: PathId, given: Review, call: KeyedCall) -> Response:
     """Decide on a check that is in review.
 
     `passed` and `failed` end it; `more_input` makes it collect again what `awaiting` names.
     """
-    given, services = call.given, call.services
-    check = await find(services, call.caller, call.path_id())
+    services = call.services
+    check = await find(services, call.caller, check_id)
     if check.case.state != "in_review":
         raise Refusal("kyc-not-in-review", f"The check is {check.case.state}.")
     last = None
@@ -156,7 +130,7 @@ async def review_kyc_check(call: Call[Review]) -> Response:
     return await _written(call, Step(check, case))
 
 
-async def _written(call: Call[Any], step: Step) -> Response:
+async def _written(call: Call, step: Step) -> Response:
     async def work(connection: Connection) -> Response:
         return json_response(200, show(await write(connection, call.services, step)))
 

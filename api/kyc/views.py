@@ -6,10 +6,10 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
-from api.fields import Id, Instant
+from api.http.fields import Id, Instant
+from api.http.validation import View
 from api.kyc.cases import Check
 from api.kyc.inputs import AwaitedInput
-from api.validation import View
 from engine.instant import to_text
 from engine.kyc.facts import Reason
 from engine.kyc.flows import DocumentType, Flow

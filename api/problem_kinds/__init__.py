@@ -1,1 +1,1 @@
-"""The kinds of problems in three tables: requests, resources and the service. ``api.problems`` joins them."""
+"""The kinds of problems in three tables: requests, resources, service. ``api.http.problems`` joins them."""

@@ -10,21 +10,34 @@ from datetime import datetime, timedelta
 from typing import Annotated, Any, Final, Literal
 
 import asyncpg
+from fastapi import Query
 from pydantic import Field, StringConstraints, model_validator
 from starlette.responses import Response
 
-from api.database import connected
-from api.fields import Currency, GivenInstant, Id, Instant, ShownAmount, example, parse_instant, shown_instant
-from api.operations import Call, Family, json_response
-from api.pagination import PageQuery
-from api.problems import Refusal
-from api.programs import require_programme
-from api.validation import View, broken
+from api.database.pool import connected
+from api.http.answers import json_response
+from api.http.fields import (
+    Currency,
+    GivenInstant,
+    Id,
+    Instant,
+    ShownAmount,
+    example,
+    parse_instant,
+    shown_instant,
+)
+from api.http.problems import Refusal
+from api.http.refusals import refusals
+from api.http.validation import View, broken
+from api.operations.call import PathId, ReadCall
+from api.operations.pagination import PageQuery
+from api.operations.route import new_router
+from api.programmes.routes import require_programme
 from engine.limits import STIP_WINDOW_DAYS_MAX
 from engine.money import format_minor
 from engine.programmes.stand_in import Rule, Trigger
 
-family = Family("Stand-in")
+router = new_router("Stand-in")
 
 MinorText = Annotated[str, StringConstraints(pattern="^(0|[1-9][0-9]*)$"), example("1250")]
 
@@ -110,15 +123,14 @@ class ActivityView(View):
     """Recorded stand-ins that carry no programme. Always 0 at present, and a 0 proves nothing."""
 
 
-@family.operation(
-    "GET",
+@router.get(
     "/v1/programs/{id}/stip-activity",
-    "list_stip_activity",
-    takes=ActivityQuery,
-    gives={200: ActivityView},
-    problems=("not-found", "invalid-cursor"),
+    response_model=ActivityView,
+    responses=refusals("not-found", "invalid-cursor"),
 )
-async def list_stip_activity(call: Call[ActivityQuery]) -> Response:
+async def list_stip_activity(
+    programme_id: PathId, query: Annotated[ActivityQuery, Query()], call: ReadCall
+) -> Response:
     """Report a programme's stand-in decisions, newest first.
 
     Every recorded decision, approvals and declines, of the window `[from, to)`, which may hold at most 90
@@ -132,14 +144,14 @@ async def list_stip_activity(call: Call[ActivityQuery]) -> Response:
 
     So an empty window means that no stand-in on a resolved card was recorded, not that none happened.
     """
-    given, caller, programme_id = call.given, call.caller, call.path_id()
+    caller = call.caller
     await require_programme(call, programme_id)
-    begin, end = given.window
+    begin, end = query.window
     async with connected(call.services.pool) as connection:
         after = None
-        if given.starting_after is not None:
+        if query.starting_after is not None:
             of_caller = (programme_id, caller.tenant_id, caller.live)
-            after = await connection.fetchval(_CURSOR, given.starting_after, *of_caller)
+            after = await connection.fetchval(_CURSOR, query.starting_after, *of_caller)
             if after is None:
                 raise Refusal("invalid-cursor")
         rows = await connection.fetch(
@@ -150,11 +162,11 @@ async def list_stip_activity(call: Call[ActivityQuery]) -> Response:
             begin,
             end,
             after,
-            given.starting_after,
-            given.limit + 1,
+            query.starting_after,
+            query.limit + 1,
         )
-    data = [_show(row) for row in rows[: given.limit]]
-    has_more = len(rows) > given.limit
+    data = [_show(row) for row in rows[: query.limit]]
+    has_more = len(rows) > query.limit
     next_cursor = data[-1]["id"] if has_more else None
     # A recorded stand-in always carries its programme: the column takes nothing else.
     page = {"data": data, "has_more": has_more, "next_cursor": next_cursor, "unattributed_count": 0}

@@ -7,11 +7,14 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 from starlette.responses import Response
 
-from api.fields import Amount, Id, Instant, Mcc, MoneyInput, MoneyView, ShownAmount, example
-from api.operations import Call, Empty, Family, json_response
-from api.programs import require_programme
-from api.submission import submit
-from api.validation import Input, View
+from api.http.answers import json_response
+from api.http.fields import Amount, Id, Instant, Mcc, MoneyInput, MoneyView, ShownAmount, example
+from api.http.refusals import refusals
+from api.http.validation import Input, View
+from api.operations.call import KeyedCall, PathId, ReadCall
+from api.operations.route import new_router
+from api.operations.submission import submit
+from api.programmes.routes import require_programme
 from engine.commands import SetStandInPolicy
 from engine.ids import key_of
 from engine.limits import MCC_LIST_MAX, STAND_IN_COUNT_MAX
@@ -19,7 +22,7 @@ from engine.money import parse_amount
 from engine.programmes.programme import policy_view
 from engine.programmes.stand_in import MccListMode, PolicyMode, StandInPolicy, Triggers
 
-family = Family("Stand-in")
+router = new_router("Stand-in")
 
 
 def _each_once(mccs: list[str]) -> list[str]:
@@ -97,27 +100,18 @@ class PolicyView(View):
     updated_at: Instant
 
 
-@family.operation(
-    "GET",
-    "/v1/programs/{id}/stip-policy",
-    "get_stip_policy",
-    gives={200: PolicyView},
-    problems=("not-found",),
-)
-async def get_stip_policy(call: Call[Empty]) -> Response:
+@router.get("/v1/programs/{id}/stip-policy", response_model=PolicyView, responses=refusals("not-found"))
+async def get_stip_policy(programme_id: PathId, call: ReadCall) -> Response:
     """Get a programme's stand-in policy."""
-    return json_response(200, policy_view(await require_programme(call, call.path_id())))
+    return json_response(200, policy_view(await require_programme(call, programme_id)))
 
 
-@family.operation(
-    "PUT",
+@router.put(
     "/v1/programs/{id}/stip-policy",
-    "set_stip_policy",
-    takes=PolicyInput,
-    gives={200: PolicyView},
-    problems=("not-found", "invalid-state-transition"),
+    response_model=PolicyView,
+    responses=refusals("not-found", "invalid-state-transition"),
 )
-async def set_stip_policy(call: Call[PolicyInput]) -> Response:
+async def set_stip_policy(programme_id: PathId, given: PolicyInput, call: KeyedCall) -> Response:
     """Replace a programme's stand-in policy.
 
     Stand-in decides when the programme's own endpoint gives no usable answer. What is acknowledged here is
@@ -126,7 +120,6 @@ async def set_stip_policy(call: Call[PolicyInput]) -> Response:
     is already there does neither. Under another budget currency an outage that is under way starts again
     with an unused budget, so one outage can cost more than one budget.
     """
-    programme_id = call.path_id()
     await require_programme(call, programme_id)
     id_ = call.services.new_id()
     command = SetStandInPolicy(
@@ -135,6 +128,6 @@ async def set_stip_policy(call: Call[PolicyInput]) -> Response:
         programme_id=programme_id,
         tenant_id=call.caller.tenant_id,
         live=call.caller.live,
-        policy=call.given.to_engine(),
+        policy=given.to_engine(),
     )
     return await submit(call, command)

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from fastapi import FastAPI
 
 from api.app import healthz, refuse_as_problems
-from api.landing import VISION_LINKS, add_landing
+from api.docs.landing import VISION_LINKS, add_landing
 from api.services import Services
 from api.vision.component import IdentityVerification
 from api.vision.description import add_description
 from api.vision.in_process import InProcessVerification
 from api.vision.page import add_page
-from api.vision.routes import CaptureRoutes
+from api.vision.routes import router
 from api.vision.throttle import Throttle
+from engine.limits import EVIDENCE_UPLOADS_MAX
 
 
 def create_app(services: Services, verification: IdentityVerification | None = None) -> FastAPI:
@@ -22,11 +25,10 @@ def create_app(services: Services, verification: IdentityVerification | None = N
     app = FastAPI(
         title="Stanchion vision host", openapi_url=None, docs_url=None, redoc_url=None, redirect_slashes=False
     )
-    throttle = Throttle(services.settings.trusted_proxies)
-    routes = CaptureRoutes(verification or InProcessVerification(services), throttle)
-    app.add_route("/v1/vision/set-document-type", routes.set_document_type, methods=["POST"])
-    app.add_route("/v1/vision/capture-session", routes.describe, methods=["POST"])
-    app.add_route("/v1/vision/evidence/{name}", routes.attach, methods=["POST"])
+    app.state.verification = verification or InProcessVerification(services)
+    app.state.throttle = Throttle(services.settings.trusted_proxies)
+    app.state.uploads = asyncio.Semaphore(EVIDENCE_UPLOADS_MAX)
+    app.router.routes += router.routes
     add_page(app)
     add_description(app)
     app.add_route("/healthz", healthz)

@@ -7,12 +7,12 @@ from typing import Any, Final
 
 import msgspec
 
-from api.database import fetch_row, transaction
+from api.database.pool import fetch_row, transaction
+from api.http.problems import Refusal
 from api.kyc.advance import take, write
 from api.kyc.capture import TOKEN_PURPOSE
 from api.kyc.cases import FIND_ANY, Check, check_of
 from api.kyc.policy import accepted_types
-from api.problems import Refusal
 from api.services import Services
 from api.vision.component import NO_SESSION, Answer
 from engine.instant import to_datetime, to_ms, to_text

@@ -13,7 +13,7 @@ from limits.aio.strategies import FixedWindowRateLimiter
 from starlette.requests import Request
 
 from actors.source_address import source_of
-from api.problems import Refusal
+from api.http.problems import Refusal
 from engine.limits import BINDS_PER_WINDOW, CAPTURE_REQUESTS_PER_WINDOW, VISION_WINDOW_SECONDS
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
-from api.fields import Id, Instant
-from api.validation import View
+from api.http.fields import Id, Instant
+from api.http.validation import View
 from engine.kyc.flows import DocumentType
 
 Evidence = Literal["document_evidence", "selfie"]

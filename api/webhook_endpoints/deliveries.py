@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
+from fastapi import Query
 from starlette.responses import Response
 
-from api.database import Connection, fetch_row
-from api.events import EVENT_KEPT
-from api.fields import Id
-from api.idempotency import once
-from api.operations import Call, Family, json_response
-from api.pagination import page, page_model
-from api.problems import Refusal, not_found
-from api.validation import Input, View
+from api.database.pool import Connection, fetch_row
+from api.events.routes import EVENT_KEPT
+from api.http.answers import json_response
+from api.http.fields import Id
+from api.http.problems import Refusal, not_found
+from api.http.refusals import refusals
+from api.http.validation import Input, View
+from api.operations.call import KeyedCall, PathId, ReadCall
+from api.operations.idempotency import once
+from api.operations.pagination import page, page_model
+from api.operations.route import new_router
 from api.webhook_endpoints.routes import FIND
 from api.webhook_endpoints.views import DeliveriesQuery, DeliveryView, show_delivery
 from engine.instant import to_datetime
 
-family = Family("Webhooks")
+router = new_router("Webhooks")
 
 _SELECT: Final = """
     SELECT r.id::text, r.event_id::text, e.type AS event_type, r.redelivery, r.state, r.failure,
@@ -71,51 +75,48 @@ class RedeliveryView(View):
     status: Literal["pending"]
 
 
-@family.operation(
-    "GET",
+@router.get(
     "/v1/webhook-endpoints/{id}/deliveries",
-    "list_webhook_deliveries",
-    takes=DeliveriesQuery,
-    gives={200: page_model("WebhookDeliveries", DeliveryView)},
-    problems=("invalid-cursor", "not-found"),
+    response_model=page_model("WebhookDeliveries", DeliveryView),
+    responses=refusals("invalid-cursor", "not-found"),
 )
-async def list_webhook_deliveries(call: Call[DeliveriesQuery]) -> Response:
+async def list_webhook_deliveries(
+    endpoint_id: PathId, query: Annotated[DeliveriesQuery, Query()], call: ReadCall
+) -> Response:
     """List the deliveries to a webhook endpoint, newest first, each with its attempts.
 
     They are kept as long as events: for 30 days.
     """
-    endpoint_id, caller, given = call.path_id(), call.caller, call.given
+    caller = call.caller
     if await fetch_row(call.services.pool, FIND, endpoint_id, caller.tenant_id, caller.live) is None:
         raise not_found()
     return await page(
         call.services,
         caller,
-        given,
+        query,
         table="deliveries",
         select=_SELECT,
-        filters={"r.endpoint_id = ?::uuid": endpoint_id, _OF_EVENT: given.event_id},
+        filters={"r.endpoint_id = ?::uuid": endpoint_id, _OF_EVENT: query.event_id},
         show=show_delivery,
-        always=_IN_STATE[given.state],
+        always=_IN_STATE[query.state],
     )
 
 
-@family.operation(
-    "POST",
+@router.post(
     "/v1/events/{id}/redeliver",
-    "redeliver_event",
-    takes=RedeliveryInput,
-    gives={202: RedeliveryView},
-    problems=("not-found", "webhook-endpoint-disabled"),
+    status_code=202,
+    response_model=RedeliveryView,
+    responses=refusals("not-found", "webhook-endpoint-disabled"),
 )
-async def redeliver_event(call: Call[RedeliveryInput]) -> Response:
+async def redeliver_event(event_id: PathId, given: RedeliveryInput, call: KeyedCall) -> Response:
     """Send a past event to one endpoint once more.
 
     The delivery has the very bytes of the first one, a fresh signature and a schedule of its own. The
     endpoint need not be subscribed to the type. Events can be sent again as long as they are kept: for 30
     days.
     """
-    event_id, services, caller = call.path_id(), call.services, call.caller
-    endpoint_id = call.given.endpoint_id
+    services, caller = call.services, call.caller
+    endpoint_id = given.endpoint_id
 
     async def work(connection: Connection) -> Response:
         of_caller = (caller.tenant_id, caller.live)

@@ -7,19 +7,23 @@ idempotency key, where it rests sealed.
 from __future__ import annotations
 
 import os
-from typing import Final
+from typing import Annotated, Final
 
 import asyncpg
+from fastapi import Query
 from starlette.responses import Response
 
 from actors.webhooks.signing_secrets import SigningSecrets
-from api.auth import Caller
-from api.database import Connection, fetch_row
-from api.idempotency import once
-from api.operations import Call, Empty, Family, json_response
-from api.pagination import PageQuery, page, page_model
-from api.problems import Refusal, not_found
-from api.targets import require_callable
+from api.access.tokens import Caller
+from api.database.pool import Connection, fetch_row
+from api.http.answers import json_response
+from api.http.problems import Refusal, not_found
+from api.http.refusals import refusals
+from api.operations.call import NO_MEMBERS, Empty, KeyedCall, OptionallyKeyedCall, PathId, ReadCall
+from api.operations.idempotency import once
+from api.operations.pagination import PageQuery, page, page_model
+from api.operations.route import new_router
+from api.operations.targets import require_callable
 from api.webhook_endpoints.views import (
     WebhookEndpointChange,
     WebhookEndpointInput,
@@ -30,7 +34,7 @@ from api.webhook_endpoints.views import (
 from engine.limits import WEBHOOK_ENDPOINTS_MAX, WEBHOOK_SECRET_OVERLAP_HOURS
 from engine.webhooks.signature import SECRET_RANDOM_BYTES, secret_of
 
-family = Family("Webhooks")
+router = new_router("Webhooks")
 
 # Which secrets sign goes by the database's clock, and so does all of this. An expired one stays in its column
 # until the next rotation, and signs nothing.
@@ -65,21 +69,19 @@ _DELETE: Final = "DELETE FROM webhook_endpoints WHERE id = $1::uuid"
 _COLUMNS: Final = ("url", "event_types", "description", "status")
 
 
-@family.operation(
-    "POST",
+@router.post(
     "/v1/webhook-endpoints",
-    "create_webhook_endpoint",
-    takes=WebhookEndpointInput,
-    gives={201: WebhookEndpointSecretView},
-    problems=("target-refused", "webhook-endpoint-limit"),
+    status_code=201,
+    response_model=WebhookEndpointSecretView,
+    responses=refusals("target-refused", "webhook-endpoint-limit"),
 )
-async def create_webhook_endpoint(call: Call[WebhookEndpointInput]) -> Response:
+async def create_webhook_endpoint(given: WebhookEndpointInput, call: KeyedCall) -> Response:
     """Create a webhook endpoint.
 
     The answer carries the signing `secret` once; it cannot be read again. A tenant has at most 16 endpoints
     in each mode. Events of types that are still planned can be subscribed to.
     """
-    given, services, caller = call.given, call.services, call.caller
+    services, caller = call.services, call.caller
     await require_callable(services, caller, given.url, "url")
 
     async def work(connection: Connection) -> Response:
@@ -103,19 +105,13 @@ async def create_webhook_endpoint(call: Call[WebhookEndpointInput]) -> Response:
     return await once(services, call.claim, work)
 
 
-@family.operation(
-    "GET",
-    "/v1/webhook-endpoints",
-    "list_webhook_endpoints",
-    takes=PageQuery,
-    gives={200: page_model("WebhookEndpoints", WebhookEndpointView)},
-)
-async def list_webhook_endpoints(call: Call[PageQuery]) -> Response:
+@router.get("/v1/webhook-endpoints", response_model=page_model("WebhookEndpoints", WebhookEndpointView))
+async def list_webhook_endpoints(query: Annotated[PageQuery, Query()], call: ReadCall) -> Response:
     """List webhook endpoints, newest first."""
     return await page(
         call.services,
         call.caller,
-        call.given,
+        query,
         table="webhook_endpoints",
         select=_SELECT,
         filters={},
@@ -123,36 +119,29 @@ async def list_webhook_endpoints(call: Call[PageQuery]) -> Response:
     )
 
 
-@family.operation(
-    "GET",
-    "/v1/webhook-endpoints/{id}",
-    "get_webhook_endpoint",
-    gives={200: WebhookEndpointView},
-    problems=("not-found",),
-)
-async def get_webhook_endpoint(call: Call[Empty]) -> Response:
+@router.get("/v1/webhook-endpoints/{id}", response_model=WebhookEndpointView, responses=refusals("not-found"))
+async def get_webhook_endpoint(endpoint_id: PathId, call: ReadCall) -> Response:
     """Get a webhook endpoint."""
     caller = call.caller
-    row = await fetch_row(call.services.pool, FIND, call.path_id(), caller.tenant_id, caller.live)
+    row = await fetch_row(call.services.pool, FIND, endpoint_id, caller.tenant_id, caller.live)
     if row is None:
         raise not_found()
     return json_response(200, show_endpoint(row))
 
 
-@family.operation(
-    "PATCH",
+@router.patch(
     "/v1/webhook-endpoints/{id}",
-    "update_webhook_endpoint",
-    takes=WebhookEndpointChange,
-    gives={200: WebhookEndpointView},
-    problems=("not-found", "target-refused"),
+    response_model=WebhookEndpointView,
+    responses=refusals("not-found", "target-refused"),
 )
-async def update_webhook_endpoint(call: Call[WebhookEndpointChange]) -> Response:
+async def update_webhook_endpoint(
+    endpoint_id: PathId, given: WebhookEndpointChange, call: OptionallyKeyedCall
+) -> Response:
     """Change a webhook endpoint.
 
     Members that are left out stay as they are. Deliveries that are waiting go to the new `url`.
     """
-    endpoint_id, given, services, caller = (call.path_id(), call.given, call.services, call.caller)
+    services, caller = call.services, call.caller
     changes = given.model_dump(include=given.model_fields_set)
     if "url" in changes:
         if await fetch_row(services.pool, FIND, endpoint_id, caller.tenant_id, caller.live) is None:
@@ -171,19 +160,15 @@ async def update_webhook_endpoint(call: Call[WebhookEndpointChange]) -> Response
     return await once(services, call.claim, work)
 
 
-@family.operation(
-    "DELETE",
-    "/v1/webhook-endpoints/{id}",
-    "delete_webhook_endpoint",
-    gives={204: None},
-    problems=("not-found",),
-)
-async def delete_webhook_endpoint(call: Call[Empty]) -> Response:
+@router.delete("/v1/webhook-endpoints/{id}", status_code=204, responses=refusals("not-found"))
+async def delete_webhook_endpoint(
+    endpoint_id: PathId, call: OptionallyKeyedCall, _body: Empty = NO_MEMBERS
+) -> Response:
     """Delete a webhook endpoint.
 
     Deliveries that are waiting end with it, and its secrets are gone.
     """
-    endpoint_id, caller = call.path_id(), call.caller
+    caller = call.caller
 
     async def work(connection: Connection) -> Response:
         await _require(connection, caller, endpoint_id, lock=True)
@@ -193,20 +178,18 @@ async def delete_webhook_endpoint(call: Call[Empty]) -> Response:
     return await once(call.services, call.claim, work)
 
 
-@family.operation(
-    "POST",
+@router.post(
     "/v1/webhook-endpoints/{id}/rotate-secret",
-    "rotate_webhook_secret",
-    gives={200: WebhookEndpointSecretView},
-    problems=("not-found",),
+    response_model=WebhookEndpointSecretView,
+    responses=refusals("not-found"),
 )
-async def rotate_webhook_secret(call: Call[Empty]) -> Response:
+async def rotate_webhook_secret(endpoint_id: PathId, call: KeyedCall, _body: Empty = NO_MEMBERS) -> Response:
     """Rotate the signing secret of a webhook endpoint.
 
     The answer carries the new `secret` once. For 24 hours deliveries are signed with the previous secret as
     well; another rotation within that time ends the older of the two.
     """
-    endpoint_id, services, caller = call.path_id(), call.services, call.caller
+    services, caller = call.services, call.caller
 
     async def work(connection: Connection) -> Response:
         await _require(connection, caller, endpoint_id, lock=True)

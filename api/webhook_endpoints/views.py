@@ -8,9 +8,9 @@ import asyncpg
 import msgspec
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
 
-from api.fields import HttpsAddress, Id, Instant, Text255, example, shown_instant
-from api.pagination import PageQuery
-from api.validation import Input, View, broken
+from api.http.fields import HttpsAddress, Id, Instant, Text255, example, shown_instant
+from api.http.validation import Input, View, broken
+from api.operations.pagination import PageQuery
 from engine.webhooks.catalogue import ALL_TYPES, CATALOGUE
 
 TYPES: Final = (ALL_TYPES, *CATALOGUE)

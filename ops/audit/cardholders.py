@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 import asyncpg
 
 from actors.vault import Vault, VaultError
-from api.cardholder_custody import People, email_digest, selected
+from api.people.personal_data import People, email_digest, selected
 
 if TYPE_CHECKING:
     from ops.audit import Connection

@@ -41,7 +41,11 @@ class Suite:
 
 
 SUITES: Final = (
-    Suite("G5", "every keyed operation repeated, and with another payload", "tests/api/test_idempotency.py"),
+    Suite(
+        "G5",
+        "keyed operations repeated, and with another payload",
+        "tests/api/operations/test_idempotency.py",
+    ),
     Suite("G6", "every stand-in rule, and takeovers", "tests/conformance/test_stand_in.py"),
     Suite("G8", "the retry schedule in virtual time", "tests/actors/webhooks/test_schedule.py"),
     Suite("G9", "a third-party verifier, and secret rotation", "tests/actors/webhooks/test_pipeline.py"),
@@ -66,8 +70,8 @@ SUITES: Final = (
     Suite("G20", "deliberate bugs: ownership", "tests/actors/shards/test_checkers.py"),
     Suite("G20", "deliberate bugs: the wire", "tests/conformance/test_checkers.py"),
     Suite("G12", "malformed messages", "tests/conformance/test_fuzz.py"),
-    Suite("G12", "valid and invalid requests by the API description", "tests/api/test_description.py"),
-    Suite("G12", "malformed requests on the socket", "tests/api/test_adversity.py"),
+    Suite("G12", "valid and invalid requests by the API description", "tests/api/docs/test_description.py"),
+    Suite("G12", "malformed requests on the socket", "tests/api/http/test_adversity.py"),
     Suite("G18", "applicants' data stays in custody", "tests/api/kyc/test_canaries.py"),
     Suite("G17", "ids of other tenants, and random ids", "tests/api/test_isolation.py"),
 )

@@ -17,7 +17,7 @@ import asyncpg
 from actors.network.card_secrets import SEAL as PAN
 from actors.vault import Vault, VaultError
 from actors.webhooks.signing_secrets import SEAL as WEBHOOK
-from api.cardholder_custody import KEY_PURPOSE as CARDHOLDER
+from api.people.personal_data import KEY_PURPOSE as CARDHOLDER
 from ops.commands.kyc import rewrap
 
 BATCH: Final = 500

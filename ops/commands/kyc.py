@@ -17,10 +17,10 @@ from typing import Any, Final
 import asyncpg
 
 from actors.vault import Vault
-from api.database import Connection
-from api.kyc import custody
+from api.database.pool import Connection
+from api.kyc import applicant_data as custody
+from api.kyc.applicant_data import CustodyError
 from api.kyc.cases import FIND_ANY
-from api.kyc.custody import CustodyError
 from api.kyc.erasure import erase as erase_check
 from engine.ids import is_id
 from engine.kyc.flows import EVIDENCE, PURPOSE_OF, PURPOSES

@@ -12,7 +12,7 @@ from typing import Final
 import asyncpg
 
 from actors.vault import Vault
-from api.cardholder_custody import COLUMNS, People, seal_person, selected
+from api.people.personal_data import COLUMNS, People, seal_person, selected
 from ops.database.key_check import check_master_key
 
 BATCH: Final = 500

@@ -18,7 +18,7 @@ from actors.settings import Settings
 from actors.vault import Vault
 from ops.embedded.ports import free_port
 from tests.api.driver import Caller
-from tests.api.events import faults_of_all
+from tests.api.event_schemas import faults_of_all
 from tests.api.stack import Installation, installation
 from tests.conftest import PostgresServer, execute
 

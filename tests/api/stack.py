@@ -32,11 +32,11 @@ from actors.tls import ServerTls
 from actors.vault import Vault
 from actors.webhooks.role import DispatcherRole
 from api.app import create_app
-from api.database import SharedPool
-from api.http_server import HttpServer
+from api.database.pool import SharedPool
+from api.http.server import HttpServer
 from api.services import Services
 from api.serving import NetworkClient
-from api.simulated_spends.card_states import card_lane
+from api.simulations.card_states import card_lane
 from engine.limits import SHARD_COUNT
 from ops.database.clients import create_client
 from tests.api.driver import Caller

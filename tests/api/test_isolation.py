@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from actors.ids import new_id
-from api.app import operations_of
-from api.permissions import PERMISSIONS
+from api.access.permissions import PERMISSIONS
+from api.app import operations
 from tests.api.delegation import activity, delegated_card, policy, recent
 from tests.api.driver import Caller
 from tests.api.kyc.applicants import BASIC, submit
@@ -223,7 +223,7 @@ async def test_each_scope_opens_its_operations_and_no_other(
     running: Installation, tenant: str, kept: str
 ) -> None:
     caller = await running.caller(tenant, scopes=(kept,))
-    for operation in operations_of(running.services):
+    for operation in operations():
         path = operation.path.replace("{id}", new_id())
         status = (
             await caller.send(operation.method, path, {} if operation.method != "GET" else None)
@@ -233,7 +233,7 @@ async def test_each_scope_opens_its_operations_and_no_other(
 
 async def test_simulations_are_refused_in_live_mode(running: Installation, tenant: str) -> None:
     live = await running.caller(tenant, mode="live")
-    for operation in operations_of(running.services):
+    for operation in operations():
         if "/simulated-" in operation.path:
             path = operation.path.replace("{id}", new_id())
             response = await live.send(operation.method, path, {} if operation.method != "GET" else None)
@@ -250,4 +250,4 @@ async def test_rights_are_checked_before_everything_else(running: Installation, 
 
 
 async def test_every_operation_has_a_permission_and_the_reverse(running: Installation) -> None:
-    assert {operation.name for operation in operations_of(running.services)} == set(PERMISSIONS)
+    assert {operation.name for operation in operations()} == set(PERMISSIONS)

@@ -21,7 +21,7 @@ from ops.embedded.local_https import with_local_egress
 from ops.embedded.ports import free_port
 from tests.api.delegation import activity, declare, money, policy, put_policy
 from tests.api.driver import Caller
-from tests.api.events import faults_of_all
+from tests.api.event_schemas import faults_of_all
 from tests.api.stack import Installation, installation
 from tests.conformance.acquirer import Acquirer, plain_number
 from tests.conformance.decision_endpoint import (

@@ -19,7 +19,7 @@ from engine.commands import CardCommand
 from engine.controls import PerTxnCap
 from engine.decision.delegation import EndpointResult
 from engine.programmes.programme import ProgrammeConfig
-from tests.api.events import faults
+from tests.api.event_schemas import faults
 from tests.engine.build import card, programme
 from tests.engine.desk import SALE, Desk
 

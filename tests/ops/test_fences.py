@@ -114,14 +114,14 @@ ANSWERS: Final = (
         "ops/docs/STAND_IN.md",
         "The policy",
         "json",
-        "tests/api/test_stip_policy.py::test_the_policy_of_the_page_is_one",
+        "tests/api/stand_in/test_policy.py::test_the_policy_of_the_page_is_one",
     ),
     *(
         Answer(
             "ops/docs/WEBHOOKS.md",
             section,
             "bash",
-            "tests/api/test_webhooks_page.py::test_the_lines_for_the_shell_work_as_printed",
+            "tests/api/docs/test_webhooks_page.py::test_the_lines_for_the_shell_work_as_printed",
         )
         for section in ("Subscribe", "Verify")
     ),
@@ -130,7 +130,7 @@ ANSWERS: Final = (
         "ops/docs/WEBHOOKS.md",
         "Verify",
         "python",
-        "tests/api/test_webhooks_page.py::test_the_verifier_of_the_page_knows_good_from_bad",
+        "tests/api/docs/test_webhooks_page.py::test_the_verifier_of_the_page_knows_good_from_bad",
     ),
     *(
         Answer(

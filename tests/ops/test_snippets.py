@@ -13,8 +13,8 @@ from actors.vault import Vault
 from api.app import create_app
 from engine.decision.delegation import EndpointResult, Question, question_body, read_answer
 from engine.webhooks.envelope import envelope
+from tests.api.docs.test_webhooks_page import run
 from tests.api.stack import installation, served
-from tests.api.test_webhooks_page import run
 from tests.ops.pages import fence
 
 STAND_IN = "ops/docs/STAND_IN.md"

@@ -14,26 +14,26 @@ import httpx2
 import pytest
 from pydantic import BaseModel
 
-from api.card_products import CardProductInput, CardProductView
-from api.cardholder_changes import CardholderChange
-from api.cardholders import CardholderInput, CardholderView
+from api.card_products.routes import CardProductInput, CardProductView
+from api.cardholders.changes import CardholderChange
+from api.cardholders.routes import CardholderInput, CardholderView
 from api.cards.inputs import CardChange, CardInput
 from api.cards.views import BalanceView, CardView
-from api.event_types import EventTypeView
-from api.events import EventView
+from api.events.routes import EventView
+from api.events.types import EventTypeView
+from api.http.validation import Input
 from api.kyc.inputs import Submission
 from api.kyc.views import CaptureSessionView, KycCheckView
-from api.programs import NewProgrammeView, ProgrammeChange, ProgrammeInput, ProgrammeView
-from api.simulated_clearings import ForcePostInput
-from api.simulated_loads import LoadView
-from api.simulated_spends.follow_ups import ChildView, LapsedView
-from api.simulated_spends.inputs import SpendInput
-from api.simulated_spends.record import SimulationView
-from api.simulated_spends.routes import AcceptanceView
+from api.programmes.routes import NewProgrammeView, ProgrammeChange, ProgrammeInput, ProgrammeView
+from api.simulations.clearings import ForcePostInput
+from api.simulations.follow_ups import ChildView, LapsedView
+from api.simulations.inputs import SpendInput
+from api.simulations.loads import LoadView
+from api.simulations.record import SimulationView
+from api.simulations.spends import AcceptanceView
 from api.stand_in.activity import StandInView
 from api.stand_in.policy import PolicyInput, PolicyView, TriggersView
-from api.transaction_views import TransactionView
-from api.validation import Input
+from api.transactions.views import TransactionView
 from api.webhook_endpoints.deliveries import RedeliveryView
 from api.webhook_endpoints.views import (
     AttemptView,

@@ -13,7 +13,7 @@ import asyncpg
 import pytest
 
 from actors.metrics import exposition
-from api.kyc.sweeper import sweep
+from api.sweepers.kyc import sweep
 from engine.mrz.zone import Zone, write_zone
 from tests.api.driver import Caller
 from tests.api.kyc.applicants import begin

@@ -16,8 +16,8 @@ import pytest_asyncio
 
 from api.app import create_app
 from api.kyc import advance
-from api.kyc.sweeper import kyc_sweeper, sweep
 from api.services import Services
+from api.sweepers.kyc import kyc_sweeper, sweep
 from engine.kyc.facts import CaseFacts, Verdict
 from engine.limits import KYC_TRIES_MAX
 from tests.api.driver import Caller
@@ -239,7 +239,7 @@ async def test_sessions_that_have_ended_are_cleared_away(running: Installation, 
 async def test_the_sweeper_sweeps_until_it_is_stopped(
     running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("api.kyc.sweeper.KYC_SWEEP_SECONDS", 0.01)
+    monkeypatch.setattr("api.sweepers.kyc.KYC_SWEEP_SECONDS", 0.01)
     swept = asyncio.Semaphore(0)
     answers: list[Exception | None] = [None, OSError(), RuntimeError(), None]
 
@@ -250,7 +250,7 @@ async def test_the_sweeper_sweeps_until_it_is_stopped(
             raise answer
         return 0
 
-    monkeypatch.setattr("api.kyc.sweeper.sweep", look)
+    monkeypatch.setattr("api.sweepers.kyc.sweep", look)
     sweeper = kyc_sweeper(running.services)
     sweeper.start()
     for _ in range(5):

@@ -17,12 +17,12 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi.definitions import OPENAPI_31
 from starlette.routing import Route
 
-from api.problems import PROBLEMS
+from api.http.problems import PROBLEMS
 from api.vision.app import create_app
 from api.vision.description import OPENAPI_PATH, describe
+from tests.api.docs.test_description import CHECKS, EXAMPLES
 from tests.api.driver import Caller
 from tests.api.stack import Installation, served
-from tests.api.test_description import CHECKS, EXAMPLES
 from tests.api.vision.applicant import BIND, EVIDENCE, SESSION, bind, open_session, send_picture, vision_host
 
 DOCUMENT = describe()

@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from actors.journal.decoding import decode_controls
-from api.controls import ControlInput as ApiControlInput
-from api.controls import ControlView
+from api.cards.controls import ControlInput as ApiControlInput
+from api.cards.controls import ControlView
 from engine.controls import (
     AMOUNT_KINDS,
     KINDS,

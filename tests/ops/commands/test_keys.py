@@ -14,7 +14,7 @@ from actors.network.card_secrets import CardSecrets
 from actors.settings import Settings
 from actors.vault import Vault
 from actors.webhooks.signing_secrets import SigningSecrets
-from api.cardholder_custody import People, selected
+from api.people.personal_data import People, selected
 from ops.cli import app
 from ops.commands import keys as module
 from ops.commands.keys import KeysError, reseal, status

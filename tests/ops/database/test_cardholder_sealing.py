@@ -13,7 +13,7 @@ import pytest
 from actors.ids import new_id
 from actors.settings import Settings
 from actors.vault import Vault
-from api.cardholder_custody import seal_person
+from api.people.personal_data import seal_person
 from ops.audit import audit
 from ops.database import cardholder_sealing
 from ops.database.key_check import check_master_key

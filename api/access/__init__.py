@@ -1,0 +1,1 @@
+"""Who may call: tokens, OAuth, permissions, rate limits and quotas."""

@@ -1,0 +1,36 @@
+"""Admission of a request: who calls (401), how often (429), whether that caller may (403), in this order."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.requests import Request
+
+from api.access.permissions import Permission, permit
+from api.access.rate_limits import RateLimits
+from api.access.tokens import Caller, Tokens
+from api.http.scope import TENANT
+from api.services import Services
+
+KYC_WRITES: Final = "kyc:write"
+"""The scope whose operations have a rate limit of their own."""
+
+
+class Admission:
+    """The gate of one API server."""
+
+    def __init__(self, services: Services, limits: RateLimits) -> None:
+        self._tokens = Tokens(services)
+        self._limits = limits
+
+    async def admit(self, request: Request, permission: Permission) -> Caller:
+        """The caller, who has ``permission``. Raises ``Refusal`` 401, 429 or 403."""
+        caller = await self._tokens.caller(request)
+        TENANT.set(caller.tenant_id)
+        # Simulations have no rate limit: the network and the card's owner shed load themselves.
+        if caller.live or not permission.test_mode_only:
+            await self._limits.admit(caller)
+        permit(permission, caller)
+        if permission.scope == KYC_WRITES:
+            await self._limits.admit_kyc_write(caller)
+        return caller

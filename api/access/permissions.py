@@ -1,0 +1,99 @@
+"""Who may call what: one table, and what is not in it is refused.
+
+The API description takes its security requirements from here, so what is published is what is enforced.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+from api.access.tokens import Caller
+from api.http.problems import Refusal
+from engine.scopes import ROLES, SCOPES, Role
+
+
+@dataclass(frozen=True)
+class Permission:
+    """What an operation demands of its caller."""
+
+    scope: str
+    roles: frozenset[Role] = frozenset(ROLES)
+    test_mode_only: bool = False
+
+
+def _simulation(verb: str) -> Permission:
+    return Permission(f"simulations:{verb}", test_mode_only=True)
+
+
+PERMISSIONS: Final[dict[str, Permission]] = {
+    "create_program": Permission("programs:write"),
+    "list_programs": Permission("programs:read"),
+    "get_program": Permission("programs:read"),
+    "update_program": Permission("programs:write"),
+    "get_stip_policy": Permission("stip:read"),
+    "set_stip_policy": Permission("stip:write"),
+    "list_stip_activity": Permission("stip:read"),
+    "create_card_product": Permission("card_products:write"),
+    "list_card_products": Permission("card_products:read"),
+    "get_card_product": Permission("card_products:read"),
+    "retire_card_product": Permission("card_products:write"),
+    "create_cardholder": Permission("cardholders:write"),
+    "list_cardholders": Permission("cardholders:read"),
+    "get_cardholder": Permission("cardholders:read"),
+    "update_cardholder": Permission("cardholders:write"),
+    "delete_cardholder": Permission("cardholders:write", frozenset({"admin"})),
+    "create_card": Permission("cards:write"),
+    "list_cards": Permission("cards:read"),
+    "get_card": Permission("cards:read"),
+    "update_card": Permission("cards:write"),
+    "get_card_balance": Permission("cards:read"),
+    "get_declared_balance": Permission("stip:read", frozenset({"admin"})),
+    "declare_balance": Permission("stip:write", frozenset({"admin"})),
+    "compute_cvv2": Permission("cards:write", test_mode_only=True),
+    "create_simulated_load": _simulation("write"),
+    "create_simulated_spend": _simulation("write"),
+    "get_simulated_spend": _simulation("read"),
+    "increment_simulated_spend": _simulation("write"),
+    "reverse_simulated_spend": _simulation("write"),
+    "clear_simulated_spend": _simulation("write"),
+    "expire_simulated_spend": _simulation("write"),
+    "create_simulated_clearing": _simulation("write"),
+    "create_kyc_check": Permission("kyc:write"),
+    "list_kyc_checks": Permission("kyc:read"),
+    "get_kyc_check": Permission("kyc:read"),
+    "submit_kyc_data": Permission("kyc:write"),
+    "review_kyc_check": Permission("kyc:write", frozenset({"admin"})),
+    "create_capture_session": Permission("kyc:write"),
+    "list_transactions": Permission("transactions:read"),
+    "get_transaction": Permission("transactions:read"),
+    "replay_transaction": Permission("transactions:read"),
+    "list_events": Permission("events:read"),
+    "get_event": Permission("events:read"),
+    "list_event_types": Permission("events:read"),
+    "redeliver_event": Permission("events:write"),
+    "create_webhook_endpoint": Permission("webhooks:write"),
+    "list_webhook_endpoints": Permission("webhooks:read"),
+    "get_webhook_endpoint": Permission("webhooks:read"),
+    "update_webhook_endpoint": Permission("webhooks:write"),
+    "delete_webhook_endpoint": Permission("webhooks:write"),
+    "rotate_webhook_secret": Permission("webhooks:write"),
+    "list_webhook_deliveries": Permission("webhooks:read"),
+}
+
+assert all(permission.scope in SCOPES for permission in PERMISSIONS.values())
+
+
+def permit(permission: Permission, caller: Caller) -> None:
+    """Raise ``Refusal`` 403 unless ``caller`` has the scope, the role and the mode."""
+    if permission.scope not in caller.scopes:
+        challenge = f'Bearer error="insufficient_scope", scope="{permission.scope}"'
+        raise Refusal(
+            "insufficient-scope",
+            f"The operation needs the scope {permission.scope}.",
+            headers={"WWW-Authenticate": challenge},
+        )
+    if caller.role not in permission.roles:
+        raise Refusal("role-not-allowed")
+    if permission.test_mode_only and caller.live:
+        raise Refusal("test-mode-only")

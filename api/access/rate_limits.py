@@ -1,0 +1,69 @@
+"""How often callers may call: counted in each API server's memory, so that no limit costs a round trip."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Final
+
+from limits import RateLimitItem, RateLimitItemPerMinute, RateLimitItemPerSecond
+from limits.aio.storage import MemoryStorage
+from limits.aio.strategies import FixedWindowRateLimiter, MovingWindowRateLimiter
+from starlette.requests import Request
+
+from actors.settings import Settings
+from actors.source_address import source_of
+from api.access.tokens import Caller
+from api.http.problems import Refusal
+from engine.limits import TOKEN_FAILURES_PER_ADDRESS
+
+CLIENT_ID_CHARACTERS_COUNTED: Final = 64
+"""Longer client ids are counted by their beginning: they are none of ours, and memory is bounded."""
+
+
+class RateLimits:
+    """The limits of one API server (contract, sections 3 and 11)."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._requests = FixedWindowRateLimiter(MemoryStorage())
+        self._tokens = MovingWindowRateLimiter(MemoryStorage())
+        self._live = RateLimitItemPerSecond(settings.rate_live_per_second, namespace="live")
+        self._test = RateLimitItemPerSecond(settings.rate_test_per_second, namespace="test")
+        per_client = settings.rate_token_per_minute
+        self._failures_of_client = RateLimitItemPerMinute(per_client)
+        self._failures_of_source = RateLimitItemPerMinute(per_client * TOKEN_FAILURES_PER_ADDRESS)
+        self._trusted = settings.trusted_proxies
+        self._kyc_writes = MovingWindowRateLimiter(MemoryStorage())
+        self._kyc_write = RateLimitItemPerMinute(settings.rate_kyc_writes_per_minute)
+
+    async def admit(self, caller: Caller) -> None:
+        """Count a request of the caller's tenant in its mode. Raises ``Refusal`` 429."""
+        limit = self._live if caller.live else self._test
+        if not await self._requests.hit(limit, caller.tenant_id):
+            raise _limited(1)
+
+    async def count_failed_authentication(self, request: Request, client_id: str) -> None:
+        """Count a wrong secret or an unknown ``client_id``, by source address and by client id. Raises
+        ``Refusal`` 429 beyond either limit. Callers with the right secret never get here.
+        """
+        peer = request.client.host if request.client else None
+        source = source_of(peer, request.headers.getlist("x-forwarded-for"), self._trusted)
+        await _hit(self._tokens, self._failures_of_source, f"address {source}")
+        await _hit(
+            self._tokens, self._failures_of_client, f"client {client_id[:CLIENT_ID_CHARACTERS_COUNTED]}"
+        )
+
+    async def admit_kyc_write(self, caller: Caller) -> None:
+        """Count a KYC write of the caller's client, repetitions included. Raises ``Refusal`` 429."""
+        await _hit(self._kyc_writes, self._kyc_write, caller.client)
+
+
+async def _hit(limiter: MovingWindowRateLimiter, limit: RateLimitItem, key: str) -> None:
+    """Count one use by ``key``. Raises ``Refusal`` 429 that says when the next is free."""
+    if not await limiter.hit(limit, key):
+        window = await limiter.get_window_stats(limit, key)
+        raise _limited(max(1, math.ceil(window.reset_time - time.time())))
+
+
+def _limited(seconds: int) -> Refusal:
+    return Refusal("rate-limited", headers={"Retry-After": str(seconds)})

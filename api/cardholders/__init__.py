@@ -1,0 +1,1 @@
+"""Cardholders: create, read, change, block, erase."""

@@ -1,0 +1,224 @@
+"""Changing a cardholder. A status is in force on every card of the cardholder before it is acknowledged
+(``api.cardholders.status`` says how).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal, NamedTuple
+
+import asyncpg
+from pydantic import ConfigDict, model_validator
+from starlette.responses import Response
+
+from actors.vault import VaultError
+from api.cardholders.routes import Address, CardholderView, Email, Phone
+from api.cardholders.status import Owned, StatusChange, begin, end, open_change, put_in_force
+from api.database.pool import Connection, transaction
+from api.events.log import record, write
+from api.http.answers import json_response
+from api.http.fields import Day, Text100, Text255
+from api.http.problems import Refusal, not_found, unavailable
+from api.http.refusals import refusals
+from api.http.validation import Input, broken
+from api.operations.call import Call, OptionallyKeyedCall, PathId
+from api.operations.idempotency import once
+from api.operations.route import new_router
+from api.people.personal_data import COLUMNS, FIELDS, People, log_unreadable, seal_person
+from api.people.rows import FIND, event_data, show
+from api.services import Services
+from engine.instant import to_datetime
+from engine.limits import CARDHOLDER_CHANGES_IN_ROW_MAX
+
+router = new_router("Cardholders")
+
+TRANSITIONS: Final[dict[str, frozenset[str]]] = {
+    "active": frozenset({"blocked", "closed"}),
+    "blocked": frozenset({"active", "closed"}),
+    "closed": frozenset(),
+}
+"""Cardholder status: from each to which; an absent pair is the illegal move."""
+
+_SEAL: Final = f"""
+    UPDATE cardholders
+    SET {", ".join(f"{name} = ${2 + i}" for i, name in enumerate(COLUMNS))}
+    WHERE id = $1::uuid
+"""
+_UPDATE: Final = """
+    UPDATE cardholders SET external_ref = $2, status = $3, updated_at = $4 WHERE id = $1::uuid
+"""
+_SET_STATUS: Final = "UPDATE cardholders SET status = $2, updated_at = $3 WHERE id = $1::uuid"
+_OPEN: Final = ("external_ref", "status")
+"""Members that are not sealed."""
+
+
+class CardholderChange(Input):
+    """Parts of a cardholder to be replaced; at least one. `null` removes what can be absent."""
+
+    model_config = ConfigDict(json_schema_extra={"minProperties": 1})
+
+    given_name: Text100 = ""
+    family_name: Text100 = ""
+    email: Email = ""
+    phone: Phone | None = None
+    date_of_birth: Day | None = None
+    address: Address | None = None
+    external_ref: Text255 | None = None
+    status: Literal["active", "blocked", "closed"] = "active"
+
+    @model_validator(mode="after")
+    def _something(self) -> CardholderChange:
+        if not self.model_fields_set:
+            raise broken("missing", "Name at least one member to change.")
+        return self
+
+
+class Update(NamedTuple):
+    """One request to change a cardholder."""
+
+    cardholder_id: str
+    given: CardholderChange
+    call: Call
+
+
+@router.patch(
+    "/v1/cardholders/{id}",
+    response_model=CardholderView,
+    responses=refusals("not-found", "invalid-state-transition", "cardholder-erased"),
+)
+async def update_cardholder(
+    cardholder_id: PathId, given: CardholderChange, call: OptionallyKeyedCall
+) -> Response:
+    """Change a cardholder.
+
+    Members that are left out stay as they are. The cards of a cardholder who is `blocked` or `closed` are
+    declined; `closed` is final. A status acknowledged here is in force for every authorization that is asked
+    for afterwards. A status change that ends with 500 has begun and is finished within a minute: the
+    cardholder shows `blocked` or `closed` only when every card declines, and `active` before any card is
+    released. Emits `cardholder.updated`, which carries no personal data; a change to what is already there
+    emits nothing.
+    """
+    update = Update(cardholder_id, given, call)
+    if "status" in given.model_fields_set:
+        return await _with_status(update)
+
+    async def work(connection: Connection) -> Response:
+        row = await _change(update, connection, await _locked(update, connection))
+        return json_response(200, _answer(row, call.services))
+
+    return await once(call.services, call.claim, work)
+
+
+async def _with_status(update: Update) -> Response:
+    """The response to a change that sets the status, once it is in force on every card."""
+    for _ in range(CARDHOLDER_CHANGES_IN_ROW_MAX):
+        change = await _begin(update)
+        await put_in_force(update.call.services, change)
+        try:
+            return await _end(update, change)
+        except _EndedElsewhereError:
+            continue
+    raise unavailable()
+
+
+async def _begin(update: Update) -> StatusChange:
+    """The open change of the cardholder to the status that is asked for, after any other open change."""
+    services, target = update.call.services, update.given.status
+    for _ in range(CARDHOLDER_CHANGES_IN_ROW_MAX):
+        async with transaction(services.pool) as connection:
+            row = await _locked(update, connection)
+            of = Owned(row["id"], update.call.caller.tenant_id, update.call.caller.live)
+            change = await open_change(connection, of)
+            if row["erased_at"] is not None and row["status"] != target:
+                raise Refusal("cardholder-erased")
+            if change is None or change.status == target:
+                _require_move(row["status"], target)
+                if target == "active":
+                    # The row first: it never says blocked while a card may approve.
+                    await _change(update, connection, row)
+                return change or await begin(connection, services, of, target)
+        await finish(services, change)
+    raise unavailable()
+
+
+async def _end(update: Update, change: StatusChange) -> Response:
+    async def work(connection: Connection) -> Response:
+        row = await _locked(update, connection)
+        if not await end(connection, change):
+            raise _EndedElsewhereError
+        changed = await _change(update, connection, row)
+        return json_response(200, _answer(changed, update.call.services))
+
+    return await once(update.call.services, update.call.claim, work)
+
+
+class _EndedElsewhereError(Exception):
+    """Another request, or the sweeper, has ended the change, and the status may have moved on since."""
+
+
+async def finish(services: Services, change: StatusChange) -> None:
+    """Finish a change that another request has begun. Raises ``Refusal`` 500 when a card's owner is away."""
+    await put_in_force(services, change)
+    async with transaction(services.pool) as connection:
+        found = (change.cardholder_id, change.tenant_id, change.live)
+        row = await connection.fetchrow(FIND + " FOR UPDATE", *found)
+        if row is None or not await end(connection, change) or row["status"] == change.status:
+            return
+        now_ms = services.clock.now_ms()
+        await connection.execute(_SET_STATUS, change.cardholder_id, change.status, to_datetime(now_ms))
+        changed = await connection.fetchrow(FIND, *found)
+        assert changed is not None, "locked in this transaction"
+        data = event_data(changed) | {"changed": ["status"]}
+        await write(connection, services.new_id(), change, "cardholder.updated", data, now_ms)
+
+
+async def _locked(update: Update, connection: Connection) -> asyncpg.Record:
+    """The caller's cardholder, locked until the transaction ends. Raises ``Refusal`` 404."""
+    caller = update.call.caller
+    row = await connection.fetchrow(FIND + " FOR UPDATE", update.cardholder_id, caller.tenant_id, caller.live)
+    if row is None:
+        raise not_found()
+    return row
+
+
+def _require_move(before: str, after: str) -> None:
+    if after not in {before, *TRANSITIONS[before]}:
+        detail = f"A cardholder who is {before} cannot become {after}."
+        raise Refusal("invalid-state-transition", detail)
+
+
+async def _change(update: Update, connection: Connection, row: asyncpg.Record) -> asyncpg.Record:
+    """The row after the change, with its event; the same row when nothing changes."""
+    services, caller = update.call.services, update.call.caller
+    given, reseals = update.given.model_fields_set, not update.given.model_fields_set.isdisjoint(FIELDS)
+    before: dict[str, Any] = {name: row[name] for name in _OPEN}
+    # A status must not depend on personal data that can be opened: it blocks cards.
+    if reseals:
+        before |= People(services.vault).of(row)
+    after = before | update.given.model_dump(include=given)
+    if after == before:
+        return row
+    if row["erased_at"] is not None:
+        raise Refusal("cardholder-erased")
+    _require_move(before["status"], after["status"])
+    now_ms, id_ = services.clock.now_ms(), row["id"]
+    if reseals:
+        sealed = seal_person(services.vault, row["tenant_id"], caller.live, id_, after, row["data_key"])
+        await services.clear_columns.write(connection, id_, after)
+        await connection.execute(_SEAL, id_, *sealed)
+    await connection.execute(_UPDATE, id_, after["external_ref"], after["status"], to_datetime(now_ms))
+    changed = await connection.fetchrow(FIND, id_, caller.tenant_id, caller.live)
+    assert changed is not None, "locked in this transaction"
+    names = [name for name in (*FIELDS, *_OPEN) if after.get(name) != before.get(name)]
+    await record(
+        connection, services, caller, "cardholder.updated", event_data(changed) | {"changed": names}, now_ms
+    )
+    return changed
+
+
+def _answer(row: asyncpg.Record, services: Services) -> dict[str, Any]:
+    """The cardholder; without personal data where they cannot be opened, which does not undo a status."""
+    try:
+        return show(row, People(services.vault))
+    except VaultError:
+        log_unreadable(row["id"])
+        return show({**row, **dict.fromkeys(COLUMNS), "clear": None}, People(services.vault))

@@ -1,0 +1,1 @@
+"""The way to PostgreSQL: a pool whose connections are shared out between tenants, and shared look-ups."""

@@ -1,0 +1,149 @@
+"""The API's way to PostgreSQL: a connection for a moment, with a time limit, and never a wait for a dead
+one.
+
+A connection whose statement failed by time or by the network is terminated, not closed: closing one to a
+frozen server can take forever and would take the pool with it. The server notices within half a second that
+the API has gone and ends the statement; ``statement_timeout`` ends it in any case.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final, TypeAlias
+
+import asyncpg
+
+from actors.database import WRITABLE, CannotConnectError, accepts_writes
+from actors.metrics import Histogram
+from api.database.shares import Shares
+from api.http.faults import CONNECTION_FAILURES
+from api.http.scope import TENANT
+from engine.limits import (
+    API_CLIENT_CHECK_MS,
+    API_CONNECTIONS,
+    API_IDLE_IN_TRANSACTION_MS,
+    STATEMENT_MS_MAX,
+)
+
+STATEMENT_SECONDS: Final = STATEMENT_MS_MAX / 1000
+"""For a whole short transaction, the wait for a free connection included."""
+
+POOL_WAIT: Final = Histogram()
+"""How long connections were waited for; one for the process, as the pool is."""
+
+_ENDINGS: Final[tuple[type[BaseException], ...]] = (*CONNECTION_FAILURES, asyncio.CancelledError)
+"""After these the state of a connection is not known."""
+
+_ABANDONED: Final[tuple[type[BaseException], ...]] = (*CONNECTION_FAILURES, asyncio.CancelledError)
+"""The connection is terminated: its server may not answer any more."""
+
+# As text: the classes are generic in the type stubs alone.
+Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
+Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
+
+
+async def nothing_to_reset(_connection: Any) -> None:
+    """For ``reset`` of the pool: no statement here leaves a setting, a cursor, a listener or a lock with its
+    session, and the pool itself rolls back what was left open. Asking the server for more would cost a round
+    trip after each statement.
+    """
+
+
+def session(statement_ms: int = STATEMENT_MS_MAX) -> dict[str, str]:
+    """Settings of PostgreSQL for a session of the API."""
+    return {
+        "application_name": "stanchion-api",
+        "jit": "off",
+        # Whatever the default of the role or the database is.
+        "synchronous_commit": "on",
+        "statement_timeout": str(statement_ms),
+        "idle_in_transaction_session_timeout": str(API_IDLE_IN_TRANSACTION_MS),
+        "client_connection_check_interval": str(API_CLIENT_CHECK_MS),
+    }
+
+
+class SharedPool(asyncpg.Pool):
+    """A pool whose connections are shared out between tenants."""
+
+    __slots__ = ("shares",)
+
+    def __init__(
+        self,
+        dsn: str,
+        *,
+        idle: int = 1,
+        size: int = API_CONNECTIONS,
+        statement_ms: int = STATEMENT_MS_MAX,
+    ) -> None:
+        """``idle``: connections made at the start; ``size``: at the most."""
+        super().__init__(
+            dsn,
+            min_size=idle,
+            max_size=size,
+            max_queries=50_000,
+            max_inactive_connection_lifetime=300.0,
+            connection_class=asyncpg.Connection,
+            record_class=asyncpg.Record,
+            loop=None,
+            setup=None,
+            init=None,
+            reset=nothing_to_reset,
+            server_settings=session(statement_ms),
+            target_session_attrs=WRITABLE,
+        )
+        self.shares = Shares(size)
+
+
+@asynccontextmanager
+async def connected(pool: Pool) -> AsyncIterator[Connection]:
+    """A connection for one piece of work, out of the share of the request's tenant. Never to be held while
+    another process is asked. Raises one of ``faults.CONNECTION_FAILURES`` when the database does not answer.
+    """
+    async with asyncio.timeout(STATEMENT_SECONDS), AsyncExitStack() as stack:
+        began = time.monotonic()
+        if isinstance(pool, SharedPool):
+            await stack.enter_async_context(pool.shares.place(TENANT.get()))
+        connection = await pool.acquire()
+        POOL_WAIT.observe(time.monotonic() - began)
+        try:
+            if not accepts_writes(connection):
+                raise CannotConnectError("read-only")
+            yield connection
+        except _ENDINGS:
+            connection.terminate()
+            raise
+        finally:
+            await pool.release(connection)
+
+
+@asynccontextmanager
+async def transaction(pool: Pool) -> AsyncIterator[Connection]:
+    """A connection inside a transaction that commits at the end of the block and rolls back on any
+    exception.
+    """
+    async with connected(pool) as connection:
+        inside = connection.transaction()
+        await inside.start()
+        try:
+            yield connection
+        except _ABANDONED:
+            raise  # the connection ends, and its transaction with it: a frozen server would not roll back
+        except BaseException:
+            await inside.rollback()
+            raise
+        await inside.commit()
+
+
+async def fetch(pool: Pool, statement: str, *arguments: Any) -> Sequence[asyncpg.Record]:
+    """All rows of one reading statement."""
+    async with connected(pool) as connection:
+        return await connection.fetch(statement, *arguments)
+
+
+async def fetch_row(pool: Pool, statement: str, *arguments: Any) -> asyncpg.Record | None:
+    """The first row of one reading statement."""
+    async with connected(pool) as connection:
+        return await connection.fetchrow(statement, *arguments)

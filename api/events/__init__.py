@@ -1,0 +1,1 @@
+"""Events: their log, their types, and writing one."""

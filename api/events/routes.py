@@ -1,0 +1,103 @@
+"""The event log: what has happened, as webhooks tell it (spec 4.10; contract, section 9). It lists events,
+not deliveries.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+import asyncpg
+import orjson
+from fastapi import Query
+from pydantic import BeforeValidator, Field
+from starlette.responses import Response
+
+from api.database.pool import fetch_row
+from api.http.answers import json_response
+from api.http.fields import Id, Instant, example, separated, shown_instant
+from api.http.problems import not_found
+from api.http.refusals import refusals
+from api.http.validation import View, broken
+from api.operations.call import PathId, ReadCall
+from api.operations.pagination import WindowQuery, page, page_model
+from api.operations.route import new_router
+from engine.limits import EVENT_RETENTION_DAYS
+from engine.webhooks.catalogue import CATALOGUE
+
+router = new_router("Events")
+
+_SELECT: Final = "SELECT r.id::text, r.type, r.created_at, r.data FROM events r"
+EVENT_KEPT: Final = f"r.created_at > now() - interval '{EVENT_RETENTION_DAYS} days'"
+_FIND: Final = f"{_SELECT} WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3 AND {EVENT_KEPT}"
+
+
+def _types(value: object) -> tuple[str, ...]:
+    types = tuple(dict.fromkeys(separated(value)))
+    if not CATALOGUE.keys() >= set(types):
+        raise broken("not_allowed", "The value holds event types of the catalogue, separated by commas.")
+    return types
+
+
+class EventsQuery(WindowQuery):
+    """Filters of the list."""
+
+    types: (
+        Annotated[
+            tuple[str, ...],
+            BeforeValidator(_types),
+            Field(json_schema_extra={"type": "string", "items": None}),
+            example("authorization.decided,card.updated"),
+        ]
+        | None
+    ) = None
+    """Event types, separated by commas."""
+
+
+class EventView(View):
+    """An event in the envelope that webhooks get (spec 2.8)."""
+
+    id: Id
+    type: str
+    created_at: Instant
+    data: dict[str, Any]
+
+
+@router.get(
+    "/v1/events", response_model=page_model("Events", EventView), responses=refusals("invalid-cursor")
+)
+async def list_events(query: Annotated[EventsQuery, Query()], call: ReadCall) -> Response:
+    """List events, newest first.
+
+    Events are kept for 30 days.
+    """
+    return await page(
+        call.services,
+        call.caller,
+        query,
+        table="events",
+        select=_SELECT,
+        filters=query.around_window,
+        scanned={"r.type = ANY(?::text[])": query.types, **query.window},
+        show=_show,
+        always=EVENT_KEPT,
+    )
+
+
+@router.get("/v1/events/{id}", response_model=EventView, responses=refusals("not-found"))
+async def get_event(event_id: PathId, call: ReadCall) -> Response:
+    """Get an event."""
+    caller = call.caller
+    row = await fetch_row(call.services.pool, _FIND, event_id, caller.tenant_id, caller.live)
+    if row is None:
+        raise not_found()
+    return json_response(200, _show(row))
+
+
+def _show(row: asyncpg.Record) -> dict[str, Any]:
+    """``data`` is passed on in the very bytes that are delivered."""
+    return {
+        "id": row["id"],
+        "type": row["type"],
+        "created_at": shown_instant(row["created_at"]),
+        "data": orjson.Fragment(row["data"]),
+    }

@@ -1,0 +1,124 @@
+"""The outermost layer: every response has an ``X-Request-Id`` and the security headers, every refusal and
+every fault becomes a problem body here, and every request is counted.
+
+Written as plain ASGI: it sits around everything, also what the framework answers by itself.
+"""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Sequence
+from typing import Final
+
+from starlette.requests import ClientDisconnect
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from actors.ids import new_id
+from actors.log import TRACE
+from actors.source_address import Network, is_trusted
+from api.http.counts import CLIENT_GONE, RestCounts
+from api.http.faults import refusal_of
+from api.http.problems import Refusal, problem_response
+from api.http.scope import ARRIVED, OPERATION, REQUEST_ID, TENANT
+from api.http.security_headers import HSTS, SECURITY_HEADERS
+
+NO_STORE: Final = (b"cache-control", b"no-store")
+
+# What may be taken over from the caller: it goes into logs and back into a header.
+_ACCEPTABLE: Final = re.compile(rb"[A-Za-z0-9._~-]{1,128}")
+
+
+# A reg-name or an address with an optional port (RFC 3986, section 3.2.2).
+_HOST: Final = re.compile(rb"(?:[A-Za-z0-9._~%!$&'()*+,;=-]*|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
+_CLOSE: Final = (b"connection", b"close")
+
+
+class Boundary:
+    """ASGI middleware; ``base_url`` is the documentation host that problem types point to, ``trusted`` are
+    the proxies whose ``X-Forwarded-Proto`` is believed.
+    """
+
+    def __init__(
+        self, app: ASGIApp, base_url: str | None, counts: RestCounts, trusted: Sequence[Network] = ()
+    ) -> None:
+        self._app = app
+        self._base_url = base_url
+        self._counts = counts
+        self._trusted = tuple(trusted)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        began = time.monotonic()
+        request_id, hosts = _read_headers(scope)
+        scope[REQUEST_ID] = request_id
+        if self._trusted:
+            self._read_scheme(scope)
+        # The server gives each request a task, and so a context, of its own.
+        TRACE.set(request_id)
+        TENANT.set(None)
+        header = (b"x-request-id", request_id.encode())
+        status = CLIENT_GONE
+
+        async def send_identified(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = str(message["status"])
+                headers = [*message.get("headers", ()), header]
+                _complete(headers, scope)
+                message["headers"] = headers
+            await send(message)
+
+        try:
+            if (
+                len(hosts) > 1
+                or (not hosts and scope["http_version"] == "1.1")
+                or not all(map(_HOST.fullmatch, hosts))
+            ):
+                raise Refusal("malformed-request", "A request has one Host header, a host name.")
+            await self._app(scope, receive, send_identified)
+        except ClientDisconnect:
+            pass  # nobody is left to be answered
+        except Exception as failure:  # noqa: BLE001 -- the last line: no traceback and no value may leave the process
+            refusal = failure if isinstance(failure, Refusal) else refusal_of(failure, request_id)
+            if status is CLIENT_GONE:
+                response = problem_response(refusal, request_id, self._base_url)
+                await response(scope, receive, send_identified)
+        finally:
+            self._counts.answered(scope.get(OPERATION, "other"), status, time.monotonic() - began)
+
+    def _read_scheme(self, scope: Scope) -> None:
+        """Take the scheme over that a trusted proxy names: clients have spoken it to the proxy."""
+        client = scope["client"]
+        if client is not None and is_trusted(client[0], self._trusted):
+            for name, value in scope["headers"]:
+                if name == b"x-forwarded-proto" and value in (b"https", b"http"):
+                    scope["scheme"] = value.decode()
+
+
+def _read_headers(scope: Scope) -> tuple[str, list[bytes]]:
+    """The request's id, the caller's if it is acceptable, and the values of ``Host``."""
+    request_id, hosts = None, []
+    for name, value in scope["headers"]:
+        if name == b"host":
+            hosts.append(value)
+        elif name == b"x-request-id" and request_id is None and _ACCEPTABLE.fullmatch(value):
+            request_id = value.decode("ascii")
+    return request_id or new_id(), hosts
+
+
+def _complete(headers: list[tuple[bytes, bytes]], scope: Scope) -> None:
+    """Add the security headers that the response leaves to us, and end the connection of a request that is
+    answered before its end.
+    """
+    given = {name for name, _ in headers}
+    headers += [header for header in SECURITY_HEADERS if header[0] not in given]
+    # Answers may hold personal data or secrets: browsers and proxies must not keep them.
+    if scope["path"].startswith("/v1/") and NO_STORE[0] not in given:
+        headers.append(NO_STORE)
+    if scope["scheme"] == "https":
+        headers.append(HSTS)
+    if not scope.get(ARRIVED, True) and b"connection" not in given:
+        headers.append(_CLOSE)

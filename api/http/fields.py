@@ -1,0 +1,167 @@
+"""Kinds of values that several families read or show: ids, texts, amounts, countries, instants."""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Annotated, Any, Final, Literal
+from urllib.parse import urlsplit
+
+from iso3166 import countries_by_alpha2
+from pydantic import AfterValidator, Field, StringConstraints
+
+from api.http.validation import Input, View, broken
+from engine.instant import to_ms, to_text
+from engine.money import parse_amount
+
+UUID_PATTERN: Final = "^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{12}$"
+"""As callers may write one; it is shown in lower case."""
+AMOUNT_PATTERN: Final = r"^(0|[1-9][0-9]{0,15})(\.[0-9]{1,2})?$"
+SHOWN_AMOUNT_PATTERN: Final = r"^-?(0|[1-9][0-9]*)\.[0-9]{2}$"
+INSTANT_PATTERN: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"
+# No control characters, and something to see.
+TEXT_PATTERN: Final = r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"
+
+ID_EXAMPLE: Final = "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e"
+INSTANT_EXAMPLE: Final = "2026-11-21T10:15:30.123Z"
+
+
+def example(value: Any) -> Any:
+    """A field whose description shows ``value``."""
+    return Field(examples=[value])
+
+
+Id = Annotated[
+    str,
+    StringConstraints(pattern=UUID_PATTERN),
+    AfterValidator(str.lower),
+    Field(json_schema_extra={"format": "uuid"}),
+    example(ID_EXAMPLE),
+]
+Currency = Literal["EUR", "GBP", "USD"]
+Amount = Annotated[str, StringConstraints(pattern=AMOUNT_PATTERN), example("12.50")]
+ShownAmount = Annotated[str, StringConstraints(pattern=SHOWN_AMOUNT_PATTERN), example("12.50")]
+Instant = Annotated[
+    str,
+    StringConstraints(pattern=INSTANT_PATTERN),
+    Field(json_schema_extra={"format": "date-time"}),
+    example(INSTANT_EXAMPLE),
+]
+Mcc = Annotated[str, StringConstraints(pattern="^[0-9]{4}$"), example("5411")]
+Channel = Literal["pos", "ecommerce", "atm", "moto"]
+
+
+# Texts of one line with something to see in it.
+Text20 = Annotated[str, StringConstraints(min_length=1, max_length=20, pattern=TEXT_PATTERN)]
+Text100 = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=TEXT_PATTERN)]
+Text200 = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=TEXT_PATTERN)]
+Text255 = Annotated[str, StringConstraints(min_length=1, max_length=255, pattern=TEXT_PATTERN)]
+
+
+def _country(code: str) -> str:
+    if code not in countries_by_alpha2:
+        raise broken("not_allowed", "The value must be a country code of ISO 3166-1 alpha-2 in capitals.")
+    return code
+
+
+def _day(day: str) -> str:
+    try:
+        date.fromisoformat(day)
+    except ValueError:
+        raise broken("format", "The value must be a date, YYYY-MM-DD.") from None
+    return day
+
+
+Country = Annotated[str, StringConstraints(pattern="^[A-Z]{2}$"), AfterValidator(_country), example("IE")]
+Day = Annotated[
+    str,
+    StringConstraints(pattern=r"^(19|20)[0-9]{2}-[0-9]{2}-[0-9]{2}$"),
+    AfterValidator(_day),
+    Field(json_schema_extra={"format": "date"}),
+    example("1990-05-17"),
+]
+
+
+def _https_address(url: str) -> str:
+    rule = "The value must be an https address without user information or fragment."
+    try:
+        parts = urlsplit(url)
+        well_formed = (
+            parts.scheme == "https" and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        )
+    except ValueError:
+        raise broken("format", rule) from None
+    if not well_formed or parts.username is not None or parts.password is not None or parts.fragment:
+        raise broken("format", rule)
+    return url
+
+
+HttpsAddress = Annotated[
+    str,
+    StringConstraints(max_length=2048, pattern=r"^https://[\x21-\x7e]+$"),
+    AfterValidator(_https_address),
+    example("https://decisions.example.com/authorize"),
+]
+
+
+def _instant(value: str) -> str:
+    if parse_instant(value) is None:
+        raise broken(
+            "format", "The value must be an instant of ISO 8601 with its offset, like 2026-11-21T10:15:30Z."
+        )
+    return value
+
+
+GivenInstant = Annotated[
+    str,
+    StringConstraints(pattern=r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]{5,15}(Z|[+-][0-9]{2}:[0-9]{2})$"),
+    AfterValidator(_instant),
+    Field(json_schema_extra={"format": "date-time"}),
+    example(INSTANT_EXAMPLE),
+]
+"""An instant as callers may write it: any offset, with or without fractions."""
+
+
+def parse_instant(value: str) -> datetime | None:
+    """The aware instant that ``value`` (ISO 8601 with an offset) names, or ``None``."""
+    try:
+        instant = datetime.fromisoformat(value)
+    except ValueError:
+        return None
+    # Offsets at the edge of the calendar would leave it.
+    return instant if instant.tzinfo is not None and 1970 <= instant.year < 9999 else None
+
+
+class MoneyInput(Input):
+    """An amount to be read (spec 2.2): a canonical, non-negative decimal string."""
+
+    amount: Amount
+    currency: Currency
+
+    @property
+    def minor(self) -> int:
+        """The amount in minor units."""
+        minor = parse_amount(self.amount)
+        assert minor is not None, "the pattern is the grammar"
+        return minor
+
+
+class MoneyView(View):
+    """An amount as it is shown, always with two decimals."""
+
+    amount: ShownAmount
+    currency: Currency
+
+
+def separated(value: object) -> list[str]:
+    """The parts of a query parameter that holds values separated by commas.
+
+    FastAPI takes the type of such a parameter for one that is given several times, and hands a list over.
+    """
+    return (
+        ",".join(str(each) for each in value).split(",") if isinstance(value, list) else str(value).split(",")
+    )
+
+
+def shown_instant(value: datetime) -> str:
+    """A timestamp of the database in the form of every timestamp on the API."""
+    return to_text(to_ms(value))

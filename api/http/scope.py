@@ -1,0 +1,18 @@
+"""What a request carries beside its head and body: keys in its ASGI scope, and the tenant it is for."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import Final
+
+REQUEST_ID: Final = "stanchion.request_id"
+"""Scope key: the request's id, as in ``X-Request-Id``."""
+
+OPERATION: Final = "stanchion.operation"
+"""Scope key: the operation's name. A request that has reached no operation is counted as ``other``."""
+
+ARRIVED: Final = "stanchion.arrived"
+"""Scope key: whether the whole request has arrived, so that its body needs no deadline."""
+
+TENANT: Final[ContextVar[str | None]] = ContextVar("tenant", default=None)
+"""The tenant that the current request is for; ``None`` is the server itself."""

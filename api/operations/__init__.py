@@ -1,0 +1,1 @@
+"""What all operations have in common: admission, idempotency, paging, kinds of values."""

@@ -1,0 +1,162 @@
+"""Lists: newest first, by cursor (contract, section 5).
+
+Ids are time-ordered, so the id of a page's last row is the cursor, and a full walk gives each row once
+however many are added meanwhile. A cursor must name a row that the caller may see: any other is refused.
+
+A page costs a bounded amount of work. Filters with an index cost what they find. For the others a page looks
+at ``PAGE_SCAN_MAX`` rows and may end before it is full; its cursor is then the last row it looked at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Final
+
+import asyncpg
+from pydantic import BaseModel, BeforeValidator, Field, create_model
+from starlette.responses import Response
+
+from api.access.tokens import Caller
+from api.database.pool import connected
+from api.http.answers import json_response
+from api.http.fields import GivenInstant, Id, parse_instant
+from api.http.problems import Refusal
+from api.http.validation import Input, broken
+from api.services import Services
+from engine.ids import first_id_at
+from engine.instant import to_ms
+from engine.limits import PAGE_CLOCK_SLACK_MS, PAGE_LIMIT_DEFAULT, PAGE_LIMIT_MAX, PAGE_SCAN_MAX
+
+
+def _limit(text: object) -> int:
+    if isinstance(text, str) and text.isascii() and text.isdecimal() and 1 <= int(text[:9]) <= PAGE_LIMIT_MAX:
+        return int(text)
+    raise broken("range", f"The limit is a whole number from 1 to {PAGE_LIMIT_MAX}.")
+
+
+class PageQuery(Input):
+    """The query parameters of every list."""
+
+    limit: Annotated[int, Field(ge=1, le=PAGE_LIMIT_MAX), BeforeValidator(_limit)] = PAGE_LIMIT_DEFAULT
+    """Rows on a page."""
+    starting_after: Id | None = None
+    """The `next_cursor` of the page before."""
+
+
+class WindowQuery(PageQuery):
+    """The query parameters of lists that can be narrowed to a window of time, half-open: `[from, to)`."""
+
+    from_: Annotated[GivenInstant | None, Field(alias="from")] = None
+    to: GivenInstant | None = None
+
+    @property
+    def window(self) -> dict[str, Any]:
+        """The conditions on ``created_at``."""
+        return {"r.created_at >= ?": self._instant(self.from_), "r.created_at < ?": self._instant(self.to)}
+
+    @property
+    def around_window(self) -> dict[str, Any]:
+        """Conditions on the id, which has an index, that every row of the window fulfils."""
+        begin, end = self._instant(self.from_), self._instant(self.to)
+        return {
+            "r.id >= ?::uuid": begin and first_id_at(max(0, to_ms(begin) - PAGE_CLOCK_SLACK_MS)),
+            "r.id < ?::uuid ": end and first_id_at(to_ms(end) + PAGE_CLOCK_SLACK_MS),
+        }
+
+    def _instant(self, given: str | None) -> datetime | None:
+        return None if given is None else parse_instant(given)
+
+
+def page_model(name: str, row: type[BaseModel]) -> type[BaseModel]:
+    """The model of a page of ``row``, for the description."""
+    return create_model(
+        name,
+        __doc__="A page, newest first. With filters it may hold fewer rows than `limit`, even none, while "
+        "`has_more` is true: go on with `next_cursor`.",
+        data=(list[row], ...),  # type: ignore[valid-type]
+        has_more=(bool, ...),
+        next_cursor=(Id | None, ...),
+    )
+
+
+async def page(
+    services: Services,
+    caller: Caller,
+    query: PageQuery,
+    *,
+    table: str,
+    select: str,
+    filters: Mapping[str, Any],
+    show: Callable[[asyncpg.Record], dict[str, Any]],
+    scanned: Mapping[str, Any] | None = None,
+    joins: str = "",
+    always: str = "true",
+) -> Response:
+    """One page of ``table``.
+
+    ``select`` ends before its WHERE and names the table's row ``r``; ``filters`` maps conditions with one
+    ``?`` each to their values, those of ``None`` being left out; an index supports each of them. ``scanned``
+    are conditions without an index, and ``joins`` what they need beside ``r``; ``always`` is a condition
+    without a value. All SQL here is constant: only the choice of conditions varies.
+    """
+    where = Conditions(["r.tenant_id = $1", "r.live = $2", always], [caller.tenant_id, caller.live])
+    where.add({"r.id < ?::uuid": query.starting_after, **filters})
+    extra = {condition: value for condition, value in (scanned or {}).items() if value is not None}
+    last = None
+    async with connected(services.pool) as connection:
+        if query.starting_after is not None:
+            await _require_cursor(connection, caller, table, query.starting_after)
+        if extra:
+            last = await connection.fetchval(
+                f"SELECT r.id::text FROM {table} r WHERE {where} ORDER BY r.id DESC"
+                f" OFFSET {PAGE_SCAN_MAX - 1} LIMIT 1",
+                *where.values,
+            )
+            where.add({"r.id >= ?::uuid": last, **extra})
+            select = (
+                f"{select} WHERE r.id IN (SELECT r.id FROM {table} r {joins} WHERE {where}"
+                f" ORDER BY r.id DESC LIMIT {query.limit + 1})"
+            )
+            rows = await connection.fetch(f"{select} ORDER BY r.id DESC", *where.values)
+        else:
+            statement = f"{select} WHERE {where} ORDER BY r.id DESC LIMIT {query.limit + 1}"
+            rows = await connection.fetch(statement, *where.values)
+    data, full = [show(row) for row in rows[: query.limit]], len(rows) > query.limit
+    if full or last is None:
+        return page_response(data, has_more=full)
+    return json_response(200, {"data": data, "has_more": True, "next_cursor": last})
+
+
+@dataclass
+class Conditions:
+    """Conditions of a WHERE with their values."""
+
+    conditions: list[str]
+    values: list[Any]
+
+    def add(self, given: Mapping[str, Any]) -> None:
+        """Conditions with one ``?`` each; those of ``None`` are left out."""
+        for condition, value in given.items():
+            if value is not None:
+                self.values.append(value)
+                self.conditions.append(condition.replace("?", f"${len(self.values)}"))
+
+    def __str__(self) -> str:
+        return " AND ".join(self.conditions)
+
+
+def page_response(data: list[dict[str, Any]], *, has_more: bool) -> Response:
+    """A page as it is sent; the cursor is the id of its last row."""
+    next_cursor = data[-1]["id"] if has_more else None
+    return json_response(200, {"data": data, "has_more": has_more, "next_cursor": next_cursor})
+
+
+_CURSOR: Final = "SELECT 1 FROM {table} WHERE id = $3::uuid AND tenant_id = $1 AND live = $2"
+
+
+async def _require_cursor(connection: Any, caller: Caller, table: str, cursor: str) -> None:
+    statement = _CURSOR.format(table=table)
+    if not await connection.fetchval(statement, caller.tenant_id, caller.live, cursor):
+        raise Refusal("invalid-cursor")

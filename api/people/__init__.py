@@ -1,0 +1,1 @@
+"""Cardholders as rows, and their personal data, sealed."""

@@ -1,0 +1,1 @@
+"""Programmes: configuration of cards, created and changed by their owner."""

@@ -1,0 +1,60 @@
+"""The states of test cards, read for many requests at once.
+
+On a connection of their own: one statement at a time needs no pool, whose every turn costs as much as the
+statement, and its plan is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from actors.database import INDEX_PLANS, DbConnection
+from api.database.coalesce import Coalescer
+from api.database.pool import STATEMENT_SECONDS, session
+from api.http.problems import Refusal, not_found
+
+# The ids are given twice, so that no plan, however old, looks at other cards.
+_STATES: Final = """
+    SELECT asked.number, c.state
+    FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY AS asked (card_id, tenant_id, number)
+    JOIN cards c ON c.id = asked.card_id AND c.tenant_id = asked.tenant_id AND NOT c.live
+    WHERE c.id = ANY ($1::uuid[])
+"""
+
+
+def card_lane(dsn: str) -> DbConnection:
+    """The connection for ``CardStates``."""
+    milliseconds = round(STATEMENT_SECONDS * 1000)
+    return DbConnection(
+        dsn,
+        "stanchion-api",
+        {"card_states": _STATES},
+        timeout_ms=milliseconds,
+        session=session() | INDEX_PLANS,
+    )
+
+
+class CardStates:
+    """``lane`` is a ``card_lane``; several may share it."""
+
+    def __init__(self, lane: DbConnection) -> None:
+        self._lane = lane
+        self._states: Coalescer[tuple[str, str], str | None] = Coalescer(self._read)
+
+    async def require_active(self, card_id: str, tenant_id: str) -> None:
+        """Raise ``Refusal`` 404 unless the tenant has the card, 409 unless it is active."""
+        state = await self._states.get((card_id, tenant_id))
+        if state is None:
+            raise not_found()
+        if state != "active":
+            raise Refusal("card-not-active", f"The card is {state}.")
+
+    async def _read(self, asked: Sequence[tuple[str, str]]) -> list[str | None]:
+        rows = await self._lane.fetch(
+            "card_states", [card_id for card_id, _ in asked], [tenant_id for _, tenant_id in asked]
+        )
+        states: list[str | None] = [None] * len(asked)
+        for row in rows:
+            states[row["number"] - 1] = row["state"]
+        return states

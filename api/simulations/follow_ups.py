@@ -1,0 +1,222 @@
+"""What can follow a simulated spend: increment, reversal, clearing, lapse (spec 4.5; contract, section 6).
+
+All but the lapse are messages of the simulated network: a child simulation, decided like any other. A child
+is named by the request's key, so a repetition finds it whatever has happened in between.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final, Literal
+
+from starlette.responses import Response
+
+from api.database.pool import Connection, connected
+from api.http.fields import Id, Instant
+from api.http.problems import Refusal
+from api.http.refusals import refusals
+from api.http.validation import View
+from api.operations.call import NO_MEMBERS, Call, Empty, KeyedCall, PathId
+from api.operations.route import new_router
+from api.operations.submission import submit
+from api.simulations.inputs import ClearInput, IncrementInput, ReverseInput
+from api.simulations.originals import Found, find
+from api.simulations.starting import start
+from engine.commands import Expire, reference_of_id
+from engine.ids import key_of
+from engine.instant import to_text
+from engine.simulation import (
+    Acceptance,
+    ChildRequest,
+    ClearingRequest,
+    IncrementRequest,
+    ReversalRequest,
+)
+
+router = new_router("Simulation")
+
+_APPROVED: Final = ("not-found", "child-simulation", "simulation-not-approved")
+_ALL_HELD: Final = ReverseInput()
+_ALL_LEFT: Final = ClearInput()
+_NAMED: Final = (*_APPROVED, "network-transaction-unknown", "wire-identity-unknown")
+
+
+class ChildView(View):
+    """An accepted follow-up. Null `stan` and `rrn`: refused before any message was built."""
+
+    simulation_id: Id
+    parent_simulation_id: Id
+    accepted_at: Instant
+    stan: str | None
+    rrn: str | None
+    network_txn_id: str | None
+
+
+class LapsedView(View):
+    """A hold that has lapsed before its time."""
+
+    simulation_id: Id
+    authorization_id: Id
+    status: Literal["lapsed"]
+
+
+@router.post(
+    "/v1/simulated-spends/{id}/increment",
+    status_code=202,
+    response_model=ChildView,
+    responses=refusals(*_NAMED, "refund-simulation", "currency-mismatch", "sale-finished", "card-not-active"),
+)
+async def increment_simulated_spend(
+    simulation_id: PathId, given: IncrementInput, call: KeyedCall
+) -> Response:
+    """Raise the hold of a simulated spend: one incremental authorization over the wire.
+
+    Test mode only. `raise_by_amount` is what is added, not a new total. The spend must be decided and
+    approved, neither cleared nor given back as a whole, and its card active; a lapsed hold can be raised.
+    The answer names the child simulation, whose decision is found by GET; a declined increment leaves its
+    original as it was.
+    """
+
+    def request(found: Found, id_: str, now_ms: int, fingerprint: bytes) -> ChildRequest:
+        found.require_purchase()
+        found.require_currency(given.raise_by_amount)
+        found.require_approved()
+        found.require_unfinished()
+        original = found.original()
+        found.require_active_card()
+        return IncrementRequest(
+            simulation_id=id_,
+            accepted_ms=now_ms,
+            fingerprint=fingerprint,
+            original=original,
+            amount_minor=given.raise_by_amount.minor,
+        )
+
+    return await _follow(call, simulation_id, request)
+
+
+@router.post(
+    "/v1/simulated-spends/{id}/reverse",
+    status_code=202,
+    response_model=ChildView,
+    responses=refusals(
+        *_NAMED, "refund-simulation", "currency-mismatch", "amount-exceeds-hold", "nothing-held"
+    ),
+)
+async def reverse_simulated_spend(
+    simulation_id: PathId, call: KeyedCall, given: ReverseInput = _ALL_HELD
+) -> Response:
+    """Give back what a simulated spend holds: one reversal over the wire.
+
+    Test mode only. Without `lower_by_amount` all that is still held is given back, which emits
+    `ledger.hold.released`; a partial reversal emits nothing. The card may be in any state. In gateway mode
+    what is still to come is given back, and either emits `authorization.posting_instruction.released`.
+    """
+    lower_by = given.lower_by_amount
+
+    def request(found: Found, id_: str, now_ms: int, fingerprint: bytes) -> ChildRequest:
+        found.require_purchase()
+        found.require_currency(lower_by)
+        found.require_approved()
+        found.require_held(lower_by)
+        return ReversalRequest(
+            simulation_id=id_,
+            accepted_ms=now_ms,
+            fingerprint=fingerprint,
+            original=found.original(),
+            amount_minor=None if lower_by is None else lower_by.minor,
+        )
+
+    return await _follow(call, simulation_id, request)
+
+
+@router.post(
+    "/v1/simulated-spends/{id}/clear",
+    status_code=202,
+    response_model=ChildView,
+    responses=refusals(*_NAMED, "currency-mismatch", "nothing-to-clear"),
+)
+async def clear_simulated_spend(
+    simulation_id: PathId, call: KeyedCall, given: ClearInput = _ALL_LEFT
+) -> Response:
+    """Clear a simulated spend: one presentment over the wire.
+
+    Test mode only. Without `amount`, all that has not been presented yet. Several presentments, more than is
+    held, and presentments after a lapse or a reversal all post; after one that is not `final` the rest stays
+    held. The network presents an approved purchase by itself after a while, unless its hold has lapsed.
+    """
+    amount = given.amount
+
+    def request(found: Found, id_: str, now_ms: int, fingerprint: bytes) -> ChildRequest:
+        found.require_currency(amount)
+        found.require_approved()
+        found.require_open(amount)
+        return ClearingRequest(
+            simulation_id=id_,
+            accepted_ms=now_ms,
+            fingerprint=fingerprint,
+            original=found.original(),
+            amount_minor=None if amount is None else amount.minor,
+            final=given.final,
+        )
+
+    return await _follow(call, simulation_id, request)
+
+
+@router.post(
+    "/v1/simulated-spends/{id}/expire",
+    response_model=LapsedView,
+    responses=refusals(*_APPROVED, "nothing-held"),
+)
+async def expire_simulated_spend(
+    simulation_id: PathId, call: KeyedCall, _body: Empty = NO_MEMBERS
+) -> Response:
+    """Let the hold of a simulated spend lapse now, as if its time had passed.
+
+    Test mode only. No event tells of a lapse; `available` rises. The simulated network never presents a
+    lapsed sale by itself; an explicit `clear` still posts. In gateway mode nothing is held here, so nothing
+    lapses.
+    """
+    caller = call.caller
+    async with connected(call.services.pool) as connection:
+        found = await find(connection, simulation_id, caller.tenant_id)
+    found.require_approved()
+    if found.authorization_id is None:
+        raise Refusal("nothing-held")
+    id_ = call.services.new_id()
+    command = Expire(
+        id=id_,
+        command_key=key_of(id_),
+        card_id=found.request.card_id,
+        tenant_id=caller.tenant_id,
+        live=caller.live,
+        references=(reference_of_id(found.authorization_id),),
+    )
+    return await submit(call, command, {"simulation_id": simulation_id})
+
+
+Build = Callable[[Found, str, int, bytes], ChildRequest]
+"""Judges the original and makes the request for its child's id, with the instant and the fingerprint of the
+caller's request. Raises ``Refusal``."""
+
+
+async def _follow(call: Call, parent_id: str, build: Build) -> Response:
+    """Start the child that ``build`` makes, unless the key has started one already."""
+
+    async def judge(connection: Connection, child_id: str, now_ms: int, fingerprint: bytes) -> ChildRequest:
+        found = await find(connection, parent_id, call.caller.tenant_id)
+        return build(found, child_id, now_ms, fingerprint)
+
+    return await start(call, parent_id, judge, partial(_shown, parent_id=parent_id))
+
+
+def _shown(accepted: Acceptance, *, parent_id: str) -> dict[str, Any]:
+    return {
+        "simulation_id": accepted.simulation_id,
+        "parent_simulation_id": parent_id,
+        "accepted_at": to_text(accepted.accepted_ms),
+        "stan": accepted.stan,
+        "rrn": accepted.rrn,
+        "network_txn_id": accepted.network_txn_id,
+    }

@@ -1,0 +1,101 @@
+"""What callers send to simulate a spend (spec 4.3), and what of it can be judged without looking."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal, get_args
+
+from pydantic import AfterValidator, StringConstraints, model_validator
+
+from api.http.fields import Channel, Country, Id, Mcc, MoneyInput, Text100, example
+from api.http.validation import Input, broken
+from engine.simulation import Scenario
+
+Cvv2 = Annotated[str, StringConstraints(pattern="^[0-9]{3}$"), example("123")]
+AuthValue = Annotated[
+    str,
+    StringConstraints(min_length=1, max_length=64, pattern=r"^[\x21-\x7e]+$"),
+    example("AAABBEg0VhI0VniQEjRWAAAAAAA="),
+]
+
+_NEEDED_BY = {"cvv2_presented": ("cvv2",), "cavv_presented": ("auth_value", "threeds_ref")}
+assert set(_NEEDED_BY) <= set(get_args(Scenario))
+
+
+class SpendInput(Input):
+    """One authorization to be driven against a card."""
+
+    card_id: Id
+    """A card id, never a card number."""
+    amount: MoneyInput
+    """0 verifies the account. A currency other than the card's is for the decision to decline."""
+    mcc: Mcc
+    merchant_name: Annotated[Text100, example("Corner Shop")]
+    channel: Channel
+    entry_mode: Literal["contactless", "chip", "magstripe", "manual"] | None = None
+    scenario: Scenario | None = None
+    """`partial_approval`: the terminal accepts less than the amount. `force_stip_timeout`: the platform
+    answers too late, so the network approves in its stead and sends an advice. `delegated_timeout`: the
+    programme's endpoint counts as silent. `cvv2_presented` and `cavv_presented` demand their values.
+    """
+    approved_amount: MoneyInput | None = None
+    """The terminal accepts a partial approval of at most this amount; with or without `partial_approval`."""
+    cvv2: Cvv2 | None = None
+    """The message carries this CVV2, with or without `cvv2_presented`; the decision verifies it."""
+    auth_value: AuthValue | None = None
+    """The message carries this 3-D Secure value, with or without `cavv_presented`. The decision checks its
+    form (20 bytes in base64, together with `threeds_ref`), not its cryptogram.
+    """
+    threeds_ref: Id | None = None
+    """The 3-D Secure reference of `auth_value`."""
+    mit: bool = False
+    """Merchant-initiated."""
+    kind: Literal["purchase", "refund"] = "purchase"
+    merchant_country: Country | None = None
+    """Left out: `IE` for EUR, `GB` for GBP, `US` for USD."""
+
+    @model_validator(mode="after")
+    def _scenario(self) -> SpendInput:
+        for name in _NEEDED_BY.get(self.scenario or "", ()):
+            if getattr(self, name) is None:
+                raise broken("missing", f"The scenario {self.scenario} needs this member.", at=f"/{name}")
+        if self.scenario == "partial_approval" and self.kind == "refund":
+            raise broken("not_allowed", "A refund is never approved in part.", at="/scenario")
+        if self.approved_amount is not None and self.kind == "refund":
+            raise broken("not_allowed", "A refund is never approved in part.", at="/approved_amount")
+        if self.approved_amount is not None and self.approved_amount.currency != self.amount.currency:
+            raise broken(
+                "not_allowed", "The currency must be that of amount.", at="/approved_amount/currency"
+            )
+        return self
+
+
+def _more_than_nothing(amount: MoneyInput) -> MoneyInput:
+    if amount.minor == 0:
+        raise broken("range", "The amount must be more than zero.", at="/amount")
+    return amount
+
+
+SomeMoney = Annotated[MoneyInput, AfterValidator(_more_than_nothing)]
+
+
+class IncrementInput(Input):
+    """By how much to raise a hold."""
+
+    raise_by_amount: SomeMoney
+    """What is added, in the currency of the spend; not a new total."""
+
+
+class ReverseInput(Input):
+    """By how much to lower a hold."""
+
+    lower_by_amount: SomeMoney | None = None
+    """Left out: all that is still held."""
+
+
+class ClearInput(Input):
+    """How much of a spend to clear."""
+
+    amount: SomeMoney | None = None
+    """Left out: all that has not been presented yet."""
+    final: bool = True
+    """Whether no further presentment follows; what is still held is then released."""

@@ -1,0 +1,124 @@
+"""The record of a simulation: its row, joined with the decision it led to (contract, section 6)."""
+
+from __future__ import annotations
+
+from typing import Any, Final, Literal
+
+import asyncpg
+import msgspec
+
+from api.http.fields import Channel, Id, Instant, MoneyView, shown_instant
+from api.http.validation import View
+from engine.decline import APPROVED, APPROVED_PARTIALLY, VERIFIED
+from engine.money import format_minor
+from engine.simulation import SpendRequest
+
+FIND: Final = """
+    SELECT s.id::text, s.parent_simulation_id::text, s.operation, s.state, s.card_id::text, s.request, s.stan,
+           s.rrn, s.network_txn_id, s.accepted_at, s.sent_at, s.decided_at, s.failed_at, s.response_code,
+           s.approval_code, s.approved_minor, s.authorization_id::text, s.failure,
+           t.id::text AS transaction_id, t.hold_id::text,
+           CASE s.operation
+               WHEN 'spend' THEN t.decline_reason
+               WHEN 'increment' THEN (
+                   SELECT i.decision::json ->> 'reason' FROM journal i
+                   WHERE i.authorization_id = s.authorization_id AND i.kind = 'increment'
+                     AND i.command::json #>> '{wire,stan}' = s.stan
+                     AND i.command::json #>> '{wire,rrn}' = s.rrn)
+           END AS decline_reason
+    FROM simulations s LEFT JOIN transactions t ON t.id = s.authorization_id
+    WHERE s.id = $1::uuid AND s.tenant_id = $2
+"""
+_request = msgspec.json.Decoder(SpendRequest).decode
+APPROVALS: Final = frozenset({APPROVED, APPROVED_PARTIALLY, VERIFIED})
+
+
+class FailureView(View):
+    """What went wrong in the simulator, and whether a message had been built by then."""
+
+    stage: Literal["pre_build", "post_build"]
+    code: str
+    detail: str
+
+
+class SimulationView(View):
+    """A simulation: a spend, or what followed one (`parent_simulation_id`). A row that stays `accepted` or
+    `sent` has an unknown outcome: do not simply try again.
+    """
+
+    simulation_id: Id
+    parent_simulation_id: Id | None
+    operation: Literal["spend", "increment", "reversal", "clearing"]
+    kind: Literal["purchase", "refund"]
+    state: Literal["accepted", "sent", "failed", "decided"]
+    card_id: Id
+    amount: MoneyView
+    approved_amount: MoneyView | None
+    mcc: str
+    merchant_name: str
+    merchant_country: str
+    channel: Channel
+    entry_mode: Literal["contactless", "chip", "magstripe", "manual"] | None
+    scenario: str | None
+    mit: bool
+    stan: str | None
+    rrn: str | None
+    network_txn_id: str | None
+    accepted_at: Instant
+    sent_at: Instant | None
+    decided_at: Instant | None
+    failed_at: Instant | None
+    decision: Literal["approved", "declined"] | None
+    decline_reason: str | None
+    response_code: str | None
+    approval_code: str | None
+    authorization_id: Id | None
+    transaction_id: Id | None
+    hold_id: Id | None
+    failure: FailureView | None
+
+
+def show(row: asyncpg.Record) -> dict[str, Any]:
+    """The public representation of a row of ``FIND``."""
+    request = _request(row["request"])
+    currency = request.currency
+    return {
+        "simulation_id": row["id"],
+        "parent_simulation_id": row["parent_simulation_id"],
+        "operation": row["operation"],
+        "kind": request.kind,
+        "state": row["state"],
+        "card_id": row["card_id"],
+        "amount": _money(request.amount_minor, currency),
+        "approved_amount": _money(row["approved_minor"], currency),
+        "mcc": request.mcc,
+        "merchant_name": request.merchant_name,
+        "merchant_country": request.merchant_country,
+        "channel": request.channel,
+        "entry_mode": request.entry_mode,
+        "scenario": request.scenario,
+        "mit": request.mit,
+        **{name: row[name] for name in ("stan", "rrn", "network_txn_id")},
+        **{name: _instant(row[name]) for name in ("accepted_at", "sent_at", "decided_at", "failed_at")},
+        "decision": _decision(row),
+        **{
+            name: row[name]
+            for name in ("decline_reason", "response_code", "approval_code", "authorization_id")
+        },
+        **{name: row[name] for name in ("transaction_id", "hold_id")},
+        "failure": msgspec.json.decode(row["failure"]) if row["failure"] else None,
+    }
+
+
+def _decision(row: asyncpg.Record) -> str | None:
+    if row["state"] != "decided":
+        return None
+    return "approved" if row["response_code"] in APPROVALS else "declined"
+
+
+def _money(amount_minor: int | None, currency: str) -> dict[str, str] | None:
+    return None if amount_minor is None else {"amount": format_minor(amount_minor), "currency": currency}
+
+
+def _instant(value: Any) -> str | None:
+    return None if value is None else shown_instant(value)

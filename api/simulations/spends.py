@@ -1,0 +1,117 @@
+"""The operations on simulated spends. The POST is the API's hot path: one token from memory, one shared
+look-up, one hand-over.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Final
+
+from fastapi import Depends
+from starlette.requests import Request
+from starlette.responses import Response
+
+from api.database.pool import fetch_row
+from api.http.answers import json_response
+from api.http.fields import Id, Instant
+from api.http.problems import not_found
+from api.http.refusals import refusals
+from api.http.validation import View
+from api.operations.call import PathId, ReadCall
+from api.operations.route import new_router
+from api.services import Services
+from api.simulations.card_states import CardStates
+from api.simulations.inputs import SpendInput
+from api.simulations.record import FIND, SimulationView, show
+from engine.ids import shard_of
+from engine.instant import to_text
+from engine.money import HOME_COUNTRY
+from engine.simulation import Acceptance, SpendRequest
+
+router = new_router("Simulation")
+
+PATH: Final = "/v1/simulated-spends"
+
+
+class AcceptanceView(View):
+    """A recorded simulation. Null `stan` and `rrn`: refused before any message was built."""
+
+    simulation_id: Id
+    accepted_at: Instant
+    stan: str | None
+    rrn: str | None
+    network_txn_id: str = ""
+
+
+async def card_states(request: Request) -> CardStates:
+    """The look-up that all requests of a server share."""
+    shared: CardStates = request.app.state.card_states
+    return shared
+
+
+@router.post(
+    PATH,
+    status_code=202,
+    response_model=AcceptanceView,
+    responses=refusals("not-found", "card-not-active"),
+)
+async def create_simulated_spend(
+    given: SpendInput, call: ReadCall, cards: Annotated[CardStates, Depends(card_states)]
+) -> Response:
+    """Simulate a spend: drive one authorization against a card, over the wire that a network would use.
+
+    Test mode only. Every accepted call is a distinct wire transaction; there is no `Idempotency-Key`. The
+    decision is found on the simulation (GET) and told by `authorization.decided`. A failure of the
+    simulator is recorded on the simulation and is not an error here.
+    """
+    services, tenant_id = call.services, call.caller.tenant_id
+    await cards.require_active(given.card_id, tenant_id)
+    accepted = await services.network.accept(_request(given, tenant_id, services))
+    return json_response(202, show_acceptance(accepted))
+
+
+@router.get(PATH + "/{id}", response_model=SimulationView, responses=refusals("not-found"))
+async def get_simulated_spend(simulation_id: PathId, call: ReadCall) -> Response:
+    """Get a simulation, its state and its decision.
+
+    Test mode only.
+    """
+    row = await fetch_row(call.services.pool, FIND, simulation_id, call.caller.tenant_id)
+    if row is None:
+        raise not_found()
+    return json_response(200, show(row))
+
+
+def show_acceptance(accepted: Acceptance) -> dict[str, Any]:
+    """The public representation of an acceptance (spec 2.7)."""
+    body = {
+        "simulation_id": accepted.simulation_id,
+        "accepted_at": to_text(accepted.accepted_ms),
+        "stan": accepted.stan,
+        "rrn": accepted.rrn,
+    }
+    named = accepted.network_txn_id
+    return body if named is None else body | {"network_txn_id": named}
+
+
+def _request(given: SpendInput, tenant_id: str, services: Services) -> SpendRequest:
+    cap = given.approved_amount
+    return SpendRequest(
+        simulation_id=services.new_id(shard_of(given.card_id)),
+        tenant_id=tenant_id,
+        card_id=given.card_id,
+        amount_minor=given.amount.minor,
+        currency=given.amount.currency,
+        mcc=given.mcc,
+        merchant_name=given.merchant_name,
+        merchant_country=given.merchant_country or HOME_COUNTRY[given.amount.currency],
+        channel=given.channel,
+        accepted_ms=services.clock.now_ms(),
+        kind=given.kind,
+        entry_mode=given.entry_mode,
+        scenario=given.scenario,
+        approved_amount_minor=None if cap is None else cap.minor,
+        mit=given.mit,
+        cvv2=given.cvv2,
+        auth_value=given.auth_value,
+        threeds_ref=given.threeds_ref,
+    )

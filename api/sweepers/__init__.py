@@ -1,0 +1,1 @@
+"""Background work of an API server: finish what an interrupted request left."""

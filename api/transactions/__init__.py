@@ -1,0 +1,1 @@
+"""Transactions: what became of each authorization, and its decision made again."""

@@ -1,0 +1,83 @@
+"""A decision made again: the decision is a pure function, so its stored inputs give the same bytes
+(contract, section 7).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Literal
+
+import msgspec
+
+from api.http.fields import ShownAmount
+from api.http.validation import View
+from api.transactions.views import RiskView, StepView, decode_decision
+from engine.commands import Authorize
+from engine.decision.decide import Decision, authorize, decision_view
+from engine.decision.recorded import decode_inputs
+from engine.money import format_minor
+
+_command = msgspec.json.Decoder(Authorize).decode
+_encode = msgspec.json.Encoder().encode
+
+
+class DecisionView(View):
+    """A decision, with every rule that it evaluated."""
+
+    decision: Literal["approved", "declined"]
+    decline_reason: str | None
+    decided_by: Literal["platform", "programme", "stand_in"]
+    approved_amount: ShownAmount
+    approval_code: str | None
+    response_code: str
+    day: str
+    """The day, in the programme's time zone, to which the decision counts."""
+    risk: RiskView
+    trace: list[StepView]
+
+
+class IncrementReplayView(View):
+    """The same of one increment."""
+
+    identical: bool
+    recorded: DecisionView
+    recomputed: DecisionView
+
+
+class ReplayView(View):
+    """What was decided then, what is decided now from the same inputs, and whether the two, and those of
+    every increment, are the same bytes.
+    """
+
+    identical: bool
+    recorded: DecisionView
+    recomputed: DecisionView
+    increments: list[IncrementReplayView]
+
+
+def replay(decided: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
+    """The public comparison of stored decisions with those that their stored commands and inputs give;
+    ``decided`` are command, inputs and decision, an authorization's first and its increments' after it.
+    """
+    first, *increments = [_compare(*each) for each in decided]
+    identical = all(each["identical"] for each in (first, *increments))
+    return first | {"identical": identical, "increments": increments}
+
+
+def _compare(command: str, inputs: str, decision: str) -> dict[str, Any]:
+    recomputed = authorize(_command(command), decode_inputs(inputs))
+    return {
+        "identical": _encode(recomputed) == decision.encode(),
+        "recorded": _show(decode_decision(decision)),
+        "recomputed": _show(recomputed),
+    }
+
+
+def _show(decided: Decision) -> dict[str, Any]:
+    return {
+        **decision_view(decided),
+        "approved_amount": format_minor(decided.approved_minor),
+        "approval_code": decided.approval_code,
+        "response_code": decided.response_code,
+        "day": decided.day,
+    }

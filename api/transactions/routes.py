@@ -1,0 +1,111 @@
+"""Transactions: what became of each authorization, refund and force post, with the decision explained
+(contract, sections 5, 7).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+from fastapi import Query
+from starlette.responses import Response
+
+from api.database.pool import Connection, fetch_row
+from api.http.answers import json_response
+from api.http.fields import Id
+from api.http.problems import Refusal, not_found
+from api.http.refusals import refusals
+from api.operations.call import NO_MEMBERS, Empty, KeyedCall, PathId, ReadCall
+from api.operations.idempotency import once
+from api.operations.pagination import WindowQuery, page, page_model
+from api.operations.route import new_router
+from api.transactions.replay import ReplayView, replay
+from api.transactions.views import SELECT, STATUS, Kind, Status, TransactionView, show
+
+router = new_router("Transactions")
+
+_FIND: Final = SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3"
+_DECIDED: Final = """
+    SELECT j.command, j.inputs, j.decision
+    FROM transactions r CROSS JOIN LATERAL (
+        SELECT * FROM journal WHERE actor_id = r.card_id AND seq = r.seq
+        UNION ALL SELECT * FROM journal WHERE authorization_id = r.id AND kind = 'increment') j
+    WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3
+    ORDER BY j.seq
+"""
+
+
+class TransactionsQuery(WindowQuery):
+    """Filters of the list."""
+
+    card_id: Id | None = None
+    cardholder_id: Id | None = None
+    programme_id: Id | None = None
+    status: Status | None = None
+    kind: Kind | None = None
+
+
+@router.get(
+    "/v1/transactions",
+    response_model=page_model("Transactions", TransactionView),
+    responses=refusals("invalid-cursor"),
+)
+async def list_transactions(query: Annotated[TransactionsQuery, Query()], call: ReadCall) -> Response:
+    """List transactions, newest first."""
+    filters = {
+        "r.card_id = ?::uuid": query.card_id,
+        "r.card_id = ANY (ARRAY(SELECT id FROM cards WHERE cardholder_id = ?::uuid))": query.cardholder_id,
+        **query.around_window,
+    }
+    scanned = {
+        "r.programme_id = ?::uuid": query.programme_id,
+        f"{STATUS} = ?": query.status,
+        "r.kind = ?": query.kind,
+        **query.window,
+    }
+    return await page(
+        call.services,
+        call.caller,
+        query,
+        table="transactions",
+        select=SELECT,
+        filters=filters,
+        scanned=scanned,
+        joins="LEFT JOIN holds h ON h.id = r.hold_id",
+        show=show,
+    )
+
+
+@router.get("/v1/transactions/{id}", response_model=TransactionView, responses=refusals("not-found"))
+async def get_transaction(transaction_id: PathId, call: ReadCall) -> Response:
+    """Get a transaction, with every rule that its decision evaluated and all that has happened since."""
+    caller = call.caller
+    row = await fetch_row(call.services.pool, _FIND, transaction_id, caller.tenant_id, caller.live)
+    if row is None:
+        raise not_found()
+    return json_response(200, show(row))
+
+
+@router.post(
+    "/v1/transactions/{id}/replay",
+    response_model=ReplayView,
+    responses=refusals("not-found", "nothing-decided"),
+)
+async def replay_transaction(transaction_id: PathId, call: KeyedCall, _body: Empty = NO_MEMBERS) -> Response:
+    """Make a transaction's decision again, from the inputs that were stored with it, and those on its
+    increments.
+
+    Nothing is changed and nobody is told. `identical` says whether the decisions are the same bytes, all of
+    them; they are, as long as nobody has altered the record.
+    """
+    caller = call.caller
+
+    async def work(connection: Connection) -> Response:
+        rows = await connection.fetch(_DECIDED, transaction_id, caller.tenant_id, caller.live)
+        if not rows:
+            raise not_found()
+        decided = [(row["command"], row["inputs"], row["decision"]) for row in rows if row["inputs"]]
+        if not decided:
+            raise Refusal("nothing-decided")
+        return json_response(200, replay(decided))
+
+    return await once(call.services, call.claim, work)

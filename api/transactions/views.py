@@ -1,0 +1,315 @@
+"""How transactions are read from PostgreSQL and shown (contract, sections 5 and 7).
+
+The row says where a transaction stands; the journal says what was asked, what was decided and why, and what
+has happened since. Time is looked at while reading: a hold past its expiry holds nothing here, whether or
+not it has been swept.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterator
+from typing import Any, Final, Literal
+
+import asyncpg
+import msgspec
+
+from api.http.fields import Channel, Id, Instant, ShownAmount, shown_instant
+from api.http.validation import View
+from engine.authorization.follow_up import FollowUpRecord
+from engine.commands import Advise, Authorize, Present
+from engine.decision.decide import Decision, decision_view
+from engine.decline import APPROVED, RESPONSE_CODES
+from engine.ids import Derived
+from engine.instant import to_ms, to_text
+from engine.money import format_minor
+from engine.replies import WireAnswer
+
+Opener = Authorize | Present | Advise
+"""What can begin a transaction: a question, a presentment that nobody had asked about, a decision of the
+network's own."""
+
+decode_opener = msgspec.json.Decoder(Opener).decode
+decode_decision = msgspec.json.Decoder(Decision).decode
+_reply = msgspec.json.Decoder(WireAnswer).decode
+
+_OVERDUE: Final = "(h.state = 'held' AND h.expires_at <= now())"
+STATUS: Final = f"""CASE WHEN NOT coalesce({_OVERDUE}, false) THEN r.status
+    WHEN r.cleared_minor > 0 THEN 'cleared' ELSE 'lapsed' END"""
+# The hold that a command places is named after it (engine.ids.derive).
+_HOLD_OF_COMMAND: Final = (
+    f"encode(set_byte(uuid_send(id), 14, get_byte(uuid_send(id), 14) # {int(Derived.HOLD)}), 'hex')::uuid"
+)
+SELECT: Final = f"""
+    SELECT r.id::text, r.card_id::text, r.cardholder_id::text, r.programme_id::text, r.kind,
+           {STATUS} AS status, r.hold_id::text, r.currency, r.requested_minor, r.approved_minor,
+           CASE WHEN {_OVERDUE} THEN 0 ELSE r.held_minor END AS held_minor, r.cleared_minor, r.reversed_minor,
+           r.created_at, CASE WHEN {_OVERDUE} THEN h.expires_at ELSE r.updated_at END AS updated_at,
+           c.network, j.command, j.decision, j.reply, h.amount_minor AS lapsed_minor, h.expires_at,
+           coalesce({_OVERDUE} OR h.state = 'lapsed', false) AS lapsed,
+           (SELECT coalesce(json_agg(json_build_array(e.kind,
+                       CASE e.kind WHEN 'increment' THEN e.command::json -> 'amount_minor' END,
+                       e.decision::json, floor(extract(epoch FROM e.recorded_at) * 1000)::bigint)
+                   ORDER BY e.seq), '[]')
+            FROM journal e
+            WHERE e.authorization_id = r.id AND e.kind <> 'authorize' AND e.seq <> r.seq
+              AND e.decision IS NOT NULL)::text AS followed,
+           (SELECT coalesce(json_agg(json_build_array(o.amount_minor,
+                       floor(extract(epoch FROM o.expires_at) * 1000)::bigint)
+                   ORDER BY o.expires_at, o.id), '[]')
+            FROM holds o WHERE o.id <> r.hold_id AND o.state = 'lapsed' AND o.id IN (
+                SELECT {_HOLD_OF_COMMAND} FROM (
+                    SELECT r.id UNION ALL SELECT (a.command::json ->> 'id')::uuid FROM journal a
+                    WHERE a.authorization_id = r.id AND a.kind IN ('increment', 'advise')) placed)
+           )::text AS lapsed_before
+    FROM transactions r
+    JOIN cards c ON c.id = r.card_id
+    JOIN journal j ON j.actor_id = r.card_id AND j.seq = r.seq
+    LEFT JOIN holds h ON h.id = r.hold_id
+"""
+
+Kind = Literal["purchase", "refund", "force_post", "verification"]
+Status = Literal["pending", "partially_cleared", "cleared", "reversed", "lapsed", "declined", "posted"]
+Happening = Literal[
+    "authorization", "refund", "force_post", "advice", "increment", "reversal", "clearing", "lapse"
+]
+
+
+class StepView(View):
+    """One rule of a decision: what it saw before the decision, and what it held that against."""
+
+    rule: str
+    outcome: Literal["pass", "fail", "skip"]
+    observed: str | None
+    limit: str | None
+
+
+class MerchantView(View):
+    """Who asked for the money."""
+
+    name: str
+    country: str
+
+
+class NetworkView(View):
+    """How the network names the transaction (ISO 8583 DE11, DE37, DE48 tag 04, DE38, DE39)."""
+
+    name: Literal["visa", "mastercard"]
+    stan: str
+    rrn: str
+    network_txn_id: str | None
+    approval_code: str | None
+    response_code: str
+
+
+class RiskView(View):
+    """The risk score, 0 to 100, and what follows from it."""
+
+    score: int
+    action: Literal["allow", "review", "block"]
+
+
+class HappenedView(View):
+    """One thing that happened to the transaction.
+
+    `amount` is what was asked for, given back, cleared, or stopped being held.
+    """
+
+    type: Happening
+    amount: ShownAmount
+    occurred_at: Instant
+    remark: Literal["declined", "late", "nothing_held", "matched"] = "late"
+    """Only where there is something to say. `declined`: an increment that changed nothing; `late`: cleared
+    when nothing was held any more; `nothing_held`: there was nothing to give back or to change; `matched`:
+    the presentment of a refund that had been posted already.
+    """
+
+
+class TransactionView(View):
+    """A transaction: one for each authorization, refund and force post.
+
+    Where nobody was asked (a presentment without authorization), there is no decision, no risk and no
+    channel.
+    """
+
+    id: Id
+    kind: Kind
+    status: Status
+    card_id: Id
+    cardholder_id: Id
+    programme_id: Id
+    authorization_id: Id
+    hold_id: Id | None
+    currency: str
+    requested_amount: ShownAmount
+    approved_amount: ShownAmount
+    held_amount: ShownAmount
+    cleared_amount: ShownAmount
+    reversed_amount: ShownAmount
+    mcc: str
+    merchant: MerchantView
+    channel: Channel | None
+    entry_mode: str | None
+    network: NetworkView
+    decision: Literal["approved", "declined"] | None
+    decline_reason: str | None
+    decided_by: Literal["platform", "programme", "stand_in", "network_stand_in"] | None
+    """`stand_in`: the platform, in place of the programme's endpoint; `network_stand_in`: the network, in
+    place of the platform, reported by an advice. The trace is that of the platform's own decision, if any.
+    """
+    risk: RiskView | None
+    trace: list[StepView]
+    events: list[HappenedView]
+    """Everything that has happened to it, in order."""
+    created_at: Instant
+    updated_at: Instant
+
+
+class Followed(msgspec.Struct, frozen=True, array_like=True):
+    """A command that was about the transaction, as ``SELECT`` brings it."""
+
+    kind: str
+    asked_minor: int | None
+    outcome: msgspec.Raw
+    """JSON of a ``Decision`` on an increment, of a ``FollowUpRecord`` otherwise."""
+    at_ms: int
+
+
+_followed = msgspec.json.Decoder(list[Followed]).decode
+_lapsed_before = msgspec.json.Decoder(list[tuple[int, int]]).decode
+_record = msgspec.json.Decoder(FollowUpRecord).decode
+
+
+def show(row: asyncpg.Record) -> dict[str, Any]:
+    """The public representation of a row of ``SELECT``."""
+    asked = decode_opener(row["command"])
+    replaced = _replaced(row)
+    return {
+        **{name: row[name] for name in ("id", "kind", "status", "card_id", "cardholder_id", "programme_id")},
+        "authorization_id": row["id"],
+        "hold_id": row["hold_id"],
+        "currency": row["currency"],
+        **{f"{name}_amount": format_minor(row[f"{name}_minor"]) for name in _AMOUNTS},
+        "mcc": asked.mcc,
+        "merchant": {"name": asked.merchant_name, "country": asked.merchant_country},
+        "channel": None if isinstance(asked, Present) else asked.channel,
+        "entry_mode": None if isinstance(asked, Present) else asked.entry_mode,
+        "network": _network(row, asked, replaced),
+        **_decided(row, asked, replaced),
+        "events": _events(row, asked),
+        "created_at": shown_instant(row["created_at"]),
+        "updated_at": shown_instant(row["updated_at"]),
+    }
+
+
+_AMOUNTS: Final = ("requested", "approved", "held", "cleared", "reversed")
+
+
+def _replaced(row: asyncpg.Record) -> FollowUpRecord | None:
+    """The newest advice that has replaced the first decision, if one has."""
+    advices = [each for each in _followed(row["followed"]) if each.kind == "advise"]
+    records = (_record(each.outcome) for each in reversed(advices))
+    return next((record for record in records if record.decided), None)
+
+
+def _network(row: asyncpg.Record, asked: Opener, replaced: FollowUpRecord | None) -> dict[str, Any]:
+    answer = _reply(row["reply"])
+    approval_code, response_code = answer.approval_code, answer.response_code
+    if isinstance(asked, Advise):
+        approval_code = asked.approval_code
+    if replaced is not None:
+        approval_code, response_code = replaced.approval_code, _response_code(replaced)
+    return {
+        "name": row["network"],
+        "stan": asked.wire.stan,
+        "rrn": asked.wire.rrn,
+        "network_txn_id": asked.wire.network_txn_id,
+        "approval_code": approval_code,
+        "response_code": response_code,
+    }
+
+
+def _response_code(replaced: FollowUpRecord) -> str:
+    return APPROVED if replaced.decided == "approved" else RESPONSE_CODES["stand_in_declined"]
+
+
+def _decided(row: asyncpg.Record, asked: Opener, replaced: FollowUpRecord | None) -> dict[str, Any]:
+    """The decision that holds and its explanation: ours, the network's own, or none."""
+    if isinstance(asked, Authorize):
+        first = decision_view(decode_decision(row["decision"]))
+        return first if replaced is None else first | _overruled(replaced)
+    advised = isinstance(asked, Advise)
+    decision = "approved" if isinstance(asked, Advise) and asked.approved else "declined"
+    return {
+        "decision": decision if advised else None,
+        "decline_reason": "stand_in_declined" if advised and decision == "declined" else None,
+        "decided_by": "network_stand_in" if advised else None,
+        "risk": {"score": 0, "action": "allow"} if advised else None,
+        "trace": [],
+    }
+
+
+def _overruled(replaced: FollowUpRecord) -> dict[str, Any]:
+    return {
+        "decision": replaced.decided,
+        "decline_reason": "stand_in_declined" if replaced.decided == "declined" else None,
+        "decided_by": "network_stand_in",
+    }
+
+
+def _events(row: asyncpg.Record, asked: Opener) -> list[dict[str, Any]]:
+    """The history; a lapse that no command has recorded is told from the hold."""
+    began = _happened(_first_type(row["kind"], asked), asked.amount_minor, to_ms(row["created_at"]))
+    followed = _followed(row["followed"])
+    events = [began, *(_follow_up(each) for each in followed)]
+    lapses = list(_lapses_by_time(followed, _lapsed_before(row["lapsed_before"])))
+    if row["lapsed"] and not _lapse_recorded(events):
+        lapses.append(_happened("lapse", row["lapsed_minor"], to_ms(row["expires_at"])))
+    # Within an instant the journal's order stands, and a lapse comes before what found it.
+    return sorted((*lapses, *events), key=lambda event: str(event["occurred_at"])) if lapses else events
+
+
+def _lapses_by_time(followed: list[Followed], lapsed: list[tuple[int, int]]) -> Iterator[dict[str, Any]]:
+    """Of earlier holds, each of which something has held again since: those that no command let lapse before
+    their time."""
+    commanded = deque(each.at_ms for each in followed if each.kind == "expire")
+    for amount_minor, expires_ms in lapsed:
+        if commanded and commanded[0] < expires_ms:
+            commanded.popleft()
+        else:
+            yield _happened("lapse", amount_minor, expires_ms)
+
+
+def _first_type(kind: str, asked: Opener) -> Happening:
+    if isinstance(asked, Advise):
+        return "advice"
+    if kind == "refund":
+        return "refund"
+    return "force_post" if isinstance(asked, Present) else "authorization"
+
+
+def _follow_up(followed: Followed) -> dict[str, Any]:
+    if followed.kind == "increment":
+        declined = decode_decision(followed.outcome).decision == "declined"
+        remark = "declined" if declined else None
+        return _happened("increment", followed.asked_minor or 0, followed.at_ms, remark)
+    record = _record(followed.outcome)
+    if record.type == "refund":
+        return _happened("clearing", record.amount_minor, followed.at_ms, record.remark)
+    type_: Happening = "clearing" if record.type == "capture" else record.type
+    return _happened(type_, record.amount_minor, followed.at_ms, record.remark)
+
+
+def _lapse_recorded(events: list[dict[str, Any]]) -> bool:
+    """Whether a command has ended the last hold: an increment or an advice after a lapse places a new one."""
+    for event in reversed(events):
+        if event["type"] == "lapse":
+            return True
+        if event["type"] in {"increment", "advice"} and "remark" not in event:
+            return False
+    return False
+
+
+def _happened(type_: Happening, amount_minor: int, at_ms: int, remark: str | None = None) -> dict[str, Any]:
+    event = {"type": type_, "amount": format_minor(amount_minor), "occurred_at": to_text(at_ms)}
+    return event | ({"remark": remark} if remark else {})

@@ -1,0 +1,124 @@
+"""Shares of the connection pool: who gets the next connection."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager
+
+import pytest
+
+from api.database import shares as module
+from api.database.shares import Shares
+from api.http.problems import Refusal
+
+
+class Tenants:
+    """Takes places of ``shares`` and keeps them until they are released."""
+
+    def __init__(self, size: int) -> None:
+        self.shares = Shares(size)
+        self.held: list[tuple[str | None, AsyncExitStack]] = []
+        self.waiting: list[asyncio.Task[None]] = []
+
+    async def ask(self, tenant: str | None, times: int = 1) -> None:
+        """Ask for places, and let those that are free be taken."""
+        self.waiting += [asyncio.create_task(self._hold(tenant)) for _ in range(times)]
+        await self.settle()
+
+    async def release(self, tenant: str | None) -> None:
+        holder = next(each for each in self.held if each[0] == tenant)
+        self.held.remove(holder)
+        await holder[1].aclose()
+        await self.settle()
+
+    def holds(self, tenant: str | None) -> int:
+        return sum(holder == tenant for holder, _ in self.held)
+
+    async def settle(self) -> None:
+        for _ in range(5):
+            await asyncio.sleep(0)
+
+    async def _hold(self, tenant: str | None) -> None:
+        stack = AsyncExitStack()
+        await stack.enter_async_context(self.shares.place(tenant))
+        self.held.append((tenant, stack))
+
+
+@asynccontextmanager
+async def pool_of(size: int) -> AsyncIterator[Tenants]:
+    tenants = Tenants(size)
+    yield tenants
+    for task in tenants.waiting:
+        task.cancel()
+    await asyncio.gather(*tenants.waiting, return_exceptions=True)
+
+
+async def test_tenant_alone_gets_its_share_and_no_more() -> None:
+    async with pool_of(10) as pool:
+        await pool.ask("greedy", 20)
+        assert pool.holds("greedy") == 4
+
+
+async def test_each_next_tenant_finds_a_free_connection() -> None:
+    async with pool_of(10) as pool:
+        for number in range(5):
+            await pool.ask(f"greedy-{number}", 20)
+            assert pool.holds(f"greedy-{number}") >= 1
+        assert len(pool.held) <= 9
+
+
+async def test_server_itself_has_a_connection_whatever_tenants_do() -> None:
+    async with pool_of(10) as pool:
+        for number in range(20):
+            await pool.ask(f"greedy-{number}", 20)
+        assert len(pool.held) == 9
+        await pool.ask(None)
+        assert pool.holds(None) == 1
+
+
+async def test_free_connection_goes_to_the_tenant_that_holds_the_fewest() -> None:
+    async with pool_of(3) as pool:
+        await pool.ask("a", 5)
+        await pool.ask("b", 5)
+        await pool.ask("c", 5)
+        assert (pool.holds("a"), pool.holds("b"), pool.holds("c")) == (1, 1, 0)
+        await pool.release("a")
+        assert (pool.holds("a"), pool.holds("b"), pool.holds("c")) == (0, 1, 1)
+        await pool.release("b")
+        assert (pool.holds("a"), pool.holds("b"), pool.holds("c")) == (1, 0, 1)
+
+
+async def test_caller_that_gives_up_leaves_its_place_to_the_next() -> None:
+    async with pool_of(2) as pool:
+        await pool.ask("a", 3)
+        pool.waiting[1].cancel()
+        await pool.settle()
+        await pool.release("a")
+        assert pool.holds("a") == 1
+        await pool.release("a")
+        await pool.ask("b")
+        assert pool.holds("b") == 1
+
+
+async def test_callers_that_give_up_while_a_place_becomes_free_cost_nothing() -> None:
+    async with pool_of(2) as pool:
+        await pool.ask("a", 5)
+        for task in pool.waiting[1:4]:
+            task.cancel()
+        await pool.release("a")
+        assert pool.holds("a") == 1
+        await pool.release("a")
+        await pool.ask("b")
+        assert (pool.holds("a"), pool.holds("b")) == (0, 1)
+
+
+async def test_queue_of_a_tenant_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "POOL_WAITING_OF_TENANT_MAX", 2)
+    async with pool_of(2) as pool:
+        await pool.ask("a", 3)
+        with pytest.raises(Refusal, match="rate-limited"):
+            async with pool.shares.place("a"):
+                pass
+        await pool.ask("b")
+        assert len(pool.waiting) == 4

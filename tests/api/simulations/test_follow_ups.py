@@ -1,0 +1,607 @@
+"""What follows a simulated spend: every effect over the real wire, and every refusal told apart."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+
+import asyncpg
+import httpx2
+import pytest
+
+from actors.ids import new_id
+from actors.network.database import NetworkDbConnection
+from api.app import create_app
+from api.http.faults import NetworkUnavailableError
+from engine.simulation import Acceptance, SimulationRequest
+from tests.api.driver import Caller
+from tests.api.stack import Installation
+
+OPERATIONS = ("increment", "reverse", "clear", "expire")
+
+
+def money(amount: str, currency: str = "EUR") -> dict[str, str]:
+    return {"amount": amount, "currency": currency}
+
+
+def body_of(operation: str, amount: str = "1.00") -> dict[str, Any]:
+    return {"raise_by_amount": money(amount)} if operation == "increment" else {}
+
+
+async def follow(caller: Caller, spend: Any, operation: str, body: Any = None, **options: Any) -> Any:
+    """The child's record once it has ended."""
+    path = f"/v1/simulated-spends/{spend['simulation_id']}/{operation}"
+    accepted = await caller.post(path, body, 202, **options)
+    return await caller.simulation(accepted["simulation_id"])
+
+
+async def refused(caller: Caller, spend: Any, operation: str, body: Any, status: int) -> str:
+    """The slug of the refusal."""
+    path = f"/v1/simulated-spends/{spend['simulation_id']}/{operation}"
+    problem = await caller.post(path, body, status)
+    return str(problem["type"]).removeprefix("/problems/")
+
+
+async def balance(caller: Caller, card: Any) -> tuple[str, str, str]:
+    shown = await caller.get(f"/v1/cards/{card['id']}/balance")
+    return shown["posted"], shown["held"], shown["available"]
+
+
+async def told(caller: Caller) -> list[str]:
+    return [event["type"] for event in (await caller.get("/v1/events?limit=100"))["data"]]
+
+
+async def change(running: Installation, statement: str, *values: Any) -> None:
+    """Alter a row behind everybody's back."""
+    connection = await asyncpg.connect(running.services.settings.database_dsn)
+    try:
+        await connection.execute(statement, *values)
+    finally:
+        await connection.close()
+
+
+# --- effects ----------------------------------------------------------------------------------------------
+
+
+async def test_an_increment_raises_the_hold_in_silence(acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    spend = await acme.spend(card, "40.00")
+    before = await told(acme)
+    path = f"/v1/simulated-spends/{spend['simulation_id']}/increment"
+    accepted = await acme.post(path, {"raise_by_amount": money("25.00")}, 202)
+    assert set(accepted) == {
+        "simulation_id",
+        "parent_simulation_id",
+        "accepted_at",
+        "stan",
+        "rrn",
+        "network_txn_id",
+    }
+    child = await acme.simulation(accepted["simulation_id"])
+    assert {name: child[name] for name in accepted} == accepted
+    assert child["parent_simulation_id"] == spend["simulation_id"]
+    assert (child["operation"], child["decision"], child["amount"]) == (
+        "increment",
+        "approved",
+        money("25.00"),
+    )
+    assert child["transaction_id"] == spend["transaction_id"]
+    assert child["network_txn_id"] == spend["network_txn_id"]
+    assert child["stan"] != spend["stan"]
+    assert await balance(acme, card) == ("100.00", "65.00", "35.00")
+    assert (await told(acme))[: -len(before)] == ["authorization.decided"]
+    assert await acme.get(f"/v1/simulated-spends/{spend['simulation_id']}") == spend
+
+
+async def test_a_declined_increment_says_why_and_changes_nothing(acme: Caller) -> None:
+    card = await acme.funded_card("50.00")
+    spend = await acme.spend(card, "40.00")
+    child = await follow(acme, spend, "increment", {"raise_by_amount": money("10.01")})
+    assert (child["decision"], child["decline_reason"], child["response_code"]) == (
+        "declined",
+        "insufficient_funds",
+        "51",
+    )
+    assert await balance(acme, card) == ("50.00", "40.00", "10.00")
+    again = await follow(acme, spend, "increment", {"raise_by_amount": money("10.00")})
+    assert (again["decision"], again["decline_reason"]) == ("approved", None)
+
+
+async def test_increments_in_parallel_are_decided_one_after_the_other(acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    spend = await acme.spend(card, "40.00")
+    children = await asyncio.gather(
+        *(follow(acme, spend, "increment", {"raise_by_amount": money("20.00")}) for _ in range(5))
+    )
+    decisions = sorted(child["decision"] for child in children)
+    assert decisions == ["approved"] * 3 + ["declined"] * 2
+    assert await balance(acme, card) == ("100.00", "100.00", "0.00")
+
+
+async def test_a_full_reversal_releases_the_hold(acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    spend = await acme.spend(card, "40.00")
+    await acme.patch(f"/v1/cards/{card['id']}", {"state": "stolen"})
+    child = await follow(acme, spend, "reverse")
+    assert (child["operation"], child["decision"], child["amount"]) == (
+        "reversal",
+        "approved",
+        money("40.00"),
+    )
+    assert await balance(acme, card) == ("100.00", "0.00", "100.00")
+    assert (await told(acme))[0] == "ledger.hold.released"
+    assert (await acme.get(f"/v1/transactions/{spend['transaction_id']}"))["status"] == "reversed"
+    assert await refused(acme, spend, "reverse", None, 409) == "nothing-held"
+
+
+async def test_partial_reversals_add_up_in_silence(acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    spend = await acme.spend(card, "40.00")
+    before = await told(acme)
+    await follow(acme, spend, "reverse", {"lower_by_amount": money("15.00")})
+    await follow(acme, spend, "reverse", {"lower_by_amount": money("5.00")})
+    assert await balance(acme, card) == ("100.00", "20.00", "80.00")
+    assert await told(acme) == before
+    assert await refused(acme, spend, "reverse", {"lower_by_amount": money("20.01")}, 400) == (
+        "amount-exceeds-hold"
+    )
+    await follow(acme, spend, "reverse", {"lower_by_amount": money("20.00")})
+    assert await balance(acme, card) == ("100.00", "0.00", "100.00")
+
+
+async def test_clearing_moves_the_money(acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    spend = await acme.spend(card, "40.00")
+    first = await follow(acme, spend, "clear", {"amount": money("10.00"), "final": False})
+    assert (first["operation"], first["amount"]) == ("clearing", money("10.00"))
+    assert await balance(acme, card) == ("90.00", "30.00", "60.00")
+    rest = await follow(acme, spend, "clear")
+    assert rest["amount"] == money("30.00")
+    assert await balance(acme, card) == ("60.00", "0.00", "60.00")
+    assert (await told(acme))[0] == "ledger.hold.captured"
+    assert await refused(acme, spend, "clear", None, 409) == "nothing-to-clear"
+    late = await follow(acme, spend, "clear", {"amount": money("70.00")})
+    assert late["decision"] == "approved"
+    assert await balance(acme, card) == ("-10.00", "0.00", "-10.00")
+    transaction = await acme.get(f"/v1/transactions/{spend['transaction_id']}")
+    assert transaction["cleared_amount"] == "110.00"
+    assert transaction["events"][-1]["remark"] == "late"
+
+
+async def test_a_final_clearing_releases_the_rest(acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    spend = await acme.spend(card, "40.00")
+    await follow(acme, spend, "clear", {"amount": money("10.00")})
+    assert await balance(acme, card) == ("90.00", "0.00", "90.00")
+
+
+async def test_a_lapse_tells_nothing_and_can_be_cleared(acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    spend = await acme.spend(card, "40.00")
+    before = await told(acme)
+    path = f"/v1/simulated-spends/{spend['simulation_id']}/expire"
+    first = await acme.send("POST", path, key="lapse-1")
+    assert (first.status_code, first.json()) == (
+        200,
+        {
+            "simulation_id": spend["simulation_id"],
+            "authorization_id": spend["authorization_id"],
+            "status": "lapsed",
+        },
+    )
+    again = await acme.send("POST", path, key="lapse-1")
+    assert again.content == first.content
+    assert again.headers["Idempotent-Replayed"] == "true"
+    assert await balance(acme, card) == ("100.00", "0.00", "100.00")
+    assert await told(acme) == before
+    assert await refused(acme, spend, "expire", None, 409) == "nothing-held"
+    assert await refused(acme, spend, "reverse", None, 409) == "nothing-held"
+    await follow(acme, spend, "clear")
+    assert await balance(acme, card) == ("60.00", "0.00", "60.00")
+
+
+@pytest.mark.parametrize("by_time", [False, True])
+async def test_a_lapsed_sale_is_never_presented_by_itself(
+    running: Installation, acme: Caller, by_time: bool
+) -> None:
+    card = await acme.funded_card("100.00")
+    lapsed, held = await acme.spend(card, "40.00"), await acme.spend(card, "10.00")
+    if by_time:
+        past = "UPDATE holds SET expires_at = now() - interval '1 second' WHERE id = $1::text::uuid"
+        await change(running, past, lapsed["hold_id"])
+    else:
+        await acme.post(f"/v1/simulated-spends/{lapsed['simulation_id']}/expire", status=200)
+    due = await due_sales(running, lapsed, held)
+    assert due == {held["network_txn_id"]}
+    assert await due_sales(running) == set()
+    await follow(acme, lapsed, "clear")
+    assert (await balance(acme, card))[0] == "60.00"
+
+
+async def test_a_lapsed_sale_that_was_raised_again_is_presented(running: Installation, acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    spend = await acme.spend(card, "40.00")
+    await acme.post(f"/v1/simulated-spends/{spend['simulation_id']}/expire", status=200)
+    assert await due_sales(running, spend) == set()
+    await follow(acme, spend, "increment", {"raise_by_amount": money("5.00")})
+    assert await due_sales(running, spend) == {spend["network_txn_id"]}
+
+
+async def due_sales(running: Installation, *spends: Any) -> set[str]:
+    """The sales that the clearer claims once the time of ``spends`` has come."""
+    ids = [spend["simulation_id"] for spend in spends]
+    due = "UPDATE clearing_schedule SET due_at = now() WHERE simulation_id = ANY ($1::text[]::uuid[])"
+    await change(running, due, ids)
+    lane = NetworkDbConnection(running.services.settings.database_dsn, "test-clearing")
+    try:
+        return {row["network_txn_id"] for row in await lane.fetch("claim_due_sales", 100, 60)}
+    finally:
+        lane.close()
+
+
+@pytest.mark.parametrize(
+    ("ended_by", "body"),
+    [("clear", {}), ("clear", {"amount": money("15.00")}), ("reverse", {})],
+)
+async def test_a_finished_sale_cannot_be_raised(acme: Caller, ended_by: str, body: Any) -> None:
+    card = await acme.funded_card("100.00")
+    spend = await acme.spend(card, "40.00")
+    await follow(acme, spend, ended_by, body)
+    assert await refused(acme, spend, "increment", body_of("increment"), 409) == "sale-finished"
+    await follow(acme, spend, "clear", {"amount": money("3.00")})
+    transactions = (await acme.get(f"/v1/transactions?card_id={card['id']}"))["data"]
+    assert [each["id"] for each in transactions] == [spend["transaction_id"]]
+
+
+async def test_a_partly_cleared_sale_can_be_raised(acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    spend = await acme.spend(card, "40.00")
+    await follow(acme, spend, "clear", {"amount": money("15.00"), "final": False})
+    raised = await follow(acme, spend, "increment", body_of("increment"))
+    assert (raised["decision"], raised["authorization_id"]) == ("approved", spend["authorization_id"])
+
+
+async def test_a_lapsed_hold_is_raised_only_as_a_whole(acme: Caller) -> None:
+    card = await acme.funded_card("100.00")
+    spend = await acme.spend(card, "40.00")
+    await acme.post(f"/v1/simulated-spends/{spend['simulation_id']}/expire", status=200)
+    await acme.spend(card, "55.00")
+    declined = await follow(acme, spend, "increment", {"raise_by_amount": money("6.00")})
+    approved = await follow(acme, spend, "increment", {"raise_by_amount": money("5.00")})
+    assert (declined["decline_reason"], approved["decision"]) == ("insufficient_funds", "approved")
+    assert await balance(acme, card) == ("100.00", "100.00", "0.00")
+
+
+async def test_a_refund_is_cleared_once(acme: Caller) -> None:
+    card = await acme.funded_card("1.00")
+    spend = await acme.spend(card, "5.00", kind="refund")
+    child = await follow(acme, spend, "clear")
+    assert (child["kind"], child["amount"]) == ("refund", money("5.00"))
+    assert await balance(acme, card) == ("6.00", "0.00", "6.00")
+
+
+async def test_a_force_post(acme: Caller) -> None:
+    card = await acme.funded_card("10.00")
+    await acme.patch(f"/v1/cards/{card['id']}", {"state": "suspended"})
+    body = {"card_id": card["id"], "amount": money("25.00"), "mcc": "5812", "merchant_name": "Bistro"}
+    accepted = await acme.post("/v1/simulated-clearings", body, 202)
+    assert set(accepted) == {"simulation_id", "accepted_at", "stan", "rrn", "network_txn_id"}
+    record = await acme.simulation(accepted["simulation_id"])
+    assert (record["operation"], record["parent_simulation_id"], record["kind"]) == (
+        "clearing",
+        None,
+        "purchase",
+    )
+    assert (record["mcc"], record["merchant_country"], record["decision"]) == ("5812", "IE", "approved")
+    transaction = await acme.get(f"/v1/transactions/{record['transaction_id']}")
+    assert (transaction["kind"], transaction["status"]) == ("force_post", "posted")
+    assert await balance(acme, card) == ("-15.00", "0.00", "-15.00")
+    assert (await told(acme))[0] == "ledger.entry.posted"
+
+
+# --- refusals ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+async def test_only_approved_spends_can_be_followed(acme: Caller, operation: str) -> None:
+    card = await acme.funded_card("1.00")
+    declined = await acme.spend(card, "1.01")
+    assert await refused(acme, declined, operation, body_of(operation), 409) == "simulation-not-approved"
+    failed = await acme.spend(card, "9999999999999.99")
+    assert (failed["state"], failed["stan"]) == ("failed", None)
+    assert await refused(acme, failed, operation, body_of(operation), 409) == "simulation-not-approved"
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+async def test_children_cannot_be_followed(acme: Caller, operation: str) -> None:
+    card = await acme.funded_card("100.00")
+    spend = await acme.spend(card, "10.00")
+    for child in (
+        await follow(acme, spend, "increment", {"raise_by_amount": money("5.00")}),
+        await follow(acme, spend, "reverse", {"lower_by_amount": money("1.00")}),
+        await follow(acme, spend, "clear", {"amount": money("1.00"), "final": False}),
+    ):
+        path = f"/v1/simulated-spends/{child['simulation_id']}/{operation}"
+        problem = await acme.post(path, body_of(operation), 409)
+        assert problem["type"] == "/problems/child-simulation"
+        names = {"increment": "an increment", "reversal": "a reversal", "clearing": "a clearing"}
+        assert problem["detail"].endswith(f"itself {names[child['operation']]}.")
+
+
+@pytest.mark.parametrize("operation", OPERATIONS)
+async def test_unknown_spends_are_not_found(acme: Caller, operation: str) -> None:
+    for id_ in (new_id(), "nonsense"):
+        assert await refused(acme, {"simulation_id": id_}, operation, body_of(operation), 404) == "not-found"
+
+
+@pytest.mark.parametrize("operation", ["increment", "reverse"])
+async def test_refunds_cannot_be_raised_or_reversed(acme: Caller, operation: str) -> None:
+    refund = await acme.spend(await acme.funded_card(), "1.00", kind="refund")
+    assert await refused(acme, refund, operation, body_of(operation), 400) == "refund-simulation"
+    assert await refused(acme, refund, "expire", None, 409) == "nothing-held"
+
+
+@pytest.mark.parametrize(
+    ("operation", "member"),
+    [("increment", "raise_by_amount"), ("reverse", "lower_by_amount"), ("clear", "amount")],
+)
+async def test_amounts_are_in_the_currency_of_the_spend(acme: Caller, operation: str, member: str) -> None:
+    spend = await acme.spend(await acme.funded_card(), "10.00")
+    body = {member: money("1.00", "USD")}
+    assert await refused(acme, spend, operation, body, 400) == "currency-mismatch"
+    for wrong in (money("0"), money("0.00"), money("-1"), money("1.001"), {"amount": "1.00"}, "1.00"):
+        problem = await acme.post(
+            f"/v1/simulated-spends/{spend['simulation_id']}/{operation}", {member: wrong}, 400
+        )
+        assert problem["errors"][0]["pointer"].startswith(f"/{member}")
+
+
+async def test_an_increment_needs_its_amount(acme: Caller) -> None:
+    spend = await acme.spend(await acme.funded_card(), "10.00")
+    assert await refused(acme, spend, "increment", {}, 400) == "validation-failed"
+    assert await refused(acme, spend, "increment", None, 400) == "validation-failed"
+
+
+@pytest.mark.parametrize("state", ["suspended", "terminated", "lost", "stolen"])
+async def test_an_increment_needs_an_active_card(acme: Caller, state: str) -> None:
+    card = await acme.funded_card()
+    spend = await acme.spend(card, "10.00")
+    await acme.patch(f"/v1/cards/{card['id']}", {"state": state})
+    assert await refused(acme, spend, "increment", body_of("increment"), 409) == "card-not-active"
+
+
+@pytest.mark.parametrize(
+    ("column", "slug"),
+    [("network_txn_id", "network-transaction-unknown"), ("stan", "wire-identity-unknown")],
+)
+@pytest.mark.parametrize("operation", ["increment", "reverse", "clear"])
+async def test_a_spend_without_a_name_cannot_be_followed(
+    running: Installation, acme: Caller, operation: str, column: str, slug: str
+) -> None:
+    spend = await acme.spend(await acme.funded_card(), "10.00")
+    both = ", rrn = NULL" if column == "stan" else ""
+    await change(
+        running,
+        f"UPDATE simulations SET {column} = NULL{both} WHERE id = $1::uuid",
+        spend["simulation_id"],
+    )
+    assert await refused(acme, spend, operation, body_of(operation), 409) == slug
+
+
+async def test_verifications_hold_nothing(acme: Caller) -> None:
+    spend = await acme.spend(await acme.funded_card(), "0")
+    assert await refused(acme, spend, "reverse", None, 409) == "nothing-held"
+    assert await refused(acme, spend, "clear", None, 409) == "nothing-to-clear"
+    assert await refused(acme, spend, "expire", None, 409) == "nothing-held"
+
+
+async def test_force_posts_that_cannot_be(acme: Caller) -> None:
+    card = await acme.funded_card()
+    body = {"card_id": card["id"], "amount": money("1.00"), "mcc": "5812", "merchant_name": "Bistro"}
+    for wrong, pointer in (
+        ({"amount": money("0")}, "/amount/amount"),
+        ({"mcc": "58"}, "/mcc"),
+        ({"merchant_name": ""}, "/merchant_name"),
+        ({"channel": "pos"}, "/channel"),
+    ):
+        problem = await acme.post("/v1/simulated-clearings", body | wrong, 400)
+        assert problem["errors"][0]["pointer"] == pointer
+    assert (await acme.post("/v1/simulated-clearings", body | {"card_id": new_id()}, 404))["status"] == 404
+    foreign = await acme.post("/v1/simulated-clearings", body | {"amount": money("1.00", "USD")}, 202)
+    record = await acme.simulation(foreign["simulation_id"])
+    assert (record["decision"], record["response_code"]) == ("declined", "12")
+    assert await balance(acme, card) == ("100.00", "0.00", "100.00")
+
+
+# --- one child for each key -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("operation", ["increment", "reverse", "clear"])
+async def test_a_key_starts_one_child(acme: Caller, operation: str) -> None:
+    card = await acme.funded_card("100.00")
+    spend = await acme.spend(card, "10.00")
+    path = f"/v1/simulated-spends/{spend['simulation_id']}/{operation}"
+    body = body_of(operation)
+    answers = await asyncio.gather(*(acme.send("POST", path, body, key="one") for _ in range(8)))
+    accepted = {answer.content for answer in answers if answer.status_code == 202}
+    assert len(accepted) == 1
+    assert {answer.status_code for answer in answers} <= {202, 409}
+    again = await acme.send("POST", path, body, key="one")
+    assert {again.content} == accepted
+    assert again.headers["Idempotent-Replayed"] == "true"
+    altered = await acme.send("POST", path, body | {"final": False} if body else {"x": 1}, key="one")
+    assert (altered.status_code, altered.json()["type"]) == (409, "/problems/idempotency-key-reused")
+    assert (await acme.send("POST", path, body, key=None)).status_code == 400
+    await acme.simulation(again.json()["simulation_id"])
+    transaction = await acme.get(f"/v1/transactions/{spend['transaction_id']}")
+    assert len(transaction["events"]) == 2
+
+
+class Forgetful:
+    """A network whose answer is lost on the way: the child is started and nobody hears of it."""
+
+    def __init__(self, network: Any) -> None:
+        self._network = network
+
+    async def accept(self, request: SimulationRequest) -> Acceptance:
+        await self._network.accept(request)
+        raise NetworkUnavailableError
+
+
+@pytest.mark.parametrize("path", ["/v1/simulated-spends/{id}/increment", "/v1/simulated-clearings"])
+async def test_a_lost_answer_is_found_again(running: Installation, acme: Caller, path: str) -> None:
+    card = await acme.funded_card("100.00")
+    spend = await acme.spend(card, "10.00")
+    path = path.replace("{id}", spend["simulation_id"])
+    body: dict[str, Any] = {"raise_by_amount": money("5.00")}
+    other: dict[str, Any] = {"raise_by_amount": money("6.00")}
+    if path.endswith("clearings"):
+        body = {"card_id": card["id"], "amount": money("5.00"), "mcc": "5812", "merchant_name": "Bistro"}
+        other = body | {"amount": money("6.00")}
+    services = dataclasses.replace(running.services, network=Forgetful(running.services.network))
+    transport = httpx2.ASGITransport(app=create_app(services))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://api.test") as http:
+        broken = Caller(http, acme.credentials)
+        broken.token = acme.token
+        assert (await broken.send("POST", path, body, key="lost")).status_code == 500
+    altered = await acme.send("POST", path, other, key="lost")
+    assert (altered.status_code, altered.json()["type"]) == (409, "/problems/idempotency-key-reused")
+    found = await acme.post(path, body, 202, key="lost")
+    child = await acme.simulation(found["simulation_id"])
+    assert child["amount"] == money("5.00")
+    transactions = (await acme.get("/v1/transactions"))["data"]
+    posted = sum(len(transaction["events"]) for transaction in transactions)
+    assert posted == 2
+
+
+class Stalled:
+    """A network that holds each call back: before it acts, or after it has acted."""
+
+    def __init__(self, network: Any, *, acts_first: bool) -> None:
+        self._network = network
+        self._acts_first = acts_first
+        self.called = asyncio.Event()
+        self.goes_on = asyncio.Event()
+
+    async def accept(self, request: SimulationRequest) -> Acceptance:
+        if self._acts_first:
+            await self._network.accept(request)
+        self.called.set()
+        await self.goes_on.wait()
+        acceptance: Acceptance = await self._network.accept(request)
+        return acceptance
+
+
+@asynccontextmanager
+async def another_server(running: Installation, acme: Caller, network: Any) -> AsyncIterator[Caller]:
+    """An API server whose way to the simulated network is ``network``."""
+    services = dataclasses.replace(running.services, network=network)
+    transport = httpx2.ASGITransport(app=create_app(services))
+    async with httpx2.AsyncClient(transport=transport, base_url="http://api.test") as http:
+        caller = Caller(http, acme.credentials)
+        caller.token = acme.token
+        yield caller
+
+
+async def claims(running: Installation) -> int:
+    return int(await running.services.pool.fetchval("SELECT count(*) FROM idempotency_claims"))
+
+
+BODIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "/v1/simulated-spends/{id}/increment": (
+        {"raise_by_amount": money("5.00")},
+        {"raise_by_amount": money("6.00")},
+    ),
+    "/v1/simulated-spends/{id}/reverse": ({}, {"lower_by_amount": money("1.00")}),
+    "/v1/simulated-spends/{id}/clear": ({}, {"final": False}),
+    "/v1/simulated-clearings": (
+        {"amount": money("5.00"), "mcc": "5812", "merchant_name": "Bistro"},
+        {"amount": money("6.00"), "mcc": "5812", "merchant_name": "Bistro"},
+    ),
+}
+
+
+async def keyed(acme: Caller, path: str) -> tuple[str, Any, Any]:
+    """A follow-up's path, its body and another valid one."""
+    card = await acme.funded_card("100.00")
+    spend = await acme.spend(card, "10.00")
+    body, other = BODIES[path]
+    if path.endswith("clearings"):
+        body, other = ({**each, "card_id": card["id"]} for each in (body, other))
+    return path.replace("{id}", spend["simulation_id"]), body, other
+
+
+@pytest.mark.parametrize("path", BODIES)
+async def test_no_connection_is_held_while_the_network_is_asked(
+    running: Installation, acme: Caller, path: str
+) -> None:
+    path, body, other = await keyed(acme, path)
+    network = Stalled(running.services.network, acts_first=False)
+    async with another_server(running, acme, network) as slow:
+        asking = asyncio.create_task(slow.send("POST", path, body, key="held"))
+        await network.called.wait()
+        pool = running.services.pool
+        assert pool.get_idle_size() == pool.get_size()
+        copy = await acme.send("POST", path, body, key="held")
+        assert (copy.status_code, copy.json()["type"]) == (409, "/problems/idempotency-in-progress")
+        assert copy.headers["Retry-After"] == "1"
+        for altered in (other, {"amount": "invalid"}):
+            answer = await acme.send("POST", path, altered, key="held")
+            assert (answer.status_code, answer.json()["type"]) == (409, "/problems/idempotency-key-reused")
+        network.goes_on.set()
+        first = await asking
+    assert first.status_code == 202
+    again = await acme.send("POST", path, body, key="held")
+    assert (again.content, again.headers["Idempotent-Replayed"]) == (first.content, "true")
+    assert await claims(running) == 0
+
+
+@pytest.mark.parametrize("acts_first", [False, True])
+@pytest.mark.parametrize("path", BODIES)
+async def test_request_of_a_dead_server_is_taken_over(
+    running: Installation, acme: Caller, path: str, acts_first: bool
+) -> None:
+    path, body, other = await keyed(acme, path)
+    network = Stalled(running.services.network, acts_first=acts_first)
+    async with another_server(running, acme, network) as dying:
+        asking = asyncio.create_task(dying.send("POST", path, body, key="taken"))
+        await network.called.wait()
+        asking.cancel()
+        await asyncio.gather(asking, return_exceptions=True)
+    copy = await acme.send("POST", path, body, key="taken")
+    assert (copy.status_code, copy.json()["type"]) == (409, "/problems/idempotency-in-progress")
+    await change(running, "UPDATE idempotency_claims SET lease_until = now()")
+    altered = await acme.send("POST", path, other, key="taken")
+    assert (altered.status_code, altered.json()["type"]) == (409, "/problems/idempotency-key-reused")
+    found = await acme.post(path, body, 202, key="taken")
+    await acme.simulation(found["simulation_id"])
+    assert await acme.post(path, body, 202, key="taken") == found
+    card_id = (await acme.simulation(found["simulation_id"]))["card_id"]
+    count = "SELECT count(*) FROM simulations WHERE operation <> 'spend' AND card_id = $1::uuid"
+    assert await running.services.pool.fetchval(count, card_id) == 1
+    assert await claims(running) == 0
+
+
+async def test_server_that_was_taken_over_gives_the_same_answer(running: Installation, acme: Caller) -> None:
+    path, body, _ = await keyed(acme, "/v1/simulated-spends/{id}/increment")
+    network = Stalled(running.services.network, acts_first=False)
+    async with another_server(running, acme, network) as slow:
+        asking = asyncio.create_task(slow.send("POST", path, body, key="slow"))
+        await network.called.wait()
+        await change(running, "UPDATE idempotency_claims SET lease_until = now()")
+        taken_over = await acme.send("POST", path, body, key="slow")
+        network.goes_on.set()
+        late = await asking
+    assert (late.status_code, late.content) == (202, taken_over.content)
+    assert await claims(running) == 0
+
+
+async def test_refused_follow_up_claims_nothing(running: Installation, acme: Caller) -> None:
+    path, _, other = await keyed(acme, "/v1/simulated-spends/{id}/reverse")
+    await acme.post(path, None, 202, key="all")
+    refused = await acme.send("POST", path, other, key="more")
+    assert refused.json()["type"] == "/problems/nothing-held"
+    assert await claims(running) == 0
