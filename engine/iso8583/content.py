@@ -312,8 +312,8 @@ def _entry(fields: Fields) -> str:
 def _channel(fields: Fields, entry: str) -> Channel:
     if fields[3][:2] == CASH:
         return "atm"
-    settled = CONDITION_CHANNELS.get(fields.get(25, ""))
-    return settled or _ENTRY_CHANNELS.get(entry, "pos")
+    channel = CONDITION_CHANNELS.get(fields.get(25, ""))
+    return channel or _ENTRY_CHANNELS.get(entry, "pos")
 
 
 def _partial_cap(value: str | None) -> int | None:

@@ -169,7 +169,7 @@ def compare(answers: Answers, outcome: Outcome) -> None:
     for row in rows:
         exchange = exchanges[row_identity(row)]
         content = executed_content(exchange, row)
-        expected_answers[id(exchange)] = content, model.hear(exchange.contents[content], row.at_ms)
+        expected_answers[id(exchange)] = content, model.apply(exchange.contents[content], row.at_ms)
     compare_answers(answers, expected_answers)
     assert (outcome.posted, outcome.held) == (model.posted, model.held)
     assert outcome.day == (model.day, model.day_count, model.day_amount)

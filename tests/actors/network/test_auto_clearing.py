@@ -339,7 +339,7 @@ async def test_no_sale_is_due_without_automatic_clearing(harness: Harness, datab
 
 
 async def test_clearing_continues_after_missing_database_and_connection(harness: Harness) -> None:
-    nowhere = NetworkDbConnection("postgresql://nobody@127.0.0.1:1/nothing", "test-lane", timeout_ms=200)
+    nowhere = NetworkDbConnection("postgresql://nobody@127.0.0.1:1/nothing", "test-db", timeout_ms=200)
     session = AcquirerSession("127.0.0.1", 1)
     store = PostgresSimulationStore("424242", nowhere, nowhere)
     network = SimulatedNetwork(session, store, card_lookup())

@@ -222,11 +222,11 @@ async def test_late_approval_is_reversed_and_its_repeats_get_91(card_secrets: Ca
         assert harness.owners.late_reversals == []
         harness.owners.gate.set()
         await until(lambda: harness.owners.late_reversals)
-        (undone,) = harness.owners.late_reversals
+        (reversal,) = harness.owners.late_reversals
         (command,) = harness.owners.asked
-        assert undone.references == (reference_of_message(command.command_key),)
-        assert undone.command_key == late_reversal_key(command.command_key)
-        assert (undone.card_id, undone.remaining_minor, undone.increment_minor) == (CARD_ID, None, None)
+        assert reversal.references == (reference_of_message(command.command_key),)
+        assert reversal.command_key == late_reversal_key(command.command_key)
+        assert (reversal.card_id, reversal.remaining_minor, reversal.increment_minor) == (CARD_ID, None, None)
         counts = harness.respondent.counts
         assert (counts.late_approvals, counts.answered, counts.unknown_outcomes) == (1, 0, 0)
         # The stored approval was reversed, so a repeat gets the same answer as the original.
@@ -386,13 +386,13 @@ async def test_late_reversal_is_repeated_until_an_owner_answers(harness: Harness
         ConnectionResetError(),
     ]
 
-    def undo(command: Reverse) -> Reply:
+    def reverse(command: Reverse) -> Reply:
         outcome = outcomes.pop(0) if outcomes else accept(command)
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
 
-    harness.owners.reverse_late = undo
+    harness.owners.reverse_late = reverse
     harness.owners.decide = lambda _: NotExecuted("unavailable")
     async with harness.peer() as peer:
         await peer.ask(request())
