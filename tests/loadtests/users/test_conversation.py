@@ -11,7 +11,7 @@ import pytest
 
 from actors.network.card_secrets import CardSecrets
 from actors.network.cards import cards_by_id
-from actors.network.database import Lane
+from actors.network.database import NetworkDbConnection
 from actors.settings import Settings
 from actors.vault import Vault
 from loadtests.generators.workload import Card
@@ -24,7 +24,7 @@ async def plastic(running: Installation, card_id: str) -> Card:
     """The card as a terminal reads it."""
 
     settings = running.services.settings
-    lane = Lane(settings.database_dsn, "test")
+    lane = NetworkDbConnection(settings.database_dsn, "test")
     (found,) = await cards_by_id(lane, CardSecrets(running.services.vault)).find_all([card_id])
     lane.close()
     assert found is not None
