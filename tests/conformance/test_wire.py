@@ -63,12 +63,12 @@ async def test_case_1_repeat_gets_the_stored_answer(harness: Harness, decision: 
     async with await Network.connect(harness.address) as network:
         network.send(purchase())
         first = await network.receive_bytes()
-        for again in (purchase(), repeated(purchase())):
-            network.send(again)
+        for repeat in (purchase(), repeated(purchase())):
+            network.send(repeat)
             assert await network.receive_bytes() == first
-    async with await Network.connect(harness.address) as elsewhere:
-        elsewhere.send(repeated(purchase()))
-        assert await elsewhere.receive_bytes() == first
+    async with await Network.connect(harness.address) as other_network:
+        other_network.send(repeated(purchase()))
+        assert await other_network.receive_bytes() == first
     assert len({command.command_key for command in harness.owners.submitted}) == 1
 
 

@@ -114,25 +114,25 @@ async def test_peer_without_an_incomplete_frame_is_not_cut(card_secrets: CardSec
 
 async def test_peer_that_does_not_read_is_cut_and_others_are_served(card_secrets: CardSecrets) -> None:
     async with running_edge(card_secrets, receipt_seconds=1.0, open_max=10**6) as harness:
-        deaf = socket.create_connection(harness.address)
-        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        deaf.setblocking(False)
+        unread_peer = socket.create_connection(harness.address)
+        unread_peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        unread_peer.setblocking(False)
         stream = b"".join(frame(encode(request(stan))) for stan in range(1000))
         async with harness.peer() as other:
             loop = asyncio.get_running_loop()
-            shouting = asyncio.create_task(_shout(loop, deaf, stream))
-            while not shouting.done():
+            sending = asyncio.create_task(_send_forever(loop, unread_peer, stream))
+            while not sending.done():
                 assert (await other.ask(request(2))).fields[39] == "00"
                 await asyncio.sleep(0.001)
-            assert isinstance(shouting.exception(), ConnectionError)
+            assert isinstance(sending.exception(), ConnectionError)
         assert harness.edge.counts.cut == 1
-        deaf.close()
+        unread_peer.close()
 
 
-async def _shout(loop: asyncio.AbstractEventLoop, deaf: socket.socket, stream: bytes) -> None:
+async def _send_forever(loop: asyncio.AbstractEventLoop, unread_peer: socket.socket, stream: bytes) -> None:
     """Send without reading, until the edge resets the connection."""
     while True:
-        await loop.sock_sendall(deaf, stream)
+        await loop.sock_sendall(unread_peer, stream)
 
 
 async def test_too_many_open_requests_pause_only_their_connection(card_secrets: CardSecrets) -> None:
@@ -140,19 +140,19 @@ async def test_too_many_open_requests_pause_only_their_connection(card_secrets: 
     total = EDGE_IN_FLIGHT_MAX + extra
     async with (
         running_edge(card_secrets, open_max=10 * total, receipt_seconds=600) as harness,
-        harness.peer() as greedy,
+        harness.peer() as flooding,
         harness.peer() as other,
     ):
         harness.owners.gate.clear()
         for start in range(0, total, 500):
-            greedy.send(*(request(stan) for stan in range(start, min(start + 500, total))))
+            flooding.send(*(request(stan) for stan in range(start, min(start + 500, total))))
         await until(lambda: len(harness.owners.submitted) >= EDGE_IN_FLIGHT_MAX)
         other.send(request(0, de32="999"))
         await until(lambda: harness.owners.submitted[-1].wire.acquirer_id == "999")
         assert len(harness.owners.submitted) < total + 1
         harness.owners.gate.set()
         assert (await other.receive()).fields[39] == "00"
-        answers = [await greedy.receive() for _ in range(total)]
+        answers = [await flooding.receive() for _ in range(total)]
         assert len({answer.fields[11] for answer in answers}) == total
 
 
@@ -181,14 +181,14 @@ async def test_authorization_beyond_the_open_limit_gets_91(
 
 async def test_deferred_requests_do_not_count_towards_the_open_limit(card_secrets: CardSecrets) -> None:
     """A slow decision endpoint of one programme does not cause refusals for others."""
-    outside = [3]
-    async with running_edge(card_secrets, open_max=3, deferred=lambda: outside[0]) as harness:
+    deferred = [3]
+    async with running_edge(card_secrets, open_max=3, deferred=lambda: deferred[0]) as harness:
         async with harness.peer() as peer:
             harness.owners.gate.clear()
             peer.send(*(request(stan) for stan in range(6)))
             await until(lambda: len(harness.owners.submitted) == 6)
             assert (await peer.ask(request(7))).fields[39] == "91"
-            outside[0] = 4
+            deferred[0] = 4
             peer.send(request(8))
             await until(lambda: len(harness.owners.submitted) == 7)
             harness.owners.gate.set()
@@ -292,15 +292,15 @@ async def test_peer_that_leaves_a_few_bytes_unread_is_cut(card_secrets: CardSecr
     """The unread bytes stay below the limit at which the edge stops reading; half of them are in the
     kernel."""
     async with running_edge(card_secrets, receipt_seconds=0.5, open_max=10**6) as harness:
-        deaf = socket.socket()
-        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        deaf.connect(harness.address)
-        deaf.setblocking(False)
+        unread_peer = socket.socket()
+        unread_peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        unread_peer.connect(harness.address)
+        unread_peer.setblocking(False)
         loop = asyncio.get_running_loop()
         stream = b"".join(frame(encode(request(stan))) for stan in range(2_500))
-        await loop.sock_sendall(deaf, stream)
+        await loop.sock_sendall(unread_peer, stream)
         await until(lambda: harness.edge.counts.cut == 1)
-        deaf.close()
+        unread_peer.close()
 
 
 @pytest.mark.parametrize(("fault", "code"), [(RuntimeError, "96"), (MemoryError, "91")])
@@ -350,5 +350,5 @@ async def test_disconnected_peer_leaves_no_connection_and_can_repeat(harness: Ha
     await until(lambda: harness.edge.connected == 0)
     harness.owners.gate.set()
     await until(lambda: harness.respondent.counts.answered == 1)
-    async with harness.peer() as again:
-        assert (await again.ask(request(mti="0101"))).fields[39] == "00"
+    async with harness.peer() as reconnected:
+        assert (await reconnected.ask(request(mti="0101"))).fields[39] == "00"

@@ -187,8 +187,8 @@ async def test_changes_survive_a_terminated_connection(
 
 async def test_changes_are_given_up_after_the_last_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actors.network.postgres_simulation_store.RECORD_ATTEMPTS", 2)
-    nowhere = NetworkDbConnection("postgresql://nobody@127.0.0.1:1/nothing", "test-db", timeout_ms=200)
-    store = PostgresSimulationStore("424242", nowhere, nowhere)
+    unreachable = NetworkDbConnection("postgresql://nobody@127.0.0.1:1/nothing", "test-db", timeout_ms=200)
+    store = PostgresSimulationStore("424242", unreachable, unreachable)
     store.record(StateChange(simulation_id=new_id(), state="sent", sent_ms=NOW_MS))
     await store.drain()
     assert store.lost_changes == 1
@@ -201,5 +201,5 @@ def test_stored_request_has_no_secrets() -> None:
     stored = stored_request(request)
     assert "987" not in f"{request} {request!r}"
     assert not any(secret in stored for secret in ("987", "AAABBB", "reference"))
-    again = msgspec.json.decode(stored, type=SpendRequest)
-    assert again == msgspec.structs.replace(request, cvv2=None, auth_value=None, threeds_ref=None)
+    decoded = msgspec.json.decode(stored, type=SpendRequest)
+    assert decoded == msgspec.structs.replace(request, cvv2=None, auth_value=None, threeds_ref=None)
