@@ -1,7 +1,8 @@
 """An acquirer's session with an edge: one TCP connection, many messages in flight, answers in any order.
 
 The session connects, signs on, reconnects after a loss, and sends an echo test after ``echo_seconds`` without
-a frame. It does not repeat requests; its user decides whether to repeat a request without an answer."""
+a frame. It does not repeat requests; its user decides whether to repeat a request without an answer.
+"""
 
 from __future__ import annotations
 

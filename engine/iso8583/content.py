@@ -2,7 +2,8 @@
 
 A missing or malformed field raises ``ElementError``, which becomes DE39 = 30; no value is guessed. MACs and
 PIN blocks, which cannot be verified without keys, are treated according to ``Verification``. Other fields are
-part of the fingerprint and otherwise ignored."""
+part of the fingerprint and otherwise ignored.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 A message is executed at most once under its command key, so the key is made of exactly the fields that a true
 repeat repeats. Follow-ups name their original in DE90, which has no retrieval reference (DE37). The key needs
-it, so it is derived from the DE37 of the follow-up and the time of the original."""
+it, so it is derived from the DE37 of the follow-up and the time of the original.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """An independent model of one card, written from ``ops/docs/WIRE.md`` alone. It uses no code of the platform.
 
 ``CardModel.apply`` takes messages in the order in which they took effect and returns the expected answer of
-each. The state of the model is the expected balance, transactions and events."""
+each. The state of the model is the expected balance, transactions and events.
+"""
 
 from __future__ import annotations
 

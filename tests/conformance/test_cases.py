@@ -2,7 +2,8 @@
 events.
 
 The tests have the numbers of the table. Cases 34 to 38 need a delegated programme (``test_stand_in.py``);
-case 42 needs a second owner (``tests/actors/shards``)."""
+case 42 needs a second owner (``tests/actors/shards``).
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 The messages pass the real respondent and host. The journal has the order in which they took effect. The model
 applies them in that order; then every answer, the balance, the counters of the day, each transaction and the
-number of events of each type must be equal."""
+number of events of each type must be equal.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Increments, advices, presentments and reversals of an independent ISO 8583 peer, sent to the edge over TCP.
 
 Covers the common behaviour of all classes and the malformed messages of each. The owners are fakes of the
-test, so money is not covered here."""
+test, so money is not covered here.
+"""
 
 from __future__ import annotations
 
