@@ -1,6 +1,6 @@
 """ISO 8583:1987 in all-ASCII: framing, codec and translation, without I/O.
 
-- ``framing`` cuts frames out of a byte stream; ``codec`` decodes and encodes messages by the table in ``spec``.
+- ``framing`` cuts frames out of a byte stream; ``codec`` decodes and encodes messages by ``spec``.
 - ``reading`` and ``elements`` read single fields and the values nested in them, ``card_data`` reads
   verification data, ``content`` reads a whole request.
 - ``identity`` derives command keys, fingerprints and the references to earlier messages.
