@@ -1,7 +1,8 @@
 """An acquirer's session with an edge: one TCP connection, many messages in flight, answers in any order.
 
 The session connects, signs on, reconnects after a loss, and sends an echo test after ``echo_seconds`` without
-a frame. It does not repeat requests; its user decides whether to repeat a request without an answer."""
+a frame. It does not repeat requests; its user decides whether to repeat a request without an answer.
+"""
 
 from __future__ import annotations
 
@@ -68,7 +69,7 @@ class AcquirerSession:
 
     def start(self) -> None:
         """Connect in the background."""
-        self._keeper = self._keeper or start_essential(self._keep(), "session")
+        self._keeper = self._keeper or start_essential(self._keep_connected(), "session")
 
     async def stop(self) -> None:
         """Sign off and close. Open requests fail with ``SessionLostError``."""
@@ -112,13 +113,13 @@ class AcquirerSession:
         """Send an echo test. Raises ``SessionError`` if no answer arrives in time."""
         await self._manage(ECHO_TEST)
 
-    async def _keep(self) -> None:
+    async def _keep_connected(self) -> None:
         pause_seconds = RECONNECT_SECONDS_MIN
         while True:
             try:
                 await self._connect()
                 pause_seconds = RECONNECT_SECONDS_MIN
-                await self._watch()
+                await self._watch_connection()
             except (OSError, SessionError) as failure:
                 _log.info("session_down", error=type(failure).__name__)
             finally:
@@ -139,7 +140,7 @@ class AcquirerSession:
         await self._manage(SIGN_ON)
         self._signed_on.set()
 
-    async def _watch(self) -> None:
+    async def _watch_connection(self) -> None:
         """Return when the connection has ended. Send an echo test after each silent ``echo_seconds``."""
         connection = self._connection
         while connection is not None and connection.open:

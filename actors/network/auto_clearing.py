@@ -2,7 +2,8 @@
 
 The schedule is a table, so it survives restarts. Each step claims one batch of due sales and waits for the
 answers: ten thousand sales that fall due at once reach the platform in batches of ``CLEARING_BATCH_MAX`` and
-do not delay its decisions."""
+do not delay its decisions.
+"""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ class CardSecrets:
     def __init__(self, vault: Vault) -> None:
         self._vault = vault
         self.fingerprint_key: Final = vault.digest(FINGERPRINT, b"")
-        """Key of ``engine.iso8583.translate.fingerprint``."""
+        """Key of ``engine.iso8583.identity.fingerprint``."""
 
     def digest(self, pan: str) -> bytes:
         """The keyed hash of a number, for look-ups (``pans.digest``)."""

@@ -3,7 +3,8 @@
 Networks treat messages in two ways. A *request* (authorization, increment) has a deadline. If the connection
 is lost before it, the network sends a repeat. At the deadline it reverses the request, because the outcome is
 unknown; an answer that still arrives is recorded. Other messages (reversal, advice, presentment) are *stored
-and forwarded*: the network repeats them, with growing pauses, until the answer is neither 91 nor 96."""
+and forwarded*: the network repeats them, with growing pauses, until the answer is neither 91 nor 96.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """ISO 8583 messages of the simulated network.
 
 A message is a function of its row, the row of its sale and the card, so the network can build the same
-message again after a restart. It is therefore dated by the acceptance of the simulation."""
+message again after a restart. It is therefore dated by the acceptance of the simulation.
+"""
 
 from __future__ import annotations
 
@@ -80,7 +81,7 @@ def message_of(simulation: Simulation, credentials: CardCredentials) -> Message:
 
 
 def first_message(original: Original) -> FirstMessage:
-    """How later messages name the 0100 of a sale."""
+    """The references by which follow-ups name the 0100 of a sale."""
     return FirstMessage(ACQUIRER_ID, original.stan, transmission_time(original.request.accepted_ms))
 
 

@@ -6,7 +6,8 @@ message's command key, so this module records the same outcome that the answer w
 
 A reversed approval does not count: its row stays ``failed``. The network reverses a request without an
 answer, and the edge reverses an approval that it could not return in time. The flow of a simulation may still
-send a reversal, so an approval is recorded only after the flow has ended."""
+send a reversal, so an approval is recorded only after the flow has ended.
+"""
 
 from __future__ import annotations
 

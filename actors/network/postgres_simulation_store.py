@@ -54,7 +54,8 @@ class _PendingFollowUp(msgspec.Struct, eq=False):
 
 class PostgresSimulationStore:
     """``inserts`` and ``updates`` are separate connections, so that neither kind of write delays the other.
-    A sale is due ``auto_clear_seconds`` after its amount changed last; 0 turns automatic clearing off."""
+    A sale is due ``auto_clear_seconds`` after its last increase or partial reversal; 0
+    turns automatic clearing off."""
 
     def __init__(
         self,

@@ -2,7 +2,8 @@
 
 Each pair of source address and acquirer has a token bucket, and each source address a larger one, because the
 sender chooses the acquirer id (DE32) freely. Only messages with an unknown number or a wrong value take
-tokens: messages of valid cards are never delayed or refused."""
+tokens: messages of valid cards are never delayed or refused.
+"""
 
 from __future__ import annotations
 

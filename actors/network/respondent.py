@@ -1,5 +1,4 @@
-"""Financial requests at the edge: reads the message, finds the card, asks its owner, answers within the
-deadline.
+"""Financial requests at the edge: read the message, find the card, ask its owner, answer within the deadline.
 
 Every class of message takes this path, and every request has one deadline. If the owner's answer arrives in
 time, the network gets it. At the deadline the network gets 91. An authorization that is approved after that,

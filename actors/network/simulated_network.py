@@ -1,10 +1,10 @@
-"""The simulated network: terminal, acquirer and scheme of test mode, over the same TCP protocol as a real
-one.
+"""The simulated network: terminal, acquirer and scheme of test mode. It uses the protocol of real networks.
 
 ``accept`` stores simulations and returns; their message flows run in the background. After a crash of this
 process, simulations with an open request stay ``accepted`` or ``sent``, because the request may or may not
 have reached the platform, and requests are not repeated. Reversals and presentments are stored and forwarded:
-``resume`` repeats them, and a repeat has no second effect."""
+``resume`` repeats them, and a repeat has no second effect.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 ``pyiso8583`` interprets its specification for each field of each message. This codec caches the layout of
 each bitmap, which makes it several times faster; ``tests/engine/iso8583/test_codec.py`` compares both. Errors
 contain field and position, no values. Only printable ASCII is accepted: PostgreSQL refuses NUL characters in
-text."""
+text.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 A missing or malformed field raises ``ElementError``, which becomes DE39 = 30; no value is guessed. MACs and
 PIN blocks, which cannot be verified without keys, are treated according to ``Verification``. Other fields are
-part of the fingerprint and otherwise ignored."""
+part of the fingerprint and otherwise ignored.
+"""
 
 from __future__ import annotations
 
@@ -312,8 +313,8 @@ def _entry(fields: Fields) -> str:
 def _channel(fields: Fields, entry: str) -> Channel:
     if fields[3][:2] == CASH:
         return "atm"
-    settled = CONDITION_CHANNELS.get(fields.get(25, ""))
-    return settled or _ENTRY_CHANNELS.get(entry, "pos")
+    channel = CONDITION_CHANNELS.get(fields.get(25, ""))
+    return channel or _ENTRY_CHANNELS.get(entry, "pos")
 
 
 def _partial_cap(value: str | None) -> int | None:

@@ -1,7 +1,8 @@
 """Reads and writes the values nested in DE7, DE37, DE43, DE48, DE54, DE90 and DE95.
 
 The tags of DE48 are Stanchion's own (``ops/docs/WIRE.md``), because the private sub-fields of card schemes
-are confidential. Readers raise ``ElementError`` with field and problem, without values."""
+are confidential. Readers raise ``ElementError`` with field and problem, without values.
+"""
 
 from __future__ import annotations
 

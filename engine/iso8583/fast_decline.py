@@ -3,7 +3,8 @@
 Returns the same bytes as ``encode(refusal(decode(payload), code))`` at a tenth of the cost
 (``tests/engine/iso8583/test_fast_decline.py`` compares both). The bitmap of the answer follows from the
 bitmap of the request, and all other fields are copied from the request. A malformed request takes the usual
-path."""
+path.
+"""
 
 from __future__ import annotations
 

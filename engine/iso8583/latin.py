@@ -2,7 +2,8 @@
 
 Unicode decomposition removes accents. Letters without a decomposition (ł, ß, ø, đ) are replaced by a table,
 in the spelling of passports (ICAO 9303, part 3, section 6) or the closest form. Other characters become
-``?``."""
+``?``.
+"""
 
 from __future__ import annotations
 

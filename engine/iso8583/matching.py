@@ -2,7 +2,8 @@
 
 Responses may arrive in any order. They match by acquirer, STAN, transmission time and retrieval reference
 (DE32, DE11, DE7, DE37), and by class and function of the message, because reversals and advices may have the
-references of their original. Network management messages have only some of these fields."""
+references of their original. Network management messages have only some of these fields.
+"""
 
 from __future__ import annotations
 

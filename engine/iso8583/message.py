@@ -1,7 +1,8 @@
 """A decoded message: type indicator and fields. Its ``repr`` contains no values.
 
 A message type indicator (MTI) has four digits: version, class, function and origin. ``0101`` is the repeat of
-an ``0100``."""
+an ``0100``.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Builds responses: the references of the request, DE39, and the fields that an approval adds.
 
 A response is a function of the request's fields and the stored answer. It depends on no clock and no counter,
-so a repeat gets the same bytes (``ops/docs/WIRE.md``, case 1)."""
+so a repeat gets the same bytes (``ops/docs/WIRE.md``, case 1).
+"""
 
 from __future__ import annotations
 

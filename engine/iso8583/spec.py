@@ -2,7 +2,8 @@
 
 Peers built on pyiso8583, jPOS (``ISO87APackager``) and moov (``Spec87ASCII``) use the same fields. This
 module adds which fields must be masked. The codec checks lengths; ``content`` checks values. The profile has
-no tertiary bitmap (DE65)."""
+no tertiary bitmap (DE65).
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """Builds commands from requests.
 
 Reading a request has two steps with I/O between them: ``content.read`` reads the message, the edge finds the
-card and checks its secrets, and ``to_command`` combines both."""
+card and checks its secrets, and ``to_command`` combines both.
+"""
 
 from __future__ import annotations
 

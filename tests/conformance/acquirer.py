@@ -61,7 +61,7 @@ class Acquirer:
         return {number: value for number, value in document.items() if value is not None}
 
     async def exchange(self, document: Document) -> str:
-        """DE39 of the answer."""
+        """Send one message. Returns DE39 of the answer."""
         return (await self.network.ask(document))["39"]
 
     async def exchange_all(self, *documents: Document) -> list[str]:

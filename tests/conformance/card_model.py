@@ -1,7 +1,8 @@
 """An independent model of one card, written from ``ops/docs/WIRE.md`` alone. It uses no code of the platform.
 
 ``CardModel.apply`` takes messages in the order in which they took effect and returns the expected answer of
-each. The state of the model is the expected balance, transactions and events."""
+each. The state of the model is the expected balance, transactions and events.
+"""
 
 from __future__ import annotations
 
@@ -127,13 +128,13 @@ class CardModel:
         """The references by which later messages name this one."""
         transaction_id = tags_of(document).get("04")
         own: list[Reference] = [("message", document["11"], document["7"])]
-        return [*own, ("life", transaction_id)] if transaction_id else own
+        return [*own, ("transaction", transaction_id)] if transaction_id else own
 
     def _references(self, document: Document) -> tuple[Reference | None, Reference | None]:
         """The message in DE90 and the network's transaction id in tag 04."""
         de90, transaction_id = document.get("90"), tags_of(document).get("04")
         message = ("message", de90[4:10], de90[10:20]) if de90 else None
-        return message, ("life", transaction_id) if transaction_id else None
+        return message, ("transaction", transaction_id) if transaction_id else None
 
     def _transaction_sales(self, transaction_id: Reference | None) -> list[Sale]:
         """All transactions with the network's id, newest first."""

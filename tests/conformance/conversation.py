@@ -47,7 +47,7 @@ class Delivery:
 class _Sale:
     """One sale and the messages about it."""
 
-    life: str
+    network_txn_id: str
     arn: str
     presented: int = 0
     messages: list[Document] = field(default_factory=list)
@@ -57,10 +57,10 @@ class ConversationGenerator:
     """Generates a conversation of ``size`` exchanges about ``sales`` sales; with ``slow`` it lasts for
     weeks."""
 
-    def __init__(self, dice: random.Random, start: datetime, size: int, sales: int, *, slow: bool) -> None:
-        self._dice = dice
+    def __init__(self, rng: random.Random, start: datetime, size: int, sales: int, *, slow: bool) -> None:
+        self._rng = rng
         self._now = start
-        self._stan = dice.randrange(100_000)
+        self._stan = rng.randrange(100_000)
         self._sales = [_Sale(f"L{number}", f"{number + 1:023d}") for number in range(sales)]
         self._slow = slow
         self._size = size
@@ -79,53 +79,53 @@ class ConversationGenerator:
         return deliveries
 
     def _pause(self) -> float:
-        if self._slow and self._dice.random() < 0.25:
-            return self._dice.uniform(0.5, 8.0) * _DAY_SECONDS
-        return self._dice.choice((0.0, 0.0, 0.001, 0.5))
+        if self._slow and self._rng.random() < 0.25:
+            return self._rng.uniform(0.5, 8.0) * _DAY_SECONDS
+        return self._rng.choice((0.0, 0.0, 0.001, 0.5))
 
     def _deliver(self, exchange: Exchange, at: float) -> list[Delivery]:
         """One to five arrivals, most of them soon, some days later."""
         deliveries = []
-        for _ in range(self._dice.randint(1, 5)):
-            delay = self._dice.choice((0.0, 0.0, 0.001, self._dice.uniform(0, 3), self._dice.uniform(0, 60)))
-            if self._slow and self._dice.random() < 0.1:
-                delay += self._dice.uniform(0, 10) * _DAY_SECONDS
-            content = 1 if len(exchange.contents) > 1 and self._dice.random() < 0.3 else 0
-            document = self._again(exchange.contents[content])
+        for _ in range(self._rng.randint(1, 5)):
+            delay = self._rng.choice((0.0, 0.0, 0.001, self._rng.uniform(0, 3), self._rng.uniform(0, 60)))
+            if self._slow and self._rng.random() < 0.1:
+                delay += self._rng.uniform(0, 10) * _DAY_SECONDS
+            content = 1 if len(exchange.contents) > 1 and self._rng.random() < 0.3 else 0
+            document = self._repeat_of(exchange.contents[content])
             deliveries.append(Delivery(at + delay, exchange, content, document))
         return deliveries
 
-    def _again(self, document: Document) -> Document:
+    def _repeat_of(self, document: Document) -> Document:
         """A repeat of ``document``."""
-        dice = self._dice.random()
+        chance = self._rng.random()
         mti = document["t"]
-        if dice < 0.4:
+        if chance < 0.4:
             return document
-        if mti in ("0400", "0420") and dice < 0.7:
-            return document | {"t": self._dice.choice(("0400", "0401", "0420", "0421"))}
-        if mti == "0220" and dice < 0.7:
+        if mti in ("0400", "0420") and chance < 0.7:
+            return document | {"t": self._rng.choice(("0400", "0401", "0420", "0421"))}
+        if mti == "0220" and chance < 0.7:
             return document | self._identity()
         return document | {"t": _REPEATS[mti]}
 
     # --- messages
 
     def _exchange(self) -> Exchange:
-        sale = self._dice.choice(self._sales)
-        say = self._dice.choices(_VERBS, _WEIGHTS)[0]
-        document = self._next.pop() if self._next else say(self, sale)
+        sale = self._rng.choice(self._sales)
+        build = self._rng.choices(_BUILDERS, _WEIGHTS)[0]
+        document = self._next.pop() if self._next else build(self, sale)
         contents = [document]
-        if document["t"] in ("0100", "0120", "0220") and self._dice.random() < 0.1:
+        if document["t"] in ("0100", "0120", "0220") and self._rng.random() < 0.1:
             contents.append(document | {"4": f"{int(document['4']) + 7:012d}"})
         return Exchange(contents)
 
     def _identity(self) -> Document:
         self._stan = (self._stan + 1) % 1_000_000
-        self._now += timedelta(seconds=self._dice.randint(0, 2))
+        self._now += timedelta(seconds=self._rng.randint(0, 2))
         now, stan = self._now.astimezone(UTC), f"{self._stan:06d}"
         rrn = f"{now.year % 10}{now.timetuple().tm_yday:03d}{now.hour:02d}{stan}"
         return {"7": now.strftime("%m%d%H%M%S"), "11": stan, "37": rrn}
 
-    def _message(self, mti: str, amount: int, life: str | None, **tags: str) -> Document:
+    def _message(self, mti: str, amount: int, network_txn_id: str | None, **tags: str) -> Document:
         document = {
             "t": mti,
             "2": PAN,
@@ -136,70 +136,70 @@ class ConversationGenerator:
             "22": "051",
             "32": _ACQUIRER,
             "43": _MERCHANT,
-            "49": "840" if self._dice.random() < 0.02 else "978",
+            "49": "840" if self._rng.random() < 0.02 else "978",
         }
-        named = ({"t04": life} if life else {}) | tags
+        named = ({"t04": network_txn_id} if network_txn_id else {}) | tags
         if named:
             document["48"] = "".join(f"{tag[1:]}{len(text):03d}{text}" for tag, text in named.items())
         return document
 
     def _amount(self) -> int:
-        return self._dice.choice((1, 500, 2_500, self._dice.randint(1, 4_000), 9_900))
+        return self._rng.choice((1, 500, 2_500, self._rng.randint(1, 4_000), 9_900))
 
     def _authorize(self, sale: _Sale) -> Document:
-        amount = 0 if self._dice.random() < 0.05 else self._amount()
+        amount = 0 if self._rng.random() < 0.05 else self._amount()
         partial = (
-            {"t07": self._dice.choice(("1", f"1{self._amount():012d}"))} if self._dice.random() < 0.2 else {}
+            {"t07": self._rng.choice(("1", f"1{self._amount():012d}"))} if self._rng.random() < 0.2 else {}
         )
         # Some networks send no transaction id.
-        life = None if self._dice.random() < 0.1 else sale.life
-        return self._said(sale, self._message("0100", amount, life, **partial))
+        network_txn_id = None if self._rng.random() < 0.1 else sale.network_txn_id
+        return self._added(sale, self._message("0100", amount, network_txn_id, **partial))
 
     def _refund(self, sale: _Sale) -> Document:
-        return self._said(sale, self._message("0100", self._amount(), sale.life) | {"3": "200000"})
+        return self._added(sale, self._message("0100", self._amount(), sale.network_txn_id) | {"3": "200000"})
 
     def _increment(self, sale: _Sale) -> Document:
-        return self._said(sale, self._message("0100", self._amount(), sale.life, t06="INC"))
+        return self._added(sale, self._message("0100", self._amount(), sale.network_txn_id, t06="INC"))
 
-    def _said(self, sale: _Sale, document: Document) -> Document:
+    def _added(self, sale: _Sale, document: Document) -> Document:
         sale.messages.append(document)
         return document
 
     def _reverse(self, sale: _Sale) -> Document:
         """Names the sale by its id, by one of its messages (which may be an increment), or by both."""
-        mti = self._dice.choice(("0400", "0420"))
-        about = self._dice.choice(sale.messages) if sale.messages and self._dice.random() < 0.6 else None
-        if about is None and self._dice.random() < 0.4:
-            about = self._dice.choice((self._authorize, self._increment))(sale)
-            self._next.append(about)
-        life = sale.life if about is None or self._dice.random() < 0.5 else None
-        document = self._message(mti, self._amount(), life) | {"49": "978"}
-        if about is not None:
-            document |= self._about(about)
-        if self._dice.random() < 0.4:
-            document["95"] = f"{self._dice.choice((0, 100, self._amount())):012d}" + "0" * 30
+        mti = self._rng.choice(("0400", "0420"))
+        original = self._rng.choice(sale.messages) if sale.messages and self._rng.random() < 0.6 else None
+        if original is None and self._rng.random() < 0.4:
+            original = self._rng.choice((self._authorize, self._increment))(sale)
+            self._next.append(original)
+        network_txn_id = sale.network_txn_id if original is None or self._rng.random() < 0.5 else None
+        document = self._message(mti, self._amount(), network_txn_id) | {"49": "978"}
+        if original is not None:
+            document |= self._references_to(original)
+        if self._rng.random() < 0.4:
+            document["95"] = f"{self._rng.choice((0, 100, self._amount())):012d}" + "0" * 30
         return document
 
-    def _about(self, message: Document) -> Document:
+    def _references_to(self, message: Document) -> Document:
         """DE90, and sometimes the DE37 of the original."""
         named = {"90": message["t"] + message["11"] + message["7"] + _ACQUIRER.zfill(11) + "0" * 11}
-        return named | ({"37": message["37"]} if self._dice.random() < 0.5 else {})
+        return named | ({"37": message["37"]} if self._rng.random() < 0.5 else {})
 
     def _present(self, sale: _Sale) -> Document:
         sale.presented += 1
-        tags = {"t08": f"{sale.arn}{sale.presented:02d}", "t09": self._dice.choice("01")}
-        amount = 0 if self._dice.random() < 0.02 else self._amount()
-        document = self._message("0220", amount, sale.life, **tags)
-        if sale.messages and self._dice.random() < 0.3:
-            document |= self._about(self._dice.choice(sale.messages))
-        return document | ({"3": "200000"} if self._dice.random() < 0.15 else {})
+        tags = {"t08": f"{sale.arn}{sale.presented:02d}", "t09": self._rng.choice("01")}
+        amount = 0 if self._rng.random() < 0.02 else self._amount()
+        document = self._message("0220", amount, sale.network_txn_id, **tags)
+        if sale.messages and self._rng.random() < 0.3:
+            document |= self._references_to(self._rng.choice(sale.messages))
+        return document | ({"3": "200000"} if self._rng.random() < 0.15 else {})
 
     def _advise(self, sale: _Sale) -> Document:
-        document = self._message("0120", self._amount(), sale.life)
-        return document | {"39": self._dice.choice(("00", "00", "05"))}
+        document = self._message("0120", self._amount(), sale.network_txn_id)
+        return document | {"39": self._rng.choice(("00", "00", "05"))}
 
 
-_VERBS: list[Callable[[ConversationGenerator, _Sale], Document]] = [
+_BUILDERS: list[Callable[[ConversationGenerator, _Sale], Document]] = [
     ConversationGenerator._authorize,
     ConversationGenerator._increment,
     ConversationGenerator._reverse,

@@ -55,7 +55,7 @@ class Network:
 
     def send_bytes(self, payload: bytes) -> None:
         """Send one frame."""
-        self.writer.generate(len(payload).to_bytes(2, "big") + payload)
+        self.writer.write(len(payload).to_bytes(2, "big") + payload)
 
     def send(self, document: Document) -> None:
         """Send one message."""

@@ -48,10 +48,10 @@ class Programme:
 
     async def burst(self, size: int, **fields: str) -> list[str]:
         """Send ``size`` authorizations of 1.00 at once, on all cards in turn. Returns DE39 of each."""
-        asked = [
+        messages = [
             self.acquirers[n % len(self.acquirers)].message("0100", "1.00", **fields) for n in range(size)
         ]
-        return await self.acquirers[0].exchange_all(*asked)
+        return await self.acquirers[0].exchange_all(*messages)
 
     async def silent_burst(self, size: int) -> Counter[str]:
         """A burst for which the endpoint counts as silent, so all stand-ins happen at the same time."""

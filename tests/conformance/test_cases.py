@@ -2,7 +2,8 @@
 events.
 
 The tests have the numbers of the table. Cases 34 to 38 need a delegated programme (``test_stand_in.py``);
-case 42 needs a second owner (``tests/actors/shards``)."""
+case 42 needs a second owner (``tests/actors/shards``).
+"""
 
 from __future__ import annotations
 
@@ -454,7 +455,7 @@ async def test_case_39_advice_of_an_unknown_sale_creates_a_hold(acquirer: Acquir
 
 
 @pytest.mark.parametrize("reversed_", [False, True], ids=["not reversed", "reversed"])
-@pytest.mark.parametrize("order", list(permutations(("0100", "undo", "0120"))), ids=" ".join)
+@pytest.mark.parametrize("order", list(permutations(("0100", "late reversal", "0120"))), ids=", ".join)
 async def test_case_39_advice_holds_its_amount_in_any_order_with_a_late_reversal(
     acquirer: Acquirer, order: tuple[str, ...], reversed_: bool
 ) -> None:
@@ -466,8 +467,8 @@ async def test_case_39_advice_holds_its_amount_in_any_order_with_a_late_reversal
         "de37": request["37"],
     }
     for step in order:
-        if step == "undo":
-            await undo(acquirer, request)
+        if step == "late reversal":
+            await reverse_late(acquirer, request)
         elif step == "0120":
             assert (
                 await acquirer.exchange(acquirer.message("0120", "12.00", sale, t11="1", de39="00", **named))
@@ -504,21 +505,23 @@ async def test_case_41_answer_leaves_after_the_commit(acquirer: Acquirer) -> Non
     assert (await acquirer.network.receive())["39"] == "00"
 
 
-async def undo(acquirer: Acquirer, request: Document) -> None:
+async def reverse_late(acquirer: Acquirer, request: Document) -> None:
     """Submit the late reversal of ``request``, as an edge does."""
     identity = WireIdentity(request["32"], request["11"], request["7"], request["37"])
-    undone = command_key(identity, AUTHORIZATION)
+    reversed_key = command_key(identity, AUTHORIZATION)
     pool, card = acquirer.installation.services.pool, acquirer.card["id"]
     journaled = await pool.fetchval(
-        "SELECT command::json ->> 'id' FROM journal WHERE actor_id = $1 AND command_key = $2", card, undone
+        "SELECT command::json ->> 'id' FROM journal WHERE actor_id = $1 AND command_key = $2",
+        card,
+        reversed_key,
     )
     reversal = Reverse(
         id=derive(journaled or new_id_beside(card), Derived.UNDO),
-        command_key=late_reversal_key(undone),
+        command_key=late_reversal_key(reversed_key),
         card_id=card,
-        fingerprint=late_reversal_key(undone),
+        fingerprint=late_reversal_key(reversed_key),
         wire=identity,
-        references=(reference_of_message(undone),),
+        references=(reference_of_message(reversed_key),),
         late=True,
     )
     reply = await acquirer.installation.services.owners.submit(reversal)

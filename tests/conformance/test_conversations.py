@@ -2,7 +2,8 @@
 
 The messages pass the real respondent and host. The journal has the order in which they took effect. The model
 applies them in that order; then every answer, the balance, the counters of the day, each transaction and the
-number of events of each type must be equal."""
+number of events of each type must be equal.
+"""
 
 from __future__ import annotations
 
@@ -65,7 +66,7 @@ Answers = list[tuple[Delivery, bytes]]
 
 
 async def deliver_all(
-    platform: InProcessPlatform, deliveries: list[Delivery], dice: random.Random, *, waiting: bool
+    platform: InProcessPlatform, deliveries: list[Delivery], rng: random.Random, *, waiting: bool
 ) -> Answers:
     """Deliver all messages at their time, and replace the host at random."""
     loop, began = asyncio.get_running_loop(), asyncio.get_running_loop().time()
@@ -74,10 +75,10 @@ async def deliver_all(
         wait = began + delivery.at - loop.time()
         if waiting and wait > 0:
             await asyncio.sleep(wait)
-        if dice.random() < 0.03:
+        if rng.random() < 0.03:
             await platform.replace_host()
         pending.append((delivery, asyncio.create_task(platform.exchange(delivery.payload))))
-        if not waiting and dice.random() < 0.2:
+        if not waiting and rng.random() < 0.2:
             await asyncio.gather(*(task for _, task in pending))
     return [(delivery, await task) for delivery, task in pending]
 
@@ -89,12 +90,12 @@ def in_memory(seed: int, size: int, sales: int) -> tuple[Answers, Outcome]:
     """Run a conversation in virtual time on the in-memory journal."""
 
     async def main() -> tuple[Answers, Outcome]:
-        dice = random.Random(seed)
-        deliveries = ConversationGenerator(dice, START, size, sales, slow=dice.random() < 0.5).generate()
+        rng = random.Random(seed)
+        deliveries = ConversationGenerator(rng, START, size, sales, slow=rng.random() < 0.5).generate()
         store = MemoryStore(VirtualClock().now_ms)
         platform = InProcessPlatform(VirtualClock(), lambda name: MemoryJournal(store, name))
         await platform.start()
-        answers = await deliver_all(platform, deliveries, dice, waiting=True)
+        answers = await deliver_all(platform, deliveries, rng, waiting=True)
         await platform.stop()
         return answers, state_of_store(store)
 
@@ -169,7 +170,7 @@ def compare(answers: Answers, outcome: Outcome) -> None:
     for row in rows:
         exchange = exchanges[row_identity(row)]
         content = executed_content(exchange, row)
-        expected_answers[id(exchange)] = content, model.hear(exchange.contents[content], row.at_ms)
+        expected_answers[id(exchange)] = content, model.apply(exchange.contents[content], row.at_ms)
     compare_answers(answers, expected_answers)
     assert (outcome.posted, outcome.held) == (model.posted, model.held)
     assert outcome.day == (model.day, model.day_count, model.day_amount)
@@ -251,8 +252,8 @@ def reversals_before_originals(answers: Answers) -> int:
 
 @pytest.mark.parametrize("seed", range(20 if CHAOS else 2))
 async def test_conversation_on_postgres_matches_the_model(seed: int, database_url: str) -> None:
-    dice = random.Random(seed)
-    deliveries = ConversationGenerator(dice, START, 500 if CHAOS else 120, 12, slow=False).generate()
+    rng = random.Random(seed)
+    deliveries = ConversationGenerator(rng, START, 500 if CHAOS else 120, 12, slow=False).generate()
     connection = await asyncpg.connect(database_url)
     await connection.execute("INSERT INTO tenants (id, name) VALUES ($1, 'acme')", TENANT)
     await connection.close()
@@ -260,6 +261,6 @@ async def test_conversation_on_postgres_matches_the_model(seed: int, database_ur
         SystemClock(), lambda name: PostgresJournal(database_url, name, timeout_seconds=20.0)
     )
     await platform.start()
-    answers = await deliver_all(platform, deliveries, dice, waiting=False)
+    answers = await deliver_all(platform, deliveries, rng, waiting=False)
     await platform.stop()
     compare(answers, await state_of_postgres(database_url))

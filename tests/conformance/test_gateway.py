@@ -149,9 +149,9 @@ async def status(acquirer: Acquirer, sale: str = SALE) -> str:
 
 
 async def test_cases_1_7_and_14_repeats_create_no_second_instruction(acquirer: Acquirer) -> None:
-    asked = acquirer.message("0100", "10.00", SALE)
-    first = await acquirer.network.ask(asked)
-    assert await acquirer.network.ask(asked | {"t": "0101"}) == first
+    request = acquirer.message("0100", "10.00", SALE)
+    first = await acquirer.network.ask(request)
+    assert await acquirer.network.ask(request | {"t": "0101"}) == first
     raised = acquirer.message("0100", "5.00", SALE, t06="INC")
     assert [await acquirer.exchange(raised) for _ in range(2)] == ["00", "00"]
     presented = acquirer.presentment("4.00", SALE, final=False)
@@ -238,8 +238,8 @@ async def test_cases_25_and_26_refunds_create_credits(acquirer: Acquirer) -> Non
 
 async def test_parallel_increments_create_one_instruction_each(acquirer: Acquirer) -> None:
     await acquirer.authorize("10.00", SALE)
-    asked = [acquirer.message("0100", "1.00", SALE, t06="INC") for _ in range(8)]
-    assert await acquirer.exchange_all(*asked) == ["00"] * 8
+    request = [acquirer.message("0100", "1.00", SALE, t06="INC") for _ in range(8)]
+    assert await acquirer.exchange_all(*request) == ["00"] * 8
     assert (await acquirer.transaction(SALE))["approved_amount"] == "18.00"
     assert await instructed(acquirer) == "A10.00" + " I1.00" * 8
 

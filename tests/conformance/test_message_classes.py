@@ -1,7 +1,8 @@
 """Increments, advices, presentments and reversals of an independent ISO 8583 peer, sent to the edge over TCP.
 
 Covers the common behaviour of all classes and the malformed messages of each. The owners are fakes of the
-test, so money is not covered here."""
+test, so money is not covered here.
+"""
 
 from __future__ import annotations
 
@@ -59,38 +60,38 @@ CLASSES = {
 
 @pytest.mark.parametrize("name", CLASSES)
 async def test_each_class_gets_its_response(harness: Harness, name: str) -> None:
-    say, response, type_ = CLASSES[name]
+    build, response, type_ = CLASSES[name]
     async with await Network.connect(harness.address) as network:
-        answer = await network.ask(say())
+        answer = await network.ask(build())
     assert (answer["t"], answer["39"]) == (response, "00")
     for field in ("7", "11", "32", "37"):
-        assert answer[field] == say()[field]
+        assert answer[field] == build()[field]
     (command,) = harness.owners.submitted
     assert type(command) is type_
 
 
 @pytest.mark.parametrize("name", CLASSES)
 async def test_repeat_of_each_class_gets_the_stored_answer(harness: Harness, name: str) -> None:
-    say, _, _ = CLASSES[name]
+    build, _, _ = CLASSES[name]
     async with await Network.connect(harness.address) as network:
-        network.send(say())
+        network.send(build())
         first = await network.receive_bytes()
-        for again in (say(), say() | {"t": f"{say()['t'][:3]}1"}):
-            network.send(again)
+        for repeat in (build(), build() | {"t": f"{build()['t'][:3]}1"}):
+            network.send(repeat)
             assert await network.receive_bytes() == first
-    async with await Network.connect(harness.address) as elsewhere:
-        elsewhere.send(say() | {"t": f"{say()['t'][:3]}1"})
-        assert await elsewhere.receive_bytes() == first
+    async with await Network.connect(harness.address) as other_network:
+        other_network.send(build() | {"t": f"{build()['t'][:3]}1"})
+        assert await other_network.receive_bytes() == first
     assert len({command.command_key for command in harness.owners.submitted}) == 1
 
 
 @pytest.mark.parametrize("name", CLASSES)
 async def test_duplicate_of_an_open_request_gets_the_same_answer(harness: Harness, name: str) -> None:
-    say, _, _ = CLASSES[name]
+    build, _, _ = CLASSES[name]
     harness.owners.gate.clear()
     async with await Network.connect(harness.address) as network:
-        network.send(say())
-        network.send(say() | {"t": f"{say()['t'][:3]}1"})
+        network.send(build())
+        network.send(build() | {"t": f"{build()['t'][:3]}1"})
         await until(lambda: len(harness.owners.submitted) == 2)
         harness.owners.gate.set()
         assert await network.receive_bytes() == await network.receive_bytes()
@@ -98,18 +99,18 @@ async def test_duplicate_of_an_open_request_gets_the_same_answer(harness: Harnes
 
 @pytest.mark.parametrize("name", CLASSES)
 async def test_other_content_under_the_same_identity_gets_94(harness: Harness, name: str) -> None:
-    say, _, _ = CLASSES[name]
+    build, _, _ = CLASSES[name]
     async with await Network.connect(harness.address) as network:
-        first = await network.ask(say())
-        assert (await network.ask(say(de4="000000009999")))["39"] == "94"
-        assert await network.ask(say()) == first
+        first = await network.ask(build())
+        assert (await network.ask(build(de4="000000009999")))["39"] == "94"
+        assert await network.ask(build()) == first
 
 
 @pytest.mark.parametrize("name", CLASSES)
 async def test_unknown_card_gets_14(harness: Harness, name: str) -> None:
-    say, response, _ = CLASSES[name]
+    build, response, _ = CLASSES[name]
     async with await Network.connect(harness.address) as network:
-        answer = await network.ask(say(de2="4999999999999999"))
+        answer = await network.ask(build(de2="4999999999999999"))
     assert (answer["t"], answer["39"]) == (response, "14")
     assert harness.owners.submitted == []
 
@@ -135,9 +136,9 @@ async def test_reversal_repeated_as_an_advice_is_the_same_command(harness: Harne
 async def test_case_14_presentment_is_identified_by_arn_and_sequence(harness: Harness) -> None:
     async with await Network.connect(harness.address) as network:
         first = await network.ask(presentment(700))
-        again = await network.ask(presentment(701, de7="1122110000", de12="110000", de13="1122"))
+        repeat = await network.ask(presentment(701, de7="1122110000", de12="110000", de13="1122"))
         other = await network.ask(presentment(702, de48=private(t04="SN1", t08=f"{ARN}02")))
-    assert (first["39"], first["48"]) == (again["39"], again["48"])
+    assert (first["39"], first["48"]) == (repeat["39"], repeat["48"])
     assert other["48"] != first["48"]
     assert len({command.command_key for command in harness.owners.submitted}) == 2
 
@@ -193,13 +194,13 @@ MALFORMED: list[tuple[str, dict[str, str | None]]] = [
 async def test_malformed_field_gets_30_and_keeps_the_connection(
     harness: Harness, name: str, changes: dict[str, str | None]
 ) -> None:
-    say, response, _ = CLASSES[name]
+    build, response, _ = CLASSES[name]
     async with await Network.connect(harness.address) as network:
         for _ in range(4):
-            answer = await network.ask(say(**changes))
+            answer = await network.ask(build(**changes))
             assert (answer["t"], answer["39"]) == (response, "30")
         assert harness.owners.submitted == []
-        assert (await network.ask(say()))["39"] == "00"
+        assert (await network.ask(build()))["39"] == "00"
 
 
 # Parallel conversations
@@ -212,9 +213,9 @@ async def test_parallel_conversations_get_the_answers_of_their_classes(harness: 
     async def talk(acquirer: int) -> None:
         async with await Network.connect(harness.address) as network:
             messages = [
-                say(stan, de32=f"{acquirer:06d}", **arn(stan, name, acquirer))
+                build(stan, de32=f"{acquirer:06d}", **arn(stan, name, acquirer))
                 for stan in range(10)
-                for name, (say, _, _) in CLASSES.items()
+                for name, (build, _, _) in CLASSES.items()
                 if name != "reversal"
             ]
             for message in messages * 3:

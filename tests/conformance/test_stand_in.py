@@ -233,13 +233,13 @@ async def test_redirect_is_not_followed(
 
 async def test_missing_connection_causes_stand_in(programme: Programme, module_settings: Settings) -> None:
     var_dir = module_settings.var_dir
-    async with refusing(var_dir) as nowhere, decision_endpoint(var_dir, "other.example") as stranger:
-        acquirer = await programme.issue(nowhere, policy())
+    async with refusing(var_dir) as unreachable, decision_endpoint(var_dir, "other.example") as misnamed:
+        acquirer = await programme.issue(unreachable, policy())
         assert await acquirer.authorize("1.00") == "00"
         # A certificate for another name prevents the connection, so no request is sent.
-        await acquirer.caller.patch(f"/v1/programs/{programme.id}", {"decision_url": stranger.url})
+        await acquirer.caller.patch(f"/v1/programs/{programme.id}", {"decision_url": misnamed.url})
         assert await acquirer.authorize("1.00") == "00"
-        assert stranger.requests == []
+        assert misnamed.requests == []
     assert [entry["trigger"] for entry in await programme.report()] == ["connection_error"] * 2
 
 
@@ -304,11 +304,11 @@ async def test_case_34_recovery_during_stand_ins_finishes_each_outage_once(
     await programme.issue(endpoint.url, policy(max_total_exposure=money("6.00")), cards=4)
     rounds = 5
     for number in range(1, rounds + 1):
-        asked = count()
+        requests = count()
 
-        async def failing_then_not(question: dict[str, Any], asked: Iterator[int] = asked) -> Any:
+        async def failing_then_not(question: dict[str, Any], requests: Iterator[int] = requests) -> Any:
             # Some answers arrive while stand-ins of earlier requests reserve and commit.
-            if next(asked) % 3:
+            if next(requests) % 3:
                 return None
             await asyncio.sleep(0.02)
             return decision(question)
@@ -352,10 +352,10 @@ async def test_case_35_replaced_owners_never_exceed_the_budget(
     await programme.issue(endpoint.url, budget, cards=8)
     # During the decision requests, during the request to the programme's owner, and during the commits.
     for number, after_seconds in enumerate((0.05, 0.2, 0.22), start=1):
-        asked = asyncio.create_task(programme.silent_burst(64))
+        burst = asyncio.create_task(programme.silent_burst(64))
         await asyncio.sleep(after_seconds)
         await programme.installation.replace_host()
-        codes = await asked
+        codes = await burst
         assert codes["00"] <= fits
         assert set(codes) <= {"00", "61", "91", "05"}
         exposed, [*_, (outage_id, _period, _currency, used_minor, _ended)] = (

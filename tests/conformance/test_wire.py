@@ -63,12 +63,12 @@ async def test_case_1_repeat_gets_the_stored_answer(harness: Harness, decision: 
     async with await Network.connect(harness.address) as network:
         network.send(purchase())
         first = await network.receive_bytes()
-        for again in (purchase(), repeated(purchase())):
-            network.send(again)
+        for repeat in (purchase(), repeated(purchase())):
+            network.send(repeat)
             assert await network.receive_bytes() == first
-    async with await Network.connect(harness.address) as elsewhere:
-        elsewhere.send(repeated(purchase()))
-        assert await elsewhere.receive_bytes() == first
+    async with await Network.connect(harness.address) as other_network:
+        other_network.send(repeated(purchase()))
+        assert await other_network.receive_bytes() == first
     assert len({command.command_key for command in harness.owners.submitted}) == 1
 
 
@@ -203,7 +203,7 @@ async def test_frames_without_header_end_the_connection_unanswered(harness: Harn
 async def test_third_bad_length_ends_the_connection(harness: Harness, length: int) -> None:
     async with await Network.connect(harness.address) as network:
         for _ in range(3):
-            network.writer.generate(length.to_bytes(2, "big") + b"\xff" * length)
+            network.writer.write(length.to_bytes(2, "big") + b"\xff" * length)
         assert await network.closed()
     assert harness.edge.counts.malformed == 3
 
@@ -249,10 +249,10 @@ async def test_message_sent_byte_by_byte_is_answered(harness: Harness) -> None:
         await Network.connect(harness.address) as other,
     ):
         for byte in stream[:-1]:
-            network.writer.generate(bytes([byte]))
+            network.writer.write(bytes([byte]))
             await network.writer.drain()
         assert (await other.ask(purchase(9)))["39"] == "00"
-        network.writer.generate(stream[-1:])
+        network.writer.write(stream[-1:])
         assert (await network.receive())["39"] == "00"
 
 
@@ -261,7 +261,7 @@ async def test_several_frames_in_one_write_are_answered(harness: Harness) -> Non
         payloads = [encode(purchase(stan)) for stan in range(20)]
         stream = b"".join(len(payload).to_bytes(2, "big") + payload for payload in payloads)
         for cut in (stream[:1], stream[1:700], stream[700:]):
-            network.writer.generate(cut)
+            network.writer.write(cut)
             await network.writer.drain()
         assert {(await network.receive())["11"] for _ in range(20)} == {f"{stan:06d}" for stan in range(20)}
 

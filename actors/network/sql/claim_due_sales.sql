@@ -1,4 +1,4 @@
--- A sale whose hold has lapsed is forgotten instead: it is presented only by an explicit request.
+-- A sale whose hold has lapsed leaves the schedule: it is presented only on request.
 WITH due AS (
     SELECT simulation_id
     FROM clearing_schedule

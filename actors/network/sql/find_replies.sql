@@ -1,2 +1,2 @@
--- What owners have answered to the commands with these keys.
+-- Replies of owners to the commands with these keys.
 SELECT command_key, reply FROM journal WHERE command_key = ANY ($1::bytea[])

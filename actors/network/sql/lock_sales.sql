@@ -1,4 +1,4 @@
--- Reads and locks in one step, also the sales that have no row yet.
+-- Reads and locks the sales. Inserts the rows of sales that have none.
 INSERT INTO clearing_schedule AS sale (simulation_id)
 SELECT id FROM unnest($1::uuid[]) AS wanted (id) ORDER BY id
 ON CONFLICT (simulation_id) DO UPDATE SET presentments = sale.presentments

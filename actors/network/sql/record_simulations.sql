@@ -16,8 +16,8 @@ WITH recorded AS (
         id, state, sent_at, decided_at, failed_at, failure,
         response_code, approval_code, approved_minor, authorization_id, sale_id, added_minor
     )
-    -- The ids are given twice, so that no plan, however old, looks at other rows. What is decided stays as it
-    -- is, and its amount is entered once.
+    -- The second condition on the id makes every plan use the primary key. A decided row is final, so its
+    -- amount is added to the sale once.
     WHERE s.id = new.id AND s.id = ANY ($1::uuid[]) AND s.state <> 'decided'
     RETURNING new.sale_id, new.added_minor
 )

@@ -62,7 +62,7 @@ class Owners:
         self._stored: dict[bytes, tuple[bytes, Reply]] = {}
 
     @property
-    def asked(self) -> list[Authorize]:
+    def authorizations(self) -> list[Authorize]:
         """The submitted authorizations."""
         return [command for command in self.submitted if isinstance(command, Authorize)]
 

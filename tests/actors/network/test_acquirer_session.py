@@ -73,9 +73,9 @@ async def test_answers_match_in_any_order(fake_edge: FakeEdge) -> None:
     peer = await fake_edge.signed_on()
     await session.connected(WAIT_SECONDS)
     futures = {stan: session.send(request(stan)) for stan in (1, 2, 3)}
-    asked = {message.fields[11]: message for message in [await peer.receive() for _ in range(3)]}
+    received = {message.fields[11]: message for message in [await peer.receive() for _ in range(3)]}
     for stan in ("000003", "000001", "000002"):
-        peer.send(refusal(asked[stan], stan[-2:]))
+        peer.send(refusal(received[stan], stan[-2:]))
     assert {stan: (await future).fields[39] for stan, future in futures.items()} == {
         1: "01",
         2: "02",
@@ -116,12 +116,12 @@ async def test_lost_connection_fails_open_requests_and_reconnects(fake_edge: Fak
     await peer.close()
     with pytest.raises(SessionLostError):
         await lost
-    again = await fake_edge.signed_on()
+    reconnected = await fake_edge.signed_on()
     await session.connected(WAIT_SECONDS)
     repeated = session.send(as_repeat(request()))
-    heard = await again.receive()
-    assert heard.mti == "0101"
-    again.send(refusal(heard, "00"))
+    repeat = await reconnected.receive()
+    assert repeat.mti == "0101"
+    reconnected.send(refusal(repeat, "00"))
     assert (await repeated).fields[39] == "00"
     await session.stop()
 
@@ -161,8 +161,8 @@ async def test_unanswered_echo_test_ends_the_connection(fake_edge: FakeEdge) -> 
     session = AcquirerSession(*fake_edge.address, echo_seconds=0.02, reply_seconds=0.1)
     session.start()
     peer = await fake_edge.signed_on()
-    heard = await peer.receive()
-    assert (heard.mti, heard.fields[70]) == ("0800", "301")
+    repeat = await peer.receive()
+    assert (repeat.mti, repeat.fields[70]) == ("0800", "301")
     # Without an answer to the echo test, the session closes the connection and reconnects.
     await fake_edge.signed_on()
     await session.stop()

@@ -320,8 +320,8 @@ async def test_interrupted_presentment_is_repeated_after_a_restart(
     async with installation(harness, database_url) as after:
         assert await after.network.resume() == 1
         await until(lambda: len(presented(harness)) == 2)
-        first, again = (command for command in harness.owners.submitted if isinstance(command, Present))
-        assert (first.command_key, first.fingerprint) == (again.command_key, again.fingerprint)
+        first, repeated = (command for command in harness.owners.submitted if isinstance(command, Present))
+        assert (first.command_key, first.fingerprint) == (repeated.command_key, repeated.fingerprint)
         found = await rows(database_url)
         (key,) = (key for key, row in found.items() if row["operation"] == "clearing")
         assert (await after.decided(key))["response_code"] == "00"
@@ -339,23 +339,23 @@ async def test_no_sale_is_due_without_automatic_clearing(harness: Harness, datab
 
 
 async def test_clearing_continues_after_missing_database_and_connection(harness: Harness) -> None:
-    nowhere = NetworkDbConnection("postgresql://nobody@127.0.0.1:1/nothing", "test-lane", timeout_ms=200)
+    unreachable = NetworkDbConnection("postgresql://nobody@127.0.0.1:1/nothing", "test-db", timeout_ms=200)
     session = AcquirerSession("127.0.0.1", 1)
-    store = PostgresSimulationStore("424242", nowhere, nowhere)
+    store = PostgresSimulationStore("424242", unreachable, unreachable)
     network = SimulatedNetwork(session, store, card_lookup())
     connected = AcquirerSession(*harness.address)
     connected.start()
-    auto_clearings = [
-        AutoClearing(network, transport, nowhere, poll_seconds=0.01) for transport in (session, connected)
+    all_clearing = [
+        AutoClearing(network, transport, unreachable, poll_seconds=0.01) for transport in (session, connected)
     ]
-    for auto_clearing in auto_clearings:
+    for auto_clearing in all_clearing:
         auto_clearing.start()
     await connected.connected(WAIT_SECONDS)
     await asyncio.sleep(0.1)
     assert all(
         auto_clearing._task._task is not None and not auto_clearing._task._task.done()
-        for auto_clearing in auto_clearings
+        for auto_clearing in all_clearing
     )
-    for auto_clearing in auto_clearings:
+    for auto_clearing in all_clearing:
         await auto_clearing.stop()
     await connected.stop()

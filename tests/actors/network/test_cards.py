@@ -17,7 +17,7 @@ RESERVED_PAN = "4111111111111129"
 
 async def test_card_is_found_by_digest_and_by_id(database_url: str, card_secrets: CardSecrets) -> None:
     await issue_card(database_url, card_secrets, CARD_ID, PAN)
-    db = NetworkDbConnection(database_url, "test-lane")
+    db = NetworkDbConnection(database_url, "test-db")
     by_digest, by_id = cards_by_digest(db), cards_by_id(db, card_secrets)
     assert await by_digest.find(card_secrets.digest(PAN)) == IssuedCard(CARD_ID, 2029, 11, "1")
     credentials = await by_id.find(CARD_ID)
@@ -32,7 +32,7 @@ async def test_reserved_number_is_not_found(database_url: str, card_secrets: Car
     connection = await asyncpg.connect(database_url)
     await reserve_pan(connection, card_secrets, RESERVED_ID, RESERVED_PAN)
     await connection.close()
-    db = NetworkDbConnection(database_url, "test-lane")
+    db = NetworkDbConnection(database_url, "test-db")
     by_digest, by_id = cards_by_digest(db), cards_by_id(db, card_secrets)
     assert await by_digest.find(card_secrets.digest(RESERVED_PAN)) is None
     assert await by_id.find(RESERVED_ID) is None
@@ -54,7 +54,7 @@ async def test_damaged_number_does_not_fail_the_batch(database_url: str, card_se
     connection = await asyncpg.connect(database_url)
     await connection.execute("UPDATE pans SET sealed = $1 WHERE card_id = $2", b"damaged", RESERVED_ID)
     await connection.close()
-    db = NetworkDbConnection(database_url, "test-lane")
+    db = NetworkDbConnection(database_url, "test-db")
     good, damaged = await cards_by_id(db, card_secrets).find_all([CARD_ID, RESERVED_ID])
     assert good is not None
     assert damaged is None

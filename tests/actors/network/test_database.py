@@ -13,7 +13,7 @@ from actors.network.database import GENERIC_PLANS, SQL, DatabaseUnavailableError
 
 @pytest.fixture
 async def db(database_url: str) -> AsyncIterator[NetworkDbConnection]:
-    db = NetworkDbConnection(database_url, "test-lane")
+    db = NetworkDbConnection(database_url, "test-db")
     yield db
     db.close()
     db.close()
@@ -28,7 +28,7 @@ async def test_terminated_connection_is_replaced(db: NetworkDbConnection, databa
     await db.fetch("take_stans", "1", 10)
     other = await asyncpg.connect(database_url)
     await other.execute(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'test-lane'"
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'test-db'"
     )
     await other.close()
     try:
@@ -40,7 +40,7 @@ async def test_terminated_connection_is_replaced(db: NetworkDbConnection, databa
 
 async def test_slow_statement_times_out(database_url: str) -> None:
     other = await asyncpg.connect(database_url)
-    db = NetworkDbConnection(database_url, "test-lane", timeout_ms=200)
+    db = NetworkDbConnection(database_url, "test-db", timeout_ms=200)
     async with other.transaction():
         await other.execute("LOCK TABLE stan_blocks")
         with pytest.raises(DatabaseUnavailableError, match=r"take_stans: (LockNotAvailable|Timeout)Error"):
@@ -51,7 +51,7 @@ async def test_slow_statement_times_out(database_url: str) -> None:
 
 
 async def test_missing_server_raises_in_time() -> None:
-    db = NetworkDbConnection("postgresql://nobody@127.0.0.1:1/nothing", "test-lane", timeout_ms=500)
+    db = NetworkDbConnection("postgresql://nobody@127.0.0.1:1/nothing", "test-db", timeout_ms=500)
     with pytest.raises(DatabaseUnavailableError):
         await db.fetch("take_stans", "1", 10)
 

@@ -13,11 +13,11 @@ async def test_only_open_items_expire() -> None:
     deadlines = Deadlines(0.02, expired.append)
     for item in range(6):
         deadlines.add(item)
-    first, second, again = (deadlines.done(item) for item in (0, 3, 3))
+    first, second, repeated = (deadlines.done(item) for item in (0, 3, 3))
     assert first is not None
     assert second is not None
     assert 0 <= second <= first < 0.02
-    assert again is None
+    assert repeated is None
     assert 3 not in deadlines
     assert 4 in deadlines
     await until(lambda: not len(deadlines))

@@ -12,11 +12,8 @@ from actors.network.card_secrets import CardSecrets
 from engine.iso8583.acquirer import network_request
 from engine.iso8583.codec import encode
 from engine.iso8583.framing import frame
-from engine.iso8583.message import Message
-from engine.limits import EDGE_CONNECTIONS_PER_ADDRESS_MAX, EDGE_IN_FLIGHT_MAX, FRAME_BYTES_MAX
+from engine.limits import EDGE_CONNECTIONS_PER_ADDRESS_MAX, EDGE_IN_FLIGHT_MAX
 from tests.actors.network.support import Harness, Peer, request, running_edge, until
-
-UNDECODABLE = b"0100" + b"2" + b"0" * 15 + b"000"
 
 
 async def test_one_connection_carries_500_open_requests(harness: Harness) -> None:
@@ -25,55 +22,6 @@ async def test_one_connection_carries_500_open_requests(harness: Harness) -> Non
         answers = [await peer.receive() for _ in range(500)]
     assert {answer.fields[11] for answer in answers} == {f"{stan:06d}" for stan in range(500)}
     assert {answer.fields[39] for answer in answers} == {"00"}
-
-
-@pytest.mark.parametrize("code", ["001", "002", "301"])
-async def test_network_management(harness: Harness, code: str) -> None:
-    async with harness.peer() as peer:
-        answer = await peer.ask(network_request(code, "000007", 1_795_253_400_000))
-    assert (answer.mti, answer.fields[39], answer.fields[11], answer.fields[70]) == (
-        "0810",
-        "00",
-        "000007",
-        code,
-    )
-
-
-@pytest.mark.parametrize("mti", ["0200", "0320", "0500", "0600"])
-async def test_unsupported_function_gets_40(harness: Harness, mti: str) -> None:
-    async with harness.peer() as peer:
-        answers = [await peer.ask(request(stan, mti)) for stan in range(5)]
-        assert {answer.fields[39] for answer in answers} == {"40"}
-        assert (await peer.ask(request(9))).fields[39] == "00"
-    assert harness.edge.counts.unsupported == 5
-
-
-async def test_third_malformed_frame_ends_the_connection(harness: Harness) -> None:
-    async with harness.peer() as peer:
-        for _ in range(2):
-            peer.writer.write(frame(UNDECODABLE))
-            assert (await peer.receive()) == Message("0110", {39: "30"})
-        assert (await peer.ask(request())).fields[39] == "00"
-        peer.writer.write(frame(UNDECODABLE))
-        assert (await peer.receive()) == Message("0110", {39: "30"})
-        assert await peer.is_closed()
-    assert harness.edge.counts.malformed == 3
-
-
-async def test_frame_without_header_gets_no_answer(harness: Harness) -> None:
-    async with harness.peer() as peer:
-        peer.writer.write(frame(b"x") + b"\x00\x00" + frame(encode(Message("0110", {39: "00"}))))
-        assert await peer.is_closed()
-    assert harness.edge.counts.malformed == 3
-
-
-async def test_oversized_frame_is_answered_and_skipped(harness: Harness) -> None:
-    payload = encode(request()) + b"0" * FRAME_BYTES_MAX
-    async with harness.peer() as peer:
-        peer.writer.write(len(payload).to_bytes(2, "big") + payload)
-        answer = await peer.receive()
-        assert (answer.mti, answer.fields[39], answer.fields[11]) == ("0110", "30", "000123")
-        assert (await peer.ask(request(7))).fields[39] == "00"
 
 
 async def test_slow_sender_is_cut_and_others_are_served(card_secrets: CardSecrets) -> None:
@@ -114,25 +62,25 @@ async def test_peer_without_an_incomplete_frame_is_not_cut(card_secrets: CardSec
 
 async def test_peer_that_does_not_read_is_cut_and_others_are_served(card_secrets: CardSecrets) -> None:
     async with running_edge(card_secrets, receipt_seconds=1.0, open_max=10**6) as harness:
-        deaf = socket.create_connection(harness.address)
-        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        deaf.setblocking(False)
+        unread_peer = socket.create_connection(harness.address)
+        unread_peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        unread_peer.setblocking(False)
         stream = b"".join(frame(encode(request(stan))) for stan in range(1000))
         async with harness.peer() as other:
             loop = asyncio.get_running_loop()
-            shouting = asyncio.create_task(_shout(loop, deaf, stream))
-            while not shouting.done():
+            sending = asyncio.create_task(_send_forever(loop, unread_peer, stream))
+            while not sending.done():
                 assert (await other.ask(request(2))).fields[39] == "00"
                 await asyncio.sleep(0.001)
-            assert isinstance(shouting.exception(), ConnectionError)
+            assert isinstance(sending.exception(), ConnectionError)
         assert harness.edge.counts.cut == 1
-        deaf.close()
+        unread_peer.close()
 
 
-async def _shout(loop: asyncio.AbstractEventLoop, deaf: socket.socket, stream: bytes) -> None:
+async def _send_forever(loop: asyncio.AbstractEventLoop, unread_peer: socket.socket, stream: bytes) -> None:
     """Send without reading, until the edge resets the connection."""
     while True:
-        await loop.sock_sendall(deaf, stream)
+        await loop.sock_sendall(unread_peer, stream)
 
 
 async def test_too_many_open_requests_pause_only_their_connection(card_secrets: CardSecrets) -> None:
@@ -140,19 +88,19 @@ async def test_too_many_open_requests_pause_only_their_connection(card_secrets: 
     total = EDGE_IN_FLIGHT_MAX + extra
     async with (
         running_edge(card_secrets, open_max=10 * total, receipt_seconds=600) as harness,
-        harness.peer() as greedy,
+        harness.peer() as flooding,
         harness.peer() as other,
     ):
         harness.owners.gate.clear()
         for start in range(0, total, 500):
-            greedy.send(*(request(stan) for stan in range(start, min(start + 500, total))))
+            flooding.send(*(request(stan) for stan in range(start, min(start + 500, total))))
         await until(lambda: len(harness.owners.submitted) >= EDGE_IN_FLIGHT_MAX)
         other.send(request(0, de32="999"))
         await until(lambda: harness.owners.submitted[-1].wire.acquirer_id == "999")
         assert len(harness.owners.submitted) < total + 1
         harness.owners.gate.set()
         assert (await other.receive()).fields[39] == "00"
-        answers = [await greedy.receive() for _ in range(total)]
+        answers = [await flooding.receive() for _ in range(total)]
         assert len({answer.fields[11] for answer in answers}) == total
 
 
@@ -181,14 +129,14 @@ async def test_authorization_beyond_the_open_limit_gets_91(
 
 async def test_deferred_requests_do_not_count_towards_the_open_limit(card_secrets: CardSecrets) -> None:
     """A slow decision endpoint of one programme does not cause refusals for others."""
-    outside = [3]
-    async with running_edge(card_secrets, open_max=3, deferred=lambda: outside[0]) as harness:
+    deferred = [3]
+    async with running_edge(card_secrets, open_max=3, deferred=lambda: deferred[0]) as harness:
         async with harness.peer() as peer:
             harness.owners.gate.clear()
             peer.send(*(request(stan) for stan in range(6)))
             await until(lambda: len(harness.owners.submitted) == 6)
             assert (await peer.ask(request(7))).fields[39] == "91"
-            outside[0] = 4
+            deferred[0] = 4
             peer.send(request(8))
             await until(lambda: len(harness.owners.submitted) == 7)
             harness.owners.gate.set()
@@ -292,30 +240,15 @@ async def test_peer_that_leaves_a_few_bytes_unread_is_cut(card_secrets: CardSecr
     """The unread bytes stay below the limit at which the edge stops reading; half of them are in the
     kernel."""
     async with running_edge(card_secrets, receipt_seconds=0.5, open_max=10**6) as harness:
-        deaf = socket.socket()
-        deaf.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        deaf.connect(harness.address)
-        deaf.setblocking(False)
+        unread_peer = socket.socket()
+        unread_peer.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        unread_peer.connect(harness.address)
+        unread_peer.setblocking(False)
         loop = asyncio.get_running_loop()
         stream = b"".join(frame(encode(request(stan))) for stan in range(2_500))
-        await loop.sock_sendall(deaf, stream)
+        await loop.sock_sendall(unread_peer, stream)
         await until(lambda: harness.edge.counts.cut == 1)
-        deaf.close()
-
-
-@pytest.mark.parametrize(("fault", "code"), [(RuntimeError, "96"), (MemoryError, "91")])
-async def test_exception_in_the_edge_is_answered_and_keeps_the_connection(
-    harness: Harness, monkeypatch: pytest.MonkeyPatch, fault: type[Exception], code: str
-) -> None:
-    def faulty(_: Message) -> Message:
-        raise fault("4111111111111111")
-
-    monkeypatch.setattr("actors.network.dispatch.network_management", faulty)
-    async with harness.peer() as peer:
-        answer = await peer.ask(network_request("301", "000007", 0))
-        assert answer.fields[39] == code
-        assert (await peer.ask(request())).fields[39] == "00"
-    assert harness.edge.counts.faults == 1
+        unread_peer.close()
 
 
 async def test_stop_sends_the_answers_of_open_requests(card_secrets: CardSecrets) -> None:
@@ -350,5 +283,5 @@ async def test_disconnected_peer_leaves_no_connection_and_can_repeat(harness: Ha
     await until(lambda: harness.edge.connected == 0)
     harness.owners.gate.set()
     await until(lambda: harness.respondent.counts.answered == 1)
-    async with harness.peer() as again:
-        assert (await again.ask(request(mti="0101"))).fields[39] == "00"
+    async with harness.peer() as reconnected:
+        assert (await reconnected.ask(request(mti="0101"))).fields[39] == "00"

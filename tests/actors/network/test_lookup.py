@@ -12,11 +12,11 @@ from engine.limits import LOOKUP_BATCH_MAX
 
 class Source:
     def __init__(self) -> None:
-        self.asked: list[list[int]] = []
+        self.fetched: list[list[int]] = []
         self.error: Exception | None = None
 
     async def fetch(self, keys: list[int]) -> dict[int, str]:
-        self.asked.append(keys)
+        self.fetched.append(keys)
         await asyncio.sleep(0)
         if self.error is not None:
             raise self.error
@@ -30,7 +30,7 @@ async def test_found_value_is_cached() -> None:
     assert await lookup.find(1) == "value 1"
     assert lookup.cached(1) == "value 1"
     assert await lookup.find(1) == "value 1"
-    assert source.asked == [[1]]
+    assert source.fetched == [[1]]
 
 
 async def test_missing_key_is_not_cached() -> None:
@@ -38,7 +38,7 @@ async def test_missing_key_is_not_cached() -> None:
     lookup = Lookup(source.fetch, 10)
     assert await lookup.find(-1) is None
     assert await lookup.find(-1) is None
-    assert source.asked == [[-1], [-1]]
+    assert source.fetched == [[-1], [-1]]
     assert len(lookup) == 0
 
 
@@ -49,7 +49,7 @@ async def test_concurrent_callers_share_one_fetch() -> None:
     await asyncio.sleep(0)
     found = await asyncio.gather(first, lookup.find(1), lookup.find_all([2, 1, 3]), lookup.find(2))
     assert list(found) == ["value 1", "value 1", ["value 2", "value 1", "value 3"], "value 2"]
-    assert sorted(key for asked in source.asked for key in asked) == [1, 2, 3]
+    assert sorted(key for fetched in source.fetched for key in fetched) == [1, 2, 3]
 
 
 async def test_batches_and_cache_are_bounded() -> None:
@@ -57,7 +57,7 @@ async def test_batches_and_cache_are_bounded() -> None:
     lookup = Lookup(source.fetch, 100)
     keys = range(LOOKUP_BATCH_MAX + 10)
     assert await lookup.find_all(keys) == [f"value {key}" for key in keys]
-    assert [len(asked) for asked in source.asked] == [LOOKUP_BATCH_MAX, 10]
+    assert [len(fetched) for fetched in source.fetched] == [LOOKUP_BATCH_MAX, 10]
     assert len(lookup) == 100
     assert lookup.cached(0) is None
 

@@ -264,10 +264,10 @@ async def test_network_stands_in_without_a_decision_in_time(
     content = read(message)
     assert isinstance(content, Advice)
     assert (content.approved, content.stand_in, content.purchase.amount_minor) == (True, True, 12_34)
-    asked = read(transport.sent[0])
-    assert isinstance(asked, AuthorizationRequest)
-    assert asked.scenario == "force_stip_timeout"
-    assert content.purchase.wire == asked.purchase.wire
+    requested = read(transport.sent[0])
+    assert isinstance(requested, AuthorizationRequest)
+    assert requested.scenario == "force_stip_timeout"
+    assert content.purchase.wire == requested.purchase.wire
     answer = refusal(message, "00")
     transport.answers[1].set_result(answer)
     await until(lambda: store.states == ["sent", "decided"])

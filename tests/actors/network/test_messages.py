@@ -24,7 +24,7 @@ from engine.simulation import (
 from tests.actors.network.simulations import NOW_MS, original, spend
 from tests.actors.network.support import PAN
 
-PLASTIC = CardCredentials(Pan(PAN), Masked("2911"))
+CREDENTIALS = CardCredentials(Pan(PAN), Masked("2911"))
 CHILD: dict[str, Any] = {"simulation_id": "01900000-0000-7000-8000-0000000001a7", "accepted_ms": NOW_MS}
 
 
@@ -60,7 +60,7 @@ def test_arn_is_derived_from_the_transaction_id() -> None:
 
 def test_spend_is_dated_by_its_acceptance() -> None:
     simulation = Simulation(request=spend(), stan="000001", rrn=rrn("000001", NOW_MS), network_txn_id="SN1")
-    message = message_of(simulation, PLASTIC)
+    message = message_of(simulation, CREDENTIALS)
     assert (message.mti, message.fields[7], message.fields[37]) == ("0100", "1121093000", simulation.rrn)
 
 
@@ -74,19 +74,19 @@ def test_spend_is_dated_by_its_acceptance() -> None:
 )
 def test_follow_up_names_its_sale_and_can_be_built_again(request_: ChildRequest, mti: str) -> None:
     simulation = row(request_)
-    message = message_of(simulation, PLASTIC)
+    message = message_of(simulation, CREDENTIALS)
     assert message.mti == mti
     assert message.fields[90].startswith("01000001231121093000")
     assert "SN0000000000122" in message.fields[48][:]
     assert (message.fields[11], message.fields[37]) == ("000777", simulation.rrn)
-    again = message_of(row(request_), PLASTIC)
-    assert encode(again) == encode(message)
-    assert fingerprint(again, b"k" * 16) == fingerprint(message, b"k" * 16)
+    rebuilt = message_of(row(request_), CREDENTIALS)
+    assert encode(rebuilt) == encode(message)
+    assert fingerprint(rebuilt, b"k" * 16) == fingerprint(message, b"k" * 16)
 
 
 def test_partial_reversal_has_original_and_remaining_amount() -> None:
     simulation = row(ReversalRequest(**CHILD, original=original(), amount_minor=2_34))
-    message = message_of(simulation, PLASTIC)
+    message = message_of(simulation, CREDENTIALS)
     content = read(message)
     assert isinstance(content, ReversalNotice)
     assert (message.fields[4], content.remaining_minor) == ("000000001234", 10_00)
@@ -94,7 +94,7 @@ def test_partial_reversal_has_original_and_remaining_amount() -> None:
 
 def test_presentment_has_its_arn_and_sequence() -> None:
     simulation = row(ClearingRequest(**CHILD, original=original(), amount_minor=4_00, final=False))
-    content = read(message_of(simulation, PLASTIC))
+    content = read(message_of(simulation, CREDENTIALS))
     assert isinstance(content, Presentment)
     assert content.reference is not None
     assert (content.reference.arn, content.reference.sequence) == (arn("SN0000000000122"), 2)

@@ -24,8 +24,8 @@ from tests.actors.network.simulations import NOW_MS, rows, spend
 @pytest.fixture
 async def store(database_url: str) -> AsyncIterator[PostgresSimulationStore]:
     db_connections = [
-        NetworkDbConnection(database_url, "test-opening"),
-        NetworkDbConnection(database_url, "test-moving"),
+        NetworkDbConnection(database_url, "test-inserts"),
+        NetworkDbConnection(database_url, "test-updates"),
     ]
     yield PostgresSimulationStore("424242", *db_connections)
     for db in db_connections:
@@ -34,8 +34,8 @@ async def store(database_url: str) -> AsyncIterator[PostgresSimulationStore]:
 
 async def test_stans_are_taken_once(store: PostgresSimulationStore, database_url: str) -> None:
     db_connections = [
-        NetworkDbConnection(database_url, "test-opening"),
-        NetworkDbConnection(database_url, "test-moving"),
+        NetworkDbConnection(database_url, "test-inserts"),
+        NetworkDbConnection(database_url, "test-updates"),
     ]
     other = PostgresSimulationStore("424242", *db_connections)
     takes = [one.take_stans(count) for count in (1, 7, 300, 2 * STAN_BLOCK + 5, 50) for one in (store, other)]
@@ -173,7 +173,7 @@ async def test_changes_survive_a_terminated_connection(
     await store.drain()
     other = await asyncpg.connect(database_url)
     await other.execute(
-        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'test-moving'"
+        "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'test-updates'"
     )
     await other.close()
     for simulation in simulations:
@@ -187,8 +187,8 @@ async def test_changes_survive_a_terminated_connection(
 
 async def test_changes_are_given_up_after_the_last_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("actors.network.postgres_simulation_store.RECORD_ATTEMPTS", 2)
-    nowhere = NetworkDbConnection("postgresql://nobody@127.0.0.1:1/nothing", "test-lane", timeout_ms=200)
-    store = PostgresSimulationStore("424242", nowhere, nowhere)
+    unreachable = NetworkDbConnection("postgresql://nobody@127.0.0.1:1/nothing", "test-db", timeout_ms=200)
+    store = PostgresSimulationStore("424242", unreachable, unreachable)
     store.record(StateChange(simulation_id=new_id(), state="sent", sent_ms=NOW_MS))
     await store.drain()
     assert store.lost_changes == 1
@@ -201,5 +201,5 @@ def test_stored_request_has_no_secrets() -> None:
     stored = stored_request(request)
     assert "987" not in f"{request} {request!r}"
     assert not any(secret in stored for secret in ("987", "AAABBB", "reference"))
-    again = msgspec.json.decode(stored, type=SpendRequest)
-    assert again == msgspec.structs.replace(request, cvv2=None, auth_value=None, threeds_ref=None)
+    decoded = msgspec.json.decode(stored, type=SpendRequest)
+    assert decoded == msgspec.structs.replace(request, cvv2=None, auth_value=None, threeds_ref=None)

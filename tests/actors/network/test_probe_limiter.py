@@ -31,12 +31,12 @@ def unknown_number(serial: int) -> str:
 def test_tokens_refill_with_time() -> None:
     clock = Clock()
     probes = ProbeLimiter(clock, burst=2, per_second=1.0)
-    said = [probes.unknown_card("a", "1") for _ in range(3)]
+    results = [probes.unknown_card("a", "1") for _ in range(3)]
     clock.seconds = 1.0
-    said += [probes.wrong_value("a", "1") for _ in range(2)]
+    results += [probes.wrong_value("a", "1") for _ in range(2)]
     clock.seconds = 1_000.0
-    said += [probes.unknown_card("a", "1") for _ in range(3)]
-    assert said == [True, True, False, True, False, True, True, False]
+    results += [probes.unknown_card("a", "1") for _ in range(3)]
+    assert results == [True, True, False, True, False, True, True, False]
     assert (probes.counts.unknown_cards, probes.counts.wrong_values, probes.counts.limited) == (6, 2, 3)
 
 
@@ -49,8 +49,8 @@ def test_addresses_and_acquirers_have_separate_limits() -> None:
 
 def test_changing_acquirer_ids_does_not_raise_the_limit_of_an_address() -> None:
     probes = ProbeLimiter(Clock(), burst=2)
-    said = [probes.unknown_card("a", str(number)) for number in range(3 * PROBES_OF_SOURCE_FACTOR)]
-    assert said.count(True) == 2 * PROBES_OF_SOURCE_FACTOR
+    results = [probes.unknown_card("a", str(number)) for number in range(3 * PROBES_OF_SOURCE_FACTOR)]
+    assert results.count(True) == 2 * PROBES_OF_SOURCE_FACTOR
 
 
 def test_number_of_buckets_is_bounded() -> None:
@@ -97,8 +97,10 @@ async def test_answers_beyond_the_limit_are_delayed(card_secrets: CardSecrets) -
         for stan in (1, 2):
             peer.send(request(stan, de2=unknown_number(stan)))
         peer.send(request(3))
-        said = {answer.fields[11]: answer.fields[39] for answer in [await peer.receive() for _ in range(2)]}
-        assert said == {"000001": "14", "000003": "00"}
+        results = {
+            answer.fields[11]: answer.fields[39] for answer in [await peer.receive() for _ in range(2)]
+        }
+        assert results == {"000001": "14", "000003": "00"}
         await until(lambda: harness.respondent._delayed == 1)
 
 
@@ -127,8 +129,12 @@ async def test_declines_of_wrong_values_are_delayed_beyond_the_limit(card_secret
         peer.send(request(2, de48=wrong), request(3, de48=write_private({"01": right})))
         good = await peer.receive()
         assert (good.fields[11], good.fields[39]) == ("000003", "00")
-        await until(lambda: len(harness.owners.asked) == 3)
-        assert sorted(command.cvv2 for command in harness.owners.asked) == ["match", "mismatch", "mismatch"]
+        await until(lambda: len(harness.owners.authorizations) == 3)
+        assert sorted(command.cvv2 for command in harness.owners.authorizations) == [
+            "match",
+            "mismatch",
+            "mismatch",
+        ]
         assert (probes.counts.wrong_values, probes.counts.limited) == (2, 1)
         assert harness.respondent._delayed == 1
 

@@ -38,7 +38,7 @@ from tests.engine.iso8583.messages import ORIGINAL
 async def test_approval_is_answered(harness: Harness) -> None:
     async with harness.peer() as peer:
         answer = await peer.ask(request())
-    (command,) = harness.owners.asked
+    (command,) = harness.owners.authorizations
     assert (answer.mti, answer.fields[39], answer.fields[38]) == ("0110", "00", answer.fields[38])
     assert command.card_id == CARD_ID
     assert shard_of(command.id) == shard_of(CARD_ID)
@@ -68,15 +68,15 @@ async def test_unknown_card_gets_14_and_reaches_no_owner(harness: Harness) -> No
 
 async def test_authorization_for_an_overloaded_owner_gets_91(card_secrets: CardSecrets) -> None:
     """Repeats, whose originals may have been approved, and reversals are submitted."""
-    asked: list[str] = []
+    checked: list[str] = []
 
     def should_shed(card_id: str) -> bool:
-        asked.append(card_id)
+        checked.append(card_id)
         return True
 
     async with running_edge(card_secrets, should_shed=should_shed) as harness, harness.peer() as peer:
         assert (await peer.ask(request(1))).fields[39] == "91"
-        assert (asked, harness.owners.submitted, harness.respondent.open) == ([CARD_ID], [], 0)
+        assert (checked, harness.owners.submitted, harness.respondent.open) == ([CARD_ID], [], 0)
         assert (await peer.ask(request(1, "0101"))).fields[39] == "00"
         assert (await peer.ask(request(2, "0400", de90=ORIGINAL))).mti == "0410"
         assert (harness.respondent.counts.shed, len(harness.owners.submitted)) == (1, 2)
@@ -124,7 +124,7 @@ async def test_command_has_only_the_outcome_of_the_cvv2_check(
     value = {"right": right, "wrong": wrong}.get(presented, presented)
     async with harness.peer() as peer:
         await peer.ask(request(de48=write_private({"01": value})))
-    assert harness.owners.asked[0].cvv2 == outcome
+    assert harness.owners.authorizations[0].cvv2 == outcome
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ async def test_command_has_only_the_outcome_of_the_expiry_check(
     message.fields.update({int(name[2:]): value for name, value in fields.items()})
     async with harness.peer() as peer:
         await peer.ask(message)
-    assert harness.owners.asked[0].expiry == outcome
+    assert harness.owners.authorizations[0].expiry == outcome
 
 
 async def test_message_without_expiry_is_accepted(harness: Harness) -> None:
@@ -153,7 +153,7 @@ async def test_message_without_expiry_is_accepted(harness: Harness) -> None:
     del plain.fields[14]
     async with harness.peer() as peer:
         assert (await peer.ask(plain)).fields[39] == "00"
-    assert harness.owners.asked[0].expiry == "absent"
+    assert harness.owners.authorizations[0].expiry == "absent"
 
 
 @pytest.mark.parametrize("mti", ["0100", "0120", "0220", "0420"])
@@ -169,7 +169,7 @@ async def test_command_has_only_the_outcome_of_the_authentication_check(harness:
     async with harness.peer() as peer:
         await peer.ask(request(1, de48=write_private(evidence)))
         await peer.ask(request(2, de48=write_private({"02": "AAEC"})))
-    assert [command.authentication for command in harness.owners.asked] == ["present", "malformed"]
+    assert [command.authentication for command in harness.owners.authorizations] == ["present", "malformed"]
 
 
 # Every reply and every exception of a submission.
@@ -222,11 +222,11 @@ async def test_late_approval_is_reversed_and_its_repeats_get_91(card_secrets: Ca
         assert harness.owners.late_reversals == []
         harness.owners.gate.set()
         await until(lambda: harness.owners.late_reversals)
-        (undone,) = harness.owners.late_reversals
-        (command,) = harness.owners.asked
-        assert undone.references == (reference_of_message(command.command_key),)
-        assert undone.command_key == late_reversal_key(command.command_key)
-        assert (undone.card_id, undone.remaining_minor, undone.increment_minor) == (CARD_ID, None, None)
+        (reversal,) = harness.owners.late_reversals
+        (command,) = harness.owners.authorizations
+        assert reversal.references == (reference_of_message(command.command_key),)
+        assert reversal.command_key == late_reversal_key(command.command_key)
+        assert (reversal.card_id, reversal.remaining_minor, reversal.increment_minor) == (CARD_ID, None, None)
         counts = harness.respondent.counts
         assert (counts.late_approvals, counts.answered, counts.unknown_outcomes) == (1, 0, 0)
         # The stored approval was reversed, so a repeat gets the same answer as the original.
@@ -304,7 +304,7 @@ async def test_late_stored_approval_is_reversed(card_secrets: CardSecrets) -> No
         assert (await peer.ask(request())).fields[39] == "91"
         harness.owners.gate.set()
         await until(lambda: harness.owners.late_reversals)
-        (reversal,), (command,) = harness.owners.late_reversals, harness.owners.asked
+        (reversal,), (command,) = harness.owners.late_reversals, harness.owners.authorizations
         assert derive(reversal.id, Derived.UNDO) == command.id
 
 
@@ -325,7 +325,7 @@ async def test_exchanges_of_one_message_share_one_command(card_secrets: CardSecr
         harness.owners.gate.clear()
         peer.send(request(), request(mti="0101"))
         await until(lambda: len(harness.owners.submitted) == 2)
-        first, second = harness.owners.asked
+        first, second = harness.owners.authorizations
         assert first == second
         harness.owners.gate.set()
         assert [(await peer.receive()).fields[39] for _ in range(2)] == ["00", "00"]
@@ -386,13 +386,13 @@ async def test_late_reversal_is_repeated_until_an_owner_answers(harness: Harness
         ConnectionResetError(),
     ]
 
-    def undo(command: Reverse) -> Reply:
+    def reverse(command: Reverse) -> Reply:
         outcome = outcomes.pop(0) if outcomes else accept(command)
         if isinstance(outcome, BaseException):
             raise outcome
         return outcome
 
-    harness.owners.reverse_late = undo
+    harness.owners.reverse_late = reverse
     harness.owners.decide = lambda _: NotExecuted("unavailable")
     async with harness.peer() as peer:
         await peer.ask(request())
@@ -442,7 +442,7 @@ async def test_withheld_answer_leaves_after_its_delay(card_secrets: CardSecrets)
         peer.send(request(1, de48=WITHHELD), request(2))
         assert (await peer.receive()).fields[11] == "000002"
         await until(lambda: harness.respondent.counts.answered == 2)
-        assert len(harness.owners.asked) == 2
+        assert len(harness.owners.authorizations) == 2
 
 
 async def test_late_withheld_approval_is_not_reversed(card_secrets: CardSecrets) -> None:

@@ -32,8 +32,8 @@ from tests.actors.network.support import (
 @asynccontextmanager
 async def network_on(harness: Harness, database_url: str) -> AsyncIterator[SimulatedNetwork]:
     db_connections = [
-        NetworkDbConnection(database_url, "test-opening"),
-        NetworkDbConnection(database_url, "test-moving"),
+        NetworkDbConnection(database_url, "test-inserts"),
+        NetworkDbConnection(database_url, "test-updates"),
     ]
     session = AcquirerSession(*harness.address)
     session.start()
@@ -47,7 +47,7 @@ async def network_on(harness: Harness, database_url: str) -> AsyncIterator[Simul
             db.close()
 
 
-async def settled(database_url: str, count: int) -> dict[str, dict[str, Any]]:
+async def all_decided(database_url: str, count: int) -> dict[str, dict[str, Any]]:
     """All rows, once ``count`` of them are decided."""
     async with asyncio.timeout(WAIT_SECONDS):
         while True:
@@ -65,7 +65,7 @@ async def test_spends_are_decided_over_tcp(harness: Harness, database_url: str) 
         requests = [spend(amount_minor=amount) for amount in range(100)]
         batches = await asyncio.gather(*(network.accept(requests[at : at + 10]) for at in range(0, 100, 10)))
         acceptances = [acceptance for batch in batches for acceptance in batch]
-        found = await settled(database_url, 100)
+        found = await all_decided(database_url, 100)
     assert [acceptance.simulation_id for acceptance in acceptances] == [
         request.simulation_id for request in requests
     ]
@@ -94,7 +94,7 @@ async def test_row_is_committed_before_the_first_byte(harness: Harness, database
         assert (row["stan"], row["rrn"]) == (acceptance.stan, acceptance.rrn)
         assert harness.owners.submitted[0].wire.stan == acceptance.stan
         harness.owners.gate.set()
-        await settled(database_url, 1)
+        await all_decided(database_url, 1)
 
 
 async def test_request_is_repeated_after_a_reset_connection(
@@ -112,7 +112,7 @@ async def test_request_is_repeated_after_a_reset_connection(
             assert original.command_key == repeat.command_key
             assert original.fingerprint == repeat.fingerprint
             first.owners.gate.set()
-            found = await settled(database_url, 1)
+            found = await all_decided(database_url, 1)
     assert {row["response_code"] for row in found.values()} == {"00"}
 
 

@@ -222,7 +222,7 @@ async def run_until_crash(
 @asynccontextmanager
 async def running_network(harness: Harness, url: str, cards: CardsById) -> AsyncIterator[SimulatedNetwork]:
     """A network that runs until all its flows have ended."""
-    db_connections = [NetworkDbConnection(url, "test-opening"), NetworkDbConnection(url, "test-moving")]
+    db_connections = [NetworkDbConnection(url, "test-inserts"), NetworkDbConnection(url, "test-updates")]
     session = AcquirerSession(*harness.address)
     session.start()
     network = SimulatedNetwork(session, PostgresSimulationStore(ACQUIRER, *db_connections), cards)

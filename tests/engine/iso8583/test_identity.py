@@ -77,9 +77,9 @@ def test_presentment_key_is_arn_and_sequence() -> None:
 
 
 def test_resubmitted_presentment_has_the_same_fingerprint() -> None:
-    again = {7: "1122103001", 11: "000124", 12: "103001", 13: "1122", 37: "632610000124"}
+    resubmitted = {7: "1122103001", 11: "000124", 12: "103001", 13: "1122", 37: "632610000124"}
     first = message(mti="0220", t08=f"{ARN}01")
-    assert fingerprint(message(again, mti="0220", t08=f"{ARN}01"), KEY) == fingerprint(first, KEY)
+    assert fingerprint(message(resubmitted, mti="0220", t08=f"{ARN}01"), KEY) == fingerprint(first, KEY)
     assert fingerprint(as_repeat(first), KEY) == fingerprint(first, KEY)
     assert fingerprint(message({4: "000000009999"}, mti="0220", t08=f"{ARN}01"), KEY) != fingerprint(
         first, KEY

@@ -43,8 +43,8 @@ def test_plain_text_is_printable_ascii(text: str) -> None:
 
 
 def test_transliterated_name_survives_a_round_trip() -> None:
-    said = read_card_acceptor(write_card_acceptor(CardAcceptor("Sklep Łódź", "Gdańsk", "PL")))
-    assert (said.name, said.city) == ("Sklep Lodz", "Gdansk")
+    read = read_card_acceptor(write_card_acceptor(CardAcceptor("Sklep Łódź", "Gdańsk", "PL")))
+    assert (read.name, read.city) == ("Sklep Lodz", "Gdansk")
 
 
 def test_name_that_grows_is_truncated_to_its_field() -> None:
