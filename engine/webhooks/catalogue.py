@@ -1,7 +1,7 @@
-"""Every type of event, what it means, and the schema of its data (spec 6.3 and 6.4; contract, section 9).
+"""The catalogue of event types: meaning, status and JSON Schema of the data (``ops/docs/WEBHOOKS.md``).
 
-A *live* type has a producer. A *planned* one has its final schema and can be subscribed to, but is never
-delivered until a producer ships. Types of gateway mode are live and stay silent where no programme is in it.
+A *live* type has a producer. A *planned* one has its final schema and accepts subscriptions, but no release
+publishes it yet. Types of gateway mode are live, and are published only for programmes in that mode.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from engine.webhooks.schemas import (
 )
 
 ALL_TYPES: Final = "*"
-"""In a subscription: every type, later ones included."""
+"""In a subscription: every type, including later ones."""
 
 
 @dataclass(frozen=True)

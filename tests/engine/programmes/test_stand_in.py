@@ -16,8 +16,8 @@ from engine.programmes.stand_in import (
     Triggers,
     confirmed,
     grant,
-    recurrence,
     response_code,
+    under_policy,
 )
 from tests.engine.build import NOW_MS, an_id, ask, policy
 
@@ -111,10 +111,10 @@ def test_second_stand_in_continues_the_outage() -> None:
 
 def test_change_of_budget_currency_starts_a_period() -> None:
     used = msgspec.structs.replace(OPEN, used_minor=9_000)
-    assert recurrence(used, policy(max_amount_minor=1)) is used
-    again = recurrence(used, policy(budget_currency="USD"))
+    assert under_policy(used, policy(max_amount_minor=1)) is used
+    again = under_policy(used, policy(budget_currency="USD"))
     assert (again.id, again.period, again.currency, again.used_minor) == (OUTAGE, 2, "USD", 0)
-    back = recurrence(again, policy())
+    back = under_policy(again, policy())
     assert (back.period, back.currency, back.used_minor) == (3, "EUR", 0)
 
 
@@ -173,7 +173,7 @@ def test_random_histories_stay_within_the_budget(history: list[int | StandInPoli
         if step is None:
             outage = None
         elif isinstance(step, StandInPolicy):
-            made, outage = step, outage and recurrence(outage, step)
+            made, outage = step, outage and under_policy(outage, step)
         else:
             asked = ask(number, amount_minor=step)
             outage, (granted,) = grant(made, outage, [asked], an_id(0xF000 + number), NOW_MS)
