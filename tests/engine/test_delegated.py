@@ -17,6 +17,7 @@ from engine.decision.delegation import EndpointResult
 from engine.decision.inputs import Inputs
 from engine.execution.execute import execute
 from engine.ids import Derived, derive
+from engine.instant import DAY_MS
 from engine.programmes.stand_in import Grant, Rule
 from tests.engine.build import NOW_MS, account, an_id, authorize, card, inputs, programme
 
@@ -215,6 +216,29 @@ def test_question_changes_no_state() -> None:
         1_000,
     )
     assert msgspec.json.encode((met.card, met.account)) == before
+
+
+def test_question_does_not_count_expired_holds() -> None:
+    context = CommandContext(card(), account(), programme(), None)
+    execute(authorize(1, amount_minor=9_000), context, NOW_MS)
+    delegated = CommandContext(context.card, context.account, DELEGATED)
+    assert question(authorize(2, amount_minor=5_000), delegated, NOW_MS) is None
+    later = question(authorize(2, amount_minor=5_000), delegated, NOW_MS + 8 * DAY_MS)
+    assert later is not None
+    assert context.account is not None
+    assert context.account.held_minor == 9_000
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        CommandContext(card(), account(), programme()),
+        CommandContext(card(), account(), DELEGATED, None, EndpointResult("approved")),
+    ],
+    ids=["platform decides", "endpoint has answered"],
+)
+def test_no_question_without_need(context: CommandContext) -> None:
+    assert question(authorize(), context, NOW_MS) is None
 
 
 def test_stand_in_holds_counts_and_consumes_the_declared_balance() -> None:

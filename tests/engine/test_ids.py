@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.ids import new_id, new_id_beside
-from engine.ids import Derived, approval_code, derive, is_id, joined, shard_of
+from engine.ids import Derived, approval_code, derive, first_id_at, is_id, joined, key_of, shard_of
 from engine.limits import SHARD_COUNT
 
 ids = st.uuids().map(str)
@@ -92,3 +92,15 @@ def test_id_of_a_pair_is_one_and_on_the_shard_of_the_second(first: str, second: 
     assert pair == joined(first, second)
     assert shard_of(pair) == shard_of(second)
     assert pair != joined(derive(first, Derived.HOLD), second)
+
+
+def test_first_id_of_an_instant_precedes_its_ids() -> None:
+    at_ms = 1_795_255_200_000
+    first = first_id_at(at_ms)
+    assert is_id(first)
+    assert first == "01a1fd8c-6900-7000-8000-000000000000"
+    assert first < first_id_at(at_ms + 1)
+
+
+def test_key_of_an_id_is_its_sixteen_bytes() -> None:
+    assert key_of("01990000-0000-7000-8000-0000000000a7").hex() == "019900000000700080000000000000a7"

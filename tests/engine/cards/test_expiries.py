@@ -139,6 +139,8 @@ def test_copied_account_is_independent(copied: Any) -> None:
     other = copied(made)
     assert other == made
     close_hold(other, "8")
+    assert made.expiries == other.expiries
+    assert (made.expiries != other.expiries) is False
     assert (other == made, len(made.expiries), len(other.expiries)) == (False, 9, 8)
     assert [hold.id for hold in other.expired_holds(3)] == ["7", "6"]
     assert other.id == ACCOUNT
