@@ -27,7 +27,7 @@ from engine.authorization.effects import (
     Transferred,
 )
 from engine.authorization.events import Event
-from engine.authorization.evolve import ACCOUNT_STEPS
+from engine.authorization.evolve import ACCOUNT_CHANGES
 from engine.authorization.executed import Executed
 from engine.cards.account import Account
 from engine.cards.authorization import Authorization, status
@@ -80,7 +80,7 @@ def _write_effects(to: Writing, effects: tuple[Effect, ...]) -> None:
         writer = _WRITERS.get(type(effect))
         if writer is not None:
             writer(to, effect)
-        balance_changed = balance_changed or type(effect) in ACCOUNT_STEPS
+        balance_changed = balance_changed or type(effect) in ACCOUNT_CHANGES
     if balance_changed and to.account is not None:
         to.rows.balance(_account(to.account), to.account.version - 1)
 

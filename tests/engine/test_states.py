@@ -1,4 +1,4 @@
-"""State tables: each pair of states, allowed or not (contract, sections 4 and 5; spec 3.5)."""
+"""The state tables of cards, programmes and holds: each pair of states, legal or not."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ def answer(code: str, approved_minor: int = 0, approval_code: str | None = None)
     return WireAnswer(code, AUTHORIZATION, approval_code, approved_minor)
 
 
-def test_events_of_an_approval() -> None:
+def test_an_approval() -> None:
     response = answered(REQUEST, answer("00", 12_34, "ABC123"))
     assert response.mti == "0110"
     assert response.fields[39] == "00"

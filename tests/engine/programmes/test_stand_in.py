@@ -1,4 +1,4 @@
-"""Stand-in: the rules in their order, and budgets that nothing exceeds (contract, section 8)."""
+"""Stand-in: the rules in order of precedence, and budgets that are never exceeded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.engine.build import NOW_MS, an_id, ask, policy
 OUTAGE = an_id(0xF1)
 OPEN = Outage(OUTAGE, NOW_MS, "EUR")
 
-# Each row breaks its own rule and every rule after it: the first in order must be the one that fires.
+# Each case fails the rule of its row and all later rules; the first failing rule must decide.
 BROKEN_FROM: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("mode_disabled", {"mode": "disabled"}, {}),
     ("mode_decline_all", {"mode": "decline_all"}, {}),
@@ -48,7 +48,7 @@ def test_first_failing_rule_is_granted(position: int) -> None:
         ask_parts |= broken_ask
     outage, (granted,) = grant(policy(**policy_parts), None, [ask(**ask_parts)], OUTAGE, NOW_MS)
     assert granted.rule == BROKEN_FROM[position][0]
-    assert outage is not None, "a refused stand-in is a stand-in: the outage has begun"
+    assert outage is not None, "a refused stand-in starts an outage too"
     assert (outage.id, outage.used_minor) == (OUTAGE, 0)
     assert granted.outage_id == OUTAGE
 
@@ -165,7 +165,7 @@ steps = st.one_of(
 
 @given(st.lists(steps, max_size=60))
 def test_random_histories_stay_within_the_budget(history: list[int | StandInPolicy | None]) -> None:
-    """Amounts ask, policies replace, ``None`` ends the outage."""
+    """An amount is a request, a policy replaces the policy, and ``None`` ends the outage."""
     made: StandInPolicy = policy()
     outage: Outage | None = None
     exposure: dict[tuple[str, int], int] = {}

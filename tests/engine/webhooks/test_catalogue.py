@@ -1,4 +1,4 @@
-"""The catalogue: complete, well-formed, and the same as what the code tells."""
+"""The catalogue of event types: complete, well-formed, and equal to the types in the code."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.webhooks.catalogue import CATALOGUE
 from engine.webhooks.schemas import choice, or_null
 
 ROOT = Path(__file__).parents[3]
-# Spec 6.3, and those that the contract adds.
+# All public types.
 NAMED = {
     "card.created",
     "cardholder.updated",
@@ -39,12 +39,12 @@ _TYPE = re.compile(r'"((?:authorization|card|card_product|cardholder|clearing|le
                    r'\.[a-z_.]+)"')  # fmt: skip
 
 
-def test_every_type_of_the_specification_is_there() -> None:
+def test_catalogue_has_every_public_type() -> None:
     assert CATALOGUE.keys() >= NAMED
 
 
 @pytest.mark.parametrize("type_", CATALOGUE)
-def test_a_schema_is_well_formed_and_lists_what_it_requires(type_: str) -> None:
+def test_schema_is_valid_and_lists_its_required_members(type_: str) -> None:
     schema = CATALOGUE[type_].schema
     Draft202012Validator.check_schema(schema)
     assert schema["type"] == "object"
@@ -62,8 +62,8 @@ def objects(schema: Any) -> list[dict[str, Any]]:
     return own + [found for value in schema.values() for found in objects(value)]
 
 
-def test_whatever_the_code_tells_is_in_the_catalogue_and_the_reverse() -> None:
-    told = {
+def test_catalogue_equals_the_types_in_the_code() -> None:
+    in_code = {
         type_
         for folder in ("engine", "actors", "api")
         for path in (ROOT / folder).rglob("*.py")
@@ -71,11 +71,11 @@ def test_whatever_the_code_tells_is_in_the_catalogue_and_the_reverse() -> None:
         for type_ in _TYPE.findall(path.read_text("utf-8"))
     }
     live = {entry.type for entry in CATALOGUE.values() if entry.status == "live"}
-    assert live <= told, "a live type has a producer"
-    assert not told & (CATALOGUE.keys() - live), "a planned type has none"
+    assert live <= in_code, "a live type has a producer"
+    assert not in_code & (CATALOGUE.keys() - live), "a planned type has none"
 
 
-def test_null_is_one_more_choice() -> None:
+def test_or_null_adds_null_to_a_choice() -> None:
     schema = or_null(choice("a", "b"))
     validator = Draft202012Validator(schema)
     assert [validator.is_valid(value) for value in ("a", None, "c", 1)] == [True, True, False, False]

@@ -9,13 +9,13 @@ from engine.webhooks.envelope import envelope
 EVENT_ID = "019a0000-0000-7000-8000-000000000001"
 
 
-def test_data_is_passed_on_byte_for_byte() -> None:
+def test_envelope_keeps_the_bytes_of_the_data() -> None:
     data = '{"b":1,  "a":"caf\\u00e9 é", "n": 1.50}'
     body = envelope(EVENT_ID, "card.created", 1_700_000_000_123, data)
     assert body.endswith(b',"data":' + data.encode() + b"}")
 
 
-def test_the_envelope_has_the_four_members_of_the_specification() -> None:
+def test_envelope_has_four_members() -> None:
     body = json.loads(envelope(EVENT_ID, "card.created", 1_700_000_000_123, "{}"))
     assert body == {
         "id": EVENT_ID,

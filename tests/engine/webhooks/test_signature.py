@@ -1,4 +1,4 @@
-"""The signature: by its own verifier, by the words of the specification, and by somebody else's code."""
+"""The signature of deliveries: its definition, its own verifier, and an independent one."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ SECRET = secret_of(bytes(range(32)))
 OTHER = secret_of(bytes(32))
 
 
-def test_a_secret_is_the_prefix_and_32_bytes_in_base64url() -> None:
+def test_secret_is_the_prefix_and_32_bytes_in_base64url() -> None:
     assert SECRET == "whsec_AAECAwQFBgcICQoLDA0ODxAREhMUFRYXGBkaGxwdHh8"
 
 
-def test_the_header_holds_the_time_and_the_hmac_of_time_and_body() -> None:
+def test_header_has_the_time_and_the_hmac_of_time_and_body() -> None:
     expected = hmac.new(SECRET.encode(), b"1700000000." + BODY, hashlib.sha256).hexdigest()
     assert sign(BODY, [SECRET], AT_S) == f"t=1700000000,v1={expected}"
 
@@ -30,7 +30,7 @@ def test_the_header_holds_the_time_and_the_hmac_of_time_and_body() -> None:
 @given(
     body=st.binary(max_size=2_000), random=st.binary(min_size=32, max_size=32), age_s=st.integers(-300, 300)
 )
-def test_what_is_signed_verifies(body: bytes, random: bytes, age_s: int) -> None:
+def test_signature_verifies(body: bytes, random: bytes, age_s: int) -> None:
     secret = secret_of(random)
     assert verify(sign(body, [OTHER, secret], AT_S), body, [secret], AT_S + age_s) == "valid"
 
@@ -38,30 +38,30 @@ def test_what_is_signed_verifies(body: bytes, random: bytes, age_s: int) -> None
 @given(
     body=st.binary(min_size=1, max_size=200), position=st.integers(min_value=0), change=st.integers(1, 255)
 )
-def test_no_byte_of_the_body_can_be_changed(body: bytes, position: int, change: int) -> None:
+def test_changed_body_does_not_verify(body: bytes, position: int, change: int) -> None:
     at = position % len(body)
     altered = body[:at] + bytes([body[at] ^ change]) + body[at + 1 :]
     assert verify(sign(body, [SECRET], AT_S), altered, [SECRET], AT_S) == "no_match"
 
 
 @pytest.mark.parametrize("age_s", [-301, 301, 10**6])
-def test_a_signature_out_of_its_time_is_refused(age_s: int) -> None:
+def test_signature_outside_the_tolerance_is_refused(age_s: int) -> None:
     assert verify(sign(BODY, [SECRET], AT_S), BODY, [SECRET], AT_S + age_s) == "outside_tolerance"
 
 
-def test_a_time_that_was_not_signed_is_refused() -> None:
+def test_changed_time_does_not_verify() -> None:
     header = sign(BODY, [SECRET], AT_S).replace("t=1700000000", "t=1700000299")
     assert verify(header, BODY, [SECRET], AT_S + 299) == "no_match"
 
 
-def test_during_a_rotation_either_secret_verifies() -> None:
+def test_either_secret_verifies_during_a_rotation() -> None:
     header = sign(BODY, [SECRET, OTHER], AT_S)
     assert header.count("v1=") == 2
     assert verify(header, BODY, [SECRET], AT_S) == verify(header, BODY, [OTHER], AT_S) == "valid"
     assert verify(header, BODY, [secret_of(b"x" * 32)], AT_S) == "no_match"
 
 
-def test_elements_of_other_schemes_are_passed_over() -> None:
+def test_elements_of_other_schemes_are_ignored() -> None:
     header = sign(BODY, [SECRET], AT_S)
     assert verify(f"v0=abc,{header},v2=def", BODY, [SECRET], AT_S) == "valid"
     assert verify(header.replace("v1=", "v0="), BODY, [SECRET], AT_S) == "malformed"
@@ -87,12 +87,12 @@ def test_elements_of_other_schemes_are_passed_over() -> None:
         "t=1," + ",".join(["v1=" + "a" * 64] * 100),
     ],
 )
-def test_a_malformed_header_is_told_from_a_wrong_one(header: str) -> None:
+def test_malformed_header_differs_from_a_wrong_signature(header: str) -> None:
     assert verify(header, BODY, [SECRET], AT_S) == "malformed"
 
 
 @given(body=st.text(max_size=500).map(lambda text: text.encode("utf-8", "ignore")))
-def test_an_independent_verifier_agrees(body: bytes) -> None:
+def test_independent_verifier_agrees(body: bytes) -> None:
     header = sign(body, [OTHER, SECRET], AT_S)
     assert WebhookSignature.verify_header(body.decode(), header, SECRET)
     with pytest.raises(SignatureVerificationError):
