@@ -1,4 +1,4 @@
--- The rival inside the database: the rules of engine/decision/decide.py that a benchmark's spends meet, in PL/pgSQL, and the same rows.
+-- The rival inside the database: the rules of engine/decision/rules.py that a benchmark's spends meet, in PL/pgSQL, and the same rows.
 -- bench_authorize decides one spend in one call; bench_authorize_all decides a batch of them in one call. Both stand on
 -- bench_judge, which looks and writes nothing. What a programme and a card's controls say is kept in columns, because nobody
 -- who writes such a function would read JSON in it. It knows purchases for a fixed amount, at most one control of each kind,

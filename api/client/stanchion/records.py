@@ -48,7 +48,7 @@ class NewProgramme(Programme):
 
 
 class Control(TypedDict, total=False):
-    """A rule for a card's spends; which member beside ``kind`` it has depends on ``kind`` (spec 2.3)."""
+    """A limit on a card's purchases; ``kind`` decides whether it has ``values``, ``amount`` or ``count``."""
 
     kind: str
     values: list[str]

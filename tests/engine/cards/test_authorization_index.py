@@ -196,12 +196,24 @@ def test_presentment_that_names_a_replaced_message_finds_the_advice() -> None:
 
 def test_eviction_keeps_the_newest_authorizations_with_all_their_references() -> None:
     index = AuthorizationIndex()
+    index.load(NETWORK, ())
     for number in range(1, 41):
         index.add(authorization(number, network_txn_id=None))
     index.evict_oldest(100)
-    assert len(index) == 80
+    assert len(index) == 81
     index.evict_oldest(40)
     kept = [each.id for each in index]
     assert kept == [an_id(number) for number in range(41 - len(kept), 41)]
     assert 0 < len(index) <= 40
     assert len(index) == 2 * len(kept)
+
+
+def test_later_reference_is_missing_if_a_complete_group_has_no_match() -> None:
+    index = AuthorizationIndex()
+    index.load(NETWORK, [authorization(1, kind="verification", approved_minor=0)])
+    message = reference_of_message(key(9))
+    advice = follow_up(Advise, NETWORK, message)
+    assert index.missing_reference(advice, None) == message
+    index.load(message, ())
+    assert index.missing_reference(advice, None) is None
+    assert index.find_original(advice, None, NOW_MS) is None

@@ -22,7 +22,7 @@ from engine.controls import (
     PerDayCap,
     PerTxnCap,
 )
-from engine.decision.decide import Decision, authorize, counts_as_cvv2_failure
+from engine.decision.decide import Decision, authorize, counts_as_cvv2_failure, decision_view
 from engine.decision.delegation import EndpointResult
 from engine.decision.inputs import RULES, Inputs
 from engine.decision.recorded import decode_inputs
@@ -621,3 +621,22 @@ def test_inputs_of_rules_version_0_replay_under_version_0(
     decision = authorize(spend(**command), inputs)
     assert decision.response_code == code
     assert decision != authorize(spend(**command), msgspec.structs.replace(inputs, rules=RULES))
+
+
+def test_view_shows_reason_risk_and_trace() -> None:
+    assert decision_view(decide(card_state="lost")) == {
+        "decision": "declined",
+        "decline_reason": "card_lost",
+        "decided_by": "platform",
+        "risk": {"score": 0, "action": "allow"},
+        "trace": [{"rule": "card_state", "outcome": "fail", "observed": "lost", "limit": "active"}],
+    }
+
+
+def test_per_day_cap_skips_increments() -> None:
+    original = OriginalView(an_id(7), 1_000, 0, 0, 1_000, 0, True)
+    state = {"controls": (PerDayCap(1),), "day": TODAY, "day_count": 1}
+    assert decide(**state).reason == "per_day_count_exceeded"
+    decision = decide(**state, original=original)
+    assert decision.reason is None
+    assert TraceStep("per_day_cap", "skip") in decision.trace

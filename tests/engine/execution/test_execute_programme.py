@@ -122,6 +122,7 @@ def test_only_what_differs_is_named() -> None:
         ({}, {"live": True, "name": "x"}, 404, "not-found"),
         ({"status": "closed"}, {"name": "x"}, 409, "invalid-state-transition"),
         ({"status": "closed"}, {"status": "active"}, 409, "invalid-state-transition"),
+        ({}, {"status": "draft"}, 409, "invalid-state-transition"),
         ({}, {"decisioning": "delegated"}, 400, "decision-url-missing"),
         (
             {"decisioning": "delegated", "decision_url": "https://x.test"},

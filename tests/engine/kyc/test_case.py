@@ -58,6 +58,11 @@ def test_state_after_a_verdict(verdict: Verdict, state: str, codes: tuple[str, .
     assert case.awaiting == (DOCUMENT if state == "pending" else ())
 
 
+def test_document_type_is_fixed_once_its_picture_is_attached() -> None:
+    assert not complete_case("document").evidence_attached
+    assert complete_case("full").evidence_attached
+
+
 def test_inputs_requested_again_are_dropped() -> None:
     case = receive(complete_case("document"), {"document_mrz": "zone"}, None, NOW_MS)
     case = settle(case, AGAIN, None, LATER_MS)
