@@ -635,7 +635,7 @@ def test_view_shows_reason_risk_and_trace() -> None:
 
 def test_per_day_cap_skips_increments() -> None:
     original = OriginalView(an_id(7), 1_000, 0, 0, 1_000, 0, True)
-    state = {"controls": (PerDayCap(1),), "day": TODAY, "day_count": 1}
+    state: dict[str, Any] = {"controls": (PerDayCap(1),), "day": TODAY, "day_count": 1}
     assert decide(**state).reason == "per_day_count_exceeded"
     decision = decide(**state, original=original)
     assert decision.reason is None
