@@ -74,7 +74,7 @@ class Card(msgspec.Struct, kw_only=True):
     declared: DeclaredBalance | None = None
 
 
-def may_move(card: Card, state: str) -> bool:
+def may_become(card: Card, state: str) -> bool:
     """Whether ``card`` may change to ``state``; its present state is always allowed."""
     return state == card.state or state in TRANSITIONS[card.state]
 

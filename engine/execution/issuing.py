@@ -14,7 +14,7 @@ from engine.cards.account import Account
 from engine.cards.card import (
     Card,
     card_view,
-    may_move,
+    may_become,
 )
 from engine.commands import (
     ChangeCard,
@@ -73,7 +73,7 @@ def _account_fits(command: CreateCard, account: Account | None) -> bool:
 def change(command: ChangeCard, card: Card) -> Executed:
     """Change the state or the controls of ``card``; a command that changes neither is not journaled."""
     state = command.state or card.state
-    if not may_move(card, state):
+    if not may_become(card, state):
         return Executed(
             Problem(409, "invalid-state-transition", f"A card that is {card.state} cannot become {state}.")
         )
