@@ -13,8 +13,8 @@ from engine.kyc.flows import (
     PURPOSE_OF,
     PURPOSES,
     Flow,
-    asked_again,
     in_order,
+    inputs_to_drop,
     needs,
     still_awaited,
     suffices,
@@ -59,6 +59,6 @@ def test_awaited_inputs_after_some_were_given(given_: set[str]) -> None:
 
 
 def test_request_for_a_document_field_drops_the_zone() -> None:
-    assert asked_again(["document_expiry"]) == {"document_expiry", "document_mrz"}
-    assert asked_again(["selfie", "given_name"]) == {"selfie", "given_name"}
+    assert inputs_to_drop(["document_expiry"]) == {"document_expiry", "document_mrz"}
+    assert inputs_to_drop(["selfie", "given_name"]) == {"selfie", "given_name"}
     assert in_order({"selfie", "given_name"}) == ("given_name", "selfie")
