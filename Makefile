@@ -24,7 +24,7 @@ CHAOS_MINUTES ?= 20
 LOCK = $(BIN)/uv pip compile pyproject.toml --universal --python-version 3.11 --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock" --quiet $(UPGRADE)
 
-.PHONY: help run demo test lint format bench load chaos diagrams dashboards lock clean
+.PHONY: help run demo test coverage lint format bench load chaos diagrams dashboards lock clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,10 @@ demo: $(VENV)/.runtime ## walk through the life of a card with a live commentary
 # an installation (tests/order.py).
 test: $(VENV)/.dev ## run all tests, import contracts included
 	@$(BIN)/python -m pytest -q -n 2 --dist loadfile
+
+coverage: $(VENV)/.dev ## the engine's tests with branch coverage; fails below 98 % (a minute more than without)
+	@$(BIN)/python -m coverage run -m pytest -q tests/engine
+	@$(BIN)/python -m coverage report
 
 lint: $(VENV)/.dev ## style, spelling, types and import directions
 	@$(BIN)/ruff check .
@@ -96,5 +100,5 @@ lock: $(VENV)/.dev ## renew the lock files from pyproject.toml (UPGRADE=--upgrad
 	@if grep -nE 'https?:|file:' requirements*.lock; then echo "a lock file contains an address"; exit 1; fi
 
 clean: ## remove the environment, caches and the state in var/
-	@rm -rf $(VENV) $(VENV_LOAD) var dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis
+	@rm -rf $(VENV) $(VENV_LOAD) var dist .mypy_cache .pytest_cache .ruff_cache .import_linter_cache .hypothesis .coverage
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +

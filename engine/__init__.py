@@ -1,5 +1,5 @@
-"""The pure heart: money, cards, holds, decisions and wire formats.
+"""The pure core: money, cards, holds, decisions and wire formats.
 
-Nothing here reads a clock, draws a random number or touches the outside world: every input is an argument,
-every result a value, so a stored decision can be recomputed byte for byte.
+The engine has no clock, no randomness and no I/O. Every input is an argument and every result a value, so a
+replay of a stored decision gives the same bytes.
 """

@@ -1,10 +1,9 @@
-"""What owners can be asked to do. Commands are imperative and immutable; their ids and keys are chosen by
-the caller.
+"""Commands to the owners of cards and programmes. They are immutable, and the caller chooses their ids and
+keys.
 
-``id`` is the root id of everything the command may create (``engine.ids.derive``); ``command_key`` (16
-bytes) is the identity under which the command is executed at most once; ``fingerprint`` (16 bytes) tells an
-honest repeat from a different request under the same identity. Commands travel as msgpack between processes
-and rest as JSON in the journal.
+The ids of all rows that a command creates derive from its ``id`` (``engine.ids.derive``). A ``command_key``
+(16 bytes) is executed at most once. The ``fingerprint`` (16 bytes) distinguishes a repeat from a different
+request under the same key. Commands are msgpack between processes and JSON in the journal.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ EntryMode = Literal["contactless", "chip", "magstripe", "manual", "ecommerce", "
 
 
 class WireIdentity(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """How a network names a message (ISO 8583 data elements in brackets)."""
+    """The fields that identify a message of a network (ISO 8583 data elements in brackets)."""
 
     acquirer_id: str
     """Acquiring institution (DE32)."""
@@ -33,7 +32,7 @@ class WireIdentity(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     rrn: str
     """Retrieval reference number, twelve characters (DE37)."""
     network_txn_id: str | None = None
-    """The scheme's id for the whole life of the transaction (DE48 tag 04)."""
+    """The network transaction id, which all messages of a transaction share (DE48 tag 04)."""
 
 
 class _Command(msgspec.Struct, frozen=True, omit_defaults=True, kw_only=True, tag_field="command", gc=False):
@@ -49,7 +48,7 @@ class Authorize(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="au
     wire: WireIdentity
     amount_minor: int
     currency: str
-    """Alphabetic code, or the numeric one (DE49) when it is none that can be issued."""
+    """Alphabetic code; for a currency in which no card is issued, the numeric code (DE49)."""
     mcc: str
     merchant_name: str
     merchant_country: str
@@ -60,49 +59,49 @@ class Authorize(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="au
     mit: bool = False
     partial_allowed: bool = False
     partial_cap_minor: int | None = None
-    """The terminal's own cap on a partial approval (DE48 tag 07), if it named one."""
+    """The terminal's cap on a partial approval (DE48 tag 07), if it sent one."""
     expiry: Literal["absent", "match", "mismatch"] = "absent"
     """Outcome of the edge's comparison of DE14 and of the expiry in DE35 with the card's."""
     cvv2: Literal["absent", "missing", "match", "mismatch"] = "absent"
-    """Outcome of the edge's check: the value itself never travels further. ``missing``: no CVV2 came, and
-    the message does not say that the card itself was read."""
+    """Outcome of the edge's check; the value itself stays at the edge. ``missing``: the message has no CVV2,
+    and its entry mode does not say that a terminal read the card."""
     pin: Literal["absent", "ignored", "refused"] = "absent"
-    """Whether a PIN block (DE52) came, and how the profile treats one that it cannot verify."""
+    """Whether the message has a PIN block (DE52), and how the profile treats it: it cannot be verified."""
     chip: Literal["absent", "present"] = "absent"
-    """Whether well-formed EMV data (DE55) came; nothing in it is verified."""
+    """Whether the message has well-formed EMV data (DE55); they are not verified."""
     authentication: Literal["absent", "present", "malformed", "valid", "invalid"] = "absent"
     """Outcome of the 3DS check of DE48 tags 02 and 03; ``present`` means well-formed and not verified.
-    ``valid`` and ``invalid`` stand in older records, in place of ``present`` and ``malformed``."""
+    Older records have ``valid`` and ``invalid`` instead of ``present`` and ``malformed``."""
     references: tuple[str, ...] = ()
-    """Set on an increment (DE48 tag 06 ``INC``): names of the original, the most exact first.
+    """Set on an increment (DE48 tag 06 ``INC``): references of the original, the most specific first.
     ``amount_minor`` is then the additional amount."""
     endpoint_silent: bool = False
-    """The programme's endpoint counts as silent until its deadline (DE48 tag 99 ``delegated_timeout``, test
-    mode only)."""
+    """The programme's endpoint is treated as if it timed out (DE48 tag 99 ``delegated_timeout``, test mode
+    only)."""
 
 
 class Reverse(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="reverse"):
-    """Give back what an authorization still holds (0400, 0420). It can never be declined."""
+    """Release the held amount of an authorization (0400, 0420). A reversal is never declined."""
 
     card_id: str
     fingerprint: bytes
     wire: WireIdentity
     references: tuple[str, ...]
-    """Names of the original, the most exact first (``reference_of_*``)."""
+    """References of the original, the most specific first (``reference_of_*``)."""
     remaining_minor: int | None = None
-    """What stays held, of a partial reversal (DE95); ``None`` gives everything back."""
+    """The amount that stays held after a partial reversal (DE95); ``None`` releases the whole amount."""
     increment_minor: int | None = None
-    """Set when the original is a single increment of a larger authorization: so much of it is given back and
-    no more."""
+    """Set when the original is one increment of a larger authorization: the amount to release."""
     late: bool = False
-    """Whether an edge reverses an approval that came too late to be told. The network has reversed nothing:
-    its own approval, in an advice, still counts."""
+    """Whether an edge reverses an approval that came too late for its network. It is not a reversal by the
+    network, whose own approval, reported in an advice, still counts."""
 
 
 class Present(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="present"):
-    """Clear a sale or a refund (0220): money moves now. It is never declined for funds, controls or state.
+    """Clear a sale or a refund (0220). A presentment is never declined for funds, controls or the card's
+    state.
 
-    ``command_key`` is derived from the ARN and its sequence, so a presentment that comes twice posts once.
+    ``command_key`` is derived from the ARN and its sequence, so a repeated presentment posts once.
     """
 
     card_id: str
@@ -118,13 +117,13 @@ class Present(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="pres
     arn: str | None
     """Acquirer reference number (DE48 tag 08)."""
     sequence: int
-    """Of this presentment within its ARN, from 1."""
+    """The number of this presentment within its ARN, from 1."""
     final: bool = True
-    """Whether no further presentment follows; what is still held is then released (DE48 tag 09)."""
+    """Whether this is the last presentment, which releases the rest of the hold (DE48 tag 09)."""
 
 
 class Advise(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="advise"):
-    """Take note of what was decided elsewhere (0120): what the merchant saw counts."""
+    """Record a decision that was made elsewhere (0120); the outcome that the merchant saw counts."""
 
     card_id: str
     fingerprint: bytes
@@ -140,23 +139,23 @@ class Advise(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="advis
     approved: bool = True
     """Whether the merchant saw an approval (DE39 of the advice)."""
     approval_code: str | None = None
-    """DE38, as the merchant was given it."""
+    """DE38 as the merchant received it."""
     stand_in: bool = False
-    """Whether the network decided in the issuer's stead, because no answer came in time (DE48 tag 11)."""
+    """Whether the network decided instead of the issuer, because no answer came in time (DE48 tag 11)."""
 
 
 class Expire(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="expire"):
-    """Let holds lapse: those of one authorization now (test mode), or all of the account that are due."""
+    """Lapse the hold of one authorization now (test mode), or all expired holds of the account."""
 
     card_id: str
     tenant_id: str | None = None
     live: bool = False
     references: tuple[str, ...] = ()
-    """The authorization whose hold lapses before its time; empty lapses what is due."""
+    """The authorization whose hold lapses before its expiry; empty lapses all expired holds."""
 
 
 class CreateCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="create_card"):
-    """Issue a card; ``id`` is the card's id. Its number is already in custody under that id."""
+    """Issue a card. ``id`` is the card's id; the vault already has the card number under it."""
 
     tenant_id: str
     live: bool
@@ -178,11 +177,11 @@ class CreateCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="c
     state: Literal["unactivated", "active"]
     controls: tuple[Control, ...] = ()
     cardholder_active: bool = True
-    """``False``: the card declines until ``SetCardholderStatus`` says that its cardholder is active."""
+    """``False``: the card declines until ``SetCardholderStatus`` activates its cardholder."""
 
 
 class ChangeCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="change_card"):
-    """Change a card's state, controls or both; absent parts stay as they are."""
+    """Change a card's state, controls or both; ``None`` leaves a part unchanged."""
 
     card_id: str
     tenant_id: str
@@ -195,7 +194,7 @@ class ChangeCard(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="c
 class SetCardholderStatus(
     _Command, frozen=True, omit_defaults=True, kw_only=True, tag="set_cardholder_status"
 ):
-    """Tell a card whether its cardholder is active; only then it can be used."""
+    """Set whether a card's cardholder is active; otherwise the card declines."""
 
     card_id: str
     tenant_id: str
@@ -204,7 +203,7 @@ class SetCardholderStatus(
 
 
 class DeclareBalance(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="declare_balance"):
-    """Say what a card may spend in stand-in; replaces what was declared before, and what of it was used."""
+    """Declare the amount that a card may spend in stand-in; replaces the earlier declaration and its use."""
 
     card_id: str
     tenant_id: str
@@ -224,7 +223,7 @@ class Load(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="load"):
 
 
 class ReadBalance(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="read_balance"):
-    """Ask the owner for a card's balance as of now; nothing is journaled unless holds have lapsed."""
+    """Read a card's present balance from its owner. It is not journaled."""
 
     card_id: str
     tenant_id: str
@@ -236,7 +235,8 @@ class CreateProgramme(_Command, frozen=True, omit_defaults=True, kw_only=True, t
 
     config: ProgrammeConfig
     decision_secret_sealed: bytes
-    """Signs the calls to the programme's decision endpoint; sealed in custody, shown once by the API."""
+    """The secret that signs calls to the programme's decision endpoint, sealed by the vault. The API shows it
+    once."""
 
 
 class ChangeProgramme(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="change_programme"):
@@ -249,7 +249,7 @@ class ChangeProgramme(_Command, frozen=True, omit_defaults=True, kw_only=True, t
 
 
 class SetStandInPolicy(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="set_stand_in_policy"):
-    """Replace a programme's stand-in policy; its version and time are the owner's to give."""
+    """Replace a programme's stand-in policy; the owner sets its version and time."""
 
     programme_id: str
     tenant_id: str
@@ -258,15 +258,15 @@ class SetStandInPolicy(_Command, frozen=True, omit_defaults=True, kw_only=True, 
 
 
 class GrantStandIns(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="grant_stand_ins"):
-    """Reserve exposure for approvals in stand-in, many at once; ``id`` names the outage if this begins
-    one."""
+    """Reserve exposure for several approvals in stand-in. If they start an outage, its id derives from
+    ``id``."""
 
     programme_id: str
     asks: tuple[StandInRequest, ...]
 
 
 class EndOutage(_Command, frozen=True, omit_defaults=True, kw_only=True, tag="end_outage"):
-    """A usable answer has come: end this outage, unless it has ended."""
+    """End this outage after a usable answer of the programme's endpoint."""
 
     programme_id: str
     outage_id: str
@@ -286,7 +286,7 @@ CardCommand = (
     | ReadBalance
 )
 ProgrammeChange = ChangeProgramme | SetStandInPolicy | GrantStandIns | EndOutage
-"""What changes a programme that exists."""
+"""Changes of an existing programme."""
 ProgrammeCommand = CreateProgramme | ProgrammeChange
 Command = CardCommand | ProgrammeCommand
 
@@ -294,7 +294,7 @@ Command = CardCommand | ProgrammeCommand
 AuthorizationCommand = Authorize | Reverse | Present | Advise | Expire
 """Commands that can name an earlier authorization."""
 
-# The same as tuples, which are quicker to look at: on the way of every command.
+# The same as tuples: ``isinstance`` is faster with them, and runs for every command.
 AUTHORIZATION_COMMANDS: Final = (Authorize, Reverse, Present, Advise, Expire)
 PROGRAMME_CHANGES: Final = (ChangeProgramme, SetStandInPolicy, GrantStandIns, EndOutage)
 PROGRAMME_COMMANDS: Final = (CreateProgramme, *PROGRAMME_CHANGES)
@@ -302,39 +302,39 @@ _CREATIONS: Final = (CreateCard, CreateProgramme)
 
 
 def reference_of_network(network_txn_id: str) -> str:
-    """The name of an authorization by the scheme's transaction id."""
+    """The reference of a network transaction id."""
     return f"n:{network_txn_id}"
 
 
 def reference_of_message(command_key: bytes) -> str:
-    """The name of an authorization by the command key of the message that asked for it."""
+    """The reference of the message with ``command_key``."""
     return f"k:{command_key.hex()}"
 
 
 def key_of_message(reference: str) -> bytes:
-    """The command key in ``reference``, which names a message."""
+    """The command key in the reference of a message."""
     return bytes.fromhex(reference.removeprefix("k:"))
 
 
 def is_network(reference: str) -> bool:
-    """Whether ``reference`` is a network id, which several authorizations can share."""
+    """Whether ``reference`` is a network transaction id, which several authorizations can share."""
     return reference.startswith("n:")
 
 
 def is_message(reference: str) -> bool:
-    """Whether ``reference`` names a message, and not a life or an authorization."""
+    """Whether ``reference`` names a message, not a network transaction id or an authorization."""
     return reference.startswith("k:")
 
 
 def reference_of_id(authorization_id: str) -> str:
-    """The name of an authorization by its own id."""
+    """The reference of an authorization's own id."""
     return f"a:{authorization_id}"
 
 
 def target_of(command: Command) -> str:
     """The id of the card or programme whose owner executes ``command``."""
     if isinstance(command, Authorize):
-        # Nearly all are.
+        # The most frequent command first.
         return command.card_id
     if isinstance(command, _CREATIONS):
         return command.id

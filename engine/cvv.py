@@ -1,9 +1,8 @@
-"""Card verification values: the three digits that prove somebody has seen the card.
+"""Card verification values: three digits that prove knowledge of the printed card.
 
 One algorithm serves CVV, CVC, CVV2 and CVC2 (Visa Payment Technology Standards; Mastercard uses the same):
 encrypt the number, the expiry and a service code under a double-length DES key, and keep the first three
-decimal digits. The cipher is an argument, because keys and ciphers are handled in one module only, and this
-is not it.
+decimal digits. The cipher is an argument, because only ``actors.vault`` handles keys and ciphers.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ def verification_value(pan: str, expiry: str, service_code: str, cvk: bytes, enc
     mixed = bytes(left ^ right for left, right in zip(first, data[8:], strict=True))
     result = encrypt(cvk, mixed).hex()
     decimal = [digit for digit in result if digit <= "9"]
-    # Sixteen hexadecimal digits hold fewer than three decimal ones about once in ten million; the scheme's
-    # rule then maps a-f to 0-5.
+    # Sixteen hexadecimal digits hold fewer than three decimal ones about once in ten million; the
+    # algorithm then maps a-f to 0-5.
     mapped = [chr(ord(digit) - 49) for digit in result if digit > "9"]
     return "".join((decimal + mapped)[:3])

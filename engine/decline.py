@@ -1,5 +1,4 @@
-"""Why an authorization was declined: a closed vocabulary in order of precedence, each with its ISO 8583
-response code (DE39)."""
+"""Decline reasons in order of precedence, each with its ISO 8583 response code (DE39)."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ APPROVED: Final = "00"
 APPROVED_PARTIALLY: Final = "10"
 VERIFIED: Final = "85"
 DUPLICATE_CONFLICT: Final = "94"
-"""The same wire identity came again with other content."""
+"""A repeated wire identity with different content."""
 
 
 def response_code(reason: str, network: str) -> str:

@@ -1,8 +1,8 @@
-"""Ids carry their shard.
+"""Ids with the number of their shard.
 
-An id is a UUIDv7 (RFC 9562) in canonical lower-case text whose last byte is the shard number, so any id
-routes without a lookup. Ids that belong to one command (its hold, its entries, its events) are *derived*
-from the command's id by flipping the byte before the shard: a replayed decision names the same things.
+An id is a UUIDv7 (RFC 9562) in canonical lower-case text. Its last byte is the shard number, so an id routes
+without a lookup. The ids of a command's hold, entries and events are *derived* from the command's id by
+flipping the byte before the shard, so a replayed decision has the same ids.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _PAIRS: Final = tuple(_BASE32[bits & 31] + _BASE32[bits >> 5] for bits in range(
 
 
 class Derived(IntEnum):
-    """What a derived id names; the value is flipped into the id's fifteenth byte."""
+    """The kinds of derived ids; the value is XORed into the id's fifteenth byte."""
 
     HOLD = 0x01
     TRANSFER = 0x02
@@ -36,36 +36,36 @@ class Derived(IntEnum):
     EVENT_THIRD = 0x12
     EVENT_FOURTH = 0x13
     UNDO = 0x40
-    """The edge's own reversal of an authorization command; deriving twice gives the command's id again."""
+    """The edge's own reversal of an authorization command; deriving it again gives the command's id."""
 
 
 _FLIPPED: Final = {kind: {f"{byte:02x}": f"{byte ^ kind:02x}" for byte in range(256)} for kind in Derived}
 
 
 def shard_of(id_: str) -> int:
-    """The shard, 0 to 255, that owns whatever ``id_`` names."""
+    """The shard of ``id_``, 0 to 255."""
     return int(id_[-2:], 16)
 
 
 def derive(root: str, kind: Derived) -> str:
-    """The id of the thing of ``kind`` that belongs to ``root``; same shard, same time, deterministic."""
+    """The id of ``kind`` derived from ``root``: deterministic, with the same shard and time."""
     return f"{root[:-4]}{_FLIPPED[kind][root[-4:-2]]}{root[-2:]}"
 
 
 def joined(first: str, second: str) -> str:
-    """The one id that belongs to ``first`` and ``second`` together, on the shard of ``second``."""
+    """The id of the pair ``first`` and ``second``, on the shard of ``second``."""
     digest = hashlib.blake2b(key_of(first) + key_of(second), digest_size=15).hexdigest()
-    # Version 8 of RFC 9562: a layout of our own.
+    # Version 8 of RFC 9562: a custom layout.
     return f"{digest[:8]}-{digest[8:12]}-8{digest[13:16]}-8{digest[17:20]}-{digest[20:]}{second[-2:]}"
 
 
 def is_id(text: str) -> bool:
-    """Whether ``text`` is a canonical lower-case UUID; other spellings are treated as unknown ids."""
+    """Whether ``text`` is a canonical lower-case UUID; any other text is an unknown id."""
     return _UUID.fullmatch(text) is not None
 
 
 def first_id_at(at_ms: int) -> str:
-    """The smallest id that can be drawn at ``at_ms`` (milliseconds since the epoch)."""
+    """The smallest id that can be created at ``at_ms`` (milliseconds since the epoch)."""
     digits = f"{at_ms:012x}"
     return f"{digits[:8]}-{digits[8:]}-7000-8000-000000000000"
 
@@ -76,7 +76,6 @@ def key_of(id_: str) -> bytes:
 
 
 def approval_code(authorization_id: str) -> str:
-    """ISO 8583 DE38: six letters or digits taken from the id's random bits, so a replay gives the same
-    code."""
+    """ISO 8583 DE38: six letters or digits from the id's random bits, so a replay gives the same code."""
     bits = int(authorization_id[24:32], 16)
     return _PAIRS[bits & 1023] + _PAIRS[bits >> 10 & 1023] + _PAIRS[bits >> 20 & 1023]

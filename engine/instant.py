@@ -1,8 +1,8 @@
 """Instants and days.
 
-An instant is integer milliseconds since the Unix epoch. A *day label* (``YYYY-MM-DD``) names a day in a
-programme's time zone; days with a clock change have 23 or 25 hours, which is why the label and not a
-duration decides.
+An instant is an integer of milliseconds since the Unix epoch. A *day label* (``YYYY-MM-DD``) names a day in a
+programme's time zone. Days are compared by label and not by duration, because a day with a clock change has
+23 or 25 hours.
 """
 
 from __future__ import annotations
@@ -37,20 +37,20 @@ def to_text(at_ms: int) -> str:
     return f"{_second_text(at_ms // 1000)}{_MILLIS[at_ms % 1000]}"
 
 
-# Files of zone databases that name no place: the machine's own zone, default rules, a placeholder, and copies
-# of the database with other conventions.
+# Entries of zone databases that are not places: the machine's own zone, default rules, a placeholder, and
+# copies of the database with other conventions.
 _NOT_A_ZONE = re.compile(r"(?:localtime|posixrules|Factory)$|(?:posix|right|SystemV)/")
 
 
 @lru_cache(maxsize=512)
 def zone(name: str) -> ZoneInfo:
-    """The time zone with an IANA name; ``ZoneInfoNotFoundError`` when there is none."""
+    """The time zone with an IANA name. Raises ``ZoneInfoNotFoundError``."""
     return ZoneInfo(name)
 
 
 @lru_cache(maxsize=1)
 def zone_names() -> frozenset[str]:
-    """All IANA names that a programme may choose."""
+    """The IANA names that a programme may have."""
     return frozenset(name for name in available_timezones() if not _NOT_A_ZONE.match(name))
 
 

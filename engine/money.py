@@ -1,8 +1,8 @@
 """Amounts and currencies.
 
-Inside, an amount is an ``int`` of minor units whose name ends in ``_minor``; at the API's edge it is a
-decimal string (contract: grammar ``(0|[1-9][0-9]{0,15})(\\.[0-9]{1,2})?``, ASCII only). ``Decimal`` is
-avoided on purpose: it would accept NaN, exponents and foreign digits.
+Inside, an amount is an ``int`` of minor units whose name ends in ``_minor``. On the API it is a decimal
+string with the grammar ``(0|[1-9][0-9]{0,15})(\\.[0-9]{1,2})?``, ASCII only. ``Decimal`` is avoided on
+purpose: it accepts NaN, exponents and non-ASCII digits.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ MINOR_DIGITS = 2
 """All three currencies have two minor digits."""
 
 HOME_COUNTRY = {"EUR": "IE", "GBP": "GB", "USD": "US"}
-"""The merchant country that a simulated spend gets when none is named (ISO 3166-1 alpha-2)."""
+"""The default merchant country of a simulated spend (ISO 3166-1 alpha-2)."""
 
 _CENTS = tuple(f".{cents:02d}" for cents in range(100))
 _AMOUNT = re.compile(r"(0|[1-9][0-9]{0,15})(?:\.([0-9]{1,2}))?", re.ASCII)
 
 
 def parse_amount(text: str) -> int | None:
-    """Minor units of a decimal string, or ``None`` when it does not match the grammar.
+    """Minor units of a decimal string, or ``None`` if it does not match the grammar.
 
     >>> parse_amount("12.5")
     1250

@@ -1,9 +1,8 @@
-"""Card numbers: their check digit, their making and their masking.
+"""Card numbers: their check digit, their construction and their masking.
 
-A primary account number (PAN, ISO/IEC 7812) must never reach a log, an error or a repr. Masking is
-therefore a property of the *type*: whoever prints a ``Pan``, or a container that holds one, gets a
-constant. Only operations that mean the characters themselves (encoding, joining, slicing, comparing) see
-them.
+A primary account number (PAN, ISO/IEC 7812) must never reach a log, an error or a repr. Masking is therefore
+a property of the *type*: a printed ``Pan``, or a printed container of one, is a constant. Only operations on
+the characters (encoding, joining, slicing, comparing) see the number.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 from typing import Final, Self
 
 PAN_DIGITS: Final = 16
-"""Length of the numbers that are issued here; ISO/IEC 7812 allows up to 19, and the wire accepts 12 to 19."""
+"""Length of issued numbers; ISO/IEC 7812 allows up to 19, and the wire accepts 12 to 19."""
 
 _MASK: Final = "****"
 _DOUBLED: Final = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)
@@ -19,15 +18,15 @@ _DOUBLED: Final = (0, 2, 4, 6, 8, 1, 3, 5, 7, 9)
 
 
 class Masked(str):
-    """Text that shows itself to nobody: ``repr``, ``str`` and formatting give a constant; ``encode``,
-    ``join`` and slices do not."""
+    """Masked text: ``repr``, ``str`` and formatting give a constant; ``encode``, ``join`` and slices give the
+    characters."""
 
     __slots__ = ()
 
     def __new__(cls, value: str) -> Self:
         if type(value) is cls:
             return value
-        # Without the slice, masking what is masked already would copy the mask.
+        # ``str()`` of a masked value is the mask; a slice is the characters.
         return str.__new__(cls, value if type(value) is str else value[:])
 
     def __repr__(self) -> str:
@@ -66,7 +65,7 @@ def luhn_valid(number: str) -> bool:
 
 
 def body_digits(iin: str) -> int:
-    """How many free digits a number under ``iin`` has between the prefix and the check digit."""
+    """The number of digits between the prefix ``iin`` and the check digit."""
     return PAN_DIGITS - 1 - len(iin)
 
 

@@ -1,4 +1,4 @@
-"""What owners answer. A reply leaves its owner only after the commit that makes it true."""
+"""Replies of owners. A reply leaves its owner only after the commit of its command."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from engine.programmes.stand_in import Grant
 
 
 class IdempotencyClaim(msgspec.Struct, frozen=True):
-    """An ``Idempotency-Key`` as the owner sees it: keyed digests of its scope and of the canonical request
-    body (32 bytes each)."""
+    """An ``Idempotency-Key``: keyed digests of its scope and of the canonical request body (32 bytes
+    each)."""
 
     key_digest: bytes
     fingerprint: bytes
 
 
 class WireAnswer(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="reply", tag="answer", gc=False):
-    """The answer to a wire command: all that the network edge needs to build the response message.
+    """The answer to a wire command, from which the network edge builds the response message.
 
-    A repeated message gets the stored answer, so its response is the same bytes (wire case 1).
+    A repeated message gets the stored answer, so its response has the same bytes.
     """
 
     response_code: str
@@ -29,12 +29,12 @@ class WireAnswer(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="rep
     approval_code: str | None = None
     """DE38, on approvals."""
     approved_minor: int = 0
-    """DE4 of the response; the requested amount stands in DE54 when this is smaller."""
+    """DE4 of the response; if it is smaller than the requested amount, that is in DE54."""
     replayed: bool = False
 
 
 class Done(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="reply", tag="done"):
-    """A REST command succeeded; ``body`` is the public representation (personal data left out)."""
+    """A REST command succeeded; ``body`` is the public representation without personal data."""
 
     status: int
     body: dict[str, Any]
@@ -42,8 +42,8 @@ class Done(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="reply", t
 
 
 class Problem(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="reply", tag="problem"):
-    """A REST command was refused for a reason of the domain; nothing has changed. ``slug`` names the
-    problem page."""
+    """A REST command was refused by a rule of the domain and changed nothing. ``slug`` names the problem
+    page."""
 
     status: int
     slug: str
@@ -51,22 +51,22 @@ class Problem(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="reply"
 
 
 class Granted(msgspec.Struct, frozen=True, tag_field="reply", tag="granted"):
-    """What a programme's owner says to those who want to stand in, in the order in which they asked."""
+    """The grants of a programme's owner, in the order of the requests."""
 
     grants: tuple[Grant, ...]
 
 
 class Deferred(msgspec.Struct, frozen=True, tag_field="reply", tag="deferred"):
-    """The reply needs longer than its neighbours' and will be handed out by itself."""
+    """The reply takes longer than the others of its batch and is sent separately."""
 
 
 Reason = Literal["deadline", "overloaded", "unavailable", "not_owner", "faulty", "key_reused"]
 
 
 class NotExecuted(msgspec.Struct, frozen=True, omit_defaults=True, tag_field="reply", tag="not_executed"):
-    """The command has certainly had no effect (``deadline``, ``overloaded``, ``not_owner``,
-    ``key_reused``), or cannot be said to have had one yet (``unavailable``: ask again by the same command
-    key), or made its owner fail (``faulty``)."""
+    """The command had no effect (``deadline``, ``overloaded``, ``not_owner``, ``key_reused``), its outcome is
+    unknown (``unavailable``: retry with the same command key), or its execution raised an exception
+    (``faulty``)."""
 
     reason: Reason
 
@@ -75,6 +75,5 @@ Reply = WireAnswer | Done | Problem | Granted | NotExecuted | Deferred
 
 
 def body_bytes(body: dict[str, Any]) -> bytes:
-    """The exact JSON bytes of a response body: what the API sends and what an idempotency row keeps for
-    replays."""
+    """The exact JSON bytes of a response body, which the API sends and the idempotency row stores."""
     return msgspec.json.encode(body)

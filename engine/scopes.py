@@ -1,4 +1,4 @@
-"""What a caller may be and do: the closed lists behind every permission check (contract section 3).
+"""Roles, modes and scopes of API callers: the closed lists of every permission check.
 
 A scope is ``resource:read`` or ``resource:write``; a client has a role, a mode and some scopes, and a token
 has at most the scopes of its client.

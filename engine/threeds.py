@@ -1,7 +1,7 @@
 """3-D Secure evidence: whether an authentication value has the form that EMV 3-D Secure prescribes.
 
 The access control server that issues authentication values (CAVV, AAV) belongs to another party, so its
-cryptogram cannot be recomputed without a key of that party. Only the form is judged here: the value must be
+cryptogram cannot be recomputed without a key of that party. Only the form is checked: the value must be
 20 bytes in base64 (28 characters) and must come with the directory server's transaction id (a UUID). Such a
 value is ``present``; it is not verified.
 """

@@ -24,7 +24,7 @@ from engine.authorization.follow_up import (
 )
 from engine.cards.account import Account
 from engine.cards.authorization import Authorization, open_hold
-from engine.cards.authorization_states import permits, state_of
+from engine.cards.authorization_states import Event, permits, state_of
 from engine.cards.card import Card
 from engine.commands import Present
 from engine.programmes.programme import ProgrammeConfig
@@ -57,7 +57,7 @@ def accepts(
     original: Authorization | None, account: Account | None, kind: Literal["purchase", "refund"]
 ) -> bool:
     """Whether a presentment of ``kind`` clears ``original``; otherwise it opens a transaction of its own."""
-    event = "refund_presentment" if kind == "refund" else "presentment"
+    event: Event = "refund_presentment" if kind == "refund" else "presentment"
     return original is not None and permits(state_of(original, account), event)
 
 

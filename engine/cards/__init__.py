@@ -1,1 +1,1 @@
-"""What the owner of a card holds in memory: the card, its funding account, holds and authorizations."""
+"""The state of a card in its owner's memory: the card, its funding account, holds and authorizations."""

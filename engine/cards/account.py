@@ -1,5 +1,5 @@
-"""A funding account: what is posted, what is held, and the open holds. Cards may share one; they then share
-its shard."""
+"""A funding account: its posted and held amounts and its open holds. Cards can share an account; they then
+share its shard."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class Account(msgspec.Struct, kw_only=True):
     version: int = 0
     holds: dict[str, Hold] = msgspec.field(default_factory=dict)
     expiries: Expiries = msgspec.field(default_factory=Expiries)
-    """The same holds by their expiry."""
+    """The holds ordered by their expiry."""
 
     def expired_holds(self, now_ms: int) -> tuple[Hold, ...]:
-        """Open holds whose expiry has passed, the earliest first; empty, and cheap to ask, for almost every
-        command."""
+        """Open holds whose expiry has passed, the earliest first; for nearly every command there are none, at
+        constant cost."""
         expiries = self.expiries
         if not expiries or now_ms < expiries[0].expires_ms:
             return ()
@@ -46,14 +46,14 @@ def place_hold(account: Account, hold: Hold) -> None:
 
 
 def close_hold(account: Account, hold_id: str) -> None:
-    """Stop counting what is left of a hold, for whichever reason it ends."""
+    """Remove a hold and its amount."""
     hold = account.holds.pop(hold_id)
     account.held_minor -= hold.amount_minor
     remove(account.expiries, hold)
 
 
 def resize_hold(account: Account, hold: Hold, amount_minor: int, expires_ms: int) -> None:
-    """Hold another amount, and perhaps longer."""
+    """Change the amount and the expiry of a hold."""
     account.held_minor += amount_minor - hold.amount_minor
     hold.amount_minor = amount_minor
     if hold.expires_ms != expires_ms:
@@ -67,8 +67,7 @@ def post(account: Account, amount_minor: int) -> None:
 
 
 def balance_view(account: Account | None, card_id: str, currency: str, now_ms: int) -> dict[str, Any]:
-    """The public balance of a card as of ``now_ms`` (contract, section 5); an unfunded card has zeros and a
-    null account."""
+    """The public balance of a card as of ``now_ms``; an unfunded card has zeros and a null account."""
     expired_minor = sum(hold.amount_minor for hold in account.expired_holds(now_ms)) if account else 0
     posted_minor = account.posted_minor if account else 0
     held_minor = account.held_minor - expired_minor if account else 0

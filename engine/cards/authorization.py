@@ -1,9 +1,9 @@
-"""An authorization over its whole life: what was approved, what of it was cleared or given back, and under
-which names networks speak of it.
+"""An authorization: its approved, cleared and reversed amounts, and the references that name it.
 
-``remainder`` of an approved purchase is what may still be held. Whether it *is* held, the account's open
-holds say: a hold that is not open and was neither captured nor released has lapsed. In gateway mode nothing
-is held here: ``remainder`` alone says what is still to come, and nothing ends by time.
+``remainder_minor`` of an approved purchase is the amount that its hold has, or had when it lapsed. The
+account's open holds decide whether it is held: a hold that is not open, captured or released has lapsed. In
+gateway mode there is no hold: ``remainder_minor`` is the open amount, and it does not expire.
+``authorization_states`` has the table of states.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Closed = Literal["captured", "released"]
 
 
 class Authorization(msgspec.Struct, kw_only=True):
-    """Amounts in minor units; ``day`` is the day label to which the approval counted."""
+    """Amounts in minor units; ``day`` is the label of the day on which the approval counted."""
 
     id: str
     card_id: str
@@ -36,31 +36,31 @@ class Authorization(msgspec.Struct, kw_only=True):
     reversed_minor: int = 0
     hold_id: str | None = None
     remainder_minor: int = 0
-    """What is held for it, or was when its hold lapsed and has not been cleared since. In gateway mode, what
-    has been neither cleared nor given back."""
+    """The held amount, or the lapsed amount that was not cleared since. In gateway mode, the amount that is
+    neither cleared nor reversed."""
     closed: Closed | None = None
-    """How it ended, if by a command; lapses are told by the account."""
+    """The end of the authorization if a command ended it. A lapse is not recorded here."""
     decline_reason: str | None = None
     raised: dict[str, Increment] = msgspec.field(default_factory=dict)
-    """Its increments, oldest first, by the name of their message (``reference_of_message``); also what an
-    advice added on a later day."""
+    """Its increments, oldest first, by the reference of their message (``reference_of_message``); also the
+    amount that an advice added on a later day."""
     stands_for: tuple[str, ...] = ()
-    """Of an advice that came before its authorization, or in its place: the names of that message."""
+    """The references of the message that an advice replaced, or preceded."""
 
 
 class Increment(msgspec.Struct, frozen=True, gc=False):
-    """What is left of one increment."""
+    """The rest of one increment."""
 
     left_minor: int
-    """What a reversal that names it gives back; 0 of one that was declined or given back."""
+    """The amount that a reversal of the increment releases; 0 after a decline or a reversal."""
     day: str
-    """The day label to which it counted."""
+    """The label of the day on which it counted."""
     counted_minor: int
-    """What of it still counts toward that day."""
+    """The amount that still counts on that day."""
 
 
 class OriginalView(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What a follow-up sees of its original, stored beside its decision."""
+    """The original of an increment, as it is stored with the decision on the increment."""
 
     id: str
     approved_minor: int
@@ -68,47 +68,46 @@ class OriginalView(msgspec.Struct, frozen=True, array_like=True, gc=False):
     reversed_minor: int
     held_minor: int
     lapsed_minor: int
-    """What a lapsed hold had still held; an increment has to cover it again."""
+    """The amount of a lapsed hold; an increment must cover it again."""
     open: bool
-    """Whether an increment can raise it: its hold is open, or has lapsed; in gateway mode, some of it is
-    still to come."""
+    """Whether an increment can raise it (``engine.cards.authorization_states``)."""
 
 
 def names(authorization: Authorization) -> tuple[str, ...]:
-    """All references under which follow-ups may name it."""
-    always = (reference_of_id(authorization.id), reference_of_message(authorization.command_key))
+    """All references of ``authorization``."""
+    own = (reference_of_id(authorization.id), reference_of_message(authorization.command_key))
     if authorization.network_txn_id is None:
-        return always
-    return (*always, reference_of_network(authorization.network_txn_id))
+        return own
+    return (*own, reference_of_network(authorization.network_txn_id))
 
 
 def open_hold(authorization: Authorization, account: Account | None) -> Hold | None:
-    """Its hold, while that is open."""
+    """The open hold of ``authorization``, if it has one."""
     if account is None or authorization.hold_id is None:
         return None
     return account.holds.get(authorization.hold_id)
 
 
 def has_lapsed(authorization: Authorization, account: Account | None) -> bool:
-    """Whether its hold ended by time."""
+    """Whether its hold expired."""
     ended = authorization.hold_id is not None and open_hold(authorization, account) is None
     return ended and authorization.closed is None
 
 
 def gateway_open_minor(authorization: Authorization) -> int:
-    """What is still to come of an authorization that the programme's own ledger keeps (gateway mode): neither
-    cleared nor given back. Nothing, where this service keeps the balance."""
-    relayed = authorization.hold_id is None and authorization.closed is None
-    return authorization.remainder_minor if relayed else 0
+    """The open amount of an authorization in gateway mode: neither cleared nor reversed. 0 in managed
+    mode."""
+    in_gateway_mode = authorization.hold_id is None and authorization.closed is None
+    return authorization.remainder_minor if in_gateway_mode else 0
 
 
 def unpresented_refund_minor(authorization: Authorization) -> int:
-    """Of an authorized refund: approved, not given back and not presented yet."""
+    """The amount of an authorized refund that is neither reversed nor presented."""
     return max(0, authorization.approved_minor - authorization.reversed_minor - authorization.cleared_minor)
 
 
 def status(authorization: Authorization, held: bool) -> str:
-    """Its public status (contract, section 5); ``held`` tells whether its hold is open."""
+    """The public status of a transaction; ``held`` says whether its hold is open."""
     if authorization.decline_reason is not None:
         return "declined"
     if gateway_open_minor(authorization):

@@ -1,8 +1,8 @@
-"""The authorizations of one card that its owner has in memory, by every reference that can name them.
+"""The authorizations of one card in its owner's memory, indexed by their references.
 
-A reference of a message or an id names one authorization, or is known to name none. A network id names all
-authorizations that share it (``engine.cards.originals`` chooses one). Older ones may not be in memory; then
-the life is not *complete*.
+The reference of a message or of an id names one authorization, or is recorded to name none. A network
+transaction id names all authorizations that share it, and ``engine.cards.originals`` chooses one. Older ones
+may not be in memory; then their group is not *complete*.
 """
 
 from __future__ import annotations
@@ -25,17 +25,17 @@ from engine.commands import (
 
 
 class NetworkGroup(msgspec.Struct):
-    """Authorizations that share a network id, oldest first."""
+    """Authorizations that share a network transaction id, oldest first."""
 
     members: list[Authorization]
     complete: bool
 
 
 class AuthorizationIndex:
-    """By reference: an authorization, ``None`` where there is none, or a ``NetworkGroup``.
+    """Maps a reference to an authorization, to ``None`` (recorded as absent), or to a ``NetworkGroup``.
 
-    The first authorization of a network id that was not looked up stands there by itself: it is a life of one
-    member that may not be complete, in a third of the memory.
+    A network id that was not looked up maps to its first authorization without a group, which takes a third
+    of the memory: a group of one member that may not be complete.
     """
 
     __slots__ = ("_named",)
@@ -50,7 +50,7 @@ class AuthorizationIndex:
         return reference in self._named
 
     def __getitem__(self, reference: str) -> Authorization:
-        """The newest authorization under ``reference``; ``KeyError`` if there is none."""
+        """The newest authorization under ``reference``. Raises ``KeyError``."""
         found = self._named[reference]
         if isinstance(found, NetworkGroup):
             return found.members[-1]
@@ -64,7 +64,7 @@ class AuthorizationIndex:
         return (found for found in own if isinstance(found, Authorization))
 
     def add(self, authorization: Authorization) -> None:
-        """Remember an authorization that has just been opened, under all its names."""
+        """Add an authorization that has just been opened, under all its references."""
         for reference in names(authorization):
             before = self._named.pop(reference, authorization)
             self._named[reference] = authorization
@@ -79,27 +79,27 @@ class AuthorizationIndex:
                 self._named[reference] = NetworkGroup([before, authorization], complete=False)
 
     def add_reference(self, reference: str, authorization: Authorization) -> None:
-        """Remember one more name of it: that of a message about it."""
+        """Add a reference of ``authorization``: that of a message about it."""
         self._named[reference] = authorization
 
     def find_original(
         self, command: AuthorizationCommand, account: Account | None, now_ms: int
     ) -> Authorization | None:
-        """The authorization that ``command`` is about: of the first of its references that names one."""
+        """The authorization that ``command`` is about: the one of its first reference that names any."""
         for reference in command.references:
             found = self._named.get(reference)
             if found is not None and is_network(reference):
                 found = find(command, _members(found), account, now_ms)
             if found is not None:
-                assert isinstance(found, Authorization), "only a network id names a life"
-                return self._in_its_place(command, reference, found, account, now_ms) or found
+                assert isinstance(found, Authorization), "only a network id names a group"
+                return self._replacing_advice(command, reference, found, account, now_ms) or found
         return None
 
     def missing_reference(
         self, command: AuthorizationCommand, account: Account | None, now_ms: int = 0
     ) -> str | None:
-        """The first reference of ``command`` that has to be looked up, unless one before it names the
-        original. With ``now_ms`` left out, holds past their expiry count as open."""
+        """The first reference of ``command`` to look up in the journal; ``None`` if an earlier one names the
+        original. Without ``now_ms``, expired holds count as open."""
         for reference in command.references:
             if reference not in self._named:
                 return reference
@@ -107,8 +107,8 @@ class AuthorizationIndex:
             if found is None:
                 continue
             if not is_network(reference):
-                assert isinstance(found, Authorization), "only a network id names a life"
-                return self._lacks_life(command, found)
+                assert isinstance(found, Authorization), "only a network id names a group"
+                return self._missing_group(command, found)
             chosen = find(command, _members(found), account, now_ms)
             complete = isinstance(found, NetworkGroup) and found.complete
             if not complete and (chosen is None or not is_certain(command, chosen, account)):
@@ -117,7 +117,7 @@ class AuthorizationIndex:
                 return None
         return None
 
-    def _in_its_place(
+    def _replacing_advice(
         self,
         command: AuthorizationCommand,
         message: str,
@@ -125,22 +125,24 @@ class AuthorizationIndex:
         account: Account | None,
         now_ms: int,
     ) -> Authorization | None:
-        """The advice in the place of the ``message`` that ``command`` reverses, if there is one."""
+        """The advice that has replaced the ``message`` that ``command`` reverses, if there is one."""
         if not advice_may_replace(command, found):
             return None
-        life = self._named.get(reference_of_network(found.network_txn_id or ""))
-        return find_replacing_advice(message, _members(life), account, now_ms)
+        group = self._named.get(reference_of_network(found.network_txn_id or ""))
+        return find_replacing_advice(message, _members(group), account, now_ms)
 
-    def _lacks_life(self, command: AuthorizationCommand, found: Authorization) -> str | None:
-        """The network id of ``found``, if an advice under it may stand in its place and is not in memory."""
+    def _missing_group(self, command: AuthorizationCommand, found: Authorization) -> str | None:
+        """The network id of ``found``, if an advice under it may have replaced ``found`` and may not be in
+        memory."""
         if not advice_may_replace(command, found):
             return None
         reference = reference_of_network(found.network_txn_id or "")
-        life = self._named.get(reference)
-        return None if isinstance(life, NetworkGroup) and life.complete else reference
+        group = self._named.get(reference)
+        return None if isinstance(group, NetworkGroup) and group.complete else reference
 
     def load(self, reference: str, read: Iterable[Authorization]) -> None:
-        """Keep what the journal has under ``reference``, oldest first; what is in memory is newer."""
+        """Add the authorizations that the journal has under ``reference``, oldest first. Those in memory are
+        newer and stay."""
         before = self._named.get(reference)
         if before is not None and (
             not is_network(reference) or (isinstance(before, NetworkGroup) and before.complete)
@@ -155,24 +157,23 @@ class AuthorizationIndex:
         self._named[reference] = NetworkGroup(members, complete=True) if members else None
 
     def evict_oldest(self, most: int) -> None:
-        """Keep the newest ``most`` references at the most. An authorization is forgotten under all its names
-        or under none: read back, it would be there twice."""
+        """Keep at most the newest ``most`` references. An authorization is evicted under all its references
+        or under none; otherwise a later read would add it twice."""
         surplus = len(self._named) - most
         if surplus <= 0:
             return
-        # More than need be, so that not every command has to look through all of them.
-        # What is found to be absent is the same for all: the newer of these are looked up again, if ever.
+        # Evict more than necessary, because each eviction scans all references. All references without an
+        # authorization share the value ``None`` and are evicted together.
         oldest = islice(self._named.values(), surplus + most // 2)
-        forgotten = {id(each) for found in oldest for each in (_members(found) or (None,))}
+        evicted = {id(each) for found in oldest for each in (_members(found) or (None,))}
         self._named = {
             reference: found
             for reference, found in self._named.items()
-            if all(id(each) not in forgotten for each in (_members(found) or (None,)))
+            if all(id(each) not in evicted for each in (_members(found) or (None,)))
         }
 
     def _same(self, read: Authorization) -> Authorization:
-        """The one in memory, if it is there; else ``read``, which from now on is in memory under the names
-        that it alone has."""
+        """The copy in memory if there is one; else ``read``, which is added under its id and its message."""
         mine = self._named.get(reference_of_id(read.id))
         if isinstance(mine, Authorization):
             return mine

@@ -1,4 +1,4 @@
-"""A card: what it is, which states it can be in, and its public representation."""
+"""A card: its data, its states, its tombstones and its public representation."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ TRANSITIONS: Final[dict[str, frozenset[str]]] = {
     "lost": frozenset(),
     "stolen": frozenset(),
 }
-"""Card state: from each to which; an absent pair is the illegal move (contract, section 5)."""
+"""The next states of each card state; a state that is not listed is an illegal transition."""
 
 
-_UNDONE: Final = "u:"
-_STAND_IN: Final = "s:"
+_EDGE_REVERSAL: Final = "u:"
+_NETWORK_APPROVAL: Final = "s:"
 
 
 class DeclaredBalance(msgspec.Struct, frozen=True, gc=False):
-    """What a programme says a card may spend while its own decisions cannot be had (contract, section 8).
-    It never expires; a new declaration starts with nothing consumed. Amounts in minor units."""
+    """The amount that a card may spend in stand-in, as its programme declared it. It does not expire; a new
+    declaration starts with nothing consumed. Amounts in minor units."""
 
     balance_minor: int
     consumed_minor: int
@@ -68,18 +68,19 @@ class Card(msgspec.Struct, kw_only=True):
     day_amount_minor: int = 0
     cvv2_failures: int = 0
     tombstones: dict[str, int] = msgspec.field(default_factory=dict)
-    """References of authorizations that were reversed before they came, and when, oldest first: what is
-    approved under them within ``TOMBSTONE_DAYS`` is not held."""
+    """References of messages that were reversed before they came, with the times of the reversals, oldest
+    first: an approval under them within ``TOMBSTONE_DAYS`` is not held. Marked references are those of
+    ``edge_reversal_mark`` and ``network_approval_mark``."""
     declared: DeclaredBalance | None = None
 
 
-def may_move(card: Card, state: str) -> bool:
-    """Whether ``card`` may go to ``state``; staying where it is is always allowed."""
+def may_become(card: Card, state: str) -> bool:
+    """Whether ``card`` may change to ``state``; its present state is always allowed."""
     return state == card.state or state in TRANSITIONS[card.state]
 
 
 def has_tombstone(card: Card, references: Iterable[str], now_ms: int) -> bool:
-    """Whether a network has reversed an authorization under one of ``references``."""
+    """Whether one of ``references`` has a tombstone that has not expired."""
     if not card.tombstones:
         return False
     oldest_ms = now_ms - TOMBSTONE_DAYS * DAY_MS
@@ -87,19 +88,19 @@ def has_tombstone(card: Card, references: Iterable[str], now_ms: int) -> bool:
 
 
 def edge_reversal_mark(message: str) -> str:
-    """The tombstone of an edge's own reversal of ``message``: its network has reversed nothing."""
-    return _UNDONE + message
+    """The tombstone of an edge's own reversal of ``message``, which is not a reversal by the network."""
+    return _EDGE_REVERSAL + message
 
 
 def network_approval_mark(message: str) -> str:
-    """The tombstone of an advice that approves in place of ``message``: the advice's amount counts, and
-    neither the message nor an edge's own reversal of it changes that."""
-    return _STAND_IN + message
+    """The tombstone of a network's own approval in place of ``message``: the advised amount counts, and
+    neither the message nor an edge's reversal of it changes that."""
+    return _NETWORK_APPROVAL + message
 
 
 def is_reversed_or_replaced(card: Card, references: Iterable[str], now_ms: int) -> bool:
-    """Whether an authorization under ``references`` holds nothing when it comes: it was reversed before, or
-    an advice has taken its place."""
+    """Whether a message with ``references`` was reversed before it came, or replaced by an advice. Nothing is
+    held for it."""
     names = tuple(references)
     messages = [name for name in names if is_message(name)]
     marks = [mark(name) for name in messages for mark in (edge_reversal_mark, network_approval_mark)]
@@ -107,7 +108,8 @@ def is_reversed_or_replaced(card: Card, references: Iterable[str], now_ms: int) 
 
 
 def add_tombstones(card: Card, references: Iterable[str], now_ms: int) -> None:
-    """Leave tombstones, and forget some that have expired: one command never pays for many."""
+    """Add tombstones, and delete at most ``TOMBSTONES_FORGOTTEN_MAX`` expired ones, which bounds the cost of
+    a command."""
     tombstones = card.tombstones
     oldest_ms = now_ms - TOMBSTONE_DAYS * DAY_MS
     for reference in references:
@@ -121,8 +123,7 @@ def add_tombstones(card: Card, references: Iterable[str], now_ms: int) -> None:
 
 
 def card_view(card: Card) -> dict[str, Any]:
-    """The public representation (spec 2.5) without the cardholder's personal data, which owners do not
-    keep."""
+    """The public representation without the cardholder's personal data, which the owner does not keep."""
     return {
         "id": card.id,
         "programme_id": card.programme_id,
@@ -145,7 +146,7 @@ def card_view(card: Card) -> dict[str, Any]:
 
 
 def declared_remaining(card: Card) -> int | None:
-    """What stand-in may still approve on ``card``; ``None`` when nothing was declared."""
+    """The unused part of the declared balance of ``card``; ``None`` when none was declared."""
     declared = card.declared
     return None if declared is None else max(0, declared.balance_minor - declared.consumed_minor)
 

@@ -1,7 +1,7 @@
-"""Open holds by their expiry: a binary heap in which every hold knows its place.
+"""Open holds ordered by expiry: a binary heap in which every hold has its index (``Hold.place``).
 
-Placing, closing and moving a hold touches about log2(n) others, and the earliest is at hand: an account that
-ten thousand cards share costs a decision no more than an account with ten holds.
+Adding, removing or moving a hold reads about log2(n) others, and the earliest hold is the first. So a
+decision on an account that ten thousand cards share costs about as much as on an account with ten holds.
 """
 
 from __future__ import annotations
@@ -10,8 +10,8 @@ from engine.cards.hold import Hold
 
 
 class Expiries(list[Hold]):
-    """The heap. It follows from the holds in it, so two of them are equal: their holds are compared where
-    they are kept."""
+    """The heap. Two heaps are always equal: the account compares its holds, and the heap follows from
+    them."""
 
     __slots__ = ()
     __hash__ = None
@@ -24,13 +24,13 @@ class Expiries(list[Hold]):
 
 
 def add(heap: Expiries, hold: Hold) -> None:
-    """Put ``hold`` into the heap; added in the order of expiry, each touches one other."""
+    """Add ``hold``. Holds added in the order of expiry read one other hold each."""
     heap.append(hold)
     _up(heap, len(heap) - 1, hold)
 
 
 def remove(heap: Expiries, hold: Hold) -> None:
-    """Take ``hold`` out of the heap."""
+    """Remove ``hold``."""
     last = heap.pop()
     if last is not hold:
         _settle(heap, hold.place, last)
@@ -38,12 +38,12 @@ def remove(heap: Expiries, hold: Hold) -> None:
 
 
 def move(heap: Expiries, hold: Hold) -> None:
-    """The expiry of ``hold`` has changed."""
+    """Move ``hold`` after a change of its expiry."""
     _settle(heap, hold.place, hold)
 
 
 def due(heap: Expiries, now_ms: int) -> list[Hold]:
-    """Holds whose expiry has passed, the earliest first; touches two others for each of them at the most."""
+    """Holds whose expiry has passed, the earliest first. Reads at most two other holds for each."""
     found: list[Hold] = []
     places, count = [0], len(heap)
     while places:
@@ -56,7 +56,7 @@ def due(heap: Expiries, now_ms: int) -> list[Hold]:
 
 
 def _settle(heap: Expiries, place: int, hold: Hold) -> None:
-    """Put ``hold`` where it belongs, starting at ``place``, whose hold has gone."""
+    """Move ``hold`` to its position, starting at the free index ``place``."""
     if place and heap[(place - 1) >> 1].expires_ms > hold.expires_ms:
         _up(heap, place, hold)
     else:

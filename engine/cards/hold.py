@@ -1,4 +1,4 @@
-"""Holds: reserved money of one approved authorization (spec 3.5)."""
+"""A hold: the reserved amount of one approved authorization."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ TRANSITIONS: Final[dict[str, frozenset[str]]] = {
     "released": frozenset(),
     "lapsed": frozenset(),
 }
-"""Hold state: from each to which; an absent pair is the illegal move."""
+"""The next states of each hold state; a state that is not listed is an illegal transition."""
 
 
 class Hold(msgspec.Struct, eq=False, gc=False):
@@ -24,14 +24,14 @@ class Hold(msgspec.Struct, eq=False, gc=False):
     amount_minor: int
     expires_ms: int
     place: int = -1
-    """In the account's heap of expiries (``engine.cards.expiries``)."""
+    """Its index in the account's heap (``engine.cards.expiries``)."""
 
     def __eq__(self, other: object) -> bool:
-        """Where a hold stands in the heap tells how it came there, and nothing about it."""
-        return isinstance(other, Hold) and _facts(self) == _facts(other)
+        """Compare all fields except the index in the heap, which depends on the history of the heap."""
+        return isinstance(other, Hold) and _fields(self) == _fields(other)
 
     __hash__ = None  # type: ignore[assignment]
 
 
-def _facts(hold: Hold) -> tuple[str, str, str, int, int]:
+def _fields(hold: Hold) -> tuple[str, str, str, int, int]:
     return hold.id, hold.card_id, hold.authorization_id, hold.amount_minor, hold.expires_ms

@@ -1,8 +1,8 @@
-"""Which authorization a follow-up is about, where several share one network transaction id.
+"""The choice of a follow-up's original among authorizations that share a network transaction id.
 
-A network id names a whole life: a sale, its refunds, a second attempt after a decline. A follow-up about a
-sale finds the sale, whatever else has come under the id since; one that names a message as well finds the
-sale of that message. A presented refund finds the authorized refund that it pays.
+Such a group has a sale, its refunds, perhaps a second attempt after a decline. A follow-up about a sale finds
+the sale; if it names a message too, it finds the sale of that message. A presented refund finds the
+authorized refund that it settles. ``ops/docs/WIRE.md`` has the rules ("How messages find each other").
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ _OVER: Final = 2
 _FORCED: Final = 3
 _DECLINED: Final = 4
 _OTHER: Final = 5
-"""Ranks of the members of a life for a follow-up about its sale, the best first."""
+"""Ranks of the members of a group for a follow-up about its sale, the best first."""
 
 
 def find(
     command: AuthorizationCommand, members: Sequence[Authorization], account: Account | None, now_ms: int
 ) -> Authorization | None:
-    """The one of ``members``, which share a network id and stand oldest first, that ``command`` is about."""
+    """The original of ``command`` among ``members``, which share a network id, oldest first."""
     if isinstance(command, Present) and command.kind == "refund":
         return _refund(members, command.amount_minor)
     named = _named(command, members, account, now_ms)
@@ -53,7 +53,7 @@ def find(
 def find_replacing_advice(
     message: str, members: Sequence[Authorization], account: Account | None, now_ms: int
 ) -> Authorization | None:
-    """The open one of ``members`` that an advice has put in the place of ``message``."""
+    """The open one of ``members`` that an advice opened in place of ``message``."""
     return next(
         (
             member
@@ -65,7 +65,7 @@ def find_replacing_advice(
 
 
 def advice_may_replace(command: AuthorizationCommand, found: Authorization) -> bool:
-    """Whether a network that reverses ``found``, which is over, may mean an advice in its place.
+    """Whether a reversal of ``found``, which is reversed already, may mean the advice that replaced it.
 
     An edge's own reversal means the message alone.
     """
@@ -74,12 +74,12 @@ def advice_may_replace(command: AuthorizationCommand, found: Authorization) -> b
 
 
 def is_certain(command: AuthorizationCommand, found: Authorization, account: Account | None) -> bool:
-    """Whether ``found`` is the right one whatever older members the life may have."""
+    """Whether ``found`` is the original even if the group has older members."""
     if isinstance(command, Present) and command.kind == "refund":
         return unpresented_refund_minor(found) == command.amount_minor
     names_message = isinstance(command, Present | Advise) and any(map(is_message, command.references))
     if names_message and not _is_named(found, command.references):
-        # An older one may be meant.
+        # The message may be that of an older member.
         return False
     return found.kind == "purchase" and (
         open_hold(found, account) is not None or gateway_open_minor(found) > 0
@@ -89,14 +89,14 @@ def is_certain(command: AuthorizationCommand, found: Authorization, account: Acc
 def _named(
     command: AuthorizationCommand, members: Sequence[Authorization], account: Account | None, now_ms: int
 ) -> Authorization | None:
-    """The sale whose message a presentment or an advice names, or the advice in the place of that message. A
-    presentment that names a declined sale means another one."""
+    """The sale whose message a presentment or an advice names, or the advice that replaced that message. A
+    presentment that names a declined sale means another sale."""
     if len(members) < 2 or not isinstance(command, Present | Advise):
         return None
     for message in filter(is_message, command.references):
-        in_its_place = find_replacing_advice(message, members, account, now_ms)
-        if in_its_place is not None:
-            return in_its_place
+        advice = find_replacing_advice(message, members, account, now_ms)
+        if advice is not None:
+            return advice
     for member in members:
         declined = isinstance(command, Present) and member.decline_reason is not None
         if member.kind == "purchase" and not declined and _is_named(member, command.references):
@@ -105,7 +105,7 @@ def _named(
 
 
 def _is_named(member: Authorization, references: Sequence[str]) -> bool:
-    """Whether one of ``references`` names the message of ``member``, or of one of its increments."""
+    """Whether ``references`` name the message of ``member`` or of one of its increments."""
     own = reference_of_message(member.command_key)
     return any(name == own or name in member.raised for name in references)
 
@@ -126,16 +126,24 @@ def _rank(member: Authorization, account: Account | None, now_ms: int) -> int:
 
 
 def _refund(members: Sequence[Authorization], amount_minor: int) -> Authorization | None:
-    """The oldest authorized refund that has not been presented in full and whose unpresented credit is
-    nearest to ``amount_minor``: equal, then larger, then smaller, then taken back."""
+    """The authorized refund, not presented in full, whose unpresented credit fits ``amount_minor`` best:
+    equal, then larger, then smaller, then reversed; the oldest of equals."""
     best, best_rank = None, 4
     for member in members:
         if member.kind != "refund" or member.decline_reason is not None:
             continue
         if member.approved_minor <= member.cleared_minor:
             continue
-        promised = unpresented_refund_minor(member)
-        rank = 0 if promised == amount_minor else 1 if promised > amount_minor else 2 if promised else 3
+        unpresented = unpresented_refund_minor(member)
+        rank = _refund_rank(unpresented, amount_minor)
         if rank < best_rank:
             best, best_rank = member, rank
     return best
+
+
+def _refund_rank(unpresented_minor: int, amount_minor: int) -> int:
+    if unpresented_minor == amount_minor:
+        return 0
+    if unpresented_minor > amount_minor:
+        return 1
+    return 2 if unpresented_minor else 3

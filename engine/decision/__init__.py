@@ -1,1 +1,1 @@
-"""The decision on one authorization: the order of the rules, and the stored form of its inputs."""
+"""The decision on one authorization: its rules in order, and the stored form of its inputs."""

@@ -1,7 +1,6 @@
-"""The call to a programme's own decision endpoint: what is asked, and which answers are usable (contract,
-section 8).
+"""The call to a programme's decision endpoint: the request and the usable answers (``ops/docs/STAND_IN.md``).
 
-Bytes in, bytes out; the call itself is made in ``actors.shards.endpoint``.
+Bytes in, bytes out: ``actors.shards.endpoint`` makes the call.
 """
 
 from __future__ import annotations
@@ -18,7 +17,7 @@ USABLE_STATUS: Final = 200
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """One authorization as its programme sees it. Amounts in minor units; never a card number."""
+    """The request to a programme's endpoint. Amounts in minor units; it has no card number."""
 
     authorization_id: str
     operation: Literal["authorization", "increment"]
@@ -35,16 +34,16 @@ class Question(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class EndpointResult(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """What came of asking: a usable answer, or the trigger of a stand-in and what the programme's owner
-    granted."""
+    """The result of a call to a programme's endpoint: a usable answer, or the trigger of a stand-in with the
+    grant of the programme's owner."""
 
     decision: Literal["approved", "declined"] | None = None
-    """``None`` when no usable answer came."""
+    """``None`` without a usable answer."""
     approved_minor: int | None = None
-    """What the programme approves at most; ``None`` means all of it."""
+    """The largest amount that the programme approves; ``None`` is the requested amount."""
     trigger: Trigger | None = None
     grant: Grant | None = None
-    """``None`` when the programme's owner could not be asked in time."""
+    """``None`` if the programme's owner did not answer in time."""
 
 
 class _Money(msgspec.Struct):
@@ -62,7 +61,7 @@ _decode_answer = msgspec.json.Decoder(_Answer).decode
 
 
 def question_body(question: Question, deadline_ms: int) -> bytes:
-    """The exact JSON that is signed and sent; ``deadline_ms`` is when an answer stops being usable."""
+    """The exact JSON to sign and send. An answer after ``deadline_ms`` is not usable."""
     body: dict[str, Any] = {
         "authorization_id": question.authorization_id,
         "operation": question.operation,
@@ -81,7 +80,7 @@ def question_body(question: Question, deadline_ms: int) -> bytes:
 
 
 def read_answer(question: Question, status: int, body: bytes) -> EndpointResult:
-    """The programme's answer, or ``invalid_response`` when it cannot be used."""
+    """The programme's answer, or the trigger ``invalid_response`` if it is not usable."""
     unusable = EndpointResult(trigger="invalid_response")
     if status != USABLE_STATUS:
         return unusable
@@ -100,7 +99,8 @@ def read_answer(question: Question, status: int, body: bytes) -> EndpointResult:
 
 
 def _minor(approved: _Money | str, currency: str) -> int | None:
-    """Minor units of ``approved``: a decimal string, or a Money object in the currency that was asked."""
+    """Minor units of ``approved``: a decimal string, or a Money object in ``currency``; ``None``
+    otherwise."""
     if isinstance(approved, str):
         return parse_amount(approved)
     return parse_amount(approved.amount) if approved.currency == currency else None

@@ -1,8 +1,8 @@
-"""Decisions as they are stored: which layout their inputs have, and how earlier layouts are read.
+"""Stored inputs of decisions, in the present layout and in earlier ones.
 
-Inputs are stored by position, which halves their size, behind the number of their layout. A field may be
-added at the end, with a default. Any other change of ``Inputs``, or of the structures inside it, makes a new
-layout: ``INPUTS_LAYOUT`` rises, and a copy of the old structure stays here to read what was stored in it.
+Inputs are stored by position, which halves their size, after the number of their layout. A field may be added
+at the end with a default. Any other change of ``Inputs`` or of its structures is a new layout:
+``INPUTS_LAYOUT`` rises, and a copy of the old structure stays here to decode stored inputs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from engine.decision.inputs import INPUTS_LAYOUT, Inputs
 
 
 class _FirstLayout(msgspec.Struct, frozen=True, array_like=True, gc=False):
-    """Layout 1, without a number: never to be changed."""
+    """Layout 1, which has no number. Never change it."""
 
     now_ms: int
     card_seq: int
@@ -52,7 +52,7 @@ _START = f"[{INPUTS_LAYOUT},"
 
 
 def decode_inputs(stored: str) -> Inputs:
-    """The inputs of a stored decision, in whichever layout. Raises ``msgspec.DecodeError``."""
+    """The inputs of a stored decision, in any layout. Raises ``msgspec.DecodeError``."""
     if stored.startswith(_START):
         return _decode(stored)
     first = _decode_first(stored)

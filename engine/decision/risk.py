@@ -1,6 +1,7 @@
-"""A transparent risk score: points for what makes an authorization unusual, added up and capped at 100.
+"""A risk score: points for unusual features of an authorization, added up to at most 100.
 
-It is deliberately small and explainable; programmes that want more decide themselves (delegated decisioning).
+The score is small and explainable on purpose; programmes with other needs decide themselves (delegated
+decisions).
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def score(command: Authorize, cvv2_failures: int) -> int:
 
 
 def action(points: int) -> str:
-    """``allow``, ``review`` (approved, but marked for a person to look at) or ``block``."""
+    """``allow``, ``review`` (approved and marked for review) or ``block``."""
     return "block" if points >= BLOCK_FROM else "review" if points >= REVIEW_FROM else "allow"
 
 

@@ -1,1 +1,1 @@
-"""Entry points: one command against one card or one programme."""
+"""Entry points: execute one command on one card or one programme."""

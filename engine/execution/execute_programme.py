@@ -1,5 +1,4 @@
-"""One command against one programme: the counterpart of ``execute`` for configuration, outages and
-exposure."""
+"""Execute one command on one programme: configuration, outages and exposure."""
 
 from __future__ import annotations
 
@@ -18,16 +17,16 @@ from engine.commands import (
 )
 from engine.ids import Derived, derive
 from engine.programmes.programme import TRANSITIONS, Programme, ProgrammeConfig, policy_view, programme_view
-from engine.programmes.stand_in import grant, recurrence
+from engine.programmes.stand_in import grant, under_policy
 from engine.replies import Done, Granted, Problem, Reply
 
 NOT_FOUND = Problem(404, "not-found", "There is no such programme.")
-_UNTOLD = frozenset({"id", "version", "created_at", "updated_at"})
+_UNLISTED = frozenset({"id", "version", "created_at", "updated_at"})
 
 
 class ProgrammeExecuted(msgspec.Struct, frozen=True):
-    """The result of a programme command; ``after`` is the programme it left, or ``None`` when nothing
-    changed."""
+    """The result of a programme command; ``after`` is the changed programme, or ``None`` if it did not
+    change."""
 
     reply: Reply
     after: Programme | None = None
@@ -35,8 +34,8 @@ class ProgrammeExecuted(msgspec.Struct, frozen=True):
 
 
 def concerns_hosts(before: Programme | None, after: Programme) -> bool:
-    """Whether hosts decide differently under ``after``: by its configuration, or because an outage began or
-    ended. What of a budget is used concerns its owner alone."""
+    """Whether the change affects decisions of shard hosts: the configuration changed, or an outage started or
+    ended. The used budget concerns the owner alone."""
     if before is None or before.config != after.config:
         return True
     return (before.outage and before.outage.id) != (after.outage and after.outage.id)
@@ -47,7 +46,7 @@ def create(command: CreateProgramme, now_ms: int) -> ProgrammeExecuted:
     config = msgspec.structs.replace(command.config, version=1, created_ms=now_ms, updated_ms=now_ms)
     view = programme_view(config)
     event = programme_event(
-        command.id, "programme.created", config, [name for name in view if name not in _UNTOLD], now_ms
+        command.id, "programme.created", config, [name for name in view if name not in _UNLISTED], now_ms
     )
     after = Programme(config, 1, None, command.decision_secret_sealed)
     return ProgrammeExecuted(Done(201, view), after, (event,))
@@ -65,8 +64,8 @@ def execute_programme(command: ProgrammeChange, programme: Programme, now_ms: in
 
 
 def change(command: ChangeProgramme, programme: Programme, now_ms: int) -> ProgrammeExecuted:
-    """The next version of a programme, or the same one when nothing differs; values were checked by the
-    API."""
+    """The next version of a programme, or the same one if no value differs. The API has validated the
+    values."""
     config = programme.config
     if (command.tenant_id, command.live) != (config.tenant_id, config.live):
         return ProgrammeExecuted(NOT_FOUND)
@@ -85,7 +84,7 @@ def change(command: ChangeProgramme, programme: Programme, now_ms: int) -> Progr
 
 
 def set_policy(command: SetStandInPolicy, programme: Programme, now_ms: int) -> ProgrammeExecuted:
-    """A new stand-in policy. Under another budget currency an outage under way starts again from zero."""
+    """A new stand-in policy. Another budget currency resets the budget of a current outage."""
     config, before = programme.config, programme.config.stand_in
     if (command.tenant_id, command.live) != (config.tenant_id, config.live):
         return ProgrammeExecuted(NOT_FOUND)
@@ -97,16 +96,16 @@ def set_policy(command: SetStandInPolicy, programme: Programme, now_ms: int) -> 
     policy = msgspec.structs.replace(command.policy, version=before.version + 1, updated_ms=now_ms)
     newer = msgspec.structs.replace(config, stand_in=policy, version=config.version + 1, updated_ms=now_ms)
     shown, shown_before = policy_view(newer), policy_view(config)
-    changed = sorted(name for name in shown if name not in _UNTOLD and shown[name] != shown_before[name])
+    changed = sorted(name for name in shown if name not in _UNLISTED and shown[name] != shown_before[name])
     event = programme_event(command.id, "programme.stip_policy.updated", newer, changed, now_ms)
-    outage = programme.outage and recurrence(programme.outage, policy)
+    outage = programme.outage and under_policy(programme.outage, policy)
     after = msgspec.structs.replace(programme, config=newer, seq=programme.seq + 1, outage=outage)
     return ProgrammeExecuted(Done(200, shown), after, (event,))
 
 
 def grant_stand_ins(command: GrantStandIns, programme: Programme, now_ms: int) -> ProgrammeExecuted:
-    """Reserve exposure, or refuse; a reservation is durable before it is granted, and is never given
-    back. Refusals that change nothing are not journaled: asked again, they may be judged again."""
+    """Reserve exposure, or refuse. A reservation is durable before it is granted, and is never released. A
+    refusal that changes nothing is not journaled, so a repeated request may be granted."""
     outage_id = derive(command.id, Derived.OUTAGE)
     outage, grants = grant(programme.config.stand_in, programme.outage, command.asks, outage_id, now_ms)
     if outage == programme.outage:
@@ -116,7 +115,7 @@ def grant_stand_ins(command: GrantStandIns, programme: Programme, now_ms: int) -
 
 
 def end_outage(command: EndOutage, programme: Programme, now_ms: int) -> ProgrammeExecuted:
-    """Close the outage by compare-and-set on its id: whoever comes second changes nothing."""
+    """End the outage by compare-and-set on its id; a second command changes nothing."""
     outage, config = programme.outage, programme.config
     body = {"programme_id": config.id, "outage_id": command.outage_id}
     if outage is None or outage.id != command.outage_id:

@@ -1,4 +1,4 @@
-"""A card's own life: it is issued, changed, and follows its cardholder."""
+"""Commands that issue a card, change it, or set its cardholder's status."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from engine.cards.account import Account
 from engine.cards.card import (
     Card,
     card_view,
-    may_move,
+    may_become,
 )
 from engine.commands import (
     ChangeCard,
@@ -51,7 +51,8 @@ def card_of(command: CreateCard, now_ms: int) -> Card:
 
 
 def issue(command: CreateCard, card: Card, account: Account | None) -> Executed:
-    """Issue ``card``, made by ``card_of``; ``account`` is its funding account, possibly opened with it."""
+    """Issue ``card`` (from ``card_of``); ``account`` is its funding account, which the command may have
+    opened."""
     if command.account_id and not _account_fits(command, account):
         return Executed(Problem(404, "not-found", "There is no such funding account."))
     opened = command.account_id if command.opens_account else None
@@ -70,10 +71,9 @@ def _account_fits(command: CreateCard, account: Account | None) -> bool:
 
 
 def change(command: ChangeCard, card: Card) -> Executed:
-    """Move ``card`` to another state, or give it other controls; nothing is journaled when it has them
-    already."""
+    """Change the state or the controls of ``card``; a command that changes neither is not journaled."""
     state = command.state or card.state
-    if not may_move(card, state):
+    if not may_become(card, state):
         return Executed(
             Problem(409, "invalid-state-transition", f"A card that is {card.state} cannot become {state}.")
         )
@@ -90,8 +90,8 @@ def change(command: ChangeCard, card: Card) -> Executed:
 def set_cardholder_status(command: SetCardholderStatus, card: Card) -> Executed:
     """Set whether the cardholder of ``card`` is active.
 
-    Journaled even where it changes nothing: once it was answered, no copy of the command that is still on its
-    way can execute after a later one.
+    Journaled even if it changes nothing: after its answer, a delayed copy of the command cannot execute after
+    a later command.
     """
     reply = Done(200, {"id": card.id, "cardholder_active": command.active})
     effects = (CardholderSet(command.active),)

@@ -13,7 +13,7 @@ import msgspec
 
 from engine.instant import DAY_MS, to_datetime, to_ms
 from engine.kyc.facts import Verdict
-from engine.kyc.flows import EVIDENCE, Flow, asked_again, in_order, needs, still_awaited
+from engine.kyc.flows import EVIDENCE, Flow, in_order, inputs_to_drop, needs, still_awaited
 from engine.kyc.states import COMPLETED, EXPIRING, TRANSITIONS, State
 from engine.limits import (
     KYC_PASSED_DAYS,
@@ -106,7 +106,7 @@ def settle(case: Case, verdict: Verdict, document_expiry: date | None, now_ms: i
     if verdict.outcome == "failed":
         return _moved(counted, "failed", now_ms, reason_codes=verdict.reason_codes, awaiting=())
     if verdict.outcome == "more_input":
-        return _asked_again(counted, verdict.awaiting, verdict.reason_codes, now_ms)
+        return _collecting_again(counted, verdict.awaiting, verdict.reason_codes, now_ms)
     return _reviewing(counted, verdict.reason_codes, None, now_ms)
 
 
@@ -138,7 +138,7 @@ def review(
     codes = tuple(reason_codes) or case.reason_codes
     if outcome == "failed":
         return _moved(case, "failed", now_ms, reason_codes=codes, awaiting=())
-    return _asked_again(msgspec.structs.replace(case, tries=0), awaiting, codes, now_ms)
+    return _collecting_again(msgspec.structs.replace(case, tries=0), awaiting, codes, now_ms)
 
 
 def erased(case: Case, now_ms: int) -> Case:
@@ -164,9 +164,9 @@ def _passed(case: Case, document_expiry: date | None, now_ms: int) -> Case:
     return _moved(case, "passed", now_ms, reason_codes=(), awaiting=(), expires_ms=ends_ms)
 
 
-def _asked_again(case: Case, names: Collection[str], codes: tuple[str, ...], now_ms: int) -> Case:
+def _collecting_again(case: Case, names: Collection[str], codes: tuple[str, ...], now_ms: int) -> Case:
     """The case collects again. Inputs that are requested again lose their old values."""
-    forgotten = asked_again(names)
+    forgotten = inputs_to_drop(names)
     return _moved(
         case,
         "pending",

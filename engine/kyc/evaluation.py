@@ -24,7 +24,7 @@ from engine.mrz.states import SPECIMEN, alpha2_of
 from engine.mrz.zone import Zone, read_zone
 
 
-class Gravity(IntEnum):
+class Severity(IntEnum):
     """The consequence of a finding; the largest decides."""
 
     REVIEW = 1
@@ -36,15 +36,15 @@ class Finding(msgspec.Struct, frozen=True):
     """One reason and its severity."""
 
     reason: Reason
-    gravity: Gravity
+    severity: Severity
 
 
 Rule = Callable[[CaseFacts, Zone | None], Finding | None]
 
-_OUTCOMES: Final[dict[Gravity, Outcome]] = {
-    Gravity.REVIEW: "review",
-    Gravity.ASK_AGAIN: "more_input",
-    Gravity.FAIL: "failed",
+_OUTCOMES: Final[dict[Severity, Outcome]] = {
+    Severity.REVIEW: "review",
+    Severity.ASK_AGAIN: "more_input",
+    Severity.FAIL: "failed",
 }
 _ZONE_CODES: Final = {"passport": "P", "national_id": "ICA", "residence_permit": "ICAR"}
 """First letters of the document code that each type of document has; a driving licence has no zone."""
@@ -57,12 +57,12 @@ def evaluate(facts: CaseFacts) -> Verdict:
     read = None if text is None else read_zone(text)
     zone = read if isinstance(read, Zone) else None
     found = [finding for rule in RULES if (finding := rule(facts, zone)) is not None]
-    gravest = max((finding.gravity for finding in found), default=None)
-    if gravest is None:
+    most_severe = max((finding.severity for finding in found), default=None)
+    if most_severe is None:
         return Verdict("passed")
     reasons = tuple(dict.fromkeys(finding.reason for finding in found))
-    if gravest is not Gravity.ASK_AGAIN:
-        return Verdict(_OUTCOMES[gravest], reasons)
+    if most_severe is not Severity.ASK_AGAIN:
+        return Verdict(_OUTCOMES[most_severe], reasons)
     if facts.attempts + 1 >= KYC_ATTEMPTS_MAX:
         return Verdict("failed", (*reasons, "max_attempts"))
     return Verdict("more_input", reasons, DOCUMENT)
@@ -79,7 +79,7 @@ def document_expiry(given: dict[str, str], today: date) -> date | None:
 def _age(facts: CaseFacts, _zone: Zone | None) -> Finding | None:
     born, today = date.fromisoformat(facts.given["date_of_birth"]), facts.today
     years = today.year - born.year - ((today.month, today.day) < (born.month, born.day))
-    return Finding("age_below_minimum", Gravity.FAIL) if years < KYC_AGE_YEARS_MIN else None
+    return Finding("age_below_minimum", Severity.FAIL) if years < KYC_AGE_YEARS_MIN else None
 
 
 def _name_on_document(facts: CaseFacts, zone: Zone | None) -> Finding | None:
@@ -89,7 +89,7 @@ def _name_on_document(facts: CaseFacts, zone: Zone | None) -> Finding | None:
     if likeness is Likeness.SAME:
         return None
     different = likeness is Likeness.DIFFERENT
-    return Finding("name_mismatch", Gravity.FAIL if different else Gravity.REVIEW)
+    return Finding("name_mismatch", Severity.FAIL if different else Severity.REVIEW)
 
 
 def _name_of_cardholder(facts: CaseFacts, _zone: Zone | None) -> Finding | None:
@@ -99,7 +99,7 @@ def _name_of_cardholder(facts: CaseFacts, _zone: Zone | None) -> Finding | None:
         (facts.given["family_name"], facts.holder.family_name),
     )
     same = all(with_record(one, other) is Likeness.SAME for one, other in pairs)
-    return None if same else Finding("name_mismatch", Gravity.REVIEW)
+    return None if same else Finding("name_mismatch", Severity.REVIEW)
 
 
 def _birth_on_document(facts: CaseFacts, zone: Zone | None) -> Finding | None:
@@ -107,40 +107,40 @@ def _birth_on_document(facts: CaseFacts, zone: Zone | None) -> Finding | None:
         return None
     born = birth_date(zone.birth, facts.today)
     if born is None:
-        return Finding("date_of_birth_mismatch", Gravity.REVIEW)
+        return Finding("date_of_birth_mismatch", Severity.REVIEW)
     same = born.isoformat() == facts.given["date_of_birth"]
-    return None if same else Finding("date_of_birth_mismatch", Gravity.FAIL)
+    return None if same else Finding("date_of_birth_mismatch", Severity.FAIL)
 
 
 def _birth_of_cardholder(facts: CaseFacts, _zone: Zone | None) -> Finding | None:
     known = facts.holder.date_of_birth
     same = known is None or known.isoformat() == facts.given["date_of_birth"]
-    return None if same else Finding("date_of_birth_mismatch", Gravity.REVIEW)
+    return None if same else Finding("date_of_birth_mismatch", Severity.REVIEW)
 
 
 def _address_of_cardholder(facts: CaseFacts, _zone: Zone | None) -> Finding | None:
     known = (facts.holder.country, facts.holder.postcode)
     given = (facts.given["address_country"], facts.given["address_postcode"])
     same = all(one is None or _squeezed(one) == _squeezed(two) for one, two in zip(known, given, strict=True))
-    return None if same else Finding("address_mismatch", Gravity.REVIEW)
+    return None if same else Finding("address_mismatch", Severity.REVIEW)
 
 
 def _document_number(facts: CaseFacts, zone: Zone | None) -> Finding | None:
     given = facts.given.get("document_number")
     if zone is None or given is None or _squeezed(given) == _squeezed(zone.number):
         return None
-    return Finding("id_number_mismatch", Gravity.FAIL)
+    return Finding("id_number_mismatch", Severity.FAIL)
 
 
 def _document_valid(facts: CaseFacts, _zone: Zone | None) -> Finding | None:
     """Compare the document's expiry with today: a document is valid to the end of its last day."""
     last = document_expiry(facts.given, facts.today)
-    return Finding("document_expired", Gravity.FAIL) if last is not None and last < facts.today else None
+    return Finding("document_expired", Severity.FAIL) if last is not None and last < facts.today else None
 
 
 def _document_genuine(_facts: CaseFacts, zone: Zone | None) -> Finding | None:
     if zone is not None and SPECIMEN in (zone.issuer, zone.nationality):
-        return Finding("document_unreadable", Gravity.FAIL)
+        return Finding("document_unreadable", Severity.FAIL)
     return None
 
 
@@ -154,14 +154,14 @@ def _document_consistent(facts: CaseFacts, zone: Zone | None) -> Finding | None:
         and given.get("document_issuing_state") in {None, alpha2_of(zone.issuer)}
         and (last is None or given.get("document_expiry") in {None, last.isoformat()})
     )
-    return None if agrees else Finding("document_unreadable", Gravity.ASK_AGAIN)
+    return None if agrees else Finding("document_unreadable", Severity.ASK_AGAIN)
 
 
 def _nationality(facts: CaseFacts, zone: Zone | None) -> Finding | None:
     """A different nationality goes to review: people can have two, and some documents state none."""
     if zone is None or alpha2_of(zone.nationality) == facts.given["nationality"]:
         return None
-    return Finding("risk_threshold", Gravity.REVIEW)
+    return Finding("risk_threshold", Severity.REVIEW)
 
 
 def _squeezed(text: str) -> str:

@@ -20,7 +20,7 @@ Reason = Literal[
     "max_attempts",
 ]
 REASONS: Final[tuple[Reason, ...]] = get_args(Reason)
-"""The closed vocabulary of ``reason_codes`` (contract, section 10)."""
+"""The closed vocabulary of ``reason_codes`` (``ops/docs/KYC.md``)."""
 
 Outcome = Literal["passed", "failed", "review", "more_input"]
 

@@ -56,7 +56,7 @@ def still_awaited(awaiting: Iterable[str], given: Collection[str]) -> tuple[str,
     return tuple(name for name in awaiting if name not in covered)
 
 
-def asked_again(names: Collection[str]) -> frozenset[str]:
+def inputs_to_drop(names: Collection[str]) -> frozenset[str]:
     """The inputs to drop when ``names`` are requested again: with any field of a document also its zone,
     which could contradict the new value."""
     return frozenset({*names, *((ZONE,) if {*DOCUMENT} & {*names} else ())})

@@ -35,11 +35,9 @@ def birth_date(text: str, today: date) -> date | None:
 def expiry_date(text: str, today: date) -> date | None:
     """The date of expiry: the possible date whose year is nearest to today's."""
     century = today.year - today.year % 100
-    for base in (century - 100, century, century + 100):
-        year = base + int(text[:2])
-        if -_WINDOW_YEARS <= year - today.year < _WINDOW_YEARS:
-            return _date(year, text)
-    return None
+    years = (base + int(text[:2]) for base in (century - 100, century, century + 100))
+    year = next(year for year in years if -_WINDOW_YEARS <= year - today.year < _WINDOW_YEARS)
+    return _date(year, text)
 
 
 def _date(year: int, text: str) -> date | None:

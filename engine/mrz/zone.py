@@ -19,7 +19,7 @@ class Fault(Enum):
 
     LENGTH = "A machine-readable zone has 3 rows of 30, 2 rows of 36 or 2 rows of 44 characters."
     CHARACTERS = "A machine-readable zone has capital letters, digits and < only."
-    DOCUMENT_CODE = "The document code is not one of this size of document."
+    DOCUMENT_CODE = "The document code does not fit this size of document."
     NUMBER_CHECK = "The check digit of the document number is wrong."
     BIRTH_CHECK = "The check digit of the date of birth is wrong."
     EXPIRY_CHECK = "The check digit of the date of expiry is wrong."
@@ -31,7 +31,7 @@ class Fault(Enum):
     BIRTH = "The date of birth is not a date."
     EXPIRY = "The date of expiry is not a date."
     SEX = "The sex is F, M or unspecified."
-    NAMES = "The names are missing, or hold what no name holds."
+    NAMES = "The names are missing, or have characters other than letters."
 
 
 class Zone(msgspec.Struct, frozen=True):

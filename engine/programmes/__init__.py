@@ -1,1 +1,1 @@
-"""What the owner of a programme holds in memory: its configuration, stand-in policy and exposure."""
+"""The state of a programme in its owner's memory: its configuration, stand-in policy and exposure."""

@@ -1,4 +1,4 @@
-"""A programme's configuration: the part of it that hosts keep beside their cards as a versioned snapshot."""
+"""A programme and its configuration, of which each shard host has a versioned snapshot."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ TRAVEL_MCCS = frozenset(
     | {str(mcc) for mcc in range(3501, 4000)}
     | {"7011", "7512", "7513", "4411"}
 )
-"""Car rental, lodging and cruise lines: their authorizations stay open longer (contract, section 4)."""
+"""Car rental, lodging and cruise lines, whose holds expire later."""
 
 TRANSITIONS: dict[str, frozenset[str]] = {
     "active": frozenset({"suspended", "closed"}),
     "suspended": frozenset({"active", "closed"}),
     "closed": frozenset(),
 }
-"""Programme status: from each to which; an absent pair is the illegal move."""
+"""The next statuses of each programme status; one that is not listed is an illegal transition."""
 
 
 class ProgrammeConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -52,23 +52,23 @@ class ProgrammeConfig(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
 
 
 class Programme(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A programme as its owner has it, and as hosts hear of it. ``seq`` is the number of its last journaled
-    command: the greater one is the newer."""
+    """A programme in its owner's memory and in the snapshots of hosts. ``seq`` is the number of its last
+    journaled command; the snapshot with the larger ``seq`` is newer."""
 
     config: ProgrammeConfig
     seq: int
     outage: Outage | None = None
     decision_secret_sealed: bytes | None = None
-    """Signs the calls to ``decision_url``; in the vault's keeping."""
+    """The secret that signs calls to ``decision_url``, sealed by the vault."""
 
 
 def hold_expiry_days(programme_days: int, mcc: str) -> int:
-    """How many days an authorization at ``mcc`` stays open."""
+    """Days from an approval at ``mcc`` to the expiry of its hold."""
     return max(programme_days, HOLD_EXPIRY_DAYS_TRAVEL) if mcc in TRAVEL_MCCS else programme_days
 
 
 def programme_view(config: ProgrammeConfig) -> dict[str, Any]:
-    """The public representation (contract, section 4), without secrets."""
+    """The public representation, without secrets."""
     view = {
         name: getattr(config, name)
         for name in config.__struct_fields__
@@ -78,7 +78,7 @@ def programme_view(config: ProgrammeConfig) -> dict[str, Any]:
 
 
 def policy_view(config: ProgrammeConfig) -> dict[str, Any]:
-    """The public representation of the stand-in policy (contract, section 8)."""
+    """The public representation of the stand-in policy."""
     policy = config.stand_in
     return {
         "programme_id": config.id,

@@ -1,9 +1,8 @@
-"""Stand-in: deciding for a programme whose own decision endpoint gives no usable answer (spec 2.10, 8;
-contract, section 8).
+"""Stand-in: decisions for a programme whose endpoint gives no usable answer (``ops/docs/STAND_IN.md``).
 
-The rules stand in order of precedence; the first that refuses is the one the activity record names. Amounts
-in minor units; no currency is ever converted. Only a programme's owner grants exposure, so the sum of what
-was granted never exceeds the budget in force.
+The rules are in order of precedence, and the activity report names the first that refuses. Amounts are in
+minor units, and currencies are not converted. Only a programme's owner grants exposure, so the granted total
+never exceeds the budget.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ import msgspec
 from engine.decline import RESPONSE_CODES
 
 Trigger = Literal["connection_error", "timeout", "invalid_response"]
-"""Why no usable answer came."""
+"""The kind of failure of the call to the endpoint."""
 PolicyMode = Literal["disabled", "decline_all", "approve_within_limits"]
 MccListMode = Literal["allow", "deny"]
 Rule = Literal[
@@ -34,8 +33,8 @@ Rule = Literal[
     "budget_unreachable",
     "within_ceilings",
 ]
-"""In order. ``not_triggered`` is no stand-in at all; ``budget_unreachable`` is what a card's owner says when
-the programme's owner could not be asked in time."""
+"""The rules in order. ``not_triggered``: the policy does not stand in for this failure.
+``budget_unreachable``: the programme's owner did not answer the card's owner in time."""
 
 APPROVING: Final = "within_ceilings"
 _RESPONSE_CODES: Final[dict[str, str]] = {
@@ -46,7 +45,8 @@ _RESPONSE_CODES: Final[dict[str, str]] = {
 
 
 class Triggers(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Which failures are stood in for; another one declines as if the programme had."""
+    """The failures that start a stand-in; after any other, the authorization is declined as if the programme
+    had declined it."""
 
     connection_error: bool = True
     timeout: bool = True
@@ -54,17 +54,17 @@ class Triggers(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StandInPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What may be approved for a programme in an outage. ``version`` rises by 1 with each change."""
+    """The limits of approvals in an outage. ``version`` rises by 1 with each change."""
 
     mode: PolicyMode = "disabled"
     triggers: Triggers = Triggers()
     max_amount_minor: int | None = None
-    """Of one approval, in the budget's currency."""
+    """The limit of one approval, in the budget's currency."""
     max_total_exposure_minor: int | None = None
-    """The budget: of all approvals of one outage."""
+    """The budget: the limit of all approvals of one outage."""
     budget_currency: str | None = None
     max_count_per_day: int | None = None
-    """Kept and shown; it decides nothing (spec 2.10)."""
+    """Stored and shown only; no rule applies it."""
     mcc_list: tuple[str, ...] = ()
     mcc_list_mode: MccListMode = "deny"
     version: int = 1
@@ -72,8 +72,8 @@ class StandInPolicy(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class StandInRequest(msgspec.Struct, frozen=True, omit_defaults=True):
-    """One card's owner asks to approve ``amount_minor`` in stand-in. ``id`` is that of the authorization, or
-    of the increment."""
+    """The request of a card's owner to approve ``amount_minor`` in stand-in. ``id`` is that of the
+    authorization or the increment."""
 
     id: str
     card_id: str
@@ -82,11 +82,11 @@ class StandInRequest(msgspec.Struct, frozen=True, omit_defaults=True):
     mcc: str
     trigger: Trigger
     declared_remaining_minor: int | None = None
-    """What is left of the card's declared balance; ``None`` when none was declared."""
+    """The unused part of the card's declared balance; ``None`` when none was declared."""
 
 
 class Grant(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """The answer to an ``StandInRequest``: the rule that fired, and the budget after it."""
+    """The answer to a ``StandInRequest``: the deciding rule, and the used budget after it."""
 
     rule: Rule
     outage_id: str | None = None
@@ -95,9 +95,9 @@ class Grant(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
 
 class Outage(msgspec.Struct, frozen=True, omit_defaults=True):
-    """An outage under way: it began with its first stand-in and ends with the first usable answer.
+    """A current outage. It starts with the first stand-in and ends with the first usable answer.
 
-    A change of the policy's currency begins a new ``period`` inside it, with nothing used.
+    A change of the policy's currency starts a new ``period`` with an unused budget.
     """
 
     id: str
@@ -108,7 +108,7 @@ class Outage(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class StandIn(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
-    """How a decision was made in stand-in; part of the decision."""
+    """The stand-in part of a decision."""
 
     rule: Rule
     trigger: Trigger
@@ -121,28 +121,29 @@ class StandIn(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 def grant(
     policy: StandInPolicy,
     outage: Outage | None,
-    asks: Iterable[StandInRequest],
+    requests: Iterable[StandInRequest],
     new_outage_id: str,
     now_ms: int,
 ) -> tuple[Outage | None, tuple[Grant, ...]]:
-    """Answer ``asks`` in their order; returns the outage after them, which they may have begun."""
+    """Answer ``requests`` in order. Returns the outage after them, which they may have started, and the
+    grants."""
     grants = []
     used_minor = outage.used_minor if outage else 0
-    for ask in asks:
-        if not getattr(policy.triggers, ask.trigger):
+    for request in requests:
+        if not getattr(policy.triggers, request.trigger):
             grants.append(Grant("not_triggered"))
             continue
         outage = outage or Outage(new_outage_id, now_ms, policy.budget_currency)
-        rule = _rule(policy, ask, used_minor)
+        rule = _rule(policy, request, used_minor)
         if rule == APPROVING:
-            used_minor += ask.amount_minor
+            used_minor += request.amount_minor
         grants.append(Grant(rule, outage.id, used_minor, policy.max_total_exposure_minor))
     if outage is not None and used_minor != outage.used_minor:
         outage = msgspec.structs.replace(outage, used_minor=used_minor)
     return outage, tuple(grants)
 
 
-def _rule(policy: StandInPolicy, ask: StandInRequest, used_minor: int) -> Rule:
+def _rule(policy: StandInPolicy, request: StandInRequest, used_minor: int) -> Rule:
     if policy.mode == "disabled":
         return "mode_disabled"
     if policy.mode == "decline_all":
@@ -151,24 +152,24 @@ def _rule(policy: StandInPolicy, ask: StandInRequest, used_minor: int) -> Rule:
         return "max_amount_not_set"
     if policy.max_total_exposure_minor is None:
         return "max_total_exposure_not_set"
-    if ask.currency != policy.budget_currency:
+    if request.currency != policy.budget_currency:
         return "currency_mismatch"
-    if (ask.mcc in policy.mcc_list) != (policy.mcc_list_mode == "allow"):
+    if (request.mcc in policy.mcc_list) != (policy.mcc_list_mode == "allow"):
         return "mcc_not_permitted"
-    if ask.declared_remaining_minor is None:
+    if request.declared_remaining_minor is None:
         return "declared_balance_missing"
-    if ask.amount_minor > policy.max_amount_minor:
+    if request.amount_minor > policy.max_amount_minor:
         return "max_amount_exceeded"
-    if ask.amount_minor > ask.declared_remaining_minor:
+    if request.amount_minor > request.declared_remaining_minor:
         return "declared_balance_exceeded"
-    if used_minor + ask.amount_minor > policy.max_total_exposure_minor:
+    if used_minor + request.amount_minor > policy.max_total_exposure_minor:
         return "max_total_exposure_exceeded"
     return APPROVING
 
 
 def confirmed(rule: Rule, amount_minor: int, declared_remaining_minor: int | None) -> Rule:
-    """The rule that counts when the card's owner decides: the declared balance may have changed since it
-    asked."""
+    """The rule at the time of the card's decision: the declared balance may have changed since the
+    request."""
     if rule != APPROVING:
         return rule
     if declared_remaining_minor is None:
@@ -181,8 +182,8 @@ def response_code(rule: Rule) -> str:
     return _RESPONSE_CODES.get(rule, RESPONSE_CODES["stand_in_declined"])
 
 
-def recurrence(outage: Outage, policy: StandInPolicy) -> Outage:
-    """``outage`` under a changed policy: another budget currency begins a new period."""
+def under_policy(outage: Outage, policy: StandInPolicy) -> Outage:
+    """``outage`` under a changed policy: another budget currency starts a new period."""
     if outage.currency == policy.budget_currency:
         return outage
     return msgspec.structs.replace(

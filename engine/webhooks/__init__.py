@@ -1,1 +1,1 @@
-"""Webhooks as pure rules: the bytes of a delivery, its signature, the schedule of attempts, the catalogue."""
+"""The rules of webhooks: the bytes of a delivery, its signature, the schedule of attempts, the catalogue."""

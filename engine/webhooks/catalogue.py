@@ -1,7 +1,7 @@
-"""Every type of event, what it means, and the schema of its data (spec 6.3 and 6.4; contract, section 9).
+"""The catalogue of event types: meaning, status and JSON Schema of the data (``ops/docs/WEBHOOKS.md``).
 
-A *live* type has a producer. A *planned* one has its final schema and can be subscribed to, but is never
-delivered until a producer ships. Types of gateway mode are live and stay silent where no programme is in it.
+A *live* type has a producer. A *planned* one has its final schema and accepts subscriptions, but no release
+publishes it yet. Types of gateway mode are live, and are published only for programmes in that mode.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from engine.webhooks.schemas import (
     SIGNED_AMOUNT,
     TEXT,
     Schema,
-    about,
     array,
     choice,
+    described,
     number,
     or_null,
     record,
 )
 
 ALL_TYPES: Final = "*"
-"""In a subscription: every type, later ones included."""
+"""In a subscription: every type, including later ones."""
 
 
 @dataclass(frozen=True)
@@ -45,30 +45,36 @@ class EventType:
 
 _DECIDED: Final = record(
     {
-        "authorization_id": about(ID, "The authorization that was asked for, or that an increment raises."),
+        "authorization_id": described(
+            ID, "The requested authorization, or the one that an increment raises."
+        ),
         "card_id": ID,
         "programme_id": ID,
-        "amount": about(AMOUNT, "The amount asked for."),
-        "currency": about(
+        "amount": described(AMOUNT, "The requested amount."),
+        "currency": described(
             {"type": "string", "pattern": "^([A-Z]{3}|[0-9]{3})$"},
-            "ISO 4217: alphabetic for the currencies of cards, numeric as it came for any other.",
+            "ISO 4217: alphabetic for the currencies of cards, the received numeric code for any other.",
         ),
         "decision": choice("approved", "declined"),
-        "approved_amount": about(AMOUNT, "Smaller than the amount for a partial approval; 0.00 on declines."),
-        "decided_by": about(
+        "approved_amount": described(
+            AMOUNT, "Smaller than the amount for a partial approval; 0.00 on declines."
+        ),
+        "decided_by": described(
             choice("platform", "programme", "stand_in", "network_stand_in"),
-            "Stand-in: for the programme's own endpoint (`stand_in`), or the network for this platform"
-            " (`network_stand_in`).",
+            "`stand_in`: this platform instead of the programme's endpoint. `network_stand_in`: the network"
+            " instead of this platform.",
         ),
         "risk": record({"score": number(0, 100), "action": choice("allow", "review", "block")}),
         "hold_id": or_null(ID),
         "network_txn_id": or_null(TEXT),
     },
     {
-        "decline_reason": about(choice(*REASONS), "On declines."),
-        "operation": about({"const": "increment"}, "When an existing authorization was to be raised."),
-        "supersedes": about(
-            ID, "When the network decided otherwise afterwards: the event whose decision no longer holds."
+        "decline_reason": described(choice(*REASONS), "On declines."),
+        "operation": described(
+            {"const": "increment"}, "If the request was to raise an existing authorization."
+        ),
+        "supersedes": described(
+            ID, "If the network decided otherwise later: the event whose decision is no longer valid."
         ),
     },
 )
@@ -80,8 +86,8 @@ _HOLD_CREATED: Final = record(
         "card_id": ID,
         "amount": AMOUNT,
         "asset": CURRENCY,
-        "held": about(AMOUNT, "All that the account holds, as of this event."),
-        "available": about(SIGNED_AMOUNT, "As of this event."),
+        "held": described(AMOUNT, "The total held amount of the account, as of this event."),
+        "available": described(SIGNED_AMOUNT, "As of this event."),
         "expires_at": INSTANT,
         "occurred_at": INSTANT,
     }
@@ -93,7 +99,7 @@ _HOLD_RELEASED: Final = record(
         "authorization_id": ID,
         "amount": AMOUNT,
         "asset": CURRENCY,
-        "available": about(SIGNED_AMOUNT, "As of this event."),
+        "available": described(SIGNED_AMOUNT, "As of this event."),
         "occurred_at": INSTANT,
     }
 )
@@ -106,7 +112,7 @@ _HOLD_CAPTURED: Final = record(
         "settlement_account_id": ID,
         "amount": AMOUNT,
         "asset": CURRENCY,
-        "available": about(SIGNED_AMOUNT, "As of this event."),
+        "available": described(SIGNED_AMOUNT, "As of this event."),
         "occurred_at": INSTANT,
     }
 )
@@ -115,10 +121,10 @@ _ENTRY_POSTED: Final = record(
         "entry_id": ID,
         "account_id": ID,
         "authorization_id": or_null(ID),
-        "direction": about(choice("debit", "credit"), "As the card's account sees it."),
+        "direction": described(choice("debit", "credit"), "Seen from the card's account."),
         "amount": AMOUNT,
         "asset": CURRENCY,
-        "available": about(SIGNED_AMOUNT, "As of this event."),
+        "available": described(SIGNED_AMOUNT, "As of this event."),
         "occurred_at": INSTANT,
     }
 )
@@ -168,8 +174,10 @@ _CARDHOLDER: Final = {
 _PROGRAMME: Final = record(
     {
         "programme_id": ID,
-        "version": about(number(1), "Rises by exactly 1 with each change of the programme."),
-        "changed": about(array(TEXT), "The names of what changed; read the programme for the values."),
+        "version": described(number(1), "Rises by exactly 1 with each change of the programme."),
+        "changed": described(
+            array(TEXT), "The names of the changed members; read the programme for their values."
+        ),
         "occurred_at": INSTANT,
     }
 )
@@ -192,10 +200,10 @@ _POSTING_RELEASED: Final = record(
     {
         "authorization_id": ID,
         "card_id": ID,
-        "amount": about(AMOUNT, "What this event alone gives up."),
-        "remaining_amount": about(AMOUNT, "What is still to come of the authorization, as of this event."),
+        "amount": described(AMOUNT, "The amount that this event alone releases."),
+        "remaining_amount": described(AMOUNT, "The open amount of the authorization, as of this event."),
         "currency": CURRENCY,
-        "direction": about(choice("debit", "credit"), "Against that of the instruction."),
+        "direction": described(choice("debit", "credit"), "Opposite to that of the instruction."),
         "network_ref": or_null(TEXT),
         "occurred_at": INSTANT,
     }
@@ -204,9 +212,9 @@ _POSTING_CREATED: Final = record(
     _INSTRUCTION
     | {
         "authorization_id": or_null(ID),
-        "hold_id": about(or_null(ID), "Always null in gateway mode."),
+        "hold_id": described(or_null(ID), "Always null in gateway mode."),
         "arn": or_null(TEXT),
-        "sequence": about(number(1), "The number of the presentment within its ARN."),
+        "sequence": described(number(1), "The number of the presentment within its ARN."),
     }
 )
 _CLEARED: Final = record(
@@ -247,31 +255,31 @@ _TYPES: Final = (
     EventType(
         "authorization.posting_instruction.released",
         "live",
-        "Gateway mode: of what was issued, so much will not be presented any more: it was reversed, or the"
-        " last presentment was for less.",
+        "Gateway mode: a part of an issued amount will not be presented: it was reversed, or the final"
+        " presentment was for less.",
         _POSTING_RELEASED,
     ),
     EventType(
         "authorization.stip_outage.finished",
         "live",
-        "The first usable answer of a programme's decision endpoint came after a time of stand-in.",
+        "A programme's decision endpoint gave its first usable answer after an outage with stand-in.",
         _OUTAGE_FINISHED,
     ),
     EventType("card.created", "live", "A card was issued.", _CARD),
     EventType("card.updated", "live", "The state or the controls of a card changed.", _CARD),
-    EventType("card_product.created", "live", "A card product was made.", _CARD_PRODUCT),
+    EventType("card_product.created", "live", "A card product was created.", _CARD_PRODUCT),
     EventType("card_product.retired", "live", "A card product was retired.", _CARD_PRODUCT),
-    EventType("cardholder.created", "live", "A cardholder was made.", record(_CARDHOLDER)),
+    EventType("cardholder.created", "live", "A cardholder was created.", record(_CARDHOLDER)),
     EventType(
         "cardholder.erased",
         "live",
-        "A cardholder's personal data were erased; the record and its id stay.",
+        "A cardholder's personal data were erased; the record and its id remain.",
         record(_CARDHOLDER),
     ),
     EventType(
         "cardholder.updated",
         "live",
-        "A cardholder changed; the data name what, and hold no personal data.",
+        "A cardholder changed; the event names the changed members and has no personal data.",
         record(_CARDHOLDER | {"changed": array(TEXT)}),
     ),
     EventType(
@@ -287,11 +295,13 @@ _TYPES: Final = (
         _POSTING_CREATED,
     ),
     EventType("ledger.entry.posted", "live", "Money was posted without a hold.", _ENTRY_POSTED),
-    EventType("ledger.hold.captured", "live", "A hold was captured, or a part of it.", _HOLD_CAPTURED),
-    EventType("ledger.hold.created", "live", "An approved authorization holds money.", _HOLD_CREATED),
+    EventType("ledger.hold.captured", "live", "A hold, or a part of it, was captured.", _HOLD_CAPTURED),
+    EventType(
+        "ledger.hold.created", "live", "A hold was placed for an approved authorization.", _HOLD_CREATED
+    ),
     EventType("ledger.hold.released", "live", "A hold was released after a reversal.", _HOLD_RELEASED),
     EventType("programme.closed", "live", "A programme was closed.", _PROGRAMME),
-    EventType("programme.created", "live", "A programme was made.", _PROGRAMME),
+    EventType("programme.created", "live", "A programme was created.", _PROGRAMME),
     EventType(
         "programme.stip_policy.updated", "live", "The stand-in policy of a programme changed.", _PROGRAMME
     ),

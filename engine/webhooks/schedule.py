@@ -1,4 +1,4 @@
-"""When the attempts of a delivery are due: one at once, then five at offsets from the first (spec 6.1)."""
+"""The schedule of a delivery's attempts: the first at once, then five at fixed offsets from the first."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ ATTEMPTS_MAX: Final = len(OFFSETS_SECONDS)
 def next_attempt_ms(first_attempt_ms: int, attempts: int) -> int | None:
     """The time of the attempt that follows ``attempts`` (at least one), or ``None`` after the last.
 
-    Offsets count from the first attempt, so a slow answer does not delay later attempts.
+    Offsets count from the first attempt, so slow answers do not delay later attempts.
     """
     assert attempts >= 1
     if attempts >= ATTEMPTS_MAX:

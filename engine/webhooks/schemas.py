@@ -43,7 +43,7 @@ def or_null(schema: Schema) -> Schema:
     return schema | {"type": [schema["type"], "null"]}
 
 
-def about(schema: Schema, description: str) -> Schema:
+def described(schema: Schema, description: str) -> Schema:
     """``schema`` with a description."""
     return schema | {"description": description}
 

@@ -1,8 +1,7 @@
-"""The signature of a delivery: ``t=<unix seconds>,v1=<hex HMAC-SHA256>`` (spec 6.2).
+"""The signature of a delivery: ``t=<unix seconds>,v1=<hex HMAC-SHA256>`` (``ops/docs/WEBHOOKS.md``).
 
-The signed string is the time, a full stop, and the raw body. The key is the UTF-8 of the whole secret,
-``whsec_`` included (contract, section 9). During a rotation the header carries one ``v1`` for each active
-secret, and one that matches is enough.
+The signed text is the time, a full stop, and the raw body. The key is the UTF-8 of the whole secret including
+``whsec_``. During a rotation the header has one ``v1`` for each active secret, and one match suffices.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ _HEADER_CHARS_MAX: Final = 4096
 
 
 def secret_of(random: bytes) -> str:
-    """The secret made of ``SECRET_RANDOM_BYTES`` random bytes: visible ASCII without padding."""
+    """The secret of ``SECRET_RANDOM_BYTES`` random bytes: visible ASCII without padding."""
     assert len(random) == SECRET_RANDOM_BYTES
     return SECRET_PREFIX + base64.urlsafe_b64encode(random).rstrip(b"=").decode("ascii")
 
@@ -49,7 +48,7 @@ def verify(
     """Whether ``header`` signs exactly these bytes with one of ``secrets``, within the time tolerance.
 
     All digests are compared, each in constant time. Unknown elements are ignored, so that another scheme can
-    be added beside ``v1``.
+    be added to ``v1``.
     """
     read = _read(header)
     if read is None:
@@ -64,7 +63,8 @@ def verify(
 
 
 def _read(header: str) -> tuple[str, list[str]] | None:
-    """The time and the ``v1`` digests, or ``None`` when the header has not exactly one time and a digest."""
+    """The time and the ``v1`` digests; ``None`` unless the header has exactly one time and at least one
+    digest."""
     if len(header) > _HEADER_CHARS_MAX:
         return None
     times: list[str] = []

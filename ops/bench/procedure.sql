@@ -1,4 +1,4 @@
--- The rival inside the database: the rules of engine/decision/decide.py that the benchmark's spends meet, in PL/pgSQL, and the
+-- The rival inside the database: the rules of engine/decision/rules.py that the benchmark's spends meet, in PL/pgSQL, and the
 -- same rows. bench_authorize_all decides a batch in one call; bench_judge decides one spend and writes nothing. Programmes and
 -- controls are columns, not JSON. The functions know purchases for a fixed amount, at most one control of each kind, and cards
 -- that share no account.

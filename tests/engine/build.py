@@ -1,6 +1,6 @@
-"""State and commands to test with: valid as they come, each part replaceable by name.
+"""State and commands for tests: valid by default, and each part can be replaced by name.
 
-Ids are numbered: ``an_id(7)`` is always the same id, and ``derive`` never leads from one to another.
+Ids are numbered: ``an_id(7)`` is always the same id, and ``derive`` never gives another numbered id.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def policy(**parts: Any) -> StandInPolicy:
 
 
 def governed(seq: int = 1, **parts: Any) -> Programme:
-    """A programme as its owner has it; ``parts`` are members of its configuration."""
+    """A programme in its owner's memory; ``parts`` are members of its configuration."""
     return Programme(programme(**parts), seq, None, b"sealed")
 
 
@@ -171,7 +171,7 @@ def create_card(number: int = 1, shard: int = SHARD, **parts: Any) -> CreateCard
 
 
 def change_card(number: int = 1, **parts: Any) -> ChangeCard:
-    """A change of nothing; name what is to change."""
+    """A change of a card; without ``parts`` it changes nothing."""
     made = ChangeCard(
         id=an_id(0x30_0000 + number),
         command_key=key(0x30_0000 + number),
@@ -211,7 +211,7 @@ def declare_balance(number: int = 1, **parts: Any) -> DeclareBalance:
 
 
 def set_cardholder_status(number: int = 1, **parts: Any) -> SetCardholderStatus:
-    """The news that the cardholder is blocked."""
+    """The block of a cardholder."""
     made = SetCardholderStatus(
         id=an_id(0x90_0000 + number),
         command_key=key(0x90_0000 + number),
@@ -224,7 +224,7 @@ def set_cardholder_status(number: int = 1, **parts: Any) -> SetCardholderStatus:
 
 
 def read_balance(number: int = 1, **parts: Any) -> ReadBalance:
-    """A question for the balance."""
+    """A read of the balance."""
     made = ReadBalance(
         id=an_id(0x50_0000 + number),
         command_key=key(0x50_0000 + number),
@@ -271,7 +271,7 @@ def set_policy(number: int = 1, made: StandInPolicy | None = None, **parts: Any)
 
 
 def ask(number: int = 1, **parts: Any) -> StandInRequest:
-    """An ask for 10.00 on a card that declared 500.00, whose endpoint was silent."""
+    """A request for 10.00 after a timeout, on a card with a declared balance of 500.00."""
     made = StandInRequest(an_id(0x10_0000 + number), CARD, 1_000, "EUR", "5411", "timeout", 50_000)
     return msgspec.structs.replace(made, **parts)
 
@@ -279,7 +279,7 @@ def ask(number: int = 1, **parts: Any) -> StandInRequest:
 def grant_stand_ins(
     number: int, asks: tuple[StandInRequest, ...], programme_id: str = PROGRAMME
 ) -> GrantStandIns:
-    """Asks of some cards that travel together."""
+    """One command with the requests of several cards."""
     return GrantStandIns(
         id=an_id(0x90_0000 + number),
         command_key=key(0x90_0000 + number),
@@ -289,7 +289,7 @@ def grant_stand_ins(
 
 
 def end_outage(number: int, outage_id: str, programme_id: str = PROGRAMME) -> EndOutage:
-    """A usable answer has come."""
+    """The end of an outage."""
     return EndOutage(
         id=an_id(0xA0_0000 + number),
         command_key=key(0xA0_0000 + number),
@@ -299,7 +299,7 @@ def end_outage(number: int, outage_id: str, programme_id: str = PROGRAMME) -> En
 
 
 def inputs(**parts: Any) -> Inputs:
-    """What a decision on ``card()`` and ``account()`` at ``NOW_MS`` sees."""
+    """The inputs of a decision on ``card()`` and ``account()`` at ``NOW_MS``."""
     return msgspec.structs.replace(
         decision_inputs(CommandContext(card(), account(), programme()), NOW_MS, ()), **parts
     )

@@ -76,8 +76,8 @@ class GatewayDesk(Desk):
         return self.reverse(sale, increment_minor=increment_minor)
 
     def instructions(self) -> str:
-        """All that was to be posted: A, I and R are issued (authorization, increment, refund), G and T
-        reversed (given back, taken back), D and C cleared (debit, credit)."""
+        """All posting instructions: A, I and R were issued (authorization, increment, refund), G and T
+        released (of a sale, of a refund), D and C cleared (debit, credit)."""
         shown = []
         for event in self.events:
             data = msgspec.json.decode(event.data)
@@ -93,14 +93,14 @@ class GatewayDesk(Desk):
 
 
 def valid(desk: GatewayDesk) -> None:
-    """Every event is what the catalogue says, and has an id of its own."""
+    """Assert that every event fits the catalogue and has a unique id."""
     for event in desk.events:
         assert not faults(event.type, msgspec.json.decode(event.data))
     assert len({event.id for event in desk.events}) == len(desk.events)
 
 
 def in_both_modes(table: Mapping[str, Any]) -> list[Any]:
-    """The rows of ``table`` in managed and gateway mode; nothing lapses in gateway mode."""
+    """The rows of ``table`` in managed and gateway mode; rows with a lapse in managed mode only."""
     return [
         pytest.param(name, gateway, id=f"{name}-{'gateway' if gateway else 'managed'}")
         for name in table

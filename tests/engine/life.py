@@ -1,4 +1,4 @@
-"""One card's life, from one command to the next, for tests of what executes them."""
+"""A card that executes commands one after the other, for tests of ``execute``."""
 
 from __future__ import annotations
 
@@ -17,24 +17,24 @@ from tests.engine.build import (
 
 
 class Life:
-    """A card, its account and its programme, from one command to the next."""
+    """The state of a card, its account and its programme between commands."""
 
     def __init__(self, card: Card, account: Account | None, **config: Any) -> None:
-        self.met = CommandContext(card, account, programme(**config))
+        self.context = CommandContext(card, account, programme(**config))
 
     def do(self, command: CardCommand, now_ms: int = NOW_MS) -> Executed:
-        return execute(command, self.met, now_ms)
+        return execute(command, self.context, now_ms)
 
     @property
     def card(self) -> Card:
-        return self.met.card
+        return self.context.card
 
     @property
     def account(self) -> Account:
-        assert self.met.account is not None
-        return self.met.account
+        assert self.context.account is not None
+        return self.context.account
 
 
 def approved(executed: Executed) -> bool:
-    """Whether the whole amount was."""
+    """Whether the whole amount was approved."""
     return isinstance(executed.reply, WireAnswer) and executed.reply.response_code == "00"

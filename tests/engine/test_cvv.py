@@ -1,4 +1,4 @@
-"""The verification value agrees with an independent implementation, for any card and any key."""
+"""Card verification values, compared with an independent implementation."""
 
 from __future__ import annotations
 
@@ -13,25 +13,25 @@ from engine.cvv import cvv2, verification_value
 CVK = bytes.fromhex("0123456789ABCDEFFEDCBA9876543210")
 
 
-def test_a_published_value() -> None:
+def test_published_example_value() -> None:
     # The example of psec's own documentation.
     assert verification_value("1234567890123456", "9912", "220", CVK, tdes_block) == "170"
 
 
-@pytest.mark.filterwarnings("ignore")  # psec calls ciphers that its own dependency calls deprecated
+@pytest.mark.filterwarnings("ignore")  # psec uses ciphers that its dependency has deprecated
 @given(
     pan=st.text("0123456789", min_size=12, max_size=19),
     year=st.integers(2020, 2099),
     month=st.integers(1, 12),
     cvk=st.binary(min_size=16, max_size=16),
 )
-def test_equal_to_an_independent_implementation(pan: str, year: int, month: int, cvk: bytes) -> None:
+def test_cvv2_equals_an_independent_implementation(pan: str, year: int, month: int, cvk: bytes) -> None:
     expected = generate_cvv(cvk, pan, f"{year % 100:02d}{month:02d}", "000")
-    # psec gives fewer digits where the result has fewer, and fills none from the letters.
+    # psec gives fewer digits if the result has fewer, and maps no letters.
     assert cvv2(pan, year, month, cvk, tdes_block)[: len(expected)] == expected
 
 
-def test_too_few_decimal_digits_are_filled_from_the_letters() -> None:
+def test_missing_decimal_digits_come_from_the_letters() -> None:
     def letters(key: bytes, block: bytes) -> bytes:
         return bytes.fromhex("abcdefabcdefab7c")
 

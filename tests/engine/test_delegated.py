@@ -17,6 +17,7 @@ from engine.decision.delegation import EndpointResult
 from engine.decision.inputs import Inputs
 from engine.execution.execute import execute
 from engine.ids import Derived, derive
+from engine.instant import DAY_MS
 from engine.programmes.stand_in import Grant, Rule
 from tests.engine.build import NOW_MS, account, an_id, authorize, card, inputs, programme
 
@@ -147,11 +148,11 @@ ROWS: list[tuple[str, dict[str, Any], dict[str, Any], tuple[str | None, str, str
 ]
 
 
-@pytest.mark.parametrize(("what", "met", "asked", "outcome"), ROWS, ids=[row[0] for row in ROWS])
-def test_decisions(
-    what: str, met: dict[str, Any], asked: dict[str, Any], outcome: tuple[str | None, str, str, int]
+@pytest.mark.parametrize(("what", "inputs_given", "asked", "outcome"), ROWS, ids=[row[0] for row in ROWS])
+def test_decision_of_a_delegated_authorization(
+    what: str, inputs_given: dict[str, Any], asked: dict[str, Any], outcome: tuple[str | None, str, str, int]
 ) -> None:
-    decision = decide(authorize(1, **asked), seen(**met))
+    decision = decide(authorize(1, **asked), seen(**inputs_given))
     assert (
         decision.reason,
         decision.response_code,
@@ -178,15 +179,15 @@ def test_trace_of_a_stand_in() -> None:
 
 def test_delegated_decision_replays_from_stored_inputs() -> None:
     for result in (None, EndpointResult("approved", 700), granted(), granted("max_amount_exceeded")):
-        met = seen(endpoint_result=result)
-        stored = msgspec.json.decode(msgspec.json.encode(met), type=Inputs)
+        inputs_given = seen(endpoint_result=result)
+        stored = msgspec.json.decode(msgspec.json.encode(inputs_given), type=Inputs)
         assert msgspec.json.encode(decide(authorize(), stored)) == msgspec.json.encode(
-            decide(authorize(), met)
+            decide(authorize(), inputs_given)
         )
 
 
 @pytest.mark.parametrize(
-    ("met", "asked", "wanted"),
+    ("inputs_given", "asked", "wanted"),
     [
         ({}, {}, True),
         ({}, {"amount_minor": 0}, False),
@@ -199,33 +200,56 @@ def test_delegated_decision_replays_from_stored_inputs() -> None:
     ],
 )
 def test_endpoint_is_called_only_if_the_platform_rules_pass(
-    met: dict[str, Any], asked: dict[str, Any], wanted: bool
+    inputs_given: dict[str, Any], asked: dict[str, Any], wanted: bool
 ) -> None:
-    assert must_call_endpoint(authorize(1, **asked), seen(**met)) is wanted
+    assert must_call_endpoint(authorize(1, **asked), seen(**inputs_given)) is wanted
 
 
 def test_question_changes_no_state() -> None:
-    met = CommandContext(card(), account(), DELEGATED)
-    before = msgspec.json.encode((met.card, met.account))
-    asked = question(authorize(), met, NOW_MS)
+    context = CommandContext(card(), account(), DELEGATED)
+    before = msgspec.json.encode((context.card, context.account))
+    asked = question(authorize(), context, NOW_MS)
     assert asked is not None
     assert (asked.authorization_id, asked.operation, asked.amount_minor) == (
         authorize().id,
         "authorization",
         1_000,
     )
-    assert msgspec.json.encode((met.card, met.account)) == before
+    assert msgspec.json.encode((context.card, context.account)) == before
+
+
+def test_question_does_not_count_expired_holds() -> None:
+    context = CommandContext(card(), account(), programme(), None)
+    execute(authorize(1, amount_minor=9_000), context, NOW_MS)
+    delegated = CommandContext(context.card, context.account, DELEGATED)
+    assert question(authorize(2, amount_minor=5_000), delegated, NOW_MS) is None
+    later = question(authorize(2, amount_minor=5_000), delegated, NOW_MS + 8 * DAY_MS)
+    assert later is not None
+    assert context.account is not None
+    assert context.account.held_minor == 9_000
+
+
+@pytest.mark.parametrize(
+    "context",
+    [
+        CommandContext(card(), account(), programme()),
+        CommandContext(card(), account(), DELEGATED, None, EndpointResult("approved")),
+    ],
+    ids=["platform decides", "endpoint has answered"],
+)
+def test_no_question_without_need(context: CommandContext) -> None:
+    assert question(authorize(), context, NOW_MS) is None
 
 
 def test_stand_in_holds_counts_and_consumes_the_declared_balance() -> None:
-    met = CommandContext(
+    context = CommandContext(
         card(declared=DeclaredBalance(2_000, 500, NOW_MS)),
         account(posted_minor=5),
         DELEGATED,
         None,
         granted(),
     )
-    executed = execute(authorize(), met, NOW_MS)
+    executed = execute(authorize(), context, NOW_MS)
     stood_in = next(effect for effect in executed.effects if isinstance(effect, StandInRecorded))
     assert stood_in.id == derive(authorize().id, Derived.STAND_IN)
     assert (
@@ -242,22 +266,22 @@ def test_stand_in_holds_counts_and_consumes_the_declared_balance() -> None:
     declared = next(effect for effect in executed.effects if isinstance(effect, BalanceDeclared)).declared
     assert (declared.balance_minor, declared.consumed_minor, declared.declared_ms) == (2_000, 1_500, NOW_MS)
     assert any(isinstance(effect, HoldPlaced) for effect in executed.effects)
-    assert met.account is not None
-    assert met.account.posted_minor - met.account.held_minor == -995
-    assert (met.card.day_count, met.card.day_amount_minor) == (1, 1_000)
+    assert context.account is not None
+    assert context.account.posted_minor - context.account.held_minor == -995
+    assert (context.card.day_count, context.card.day_amount_minor) == (1, 1_000)
     assert [event.type for event in executed.events] == ["authorization.decided", "ledger.hold.created"]
     assert msgspec.json.decode(executed.events[0].data)["decided_by"] == "stand_in"
 
 
 def test_refused_stand_in_is_recorded_and_consumes_nothing() -> None:
-    met = CommandContext(
+    context = CommandContext(
         card(declared=DeclaredBalance(2_000, 500, NOW_MS)),
         account(),
         DELEGATED,
         None,
         granted("max_amount_exceeded"),
     )
-    executed = execute(authorize(), met, NOW_MS)
+    executed = execute(authorize(), context, NOW_MS)
     stood_in = next(effect for effect in executed.effects if isinstance(effect, StandInRecorded))
     assert (
         stood_in.decision,

@@ -1,4 +1,4 @@
-"""Ids carry their shard, and everything derived from one stays beside it."""
+"""Ids have the number of their shard, and derived ids have the same shard."""
 
 from __future__ import annotations
 
@@ -10,28 +10,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.ids import new_id, new_id_beside
-from engine.ids import Derived, approval_code, derive, is_id, joined, shard_of
+from engine.ids import Derived, approval_code, derive, first_id_at, is_id, joined, key_of, shard_of
 from engine.limits import SHARD_COUNT
 
 ids = st.uuids().map(str)
 
 
 @given(ids, st.sampled_from(Derived))
-def test_deriving_twice_leads_back(id_: str, kind: Derived) -> None:
+def test_deriving_twice_gives_the_same_id(id_: str, kind: Derived) -> None:
     derived = derive(id_, kind)
     assert derived != id_
     assert derive(derived, kind) == id_
 
 
 @given(ids)
-def test_what_is_derived_stays_on_its_shard(id_: str) -> None:
+def test_derived_ids_have_the_same_shard(id_: str) -> None:
     derived = [derive(id_, kind) for kind in Derived]
     assert len({id_, *derived}) == len(Derived) + 1
     assert {shard_of(each) for each in derived} == {shard_of(id_)}
     assert all(is_id(each) and each[:-4] == id_[:-4] for each in derived)
 
 
-def test_no_two_kinds_lead_to_one_place() -> None:
+def test_derivations_of_two_kinds_differ() -> None:
     values = [0, *Derived]
     differences = [left ^ right for left, right in combinations(values, 2)]
     assert 0 not in differences
@@ -39,7 +39,7 @@ def test_no_two_kinds_lead_to_one_place() -> None:
 
 
 @pytest.mark.parametrize("shard", [0, 1, 0x7F, 0xA7, 255])
-def test_fresh_ids_are_on_the_shard_they_are_asked_for(shard: int) -> None:
+def test_new_id_has_the_requested_shard(shard: int) -> None:
     id_ = new_id(shard)
     assert shard_of(id_) == shard
     assert shard_of(new_id_beside(id_)) == shard
@@ -47,7 +47,7 @@ def test_fresh_ids_are_on_the_shard_they_are_asked_for(shard: int) -> None:
     assert id_[14] == "7", "a UUIDv7"
 
 
-def test_fresh_ids_differ_and_rise_with_time() -> None:
+def test_new_ids_differ_and_rise_with_time() -> None:
     fresh = [new_id() for _ in range(2_000)]
     assert len(set(fresh)) == len(fresh)
     assert [id_[:13] for id_ in fresh] == sorted(id_[:13] for id_ in fresh)
@@ -68,16 +68,16 @@ def test_fresh_ids_differ_and_rise_with_time() -> None:
         "01990000-0000-7000-8000-0000000000a\u0667",
     ],
 )
-def test_other_spellings_are_no_ids(text: str) -> None:
+def test_other_spellings_are_not_ids(text: str) -> None:
     assert not is_id(text)
 
 
 @given(ids)
-def test_approval_codes_are_six_letters_or_digits_and_belong_to_the_id(id_: str) -> None:
+def test_approval_code_is_six_characters_and_deterministic(id_: str) -> None:
     code = approval_code(id_)
     assert re.fullmatch(r"[0-9A-Z]{6}", code)
     assert code == approval_code(id_)
-    assert not set(code) & set("ILOU"), "nothing that can be misread"
+    assert not set(code) & set("ILOU"), "no letters that can be misread"
 
 
 def test_approval_codes_differ() -> None:
@@ -86,9 +86,21 @@ def test_approval_codes_differ() -> None:
 
 
 @given(ids, ids)
-def test_id_of_a_pair_is_one_and_on_the_shard_of_the_second(first: str, second: str) -> None:
+def test_id_of_a_pair_has_the_shard_of_the_second(first: str, second: str) -> None:
     pair = joined(first, second)
     assert is_id(pair)
     assert pair == joined(first, second)
     assert shard_of(pair) == shard_of(second)
     assert pair != joined(derive(first, Derived.HOLD), second)
+
+
+def test_first_id_of_an_instant_precedes_its_ids() -> None:
+    at_ms = 1_795_255_200_000
+    first = first_id_at(at_ms)
+    assert is_id(first)
+    assert first == "01a1fd8c-6900-7000-8000-000000000000"
+    assert first < first_id_at(at_ms + 1)
+
+
+def test_key_of_an_id_is_its_sixteen_bytes() -> None:
+    assert key_of("01990000-0000-7000-8000-0000000000a7").hex() == "019900000000700080000000000000a7"

@@ -1,4 +1,4 @@
-"""Instants and days, also where the clock is changed."""
+"""Instants and days, including days with a clock change."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def ms(text: str) -> int:
 
 
 @given(instants)
-def test_an_instant_survives_its_forms(at_ms: int) -> None:
+def test_instant_survives_conversion(at_ms: int) -> None:
     assert to_ms(to_datetime(at_ms)) == at_ms
     assert to_ms(datetime.fromisoformat(to_text(at_ms))) == at_ms
 
@@ -34,17 +34,17 @@ def test_an_instant_survives_its_forms(at_ms: int) -> None:
         (253_402_300_799_999, "9999-12-31T23:59:59.999Z"),
     ],
 )
-def test_the_form_of_the_api(at_ms: int, text: str) -> None:
+def test_text_is_iso_8601_with_milliseconds(at_ms: int, text: str) -> None:
     assert to_text(at_ms) == text
 
 
-def test_parts_of_a_millisecond_are_cut_off() -> None:
+def test_microseconds_are_rounded_down() -> None:
     assert to_ms(datetime(2026, 1, 1, 0, 0, 0, 999_999, tzinfo=UTC)) % 1000 == 999
     assert to_ms(datetime(1969, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)) == -1
 
 
 @given(instants, st.sampled_from(sorted(zone_names())))
-def test_the_label_is_the_date_on_the_wall(at_ms: int, zone_name: str) -> None:
+def test_day_label_is_the_local_date(at_ms: int, zone_name: str) -> None:
     wall = to_datetime(at_ms).astimezone(ZoneInfo(zone_name))
     assert day_label(at_ms, zone_name) == wall.strftime("%Y-%m-%d")
 
@@ -65,7 +65,7 @@ def test_the_label_is_the_date_on_the_wall(at_ms: int, zone_name: str) -> None:
         ("Pacific/Kiritimati", "2026-03-29", 24),
     ],
 )
-def test_how_long_a_day_is(zone_name: str, day: str, hours: float) -> None:
+def test_length_of_days_with_clock_changes(zone_name: str, day: str, hours: float) -> None:
     start = ms(f"{day}T00:00:00+00:00") - 16 * HOUR_MS
     quarters = [
         at_ms
@@ -77,13 +77,13 @@ def test_how_long_a_day_is(zone_name: str, day: str, hours: float) -> None:
 
 
 @pytest.mark.parametrize("zone_name", ["UTC", "Europe/Dublin", "America/New_York", "Pacific/Apia"])
-def test_labels_never_go_back(zone_name: str) -> None:
+def test_day_labels_never_go_back(zone_name: str) -> None:
     at = ms("2026-01-01T00:00:00+00:00")
     labels = [day_label(at + hour * HOUR_MS // 2, zone_name) for hour in range(2 * 24 * 366)]
     assert labels == sorted(labels)
 
 
-def test_the_last_millisecond_of_a_day() -> None:
+def test_day_changes_at_midnight() -> None:
     midnight = ms("2026-10-25T23:00:00+00:00") + HOUR_MS
     assert midnight == ms("2026-10-26T00:00:00+00:00")
     assert day_label(midnight - 1, "Europe/Dublin") == "2026-10-25"
@@ -91,6 +91,6 @@ def test_the_last_millisecond_of_a_day() -> None:
     assert timedelta(milliseconds=DAY_MS) == timedelta(days=1)
 
 
-def test_zones_that_may_be_chosen() -> None:
+def test_zone_names_are_iana_places() -> None:
     assert {"UTC", "Europe/Dublin", "America/New_York", "Asia/Kathmandu"} <= zone_names()
     assert "Mars/Olympus" not in zone_names()

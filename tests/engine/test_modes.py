@@ -1,6 +1,5 @@
-"""Managed and gateway mode make the same of whatever a network says: a sale has the same amounts approved,
-open, cleared and given back, and the day the same counters, who ever keeps the ledger.
-"""
+"""Both modes agree on random lives: the same approved, open, cleared and reversed amounts, and the same
+usage."""
 
 from __future__ import annotations
 
@@ -47,7 +46,7 @@ def test_both_modes_agree_on_random_lives(moves: list[tuple[Any, ...]]) -> None:
     days = 0
     for verb, *arguments in moves:
         if verb == "day":
-            # A hold lapses on its eighth day, and in gateway mode nothing does.
+            # Stop before the first hold lapses: in gateway mode there is no lapse.
             days += 1
             if days > 6:
                 return
@@ -75,7 +74,7 @@ def _agree(managed: Desk, relayed: GatewayDesk) -> None:
 
 def _figures(each: Authorization, desk: Desk) -> tuple[Any, ...]:
     if each.kind == "refund":
-        # What is credited before it is presented is a promise in gateway mode.
+        # Managed mode credits a refund before its presentment, gateway mode does not.
         return each.kind, each.decline_reason, each.cleared_minor
     hold = open_hold(each, None if isinstance(desk, GatewayDesk) else desk.account)
     open_minor = (

@@ -1,4 +1,4 @@
-"""The grammar of amounts, both ways."""
+"""The grammar of amounts: parsing and formatting."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from engine.money import CURRENCY_ALPHA, CURRENCY_NUMERIC, HOME_COUNTRY, format_
         ("9999999999999999.99", AMOUNT_MINOR_MAX),
     ],
 )
-def test_what_is_an_amount(text: str, amount_minor: int) -> None:
+def test_valid_amounts(text: str, amount_minor: int) -> None:
     assert parse_amount(text) == amount_minor
 
 
@@ -53,17 +53,17 @@ def test_what_is_an_amount(text: str, amount_minor: int) -> None:
         *("\u0661", "\uff11", "1.\u0665", "\u00b2", "1\u066b5", "1\x00", "١٢"),
     ],
 )
-def test_what_is_none(text: str) -> None:
+def test_invalid_amounts(text: str) -> None:
     assert parse_amount(text) is None
 
 
 @given(st.integers(0, AMOUNT_MINOR_MAX))
-def test_every_amount_survives_its_text(amount_minor: int) -> None:
+def test_amount_survives_its_text(amount_minor: int) -> None:
     assert parse_amount(format_minor(amount_minor)) == amount_minor
 
 
 @given(st.from_regex(r"(0|[1-9][0-9]{0,15})(\.[0-9]{1,2})?", fullmatch=True))
-def test_every_text_of_the_grammar_is_an_amount(text: str) -> None:
+def test_every_text_of_the_grammar_is_valid(text: str) -> None:
     amount_minor = parse_amount(text)
     assert amount_minor is not None
     whole, _, fraction = text.partition(".")
@@ -71,7 +71,7 @@ def test_every_text_of_the_grammar_is_an_amount(text: str) -> None:
 
 
 @given(st.text(max_size=24))
-def test_nothing_else_is_one(text: str) -> None:
+def test_other_texts_are_invalid(text: str) -> None:
     amount_minor = parse_amount(text)
     if amount_minor is not None:
         assert text.isascii()
@@ -79,7 +79,7 @@ def test_nothing_else_is_one(text: str) -> None:
 
 
 @given(st.integers(-(10**20), 10**20))
-def test_shown_amounts_have_two_decimals_and_a_sign_if_negative(amount_minor: int) -> None:
+def test_formatted_amount_has_two_decimals_and_a_sign(amount_minor: int) -> None:
     text = format_minor(amount_minor)
     assert text.startswith("-") == (amount_minor < 0)
     whole, fraction = text.removeprefix("-").split(".")

@@ -1,4 +1,4 @@
-"""Card numbers check themselves and never show themselves."""
+"""Card numbers: check digits and masking."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ NUMBER = "4111111111111111"
 
 
 @pytest.mark.parametrize("number", [NUMBER, "5555555555554444", "378282246310005", "6011111111111117", "0"])
-def test_published_numbers_are_valid(number: str) -> None:
+def test_published_card_numbers_are_valid(number: str) -> None:
     assert luhn_valid(number)
 
 
 @pytest.mark.parametrize("number", ["4111111111111112", "41111111 1111111", "", "٤١١١", "4111-11"])
-def test_other_texts_are_not(number: str) -> None:
+def test_wrong_check_digits_and_other_texts_are_invalid(number: str) -> None:
     assert not luhn_valid(number)
 
 
 @given(st.text("0123456789", min_size=1, max_size=18), st.data())
-def test_any_single_wrong_digit_is_caught(body: str, data: st.DataObject) -> None:
+def test_single_wrong_digit_is_detected(body: str, data: st.DataObject) -> None:
     number = body + luhn_digit(body)
     place = data.draw(st.integers(0, len(number) - 1))
     other = data.draw(st.sampled_from([digit for digit in "0123456789" if digit != number[place]]))
@@ -34,7 +34,7 @@ def test_any_single_wrong_digit_is_caught(body: str, data: st.DataObject) -> Non
 
 
 @given(st.sampled_from(["411111", "51234567"]), st.data())
-def test_a_number_lies_under_its_prefix(iin: str, data: st.DataObject) -> None:
+def test_number_begins_with_its_prefix(iin: str, data: st.DataObject) -> None:
     size = body_digits(iin)
     pan = pan_under(iin, data.draw(st.text("0123456789", min_size=size, max_size=size)))
     assert len(pan) == 16
@@ -43,14 +43,14 @@ def test_a_number_lies_under_its_prefix(iin: str, data: st.DataObject) -> None:
 
 
 @pytest.mark.parametrize("body", ["12345678", "1234567890", "12345678x"])
-def test_a_wrong_body_is_refused_without_being_shown(body: str) -> None:
+def test_error_does_not_show_the_wrong_body(body: str) -> None:
     with pytest.raises(ValueError, match="9 further digits") as refused:
         pan_under("411111", body)
     assert body not in str(refused.value)
 
 
 @pytest.mark.parametrize("masked", [Pan(NUMBER), Masked(NUMBER), Pan(Pan(NUMBER)), Masked(Pan(NUMBER))])
-def test_no_way_of_printing_shows_a_masked_text(masked: Masked) -> None:
+def test_printed_masked_text_is_the_mask(masked: Masked) -> None:
     shown = [
         repr(masked),
         str(masked),
@@ -62,7 +62,7 @@ def test_no_way_of_printing_shows_a_masked_text(masked: Masked) -> None:
     assert not any(NUMBER[:6] in text for text in shown)
 
 
-def test_the_characters_themselves_stay_usable() -> None:
+def test_masked_text_keeps_its_characters() -> None:
     pan = Pan(NUMBER)
     assert pan == NUMBER
     assert hash(pan) == hash(NUMBER)

@@ -1,9 +1,8 @@
-"""Random histories through ``execute``: what was decided can be decided again from what is stored, and what
-was stored is all there is.
+"""Random histories through ``execute``: every decision and the whole state replay from the journal.
 
-Each history runs over cards that share accounts, with time going on, days ending, holds expiring and
-follow-ups naming what came before. After every command the books are balanced; at its end the journal alone,
-decoded from its JSON, is live_through through once more.
+Each history has several cards, two of which share an account. Time passes, days end, holds expire, and
+follow-ups name earlier messages. The books must balance after every command. At the end the journal alone,
+decoded from its JSON, is replayed.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ _encode = msgspec.json.encode
 
 
 class Entry(msgspec.Struct):
-    """What the journal has of a command, as bytes."""
+    """The journal entry of a command, as bytes."""
 
     command: bytes
     config: bytes
@@ -67,11 +66,11 @@ class Entry(msgspec.Struct):
     inputs: bytes
     outcome: bytes
     reply: bytes
-    told: tuple[Any, ...]
+    events: tuple[Any, ...]
 
 
 class World:
-    """All state of one owner, and the journal it leaves."""
+    """The state of one owner, and its journal."""
 
     def __init__(self) -> None:
         self.cards: dict[str, Card] = {}
@@ -87,17 +86,17 @@ class World:
         self.event_ids: set[str] = set()
 
     def live(self, command: CardCommand, config: ProgrammeConfig, now_ms: int) -> Executed:
-        """Execute a command and journal it if it is to be."""
-        met = self._met(command, config)
-        executed = execute(command, met, now_ms)
+        """Execute a command, and add it to the journal if its result is journaled."""
+        context = self._context(command, config)
+        executed = execute(command, context, now_ms)
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
                 opened = effect.authorization
                 self.named |= {(opened.card_id, name): opened for name in names(opened)}
             elif isinstance(effect, Transferred):
-                assert met.account is not None
+                assert context.account is not None
                 sign = 1 if effect.direction == "credit" else -1
-                self.moved[met.account.id] += sign * effect.amount_minor
+                self.moved[context.account.id] += sign * effect.amount_minor
         if executed.journaled:
             self.journal.append(
                 Entry(
@@ -112,7 +111,7 @@ class World:
             )
         return executed
 
-    def _met(self, command: CardCommand, config: ProgrammeConfig) -> CommandContext:
+    def _context(self, command: CardCommand, config: ProgrammeConfig) -> CommandContext:
         card_id = command.card_id  # type: ignore[union-attr]
         account_id = ACCOUNT_OF[card_id]
         references = command.references if isinstance(command, AuthorizationCommand) else ()
@@ -123,7 +122,7 @@ class World:
         )
 
     def state(self) -> tuple[Any, ...]:
-        """Everything that a command could depend on."""
+        """All state on which a command can depend."""
         return self.cards, self.accounts, self.named
 
 
@@ -147,7 +146,7 @@ steps = st.tuples(
 
 
 def command_of(step: Step, number: int, world: World) -> CardCommand:
-    """The command of a step. Follow-ups name one of the card's earlier messages, or none there ever was."""
+    """The command of a step. A follow-up names an earlier message of the card, or an unknown one."""
     kind, who, amount_minor, _, pick = step
     card_id = CARDS[who]
     about: dict[str, Any] = {"id": an_id(0x100_0000 + number), "command_key": key(number), "card_id": card_id}
@@ -198,7 +197,7 @@ def command_of(step: Step, number: int, world: World) -> CardCommand:
 
 
 def live_through(history: list[Step]) -> World:
-    """Live through a history, with the books checked after every command."""
+    """Execute a history, and check the books after every command."""
     world, config, now_ms = World(), programme(), NOW_MS
     for number, step in enumerate(history):
         now_ms += step[3] * 60_000
@@ -215,7 +214,7 @@ def live_through(history: list[Step]) -> World:
         command = command_of(step, number, world)
         executed = world.live(command, config, now_ms)
         if not executed.journaled:
-            assert (world.cards, world.accounts) == before, "a refusal or a reading changes nothing"
+            assert (world.cards, world.accounts) == before, "a refusal or a read changes no state"
             assert (executed.events, executed.effects) == ((), ())
         assert_balanced(world, before, now_ms)
         assert_events_are_unique(world, command, executed)
@@ -235,7 +234,7 @@ def assert_balanced(world: World, before: tuple[Any, ...], now_ms: int) -> None:
         was = before[1][id_]
         money = (was.posted_minor, was.held_minor, was.holds)
         changed = money != (balance.posted_minor, balance.held_minor, balance.holds)
-        # A sale that had been reversed before it came is held and released in one step.
+        # A sale that was reversed before it came is held and released in one version.
         assert changed <= balance.version - was.version <= 1
         open_minor = sum(hold.amount_minor for hold in holds if hold.expires_ms > now_ms)
         shown = balance_view(balance, FIRST, "EUR", now_ms)
@@ -250,7 +249,7 @@ def assert_balanced(world: World, before: tuple[Any, ...], now_ms: int) -> None:
 
 
 def assert_events_are_unique(world: World, command: CardCommand, executed: Executed) -> None:
-    """One decision is told once; no event's id comes twice."""
+    """A command has at most one decision event, and event ids are unique."""
     types = [event.type for event in executed.events]
     assert types.count("authorization.decided") <= 1
     if isinstance(command, Authorize):
@@ -262,7 +261,7 @@ def assert_events_are_unique(world: World, command: CardCommand, executed: Execu
 
 
 def assert_reproducible(world: World) -> None:
-    """Decide every stored decision again; then live through the journal alone."""
+    """Replay every stored decision; then replay the journal."""
     for entry in world.journal:
         command: CardCommand = msgspec.json.decode(entry.command, type=CardCommand)
         if isinstance(command, Authorize):
@@ -287,7 +286,7 @@ def test_short_random_histories_replay(history: list[Step]) -> None:
 
 
 def test_long_random_histories_replay() -> None:
-    """Thousands of commands; and they do meet what there is to meet."""
+    """Thousands of commands, which reach all response codes and remarks."""
     codes: set[str] = set()
     remarks: set[str | None] = set()
     for seed in range(10):
@@ -303,13 +302,13 @@ def test_long_random_histories_replay() -> None:
 
 
 def random_step(dice: random.Random) -> Step:
-    """As ``steps``, without the search."""
+    """A step as in ``steps``, drawn without hypothesis."""
     minutes = dice.choice((0, 0, 1, 7, 30)) if dice.random() < 0.97 else dice.choice((1, 8)) * 24 * 60
     return dice.choice(KINDS), dice.randrange(len(CARDS)), dice.randint(1, 3_000), minutes, dice.randint(0, 9)
 
 
 def test_increment_renews_a_lapsed_hold_and_a_capture_draws_on_it() -> None:
-    """The history that the search would find least easily: sold, lapsed, raised, partly cleared."""
+    """A history that random search rarely finds: sold, lapsed, raised, partly cleared."""
     world = World()
     spend, later = command_of(("load", 0, 3_000, 0, 0), 0, world), NOW_MS + 8 * DAY_MS
     world.live(spend, programme(), NOW_MS)

@@ -1,4 +1,4 @@
-"""State tables: each pair of states, allowed or not (contract, sections 4 and 5; spec 3.5)."""
+"""The state tables of cards, programmes and holds: each pair of states, legal or not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import pytest
 
 from engine.cards import card as cards
 from engine.cards import hold as holds
-from engine.cards.card import may_move
+from engine.cards.card import may_become
 from engine.programmes import programme as programmes
 from tests.engine.build import card
 
@@ -23,13 +23,13 @@ CARD_MOVES = {
 @pytest.mark.parametrize(("before", "after"), list(product(CARD_STATES, CARD_STATES)))
 def test_events_of_cards(before: str, after: str) -> None:
     allowed = before == after or after in CARD_MOVES.get(before, set())
-    assert may_move(card(state=before), after) == allowed
+    assert may_become(card(state=before), after) == allowed
 
 
 def test_unknown_card_state_is_illegal() -> None:
     assert set(cards.TRANSITIONS) == set(CARD_STATES)
-    assert not may_move(card(), "frozen")
-    assert not may_move(card(), "")
+    assert not may_become(card(), "frozen")
+    assert not may_become(card(), "")
 
 
 @pytest.mark.parametrize(("before", "after"), list(product(("active", "suspended", "closed"), repeat=2)))

@@ -1,4 +1,4 @@
-"""Authentication evidence counts only when it is complete and well-formed."""
+"""3DS evidence is present only if it is complete and well-formed."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ REFERENCE = "0b9f2c0a-6b1e-4b37-9d5f-3c1f0a2b4c5d"
         ("", "", "malformed"),
     ],
 )
-def test_judge(value: str | None, reference: str | None, outcome: str) -> None:
+def test_authentication_value_and_reference(value: str | None, reference: str | None, outcome: str) -> None:
     assert judge(value, reference) == outcome

@@ -20,7 +20,7 @@ def test_diagrams_show_every_transition() -> None:
         if match is not None:
             drawn |= {(match[1], event, match[2]) for event in match[3].split(", ")}
     alone = {"force_posted", "verified"}
-    expected = {
+    expected: set[tuple[str, str, str]] = {
         (state, event, after)
         for state, events in TRANSITIONS.items()
         for event, states in events.items()

@@ -48,7 +48,7 @@ class NewProgramme(Programme):
 
 
 class Control(TypedDict, total=False):
-    """A rule for a card's spends; its other members depend on ``kind``."""
+    """A limit on a card's purchases; ``kind`` decides whether it has ``values``, ``amount`` or ``count``."""
 
     kind: str
     values: list[str]

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.engine.desk import Desk
+from engine.commands import Advise
+from tests.engine.desk import SALE, SHOP, Desk
 
 # A decline, its reversal and the network's own approval, in any order; an advice after captures.
 ADVICES: dict[str, tuple[list[tuple[Any, ...]], tuple[int, int]]] = {
@@ -61,3 +62,20 @@ def test_advised_decline_subtracts_the_sale_from_the_usage() -> None:
     desk.present(400, "in part", final=False)
     desk.advise(1_000, "in part", approved=False)
     assert (desk.card.day_count, desk.card.day_amount_minor) == (1, 400)
+
+
+def test_advice_in_another_currency_is_refused() -> None:
+    desk = Desk()
+    desk.authorize(1_000)
+    command = desk.follow_up(Advise, SALE, amount_minor=500, channel="pos", **SHOP | {"currency": "USD"})
+    assert desk.code(command) == "12"
+    assert desk.balance == (10_000, 1_000)
+
+
+def test_advice_of_more_after_a_lapse_on_the_same_day_counts_the_difference() -> None:
+    desk = Desk()
+    desk.authorize(1_000)
+    desk.expire()
+    desk.advise(1_500)
+    assert (desk.card.day_count, desk.card.day_amount_minor) == (1, 1_500)
+    assert desk.balance == (10_000, 1_500)

@@ -1,4 +1,4 @@
-"""Authorizations on a card: what they reserve and count, and what a refusal leaves alone."""
+"""Authorizations on a card: holds, counters, and declines that change no state."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def life() -> Life:
 
 
 def test_a_decision_sees_each_thing_under_its_name() -> None:
-    met = CommandContext(
+    context = CommandContext(
         card(
             seq=2,
             state="suspended",
@@ -64,7 +64,7 @@ def test_a_decision_sees_each_thing_under_its_name() -> None:
         ),
         endpoint_result=EndpointResult(trigger="timeout"),
     )
-    assert decision_inputs(met, NOW_MS, (HoldLapsed("hold", "authorization"),)) == Inputs(
+    assert decision_inputs(context, NOW_MS, (HoldLapsed("hold", "authorization"),)) == Inputs(
         now_ms=NOW_MS,
         card_seq=2,
         card_state="suspended",
@@ -197,7 +197,7 @@ def test_daily_cap_resets_at_programme_midnight(zone: str, first: str, last: str
 
 
 def test_past_day_is_not_reopened() -> None:
-    """Neither by a clock that jumps back nor by a programme that moves west."""
+    """Neither a clock that goes back nor a programme that changes its time zone reopens it."""
     life = Life(card(controls=(PerDayCap(2),)), account())
     assert approved(life.do(authorize(1), NOW_MS + DAY_MS))
     assert approved(life.do(authorize(2), NOW_MS))

@@ -1,4 +1,4 @@
-"""What customers are told, field by field and in the exact bytes (spec 6.4; contract, section 9)."""
+"""Event payloads, field by field and in the exact bytes."""
 
 from __future__ import annotations
 
@@ -34,13 +34,15 @@ HOLD = derive(SPEND.id, Derived.HOLD)
 NOW = "2026-11-21T10:00:00.000Z"
 
 
-def told(command: Any, met: dict[str, Any] | None = None, posted_minor: int = 10_000) -> list[Event]:
-    surroundings = CommandContext(card(**met or {}), account(posted_minor=posted_minor), programme())
-    return list(execute(command, surroundings, NOW_MS).events)
+def published(
+    command: Any, card_parts: dict[str, Any] | None = None, posted_minor: int = 10_000
+) -> list[Event]:
+    context = CommandContext(card(**card_parts or {}), account(posted_minor=posted_minor), programme())
+    return list(execute(command, context, NOW_MS).events)
 
 
 def test_events_of_an_approval() -> None:
-    decided, created = told(SPEND)
+    decided, created = published(SPEND)
     assert decided == Event(
         derive(SPEND.id, Derived.EVENT_FIRST),
         "authorization.decided",
@@ -66,7 +68,7 @@ def test_events_of_an_approval() -> None:
 
 
 def test_event_of_a_decline() -> None:
-    (decided,) = told(msgspec.structs.replace(SPEND, amount_minor=5, channel="moto"), {"state": "lost"})
+    (decided,) = published(msgspec.structs.replace(SPEND, amount_minor=5, channel="moto"), {"state": "lost"})
     assert msgspec.json.decode(decided.data) == {
         "authorization_id": SPEND.id,
         "card_id": CARD,
@@ -84,14 +86,14 @@ def test_event_of_a_decline() -> None:
 
 
 def test_events_of_a_partial_approval() -> None:
-    decided, created = told(msgspec.structs.replace(SPEND, partial_allowed=True), posted_minor=700)
+    decided, created = published(msgspec.structs.replace(SPEND, partial_allowed=True), posted_minor=700)
     data = msgspec.json.decode(decided.data)
     assert (data["decision"], data["amount"], data["approved_amount"]) == ("approved", "10.00", "7.00")
     assert msgspec.json.decode(created.data)["available"] == "0.00"
 
 
 def test_event_of_a_verification() -> None:
-    (decided,) = told(authorize(amount_minor=0))
+    (decided,) = published(authorize(amount_minor=0))
     data = msgspec.json.decode(decided.data)
     assert (data["decision"], data["amount"], data["hold_id"]) == ("approved", "0.00", None)
     assert (data["network_txn_id"], "decline_reason" in data) == (None, False)
@@ -99,7 +101,7 @@ def test_event_of_a_verification() -> None:
 
 def test_events_of_a_refund() -> None:
     refund = authorize(kind="refund")
-    decided, posted = told(refund)
+    decided, posted = published(refund)
     assert msgspec.json.decode(decided.data)["hold_id"] is None
     assert (posted.id, posted.type) == (derive(refund.id, Derived.EVENT_THIRD), "ledger.entry.posted")
     assert msgspec.json.decode(posted.data) == {
@@ -115,7 +117,7 @@ def test_events_of_a_refund() -> None:
 
 
 def test_event_of_a_load() -> None:
-    (posted,) = told(load())
+    (posted,) = published(load())
     assert msgspec.json.decode(posted.data) == {
         "entry_id": derive(load().id, Derived.ENTRY_CREDIT),
         "account_id": ACCOUNT,
@@ -129,9 +131,9 @@ def test_event_of_a_load() -> None:
 
 
 def test_expired_hold_publishes_no_event() -> None:
-    met = CommandContext(card(), account(), programme())
-    execute(SPEND, met, NOW_MS)
-    events = execute(authorize(2, amount_minor=0), met, NOW_MS + 8 * DAY_MS).events
+    context = CommandContext(card(), account(), programme())
+    execute(SPEND, context, NOW_MS)
+    events = execute(authorize(2, amount_minor=0), context, NOW_MS + 8 * DAY_MS).events
     assert [event.type for event in events] == ["authorization.decided"]
 
 
@@ -141,7 +143,7 @@ def test_events_of_cards() -> None:
     (created,) = issue(command, made, account(id=command.account_id)).events
     assert (created.id, created.type) == (derive(command.id, Derived.EVENT_FIRST), "card.created")
     assert msgspec.json.decode(created.data) == card_view(made)
-    (updated,) = told(change_card(1, state="lost"))
+    (updated,) = published(change_card(1, state="lost"))
     assert (updated.id, updated.type) == (derive(change_card(1).id, Derived.EVENT_FIRST), "card.updated")
     data = msgspec.json.decode(updated.data)
     assert data["state"] == "lost"
@@ -154,6 +156,6 @@ def test_events_of_cards() -> None:
     ids=lambda each: each.id,
 )
 def test_same_command_publishes_the_same_bytes(command: Any) -> None:
-    assert told(command) == told(command)
-    ids = [event.id for event in told(command)]
+    assert published(command) == published(command)
+    ids = [event.id for event in published(command)]
     assert len(set(ids)) == len(ids)

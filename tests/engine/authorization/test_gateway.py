@@ -1,5 +1,6 @@
-"""Programmes that keep their own ledger: what is still to come of an authorization after anything that a
-network can say of it, and who decides; ``test_instructions`` has what they are told.
+"""Gateway mode: the figures and the status of an authorization after its messages, and the deciding party.
+
+``test_instructions`` has the posting instructions.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ from tests.engine.build import (
 from tests.engine.desk import SALE
 from tests.engine.gateway_desk import GatewayDesk, valid
 
-# What is said; what is then approved, still to come, cleared and given back; the status; the day's count and
-# amount; what the programme is told (``GatewayDesk.instructions``). More than 50.00 at once is declined.
+# The messages; the approved, open, cleared and reversed amounts; the status; the day's count and amount; the
+# instructions (``GatewayDesk.instructions``). Amounts above 50.00 are declined.
 LIVES: Final = [
     ("authorize 1000", "1000 1000 0 0", "pending", "1 1000", "A1000"),
     ("authorize 1000, increment 500", "1500 1500 0 0", "pending", "1 1500", "A1000 I500"),
@@ -103,7 +104,7 @@ def test_figures_and_instructions(
     valid(desk)
 
 
-# --- increments by name ---
+# --- reversals of increments ---
 
 
 @pytest.mark.parametrize(
@@ -150,7 +151,7 @@ def test_only_purchases_accept_increments() -> None:
     assert not original_view(desk.sale(), None).open
 
 
-# --- refusals and what is not there ---
+# --- refusals ---
 
 
 PRESENTED = {"kind": "purchase", "arn": None, "sequence": 1}
@@ -209,7 +210,7 @@ def test_reversal_subtracts_on_the_day_of_the_original() -> None:
     assert desk.counters == (1, 200)
 
 
-# --- who decides ---
+# --- the deciding party ---
 
 
 @pytest.mark.parametrize(
@@ -302,11 +303,11 @@ def test_question_about_an_increment_names_its_authorization() -> None:
     desk = delegated(EndpointResult("approved"))
     desk.authorize(1_000)
     asked = authorize(9, amount_minor=500, references=(reference_of_network(SALE),))
-    met = CommandContext(desk.card, None, DELEGATED, desk.sale())
-    found = question(asked, met, desk.now_ms)
+    context = CommandContext(desk.card, None, DELEGATED, desk.sale())
+    found = question(asked, context, desk.now_ms)
     assert found is not None
     assert (found.operation, found.authorization_id, found.amount_minor) == ("increment", desk.sale().id, 500)
     desk.reverse()
-    found = question(asked, met, desk.now_ms)
+    found = question(asked, context, desk.now_ms)
     assert found is not None
     assert (found.operation, found.authorization_id) == ("authorization", asked.id)

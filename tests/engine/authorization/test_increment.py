@@ -26,7 +26,7 @@ from tests.engine.build import (
 from tests.engine.desk import SALE, Desk
 from tests.engine.gateway_desk import desk_in, in_both_modes
 
-# The cap, the sale, and each increment with its answer; at 10.00 each.
+# Messages with their response codes; the cap is 10.00.
 CAPPED: dict[str, list[tuple[Any, ...]]] = {
     "total within the cap": [("authorize", 800, "00"), ("increment", 200, "00")],
     "total above the cap": [("authorize", 800, "00"), ("increment", 201, "61"), ("increment", 200, "00")],

@@ -1,6 +1,5 @@
-"""What a programme that keeps its own ledger is told to post, field by field; and that the instructions of
-any life add up to what became of it.
-"""
+"""Posting instructions, field by field; over random lives they add up to the figures of each
+authorization."""
 
 from __future__ import annotations
 
@@ -120,7 +119,7 @@ def test_advice_is_issued_with_the_approval_code_of_the_network(code: str | None
     assert (issued["type"], issued["approval_code"]) == ("authorization", code)
 
 
-# --- any life ---
+# --- random lives ---
 
 AMOUNTS = st.integers(min_value=1, max_value=6_000)
 SALES = st.sampled_from(["a", "b", "c"])
@@ -153,10 +152,10 @@ def move(desk: GatewayDesk, used: set[str], verb: str, *arguments: Any) -> None:
         desk.now_ms += sale * DAY_MS
         return
     if verb in {"authorize", "refund"} and sale in used:
-        return  # a network gives each sale an id of its own
+        return  # a network gives each sale its own id
     used.add(sale)
     if verb == "undo":
-        # Some message around here, by name: an increment, a first message, or one that is still to come.
+        # The reference of a message near the newest one, or of one that is still to come.
         message = reference_of_message(key(max(0, desk.number + amounts[0])))
         desk.reverse(sale, references=(message, reference_of_network(sale)))
     else:
@@ -197,7 +196,7 @@ PAGE = (Path(__file__).parents[3] / "ops/docs/GATEWAY.md").read_text("utf-8")
 
 
 def page_ledger() -> Any:
-    """A ledger of the class that the page shows, made from its very text."""
+    """A ledger of the class in the page, compiled from the text of the page."""
     (shown,) = re.findall(r"^```python\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
     names: dict[str, Any] = {}
     exec(compile(shown, "GATEWAY.md", "exec"), names)

@@ -1,5 +1,5 @@
-"""An edge's own reversal, the late authorization, the network's advice and its reversal: every order, both
-modes."""
+"""An edge's reversal, the late authorization, the network's advice and its reversal, in every order and in
+both modes."""
 
 from __future__ import annotations
 
@@ -74,7 +74,7 @@ def a_desk(gateway: bool) -> Desk:
 
 
 def held(desk: Desk) -> int:
-    """What is held, or in gateway mode what is still to come."""
+    """The held amount; in gateway mode, the open amount."""
     if isinstance(desk, GatewayDesk):
         return sum(gateway_open_minor(each) for each in desk.known)
     assert desk.account.held_minor == sum(hold.amount_minor for hold in desk.account.holds.values())
@@ -86,7 +86,7 @@ def counted(desk: Desk) -> tuple[int, int]:
 
 
 def orders(*others: str) -> list[tuple[str, ...]]:
-    """Every order of ``others`` and of each part of them, with the advice."""
+    """Every order of the advice and of each subset of ``others``."""
     parts = chain.from_iterable(combinations(others, size) for size in range(len(others) + 1))
     return [order for part in parts for order in permutations(("advised", *part))]
 
@@ -104,7 +104,7 @@ def test_advised_amount_is_held_in_any_order_with_an_edge_reversal(
         desk.do(STEPS[step](**parts))
     assert held(desk) == amount_minor
     assert counted(desk) == (amount_minor, 1)
-    agree(desk)
+    assert_consistent(desk)
 
 
 @pytest.mark.parametrize("gateway", [False, True], ids=["managed", "gateway"])
@@ -116,7 +116,7 @@ def test_advice_holds_its_amount_after_a_late_decline(order: tuple[str, ...], ga
         desk.do(sale(expiry="mismatch") if step == "declined" else STEPS[step]())
     assert held(desk) == 1_000
     assert counted(desk) == (1_000, 1)
-    agree(desk)
+    assert_consistent(desk)
 
 
 @pytest.mark.parametrize("gateway", [False, True], ids=["managed", "gateway"])
@@ -134,7 +134,7 @@ def test_reversal_by_the_network_leaves_no_hold(order: tuple[str, ...], again: b
         desk.do(network_approves(number=90))
     assert held(desk) == 0
     assert counted(desk) == (0, 0)
-    agree(desk)
+    assert_consistent(desk)
 
 
 @pytest.mark.parametrize("gateway", [False, True], ids=["managed", "gateway"])
@@ -145,11 +145,11 @@ def test_reversal_by_an_edge_alone_leaves_no_hold(order: tuple[str, ...], gatewa
         desk.do(STEPS[step]())
     desk.do(network_approves(approved=False))
     assert (held(desk), counted(desk)) == (0, (0, 0))
-    agree(desk)
+    assert_consistent(desk)
 
 
 def test_reversal_without_the_late_flag_is_the_networks() -> None:
-    """As journals have it from before the mark."""
+    """Older journals have reversals by edges without the flag."""
     desk = Desk()
     for command in (sale(), msgspec.structs.replace(edge_reverses(), late=False), network_approves()):
         desk.do(command)
@@ -201,8 +201,8 @@ def test_increment_reversed_by_an_edge_before_it_came_raises_no_hold() -> None:
     assert held(desk) == 1_000
 
 
-def agree(desk: Desk) -> None:
-    """What rows say beside each other."""
+def assert_consistent(desk: Desk) -> None:
+    """Assert that amounts, holds and ids are consistent."""
     for each in desk.known:
         assert min(each.approved_minor, each.cleared_minor, each.reversed_minor) >= 0
         open_minor = each.approved_minor - each.cleared_minor - each.reversed_minor

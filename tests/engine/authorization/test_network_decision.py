@@ -1,4 +1,4 @@
-"""A network's decision in the platform's stead replaces the one before it, in the record and by an event."""
+"""A network's own decision replaces the platform's, in the record and by an event."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def last_id(desk: Desk) -> str:
 @pytest.mark.parametrize(
     ("asked", "advice", "decided"),
     [
-        # What was asked for; amount and other parts of the advice; the decision that stands afterwards.
+        # The requested amount; the amount and other parts of the advice; the replacing decision.
         (1_000, (1_000, {"stand_in": True}), "approved"),
         (1_000, (1_000, {"stand_in": True, "approved": False}), "declined"),
         (FUNDS + 1, (FUNDS + 1, {"stand_in": True}), "approved"),

@@ -31,7 +31,7 @@ def test_invalid_presentment_posts_nothing(parts: dict[str, Any], code: str) -> 
     assert desk.balance == (10_000, 0)
 
 
-# What is said of refunds under one network id; the balance and the hold afterwards.
+# Messages about refunds under one network id; then the posted and the held amount.
 REFUNDS: dict[str, tuple[list[tuple[Any, ...]], tuple[int, int]]] = {
     "authorized": ([("refund", 700)], (10_700, 0)),
     "authorized, presented": ([("refund", 700), ("give", 700)], (10_700, 0)),

@@ -49,7 +49,7 @@ def test_random_lives_keep_the_books(moves: list[tuple[Any, ...]]) -> None:
             desk.now_ms += arguments[0] * DAY_MS
             continue
         if verb == "authorize" and arguments[1] in used:
-            # A network gives each sale an id of its own.
+            # A network gives each sale its own id.
             continue
         used.add(arguments[-1])
         if verb == "lower":

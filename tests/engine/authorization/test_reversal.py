@@ -47,7 +47,7 @@ def test_reversal_of_an_increment_leaves_the_first_amount() -> None:
     ],
 )
 def test_reversal_that_names_an_increment_reverses_it_once(parts: dict[str, Any], left: list[int]) -> None:
-    """However often it comes, and under whatever identity of its own."""
+    """A repeated reversal with another identity changes nothing."""
     desk = Desk()
     desk.authorize(1_000)
     named = (reference_of_message(key(desk.number + 1)), reference_of_network(SALE))
@@ -72,7 +72,7 @@ def test_reversal_of_a_declined_increment_releases_nothing() -> None:
 
 
 def test_reversal_before_its_increment_leaves_a_tombstone_for_it() -> None:
-    """The increment has not come, its transaction has: that is reversed, and the increment raises nothing."""
+    """The sale is reversed, and the increment that comes later raises no hold."""
     desk = Desk()
     desk.authorize(1_000)
     key_of_increment = key(desk.number + 2)
@@ -92,7 +92,7 @@ def test_increment_reversed_before_it_came_raises_no_hold() -> None:
     desk = Desk()
     desk.authorize(1_000)
     key_of_increment = key(desk.number + 2)
-    desk.reverse("unheard", references=(reference_of_message(key_of_increment),))
+    desk.reverse("other", references=(reference_of_message(key_of_increment),))
     assert desk.increment(500) == "00"
     assert desk.balance == (10_000, 1_000)
     assert (desk.sale().approved_minor, desk.sale().reversed_minor) == (1_500, 500)

@@ -27,7 +27,7 @@ def test_reversal_of_yesterdays_sale_leaves_todays_usage() -> None:
     assert (desk.card.day_count, desk.card.day_amount_minor) == (1, 200)
 
 
-# What is said, with the days between; then the day's amount and count, each day, as they were last seen.
+# Messages and the ends of days; then the amount and the count of each day at its end.
 DAYS: dict[str, tuple[list[tuple[Any, ...]], list[tuple[int, int]]]] = {
     "raised next day, reversed": (
         [("authorize", 1_000), ("day",), ("increment", 500), ("reverse",)],

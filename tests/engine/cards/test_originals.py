@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import pytest
 
 from engine.cards.authorization import Authorization, gateway_open_minor
@@ -16,9 +18,10 @@ from tests.engine.build import (
 from tests.engine.desk import SALE, Desk
 from tests.engine.gateway_desk import desk_in
 
-# A sale of 10.00 that is over, an increment of 5.00 after that, and what is said of the sale: by the name of
-# its message beside the network id, by its own id, or by the network id alone. Then what was cleared and is
-# held of each of the two.
+# A sale of 10.00 is closed, and an increment of 5.00 opens a second authorization. Then a message about the
+# sale names its message beside the network id, its own id, or the network id alone. Last, the cleared and the
+# held amount of each of the two.
+NETWORK_ID: Final = "network id"
 AFTER_THE_END: dict[str, tuple[tuple[str, int], str, tuple[str, int], list[tuple[int, int]]]] = {
     "captured, then presented by message": (
         ("present", 1_000),
@@ -45,18 +48,38 @@ AFTER_THE_END: dict[str, tuple[tuple[str, int], str, tuple[str, int], list[tuple
         ("lower", 0),
         [(1_000, 0), (0, 500)],
     ),
-    "captured, then presented by id": (("present", 1_000), "id", ("present", 400), [(1_400, 0), (0, 500)]),
-    "captured, then reversed by id": (("present", 1_000), "id", ("lower", 0), [(1_000, 0), (0, 500)]),
-    "reversed, then reversed by message": (("lower", 0), "message", ("lower", 0), [(0, 0), (0, 500)]),
-    "captured, then presented by life": (
+    "captured, then presented by own id": (
         ("present", 1_000),
-        "life",
+        "id",
+        ("present", 400),
+        [(1_400, 0), (0, 500)],
+    ),
+    "captured, then reversed by own id": (("present", 1_000), "id", ("lower", 0), [(1_000, 0), (0, 500)]),
+    "reversed, then reversed by message": (("lower", 0), "message", ("lower", 0), [(0, 0), (0, 500)]),
+    "captured, then presented by network id": (
+        ("present", 1_000),
+        NETWORK_ID,
         ("present", 400),
         [(1_000, 0), (400, 0)],
     ),
-    "captured, then reversed by life": (("present", 1_000), "life", ("lower", 0), [(1_000, 0), (0, 0)]),
-    "reversed, then presented by life": (("lower", 0), "life", ("present", 500), [(0, 0), (500, 0)]),
-    "captured, then advised by life": (("present", 1_000), "life", ("advise", 300), [(1_000, 0), (0, 300)]),
+    "captured, then reversed by network id": (
+        ("present", 1_000),
+        NETWORK_ID,
+        ("lower", 0),
+        [(1_000, 0), (0, 0)],
+    ),
+    "reversed, then presented by network id": (
+        ("lower", 0),
+        NETWORK_ID,
+        ("present", 500),
+        [(0, 0), (500, 0)],
+    ),
+    "captured, then advised by network id": (
+        ("present", 1_000),
+        NETWORK_ID,
+        ("advise", 300),
+        [(1_000, 0), (0, 300)],
+    ),
 }
 
 
@@ -71,7 +94,7 @@ def test_follow_up_finds_its_sale_beside_a_later_increment(name: str, gateway: b
     sale, increment = sorted(desk.known, key=lambda each: each.requested_minor, reverse=True)
     life, message = reference_of_network(SALE), reference_of_message(sale.command_key)
     order = (message, life) if verb == "lower" else (life, message)
-    names = {"message": order, "id": (reference_of_id(sale.id),), "life": (life,)}[by]
+    names = {"message": order, "id": (reference_of_id(sale.id),), NETWORK_ID: (life,)}[by]
     if verb == "lower":
         desk.reverse(references=names, remaining_minor=said_minor)
     else:

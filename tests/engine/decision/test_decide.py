@@ -1,4 +1,4 @@
-"""The decision as tables: which rule names the reason, what is approved, how long it is held."""
+"""The decision: the rule that names the reason, the approved amount, and the expiry of the hold."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from engine.controls import (
     PerDayCap,
     PerTxnCap,
 )
-from engine.decision.decide import Decision, authorize, counts_as_cvv2_failure
+from engine.decision.decide import Decision, authorize, counts_as_cvv2_failure, decision_view
 from engine.decision.delegation import EndpointResult
 from engine.decision.inputs import RULES, Inputs
 from engine.decision.recorded import decode_inputs
@@ -68,10 +68,10 @@ DE39 = {
     "decision_deadline_exceeded": "91",
     "system_error": "96",
 }
-"""The contract's table, in its order."""
+"""The response code of each reason, in order of precedence."""
 
-# An e-commerce sale on a card with five wrong CVV2 values, as stored before expiry, PIN and chip data had
-# outcomes.
+# An e-commerce sale on a card with five wrong CVV2 values, stored before commands had the outcomes of
+# the checks of expiry, PIN and chip data.
 RECORDED_COMMAND = (
     '{"command":"authorize","id":"00100001-0000-7000-8000-0000000000a7","command_key":"AAAAAAAAAAAAAA'
     'AAAAAAAQ==","card_id":"000000c1-0000-7000-8000-0000000000a7","fingerprint":"AAAAAAAAAAAAAAAAAAAA'
@@ -142,7 +142,7 @@ WORST_SEEN: dict[str, Any] = {
     "posted_minor": 0,
 }
 LADDER: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
-    # the rule that fails first, the reason, and then how it is put right: in the command, in what is met
+    # the first failing rule, its reason, and the changes of command and inputs that make it pass
     ("card_state", "card_lost", {}, {"card_state": "active"}),
     ("card_expiry", "card_expired", {}, {"exp_month": 11}),
     ("expiry", "expiry_mismatch", {"expiry": "match"}, {}),
@@ -168,11 +168,11 @@ LADDER: list[tuple[str, str, dict[str, Any], dict[str, Any]]] = [
 
 @pytest.mark.parametrize("network", ["visa", "mastercard"])
 def test_first_failing_rule_names_the_reason(network: str) -> None:
-    """From everything wrong to everything right, one rule at a time."""
-    command, met = WORST, WORST_SEEN | {"network": network}
+    """All rules fail at first; each step repairs one of them."""
+    command, inputs_given = WORST, WORST_SEEN | {"network": network}
     passed: list[str] = []
     for rule, reason, asked, fixed in LADDER:
-        decision = decide(command, **met)
+        decision = decide(command, **inputs_given)
         assert (decision.decision, decision.reason) == ("declined", reason)
         expected = "05" if (reason, network) == ("cvv2_mismatch", "mastercard") else DE39[reason]
         assert decision.response_code == expected
@@ -183,8 +183,8 @@ def test_first_failing_rule_names_the_reason(network: str) -> None:
         ]
         assert (decision.approved_minor, decision.approval_code, decision.hold_expires_ms) == (0, None, None)
         passed.append(rule)
-        command, met = msgspec.structs.replace(command, **asked), met | fixed
-    decision = decide(command, **met)
+        command, inputs_given = msgspec.structs.replace(command, **asked), inputs_given | fixed
+    decision = decide(command, **inputs_given)
     assert (decision.decision, decision.reason, decision.response_code) == ("approved", None, "00")
     assert all(step.outcome == "pass" for step in decision.trace)
 
@@ -240,7 +240,7 @@ def test_card_is_valid_through_the_last_day_of_its_expiry_month(
 
 
 def test_expiry_is_compared_with_the_counting_day() -> None:
-    """The clock went back into November; December has begun for this card."""
+    """The clock is in November again; the card's day is in December already."""
     decision = decide(exp_year=2026, exp_month=11, day="2026-12-01")
     assert decision.reason == "card_expired"
     assert decision.trace[-1] == TraceStep("card_expiry", "fail", "2026-12-01", "2026-11")
@@ -288,9 +288,9 @@ def test_locked_cvv2_declines_messages_without_one(
 
 def test_locked_cvv2_does_not_affect_increments() -> None:
     original = OriginalView(an_id(7), 1_000, 0, 0, 1_000, 0, True)
-    met = {"cvv2_failures": CVV2_FAILURES_PER_DAY, "day": TODAY, "original": original}
-    assert decide(spend(cvv2="missing"), **met).reason is None
-    assert decide(spend(cvv2="mismatch"), **met).reason == "cvv2_mismatch"
+    inputs_given = {"cvv2_failures": CVV2_FAILURES_PER_DAY, "day": TODAY, "original": original}
+    assert decide(spend(cvv2="missing"), **inputs_given).reason is None
+    assert decide(spend(cvv2="mismatch"), **inputs_given).reason == "cvv2_mismatch"
 
 
 @pytest.mark.parametrize(
@@ -335,7 +335,7 @@ def test_chip_data_has_a_step_and_is_not_verified() -> None:
             "authentication_failed",
             TraceStep("authentication", "fail", "malformed", "present"),
         ),
-        # As older decisions recorded the same outcomes: they replay to the bytes that were stored.
+        # Outcomes in older records, which replay to the stored bytes.
         ("valid", None, TraceStep("authentication", "pass", "valid", "valid")),
         ("invalid", "authentication_failed", TraceStep("authentication", "fail", "invalid", "valid")),
     ],
@@ -347,10 +347,10 @@ def test_3ds(authentication: Any, reason: str | None, step: TraceStep) -> None:
 
 
 def test_decision_recorded_before_card_data_checks_replays() -> None:
-    """The stored form of a command and its inputs, and the decision that was stored beside them."""
+    """The command, the inputs and the decision in their stored form."""
     command = msgspec.json.decode(RECORDED_COMMAND, type=Authorize)
-    met = decode_inputs(RECORDED_INPUTS)
-    assert msgspec.json.encode(authorize(command, met)).decode() == RECORDED_DECISION
+    inputs_given = decode_inputs(RECORDED_INPUTS)
+    assert msgspec.json.encode(authorize(command, inputs_given)).decode() == RECORDED_DECISION
 
 
 def test_all_controls_of_one_kind_must_pass() -> None:
@@ -437,7 +437,7 @@ def test_amount_0_is_an_account_verification() -> None:
 
 
 @pytest.mark.parametrize(
-    ("asked", "met", "reason"),
+    ("asked", "inputs_given", "reason"),
     [
         ({}, {"card_state": "suspended"}, "card_suspended"),
         ({}, {"exp_year": 2025}, "card_expired"),
@@ -449,21 +449,25 @@ def test_amount_0_is_an_account_verification() -> None:
         ({"channel": "moto", "entry_mode": "magstripe", "mcc": "7995", "merchant_country": "KP"}, {}, None),
     ],
 )
-def test_rules_of_a_verification(asked: dict[str, Any], met: dict[str, Any], reason: str | None) -> None:
-    assert decide(spend(amount_minor=0, **asked), **met).reason == reason
+def test_rules_of_a_verification(
+    asked: dict[str, Any], inputs_given: dict[str, Any], reason: str | None
+) -> None:
+    assert decide(spend(amount_minor=0, **asked), **inputs_given).reason == reason
 
 
 @pytest.mark.parametrize("state", ["unactivated", "active", "suspended", "terminated", "lost", "stolen"])
 def test_refund_is_allowed_in_any_card_state(state: str) -> None:
-    met = WORST_SEEN | {"card_state": state}
-    decision = decide(msgspec.structs.replace(WORST, kind="refund", currency="EUR", pin="absent"), **met)
+    inputs_given = WORST_SEEN | {"card_state": state}
+    decision = decide(
+        msgspec.structs.replace(WORST, kind="refund", currency="EUR", pin="absent"), **inputs_given
+    )
     assert (decision.decision, decision.response_code) == ("approved", "00")
     assert (decision.approved_minor, decision.hold_expires_ms) == (600_000, None)
     assert rules(decision) == ["amount", "currency", "funds"]
 
 
 @pytest.mark.parametrize(
-    ("asked", "met", "code", "reason"),
+    ("asked", "inputs_given", "code", "reason"),
     [
         ({"amount_minor": 0}, {}, "13", "invalid_amount"),
         ({"amount_minor": 0, "currency": "USD"}, {}, "13", "invalid_amount"),
@@ -473,9 +477,9 @@ def test_refund_is_allowed_in_any_card_state(state: str) -> None:
     ],
 )
 def test_invalid_refund_is_declined(
-    asked: dict[str, Any], met: dict[str, Any], code: str, reason: str
+    asked: dict[str, Any], inputs_given: dict[str, Any], code: str, reason: str
 ) -> None:
-    decision = decide(spend(kind="refund", **asked), **met)
+    decision = decide(spend(kind="refund", **asked), **inputs_given)
     assert (decision.response_code, decision.reason, decision.approved_minor) == (code, reason, 0)
 
 
@@ -551,16 +555,16 @@ def test_trace_shows_observed_values_and_limits() -> None:
 
 
 def test_decision_replays_from_stored_command_and_inputs() -> None:
-    command, met = spend(cvv2="match"), seen(controls=EVERY_CONTROL, day=TODAY, day_count=4)
-    first = authorize(command, met)
-    stored = msgspec.json.decode(msgspec.json.encode(met), type=Inputs)
-    assert stored == met
+    command, inputs_given = spend(cvv2="match"), seen(controls=EVERY_CONTROL, day=TODAY, day_count=4)
+    first = authorize(command, inputs_given)
+    stored = msgspec.json.decode(msgspec.json.encode(inputs_given), type=Inputs)
+    assert stored == inputs_given
     again = authorize(msgspec.json.decode(msgspec.json.encode(command), type=Authorize), stored)
     assert msgspec.json.encode(again) == msgspec.json.encode(first)
     assert datetime.fromtimestamp(NOW_MS / 1000, UTC).strftime("%Y-%m-%d") == TODAY
 
 
-# Who decides now, what the programme had answered meanwhile, and whether the terminal takes a part.
+# The deciding party now, and whether the terminal takes a partial approval; the programme approved 0.10.
 @pytest.mark.parametrize(
     ("decisioning", "partial_allowed", "code", "approved_minor", "decider"),
     [
@@ -573,15 +577,15 @@ def test_decision_replays_from_stored_command_and_inputs() -> None:
 def test_smaller_approval_limits_only_a_delegated_decision(
     decisioning: str, partial_allowed: bool, code: str, approved_minor: int, decider: str
 ) -> None:
-    met = seen(decisioning=decisioning, endpoint_result=EndpointResult("approved", 10))
-    decision = authorize(spend(amount_minor=1_000, partial_allowed=partial_allowed), met)
+    inputs_given = seen(decisioning=decisioning, endpoint_result=EndpointResult("approved", 10))
+    decision = authorize(spend(amount_minor=1_000, partial_allowed=partial_allowed), inputs_given)
     assert (decision.response_code, decision.approved_minor) == (code, approved_minor)
     assert (decision.hold_expires_ms is not None, decision.decided_by) == (approved_minor > 0, decider)
 
 
 def test_trace_of_a_refused_partial_approval_shows_both_amounts() -> None:
-    met = seen(decisioning="delegated", endpoint_result=EndpointResult("approved", 10))
-    decision = authorize(spend(amount_minor=1_000), met)
+    inputs_given = seen(decisioning="delegated", endpoint_result=EndpointResult("approved", 10))
+    decision = authorize(spend(amount_minor=1_000), inputs_given)
     assert [step_view(step) for step in decision.trace[-2:]] == [
         {
             "rule": "programme_decision",
@@ -610,10 +614,29 @@ OLD_CAPPED = OriginalView("a", 800, 0, 0, 800, 0, True)
 def test_inputs_of_rules_version_0_replay_under_version_0(
     parts: dict[str, Any], command: dict[str, Any], code: str
 ) -> None:
-    """Inputs that were stored before the rules had a version give the bytes that were stored with them."""
+    """Inputs without a version of the rules give the decision of version 0."""
     stored = msgspec.json.encode(seen(rules=0, **parts))
     without = msgspec.json.encode(msgspec.json.decode(stored)[:26])
     inputs = msgspec.json.decode(without, type=Inputs)
     decision = authorize(spend(**command), inputs)
     assert decision.response_code == code
     assert decision != authorize(spend(**command), msgspec.structs.replace(inputs, rules=RULES))
+
+
+def test_view_shows_reason_risk_and_trace() -> None:
+    assert decision_view(decide(card_state="lost")) == {
+        "decision": "declined",
+        "decline_reason": "card_lost",
+        "decided_by": "platform",
+        "risk": {"score": 0, "action": "allow"},
+        "trace": [{"rule": "card_state", "outcome": "fail", "observed": "lost", "limit": "active"}],
+    }
+
+
+def test_per_day_cap_skips_increments() -> None:
+    original = OriginalView(an_id(7), 1_000, 0, 0, 1_000, 0, True)
+    state: dict[str, Any] = {"controls": (PerDayCap(1),), "day": TODAY, "day_count": 1}
+    assert decide(**state).reason == "per_day_count_exceeded"
+    decision = decide(**state, original=original)
+    assert decision.reason is None
+    assert TraceStep("per_day_cap", "skip") in decision.trace

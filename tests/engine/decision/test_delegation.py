@@ -1,4 +1,4 @@
-"""The question to a programme, and which of its answers can be used."""
+"""The request to a programme's endpoint, and its usable answers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def body(**parts: Any) -> bytes:
     return json.dumps({"authorization_id": ID, "decision": "approved"} | parts).encode()
 
 
-def test_the_question_says_all_that_the_contract_names_and_no_card_number() -> None:
+def test_question_body_has_no_card_number() -> None:
     assert json.loads(question_body(QUESTION, NOW_MS)) == {
         "authorization_id": ID,
         "operation": "authorization",
@@ -95,5 +95,5 @@ def test_unusable_answers(answer: bytes) -> None:
 
 
 @pytest.mark.parametrize("status", [100, 201, 204, 301, 302, 400, 404, 500, 503])
-def test_only_200_is_an_answer(status: int) -> None:
+def test_only_status_200_is_usable(status: int) -> None:
     assert read_answer(QUESTION, status, body()) == UNUSABLE

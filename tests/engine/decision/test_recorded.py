@@ -1,4 +1,4 @@
-"""Stored decisions replay byte for byte, whichever release has stored them."""
+"""Decisions stored by any release replay byte for byte."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Entry(msgspec.Struct):
 
 
 def entries() -> list[Entry]:
-    """Decisions that the release before layout 2 has stored."""
+    """Decisions stored by the release before layout 2."""
     lines = (RECORDED / "decisions_layout_1.jsonl").read_bytes().splitlines()
     return [msgspec.json.decode(line, type=Entry) for line in lines]
 

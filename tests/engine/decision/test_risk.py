@@ -1,4 +1,4 @@
-"""The points of a risk score, one by one, and what follows from their sum."""
+"""The points of a risk score, and the action of their sum."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Commands on a card and its balance: what they answer, what they change, and what a refusal leaves alone."""
+"""Commands on a card and its balance: replies, changes, and refusals that change no state."""
 
 from __future__ import annotations
 

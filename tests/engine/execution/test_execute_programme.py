@@ -7,17 +7,31 @@ from typing import Any
 import msgspec
 import pytest
 
-from engine.execution.execute_programme import ProgrammeExecuted, change, create
-from engine.programmes.programme import Programme, ProgrammeConfig, programme_view
-from engine.replies import Done, Problem
+from engine.execution.execute_programme import (
+    ProgrammeExecuted,
+    change,
+    concerns_hosts,
+    create,
+    execute_programme,
+)
+from engine.ids import Derived, derive
+from engine.programmes.programme import Programme, ProgrammeConfig, policy_view, programme_view
+from engine.programmes.stand_in import Grant, Outage
+from engine.replies import Done, Granted, Problem
 from tests.engine.build import (
     NOW_MS,
     PROGRAMME,
     TENANT,
     an_id,
+    ask,
     change_programme,
     create_programme,
+    end_outage,
+    governed,
+    grant_stand_ins,
+    policy,
     programme,
+    set_policy,
 )
 
 LATER_MS = NOW_MS + 60_000
@@ -108,6 +122,7 @@ def test_only_what_differs_is_named() -> None:
         ({}, {"live": True, "name": "x"}, 404, "not-found"),
         ({"status": "closed"}, {"name": "x"}, 409, "invalid-state-transition"),
         ({"status": "closed"}, {"status": "active"}, 409, "invalid-state-transition"),
+        ({}, {"status": "draft"}, 409, "invalid-state-transition"),
         ({}, {"decisioning": "delegated"}, 400, "decision-url-missing"),
         (
             {"decisioning": "delegated", "decision_url": "https://x.test"},
@@ -144,3 +159,106 @@ def test_programme_view_has_the_public_members() -> None:
 def test_programme_config_survives_json() -> None:
     config = programme(timezone="Asia/Kathmandu", status="suspended", decision_url="https://x.test")
     assert msgspec.json.decode(msgspec.json.encode(config), type=ProgrammeConfig) == config
+
+
+# --- stand-in policy, exposure and outages ---
+
+OUTAGE = derive(an_id(0x90_0000 + 7), Derived.OUTAGE)
+
+
+def in_outage(used_minor: int = 1_000) -> Programme:
+    return Programme(programme(stand_in=policy()), 3, Outage(OUTAGE, NOW_MS, "EUR", used_minor), b"sealed")
+
+
+def test_new_policy_is_the_next_version_of_the_programme() -> None:
+    executed = execute_programme(set_policy(), governed(), LATER_MS)
+    assert executed.after is not None
+    config = executed.after.config
+    assert (config.version, config.updated_ms, config.stand_in.version) == (2, LATER_MS, 2)
+    assert executed.reply == Done(200, policy_view(config))
+    ((type_, data),) = events(executed)
+    assert type_ == "programme.stip_policy.updated"
+    assert set(data["changed"]) == {"mode", "max_amount", "max_total_exposure"}
+
+
+def test_same_policy_is_not_journaled() -> None:
+    before = in_outage()
+    executed = execute_programme(set_policy(), before, LATER_MS)
+    assert executed == ProgrammeExecuted(Done(200, policy_view(before.config)))
+
+
+def test_policy_view_shows_missing_limits_as_null() -> None:
+    view = policy_view(programme())
+    assert (view["max_amount"], view["max_total_exposure"]) == (None, None)
+    assert view["updated_at"] == "2026-11-21T10:00:00.000Z"
+
+
+@pytest.mark.parametrize(
+    ("before", "parts", "slug"),
+    [
+        ({}, {"tenant_id": an_id(9)}, "not-found"),
+        ({"status": "closed"}, {}, "invalid-state-transition"),
+    ],
+)
+def test_refused_policy_leaves_the_programme(
+    before: dict[str, Any], parts: dict[str, Any], slug: str
+) -> None:
+    executed = execute_programme(set_policy(1, policy(), **parts), governed(**before), LATER_MS)
+    assert isinstance(executed.reply, Problem)
+    assert (executed.reply.slug, executed.after) == (slug, None)
+
+
+def test_policy_with_another_budget_currency_resets_the_outages_budget() -> None:
+    executed = execute_programme(set_policy(1, policy(budget_currency="USD")), in_outage(), LATER_MS)
+    assert executed.after is not None
+    assert executed.after.outage == Outage(OUTAGE, NOW_MS, "USD", 0, 2)
+
+
+def test_first_grant_starts_an_outage() -> None:
+    before = Programme(programme(stand_in=policy()), 3)
+    executed = execute_programme(grant_stand_ins(7, (ask(1), ask(2))), before, LATER_MS)
+    assert executed.after is not None
+    assert executed.after.outage == Outage(OUTAGE, LATER_MS, "EUR", 2_000)
+    assert executed.after.seq == 4
+    assert executed.reply == Granted(
+        (
+            Grant("within_ceilings", OUTAGE, 1_000, 10_000),
+            Grant("within_ceilings", OUTAGE, 2_000, 10_000),
+        )
+    )
+
+
+def test_refused_exposure_in_an_outage_is_not_journaled() -> None:
+    executed = execute_programme(grant_stand_ins(8, (ask(1, amount_minor=9_001),)), in_outage(), LATER_MS)
+    assert executed.after is None
+    assert executed.reply == Granted((Grant("max_amount_exceeded", OUTAGE, 1_000, 10_000),))
+
+
+def test_outage_ends_once() -> None:
+    executed = execute_programme(end_outage(1, OUTAGE), in_outage(), LATER_MS)
+    assert executed.after is not None
+    assert (executed.after.outage, executed.after.seq) == (None, 4)
+    assert events(executed) == [
+        (
+            "authorization.stip_outage.finished",
+            {"programme_id": PROGRAMME, "ended_at": "2026-11-21T10:01:00.000Z"},
+        )
+    ]
+    again = execute_programme(end_outage(2, OUTAGE), executed.after, LATER_MS)
+    assert again == ProgrammeExecuted(
+        Done(200, {"programme_id": PROGRAMME, "outage_id": OUTAGE, "ended": False})
+    )
+
+
+def test_change_reaches_hosts_if_decisions_depend_on_it() -> None:
+    before = in_outage()
+    assert concerns_hosts(None, before)
+    assert concerns_hosts(before, msgspec.structs.replace(before, outage=None))
+    assert concerns_hosts(before, msgspec.structs.replace(before, config=programme(name="Other")))
+    assert not concerns_hosts(before, in_outage(used_minor=9_000))
+
+
+def test_change_command_is_dispatched() -> None:
+    executed = execute_programme(change_programme(1, name="Fuel"), governed(), LATER_MS)
+    assert executed.after is not None
+    assert executed.after.config.name == "Fuel"

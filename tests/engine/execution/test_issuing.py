@@ -1,4 +1,4 @@
-"""A card is issued, changes, and follows its cardholder."""
+"""Commands that issue and change a card."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def life() -> Life:
 
 
 @pytest.mark.parametrize(
-    ("met", "asked", "after"),
+    ("before", "asked", "after"),
     [
         ({}, {"state": "suspended"}, {"state": "suspended"}),
         ({}, {"state": "lost", "state_reason": "in a taxi"}, {"state": "lost", "state_reason": "in a taxi"}),
@@ -60,8 +60,8 @@ def life() -> Life:
         ({"state": "lost"}, {"controls": (PerDayCap(1),)}, {"state": "lost", "controls": (PerDayCap(1),)}),
     ],
 )
-def test_changes(met: dict[str, Any], asked: dict[str, Any], after: dict[str, Any]) -> None:
-    life = Life(card(**met), account())
+def test_changes(before: dict[str, Any], asked: dict[str, Any], after: dict[str, Any]) -> None:
+    life = Life(card(**before), account())
     executed = life.do(change_card(1, **asked))
     assert executed.reply == Done(200, card_view(card(**after)))
     assert life.card == card(**after)
@@ -71,7 +71,7 @@ def test_changes(met: dict[str, Any], asked: dict[str, Any], after: dict[str, An
 
 
 @pytest.mark.parametrize(
-    ("met", "asked"),
+    ("before", "asked"),
     [
         ({}, {}),
         ({}, {"state": "active"}),
@@ -79,11 +79,11 @@ def test_changes(met: dict[str, Any], asked: dict[str, Any], after: dict[str, An
         ({"controls": (PerTxnCap(5), PerDayCap(1))}, {"controls": (PerDayCap(1), PerTxnCap(5))}),
     ],
 )
-def test_unchanged_card_is_not_journaled(met: dict[str, Any], asked: dict[str, Any]) -> None:
-    life = Life(card(**met), account())
+def test_unchanged_card_is_not_journaled(before: dict[str, Any], asked: dict[str, Any]) -> None:
+    life = Life(card(**before), account())
     executed = life.do(change_card(1, **asked))
-    assert executed == Executed(Done(200, card_view(card(**met))))
-    assert life.card == card(**met)
+    assert executed == Executed(Done(200, card_view(card(**before))))
+    assert life.card == card(**before)
 
 
 @pytest.mark.parametrize(

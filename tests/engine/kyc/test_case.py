@@ -1,4 +1,4 @@
-"""One case and its changes: each a version, each a legal move, the clock always an argument."""
+"""A case and its changes: each change is a new version and a legal transition."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ REVIEW, AGAIN = (
 LATER_MS = NOW_MS + 60_000
 
 
-def test_a_new_case_awaits_everything_for_thirty_days() -> None:
+def test_new_case_awaits_all_inputs_for_thirty_days() -> None:
     for flow in FLOWS:
         case = open_case("case-1", flow, NOW_MS)
         assert (case.state, case.version, case.awaiting) == ("pending", 1, needs(flow))
         assert case.expires_ms == NOW_MS + KYC_PENDING_DAYS * DAY_MS
 
 
-def test_it_collects_and_keeps_the_latest() -> None:
+def test_later_input_replaces_the_earlier() -> None:
     case = receive(open_case("c", "document", NOW_MS), {"given_name": "t1"}, None, LATER_MS)
     case = receive(case, {"given_name": "t2", "document_mrz": "t3"}, "passport", LATER_MS)
     assert (case.state, case.version, case.updated_ms) == ("pending", 3, LATER_MS)
@@ -51,14 +51,19 @@ def test_it_collects_and_keeps_the_latest() -> None:
         (AGAIN, "pending", ("document_unreadable",)),
     ],
 )
-def test_verdicts(verdict: Verdict, state: str, codes: tuple[str, ...]) -> None:
+def test_state_after_a_verdict(verdict: Verdict, state: str, codes: tuple[str, ...]) -> None:
     case = settle(complete_case("document"), verdict, None, LATER_MS)
     assert (case.state, case.reason_codes, case.attempts) == (state, codes, 1)
     assert case.completed_ms == (LATER_MS if state in COMPLETED else None)
     assert case.awaiting == (DOCUMENT if state == "pending" else ())
 
 
-def test_what_is_asked_again_is_forgotten() -> None:
+def test_document_type_is_fixed_once_its_picture_is_attached() -> None:
+    assert not complete_case("document").evidence_attached
+    assert complete_case("full").evidence_attached
+
+
+def test_inputs_requested_again_are_dropped() -> None:
     case = receive(complete_case("document"), {"document_mrz": "zone"}, None, NOW_MS)
     case = settle(case, AGAIN, None, LATER_MS)
     assert case.document_type is None
@@ -76,12 +81,12 @@ def test_what_is_asked_again_is_forgotten() -> None:
         (date(2026, 11, 20), LATER_MS + KYC_PASSED_DAYS * DAY_MS),
     ],
 )
-def test_how_long_a_passed_case_stands(document_expiry: date | None, expires_ms: int) -> None:
+def test_expiry_of_a_passed_case(document_expiry: date | None, expires_ms: int) -> None:
     case = settle(complete_case(), PASS, document_expiry, LATER_MS)
     assert case.expires_ms == expires_ms
 
 
-def test_running_out_is_known_to_the_millisecond() -> None:
+def test_case_expires_at_its_expiry() -> None:
     case = open_case("case-1", "basic", NOW_MS)
     assert case.expires_ms is not None
     assert not lapsed(case, case.expires_ms - 1)
@@ -99,7 +104,7 @@ def test_running_out_is_known_to_the_millisecond() -> None:
         assert as_of(case, NOW_MS + 10_000 * DAY_MS) is case
 
 
-def test_without_a_verdict_it_waits_in_review_and_is_tried_again() -> None:
+def test_evaluation_without_a_result_is_retried_in_review() -> None:
     case = complete_case()
     pauses: list[int] = []
     while (case := postpone(case, NOW_MS)).evaluate_ms is not None:
@@ -121,7 +126,9 @@ def test_without_a_verdict_it_waits_in_review_and_is_tried_again() -> None:
         ("more_input", (), ("selfie",), "pending", ("name_mismatch",)),
     ],
 )
-def test_reviews(outcome: Any, codes: Any, awaiting: Any, state: str, kept: tuple[str, ...]) -> None:
+def test_state_after_a_review(
+    outcome: Any, codes: Any, awaiting: Any, state: str, kept: tuple[str, ...]
+) -> None:
     before = settle(complete_case("full"), REVIEW, None, NOW_MS)
     case = review(before, outcome, codes, awaiting, None, LATER_MS)
     assert (case.state, case.reason_codes, case.awaiting) == (state, kept, awaiting)
@@ -131,14 +138,14 @@ def test_reviews(outcome: Any, codes: Any, awaiting: Any, state: str, kept: tupl
 @pytest.mark.parametrize(
     ("verdict", "state"), [(None, "expired"), (REVIEW, "failed"), (PASS, "passed"), (FAIL, "failed")]
 )
-def test_erasing_ends_what_cannot_be_completed(verdict: Verdict | None, state: str) -> None:
+def test_erasure_ends_an_open_case(verdict: Verdict | None, state: str) -> None:
     case = complete_case() if verdict is None else settle(complete_case(), verdict, None, NOW_MS)
     gone = erased(case, LATER_MS)
     assert (gone.state, gone.tokens, gone.awaiting) == (state, {}, ())
     assert gone.version == case.version + 1
 
 
-def test_changes_belong_to_their_state() -> None:
+def test_change_in_another_state_is_refused() -> None:
     collecting = complete_case()
     reviewed = settle(collecting, REVIEW, None, NOW_MS)
     passed, failed = (settle(collecting, verdict, None, NOW_MS) for verdict in (PASS, FAIL))
@@ -161,7 +168,7 @@ CHANGES = st.sampled_from(["receive", "settle", "postpone", "review", "erase", "
 
 @settings(deadline=None)
 @given(st.sampled_from(FLOWS), st.lists(st.tuples(CHANGES, st.integers(0, 3)), max_size=12))
-def test_any_history_keeps_to_the_table(flow: Flow, history: list[tuple[str, int]]) -> None:
+def test_random_histories_keep_to_the_table(flow: Flow, history: list[tuple[str, int]]) -> None:
     case, now_ms = open_case("case-1", flow, NOW_MS), NOW_MS
     for name, choice in history:
         now_ms += DAY_MS * (20 if name == "wait" else 0) + 1

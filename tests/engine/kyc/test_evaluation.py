@@ -1,4 +1,4 @@
-"""The built-in comparison: a table of what differs, and what follows from it."""
+"""The built-in provider: differences in the data, and their verdicts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ NO_FIELDS = NO_DOCUMENT[:3]
     ],
     ids=lambda case: "",
 )
-def test_what_agrees_passes(case: CaseFacts) -> None:
+def test_consistent_data_pass(case: CaseFacts) -> None:
     assert evaluate(case) == Verdict("passed")
 
 
@@ -62,20 +62,20 @@ def test_what_agrees_passes(case: CaseFacts) -> None:
         ({"document_expiry": "2033-02-27"}, "more_input", ["document_unreadable"]),
         ({"nationality": "FR"}, "review", ["risk_threshold"]),
         ({"zone": {"nationality": "XXA"}}, "review", ["risk_threshold"]),
-        # All reasons are told, in the order of the rules; the gravest decides.
+        # The verdict lists all reasons in the order of the rules; the most severe decides.
         ({"nationality": "FR", "document_number": "X1", "address_country": "GB"},
          "failed", ["address_mismatch", "id_number_mismatch", "risk_threshold"]),
         ({"document_type": "national_id", "attempts": 1}, "more_input", ["document_unreadable"]),
         ({"document_type": "national_id", "attempts": 2}, "failed", ["document_unreadable", "max_attempts"]),
     ],
 )  # fmt: skip
-def test_what_differs_is_told(changes: dict[str, Any], outcome: str, codes: list[str]) -> None:
+def test_difference_gives_a_reason(changes: dict[str, Any], outcome: str, codes: list[str]) -> None:
     verdict = evaluate(facts(**changes))
     assert (verdict.outcome, list(verdict.reason_codes)) == (outcome, codes)
     assert verdict.awaiting == (DOCUMENT if outcome == "more_input" else ())
 
 
-def test_the_specimens_of_the_standard_are_not_accepted() -> None:
+def test_specimen_documents_fail() -> None:
     text = "P<UTOERIKSSON<<ANNA<MARIA<<<<<<<<<<<<<<<<<<<\nL898902C36UTO7408122F1204159ZE184226B<<<<<10"
     verdict = evaluate(
         facts(
@@ -91,7 +91,7 @@ def test_the_specimens_of_the_standard_are_not_accepted() -> None:
     assert verdict.reason_codes == ("document_expired", "document_unreadable", "risk_threshold")
 
 
-def test_the_last_day_of_a_document() -> None:
+def test_document_is_valid_on_its_last_day() -> None:
     assert document_expiry(GIVEN, TODAY) == date(2033, 2, 28)
     assert document_expiry({"document_expiry": "2030-01-01"}, TODAY) == date(2030, 1, 1)
     zone = {"document_mrz": GIVEN["document_mrz"]}
@@ -103,11 +103,11 @@ def test_the_last_day_of_a_document() -> None:
     ("family_name", "outcome"),
     [("FAIL", "failed"), ("REVIEW", "review"), ("Fail", "passed"), ("Byron", "passed"), ("FAIL ", "passed")],
 )
-def test_names_decide_in_test_mode(family_name: str, outcome: str) -> None:
+def test_family_name_decides_in_test_mode(family_name: str, outcome: str) -> None:
     assert decide_by_name(facts(family_name=family_name, date_of_birth="2020-01-01")).outcome == outcome
 
 
-def test_facts_print_nothing_personal() -> None:
+def test_repr_of_facts_has_no_personal_data() -> None:
     shown = repr(facts()) + str(facts().holder) + f"{facts()!s}"
     assert not [value for value in GIVEN.values() if value in shown]
     assert isinstance(write_zone(Zone("TD3", "P", "IRL", "1", "IRL", "900517", "", "330228", ("A",))), str)

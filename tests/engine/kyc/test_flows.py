@@ -1,4 +1,4 @@
-"""What flows need, and what is left of it."""
+"""The inputs of flows, and those that a case still awaits."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from engine.kyc.flows import (
     PURPOSE_OF,
     PURPOSES,
     Flow,
-    asked_again,
     in_order,
+    inputs_to_drop,
     needs,
     still_awaited,
     suffices,
@@ -23,7 +23,7 @@ from engine.kyc.flows import (
 BASIC = ("given_name", "family_name", "date_of_birth", "nationality", "address_line1", "address_postcode")
 
 
-def test_needs_of_the_contract() -> None:
+def test_inputs_of_each_flow() -> None:
     basic = (*BASIC, "address_country")
     document = (*basic, "document_type", "document_number", "document_expiry", "document_issuing_state")
     assert needs("basic") == basic
@@ -31,14 +31,14 @@ def test_needs_of_the_contract() -> None:
     assert needs("full") == (*document, "document_evidence", "selfie")
 
 
-def test_each_value_has_one_purpose() -> None:
+def test_each_input_has_one_purpose() -> None:
     assert set(PURPOSE_OF) == {*INPUTS, "document_mrz"} - {"document_type"}
     assert set(PURPOSE_OF.values()) == set(PURPOSES)
 
 
 @pytest.mark.parametrize("demanded", [None, *FLOWS])
 @pytest.mark.parametrize("flow", FLOWS)
-def test_a_stronger_flow_suffices(flow: Flow, demanded: str | None) -> None:
+def test_stronger_flow_suffices(flow: Flow, demanded: str | None) -> None:
     enough: dict[str | None, set[str]] = {
         None: {*FLOWS},
         "basic": {*FLOWS},
@@ -50,7 +50,7 @@ def test_a_stronger_flow_suffices(flow: Flow, demanded: str | None) -> None:
 
 @settings(deadline=None)
 @given(st.sets(st.sampled_from([*INPUTS, "document_mrz"])))
-def test_what_is_left(given_: set[str]) -> None:
+def test_awaited_inputs_after_some_were_given(given_: set[str]) -> None:
     left = still_awaited(INPUTS, given_)
     assert list(left) == [name for name in INPUTS if name in left]
     assert not set(left) & given_
@@ -58,7 +58,7 @@ def test_what_is_left(given_: set[str]) -> None:
     assert set(left) == set(INPUTS) - given_ - covered
 
 
-def test_asking_for_a_part_of_the_document_forgets_its_zone() -> None:
-    assert asked_again(["document_expiry"]) == {"document_expiry", "document_mrz"}
-    assert asked_again(["selfie", "given_name"]) == {"selfie", "given_name"}
+def test_request_for_a_document_field_drops_the_zone() -> None:
+    assert inputs_to_drop(["document_expiry"]) == {"document_expiry", "document_mrz"}
+    assert inputs_to_drop(["selfie", "given_name"]) == {"selfie", "given_name"}
     assert in_order({"selfie", "given_name"}) == ("given_name", "selfie")

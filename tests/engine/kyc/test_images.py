@@ -1,4 +1,4 @@
-"""Pictures by their first bytes."""
+"""Image types by their first bytes."""
 
 from __future__ import annotations
 
@@ -21,5 +21,5 @@ from engine.kyc.images import media_type_of
         (b"", None),
     ],
 )
-def test_kinds(head: bytes, media_type: str | None) -> None:
+def test_media_types(head: bytes, media_type: str | None) -> None:
     assert media_type_of(head) == media_type

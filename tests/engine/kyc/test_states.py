@@ -1,4 +1,4 @@
-"""The states of a case: the table of the contract, and what of it a cardholder shows."""
+"""The states of a case: the legal transitions, and the ``kyc_state`` of a cardholder."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ LEGAL = {
 
 
 @pytest.mark.parametrize(("before", "after"), list(itertools.product(STATES, STATES)))
-def test_moves(before: str, after: str) -> None:
+def test_legal_transitions(before: str, after: str) -> None:
     assert (after in TRANSITIONS[before]) == ((before, after) in LEGAL)  # type: ignore[index]
 
 
-def test_what_completes_and_what_runs_out() -> None:
+def test_completed_and_expiring_states() -> None:
     assert {"passed", "failed", "expired"} == COMPLETED
     assert {state for state in STATES if "expired" in TRANSITIONS[state]} == EXPIRING
 
@@ -51,5 +51,5 @@ def test_what_completes_and_what_runs_out() -> None:
         (["pending", "expired", "expired"], "pending"),
     ],
 )
-def test_what_a_cardholder_shows(newest_first: list[str], shown: str | None) -> None:
+def test_kyc_state_of_a_cardholder(newest_first: list[str], shown: str | None) -> None:
     assert cardholder_state(newest_first) == shown

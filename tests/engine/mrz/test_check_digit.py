@@ -1,4 +1,4 @@
-"""The check digit against the worked examples of the standard, and what it can and cannot find."""
+"""The check digit: the worked examples of the standard, and the errors that it detects."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from engine.mrz.check_digit import ALPHABET, FILLER, VALUES, check_digit, protec
         ("HA672242<658022549601086<<<<<<<", "8"),
     ],
 )
-def test_the_worked_examples(text: str, digit: str) -> None:
+def test_worked_examples_of_the_standard(text: str, digit: str) -> None:
     assert check_digit(text) == digit
     assert protects(digit, text)
 
 
-def test_exactly_the_values_that_differ_by_ten_stand_for_each_other() -> None:
+def test_characters_with_equal_values_modulo_ten_are_equivalent() -> None:
     for one in ALPHABET + FILLER:
         for other in ALPHABET + FILLER:
             unseen = check_digit(f"7{one}X") == check_digit(f"7{other}X")

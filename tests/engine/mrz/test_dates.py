@@ -25,7 +25,7 @@ TODAY = date(2026, 11, 21)
         ("990231", None),
     ],
 )
-def test_births_are_in_the_past(text: str, born: str | None) -> None:
+def test_birth_date_is_in_the_past(text: str, born: str | None) -> None:
     found = birth_date(text, TODAY)
     assert (found and found.isoformat()) == born
 
@@ -41,7 +41,7 @@ def test_births_are_in_the_past(text: str, born: str | None) -> None:
         ("250229", None),
     ],
 )
-def test_expiries_are_near(text: str, last: str | None) -> None:
+def test_expiry_date_is_near_today(text: str, last: str | None) -> None:
     found = expiry_date(text, TODAY)
     assert (found and found.isoformat()) == last
 
@@ -59,5 +59,5 @@ def test_expiries_are_near(text: str, last: str | None) -> None:
         ("A40812", False, False),
     ],
 )
-def test_what_can_be_a_date(text: str, whole: bool, partial: bool) -> None:
+def test_valid_date_texts(text: str, whole: bool, partial: bool) -> None:
     assert (is_date_text(text, partial=False), is_date_text(text, partial=True)) == (whole, partial)

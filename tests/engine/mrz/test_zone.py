@@ -1,4 +1,4 @@
-"""Zones: the standard's published specimens, what is refused and why, and what the check digits catch."""
+"""Zones: the standard's specimens, the faults of invalid zones, and errors that the check digits detect."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ SPECIMENS = {
 
 
 @pytest.mark.parametrize(("text", "zone"), SPECIMENS.items(), ids=["TD3", "TD1", "TD2", "long number"])
-def test_the_published_specimens(text: str, zone: Zone) -> None:
+def test_published_specimens(text: str, zone: Zone) -> None:
     assert read_zone(text) == zone
     assert read_zone(text.replace("\n", "")) == zone
     assert read_zone(text.replace("\n", "\r\n") + "\n") == zone
@@ -94,18 +94,18 @@ def rewritten(**changes: Any) -> str:
         (rewritten(surname=("ER1KSSON",)), Fault.NAMES),
     ],
 )
-def test_what_is_no_zone(text: str, fault: Fault) -> None:
+def test_fault_of_an_invalid_zone(text: str, fault: Fault) -> None:
     assert read_zone(text) is fault
 
 
 @pytest.mark.parametrize("birth", ["74<<<<", "<<<<<<", "7408<<", "000229"])
-def test_unknown_parts_of_a_birth(birth: str) -> None:
+def test_unknown_parts_of_a_birth_date(birth: str) -> None:
     zone = read_zone(rewritten(birth=birth))
     assert isinstance(zone, Zone)
     assert zone.birth == birth
 
 
-def test_no_optional_data_may_have_no_check_digit() -> None:
+def test_empty_optional_data_need_no_check_digit() -> None:
     without = rewritten(optional="").replace("\n", "")
     assert without[86] == "0"
     with_filler = read_zone(without[:86] + "<" + without[87:])
@@ -148,7 +148,7 @@ def zones(draw: st.DrawFn) -> Zone:
 
 @settings(deadline=None)
 @given(zones())
-def test_what_is_written_reads_back(zone: Zone) -> None:
+def test_written_zone_reads_back(zone: Zone) -> None:
     text = write_zone(zone)
     layout = LAYOUTS[len(text.replace("\n", ""))]
     assert [len(row) for row in text.split("\n")] == [layout.columns] * layout.rows
@@ -157,7 +157,7 @@ def test_what_is_written_reads_back(zone: Zone) -> None:
 
 @settings(deadline=None)
 @given(zones(), st.data())
-def test_any_change_in_a_protected_field_is_found(zone: Zone, data: st.DataObject) -> None:
+def test_change_in_a_protected_field_is_detected(zone: Zone, data: st.DataObject) -> None:
     """... unless the two characters' values differ by a multiple of ten, which no check digit can see."""
     text = write_zone(zone).replace("\n", "")
     layout = LAYOUTS[len(text)]
@@ -178,7 +178,7 @@ def test_any_change_in_a_protected_field_is_found(zone: Zone, data: st.DataObjec
         ("N" * 40, True),
     ],
 )
-def test_names_that_do_not_fit_are_cut_and_known_to_be(surname: str, cut: bool) -> None:
+def test_long_names_are_marked_as_cut(surname: str, cut: bool) -> None:
     zone = Zone(size="TD1", code="I", number="1", **ANNA)
     read = read_zone(write_zone(msgspec.structs.replace(zone, surname=(surname,), given=("ANN",))))
     assert isinstance(read, Zone)
@@ -187,5 +187,5 @@ def test_names_that_do_not_fit_are_cut_and_known_to_be(surname: str, cut: bool) 
 
 @settings(deadline=None)
 @given(st.text(max_size=100) | st.text(ALPHABET + FILLER, min_size=88, max_size=90))
-def test_nothing_else_breaks_it(text: str) -> None:
+def test_any_text_gives_a_zone_or_a_fault(text: str) -> None:
     assert isinstance(read_zone(text), Zone | Fault)

@@ -1,4 +1,4 @@
-"""Stand-in: the rules in their order, and budgets that nothing exceeds (contract, section 8)."""
+"""Stand-in: the rules in order of precedence, and budgets that are never exceeded."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from engine.programmes.stand_in import (
     Triggers,
     confirmed,
     grant,
-    recurrence,
     response_code,
+    under_policy,
 )
 from tests.engine.build import NOW_MS, an_id, ask, policy
 
 OUTAGE = an_id(0xF1)
 OPEN = Outage(OUTAGE, NOW_MS, "EUR")
 
-# Each row breaks its own rule and every rule after it: the first in order must be the one that fires.
+# Each case fails the rule of its row and all later rules; the first failing rule must decide.
 BROKEN_FROM: list[tuple[str, dict[str, Any], dict[str, Any]]] = [
     ("mode_disabled", {"mode": "disabled"}, {}),
     ("mode_decline_all", {"mode": "decline_all"}, {}),
@@ -48,7 +48,7 @@ def test_first_failing_rule_is_granted(position: int) -> None:
         ask_parts |= broken_ask
     outage, (granted,) = grant(policy(**policy_parts), None, [ask(**ask_parts)], OUTAGE, NOW_MS)
     assert granted.rule == BROKEN_FROM[position][0]
-    assert outage is not None, "a refused stand-in is a stand-in: the outage has begun"
+    assert outage is not None, "a refused stand-in starts an outage too"
     assert (outage.id, outage.used_minor) == (OUTAGE, 0)
     assert granted.outage_id == OUTAGE
 
@@ -111,10 +111,10 @@ def test_second_stand_in_continues_the_outage() -> None:
 
 def test_change_of_budget_currency_starts_a_period() -> None:
     used = msgspec.structs.replace(OPEN, used_minor=9_000)
-    assert recurrence(used, policy(max_amount_minor=1)) is used
-    again = recurrence(used, policy(budget_currency="USD"))
+    assert under_policy(used, policy(max_amount_minor=1)) is used
+    again = under_policy(used, policy(budget_currency="USD"))
     assert (again.id, again.period, again.currency, again.used_minor) == (OUTAGE, 2, "USD", 0)
-    back = recurrence(again, policy())
+    back = under_policy(again, policy())
     assert (back.period, back.currency, back.used_minor) == (3, "EUR", 0)
 
 
@@ -165,7 +165,7 @@ steps = st.one_of(
 
 @given(st.lists(steps, max_size=60))
 def test_random_histories_stay_within_the_budget(history: list[int | StandInPolicy | None]) -> None:
-    """Amounts ask, policies replace, ``None`` ends the outage."""
+    """An amount is a request, a policy replaces the policy, and ``None`` ends the outage."""
     made: StandInPolicy = policy()
     outage: Outage | None = None
     exposure: dict[tuple[str, int], int] = {}
@@ -173,7 +173,7 @@ def test_random_histories_stay_within_the_budget(history: list[int | StandInPoli
         if step is None:
             outage = None
         elif isinstance(step, StandInPolicy):
-            made, outage = step, outage and recurrence(outage, step)
+            made, outage = step, outage and under_policy(outage, step)
         else:
             asked = ask(number, amount_minor=step)
             outage, (granted,) = grant(made, outage, [asked], an_id(0xF000 + number), NOW_MS)

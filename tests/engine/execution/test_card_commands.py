@@ -1,4 +1,4 @@
-"""What cards are told by others: whether their cardholder is active, and what they may spend in stand-in."""
+"""Commands that set a card's cardholder status and its declared balance."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ from tests.engine.build import (
 )
 
 
-def told(to: Card, command: CardCommand, now_ms: int = NOW_MS) -> Executed:
+def execute_on(to: Card, command: CardCommand, now_ms: int = NOW_MS) -> Executed:
     return execute(command, CommandContext(to, account(), programme()), now_ms)
 
 
 def code(of: Card) -> str:
-    reply = told(of, authorize()).reply
+    reply = execute_on(of, authorize()).reply
     assert isinstance(reply, WireAnswer)
     return reply.response_code
 
 
 def test_card_of_a_blocked_cardholder_declines() -> None:
     of = card()
-    executed = told(of, set_cardholder_status())
+    executed = execute_on(of, set_cardholder_status())
     assert (executed.journaled, executed.effects, executed.events) == (True, (CardholderSet(False),), ())
     assert executed.reply == Done(200, {"id": CARD, "cardholder_active": False})
     assert code(of) == "57"
-    assert told(of, set_cardholder_status(2, active=True)).journaled
+    assert execute_on(of, set_cardholder_status(2, active=True)).journaled
     assert code(of) == "00"
 
 
 def test_unchanged_cardholder_status_is_journaled_under_its_key() -> None:
     """A copy of the command that arrives after a later one finds its key used, and executes nothing."""
-    executed = told(card(), set_cardholder_status(active=True))
+    executed = execute_on(card(), set_cardholder_status(active=True))
     assert (executed.journaled, executed.effects) == (True, (CardholderSet(True),))
     assert isinstance(executed.reply, Done)
 
@@ -53,13 +53,13 @@ def test_unchanged_cardholder_status_is_journaled_under_its_key() -> None:
 def test_card_issued_inactive_declines_until_activated() -> None:
     of = card_of(create_card(cardholder_active=False), NOW_MS)
     assert code(of) == "57"
-    told(of, set_cardholder_status(active=True))
+    execute_on(of, set_cardholder_status(active=True))
     assert code(of) == "00"
 
 
 def test_new_declaration_resets_the_consumed_amount() -> None:
     of = card(declared=DeclaredBalance(9_000, 500, 1))
-    executed = told(of, declare_balance(), NOW_MS)
+    executed = execute_on(of, declare_balance(), NOW_MS)
     assert executed.effects == (BalanceDeclared(DeclaredBalance(2_500, 0, NOW_MS)),)
     assert of.declared == DeclaredBalance(2_500, 0, NOW_MS)
     assert executed.reply == Done(
@@ -76,7 +76,7 @@ def test_new_declaration_resets_the_consumed_amount() -> None:
 
 def test_declared_balance_must_have_the_cards_currency() -> None:
     of = card()
-    reply = told(of, declare_balance(currency="USD")).reply
+    reply = execute_on(of, declare_balance(currency="USD")).reply
     assert isinstance(reply, Problem)
     assert (reply.status, reply.slug, of.declared) == (400, "currency-mismatch", None)
 
@@ -89,5 +89,5 @@ def test_command_of_another_tenant_is_not_found() -> None:
         declare_balance(tenant_id=an_id(0xA2)),
         declare_balance(live=True),
     ):
-        assert told(of, command).reply == NOT_FOUND
+        assert execute_on(of, command).reply == NOT_FOUND
     assert (of.cardholder_active, of.declared) == (True, None)
