@@ -27,7 +27,7 @@ from actors.journal.contract import (
     RejectedError,
     Rows,
     StaleEpochError,
-    Stored,
+    StoredReply,
     StoredResponse,
     UnknownOutcomeError,
 )
@@ -163,7 +163,7 @@ class Recovery:
                 left.append(pending)
         return left
 
-    def _answer_stored(self, pending: Pending, executed: Stored) -> bool:
+    def _answer_stored(self, pending: Pending, executed: StoredReply) -> bool:
         try:
             reply = reply_from_journal(pending.command, executed)
         except (msgspec.MsgspecError, ValueError) as fault:

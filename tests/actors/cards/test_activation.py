@@ -9,7 +9,7 @@ import pytest
 
 from actors.cards.activation import Activation
 from actors.cards.reading import Need, Wanted
-from actors.journal.contract import Rows, Stored, UnknownOutcomeError
+from actors.journal.contract import Rows, StoredReply, UnknownOutcomeError
 from actors.journal.memory import MemoryJournal
 from actors.journal.memory_store import MemoryStore
 from actors.journal.rows import ProgrammeRow
@@ -177,7 +177,7 @@ async def test_a_failed_read_keeps_what_was_wanted() -> None:
             return await super().load_programmes(programme_ids)
 
     loaded: list[list[str]] = []
-    remembered: list[dict[bytes, Stored]] = []
+    remembered: list[dict[bytes, StoredReply]] = []
     active = Activation(
         Flaky(MemoryStore(), "a"),
         lambda wanted, unreadable: loaded.append(wanted.ids()),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from actors.cards.answers import RecentAnswers, fingerprint_of, reply_again, reply_from_journal
-from actors.journal.contract import Stored
+from actors.journal.contract import StoredReply
 from engine.iso8583.identity import undo_key
 from engine.replies import Done, Problem, Reply, WireAnswer
 from tests.engine.build import an_id, authorize, key, load, read_balance
@@ -63,7 +63,8 @@ def test_of_many_no_more_are_forgotten_than_an_eighth() -> None:
 def test_stored_replies_come_back_in_full() -> None:
     replies: list[Reply] = [ANSWER, DONE, WireAnswer("51", an_id(3))]
     stored = {
-        key(number): Stored(key(number), msgspec.json.encode(reply)) for number, reply in enumerate(replies)
+        key(number): StoredReply(key(number), msgspec.json.encode(reply))
+        for number, reply in enumerate(replies)
     }
     answers = RecentAnswers()
     answers.remember_stored(stored)
@@ -79,8 +80,8 @@ def test_what_undoes_a_command_is_forgotten_after_it() -> None:
     command, undoing = authorize(1), undo_key(authorize(1).command_key)
     answers = RecentAnswers(size=3)
     newest_first = {
-        undoing: Stored(None, msgspec.json.encode(WireAnswer("00", command.id))),
-        command.command_key: Stored(command.fingerprint, msgspec.json.encode(ANSWER)),
+        undoing: StoredReply(None, msgspec.json.encode(WireAnswer("00", command.id))),
+        command.command_key: StoredReply(command.fingerprint, msgspec.json.encode(ANSWER)),
     }
     for number in range(6):
         if number % 2:

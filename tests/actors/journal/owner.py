@@ -7,7 +7,7 @@ from collections.abc import Mapping
 
 from actors.cards import rows as card_rows
 from actors.cards.activation import CardActor
-from actors.journal.contract import Activated, Rows
+from actors.journal.contract import LoadedCards, Rows
 from actors.programmes import rows as programme_rows
 from engine.authorization.effects import AuthorizationOpened
 from engine.authorization.executed import CommandContext, Executed
@@ -46,7 +46,7 @@ class Owner:
         self.programmes: dict[str, Programme] = {}
         self.replies: dict[bytes, Reply] = {}
 
-    def activate(self, loaded: Activated) -> None:
+    def activate(self, loaded: LoadedCards) -> None:
         """Begin with what was read."""
         self.cards, self.accounts = loaded.cards, loaded.accounts
 
