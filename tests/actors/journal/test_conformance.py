@@ -1,5 +1,4 @@
-"""Both journals keep one contract: the suites ``Kept``, ``Refused`` and ``Owned`` over each, and one history
-through both."""
+"""Both journals keep one contract: three suites run on each, and one history through both."""
 
 from __future__ import annotations
 
@@ -15,10 +14,10 @@ from actors.journal.rows import IdempotencyRow
 from engine.commands import Advise, Command, Expire, Present, Reverse, reference_of_message
 from tests.actors.journal.backends import TABLES, Backend, MemoryBackend, PostgresBackend
 from tests.actors.journal.cases import EVERY_CONTROL
-from tests.actors.journal.kept import Kept
-from tests.actors.journal.owned import Owned
 from tests.actors.journal.owner import Owner
-from tests.actors.journal.refused import Refused
+from tests.actors.journal.ownership import Ownership
+from tests.actors.journal.refusals import Refusals
+from tests.actors.journal.stored_state import StoredState
 from tests.engine.build import (
     NOW_MS,
     TENANT,
@@ -38,18 +37,18 @@ from tests.engine.build import (
 HOUR_MS = 3_600_000
 
 
-class TestMemory(Kept, Refused, Owned):
+class TestMemory(StoredState, Refusals, Ownership):
     @pytest.fixture
     def backend(self) -> MemoryBackend:
         return MemoryBackend()
 
 
-class TestPostgres(Kept, Refused, Owned):
+class TestPostgres(StoredState, Refusals, Ownership):
     @pytest.fixture
     def backend(self, postgres: PostgresBackend) -> PostgresBackend:
         return postgres
 
-    async def test_the_twin_has_the_columns_of_the_tables(self, backend: PostgresBackend) -> None:
+    async def test_twin_has_the_columns_of_the_tables(self, backend: PostgresBackend) -> None:
         store = MemoryStore()
         for name in TABLES:
             table: Table = getattr(store, name)
@@ -63,14 +62,14 @@ class TestPostgres(Kept, Refused, Owned):
     async def test_one_history_leaves_the_same_rows_in_both(self, backend: PostgresBackend) -> None:
         twin = MemoryBackend()
         for each in (backend, twin):
-            await tell(each)
+            await commit_history(each)
         for name in TABLES:
             rows = await twin.table(name)
             assert rows, f"the history writes nothing into {name}"
             assert await backend.table(name) == rows, name
 
 
-async def tell(backend: Backend) -> None:
+async def commit_history(backend: Backend) -> None:
     """Commit a few hundred commands in batches of every size."""
     dice = random.Random(1)
     journal = await backend.open("a")
@@ -87,7 +86,7 @@ async def tell(backend: Backend) -> None:
 
 
 def commands(dice: random.Random) -> list[Command]:
-    """Four cards, two of them on one account, and everything that can happen to them."""
+    """Four cards, two of them on one account, and commands of all kinds on them."""
     issued = [
         create_card(1),
         create_card(2, account_id=create_card(1).account_id, opens_account=False, controls=EVERY_CONTROL),
@@ -97,12 +96,12 @@ def commands(dice: random.Random) -> list[Command]:
     history: list[Command] = [*issued]
     for number in range(1, 500):
         card_id = dice.choice(issued).id
-        history.append(dice.choice((first_of_all, follow_up))(number, card_id, dice))
+        history.append(dice.choice((opening_command, follow_up))(number, card_id, dice))
     return history
 
 
-def first_of_all(number: int, card_id: str, dice: random.Random) -> Command:
-    """A command that names no other."""
+def opening_command(number: int, card_id: str, dice: random.Random) -> Command:
+    """A command without a reference."""
     scheme = wire(number, network_txn_id=f"N{number}" if number % 2 else None)
     return dice.choice(
         (
@@ -121,7 +120,7 @@ def first_of_all(number: int, card_id: str, dice: random.Random) -> Command:
 
 
 def follow_up(number: int, card_id: str, dice: random.Random) -> Command:
-    """A command that names an earlier message, or one that never was."""
+    """A command that references an earlier message or an unknown one."""
     named = reference_of_message(key(max(1, number - dice.randint(1, 40))))
     about: dict[str, Any] = {"id": an_id(0x80_0000 + number), "command_key": key(0x80_0000 + number)}
     about |= {"card_id": card_id}
