@@ -82,15 +82,15 @@ async def connect(
 
     Raises CannotConnectError or TimeoutError.
     """
-    places = _places(dsn)
+    servers = _servers(dsn)
     failure: BaseException | None = None
-    for place in places:
+    for server in servers:
         try:
             return await asyncpg.connect(
                 dsn,
-                host=place[0],
-                port=place[1],
-                timeout=timeout_s / len(places),
+                host=server[0],
+                port=server[1],
+                timeout=timeout_s / len(servers),
                 server_settings={"application_name": application_name, **settings},
                 target_session_attrs=WRITABLE,
             )
@@ -101,7 +101,7 @@ async def connect(
     raise CannotConnectError(type(failure).__name__) from None
 
 
-def _places(dsn: str) -> list[tuple[str | None, int | None]]:
+def _servers(dsn: str) -> list[tuple[str | None, int | None]]:
     """Host and port of each server of ``dsn``. Both are ``None`` for a single server: the driver parses
     it."""
     hosts = urlsplit(dsn).netloc.rpartition("@")[2].split(",")
@@ -141,9 +141,9 @@ class DbConnection:
         self._dsn = dsn
         self._statements = statements
         self._timeout_s = timeout_ms / 1000
-        self._name = application_name
+        self._application_name = application_name
         self._session = {**session_settings(self._timeout_s), **(session or {})}
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._connection: asyncpg.Connection[Any] | None = None
 
     async def fetch(self, statement: str, *arguments: Any) -> list[Any]:
@@ -171,7 +171,7 @@ class DbConnection:
     async def _attempt(self, name: str, work: Callable[[Run], Awaitable[Result]]) -> Result:
         """Run ``work`` with the time limit. After a failure the connection is dropped: its state is
         unknown."""
-        async with self._turn:
+        async with self._lock:
             try:
                 async with asyncio.timeout(self._timeout_s):
                     return await work(self._run)
@@ -196,5 +196,7 @@ class DbConnection:
         if self._connection is not None and not accepts_writes(self._connection):
             self.close()
         if self._connection is None:
-            self._connection = await connect(self._dsn, self._name, self._timeout_s, self._session)
+            self._connection = await connect(
+                self._dsn, self._application_name, self._timeout_s, self._session
+            )
         return self._connection

@@ -117,11 +117,11 @@ class Reader:
             raise
         except Exception as fault:  # noqa: BLE001 - one faulty need must not fail the others
             _log.warning("batched_read_failed", error=type(fault).__name__)
-            read = await self._read_apart(wanted, known_programmes)
+            read = await self._read_one_by_one(wanted, known_programmes)
         self.unreadable += len(read.unreadable)
         return read
 
-    async def _read_apart(self, wanted: Wanted, known_programmes: Collection[str]) -> ReadResult:
+    async def _read_one_by_one(self, wanted: Wanted, known_programmes: Collection[str]) -> ReadResult:
         """Read each need on its own. Those that fail are unreadable."""
         merged = ReadResult()
         for need in wanted.needs():
@@ -132,7 +132,7 @@ class Reader:
             except (UnknownOutcomeError, MemoryError):
                 raise
             except Exception as fault:  # noqa: BLE001 - this need is at fault
-                _refuse(merged, need, type(fault).__name__)
+                _mark_unreadable(merged, need, type(fault).__name__)
         return merged
 
     async def _read(self, wanted: Wanted, known_programmes: Collection[str]) -> ReadResult:
@@ -142,7 +142,7 @@ class Reader:
         if wanted.accounts:
             read.accounts = await self._journal.load_accounts(wanted.accounts)
         for card_id in read.loaded.unreadable:
-            _refuse(read, Need("card", card_id), "card")
+            _mark_unreadable(read, Need("card", card_id), "card")
         await self._read_programmes(wanted, read, known_programmes)
         await self._read_authorizations(wanted, read)
         if wanted.programmes:
@@ -169,13 +169,13 @@ class Reader:
             return
         for id_, found in (await self._journal.load_programmes(needed)).items():
             if isinstance(found, Unreadable):
-                _refuse(read, Need("programme", id_), found.error)
+                _mark_unreadable(read, Need("programme", id_), found.error)
             else:
                 read.programmes[id_] = found
         for card in list(cards):
             if card.programme_id not in known and card.programme_id not in read.programmes:
                 del read.loaded.cards[card.id]
-                _refuse(read, Need("card", card.id), "programme")
+                _mark_unreadable(read, Need("card", card.id), "programme")
 
     async def _read_authorizations(self, wanted: Wanted, read: ReadResult) -> None:
         if not wanted.authorizations:
@@ -183,7 +183,7 @@ class Reader:
         named = [split(id_) for id_ in wanted.authorizations]
         for (card_id, reference), found in (await self._journal.load_authorizations(named)).items():
             if isinstance(found, Unreadable):
-                _refuse(read, Need("authorization", f"{card_id}|{reference}"), found.error)
+                _mark_unreadable(read, Need("authorization", f"{card_id}|{reference}"), found.error)
             else:
                 read.authorizations[card_id, reference] = found
 
@@ -194,6 +194,6 @@ def split(id_: str) -> tuple[str, str]:
     return card_id, reference
 
 
-def _refuse(read: ReadResult, need: Need, error: str) -> None:
+def _mark_unreadable(read: ReadResult, need: Need, error: str) -> None:
     _log.error("row_unreadable", kind=need.kind, id=need.id, error=error)
     read.unreadable.add(need.id)

@@ -44,7 +44,7 @@ def card_of(row: Any) -> Card:
     fields = dict(row)
     declared = [fields.pop(name) for name in ("balance_minor", "consumed_minor", "declared_ms")]
     fields["controls"] = _controls(fields["controls"])
-    fields["tombstones"] = dict(zip(fields["tombstones"], fields.pop("buried_ms"), strict=True))
+    fields["tombstones"] = dict(zip(fields["tombstones"], fields.pop("tombstones_ms"), strict=True))
     return Card(**fields, declared=None if declared[0] is None else DeclaredBalance(*declared))
 
 

@@ -71,7 +71,7 @@ class PostgresJournal:
             self._pool.put_nowait(None)
 
     async def register(self, host: str) -> None:
-        await self._ask("register_host", host)
+        await self._fetch("register_host", host)
 
     async def now_ms(self) -> int:
         """The database's clock, in milliseconds since the epoch."""
@@ -82,19 +82,21 @@ class PostgresJournal:
         return {row["shard"]: row["epoch"] for row in await self._read("load_epochs", sorted(shards))}
 
     async def take(self, shards: Collection[int], expected: Epochs | None = None) -> dict[int, int]:
-        rows = await self._ask("take_shards", self._incarnation, *await self._expected(shards, expected))
+        rows = await self._fetch("take_shards", self._incarnation, *await self._expected(shards, expected))
         return {row[0]: row[1] for row in rows}
 
     async def renew(self, shards: Collection[int], expected: Epochs | None = None) -> dict[int, int]:
         while True:
-            rows = await self._ask("renew_shards", self._incarnation, *await self._expected(shards, expected))
+            rows = await self._fetch(
+                "renew_shards", self._incarnation, *await self._expected(shards, expected)
+            )
             expected = {row[0]: row[1] for row in rows}
             # False if an earlier renewal has raised them and its answer was lost.
             if all(row["renewed"] for row in rows):
                 return expected
 
     async def release(self, shards: Collection[int], expected: Epochs | None = None) -> None:
-        await self._ask("release_shards", self._incarnation, *await self._expected(shards, expected))
+        await self._fetch("release_shards", self._incarnation, *await self._expected(shards, expected))
 
     async def _expected(
         self, shards: Collection[int], expected: Epochs | None
@@ -201,12 +203,12 @@ class PostgresJournal:
 
     async def _read(self, statement: str, *arguments: Any) -> list[Any]:
         try:
-            return await self._ask(statement, *arguments)
+            return await self._fetch(statement, *arguments)
         except RejectedError as refusal:
             # A read has no rows that could be at fault.
             raise UnknownOutcomeError(f"{statement}: {refusal}") from None
 
-    async def _ask(self, statement: str, *arguments: Any) -> list[Any]:
+    async def _fetch(self, statement: str, *arguments: Any) -> list[Any]:
         """Run a statement on a pooled connection. A failed connection is terminated."""
         connection = await self._pool.get()
         try:
