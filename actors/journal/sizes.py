@@ -33,7 +33,7 @@ async def read_sizes(dsn: str, seconds: float) -> Figures:
     finally:
         # Closing a connection to a frozen server can take forever.
         connection.terminate()
-    assert row is not None, "always one row"
+    assert row is not None, "sizes are one row"
     return {
         "stanchion_journal_bytes": row["journal"],
         "stanchion_database_bytes": row["database"],

@@ -48,7 +48,7 @@ class TestPostgres(StoredState, Refusals, Ownership):
             await commit_history(each)
         for name in TABLES:
             rows = await twin.table(name)
-            assert rows, f"the history writes nothing into {name}"
+            assert rows, f"the history writes no row into {name}"
             assert await backend.table(name) == rows, name
 
 
