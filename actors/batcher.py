@@ -94,7 +94,7 @@ class _Lookup(msgspec.Struct, Generic[Key, Value]):
 class Coalescer(Generic[Key, Value]):
     """Reads the values of single keys in batches. ``read`` returns the values in the order of its keys.
 
-    A value is never older than its question: a read answers only keys that were asked for before it began.
+    A value is never older than its ``get``: a read contains only keys requested before it began.
     """
 
     def __init__(self, read: Callable[[Sequence[Key]], Awaitable[Sequence[Value]]]) -> None:

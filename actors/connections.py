@@ -1,8 +1,7 @@
-"""Open connections of one HTTP port: how many there may be, and how long each may wait.
+"""Limits of the open connections of one HTTP port: their number, and their deadlines.
 
-A port admits a connection before it reads from it, counts it by source address, and checks every open
-connection against its deadlines once a second. Deadlines are plain numbers that the sweep compares, so a
-request sets no timers.
+A port admits a connection before it reads from it and counts it by source address. A sweep checks the
+deadlines of all open connections once a second. Deadlines are plain numbers: requests set no timers.
 """
 
 from __future__ import annotations
@@ -42,19 +41,19 @@ class ConnectionLimits:
 
 
 class Connection(Protocol):
-    """One open connection, as the sweep sees it."""
+    """An open connection that the sweep checks."""
 
     def enforce(self, now: float) -> None:
         """End the connection if one of its deadlines has passed at ``now`` (``ConnectionTable.now``)."""
         ...
 
     def evict(self) -> None:
-        """Close an idle connection, because its place is needed."""
+        """Close this idle connection to make room for another."""
         ...
 
 
 class Admission:
-    """The place of one connection in the counts. ``end`` twice is harmless."""
+    """One admitted connection in the counts."""
 
     __slots__ = ("_source", "_table")
 
@@ -63,14 +62,14 @@ class Admission:
         self._source = source
 
     def end(self) -> None:
-        """Give the place back."""
+        """Uncount the connection. Safe to call twice."""
         table, self._table = self._table, None
         if table is not None:
             table.release(self._source)
 
 
 class ConnectionTable:
-    """The connections of one port. ``clock`` counts seconds; tests hand in one of their own."""
+    """The connections of one port. ``clock`` returns seconds."""
 
     def __init__(
         self,
@@ -94,7 +93,7 @@ class ConnectionTable:
         return self._count
 
     def admit(self, peer: str | None) -> Admission | None:
-        """A place for a connection from the address ``peer``, or ``None`` when a limit is reached.
+        """Admit a connection from the address ``peer``; ``None`` if a limit is reached.
 
         A full port closes its longest idle connection to make room.
         """
@@ -109,7 +108,7 @@ class ConnectionTable:
         return Admission(self, source)
 
     def release(self, source: str | None) -> None:
-        """For ``Admission`` alone."""
+        """Uncount a connection; called by ``Admission`` only."""
         self._count -= 1
         if source is not None:
             self._by_source[source] -= 1
@@ -121,24 +120,25 @@ class ConnectionTable:
         self._open.add(connection)
 
     def remove(self, connection: Connection) -> None:
-        """The connection has ended."""
+        """Forget a connection that has ended."""
         self._open.discard(connection)
         self.idle.pop(connection, None)
 
     def start(self) -> None:
-        """Sweep from now on, in the running loop."""
-        # A timer and not a task: it runs when the writes of the loop's last turn have reached the kernel.
+        """Start sweeping in the running loop."""
+        # A timer instead of a task: it runs after the writes of the loop's last iteration have reached the
+        # kernel.
         loop = asyncio.get_running_loop()
         self._sweeping = loop.call_later(self.limits.sweep_seconds, self._sweep_again)
 
     def stop(self) -> None:
-        """End sweeping. Safe to call twice."""
+        """Stop sweeping. Safe to call twice."""
         if self._sweeping is not None:
             self._sweeping.cancel()
             self._sweeping = None
 
     def sweep(self) -> None:
-        """Have every connection check its deadlines."""
+        """Check the deadlines of all connections."""
         now = self.now()
         for connection in list(self._open):
             connection.enforce(now)
@@ -157,7 +157,7 @@ class ConnectionTable:
 
 
 class Drain:
-    """Watches one write buffer: since when it has not been empty."""
+    """Measures how long one write buffer has been non-empty."""
 
     __slots__ = ("_since",)
 
@@ -165,7 +165,7 @@ class Drain:
         self._since: float | None = None
 
     def overdue(self, unsent_bytes: int, now: float, seconds: float) -> bool:
-        """Whether ``unsent_bytes``, the buffer at ``now``, has held something for ``seconds``."""
+        """Whether the buffer, which holds ``unsent_bytes`` at ``now``, has been non-empty for ``seconds``."""
         if unsent_bytes == 0:
             self._since = None
             return False
@@ -175,9 +175,9 @@ class Drain:
 
 
 class OneRequestConnection(asyncio.Protocol):
-    """Puts limits around a protocol whose connections carry one short request: counts, and a whole lifetime.
+    """Limits a protocol whose connections carry one short request: their number, and their lifetime.
 
-    ``seconds`` after it was opened the connection is cut, in whatever state it is.
+    A connection is cut ``seconds`` after it was opened, in any state.
     """
 
     def __init__(self, inner: asyncio.Protocol, table: ConnectionTable, seconds: float) -> None:

@@ -1,9 +1,8 @@
-"""Connections to PostgreSQL, and a lane: one connection that runs one statement at a time and never hangs its
-caller.
+"""Connections to PostgreSQL. ``DbConnection`` runs one statement at a time, each with a time limit.
 
-Who works in batches needs no pool: it would only stand idle. A connection that failed or took too long is
-terminated, never awaited: closing a connection to a frozen server can take forever. A connection is made only
-to a server that accepts writes, and is given up as soon as the server reports that it does not any more.
+Roles that work in batches need no pool. A connection that fails or exceeds its time is terminated, not
+closed: closing a connection to a frozen server can take forever. Connections are made only to servers that
+accept writes, and are dropped when their server reports that it has become read-only.
 """
 
 from __future__ import annotations
@@ -39,38 +38,37 @@ ORDERED_INDEX_PLANS: Final[dict[str, str]] = INDEX_PLANS | {"enable_bitmapscan":
 
 
 class Run(Protocol):
-    """Runs the statement of that name and returns its rows."""
+    """Runs the statement of the given name and returns its rows."""
 
     async def __call__(self, statement: str, *arguments: Any) -> list[Any]: ...
 
 
 class DatabaseUnavailableError(Exception):
-    """The statement got no answer; it may or may not have taken effect. Holds no values and no server
-    text."""
+    """The statement failed or got no answer, and may have taken effect. Holds no values and no text of the
+    server."""
 
 
 def read_statements(folder: Path) -> dict[str, str]:
-    """The statements of ``folder``, one in each ``.sql`` file, by the file's name."""
+    """The statements of ``folder`` by file name, one in each ``.sql`` file."""
     return {path.stem: path.read_text() for path in folder.glob("*.sql")}
 
 
 class CannotConnectError(OSError):
-    """No server of the address accepted the connection, or none that accepts writes. Holds no server text."""
+    """No server of the DSN accepts connections and writes. Holds no text of the server."""
 
 
 def session_settings(timeout_s: float) -> dict[str, str]:
-    """Settings of a session whose callers give up after ``timeout_s``: the server then ends the statement
-    too."""
+    """Settings of a session whose callers time out after ``timeout_s``: the server ends the statement too."""
     milliseconds = round(timeout_s * 1000)
     return {
-        # Whatever the role's or the database's own default is.
+        # Overrides the default of the role or the database.
         "synchronous_commit": "on",
         "statement_timeout": f"{milliseconds}ms",
-        # Earlier than the caller gives up: the caller then knows that nothing has changed.
+        # Shorter than the caller's time limit: the caller learns that the statement had no effect.
         "lock_timeout": f"{milliseconds * LOCK_WAIT_PERCENT // 100}ms",
-        # A backend must let go of its locks when its client is gone,
+        # A backend releases its locks when its client has ended,
         "client_connection_check_interval": f"{CLIENT_CHECK_MS}ms",
-        # ... or frozen.
+        # or is frozen.
         "idle_in_transaction_session_timeout": f"{IDLE_IN_TRANSACTION_MS}ms",
         "jit": "off",
     }
@@ -79,20 +77,20 @@ def session_settings(timeout_s: float) -> dict[str, str]:
 async def connect(
     dsn: str, application_name: str, timeout_s: float, settings: Mapping[str, str]
 ) -> asyncpg.Connection[Any]:
-    """A connection to the server of ``dsn`` that accepts writes. Where ``dsn`` names several, each gets its
-    share of ``timeout_s``: one that is frozen must not use up the time for the others.
+    """Connect to a server of ``dsn`` that accepts writes. Several servers share ``timeout_s`` equally: a
+    frozen one must not use up the time of the others.
 
     Raises CannotConnectError or TimeoutError.
     """
-    places = _places(dsn)
+    servers = _servers(dsn)
     failure: BaseException | None = None
-    for place in places:
+    for server in servers:
         try:
             return await asyncpg.connect(
                 dsn,
-                host=place[0],
-                port=place[1],
-                timeout=timeout_s / len(places),
+                host=server[0],
+                port=server[1],
+                timeout=timeout_s / len(servers),
                 server_settings={"application_name": application_name, **settings},
                 target_session_attrs=WRITABLE,
             )
@@ -103,8 +101,9 @@ async def connect(
     raise CannotConnectError(type(failure).__name__) from None
 
 
-def _places(dsn: str) -> list[tuple[str | None, int | None]]:
-    """Host and port of each server that ``dsn`` names; empty when the driver is to find the only one."""
+def _servers(dsn: str) -> list[tuple[str | None, int | None]]:
+    """Host and port of each server of ``dsn``. Both are ``None`` for a single server: the driver parses
+    it."""
     hosts = urlsplit(dsn).netloc.rpartition("@")[2].split(",")
     if len(hosts) < 2:
         return [(None, None)]
@@ -113,8 +112,8 @@ def _places(dsn: str) -> list[tuple[str | None, int | None]]:
 
 
 def accepts_writes(connection: asyncpg.Connection[Any] | asyncpg.pool.PoolConnectionProxy[Any]) -> bool:
-    """Whether the connection is open and its server has not reported that it is read-only. Costs no round
-    trip: the server reports it with its answers."""
+    """Whether the connection is open and its server has not reported itself as read-only. Needs no round
+    trip: the server sends the report with its answers."""
     if connection.is_closed():
         return False
     reported = connection.get_settings()
@@ -125,7 +124,8 @@ def accepts_writes(connection: asyncpg.Connection[Any] | asyncpg.pool.PoolConnec
 
 
 class DbConnection:
-    """Statements by name. Closing twice is harmless."""
+    """One connection that runs statements by their names. A lost connection is made anew by the next
+    statement."""
 
     def __init__(
         self,
@@ -136,18 +136,19 @@ class DbConnection:
         timeout_ms: int = COMMIT_TIMEOUT_MS,
         session: Mapping[str, str] | None = None,
     ) -> None:
-        """``timeout_ms``: for one statement or transaction, connecting included; ``session``: settings of
-        PostgreSQL for this connection."""
+        """``timeout_ms`` limits one statement or transaction and the connecting before it. ``session`` adds
+        settings of PostgreSQL."""
         self._dsn = dsn
         self._statements = statements
         self._timeout_s = timeout_ms / 1000
-        self._name = application_name
+        self._application_name = application_name
         self._session = {**session_settings(self._timeout_s), **(session or {})}
-        self._turn = asyncio.Lock()
+        self._lock = asyncio.Lock()
         self._connection: asyncpg.Connection[Any] | None = None
 
     async def fetch(self, statement: str, *arguments: Any) -> list[Any]:
-        """The rows of a statement; ``DatabaseUnavailableError`` when the server does not answer in time."""
+        """Run a statement and return its rows. Raises ``DatabaseUnavailableError`` if it fails or takes too
+        long."""
 
         async def work(run: Run) -> list[Any]:
             return await run(statement, *arguments)
@@ -155,8 +156,8 @@ class DbConnection:
         return await self._attempt(statement, work)
 
     async def transact(self, name: str, work: Callable[[Run], Awaitable[Result]]) -> Result:
-        """The result of ``work``, all of whose statements take effect together or not at all; errors as
-        those of ``fetch``. ``name`` is for their text."""
+        """Run ``work`` in one transaction and return its result. Raises the errors of ``fetch``, which name
+        the transaction ``name``."""
 
         async def inside(run: Run) -> Result:
             connection = await self._connected()
@@ -168,8 +169,9 @@ class DbConnection:
         return await self._attempt(name, inside)
 
     async def _attempt(self, name: str, work: Callable[[Run], Awaitable[Result]]) -> Result:
-        """A connection whose state is not known after ``work`` is dropped, and what it had begun with it."""
-        async with self._turn:
+        """Run ``work`` with the time limit. After a failure the connection is dropped: its state is
+        unknown."""
+        async with self._lock:
             try:
                 async with asyncio.timeout(self._timeout_s):
                     return await work(self._run)
@@ -185,7 +187,7 @@ class DbConnection:
         return await connection.fetch(self._statements[statement], *arguments)
 
     def close(self) -> None:
-        """Drops the connection; the next statement makes another."""
+        """Drop the connection. Safe to call twice."""
         if self._connection is not None:
             self._connection.terminate()
             self._connection = None
@@ -194,5 +196,7 @@ class DbConnection:
         if self._connection is not None and not accepts_writes(self._connection):
             self.close()
         if self._connection is None:
-            self._connection = await connect(self._dsn, self._name, self._timeout_s, self._session)
+            self._connection = await connect(
+                self._dsn, self._application_name, self._timeout_s, self._session
+            )
         return self._connection

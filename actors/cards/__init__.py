@@ -1,1 +1,1 @@
-"""Card actors: one card and its funding account in memory, the only writer of its state."""
+"""Card actors: a card and its funding account in memory, the only writer of their state."""

@@ -1,9 +1,9 @@
-"""Which cards are active in a host, and how the others become so.
+"""The active cards of a host, and the activation of cold ones.
 
-Cold cards are read in batches, one read in flight, so a thousand commands for a thousand cold cards cost a
-few round trips and a thousand commands for one cold card cost one (single flight). The least recently used
-cards are passivated when there are too many; a card with undurable changes never is. A read that began
-before the host dropped state is thrown away and repeated: it may be older than the commit that was lost.
+Cold cards are read in batches with one read in flight (single flight): a thousand commands for a thousand
+cold cards cost a few round trips, a thousand commands for one cold card cost one. Above a limit, the least
+recently used cards are passivated, except cards with changes that are not durable. The result of a read that
+began before the host dropped state is discarded, and the read is repeated: it may lack a later commit.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from typing import Final
 
 import msgspec
 
-from actors.cards.reading import Need, Read, Reader, Wanted, split
+from actors.cards.reading import Need, Reader, ReadResult, Wanted, split
 from actors.essential import start_essential
-from actors.journal.contract import Journal, Stored, UnknownOutcomeError, Unreadable
+from actors.journal.contract import Journal, StoredReply, UnknownOutcomeError, Unreadable
 from engine.cards.account import Account
 from engine.cards.authorization import Authorization
 from engine.cards.authorization_index import AuthorizationIndex
@@ -50,11 +50,10 @@ _SHARED_BY_CARDS: Final = (
 
 
 class CardActor(msgspec.Struct):
-    """An active card. ``undurable`` counts its commands whose commit is still to come.
+    """An active card. ``undurable`` counts its decided commands that are not durable yet.
 
-    ``pledged_minor`` is what stand-ins under way want of the declared balance. ``known`` are authorizations
-    that follow-ups have named, or may soon name, by reference. As the card has one owner, what is known stays
-    true.
+    ``pledged_minor`` is the part of the declared balance that pending stand-in decisions reserve. ``known``
+    caches authorizations by reference, for follow-ups. The card has one owner, which keeps the cache current.
     """
 
     card: Card
@@ -64,20 +63,20 @@ class CardActor(msgspec.Struct):
     known: AuthorizationIndex = msgspec.field(default_factory=AuthorizationIndex)
 
     def learn(self, authorization: Authorization) -> None:
-        """Remember an authorization that has just been opened, under all its names."""
+        """Cache a new authorization under all its references."""
         self.known.add(authorization)
 
     def original(self, command: AuthorizationCommand, now_ms: int) -> Authorization | None:
-        """The authorization that ``command`` is about; all its references are known."""
+        """The authorization that ``command`` follows up. All its references must have been looked up."""
         return self.known.find_original(command, self.account, now_ms)
 
     def forget_old(self) -> None:
-        """Keep the newest references only; to be called when everything of the card is durable."""
+        """Drop all but the newest references. Call it only if all changes of the card are durable."""
         self.known.evict_oldest(KNOWN_REFERENCES_MAX)
 
 
 class ActiveAccount(msgspec.Struct):
-    """An account in memory and how many active cards use it."""
+    """An account in memory; ``users`` counts its active cards."""
 
     account: Account
     users: int = 0
@@ -86,16 +85,16 @@ class ActiveAccount(msgspec.Struct):
 class Activation:
     """The active cards, accounts and programmes of one host.
 
-    ``on_loaded`` is called after each read with the ids that it brought or found to be absent, and those of
-    them that could not be decoded; ``snapshots`` are the newest durable versions of all programmes whose
-    cards are here, ``programmes`` the (tentative) programmes owned here.
+    ``on_loaded`` is called after each read with the ids that were looked up and with the ids of unreadable
+    rows. ``snapshots`` has the newest durable versions of all programmes of active cards; ``programmes`` has
+    the programmes that this host owns, in their tentative state.
     """
 
     def __init__(
         self,
         journal: Journal,
         on_loaded: Callable[[Wanted, Collection[str]], None],
-        remember: Callable[[dict[bytes, Stored]], None],
+        remember: Callable[[dict[bytes, StoredReply]], None],
         active_max: int = ACTIVE_CARDS_MAX,
     ) -> None:
         self._journal = journal
@@ -107,7 +106,7 @@ class Activation:
         self._reading = Wanted()
         self._generation = 0
         self._mark: str | None = None
-        """Up to which changes of programmes have been read."""
+        """Position in the changes of programmes (``load_changed_programmes``)."""
         self._paused = False
         self._task: asyncio.Task[None] | None = None
         self.cards: dict[str, CardActor] = {}
@@ -116,14 +115,14 @@ class Activation:
         self.snapshots: dict[str, Programme] = {}
 
     def card(self, card_id: str) -> CardActor | None:
-        """The active card, marked as just used."""
+        """The active card, which becomes the most recently used one."""
         actor = self.cards.pop(card_id, None)
         if actor is not None:
             self.cards[card_id] = actor
         return actor
 
     def need(self, command: Command) -> Need | None:
-        """What ``command`` lacks first, or ``None`` when it can be decided now."""
+        """The first thing that must be read before ``command`` can be decided, or ``None``."""
         if isinstance(command, CreateProgramme):
             return None
         if isinstance(command, PROGRAMME_CHANGES):
@@ -142,14 +141,14 @@ class Activation:
         return Need("account", command.account_id)
 
     def want(self, need: Need) -> None:
-        """Have something read soon; asking twice reads once."""
+        """Add ``need`` to the next read, unless the present read includes it."""
         if need not in self._reading:
             self._wanted.add(need)
             self._start_reading()
 
     async def fetch(self, need: Need) -> bool:
-        """Read one thing now, outside the batches; for recovery, while they are paused. False when it cannot
-        be decoded."""
+        """Read one thing at once, without the batches; for recovery, while reads are paused. False if the row
+        is unreadable."""
         wanted = Wanted()
         wanted.add(need)
         read = await self.reader.read(wanted, self.snapshots)
@@ -157,7 +156,7 @@ class Activation:
         return need.id not in read.unreadable
 
     def admit(self, card: Card, account: Account | None) -> CardActor:
-        """Make a card active, with the account that is already in memory if there is one."""
+        """Activate a card. An account that is in memory already replaces ``account``."""
         _share(card, _SHARED_BY_CARDS)
         if account is not None:
             _share(account, _SHARED_BY_ACCOUNTS)
@@ -170,21 +169,21 @@ class Activation:
         return actor
 
     def forget_old(self, actor: CardActor) -> None:
-        """Forget old references of a card that is durable, but not while authorizations are being read: what
-        that brings may be older than what would be forgotten."""
+        """Drop old references of a durable card, except during a read of authorizations: its result may be
+        older than the dropped references."""
         if not self._reading.authorizations:
             actor.forget_old()
 
     def learn(self, programme: Programme) -> None:
-        """Keep a programme's snapshot unless a newer one is here."""
+        """Keep a programme's snapshot unless a newer one is in memory."""
         known = self.snapshots.get(programme.config.id)
         if known is None or known.seq < programme.seq:
             self.snapshots[programme.config.id] = programme
 
     async def refresh_programmes(self) -> None:
-        """Read the snapshots that have changed since the last call: a host that announces a version can die
-        between its commit and the announcement."""
-        # The mark is older than what is read in full below, so no change falls between the two.
+        """Read the snapshots that have changed since the last call: the owner of a programme can crash
+        between the commit of a version and its announcement."""
+        # The mark is older than the full read below: no change is missed.
         mark, changed = await self._journal.load_changed_programmes(self._mark, self._is_newer)
         if self._mark is None and self.snapshots:
             changed = await self._journal.load_programmes(list(self.snapshots))
@@ -198,8 +197,8 @@ class Activation:
         return known is not None and known.seq < seq
 
     def drop_cards(self, card_ids: Iterable[str]) -> None:
-        """Forget cards, their accounts and every other card of those accounts: what they hold in memory may
-        not be true."""
+        """Drop cards, their accounts and all other cards of those accounts: their tentative state may be
+        lost."""
         doomed = set(card_ids)
         accounts = {actor.card.account_id for id_ in doomed if (actor := self.cards.get(id_))} - {None}
         sharing = {id_ for id_, actor in self.cards.items() if actor.card.account_id in accounts}
@@ -209,16 +208,18 @@ class Activation:
             self.accounts.pop(account_id or "", None)
 
     def drop_shards(self, shards: Collection[int]) -> None:
-        """Forget everything of ``shards``, also what a read under way brings: they come or go."""
+        """Drop all state of ``shards`` and the result of the present read: the host gains or loses the
+        shards."""
         self._generation += 1
         for state in (self.cards, self.accounts, self.programmes):
             for id_ in [id_ for id_ in state if shard_of(id_) in shards]:
                 del state[id_]
 
     def passivate_some(self) -> None:
-        """Forget durable cards, oldest use first, down to the limit; dictionaries keep the order of use.
+        """Drop durable cards above the limit, the least recently used first; ``cards`` is in the order of
+        use.
 
-        Called when no command is on its way to a card that was read for it.
+        Call it only if no command waits for a card that was read for it.
         """
         surplus = len(self.cards) - self._active_max
         if surplus <= 0:
@@ -230,17 +231,17 @@ class Activation:
                 self._leave(actor.account.id)
 
     def pause(self) -> None:
-        """Read nothing more, and throw away what a read under way brings."""
+        """Start no more reads, and discard the result of the present one."""
         self._paused = True
         self._generation += 1
 
     def resume(self) -> None:
-        """Read again, including what was wanted meanwhile."""
+        """Resume reading, including the needs added meanwhile."""
         self._paused = False
         self._start_reading()
 
     async def stop(self) -> None:
-        """Read nothing any more."""
+        """Stop reading."""
         self.pause()
         if self._task is not None:
             self._task.cancel()
@@ -269,8 +270,8 @@ class Activation:
             self._install(wanted, read)
             self._on_loaded(wanted, read.unreadable)
 
-    def _install(self, wanted: Wanted, read: Read) -> None:
-        """Keep what was read, unless something newer is in memory."""
+    def _install(self, wanted: Wanted, read: ReadResult) -> None:
+        """Keep the result of a read, except where memory is newer."""
         for id_, programme in read.programmes.items():
             self.learn(programme)
             if id_ in wanted.programmes:
@@ -296,13 +297,13 @@ class Activation:
 
 
 def _share(state: Card | Account, names: tuple[str, ...]) -> None:
-    """Keep texts that thousands of cards have in common once: each was read, or decoded, anew."""
+    """Intern texts that thousands of cards share: each read or decoding makes new copies."""
     for name in names:
         setattr(state, name, intern(getattr(state, name)))
 
 
 def _unknown_original(command: AuthorizationCommand, actor: CardActor) -> Need | None:
-    """The first reference of ``command`` that has not been looked up, unless one before it names the
+    """The first reference of ``command`` that must be looked up, or ``None`` if an earlier one has led to the
     original."""
     if not command.references:
         return None

@@ -1,7 +1,6 @@
-"""Reads from the journal what commands need: one batched read for many cards, programmes and authorizations.
+"""Batched reads of the state that commands need: cards, accounts, programmes and authorizations.
 
-A row that cannot be decoded, or whose read makes our own code fail, costs the commands that need it their
-execution and no other command anything.
+An unreadable row, or one whose read raises an exception, fails only the commands that need it.
 """
 
 from __future__ import annotations
@@ -12,7 +11,7 @@ from typing import Literal
 import msgspec
 import structlog
 
-from actors.journal.contract import Activated, Journal, Stored, UnknownOutcomeError, Unreadable
+from actors.journal.contract import Journal, LoadedCards, StoredReply, UnknownOutcomeError, Unreadable
 from engine.cards.account import Account
 from engine.cards.authorization import Authorization
 from engine.iso8583.identity import late_reversal_key
@@ -24,7 +23,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Need(msgspec.Struct, frozen=True):
-    """One thing that a command cannot be decided without."""
+    """One thing that must be in memory before a command can be decided."""
 
     kind: Kind
     id: str
@@ -32,7 +31,7 @@ class Need(msgspec.Struct, frozen=True):
 
 
 class Wanted(msgspec.Struct):
-    """What a read has to bring, in the order in which it was asked for."""
+    """The needs of the next read, in the order of their arrival."""
 
     cards: dict[str, None] = msgspec.field(default_factory=dict)
     accounts: dict[str, None] = msgspec.field(default_factory=dict)
@@ -41,25 +40,25 @@ class Wanted(msgspec.Struct):
     commands: dict[str, None] = msgspec.field(default_factory=dict)
 
     def add(self, need: Need) -> None:
-        """Want one thing more."""
+        """Add one need."""
         self._of(need.kind)[need.id] = None
 
     def __contains__(self, need: Need) -> bool:
         return need.id in self._of(need.kind)
 
     def add_all(self, other: Wanted) -> None:
-        """Want all that ``other`` wants."""
+        """Add the needs of ``other``."""
         for need in other.needs():
             self.add(need)
 
     def needs(self) -> Iterator[Need]:
-        """Everything that is wanted."""
+        """All needs."""
         for kind in _KINDS:
             for id_ in self._of(kind):
                 yield Need(kind, id_)
 
     def ids(self) -> list[str]:
-        """Everything that is wanted; empty when nothing is."""
+        """The ids of all needs."""
         return [*self.cards, *self.accounts, *self.programmes, *self.authorizations, *self.commands]
 
     def _of(self, kind: Kind) -> dict[str, None]:
@@ -76,22 +75,22 @@ class Wanted(msgspec.Struct):
 _KINDS: tuple[Kind, ...] = ("card", "account", "programme", "authorization", "command")
 
 
-class Read(msgspec.Struct):
-    """What a read has brought."""
+class ReadResult(msgspec.Struct):
+    """The result of a read."""
 
-    loaded: Activated = msgspec.field(default_factory=lambda: Activated({}, {}, {}))
+    loaded: LoadedCards = msgspec.field(default_factory=lambda: LoadedCards({}, {}, {}))
     accounts: dict[str, Account] = msgspec.field(default_factory=dict)
     programmes: dict[str, Programme] = msgspec.field(default_factory=dict)
     authorizations: dict[tuple[str, str], list[Authorization]] = msgspec.field(default_factory=dict)
-    answers: dict[bytes, Stored] = msgspec.field(default_factory=dict)
-    """Executed commands that were wanted, and the newest ones of the programmes."""
+    answers: dict[bytes, StoredReply] = msgspec.field(default_factory=dict)
+    """Stored replies of the needed commands and of the newest commands of the programmes."""
     unreadable: set[str] = msgspec.field(default_factory=set)
-    """Ids of the needs that cannot be met, as in ``Wanted.ids``."""
+    """Ids of needs with unreadable rows, as in ``Wanted.ids``."""
 
-    def add_all(self, other: Read) -> None:
-        """Merge another read into this one."""
+    def add_all(self, other: ReadResult) -> None:
+        """Add the result of another read."""
         loaded, more = self.loaded, other.loaded
-        self.loaded = Activated(
+        self.loaded = LoadedCards(
             loaded.cards | more.cards, loaded.accounts | more.accounts, loaded.answers | more.answers
         )
         self.accounts |= other.accounts
@@ -102,29 +101,29 @@ class Read(msgspec.Struct):
 
 
 class Reader:
-    """Reads for one host."""
+    """Reads the needs of one host."""
 
     def __init__(self, journal: Journal) -> None:
         self._journal = journal
         self.unreadable = 0
-        """Needs that could not be met since the start, for metrics."""
+        """Number of unreadable needs since the start, for metrics."""
 
-    async def read(self, wanted: Wanted, known_programmes: Collection[str]) -> Read:
-        """What ``wanted`` names, and the programmes of its cards that are not among ``known_programmes``.
-        Raises ``UnknownOutcomeError`` while the journal cannot be reached."""
+    async def read(self, wanted: Wanted, known_programmes: Collection[str]) -> ReadResult:
+        """Read ``wanted``, and those programmes of its cards that are not in ``known_programmes``. Raises
+        ``UnknownOutcomeError`` while the journal cannot be reached."""
         try:
             read = await self._read(wanted, known_programmes)
         except (UnknownOutcomeError, MemoryError):
             raise
-        except Exception as fault:  # noqa: BLE001 - the fault of one need must not cost the others their read
+        except Exception as fault:  # noqa: BLE001 - one faulty need must not fail the others
             _log.warning("batched_read_failed", error=type(fault).__name__)
-            read = await self._read_apart(wanted, known_programmes)
+            read = await self._read_one_by_one(wanted, known_programmes)
         self.unreadable += len(read.unreadable)
         return read
 
-    async def _read_apart(self, wanted: Wanted, known_programmes: Collection[str]) -> Read:
-        """Read every need by itself; those that fail are unreadable."""
-        merged = Read()
+    async def _read_one_by_one(self, wanted: Wanted, known_programmes: Collection[str]) -> ReadResult:
+        """Read each need on its own. Those that fail are unreadable."""
+        merged = ReadResult()
         for need in wanted.needs():
             alone = Wanted()
             alone.add(need)
@@ -132,18 +131,18 @@ class Reader:
                 merged.add_all(await self._read(alone, known_programmes))
             except (UnknownOutcomeError, MemoryError):
                 raise
-            except Exception as fault:  # noqa: BLE001 - this is the one at fault
-                _refuse(merged, need, type(fault).__name__)
+            except Exception as fault:  # noqa: BLE001 - this need is at fault
+                _mark_unreadable(merged, need, type(fault).__name__)
         return merged
 
-    async def _read(self, wanted: Wanted, known_programmes: Collection[str]) -> Read:
-        read = Read()
+    async def _read(self, wanted: Wanted, known_programmes: Collection[str]) -> ReadResult:
+        read = ReadResult()
         if wanted.cards:
             read.loaded = await self._journal.load_cards(wanted.cards)
         if wanted.accounts:
             read.accounts = await self._journal.load_accounts(wanted.accounts)
         for card_id in read.loaded.unreadable:
-            _refuse(read, Need("card", card_id), "card")
+            _mark_unreadable(read, Need("card", card_id), "card")
         await self._read_programmes(wanted, read, known_programmes)
         await self._read_authorizations(wanted, read)
         if wanted.programmes:
@@ -152,16 +151,16 @@ class Reader:
             read.answers |= await self._find(wanted)
         return read
 
-    async def _find(self, wanted: Wanted) -> dict[bytes, Stored]:
-        """Executed commands with the late reversals of them, the newest first: an approval that was reversed
-        must not be remembered as one that was not."""
+    async def _find(self, wanted: Wanted) -> dict[bytes, StoredReply]:
+        """Stored replies of commands and of their late reversals, the reversals first: a reversed approval
+        must not be cached without its reversal."""
         keys = list(map(bytes.fromhex, wanted.commands))
         ordered = [late_reversal_key(key) for key in keys] + keys
         found = await self._journal.find(ordered)
         return {key: found[key] for key in ordered if key in found}
 
-    async def _read_programmes(self, wanted: Wanted, read: Read, known: Collection[str]) -> None:
-        """A card whose programme cannot be decoded is as unreadable as that programme."""
+    async def _read_programmes(self, wanted: Wanted, read: ReadResult, known: Collection[str]) -> None:
+        """Read programmes. A card with an unreadable programme is unreadable."""
         cards = read.loaded.cards.values()
         needed = wanted.programmes | {
             card.programme_id: None for card in cards if card.programme_id not in known
@@ -170,31 +169,31 @@ class Reader:
             return
         for id_, found in (await self._journal.load_programmes(needed)).items():
             if isinstance(found, Unreadable):
-                _refuse(read, Need("programme", id_), found.error)
+                _mark_unreadable(read, Need("programme", id_), found.error)
             else:
                 read.programmes[id_] = found
         for card in list(cards):
             if card.programme_id not in known and card.programme_id not in read.programmes:
                 del read.loaded.cards[card.id]
-                _refuse(read, Need("card", card.id), "programme")
+                _mark_unreadable(read, Need("card", card.id), "programme")
 
-    async def _read_authorizations(self, wanted: Wanted, read: Read) -> None:
+    async def _read_authorizations(self, wanted: Wanted, read: ReadResult) -> None:
         if not wanted.authorizations:
             return
         named = [split(id_) for id_ in wanted.authorizations]
         for (card_id, reference), found in (await self._journal.load_authorizations(named)).items():
             if isinstance(found, Unreadable):
-                _refuse(read, Need("authorization", f"{card_id}|{reference}"), found.error)
+                _mark_unreadable(read, Need("authorization", f"{card_id}|{reference}"), found.error)
             else:
                 read.authorizations[card_id, reference] = found
 
 
 def split(id_: str) -> tuple[str, str]:
-    """Card id and reference of a wanted authorization."""
+    """Card id and reference of the id of a needed authorization."""
     card_id, _, reference = id_.partition("|")
     return card_id, reference
 
 
-def _refuse(read: Read, need: Need, error: str) -> None:
+def _mark_unreadable(read: ReadResult, need: Need, error: str) -> None:
     _log.error("row_unreadable", kind=need.kind, id=need.id, error=error)
     read.unreadable.add(need.id)

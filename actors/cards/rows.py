@@ -22,6 +22,7 @@ from actors.journal.rows import (
     TombstoneRow,
     TransactionRow,
     UsageRow,
+    new_row,
 )
 from engine.authorization.effects import (
     AuthorizationOpened,
@@ -65,24 +66,29 @@ def write_command(
     seq_before = card.seq
     card.seq = seq_before + 1
     rows.journal.append(
-        JournalRow(
-            card.id,
-            card.seq,
-            epoch,
-            command.command_key,
-            fingerprint_of(command),
-            _kind(command, executed),
-            _encode(command).decode(),
-            None if executed.inputs is None else _encode(executed.inputs).decode(),
-            None if executed.outcome is None else _encode(executed.outcome).decode(),
-            _encode(executed.reply).decode(),
-            now_ms,
-            executed.authorization_id,
+        new_row(
+            JournalRow,
+            (
+                card.id,
+                card.seq,
+                epoch,
+                command.command_key,
+                fingerprint_of(command),
+                _kind(command, executed),
+                _encode(command).decode(),
+                None if executed.inputs is None else _encode(executed.inputs).decode(),
+                None if executed.outcome is None else _encode(executed.outcome).decode(),
+                _encode(executed.reply).decode(),
+                now_ms,
+                executed.authorization_id,
+            ),
         )
     )
     _write_effects(WriteContext(rows, card, actor.account, original, now_ms), executed.effects)
     write_events(rows, card.tenant_id, card.live, executed.events, now_ms)
-    usage = UsageRow(card.id, card.seq, card.day, card.day_count, card.day_amount_minor, card.cvv2_failures)
+    usage = new_row(
+        UsageRow, (card.id, card.seq, card.day, card.day_count, card.day_amount_minor, card.cvv2_failures)
+    )
     rows.set_usage(usage, seq_before)
 
 
@@ -108,7 +114,9 @@ def _kind(command: CardCommand, executed: Executed) -> str:
 def write_events(rows: Rows, tenant_id: str, live: bool, events: tuple[Event, ...], now_ms: int) -> None:
     """Add the events of a command."""
     for event in events:
-        rows.events.append(EventRow(event.id, tenant_id, live, event.type, now_ms, event.data, None))
+        rows.events.append(
+            new_row(EventRow, (event.id, tenant_id, live, event.type, now_ms, event.data, None))
+        )
 
 
 class WriteContext(msgspec.Struct, frozen=True, gc=False):
@@ -161,14 +169,17 @@ def _buried(context: WriteContext, effect: TombstoneSet) -> None:
 def _placed(context: WriteContext, effect: HoldPlaced) -> None:
     hold, account_id = effect.hold, _funding_account(context).id
     # The amount at its placement: a later effect of the same batch adds a row to ``changed_holds``.
-    row = HoldRow(
-        hold.id,
-        account_id,
-        hold.card_id,
-        hold.authorization_id,
-        hold.amount_minor,
-        "held",
-        hold.expires_ms,
+    row = new_row(
+        HoldRow,
+        (
+            hold.id,
+            account_id,
+            hold.card_id,
+            hold.authorization_id,
+            hold.amount_minor,
+            "held",
+            hold.expires_ms,
+        ),
     )
     context.rows.holds.append(row)
 
@@ -216,30 +227,33 @@ def _write_transfer(rows: Rows, transfer: Transferred, account: Account, now_ms:
 
 def _transaction(effect: AuthorizationOpened, card: Card, now_ms: int) -> TransactionRow:
     authorization = effect.authorization
-    return TransactionRow(
-        authorization.id,
-        card.tenant_id,
-        card.live,
-        card.id,
-        card.cardholder_id,
-        card.programme_id,
-        card.seq,
-        authorization.kind,
-        status(authorization, held=effect.held_minor > 0),
-        authorization.hold_id,
-        authorization.currency,
-        authorization.requested_minor,
-        authorization.approved_minor,
-        effect.held_minor,
-        authorization.cleared_minor,
-        authorization.reversed_minor,
-        authorization.decline_reason,
-        now_ms,
-        now_ms,
-        authorization.network_txn_id,
-        authorization.day,
-        authorization.remainder_minor,
-        authorization.closed,
+    return new_row(
+        TransactionRow,
+        (
+            authorization.id,
+            card.tenant_id,
+            card.live,
+            card.id,
+            card.cardholder_id,
+            card.programme_id,
+            card.seq,
+            authorization.kind,
+            status(authorization, held=effect.held_minor > 0),
+            authorization.hold_id,
+            authorization.currency,
+            authorization.requested_minor,
+            authorization.approved_minor,
+            effect.held_minor,
+            authorization.cleared_minor,
+            authorization.reversed_minor,
+            authorization.decline_reason,
+            now_ms,
+            now_ms,
+            authorization.network_txn_id,
+            authorization.day,
+            authorization.remainder_minor,
+            authorization.closed,
+        ),
     )
 
 
@@ -326,16 +340,19 @@ def _card(card: Card) -> CardRow:
 
 
 def _account(account: Account) -> AccountRow:
-    return AccountRow(
-        account.id,
-        account.tenant_id,
-        account.live,
-        account.programme_id,
-        "card",
-        account.currency,
-        account.posted_minor,
-        account.held_minor,
-        account.version,
+    return new_row(
+        AccountRow,
+        (
+            account.id,
+            account.tenant_id,
+            account.live,
+            account.programme_id,
+            "card",
+            account.currency,
+            account.posted_minor,
+            account.held_minor,
+            account.version,
+        ),
     )
 
 

@@ -17,7 +17,7 @@ from actors.cluster.peers import RayPeers
 from actors.cluster.process import launch
 from actors.cluster.process_state import is_halted
 from actors.cluster.ray_session import process_names
-from actors.journal.owners import ShardBook
+from actors.journal.owners import ShardOwners
 from actors.peers import PeerFailedError, PeerGoneError
 from actors.placement import NODE_LETTERS
 from actors.roles import Context, Role
@@ -32,7 +32,7 @@ def coordinator(context: Context) -> Role:
     """The role that assigns shards to the hosts of this module."""
     settings = context.settings
     hosts = RayHosts(settings, RayPeers(settings))
-    book = ShardBook(settings.database_dsn)
+    book = ShardOwners(settings.database_dsn)
     return Coordinator(hosts, book.owners, settings.hosts, book.epochs)
 
 

@@ -1,1 +1,1 @@
-"""Durability: what owners decided becomes rows by group commit, fenced by epochs."""
+"""Durability: owners write their decisions by group commit, fenced by epochs."""

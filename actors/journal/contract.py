@@ -1,20 +1,20 @@
-"""What a journal is: the one way by which owners' state becomes durable.
+"""The contract of a journal. Owners make their state durable through a journal only.
 
-Two journals keep this contract and one conformance suite (``tests/actors/journal``) holds them equal:
-PostgreSQL, and a twin in memory for simulations. Errors:
+PostgreSQL and an in-memory twin for simulations keep this contract; one conformance suite
+(``tests/actors/journal``) holds them equal. Errors:
 
     JournalError
     ├── StaleEpochError      another host owns one of the shards: this host must end at once
-    ├── RejectedError        the journal refused the batch and nothing of it happened
-    │   ├── DuplicateError   a command key or an idempotency key is already there
-    │   └── BehindError      memory was behind the rows it wanted to change
-    └── UnknownOutcomeError  nobody can say whether the batch happened: take new epochs, then look
+    ├── RejectedError        the journal refused the batch and wrote none of it
+    │   ├── DuplicateError   a command key or an idempotency key is in the journal already
+    │   └── BehindError      a row is newer than the state in memory
+    └── UnknownOutcomeError  the batch may or may not be durable: take new epochs, then look it up
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping
-from typing import Protocol
+from typing import Protocol, TypeAlias
 
 import msgspec
 
@@ -39,41 +39,44 @@ from engine.cards.authorization import Authorization
 from engine.cards.card import Card
 from engine.programmes.programme import Programme
 
+Epochs: TypeAlias = Mapping[int, int]
+"""Epochs by shard."""
+
 
 class JournalError(Exception):
-    """The batch was not made durable as far as is known."""
+    """The journal did not confirm the batch."""
 
 
 class StaleEpochError(JournalError):
-    """Another host has taken a shard that the batch writes."""
+    """Another host has taken a shard of the batch."""
 
 
 class RejectedError(JournalError):
-    """The journal refused the batch; nothing of it happened."""
+    """The journal refused the batch and wrote none of it."""
 
 
 class DuplicateError(RejectedError):
-    """A command key or an idempotency key of the batch is already in the journal."""
+    """A command key or an idempotency key of the batch is in the journal already."""
 
 
 class BehindError(RejectedError):
-    """A row was not at the version from which memory had moved on."""
+    """A row does not have the version on which the change is based."""
 
 
 class UnknownOutcomeError(JournalError):
-    """The connection failed in mid-commit or the journal cannot be reached."""
+    """The connection failed during the commit, or the journal cannot be reached."""
 
 
-class Stored(msgspec.Struct, frozen=True, gc=False):
-    """What the journal keeps of an executed command: enough to answer it again."""
+class StoredReply(msgspec.Struct, frozen=True, gc=False):
+    """The stored reply of an executed command."""
 
     fingerprint: bytes | None
     reply: bytes
-    """JSON of the ``engine.replies.Reply``."""
+    """JSON of an ``engine.replies.Reply``."""
 
 
 class StoredResponse(msgspec.Struct, frozen=True, gc=False):
-    """An idempotency row; ``sealed`` is the response body in the vault's keeping."""
+    """The stored response of an idempotency key; ``sealed`` is its body, sealed by the vault."""
 
     fingerprint: bytes
     status: int
@@ -81,20 +84,20 @@ class StoredResponse(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unreadable(msgspec.Struct, frozen=True):
-    """A stored row that this release cannot decode, in place of its value: a fault of one row must not cost
-    the other rows of its read."""
+    """Stands for a stored row that this release cannot decode. The other rows of the read are not
+    affected."""
 
     error: str
     """Type of the exception."""
 
 
-class Activated(msgspec.Struct, frozen=True):
-    """Owners' state read back: what a batch of cold cards needs."""
+class LoadedCards(msgspec.Struct, frozen=True):
+    """The stored state of a batch of cold cards."""
 
     cards: dict[str, Card]
     accounts: dict[str, Account]
-    answers: dict[bytes, Stored]
-    """The newest commands of those cards by command key."""
+    answers: dict[bytes, StoredReply]
+    """Stored replies of the newest commands of those cards, by command key."""
     unreadable: frozenset[str] = frozenset()
     """Cards whose stored row cannot be decoded."""
 
@@ -167,41 +170,43 @@ class Journal(Protocol):
     """All methods raise ``UnknownOutcomeError`` while the journal cannot be reached."""
 
     async def register(self, host: str) -> None:
-        """Make ``host``'s incarnation known, once, before it takes shards."""
+        """Record the incarnation ``host`` before it takes shards. Repeating it has no effect."""
 
     async def load_epochs(self, shards: Collection[int]) -> dict[int, int]:
-        """The newest epoch of each shard, whoever owns it."""
+        """The newest epoch of each shard, with any owner."""
 
-    async def take(self, shards: Collection[int], known: Mapping[int, int] | None = None) -> dict[int, int]:
-        """Become the owner of ``shards``; returns their new epochs. Only state loaded after this call counts.
+    async def take(self, shards: Collection[int], expected: Epochs | None = None) -> dict[int, int]:
+        """Become the owner of ``shards``, and return their new epochs. State loaded earlier is obsolete.
 
-        ``known``: the epochs on which the decision to take was based, read now by default. If one has risen
-        since, ``BehindError``: a take that runs after its caller gave up changes nothing."""
+        ``expected``: the epochs on which the decision to take is based; read by this call by default. Raises
+        ``BehindError`` if one of them has risen since: a late take changes nothing."""
 
-    async def renew(self, shards: Collection[int], known: Mapping[int, int] | None = None) -> dict[int, int]:
-        """New epochs for shards this host still owns, so that no commit of an older epoch can follow;
-        ``StaleEpochError`` otherwise. ``known``: the epochs that the host has, read now by default; a renewal
-        that runs after its caller gave up changes nothing."""
+    async def renew(self, shards: Collection[int], expected: Epochs | None = None) -> dict[int, int]:
+        """Raise the epochs of shards that this host owns, and return them: no commit with an older epoch can
+        follow. Raises ``StaleEpochError`` if another host owns one of the shards.
 
-    async def release(self, shards: Collection[int], known: Mapping[int, int] | None = None) -> None:
-        """Give up those of ``shards`` that this host owns under the epochs ``known``, read now by default;
-        nothing of theirs may be in flight."""
+        ``expected``: the host's present epochs; read by this call by default. A late renewal changes
+        nothing."""
+
+    async def release(self, shards: Collection[int], expected: Epochs | None = None) -> None:
+        """Release those of ``shards`` that this host owns with the epochs ``expected``; read by this call by
+        default. No commit of theirs may be in flight."""
 
     async def commit(self, rows: Rows) -> None:
-        """Make ``rows`` durable in one transaction, or raise."""
+        """Make ``rows`` durable in one transaction. Raises ``JournalError``."""
 
-    async def load_cards(self, card_ids: Iterable[str]) -> Activated:
-        """Cards with their accounts and open holds; unknown ids are absent."""
+    async def load_cards(self, card_ids: Iterable[str]) -> LoadedCards:
+        """Cards with their accounts and open holds. Unknown ids are absent."""
 
     async def load_authorizations(
         self, references: Iterable[tuple[str, str]]
     ) -> dict[tuple[str, str], list[Authorization] | Unreadable]:
-        """Authorizations by card id and reference (``engine.commands.reference_of_*``), oldest first; unknown
-        references are absent. Several can share a network id: the newest ``LIFE_MEMBERS_MAX`` are read. A
-        reference is unreadable as soon as one of its rows is."""
+        """Authorizations by card id and reference (``engine.commands.reference_of_*``), oldest first. Unknown
+        references are absent. Several authorizations can share a network id: the newest ``LIFE_MEMBERS_MAX``
+        are read. One unreadable row makes its reference unreadable."""
 
     async def find_due_cards(self, shards: Collection[int], limit: int) -> list[str]:
-        """Cards of ``shards`` that have holds past their expiry, the longest overdue first."""
+        """Cards of ``shards`` with expired holds, the longest overdue first."""
 
     async def load_accounts(self, account_ids: Iterable[str]) -> dict[str, Account]:
         """Accounts with their open holds; unknown ids are absent."""
@@ -212,20 +217,21 @@ class Journal(Protocol):
     async def load_changed_programmes(
         self, mark: str | None, wanted: Callable[[str, int], bool]
     ) -> tuple[str, dict[str, Programme | Unreadable]]:
-        """Programmes that were written since ``mark`` was given out, and the next mark; without a mark, none.
-        Only those are decoded of whose id and ``seq`` ``wanted`` is true. A programme may come twice."""
+        """The next mark, and the programmes that were written since ``mark`` was returned; none if ``mark``
+        is ``None``. Programmes are decoded only if ``wanted`` is true of id and ``seq``. Two calls can return
+        the same programme."""
 
-    async def load_answers(self, actor_ids: Iterable[str]) -> dict[bytes, Stored]:
-        """The newest commands of cards or programmes by command key."""
+    async def load_answers(self, actor_ids: Iterable[str]) -> dict[bytes, StoredReply]:
+        """Stored replies of the newest commands of cards or programmes, by command key."""
 
-    async def find(self, command_keys: Iterable[bytes]) -> Mapping[bytes, Stored]:
-        """Executed commands by key; absent keys were not executed."""
+    async def find(self, command_keys: Iterable[bytes]) -> Mapping[bytes, StoredReply]:
+        """Stored replies by command key. Keys that were not executed are absent."""
 
     async def find_responses(self, key_digests: Iterable[bytes]) -> Mapping[bytes, StoredResponse]:
         """Stored responses of idempotency keys that have not expired."""
 
     async def reset(self) -> None:
-        """Cut all connections without waiting for them; the next call connects anew."""
+        """Terminate all connections at once. The next call makes a new one."""
 
     async def close(self) -> None:
-        """Give up all connections; calling it twice is harmless."""
+        """Terminate all connections. Safe to call twice."""

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from actors.journal.contract import Stored, Unreadable
+from actors.journal.contract import StoredReply, Unreadable
 from engine.cards.authorization import Authorization, Increment
 from engine.cards.card import Card, DeclaredBalance
 from engine.controls import Control
@@ -34,9 +34,9 @@ def decoded(decode: Callable[[], T]) -> T | Unreadable:
         return Unreadable(type(fault).__name__)
 
 
-def stored_commands(rows: list[Any]) -> dict[bytes, Stored]:
+def stored_commands(rows: list[Any]) -> dict[bytes, StoredReply]:
     """Executed commands by command key."""
-    return {row["command_key"]: Stored(row["fingerprint"], row["reply"].encode()) for row in rows}
+    return {row["command_key"]: StoredReply(row["fingerprint"], row["reply"].encode()) for row in rows}
 
 
 def card_of(row: Any) -> Card:
@@ -44,7 +44,7 @@ def card_of(row: Any) -> Card:
     fields = dict(row)
     declared = [fields.pop(name) for name in ("balance_minor", "consumed_minor", "declared_ms")]
     fields["controls"] = _controls(fields["controls"])
-    fields["tombstones"] = dict(zip(fields["tombstones"], fields.pop("buried_ms"), strict=True))
+    fields["tombstones"] = dict(zip(fields["tombstones"], fields.pop("tombstones_ms"), strict=True))
     return Card(**fields, declared=None if declared[0] is None else DeclaredBalance(*declared))
 
 

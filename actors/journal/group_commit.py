@@ -1,8 +1,8 @@
-"""Group commit: one transaction for everything that was decided while the previous one was being flushed.
+"""Group commit: one transaction for all commands that were decided during the previous transaction.
 
-One committer for each host, one transaction in flight. Whoever decides adds rows to the open batch; after
-the commit, and only then, the waiting callers get their replies. A failed commit hands every undurable
-batch back: what they assumed may not be true.
+Each host has one committer with one transaction in flight. A decision adds its rows to the open batch; its
+reply leaves only after the commit. A failed commit hands back all batches that are not durable: they build on
+state that may be lost.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ P = TypeVar("P")
 
 
 class Batch(Generic[P]):
-    """Rows of some commands and whoever waits for them, in the order in which they were decided."""
+    """The rows of some commands, and the commands in the order of their decisions."""
 
     def __init__(self) -> None:
         self.rows = Rows()
         self.pending: list[P] = []
         self.spoiled = False
-        """Whether a command failed half-way through adding its rows: then none of them may be written."""
+        """Whether a command failed while it added its rows: the batch must not be written."""
         self.settled = asyncio.Event()
-        """Set when the batch is durable, or has been handed back and dealt with."""
+        """Set when the batch is durable, or when ``on_failure`` has handled it."""
 
 
 class GroupCommitter(Generic[P]):
     """Commits batches one after the other until it is stopped.
 
-    ``on_commit`` is called synchronously after each commit; ``on_failure`` gets all undurable batches,
-    oldest first, and whatever it adds afterwards is committed as usual. An exception of ``on_failure`` ends
-    the committer.
+    ``on_commit`` is called synchronously after each commit. ``on_failure`` gets all batches that are not
+    durable, oldest first; commands that it adds again are committed as usual. An exception of ``on_failure``
+    ends the committer.
     """
 
     def __init__(
@@ -50,22 +50,22 @@ class GroupCommitter(Generic[P]):
         self._on_failure = on_failure
         self._queue: deque[Batch[P]] = deque()
         self._wake = asyncio.Event()
-        self._roomy = asyncio.Event()
-        self._roomy.set()
+        self._has_room = asyncio.Event()
+        self._has_room.set()
         self._newest: Batch[P] | None = None
         self._task: asyncio.Task[None] | None = None
         self.backlog = 0
-        """Commands that are decided and not yet durable."""
+        """Number of decided commands that are not durable yet."""
         self.commits = 0
-        """Transactions since the start."""
+        """Number of transactions since the start."""
         self.failures = 0
         self.journal_rows = 0
         self.seconds = Histogram()
         self.batch_sizes = Histogram(BUCKETS["stanchion_commit_batch_commands"])
 
     def add(self, pending: P) -> Rows:
-        """Let ``pending`` wait for the commit of the batch whose rows are returned, to be added to before
-        the next ``await``."""
+        """Add a command to the open batch, and return the rows of that batch. The caller adds the command's
+        rows before its next ``await``."""
         if not self._queue or len(self._queue[-1].pending) >= COMMIT_BATCH_MAX:
             self._queue.append(Batch())
             self._wake.set()
@@ -73,43 +73,44 @@ class GroupCommitter(Generic[P]):
         batch.pending.append(pending)
         self.backlog += 1
         if self.backlog >= BACKLOG_WAIT:
-            self._roomy.clear()
+            self._has_room.clear()
         return batch.rows
 
     def spoil(self) -> None:
-        """The command added last has failed half-way: its batch is handed back instead of being committed."""
+        """The newest command failed while it added its rows: hand its batch back instead of committing it."""
         self._queue[-1].spoiled = True
 
     async def room(self) -> None:
-        """Wait until the backlog is below its resume line."""
-        await self._roomy.wait()
+        """Wait while the backlog is full: from ``BACKLOG_WAIT`` commands until it is down to
+        ``BACKLOG_RESUME``."""
+        await self._has_room.wait()
 
     def start(self) -> None:
-        """Begin committing in the running loop."""
+        """Start committing in the running loop."""
         self._task = asyncio.create_task(self._run(), name="group-commit")
 
-    def on_end(self, told: Callable[[BaseException], None]) -> None:
-        """Have ``told`` hear of the exception that ends it, once it has been started: nothing is committed
-        any more after that."""
-        assert self._task is not None, "it has been started"
+    def on_end(self, callback: Callable[[BaseException], None]) -> None:
+        """Call ``callback`` with the exception that ends the committer; no commit follows it. Call this after
+        ``start``."""
+        assert self._task is not None, "the committer is not started"
 
-        def tell(task: asyncio.Task[None]) -> None:
+        def report(task: asyncio.Task[None]) -> None:
             failure = None if task.cancelled() else task.exception()
             if failure is not None:
-                told(failure)
+                callback(failure)
 
-        self._task.add_done_callback(tell)
+        self._task.add_done_callback(report)
 
     async def stop(self) -> None:
-        """Stop at once; who wants the rest to be durable waits for ``drained`` first. Twice is harmless."""
+        """Stop at once, without committing the backlog; ``drained`` waits for it. Safe to call twice."""
         if self._task is not None:
             self._task.cancel()
-            # One that has ended by itself has told so (``on_end``).
+            # ``on_end`` has reported the exception of a committer that ended by itself.
             await asyncio.gather(self._task, return_exceptions=True)
             self._task = None
 
     async def drained(self) -> None:
-        """Wait until everything decided so far is durable, or has been handed back and dealt with."""
+        """Wait until all commands decided so far are durable, or ``on_failure`` has handled them."""
         if self._newest is not None:
             await self._newest.settled.wait()
 
@@ -151,4 +152,4 @@ class GroupCommitter(Generic[P]):
             self.backlog -= len(batch.pending)
             batch.settled.set()
         if self.backlog <= BACKLOG_RESUME:
-            self._roomy.set()
+            self._has_room.set()

@@ -1,17 +1,17 @@
-"""The journal in memory: PostgreSQL's twin, for simulations and for tests that need no server.
+"""The in-memory twin of the PostgreSQL journal, for simulations and for tests without a server.
 
-Hosts share one ``MemoryStore``. What networks and servers do to a call is played by a ``Fault``, so that a
-run depends on nothing but its arguments.
+All hosts share one ``MemoryStore``. A ``Fault`` delays or fails calls in place of networks and servers: a run
+depends on its arguments only.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable
 from contextlib import asynccontextmanager
 from functools import partial
 from typing import Literal
 
-from actors.journal.contract import Activated, Rows, Stored, StoredResponse, Unreadable
+from actors.journal.contract import Epochs, LoadedCards, Rows, StoredReply, StoredResponse, Unreadable
 from actors.journal.decoding import decoded
 from actors.journal.memory_reads import stored
 from actors.journal.memory_store import MemoryStore
@@ -21,19 +21,18 @@ from engine.cards.card import Card
 from engine.programmes.programme import Programme
 
 Point = Literal["before", "during", "after"]
-"""``before``: nothing has happened. ``during``: a commit has passed the fence, and whoever takes its shards
-waits for it. ``after``: it has happened, and the caller does not know yet."""
+"""``before`` the call takes effect; ``during`` a commit that has passed the fence, while takers of its shards
+wait for it; ``after`` the call took effect and before its caller gets the result."""
 Fault = Callable[[Point, str, Rows | None], Awaitable[None]]
-"""Called with the point, the method's name and the rows of a commit; it may wait, or raise a
-``JournalError``."""
+"""Called with the point, the method's name and the rows of a commit. May wait or raise a ``JournalError``."""
 
 
 async def no_fault(point: Point, method: str, rows: Rows | None) -> None:
-    """Everything works."""
+    """All calls succeed."""
 
 
 class MemoryJournal:
-    """See ``actors.journal.contract.Journal``; ``incarnation`` names the one host that writes through it."""
+    """The journal of the host ``incarnation``; see ``actors.journal.contract.Journal``."""
 
     def __init__(self, store: MemoryStore, incarnation: str, fault: Fault = no_fault) -> None:
         self._store = store
@@ -48,22 +47,22 @@ class MemoryJournal:
         async with self._call("load_epochs"):
             return {shard: self._store.epochs[shard] for shard in shards}
 
-    async def take(self, shards: Collection[int], known: Mapping[int, int] | None = None) -> dict[int, int]:
-        known = self._known(shards, known)
+    async def take(self, shards: Collection[int], expected: Epochs | None = None) -> dict[int, int]:
+        expected = self._expected(shards, expected)
         async with self._call("take"):
-            return await self._store.take(self._incarnation, known)
+            return await self._store.take(self._incarnation, expected)
 
-    async def renew(self, shards: Collection[int], known: Mapping[int, int] | None = None) -> dict[int, int]:
-        known, renewed = self._known(shards, known), False
+    async def renew(self, shards: Collection[int], expected: Epochs | None = None) -> dict[int, int]:
+        expected, renewed = self._expected(shards, expected), False
         while not renewed:
             async with self._call("renew"):
-                known, renewed = await self._store.renew(self._incarnation, known)
-        return known
+                expected, renewed = await self._store.renew(self._incarnation, expected)
+        return expected
 
-    async def release(self, shards: Collection[int], known: Mapping[int, int] | None = None) -> None:
-        known = self._known(shards, known)
+    async def release(self, shards: Collection[int], expected: Epochs | None = None) -> None:
+        expected = self._expected(shards, expected)
         async with self._call("release"):
-            await self._store.release(self._incarnation, known)
+            await self._store.release(self._incarnation, expected)
 
     async def commit(self, rows: Rows) -> None:
         async with self._call("commit", rows), self._store.committing(self._incarnation):
@@ -71,13 +70,13 @@ class MemoryJournal:
             await self._fault("during", "commit", rows)
             self._store.apply(rows)
 
-    async def load_cards(self, card_ids: Iterable[str]) -> Activated:
+    async def load_cards(self, card_ids: Iterable[str]) -> LoadedCards:
         async with self._call("load_cards"):
             read = {id_: decoded(partial(self._store.card, id_)) for id_ in card_ids}
             unreadable = frozenset(id_ for id_, card in read.items() if isinstance(card, Unreadable))
             cards = {id_: card for id_, card in read.items() if isinstance(card, Card)}
             accounts = self._accounts(card.account_id for card in cards.values() if card.account_id)
-            return Activated(cards, accounts, self._store.newest_answers(cards), unreadable)
+            return LoadedCards(cards, accounts, self._store.newest_answers(cards), unreadable)
 
     async def load_authorizations(
         self, references: Iterable[tuple[str, str]]
@@ -113,11 +112,11 @@ class MemoryJournal:
             read = {id_: decoded(partial(self._store.programme, id_)) for id_ in ids}
             return str(len(changes)), {id_: found for id_, found in read.items() if found is not None}
 
-    async def load_answers(self, actor_ids: Iterable[str]) -> dict[bytes, Stored]:
+    async def load_answers(self, actor_ids: Iterable[str]) -> dict[bytes, StoredReply]:
         async with self._call("load_answers"):
             return self._store.newest_answers(actor_ids)
 
-    async def find(self, command_keys: Iterable[bytes]) -> dict[bytes, Stored]:
+    async def find(self, command_keys: Iterable[bytes]) -> dict[bytes, StoredReply]:
         async with self._call("find"):
             known = self._store.command_keys
             return {key: stored(known[key]) for key in command_keys if key in known}
@@ -136,8 +135,8 @@ class MemoryJournal:
     async def close(self) -> None:
         """There are no connections."""
 
-    def _known(self, shards: Collection[int], known: Mapping[int, int] | None) -> dict[int, int]:
-        epochs = self._store.epochs if known is None else known
+    def _expected(self, shards: Collection[int], expected: Epochs | None) -> dict[int, int]:
+        epochs = self._store.epochs if expected is None else expected
         return {shard: epochs[shard] for shard in shards}
 
     def _accounts(self, account_ids: Iterable[str]) -> dict[str, Account]:

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from actors.clock import SystemClock
-from actors.journal.contract import Stored
+from actors.journal.contract import StoredReply
 from actors.journal.decoding import decode_config, decode_controls, decode_outage
 from actors.journal.memory_tables import MemoryTables, Row
 from engine.cards.account import Account, place_hold
@@ -30,14 +30,14 @@ _RETENTION_MS: Final = IDEMPOTENCY_RETENTION_HOURS * 3_600_000
 
 
 class MemoryReads(MemoryTables):
-    """``now_ms`` is the database's own clock."""
+    """``now_ms`` is the database's clock."""
 
     def __init__(self, now_ms: Callable[[], int] | None = None) -> None:
         super().__init__()
         self._now_ms = now_ms or SystemClock().now_ms
 
     def card(self, card_id: str, now_ms: int | None = None) -> Card | None:
-        """A card as its owner has it, at ``now_ms`` or now."""
+        """A card as its owner loads it, at ``now_ms`` or now."""
         row, usage = self.cards.rows.get(card_id), self.card_usage.rows.get(card_id)
         if row is None or usage is None:
             return None
@@ -61,7 +61,7 @@ class MemoryReads(MemoryTables):
         )
 
     def programme(self, programme_id: str) -> Programme | None:
-        """A programme as its owner has it."""
+        """A programme as its owner loads it."""
         row = self.programmes.rows.get(programme_id)
         if row is None:
             return None
@@ -98,7 +98,7 @@ class MemoryReads(MemoryTables):
         )
 
     def _raised(self, card_id: str, follow_ups: list[tuple[Row, dict[str, Any]]]) -> dict[str, Increment]:
-        """What is left of each increment of an authorization."""
+        """The increments of an authorization after its reversals and advices."""
         left: dict[str, Increment] = {}
         for row, decision in follow_ups:
             name = reference_of_message(row["command_key"])
@@ -133,7 +133,7 @@ class MemoryReads(MemoryTables):
         return [row] if row is not None and row["card_id"] == card_id else []
 
     def due_cards(self, shards: Collection[int], limit: int) -> list[str]:
-        """Cards with holds past their expiry."""
+        """Cards with expired holds."""
         now_ms = self._now_ms()
         due = [
             hold
@@ -146,7 +146,7 @@ class MemoryReads(MemoryTables):
         return list(dict.fromkeys(hold["card_id"] for hold in due[:limit]))
 
     def account(self, account_id: str) -> Account | None:
-        """An account with its open holds, as its owner has it."""
+        """An account with its open holds, as its owner loads it."""
         row = self.accounts.rows.get(account_id)
         if row is None or row["kind"] != "card":
             return None
@@ -167,9 +167,9 @@ class MemoryReads(MemoryTables):
                 )
         return account
 
-    def newest_answers(self, actor_ids: Iterable[str]) -> dict[bytes, Stored]:
-        """The last commands of cards or programmes by command key."""
-        answers: dict[bytes, Stored] = {}
+    def newest_answers(self, actor_ids: Iterable[str]) -> dict[bytes, StoredReply]:
+        """Stored replies of the newest commands of cards or programmes, by command key."""
+        answers: dict[bytes, StoredReply] = {}
         for id_ in actor_ids:
             newest = self._newest_seq(id_)
             seqs = range(newest, max(0, newest - ACTIVATION_ANSWERS), -1)
@@ -181,20 +181,20 @@ class MemoryReads(MemoryTables):
         row = self.card_usage.rows.get(actor_id) or self.programmes.rows.get(actor_id, {"seq": 0})
         return int(row["seq"])
 
-    def response(self, key_digest: bytes, claimed_ms: int | None = None) -> Row | None:
-        """The idempotency row of a key, unless it is too old by the store's clock and by the claim's."""
+    def response(self, key_digest: bytes, created_ms: int | None = None) -> Row | None:
+        """The row of an idempotency key, unless it has expired by the store's clock and at ``created_ms``."""
         row = self.idempotency.rows.get(key_digest)
-        now_ms = self._now_ms() if claimed_ms is None else min(self._now_ms(), claimed_ms)
+        now_ms = self._now_ms() if created_ms is None else min(self._now_ms(), created_ms)
         return row if row is not None and row["created_at"] > now_ms - _RETENTION_MS else None
 
 
 def _stands_for(opening: Row) -> tuple[str, ...]:
-    """Of an advice that opened a transaction: the messages that it names."""
+    """The references of messages that an advice replaces, if it opened the transaction."""
     if opening["kind"] != "advise":
         return ()
     return tuple(filter(is_message, msgspec.json.decode(opening["command"]).get("references", ())))
 
 
-def stored(row: Row) -> Stored:
-    """What a journal row keeps of an executed command."""
-    return Stored(row["fingerprint"], row["reply"].encode())
+def stored(row: Row) -> StoredReply:
+    """The stored reply in a journal row."""
+    return StoredReply(row["fingerprint"], row["reply"].encode())

@@ -7,11 +7,11 @@ It refuses what PostgreSQL refuses (``commit_batch_v2``, ``take_shards_v2`` and 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Iterable
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Final
 
-from actors.journal.contract import BehindError, DuplicateError, RejectedError, Rows, StaleEpochError
+from actors.journal.contract import BehindError, DuplicateError, Epochs, RejectedError, Rows, StaleEpochError
 from actors.journal.memory_reads import MemoryReads
 from engine.limits import SHARD_COUNT
 
@@ -46,35 +46,36 @@ class MemoryStore(MemoryReads):
     def register(self, host: str) -> None:
         self._hosts.setdefault(host, asyncio.Lock())
 
-    async def take(self, host: str, known: Mapping[int, int]) -> dict[int, int]:
+    async def take(self, host: str, expected: Epochs) -> dict[int, int]:
         if host not in self._hosts:
             raise RejectedError("an unknown host")
-        async with _held(self._shards[shard] for shard in sorted(known)):
-            if not self._current(known):
+        async with _held(self._shards[shard] for shard in sorted(expected)):
+            if not self._current(expected):
                 raise BehindError
-            owners = {owner for shard in known if (owner := self.owners[shard])}
+            owners = {owner for shard in expected if (owner := self.owners[shard])}
             async with _held(self._hosts[owner] for owner in sorted(owners)):
-                return self._raise_epochs(known, host)
+                return self._raise_epochs(expected, host)
 
-    async def renew(self, host: str, known: Mapping[int, int]) -> tuple[dict[int, int], bool]:
-        """The epochs and whether they are new; the present ones where ``known`` has been overtaken."""
-        async with _held(self._shards[shard] for shard in sorted(known)), self.committing(host):
-            if any(self.owners[shard] != host for shard in known):
+    async def renew(self, host: str, expected: Epochs) -> tuple[dict[int, int], bool]:
+        """The epochs, and whether this call raised them. It does not if an epoch differs from
+        ``expected``."""
+        async with _held(self._shards[shard] for shard in sorted(expected)), self.committing(host):
+            if any(self.owners[shard] != host for shard in expected):
                 raise StaleEpochError
-            if not self._current(known):
-                return {shard: self.epochs[shard] for shard in known}, False
-            return self._raise_epochs(known, host), True
+            if not self._current(expected):
+                return {shard: self.epochs[shard] for shard in expected}, False
+            return self._raise_epochs(expected, host), True
 
-    async def release(self, host: str, known: Mapping[int, int]) -> None:
-        async with _held(self._shards[shard] for shard in sorted(known)):
-            mine = [shard for shard in known if self.owners[shard] == host]
-            self._raise_epochs([shard for shard in mine if self.epochs[shard] == known[shard]], None)
+    async def release(self, host: str, expected: Epochs) -> None:
+        async with _held(self._shards[shard] for shard in sorted(expected)):
+            mine = [shard for shard in expected if self.owners[shard] == host]
+            self._raise_epochs([shard for shard in mine if self.epochs[shard] == expected[shard]], None)
 
-    def _current(self, known: Mapping[int, int]) -> bool:
-        return all(self.epochs[shard] == epoch for shard, epoch in known.items())
+    def _current(self, expected: Epochs) -> bool:
+        return all(self.epochs[shard] == epoch for shard, epoch in expected.items())
 
     def committing(self, host: str) -> asyncio.Lock:
-        """What a commit of ``host`` holds, and whoever takes its shards waits for."""
+        """The lock that a commit of ``host`` holds. A take of its shards waits for it."""
         return self._hosts[host]
 
     def _raise_epochs(self, shards: Collection[int], host: str | None) -> dict[int, int]:
@@ -86,13 +87,14 @@ class MemoryStore(MemoryReads):
     # --- commit -------------------------------------------------------------------------------------------
 
     def check_fence(self, host: str, rows: Rows) -> None:
-        """``StaleEpochError`` unless ``host`` holds the newest epoch of every shard that is written."""
+        """Raise ``StaleEpochError`` unless ``host`` owns all shards of ``rows`` with the epochs of
+        ``rows``."""
         for shard, epoch in rows.shards.items():
             if (self.owners[shard], self.epochs[shard]) != (host, epoch):
                 raise StaleEpochError
 
     def apply(self, rows: Rows) -> None:
-        """Make ``rows`` true, or raise and leave everything as it was."""
+        """Write all rows, or raise and write none."""
         self._check(rows)
         self.journal.put(rows.journal)
         self.command_keys |= {row["command_key"]: row for row in self.journal.read(rows.journal)}
@@ -147,13 +149,13 @@ class MemoryStore(MemoryReads):
         self.transactions.refuse_known(rows.transactions)
         self.ledger_entries.refuse_known(rows.entries)
         self.events.refuse_known(rows.events)
-        # A row's last column is when its host claimed it.
+        # ``created_at`` is the time on the host's clock.
         self.idempotency.refuse_known(each for each in rows.idempotency if self.response(each[0], each[-1]))
 
 
 @asynccontextmanager
 async def _held(locks: Iterable[asyncio.Lock]) -> AsyncIterator[None]:
-    """Hold all ``locks``, taken in the order given."""
+    """Hold all ``locks``, acquired in the given order."""
     async with AsyncExitStack() as stack:
         for lock in locks:
             await stack.enter_async_context(lock)

@@ -42,13 +42,13 @@ class Table:
         return [dict(zip(self.columns, each, strict=True)) for each in values]
 
     def refuse_known(self, values: Iterable[tuple[Any, ...]]) -> None:
-        """``DuplicateError`` if a key is taken, or comes twice."""
+        """Raise ``DuplicateError`` if a primary key exists or appears twice."""
         keys = [self.key(row) for row in self.read(values)]
         if len(set(keys)) < len(keys) or not self.rows.keys().isdisjoint(keys):
             raise DuplicateError(f"{self.name}_pkey")
 
     def put(self, values: Iterable[tuple[Any, ...]], changes: tuple[str, ...] = ()) -> None:
-        """Insert rows; of those that exist, ``changes`` alone are taken over."""
+        """Insert rows. Of rows that exist, update the columns ``changes``."""
         for row in self.read(values):
             known = self.rows.setdefault(self.key(row), row)
             known.update({name: row[name] for name in changes})

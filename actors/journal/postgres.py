@@ -1,15 +1,14 @@
-"""The journal in PostgreSQL: one connection that commits, a small pool that reads.
+"""The journal in PostgreSQL: one connection commits, a small pool does the rest.
 
-A commit is one call of ``commit_batch_v2``: one round trip, one transaction. Everything else
-goes through the pool, taking shards too: a take waits for another host's commit and must not hold up ours.
-A connection that failed is terminated, never awaited: closing a connection to a frozen server can take
-forever.
+A commit is one call of ``commit_batch_v2``: one round trip, one transaction. Taking shards uses the pool too:
+a take waits for another host's commit and must not delay this host's commits. A failed connection is
+terminated, not closed: closing a connection to a frozen server can take forever.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -21,13 +20,14 @@ from actors.clock import SystemClock
 from actors.database import INDEX_PLANS, accepts_writes, connect, read_statements, session_settings
 from actors.journal.commit_arguments import commit_arguments
 from actors.journal.contract import (
-    Activated,
     BehindError,
     DuplicateError,
+    Epochs,
+    LoadedCards,
     RejectedError,
     Rows,
     StaleEpochError,
-    Stored,
+    StoredReply,
     StoredResponse,
     UnknownOutcomeError,
     Unreadable,
@@ -48,7 +48,7 @@ from engine.limits import (
 from engine.programmes.programme import Programme
 
 POOLED: Final = 2
-"""Connections beside the one that commits: a slow read must not hold up a commit."""
+"""Connections beside the committing one: a slow read must not delay a commit."""
 CONNECT_SECONDS: Final = 2.0
 STATEMENTS: Final = read_statements(Path(__file__).parent / "sql")
 
@@ -57,11 +57,10 @@ _POSTGRES_EPOCH_MS: Final = 946_684_800_000
 
 
 class PostgresJournal:
-    """See ``actors.journal.contract.Journal``. Not shared between hosts: ``incarnation`` names the one host
-    that writes through it."""
+    """The journal of the host ``incarnation``; see ``actors.journal.contract.Journal``."""
 
     def __init__(self, dsn: str, incarnation: str, timeout_seconds: float = COMMIT_TIMEOUT_MS / 1000) -> None:
-        """``timeout_seconds``: after so long without an answer the outcome is unknown."""
+        """Without an answer within ``timeout_seconds`` the outcome of a call is unknown."""
         self._dsn = dsn
         self._incarnation = incarnation
         self._timeout_seconds = timeout_seconds
@@ -72,49 +71,51 @@ class PostgresJournal:
             self._pool.put_nowait(None)
 
     async def register(self, host: str) -> None:
-        await self._ask("register_host", host)
+        await self._fetch("register_host", host)
 
     async def now_ms(self) -> int:
-        """What the database's clock says, in milliseconds since the epoch."""
+        """The database's clock, in milliseconds since the epoch."""
         [row] = await self._read("now")
         return int(row["now_ms"])
 
     async def load_epochs(self, shards: Collection[int]) -> dict[int, int]:
         return {row["shard"]: row["epoch"] for row in await self._read("load_epochs", sorted(shards))}
 
-    async def take(self, shards: Collection[int], known: Mapping[int, int] | None = None) -> dict[int, int]:
-        rows = await self._ask("take_shards", self._incarnation, *await self._known(shards, known))
+    async def take(self, shards: Collection[int], expected: Epochs | None = None) -> dict[int, int]:
+        rows = await self._fetch("take_shards", self._incarnation, *await self._expected(shards, expected))
         return {row[0]: row[1] for row in rows}
 
-    async def renew(self, shards: Collection[int], known: Mapping[int, int] | None = None) -> dict[int, int]:
+    async def renew(self, shards: Collection[int], expected: Epochs | None = None) -> dict[int, int]:
         while True:
-            rows = await self._ask("renew_shards", self._incarnation, *await self._known(shards, known))
-            known = {row[0]: row[1] for row in rows}
-            # False when an earlier renewal, whose answer was lost, has raised them.
+            rows = await self._fetch(
+                "renew_shards", self._incarnation, *await self._expected(shards, expected)
+            )
+            expected = {row[0]: row[1] for row in rows}
+            # False if an earlier renewal has raised them and its answer was lost.
             if all(row["renewed"] for row in rows):
-                return known
+                return expected
 
-    async def release(self, shards: Collection[int], known: Mapping[int, int] | None = None) -> None:
-        await self._ask("release_shards", self._incarnation, *await self._known(shards, known))
+    async def release(self, shards: Collection[int], expected: Epochs | None = None) -> None:
+        await self._fetch("release_shards", self._incarnation, *await self._expected(shards, expected))
 
-    async def _known(
-        self, shards: Collection[int], known: Mapping[int, int] | None
+    async def _expected(
+        self, shards: Collection[int], expected: Epochs | None
     ) -> tuple[list[int], list[int]]:
-        """Shards and their epochs in two arrays."""
-        epochs = await self.load_epochs(shards) if known is None else known
+        """Shards and their expected epochs in two arrays."""
+        epochs = await self.load_epochs(shards) if expected is None else expected
         wanted = sorted(shards)
         return wanted, [epochs[shard] for shard in wanted]
 
     async def commit(self, rows: Rows) -> None:
         await self._write("commit_batch", *commit_arguments(self._incarnation, rows))
 
-    async def load_cards(self, card_ids: Iterable[str]) -> Activated:
+    async def load_cards(self, card_ids: Iterable[str]) -> LoadedCards:
         ids = list(filter(is_id, card_ids))
         rows = await self._read("load_cards", ids, TOMBSTONE_DAYS)
         read = {row["id"]: decoded(partial(card_of, row)) for row in rows}
         cards = {id_: card for id_, card in read.items() if not isinstance(card, Unreadable)}
         accounts = await self.load_accounts({card.account_id for card in cards.values() if card.account_id})
-        return Activated(
+        return LoadedCards(
             cards, accounts, await self.load_answers(cards), frozenset(read.keys() - cards.keys())
         )
 
@@ -131,7 +132,7 @@ class PostgresJournal:
             )
             place_hold(accounts[row["account_id"]], hold)
             if number % ACTIVATION_HOLDS_STEP == 0:
-                # Accounts that many cards share must not keep the host's other cards waiting.
+                # A large account must not delay the host's other cards.
                 await asyncio.sleep(0)
         return accounts
 
@@ -159,12 +160,12 @@ class PostgresJournal:
         changed = [row for row in rows if row["id"] is not None and wanted(row["id"], row["seq"])]
         return rows[0]["mark"], {row["id"]: decoded(partial(programme_of, row)) for row in changed}
 
-    async def load_answers(self, actor_ids: Iterable[str]) -> dict[bytes, Stored]:
+    async def load_answers(self, actor_ids: Iterable[str]) -> dict[bytes, StoredReply]:
         return stored_commands(
             await self._read("load_answers", list(filter(is_id, actor_ids)), ACTIVATION_ANSWERS)
         )
 
-    async def find(self, command_keys: Iterable[bytes]) -> dict[bytes, Stored]:
+    async def find(self, command_keys: Iterable[bytes]) -> dict[bytes, StoredReply]:
         return stored_commands(await self._read("find_commands", list(command_keys)))
 
     async def find_responses(self, key_digests: Iterable[bytes]) -> dict[bytes, StoredResponse]:
@@ -194,22 +195,21 @@ class PostgresJournal:
             elif not keeps_connection(failure):
                 self._drop(self._writer)
             raise _error(statement, failure) from None
-        except Exception as fault:  # noqa: BLE001 - the committer must outlive it, and nobody knows what happened
-            # Its text may hold row values.
+        except Exception as fault:  # noqa: BLE001 - the committer goes on, and the outcome is unknown
+            # The text of the exception may hold row values.
             _log.error("commit_fault", error=type(fault).__name__)
             await self.reset()
             raise UnknownOutcomeError(f"{statement}: {type(fault).__name__}") from None
 
     async def _read(self, statement: str, *arguments: Any) -> list[Any]:
         try:
-            return await self._ask(statement, *arguments)
+            return await self._fetch(statement, *arguments)
         except RejectedError as refusal:
-            # A reader has no batch that could be at fault.
+            # A read has no rows that could be at fault.
             raise UnknownOutcomeError(f"{statement}: {refusal}") from None
 
-    async def _ask(self, statement: str, *arguments: Any) -> list[Any]:
-        """Run a statement on a pooled connection, which is given back afterwards, or terminated when it
-        failed."""
+    async def _fetch(self, statement: str, *arguments: Any) -> list[Any]:
+        """Run a statement on a pooled connection. A failed connection is terminated."""
         connection = await self._pool.get()
         try:
             async with asyncio.timeout(self._timeout_seconds):
@@ -225,7 +225,7 @@ class PostgresJournal:
             self._pool.put_nowait(connection)
 
     def _drop(self, connection: asyncpg.Connection[Any] | None) -> None:
-        """The next statement that would use it connects anew."""
+        """Terminate the connection. Its next user makes a new one."""
         if connection is not None:
             connection.terminate()
 
@@ -242,14 +242,14 @@ class PostgresJournal:
                 decoder=lambda micros: micros[0] // 1000 + _POSTGRES_EPOCH_MS,
             )
         except BaseException:
-            # Nobody else knows this connection yet.
+            # No other code refers to this connection yet.
             connection.terminate()
             raise
         return connection
 
 
 def _error(statement: str, failure: BaseException) -> RejectedError | StaleEpochError | UnknownOutcomeError:
-    """The contract's error for one of asyncpg's, without its text: that can hold row values."""
+    """The contract's error for a driver's exception, without its text, which can hold row values."""
     if unavailable(failure) or not isinstance(failure, asyncpg.PostgresError):
         return UnknownOutcomeError(
             f"{statement}: {getattr(failure, 'sqlstate', None) or type(failure).__name__}"

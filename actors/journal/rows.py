@@ -9,7 +9,11 @@ A ``None`` in a row of ``changed_holds`` or ``changed_transactions`` leaves the 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+new_row: Final = tuple.__new__
+"""``new_row(UsageRow, (…))`` makes a ``UsageRow`` at the cost of a tuple, for the rows of every decision.
+It does not check the fields; a test does."""
 
 
 class JournalRow(NamedTuple):

@@ -1,4 +1,4 @@
-"""How large the books have become, and what they say of outages under way, for the metrics page."""
+"""Database sizes and open outages, for the metrics page."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _OUTAGES: Final = """
 
 
 async def read_sizes(dsn: str, seconds: float) -> Figures:
-    """Sizes in bytes and open outages, by metric name; none when the database has not answered within
+    """Sizes in bytes and open outages, by metric name. Empty if the database does not answer within
     ``seconds``."""
     try:
         connection = await asyncpg.connect(dsn, timeout=seconds, command_timeout=seconds)
@@ -31,9 +31,9 @@ async def read_sizes(dsn: str, seconds: float) -> Figures:
     except STATEMENT_FAILURES:
         return {}
     finally:
-        # Closing politely can take for ever where the server is frozen.
+        # Closing a connection to a frozen server can take forever.
         connection.terminate()
-    assert row is not None, "always one row"
+    assert row is not None, "sizes are one row"
     return {
         "stanchion_journal_bytes": row["journal"],
         "stanchion_database_bytes": row["database"],

@@ -1,2 +1,2 @@
-"""Programme actors: one programme's configuration (and, with delegated decisions, its outage and budget) in
-memory."""
+"""Programme actors: a programme's configuration in memory, and with delegated decisions its outage and
+exposure budget."""

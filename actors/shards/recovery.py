@@ -26,7 +26,7 @@ from actors.journal.contract import (
     RejectedError,
     Rows,
     StaleEpochError,
-    Stored,
+    StoredReply,
     UnknownOutcomeError,
 )
 from actors.shards.admission import Admission
@@ -144,7 +144,7 @@ class Recovery:
                 unexecuted.append(pending)
         return unexecuted
 
-    def _answer_stored(self, pending: Pending, executed: Stored) -> bool:
+    def _answer_stored(self, pending: Pending, executed: StoredReply) -> bool:
         """Give the stored reply; returns false if the command must be admitted first."""
         try:
             reply = reply_from_journal(pending.command, executed)

@@ -222,7 +222,7 @@ async def _connect(dsn: str, patience_seconds: float) -> asyncpg.Connection[asyn
             if time.monotonic() > deadline:
                 raise MigrationError(f"the database cannot be reached: {one_line(failure)}") from None
         except _REFUSALS as failure:
-            raise MigrationError(f"the database refuses us: {one_line(failure)}") from None
+            raise MigrationError(f"the database refuses the connection: {one_line(failure)}") from None
         await asyncio.sleep(RETRY_SECONDS)
 
 

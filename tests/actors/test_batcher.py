@@ -1,4 +1,4 @@
-"""Batches clock themselves: one in flight, the next collects, order is kept, errors reach those concerned."""
+"""Self-clocked batches: one in flight, order is kept, exceptions reach the callers of their batch."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from actors.batcher import Batcher
 
 
 class Sink:
-    """Records batches; waits for ``go`` in each."""
+    """Records batches. Each batch waits for ``go``."""
 
     def __init__(self) -> None:
         self.batches: list[list[int]] = []
@@ -28,7 +28,7 @@ class Sink:
             self.go.release()
 
 
-async def test_what_arrives_meanwhile_is_the_next_batch() -> None:
+async def test_items_added_during_a_batch_form_the_next_batch() -> None:
     sink = Sink()
     batcher = Batcher(sink.flush, 100)
     first = batcher.add([1])
@@ -40,7 +40,7 @@ async def test_what_arrives_meanwhile_is_the_next_batch() -> None:
     assert sink.batches == [[1], [2, 3, 4]]
 
 
-async def test_a_batch_has_a_size() -> None:
+async def test_batch_has_whole_additions_up_to_its_size() -> None:
     sink = Sink()
     sink.release()
     batcher = Batcher(sink.flush, 3)
@@ -48,13 +48,13 @@ async def test_a_batch_has_a_size() -> None:
     assert sink.batches == [[0, 0, 1, 1], [2, 2, 3, 3]]
 
 
-async def test_after_a_batch_of_several_it_may_rest() -> None:
+async def test_batcher_rests_after_a_batch_of_several_additions() -> None:
     sink = Sink()
     sink.release()
     batcher = Batcher(sink.flush, 100, rest_seconds=0.05)
     await batcher.add([1])
     await batcher.add([2])
-    assert sink.batches == [[1], [2]], "one by one, nothing is kept waiting"
+    assert sink.batches == [[1], [2]], "no rest between single additions"
     loop = asyncio.get_running_loop()
     rested_from = loop.time()
     await asyncio.gather(batcher.add([3]), batcher.add([4]))
@@ -66,7 +66,7 @@ async def test_after_a_batch_of_several_it_may_rest() -> None:
     await batcher.drain()
 
 
-async def test_an_error_reaches_its_batch_alone() -> None:
+async def test_exception_reaches_only_its_own_batch() -> None:
     sink = Sink()
     batcher = Batcher(sink.flush, 100)
     sink.failing = True
@@ -82,7 +82,7 @@ async def test_an_error_reaches_its_batch_alone() -> None:
     await batcher.drain()
 
 
-async def test_nobody_has_to_wait() -> None:
+async def test_batch_needs_no_waiting_caller() -> None:
     sink = Sink()
     sink.failing = True
     batcher = Batcher(sink.flush, 100)

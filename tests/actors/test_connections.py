@@ -1,4 +1,4 @@
-"""Counting connections and ending late ones, without sockets."""
+"""Connection limits and deadlines, without sockets."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ def table(*trusted: str) -> ConnectionTable:
 
 
 class Idle:
-    """A connection that remembers its eviction."""
+    """A connection that records its eviction."""
 
     evicted = False
 

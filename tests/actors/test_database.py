@@ -1,4 +1,4 @@
-"""Connections go to a server that accepts writes, and end when it does not any more."""
+"""Connections use servers that accept writes, and leave a server that becomes read-only."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SECONDS = 30.0
 
 @asynccontextmanager
 async def read_only(url: str) -> AsyncIterator[None]:
-    """The database refuses writes in the transactions of new sessions and of those that have read this."""
+    """Make the database read-only for new sessions, and for sessions that have reloaded the setting."""
     name = urlsplit(url).path[1:]
     session = await asyncpg.connect(url)
     try:
@@ -43,23 +43,23 @@ async def read_only(url: str) -> AsyncIterator[None]:
 
 
 def of_both(first: str, second: str) -> str:
-    """One address that names the servers of two."""
+    """One DSN that names the servers of both."""
     one, two = urlsplit(first), urlsplit(second)
     return urlunsplit(one._replace(netloc=f"{one.netloc},{two.hostname}:{two.port}"))
 
 
 async def test_read_only_server_is_not_connected_to(database_url: str) -> None:
-    lane = DbConnection(database_url, "test", STATEMENTS)
+    connection = DbConnection(database_url, "test", STATEMENTS)
     async with read_only(database_url):
         with pytest.raises(DatabaseUnavailableError):
-            await lane.fetch("read")
+            await connection.fetch("read")
         with pytest.raises(CannotConnectError):
             await connect(database_url, "test", SECONDS, {})
-    assert await lane.fetch("read")
-    lane.close()
+    assert await connection.fetch("read")
+    connection.close()
 
 
-async def test_connection_to_a_server_that_became_read_only_is_given_up(database_url: str) -> None:
+async def test_connection_is_dropped_when_its_server_becomes_read_only(database_url: str) -> None:
     connection = await connect(database_url, "test", SECONDS, session_settings(SECONDS))
     assert accepts_writes(connection)
     await connection.execute("SET default_transaction_read_only = on")
@@ -68,41 +68,41 @@ async def test_connection_to_a_server_that_became_read_only_is_given_up(database
     assert not accepts_writes(connection)
 
 
-async def test_lane_leaves_a_read_only_server_and_returns_by_itself(database_url: str) -> None:
-    lane = DbConnection(
+async def test_connection_leaves_a_read_only_server_and_returns_by_itself(database_url: str) -> None:
+    connection = DbConnection(
         database_url, "test", STATEMENTS | {"demote": "SET default_transaction_read_only = on"}
     )
-    await lane.fetch("demote")
+    await connection.fetch("demote")
     async with read_only(database_url):
         with pytest.raises(DatabaseUnavailableError):
-            await lane.fetch("write")
-    await lane.fetch("write")
-    lane.close()
+            await connection.fetch("write")
+    await connection.fetch("write")
+    connection.close()
 
 
 async def test_frozen_server_leaves_time_for_the_other_one(database_url: str) -> None:
     async with Proxy(database_url) as frozen:
-        frozen.swallowing = True
+        frozen.drops_answers = True
         connection = await connect(of_both(frozen.address, database_url), "test", 2.0, {})
     assert await connection.fetchval("SELECT 1") == 1
     await connection.close()
 
 
-async def test_of_two_servers_the_writable_one_is_used(database_url: str) -> None:
+async def test_writable_server_of_two_is_used(database_url: str) -> None:
     async with Proxy(database_url) as other:
         other.cut()
         connection = await connect(of_both(database_url, other.address), "test", SECONDS, {})
         await connection.close()
 
 
-async def test_every_session_waits_for_the_log_and_has_limits(database_url: str) -> None:
+async def test_session_has_synchronous_commit_and_time_limits(database_url: str) -> None:
     name = urlsplit(database_url).path[1:]
     session = await asyncpg.connect(database_url)
     await session.execute(f"ALTER DATABASE {name} SET synchronous_commit = off")
     await session.close()
-    lane = DbConnection(database_url, "test", STATEMENTS, timeout_ms=10_000)
-    shown = {row["name"]: row["setting"] for row in await lane.fetch("shown")}
-    lane.close()
+    connection = DbConnection(database_url, "test", STATEMENTS, timeout_ms=10_000)
+    shown = {row["name"]: row["setting"] for row in await connection.fetch("shown")}
+    connection.close()
     assert shown["synchronous_commit"] == "on"
     assert shown["statement_timeout"] == "10s"
     assert shown["lock_timeout"] == "8s"

@@ -1,4 +1,4 @@
-"""Every class of SQLSTATE has a verdict: the rows are at fault, or the connection."""
+"""Every class of SQLSTATE has a verdict."""
 
 from __future__ import annotations
 
@@ -50,12 +50,12 @@ CASES = [
 
 
 @pytest.mark.parametrize(("sqlstate", "expected", "meaning"), CASES)
-def test_verdict_of_a_code(sqlstate: str, expected: Verdict, meaning: str) -> None:
+def test_verdict_of_an_sqlstate(sqlstate: str, expected: Verdict, meaning: str) -> None:
     assert verdict(sqlstate) is expected, meaning
 
 
 @pytest.mark.parametrize(("sqlstate", "expected", "meaning"), CASES)
-def test_only_the_faults_of_rows_keep_the_connection(sqlstate: str, expected: Verdict, meaning: str) -> None:
+def test_only_faults_of_rows_keep_the_connection(sqlstate: str, expected: Verdict, meaning: str) -> None:
     failure = asyncpg.PostgresError.new({"C": sqlstate, "M": meaning})
     assert unavailable(failure) is (expected is SERVER)
     assert keeps_connection(failure) is (expected is BATCH)
@@ -68,7 +68,7 @@ def test_every_error_class_of_the_driver_has_a_verdict() -> None:
     assert codes - {"", "00", "01", "02"} <= CLASSES.keys()
 
 
-def test_exceptions_to_catch_are_those_that_mean_unavailable() -> None:
+def test_unavailable_lists_the_exceptions_of_an_absent_server() -> None:
     assert {asyncpg.ReadOnlySQLTransactionError, asyncpg.DeadlockDetectedError, OSError} <= set(UNAVAILABLE)
     assert not issubclass(asyncpg.UniqueViolationError, UNAVAILABLE)
     assert unavailable(asyncpg.InterfaceError("closed"))

@@ -1,10 +1,10 @@
--- The authorizations that references ($2) of cards ($1) name; under one network id the newest $3, oldest first.
+-- Authorizations by card ($1) and reference ($2), oldest first; the newest $3 of one network id.
 SELECT wanted.card_id::text, wanted.reference, t.id::text, t.kind, t.currency, first.day, j.command_key, t.network_txn_id,
        t.requested_minor, t.approved_minor, t.cleared_minor, t.reversed_minor, t.hold_id::text, t.decline_reason, t.remainder_minor, t.closed,
        coalesce((
            SELECT json_object_agg(raised.name, json_build_object(
                'left_minor', CASE
-                   -- Given up before it came: it has raised nothing.
+                   -- Reversed before it arrived: it raised no hold.
                    WHEN raised.buried THEN 0
                    ELSE coalesce((
                        SELECT (r.decision::jsonb ->> 'increment_left_minor')::bigint FROM journal r
@@ -24,7 +24,7 @@ SELECT wanted.card_id::text, wanted.reference, t.id::text, t.kind, t.currency, f
                FROM (
                    SELECT n.seq, 'k:' || encode(n.command_key, 'hex') AS name, n.decision::jsonb ->> 'day' AS day,
                        (n.decision::jsonb ->> 'approved_minor')::bigint AS approved_minor,
-                       -- Place of `buried` in layout 2 (engine/decision/recorded.py); layout 1 has no such place.
+                       -- Position of `buried` in layout 2 (engine/decision/recorded.py). Layout 1 has no such position.
                        coalesce(n.inputs::jsonb ->> 28, 'false')::boolean AS buried
                    FROM journal n WHERE n.authorization_id = t.id AND n.kind = 'increment') i
                UNION ALL
@@ -33,8 +33,8 @@ SELECT wanted.card_id::text, wanted.reference, t.id::text, t.kind, t.currency, f
                FROM journal a WHERE a.authorization_id = t.id AND a.kind = 'advise' AND a.decision::jsonb ? 'counted_minor'
            ) raised), '{}') AS raised,
        CASE WHEN j.kind = 'advise' THEN ARRAY(
-           SELECT said.name FROM json_array_elements_text(coalesce(j.command::json -> 'references', '[]')) AS said (name)
-           WHERE said.name LIKE 'k:%') ELSE '{}' END AS stands_for
+           SELECT message.name FROM json_array_elements_text(coalesce(j.command::json -> 'references', '[]')) AS message (name)
+           WHERE message.name LIKE 'k:%') ELSE '{}' END AS stands_for
 FROM unnest($1::uuid[], $2::text[]) AS wanted (card_id, reference)
 CROSS JOIN LATERAL (
     SELECT found.* FROM transactions found
@@ -49,7 +49,7 @@ CROSS JOIN LATERAL (
         END)
 ) t
 CROSS JOIN LATERAL (
-    -- The day of the approval: that of the advice, of what had been declined here.
+    -- The day of the approval; of an authorization that was declined here, the day of its advice.
     SELECT coalesce((
         SELECT a.decision::jsonb ->> 'counted_day' FROM journal a
         WHERE a.authorization_id = t.id AND a.kind = 'advise' AND NOT a.decision::jsonb ? 'counted_minor'

@@ -3,10 +3,10 @@ SELECT c.id::text, c.tenant_id::text, c.live, c.programme_id::text, c.card_produ
        c.state, c.controls, c.created_at AS created_ms, c.state_reason, c.cardholder_active,
        u.seq, u.day, u.day_count, u.day_amount_minor, u.cvv2_failures,
        d.balance_minor, d.consumed_minor, d.declared_at AS declared_ms,
-       ARRAY(SELECT t.reference FROM tombstones t WHERE t.card_id = c.id AND t.recorded_at > living.since
+       ARRAY(SELECT t.reference FROM tombstones t WHERE t.card_id = c.id AND t.recorded_at > retention.since
              ORDER BY t.recorded_at, t.reference) AS tombstones,
        ARRAY(SELECT (extract(epoch FROM t.recorded_at) * 1000)::bigint FROM tombstones t
-             WHERE t.card_id = c.id AND t.recorded_at > living.since ORDER BY t.recorded_at, t.reference) AS buried_ms
+             WHERE t.card_id = c.id AND t.recorded_at > retention.since ORDER BY t.recorded_at, t.reference) AS tombstones_ms
 FROM cards c JOIN card_usage u ON u.card_id = c.id LEFT JOIN declared_balances d ON d.card_id = c.id
-CROSS JOIN (SELECT now() - make_interval(days => $2::int) AS since) living
+CROSS JOIN (SELECT now() - make_interval(days => $2::int) AS since) retention
 WHERE c.id = ANY ($1::uuid[])

@@ -1,2 +1,2 @@
--- The one clock for all hosts.
+-- The clock of all hosts.
 SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint AS now_ms

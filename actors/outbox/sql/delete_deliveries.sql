@@ -1,4 +1,5 @@
--- Deletes deliveries older than $1 days with their attempts; $2 of the oldest are looked at. $3 is the clock of the process: rows go only when both clocks say so.
+-- Deletes deliveries older than $1 days, and their attempts, among the $2 oldest.
+-- $3 is the time on the process's clock: a row must be too old by both clocks.
 WITH oldest AS MATERIALIZED (
     SELECT id, created_at FROM deliveries ORDER BY id LIMIT $2::int
 ), deleted AS (

@@ -1,4 +1,5 @@
--- Deletes events older than $1 days; $2 of the oldest are looked at. $3 is the clock of the process: rows go only when both clocks say so.
+-- Deletes events older than $1 days among the $2 oldest.
+-- $3 is the time on the process's clock: a row must be too old by both clocks.
 WITH oldest AS MATERIALIZED (
     SELECT tenant_id, live, id, created_at FROM events ORDER BY txid LIMIT $2::int
 ), deleted AS (

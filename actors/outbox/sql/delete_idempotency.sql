@@ -1,5 +1,5 @@
--- Deletes stored answers, and claims that never got one, older than $1 days; of each at most $2.
--- $3 is the clock of the process: rows go only when both clocks say so.
+-- Deletes stored responses older than $1 days, and claims without a response; at most $2 of each.
+-- $3 is the time on the process's clock: a row must be too old by both clocks.
 WITH oldest AS MATERIALIZED (
     SELECT key_digest FROM idempotency
     WHERE created_at < least(now(), $3::timestamptz) - make_interval(days => $1::int) ORDER BY created_at LIMIT $2::int

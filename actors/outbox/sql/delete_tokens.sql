@@ -1,4 +1,5 @@
--- Deletes access tokens that expired more than $1 days ago, at most $2. $3 is the clock of the process: rows go only when both clocks say so.
+-- Deletes access tokens that expired more than $1 days ago, at most $2.
+-- $3 is the time on the process's clock: a row must be too old by both clocks.
 WITH oldest AS MATERIALIZED (
     SELECT token_digest FROM access_tokens
     WHERE expires_at < least(now(), $3::timestamptz) - make_interval(days => $1::int) ORDER BY expires_at LIMIT $2::int

@@ -1,4 +1,5 @@
--- Deletes tombstones older than $1 days, at most $2. $3 is the clock of the process: rows go only when both clocks say so.
+-- Deletes tombstones older than $1 days, at most $2.
+-- $3 is the time on the process's clock: a row must be too old by both clocks.
 WITH oldest AS MATERIALIZED (
     SELECT card_id, reference FROM tombstones
     WHERE recorded_at < least(now(), $3::timestamptz) - make_interval(days => $1::int) ORDER BY recorded_at LIMIT $2::int

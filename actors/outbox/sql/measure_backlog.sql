@@ -1,4 +1,4 @@
--- Counts at most $1 rows, so that a backlog of millions costs no more than one of that size.
+-- Counts at most $1 rows: a larger backlog does not cost more.
 WITH due AS (
     SELECT endpoint_id
     FROM deliveries

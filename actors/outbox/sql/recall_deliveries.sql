@@ -1,5 +1,5 @@
--- Makes pending deliveries due whose next attempt lies further ahead than any schedule ($1 seconds), by the database's clock and by that of
--- the process ($2): a wrong clock has put it there. Endpoint by endpoint, so that an index finds them.
+-- Makes pending deliveries due whose next attempt is later than any schedule ($1 seconds) allows, by the database's clock and at $2, the
+-- time on the process's clock: a wrong clock scheduled them. One index scan for each endpoint finds them.
 WITH misplaced AS MATERIALIZED (
     SELECT far.id
     FROM webhook_endpoints w

@@ -1,4 +1,4 @@
-"""The active cards of a host: what a command lacks, what is kept, what is forgotten."""
+"""The active cards of a host: needs of commands, activation and passivation."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 
 from actors.cards.activation import Activation
 from actors.cards.reading import Need, Wanted
-from actors.journal.contract import Rows, Stored, UnknownOutcomeError
+from actors.journal.contract import Rows, StoredReply, UnknownOutcomeError
 from actors.journal.memory import MemoryJournal
 from actors.journal.memory_store import MemoryStore
 from actors.journal.rows import ProgrammeRow
@@ -38,7 +38,7 @@ def activation(active_max: int = 100) -> Activation:
 
 
 def filled(count: int, active_max: int = 100) -> Activation:
-    """Cards with accounts of their own, in the order of their numbers."""
+    """Cards, each with its own account, in the order of their numbers."""
     made = activation(active_max)
     for number in range(count):
         id_ = an_id(number)
@@ -57,11 +57,11 @@ def filled(count: int, active_max: int = 100) -> Activation:
         (create_card(1), Need("programme", PROGRAMME)),
     ],
 )
-def test_what_a_command_lacks_in_an_empty_host(command: Any, need: Need | None) -> None:
+def test_first_need_of_a_command_in_an_empty_host(command: Any, need: Need | None) -> None:
     assert activation().need(command) == need
 
 
-def test_what_a_command_lacks_when_some_is_there() -> None:
+def test_first_need_of_a_command_with_loaded_state() -> None:
     active = activation()
     active.learn(governed())
     assert active.need(create_card(1)) is None
@@ -76,7 +76,7 @@ def test_what_a_command_lacks_when_some_is_there() -> None:
     assert active.need(change_programme(1)) is None
 
 
-def test_asking_twice_wants_once() -> None:
+def test_repeated_need_is_read_once() -> None:
     wanted, more = Wanted(), Wanted()
     for need in (Need("card", "b"), Need("card", "a"), Need("card", "b"), Need("programme", "p")):
         wanted.add(need)
@@ -87,7 +87,7 @@ def test_asking_twice_wants_once() -> None:
     assert Need("account", "a") not in wanted
 
 
-def test_the_newest_snapshot_stays() -> None:
+def test_newest_snapshot_is_kept() -> None:
     active = activation()
     for seq in (2, 1, 3, 2):
         active.learn(governed(seq))
@@ -102,7 +102,7 @@ def test_cards_that_share_an_account_share_the_object() -> None:
     assert active.accounts[ACCOUNT].users == 2
 
 
-def test_the_least_recently_used_are_forgotten() -> None:
+def test_least_recently_used_cards_are_passivated() -> None:
     active = filled(5, active_max=3)
     assert active.card(an_id(0)) is not None
     active.passivate_some()
@@ -110,7 +110,7 @@ def test_the_least_recently_used_are_forgotten() -> None:
     assert len(active.accounts) == 3
 
 
-def test_undurable_cards_are_kept() -> None:
+def test_undurable_cards_are_not_passivated() -> None:
     active = filled(5, active_max=2)
     for number in (0, 1, 2):
         active.cards[an_id(number)].undurable = 1
@@ -122,7 +122,7 @@ def test_undurable_cards_are_kept() -> None:
     assert list(active.cards) == [an_id(1), an_id(2)]
 
 
-def test_an_account_is_forgotten_with_its_last_card() -> None:
+def test_account_is_dropped_with_its_last_card() -> None:
     active = activation(active_max=1)
     active.admit(card(), account())
     active.admit(card(id=an_id(2)), account())
@@ -133,7 +133,7 @@ def test_an_account_is_forgotten_with_its_last_card() -> None:
     assert active.accounts == {}
 
 
-def test_dropping_a_card_drops_whoever_shares_its_account() -> None:
+def test_dropping_a_card_drops_all_cards_of_its_account() -> None:
     active = filled(3)
     active.admit(card(), account())
     active.admit(card(id=an_id(50)), account())
@@ -142,7 +142,7 @@ def test_dropping_a_card_drops_whoever_shares_its_account() -> None:
     assert ACCOUNT not in active.accounts
 
 
-def test_dropping_an_unfunded_card_drops_it_alone() -> None:
+def test_dropping_an_unfunded_card_leaves_other_cards() -> None:
     active = filled(2)
     for number in (50, 51):
         active.admit(card(id=an_id(number), account_id=None), None)
@@ -150,7 +150,7 @@ def test_dropping_an_unfunded_card_drops_it_alone() -> None:
     assert set(active.cards) == {an_id(0), an_id(1), an_id(51)}
 
 
-def test_dropping_shards_drops_all_of_theirs() -> None:
+def test_dropping_shards_drops_their_cards_accounts_and_programmes() -> None:
     active = filled(2)
     other = an_id(7, 0x03)
     active.admit(
@@ -162,10 +162,10 @@ def test_dropping_shards_drops_all_of_theirs() -> None:
     assert set(active.cards) == {other}
     assert set(active.accounts) == {derive(other, Derived.ACCOUNT)}
     assert active.programmes == {}
-    assert set(active.snapshots) == {PROGRAMME}, "a snapshot is no ownership"
+    assert set(active.snapshots) == {PROGRAMME}, "snapshots need no ownership"
 
 
-async def test_a_failed_read_keeps_what_was_wanted() -> None:
+async def test_failed_read_is_repeated() -> None:
     attempts = 0
 
     class Flaky(MemoryJournal):
@@ -177,7 +177,7 @@ async def test_a_failed_read_keeps_what_was_wanted() -> None:
             return await super().load_programmes(programme_ids)
 
     loaded: list[list[str]] = []
-    remembered: list[dict[bytes, Stored]] = []
+    remembered: list[dict[bytes, StoredReply]] = []
     active = Activation(
         Flaky(MemoryStore(), "a"),
         lambda wanted, unreadable: loaded.append(wanted.ids()),
@@ -194,7 +194,7 @@ async def test_a_failed_read_keeps_what_was_wanted() -> None:
 
 
 async def test_refresh_reads_only_programmes_that_have_changed() -> None:
-    """Counted in decoded programmes: those that did not change, or are not known here, are never decoded."""
+    """Programmes that did not change, or have no active card, are not decoded."""
     store = MemoryStore()
     active = Activation(MemoryJournal(store, "a"), lambda wanted, unreadable: None, lambda answers: None)
     decoded: list[str] = []

@@ -1,11 +1,11 @@
-"""What a host remembers of what it has answered, and how it says so again."""
+"""The cache of stored replies, and repeated replies."""
 
 from __future__ import annotations
 
 import msgspec
 
 from actors.cards.answers import RecentAnswers, fingerprint_of, reply_again, reply_from_journal
-from actors.journal.contract import Stored
+from actors.journal.contract import StoredReply
 from engine.iso8583.identity import late_reversal_key
 from engine.replies import Done, Problem, Reply, WireAnswer
 from tests.engine.build import an_id, authorize, key, load, read_balance
@@ -14,7 +14,7 @@ ANSWER = WireAnswer("00", authorize(1).id, "ABC123", 1_000)
 DONE = Done(201, {"entry_id": an_id(1)})
 
 
-def test_a_repeat_is_marked_as_one() -> None:
+def test_repeated_reply_is_marked_as_replayed() -> None:
     answers = RecentAnswers()
     assert answers.repeat(authorize(1)) is None
     answers.remember(authorize(1).command_key, authorize(1).fingerprint, ANSWER)
@@ -22,14 +22,14 @@ def test_a_repeat_is_marked_as_one() -> None:
     assert answers.repeat(authorize(2)) is None
 
 
-def test_other_content_is_a_conflict() -> None:
+def test_repeat_with_other_content_is_a_conflict() -> None:
     answers = RecentAnswers()
     answers.remember(authorize(1).command_key, authorize(1).fingerprint, ANSWER)
     other = authorize(1, fingerprint=key(9), id=an_id(9))
     assert answers.repeat(other) == WireAnswer("94", ANSWER.authorization_id, replayed=True)
 
 
-def test_a_rest_command_has_no_fingerprint() -> None:
+def test_rest_command_has_no_fingerprint() -> None:
     assert fingerprint_of(load(1)) is None
     assert fingerprint_of(read_balance(1)) is None
     assert fingerprint_of(authorize(1)) == authorize(1).fingerprint
@@ -38,13 +38,13 @@ def test_a_rest_command_has_no_fingerprint() -> None:
     assert reply_again(load(1), None, refused) == refused
 
 
-def test_a_key_of_the_wire_used_by_a_rest_command_is_a_conflict() -> None:
+def test_wire_key_used_by_a_rest_command_is_a_conflict() -> None:
     assert reply_again(load(1), authorize(1).fingerprint, ANSWER) == WireAnswer(
         "94", ANSWER.authorization_id, replayed=True
     )
 
 
-def test_the_oldest_are_forgotten_first() -> None:
+def test_oldest_replies_are_evicted_first() -> None:
     answers = RecentAnswers(size=3)
     for number in range(5):
         answers.remember(key(number), None, DONE)
@@ -52,7 +52,7 @@ def test_the_oldest_are_forgotten_first() -> None:
     assert known == [False, False, True, True, True]
 
 
-def test_of_many_no_more_are_forgotten_than_an_eighth() -> None:
+def test_full_cache_evicts_an_eighth() -> None:
     answers = RecentAnswers(size=80)
     for number in range(81):
         answers.remember(key(number), None, DONE)
@@ -60,10 +60,11 @@ def test_of_many_no_more_are_forgotten_than_an_eighth() -> None:
     assert known == [False] * 10 + [True] * 71
 
 
-def test_stored_replies_come_back_in_full() -> None:
+def test_stored_replies_are_repeated_in_full() -> None:
     replies: list[Reply] = [ANSWER, DONE, WireAnswer("51", an_id(3))]
     stored = {
-        key(number): Stored(key(number), msgspec.json.encode(reply)) for number, reply in enumerate(replies)
+        key(number): StoredReply(key(number), msgspec.json.encode(reply))
+        for number, reply in enumerate(replies)
     }
     answers = RecentAnswers()
     answers.remember_stored(stored)
@@ -74,13 +75,13 @@ def test_stored_replies_come_back_in_full() -> None:
         assert reply_from_journal(command, stored[key(number)]) == expected
 
 
-def test_what_undoes_a_command_is_forgotten_after_it() -> None:
-    """... however often the command itself is remembered again."""
+def test_late_reversal_is_evicted_after_its_command() -> None:
+    """Also if the command itself is cached again several times."""
     command, undoing = authorize(1), late_reversal_key(authorize(1).command_key)
     answers = RecentAnswers(size=3)
     newest_first = {
-        undoing: Stored(None, msgspec.json.encode(WireAnswer("00", command.id))),
-        command.command_key: Stored(command.fingerprint, msgspec.json.encode(ANSWER)),
+        undoing: StoredReply(None, msgspec.json.encode(WireAnswer("00", command.id))),
+        command.command_key: StoredReply(command.fingerprint, msgspec.json.encode(ANSWER)),
     }
     for number in range(6):
         if number % 2:

@@ -1,7 +1,6 @@
-"""The two journals behind one face, so that one suite can hold them equal.
+"""Both journals behind one interface, for one conformance suite.
 
-Beside opening journals, a backend can show its tables and hold a commit at the point where it has passed
-the fence and is not done.
+A backend opens journals, shows its tables, and can hold a commit that has passed the fence.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ TABLES = (
     "events",
     "idempotency",
 )
-UNSHOWN = {"txid"}
-"""The database's own business."""
+DATABASE_COLUMNS = {"txid"}
+"""Columns that the database fills."""
 
 HOST_SESSIONS = (
     "SELECT pid FROM pg_stat_activity"
@@ -46,7 +45,7 @@ HOST_SESSIONS = (
 
 
 class Backend(Protocol):
-    """One store of rows, shared by all the journals that are opened on it."""
+    """One store of rows, shared by all journals opened on it."""
 
     async def open(self, incarnation: str) -> Journal:
         """The journal of a registered host."""
@@ -58,20 +57,20 @@ class Backend(Protocol):
         """Owner and epoch of each shard."""
 
     def commits_held(self, card_id: str) -> AbstractAsyncContextManager[None]:
-        """While it lasts, a commit that writes ``card_id`` stays just behind the fence."""
+        """Hold commits that write ``card_id``, after they have passed the fence."""
 
     async def late_renewal(self, incarnation: str, known: Mapping[int, int]) -> dict[int, int]:
-        """What a renewal based on ``known`` returns that runs after its caller gave up."""
+        """The result of a renewal with the expected epochs ``known`` that runs after its caller timed out."""
 
     async def waiting(self, method: str, incarnation: str) -> None:
-        """Returns when the host's call of ``method`` is waiting for somebody."""
+        """Return when the host's call of ``method`` is blocked."""
 
 
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
-    """Waits until ``condition`` holds; the test fails when it does not come true in time."""
+    """Wait until ``condition`` is true. Fails after ``WAIT_SECONDS``."""
     limit = time.monotonic() + WAIT_SECONDS
     while not await condition():
-        assert time.monotonic() < limit, "the condition did not come true"
+        assert time.monotonic() < limit, "timed out"
         await asyncio.sleep(0.005)
 
 
@@ -102,7 +101,7 @@ class MemoryBackend:
     async def table(self, name: str) -> list[dict[str, Any]]:
         table: Table = getattr(self.store, name)
         rows = [
-            {column: value for column, value in row.items() if column not in UNSHOWN}
+            {column: value for column, value in row.items() if column not in DATABASE_COLUMNS}
             for row in table.rows.values()
         ]
         return sorted(rows, key=by_text)
@@ -128,13 +127,13 @@ class MemoryBackend:
 
         await until(under_way)
         for _ in range(10):
-            # Nothing but a lock or a gate can hold the call any longer than this.
+            # After ten iterations only a lock or a gate still blocks the call.
             await asyncio.sleep(0)
         assert await under_way()
 
 
 class PostgresBackend:
-    """A migrated database, with a session of the test's own to look and to lock."""
+    """A migrated database; ``session`` is the test's own session, for queries and locks."""
 
     def __init__(self, url: str, session: asyncpg.Connection[Any]) -> None:
         self.url = url
@@ -144,7 +143,7 @@ class PostgresBackend:
     @classmethod
     @asynccontextmanager
     async def on(cls, url: str) -> AsyncIterator[PostgresBackend]:
-        """A backend on the database at ``url``; its journals are closed at the end."""
+        """A backend on the database at ``url``. Closes its journals at the end."""
         session = await asyncpg.connect(url)
         await session.execute("INSERT INTO tenants (id, name) VALUES ($1, 'acme')", TENANT)
         backend = cls(url, session)
@@ -164,10 +163,10 @@ class PostgresBackend:
         return journal
 
     async def empty(self) -> None:
-        """Leave the database as it was found."""
+        """Delete all rows."""
         for journal in self._journals:
             await journal.close()
-        # A commit that nobody waits for any more may still be under way, and would end in the next test.
+        # An abandoned commit may still run, and would end during the next test.
         await self.session.execute(f"SELECT pg_terminate_backend(pid, 10000) FROM ({HOST_SESSIONS}) AS hosts")
         # Ledger entries are append-only by a trigger, which a replica does not fire.
         await self.session.execute("SET session_replication_role = replica")
@@ -192,7 +191,7 @@ class PostgresBackend:
         return ", ".join(
             shown.get(column["type"], "{0}").format(column["name"])
             for column in columns
-            if column["name"] not in UNSHOWN
+            if column["name"] not in DATABASE_COLUMNS
         )
 
     async def owners(self) -> dict[int, tuple[str | None, int]]:
@@ -223,8 +222,8 @@ class PostgresBackend:
         await until(lambda: self.blocked(function))
 
     async def blocked(self, statement: str) -> bool:
-        """Whether a session whose statement has these words waits for a lock."""
-        # Within a transaction the server would show the same picture again and again.
+        """Whether a session whose query contains ``statement`` waits for a lock."""
+        # Within a transaction the server would repeat the same snapshot of the statistics.
         await self.session.execute("SELECT pg_stat_clear_snapshot()")
         found = await self.session.fetchval(
             "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()"

@@ -1,4 +1,4 @@
-"""What the suites of every journal share: a card, commands about it, and how a batch is refused."""
+"""Shared by the suites of both journals: a card, commands on it, and the check of a refused batch."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ HOUR_MS = 3_600_000
 
 
 async def with_card(journal: Journal) -> Owner:
-    """The owner of all shards with one card, ``FIRST``, of 50.00, both durable."""
+    """The owner of all shards, with one durable card, ``FIRST``, and a balance of 50.00."""
     owner = Owner(await journal.take(range(256)))
     await journal.commit(owner.decide(create_programme(), FIRST, load(1, card_id=FIRST.id)))
     return owner
@@ -96,8 +96,8 @@ def idempotency_row(number: int, created_ms: int, fingerprint: bytes = b"same") 
     return IdempotencyRow(key(number) * 2, fingerprint, 201, b"sealed body", created_ms)
 
 
-async def is_refused(backend: Backend, journal: Journal, rows: Rows, error: type[Exception]) -> None:
-    """Committing ``rows`` fails with ``error`` and changes no row."""
+async def assert_refused(backend: Backend, journal: Journal, rows: Rows, error: type[Exception]) -> None:
+    """The commit of ``rows`` raises ``error`` and changes no row."""
     tables = ("journal", "card_usage", "accounts", "holds", "transactions", "events", "cards")
     before = [await backend.table(name) for name in tables]
     with pytest.raises(error) as caught:

@@ -1,5 +1,5 @@
-"""One database for the tests of a module, emptied after each: a fresh one for each would cost most of their
-time."""
+"""One database for all tests of a module, emptied after each test: a new database takes longer than a
+test."""
 
 from __future__ import annotations
 

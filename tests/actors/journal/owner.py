@@ -1,5 +1,4 @@
-"""Batches as a host makes them: commands on cards and programmes, the state they leave in memory, the rows
-they write."""
+"""Decides commands as a host does: state in memory, and the rows of a batch."""
 
 from __future__ import annotations
 
@@ -7,7 +6,7 @@ from collections.abc import Mapping
 
 from actors.cards import rows as card_rows
 from actors.cards.activation import CardActor
-from actors.journal.contract import Activated, Rows
+from actors.journal.contract import LoadedCards, Rows
 from actors.programmes import rows as programme_rows
 from engine.authorization.effects import AuthorizationOpened
 from engine.authorization.executed import CommandContext, Executed
@@ -35,7 +34,7 @@ from tests.engine.build import NOW_MS, programme
 
 
 class Owner:
-    """The memory of a host: everything is always there. ``epochs`` is what its commits claim to hold."""
+    """The memory of a host with all state loaded. ``epochs`` are the epochs of its commits."""
 
     def __init__(self, epochs: Mapping[int, int], config: ProgrammeConfig | None = None) -> None:
         self.epochs = epochs
@@ -46,21 +45,21 @@ class Owner:
         self.programmes: dict[str, Programme] = {}
         self.replies: dict[bytes, Reply] = {}
 
-    def activate(self, loaded: Activated) -> None:
-        """Begin with what was read."""
+    def activate(self, loaded: LoadedCards) -> None:
+        """Start from loaded state."""
         self.cards, self.accounts = loaded.cards, loaded.accounts
 
     def decide(self, *commands: Command, now_ms: int = NOW_MS) -> Rows:
-        """One batch: every command decided, all rows collected."""
+        """Decide the commands of one batch, and return its rows."""
         rows = Rows()
         for command in commands:
             self.add(rows, command, now_ms)
         return rows
 
     def add(self, rows: Rows, command: Command, now_ms: int) -> None:
-        """Decide one command more into a batch."""
+        """Decide one command and add its rows."""
         if isinstance(command, ProgrammeCommand):
-            self._govern(rows, command, now_ms)
+            self._execute_programme(rows, command, now_ms)
             return
         if isinstance(command, CreateCard):
             card, executed = self._issue(command, now_ms)
@@ -68,8 +67,8 @@ class Owner:
         else:
             card = self.cards[command.card_id]
             original = self._original(command, now_ms)
-            met = CommandContext(card, self._account(card), self.config, original)
-            executed = execute(command, met, now_ms)
+            context = CommandContext(card, self._account(card), self.config, original)
+            executed = execute(command, context, now_ms)
         for effect in executed.effects:
             if isinstance(effect, AuthorizationOpened):
                 self.known.add(effect.authorization)
@@ -99,18 +98,18 @@ class Owner:
         self.cards[card.id] = card
         return card, issue(command, card, self._account(card))
 
-    def _govern(self, rows: Rows, command: ProgrammeCommand, now_ms: int) -> None:
+    def _execute_programme(self, rows: Rows, command: ProgrammeCommand, now_ms: int) -> None:
         before = self.programmes.get(target_of(command))
         if isinstance(command, CreateProgramme):
-            governed = execute_programme.create(command, now_ms)
+            executed = execute_programme.create(command, now_ms)
         else:
             assert before is not None
-            governed = execute_programme.execute_programme(command, before, now_ms)
-        self.replies[command.command_key] = governed.reply
-        if governed.after is not None:
-            self.programmes[governed.after.config.id] = governed.after
-            epoch = self._fence(rows, governed.after.config.id)
-            programme_rows.write_command(rows, command, before, governed, epoch, now_ms)
+            executed = execute_programme.execute_programme(command, before, now_ms)
+        self.replies[command.command_key] = executed.reply
+        if executed.after is not None:
+            self.programmes[executed.after.config.id] = executed.after
+            epoch = self._fence(rows, executed.after.config.id)
+            programme_rows.write_command(rows, command, before, executed, epoch, now_ms)
 
     def _account(self, card: Card) -> Account | None:
         return self.accounts[card.account_id] if card.account_id else None

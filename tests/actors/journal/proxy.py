@@ -1,4 +1,4 @@
-"""A network between a journal and its server that can be cut, or swallow answers."""
+"""A TCP proxy between a journal and its server that cuts connections or drops answers."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ class Proxy:
         self._server: asyncio.Server | None = None
         self._pumps: set[asyncio.Task[None]] = set()
         self._writers: set[asyncio.StreamWriter] = set()
-        self.swallowing = False
-        """Whether what the server says is lost, as if it had frozen."""
+        self.drops_answers = False
+        """Whether the server's answers are dropped, as if it were frozen."""
         self.address = ""
 
     async def __aenter__(self) -> Self:
@@ -35,13 +35,13 @@ class Proxy:
         await asyncio.gather(*self._pumps, return_exceptions=True)
 
     def cut(self) -> None:
-        """Reset every connection."""
+        """Reset all connections."""
         for writer in tuple(self._writers):
             writer.transport.abort()
 
     @property
     def connections(self) -> int:
-        """Connections that both sides still hold."""
+        """Number of open connections."""
         return len(self._writers) // 2
 
     async def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -62,10 +62,10 @@ class Proxy:
     ) -> None:
         try:
             while data := await source.read(65_536):
-                if not (answers and self.swallowing):
+                if not (answers and self.drops_answers):
                     sink.write(data)
         except ConnectionError:
-            pass  # the other side is told below
+            pass  # the other side is reset below
         finally:
             self._writers -= both
             for writer in both:

@@ -1,4 +1,4 @@
-"""The committer alone: batches, lines and failures, with a journal that does what it is told."""
+"""The committer with a fake journal: batches, backlog limits and failures."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from actors.journal.contract import Journal, JournalError, RejectedError, Rows, 
 from actors.journal.group_commit import Batch, GroupCommitter
 from engine.limits import BACKLOG_RESUME, BACKLOG_WAIT, COMMIT_BATCH_MAX
 
-Names = list[str]
+Commands = list[str]
 
 
 class FakeJournal:
-    """Commits when the gate is open; fails as often as it was told to."""
+    """Commits while the gate is open. Raises the ``failures`` first."""
 
     def __init__(self) -> None:
         self.gate = asyncio.Event()
@@ -36,16 +36,16 @@ class FakeJournal:
         self.committed.append(rows)
 
 
-class Desk:
-    """A committer with a record of what became of each command."""
+class Recorder:
+    """A committer, and a record of its durable and failed commands."""
 
     def __init__(self) -> None:
         self.journal = FakeJournal()
         self.committer: GroupCommitter[str] = GroupCommitter(
             cast(Journal, self.journal), self._on_commit, self._on_failure
         )
-        self.durable: list[Names] = []
-        self.failed: list[tuple[list[Names], JournalError]] = []
+        self.durable: list[Commands] = []
+        self.failed: list[tuple[list[Commands], JournalError]] = []
         self._failure = asyncio.Event()
         self.on_failure_gate = asyncio.Event()
         self.on_failure_gate.set()
@@ -71,165 +71,165 @@ class Desk:
 
 
 @pytest.fixture
-async def desk() -> AsyncIterator[Desk]:
-    desk = Desk()
-    desk.committer.start()
-    yield desk
-    await desk.committer.stop()
+async def recorder() -> AsyncIterator[Recorder]:
+    recorder = Recorder()
+    recorder.committer.start()
+    yield recorder
+    await recorder.committer.stop()
 
 
-async def test_what_waits_together_is_committed_together(desk: Desk) -> None:
-    desk.journal.gate.clear()
-    desk.committer.add("first")
+async def test_commands_decided_during_a_commit_form_the_next_batch(recorder: Recorder) -> None:
+    recorder.journal.gate.clear()
+    recorder.committer.add("first")
     await asyncio.sleep(0)
     await asyncio.sleep(0)
-    rows = [desk.committer.add(name) for name in ("second", "third")]
+    rows = [recorder.committer.add(name) for name in ("second", "third")]
     assert rows[0] is rows[1]
-    assert desk.committer.backlog == 3
-    desk.journal.gate.set()
-    await desk.settled()
-    assert desk.durable == [["first"], ["second", "third"]]
-    assert desk.journal.committed[1] is rows[0]
-    assert (desk.committer.backlog, desk.committer.commits) == (0, 2)
+    assert recorder.committer.backlog == 3
+    recorder.journal.gate.set()
+    await recorder.settled()
+    assert recorder.durable == [["first"], ["second", "third"]]
+    assert recorder.journal.committed[1] is rows[0]
+    assert (recorder.committer.backlog, recorder.committer.commits) == (0, 2)
 
 
-async def test_a_batch_has_a_cap(desk: Desk) -> None:
+async def test_batch_has_a_maximal_size(recorder: Recorder) -> None:
     for number in range(2 * COMMIT_BATCH_MAX + 1):
-        desk.committer.add(str(number))
-    await desk.settled()
-    assert [len(batch) for batch in desk.durable] == [COMMIT_BATCH_MAX, COMMIT_BATCH_MAX, 1]
+        recorder.committer.add(str(number))
+    await recorder.settled()
+    assert [len(batch) for batch in recorder.durable] == [COMMIT_BATCH_MAX, COMMIT_BATCH_MAX, 1]
 
 
-async def test_room_is_made_at_half_the_line(desk: Desk) -> None:
-    desk.journal.gate.clear()
+async def test_backlog_accepts_commands_again_at_the_resume_limit(recorder: Recorder) -> None:
+    recorder.journal.gate.clear()
     for number in range(BACKLOG_WAIT - 1):
-        desk.committer.add(str(number))
-    await asyncio.wait_for(desk.committer.room(), 60)
-    desk.committer.add("the last that fits")
-    waiting = asyncio.create_task(desk.committer.room())
+        recorder.committer.add(str(number))
+    await asyncio.wait_for(recorder.committer.room(), 60)
+    recorder.committer.add("the last that fits")
+    waiting = asyncio.create_task(recorder.committer.room())
     await asyncio.sleep(0)
     assert not waiting.done()
-    desk.journal.gate.set()
+    recorder.journal.gate.set()
     await waiting
-    assert BACKLOG_RESUME - COMMIT_BATCH_MAX <= desk.committer.backlog <= BACKLOG_RESUME
-    await desk.settled()
+    assert BACKLOG_RESUME - COMMIT_BATCH_MAX <= recorder.committer.backlog <= BACKLOG_RESUME
+    await recorder.settled()
 
 
-async def test_a_failure_hands_back_everything_undurable_oldest_first(desk: Desk) -> None:
-    desk.journal.gate.clear()
-    desk.committer.add("first")
+async def test_failure_hands_back_all_undurable_batches_oldest_first(recorder: Recorder) -> None:
+    recorder.journal.gate.clear()
+    recorder.committer.add("first")
     await asyncio.sleep(0)
     await asyncio.sleep(0)
     for number in range(COMMIT_BATCH_MAX + 1):
-        desk.committer.add(str(number))
+        recorder.committer.add(str(number))
     failure = UnknownOutcomeError()
-    desk.journal.failures.append(failure)
-    desk.journal.gate.set()
-    await desk.settled()
-    ((batches, told),) = desk.failed
-    assert told is failure
+    recorder.journal.failures.append(failure)
+    recorder.journal.gate.set()
+    await recorder.settled()
+    ((batches, reported),) = recorder.failed
+    assert reported is failure
     assert [len(batch) for batch in batches] == [1, COMMIT_BATCH_MAX, 1]
     assert batches[0] == ["first"]
-    assert desk.durable == []
-    assert desk.committer.backlog == 0
+    assert recorder.durable == []
+    assert recorder.committer.backlog == 0
 
 
-async def test_what_is_added_while_a_failure_is_dealt_with_is_committed_afterwards(desk: Desk) -> None:
-    desk.on_failure_gate.clear()
-    desk.journal.failures.append(RejectedError())
-    desk.committer.add("first")
-    await desk.has_failed()
-    desk.committer.add("second")
-    drained = asyncio.create_task(desk.committer.drained())
+async def test_commands_added_during_failure_handling_are_committed_after_it(recorder: Recorder) -> None:
+    recorder.on_failure_gate.clear()
+    recorder.journal.failures.append(RejectedError())
+    recorder.committer.add("first")
+    await recorder.has_failed()
+    recorder.committer.add("second")
+    drained = asyncio.create_task(recorder.committer.drained())
     await asyncio.sleep(0)
-    assert desk.durable == []
+    assert recorder.durable == []
     assert not drained.done()
-    desk.on_failure_gate.set()
+    recorder.on_failure_gate.set()
     await drained
-    assert desk.durable == [["second"]]
+    assert recorder.durable == [["second"]]
 
 
-async def test_drained_waits_until_a_failure_has_been_dealt_with(desk: Desk) -> None:
-    desk.on_failure_gate.clear()
-    desk.journal.failures.append(RejectedError())
-    desk.committer.add("first")
-    drained = asyncio.create_task(desk.committer.drained())
-    await desk.has_failed()
+async def test_drained_waits_for_failure_handling(recorder: Recorder) -> None:
+    recorder.on_failure_gate.clear()
+    recorder.journal.failures.append(RejectedError())
+    recorder.committer.add("first")
+    drained = asyncio.create_task(recorder.committer.drained())
+    await recorder.has_failed()
     for _ in range(10):
         await asyncio.sleep(0)
     assert not drained.done()
-    desk.on_failure_gate.set()
+    recorder.on_failure_gate.set()
     await drained
 
 
-async def test_drained_does_not_wait_for_what_comes_later(desk: Desk) -> None:
-    desk.committer.add("first")
-    drained = asyncio.create_task(desk.committer.drained())
+async def test_drained_does_not_wait_for_later_commands(recorder: Recorder) -> None:
+    recorder.committer.add("first")
+    drained = asyncio.create_task(recorder.committer.drained())
     number = 0
     while not drained.done():
-        desk.committer.add(str(number))
+        recorder.committer.add(str(number))
         number += 1
-        assert number < 1_000, "it never ends while others keep coming"
+        assert number < 1_000, "drained does not return while commands are added"
         await asyncio.sleep(0)
-    assert desk.committer.backlog > 0
+    assert recorder.committer.backlog > 0
 
 
-async def test_what_is_handed_back_can_be_tried_again(desk: Desk) -> None:
-    desk.retry = True
-    desk.journal.failures += [UnknownOutcomeError(), UnknownOutcomeError()]
-    desk.committer.add("first")
+async def test_handed_back_commands_can_be_added_again(recorder: Recorder) -> None:
+    recorder.retry = True
+    recorder.journal.failures += [UnknownOutcomeError(), UnknownOutcomeError()]
+    recorder.committer.add("first")
     for _ in range(3):
-        await desk.settled()
-    assert desk.durable == [["first"]]
-    assert len(desk.failed) == 2
-    assert desk.committer.backlog == 0
+        await recorder.settled()
+    assert recorder.durable == [["first"]]
+    assert len(recorder.failed) == 2
+    assert recorder.committer.backlog == 0
 
 
-async def test_a_spoiled_batch_is_never_committed(desk: Desk) -> None:
-    desk.committer.add("good")
-    desk.committer.add("spoiled")
-    desk.committer.spoil()
-    await desk.settled()
-    ((batches, failure),) = desk.failed
+async def test_spoiled_batch_is_not_committed(recorder: Recorder) -> None:
+    recorder.committer.add("good")
+    recorder.committer.add("spoiled")
+    recorder.committer.spoil()
+    await recorder.settled()
+    ((batches, failure),) = recorder.failed
     assert batches == [["good", "spoiled"]]
     assert isinstance(failure, RejectedError)
-    assert desk.journal.committed == []
+    assert recorder.journal.committed == []
 
 
-async def test_nothing_undurable_is_nothing_to_wait_for(desk: Desk) -> None:
-    await asyncio.wait_for(desk.committer.drained(), 60)
-    desk.committer.add("first")
-    await desk.settled()
-    await asyncio.wait_for(desk.committer.drained(), 60)
+async def test_drained_returns_at_once_without_backlog(recorder: Recorder) -> None:
+    await asyncio.wait_for(recorder.committer.drained(), 60)
+    recorder.committer.add("first")
+    await recorder.settled()
+    await asyncio.wait_for(recorder.committer.drained(), 60)
 
 
-async def test_stopping_twice_is_harmless(desk: Desk) -> None:
-    await desk.committer.stop()
-    await desk.committer.stop()
+async def test_committer_can_be_stopped_twice(recorder: Recorder) -> None:
+    await recorder.committer.stop()
+    await recorder.committer.stop()
 
 
-async def test_an_exception_of_the_failure_handler_ends_the_committer(desk: Desk) -> None:
-    """A host that has been fenced must not go on; whoever waits for the rest is not kept."""
+async def test_exception_of_the_failure_handler_ends_the_committer(recorder: Recorder) -> None:
+    """A fenced host must not commit again, and ``drained`` must return."""
 
     async def fenced(batches: list[Batch[str]], failure: JournalError) -> None:
         raise failure
 
     ended: list[BaseException] = []
-    desk.committer._on_failure = fenced
-    desk.committer.on_end(ended.append)
-    desk.journal.failures.append(failure := RejectedError())
-    desk.committer.add("first")
-    await asyncio.wait_for(desk.settled(), 60)
-    desk.committer.add("second")
+    recorder.committer._on_failure = fenced
+    recorder.committer.on_end(ended.append)
+    recorder.journal.failures.append(failure := RejectedError())
+    recorder.committer.add("first")
+    await asyncio.wait_for(recorder.settled(), 60)
+    recorder.committer.add("second")
     for _ in range(10):
         await asyncio.sleep(0)
-    assert (desk.durable, ended) == ([], [failure])
-    await desk.committer.stop()
+    assert (recorder.durable, ended) == ([], [failure])
+    await recorder.committer.stop()
 
 
-async def test_a_committer_that_is_stopped_has_nothing_to_tell(desk: Desk) -> None:
+async def test_stopped_committer_reports_no_exception(recorder: Recorder) -> None:
     ended: list[BaseException] = []
-    desk.committer.on_end(ended.append)
-    await desk.committer.stop()
+    recorder.committer.on_end(ended.append)
+    await recorder.committer.stop()
     await asyncio.sleep(0)
     assert ended == []

@@ -1,4 +1,4 @@
-"""Statements that run on the server after their caller gave up: they change nothing that is newer."""
+"""Statements that run on the server after their caller timed out leave newer ownership alone."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ assert shard_of(FIRST.id) == SHARD
 
 @asynccontextmanager
 async def transaction(postgres: PostgresBackend) -> AsyncIterator[asyncpg.Connection[Any]]:
-    """A session of the test's own; its locks are released at the end."""
+    """A transaction in a session of the test. Its locks are released at the end."""
     session = await asyncpg.connect(postgres.url)
     try:
         async with session.transaction():
@@ -38,7 +38,7 @@ async def transaction(postgres: PostgresBackend) -> AsyncIterator[asyncpg.Connec
 async def abandoned(
     postgres: PostgresBackend, statement: str, host: str, epoch: int
 ) -> AsyncIterator[asyncio.Task[Any]]:
-    """A statement on the shard, waiting for a lock that the test holds, whose caller does not listen."""
+    """A statement on the shard that waits for a lock of the test and has no caller any more."""
     session = await asyncpg.connect(postgres.url)
     running = asyncio.create_task(session.fetch(statement, host, [SHARD], [epoch]))
     await until(lambda: postgres.blocked(statement.partition("$")[0]))
@@ -47,7 +47,7 @@ async def abandoned(
     await session.close()
 
 
-async def test_take_that_runs_late_leaves_the_healthy_owner(postgres: PostgresBackend) -> None:
+async def test_late_take_leaves_the_healthy_owner(postgres: PostgresBackend) -> None:
     healthy = await postgres.open("healthy")
     await postgres.open("late")
     async with transaction(postgres) as holder:
@@ -62,7 +62,7 @@ async def test_take_that_runs_late_leaves_the_healthy_owner(postgres: PostgresBa
     await healthy.commit(owner.decide(spend(1)))
 
 
-async def test_take_that_runs_first_makes_the_healthy_taker_look_again(postgres: PostgresBackend) -> None:
+async def test_late_take_that_runs_first_refuses_the_healthy_take(postgres: PostgresBackend) -> None:
     healthy = await postgres.open("healthy")
     await postgres.open("late")
     known = await healthy.load_epochs([SHARD])

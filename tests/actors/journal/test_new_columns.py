@@ -1,4 +1,4 @@
-"""Tables gain columns while processes of this release run: commits, reads and the relay go on."""
+"""Tables gain columns while processes of this release run: commits, reads and the relay continue."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from actors.clock import SystemClock
 from actors.database import DbConnection
 from actors.network.database import SQL as NETWORK_SQL
 from actors.outbox.announcer import Announcer
-from actors.outbox.relay import Relay, relay_connection
-from actors.outbox.retention import Retention, retention_connection
+from actors.outbox.relay import Relay
+from actors.outbox.retention import Retention
 from actors.outbox.stream import WakeUpStream
 from tests.actors.journal.backends import PostgresBackend
 from tests.actors.journal.cases import FIRST, idempotency_row, spend, with_card
@@ -42,12 +42,12 @@ ADDED = "added_while_running"
 
 @pytest.fixture
 def journal_url(database_url: str) -> str:
-    """A database of the test's own: its tables change."""
+    """A database for one test, which changes its tables."""
     return database_url
 
 
 async def add_column(url: str, table: str) -> None:
-    """As a migration does: with a default for the rows that are there and those of older processes."""
+    """Add a column as a migration does: with a default for existing rows and for rows of older processes."""
     session = await asyncpg.connect(url)
     await session.execute(f"ALTER TABLE {table} ADD COLUMN {ADDED} text NOT NULL DEFAULT 'default'")
     await session.close()
@@ -85,8 +85,8 @@ async def test_relay_goes_on_when_a_table_gains_a_column(
 ) -> None:
     stream = WakeUpStream(redis_url)
     announcer = Announcer(stream)
-    lane, deleting = relay_connection(postgres.url, "relay"), retention_connection(postgres.url)
-    relay, retention = Relay(lane, announcer), Retention(deleting)
+    connection, deleting = relay_connection(postgres.url, "relay"), retention_connection(postgres.url)
+    relay, retention = Relay(connection, announcer), Retention(deleting)
     await relay.adopt()
     await relay.relay_batch()
     await retention.step()
@@ -96,7 +96,7 @@ async def test_relay_goes_on_when_a_table_gains_a_column(
     await retention.step()
     await announcer.stop()
     await stream.close()
-    lane.close()
+    connection.close()
     deleting.close()
 
 
@@ -104,10 +104,10 @@ async def test_relay_goes_on_when_a_table_gains_a_column(
 async def test_simulated_network_goes_on_when_a_table_gains_a_column(
     postgres: PostgresBackend, table: str
 ) -> None:
-    lane = DbConnection(postgres.url, "network", NETWORK_SQL)
-    before = await lane.fetch("take_stans", "1", 10)
-    await lane.fetch("find_unanswered", 24)
+    connection = DbConnection(postgres.url, "network", NETWORK_SQL)
+    before = await connection.fetch("take_stans", "1", 10)
+    await connection.fetch("find_unanswered", 24)
     await add_column(postgres.url, table)
-    assert (await lane.fetch("take_stans", "1", 10))[0]["first"] > before[0]["first"]
-    await lane.fetch("find_unanswered", 24)
-    lane.close()
+    assert (await connection.fetch("take_stans", "1", 10))[0]["first"] > before[0]["first"]
+    await connection.fetch("find_unanswered", 24)
+    connection.close()

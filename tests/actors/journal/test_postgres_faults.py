@@ -1,4 +1,4 @@
-"""What only a real server and a real network can do to a journal: cut it, freeze it, answer into the void."""
+"""Faults of a real server and a real network: cut connections, frozen servers, lost answers."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ from tests.engine.build import SHARD, change_card, key
 T = TypeVar("T")
 
 SOON = 0.1
-"""The timeout, in seconds, of journals that are to meet a server that does not answer. Nothing else is asked
-of them, because a healthy server may need longer than that on a busy machine."""
+"""Timeout in seconds of journals that call a frozen server only: a healthy server on a busy machine may need
+longer."""
 COMMITTER = f"{HOST_SESSIONS} AND query LIKE '%commit_batch%'"
 
 
 async def retried(attempt: Callable[[], Awaitable[T]]) -> T:
-    """As a host does: the same question until the journal is reached."""
+    """Repeat the call until the journal is reached, as a host does."""
     while True:
         try:
             return await attempt()
@@ -38,7 +38,7 @@ async def retried(attempt: Callable[[], Awaitable[T]]) -> T:
             await asyncio.sleep(0.01)
 
 
-async def test_a_session_that_is_cut_in_mid_commit(postgres: PostgresBackend) -> None:
+async def test_cut_session_during_a_commit_is_an_unknown_outcome(postgres: PostgresBackend) -> None:
     journal = await postgres.open("a")
     owner = await with_card(journal)
     async with postgres.commits_held(FIRST.id):
@@ -54,24 +54,24 @@ async def test_a_session_that_is_cut_in_mid_commit(postgres: PostgresBackend) ->
     assert set(await journal.find([spend(1).command_key])) == {spend(1).command_key}
 
 
-async def test_an_answer_that_is_lost_after_the_commit(postgres: PostgresBackend) -> None:
+async def test_lost_answer_of_a_commit_is_an_unknown_outcome(postgres: PostgresBackend) -> None:
     async with Proxy(postgres.url) as network:
         journal = await postgres.open("a")
         hasty = await postgres.open("a", url=network.address, timeout_seconds=0.5)
         owner = await with_card(journal)
         await hasty.commit(Rows())
-        network.swallowing = True
+        network.drops_answers = True
         with pytest.raises(UnknownOutcomeError):
             await hasty.commit(owner.decide(spend(1)))
         with pytest.raises(UnknownOutcomeError):
             await hasty.renew(range(256))
-        network.swallowing = False
+        network.drops_answers = False
         await retried(lambda: hasty.renew(range(256)))
         assert set(await journal.find([spend(1).command_key])) == {spend(1).command_key}
         assert (await journal.load_cards([FIRST.id])).cards == owner.cards
 
 
-async def test_a_connection_that_is_cut_between_commits(postgres: PostgresBackend) -> None:
+async def test_cut_connection_between_commits_is_made_anew(postgres: PostgresBackend) -> None:
     async with Proxy(postgres.url) as network:
         journal = await postgres.open("a", url=network.address)
         owner = await with_card(journal)
@@ -83,8 +83,8 @@ async def test_a_connection_that_is_cut_between_commits(postgres: PostgresBacken
         await retried(lambda: journal.commit(owner.decide()))
 
 
-async def test_a_commit_that_wakes_up_after_the_renewal_fails(postgres: PostgresBackend) -> None:
-    """The server's process was frozen before it had seen the commit: new epochs make it harmless."""
+async def test_commit_that_runs_after_the_renewal_fails(postgres: PostgresBackend) -> None:
+    """The server's process was frozen before it received the commit. New epochs fence it."""
     journal = await postgres.open("a")
     owner = await with_card(journal)
     hasty = await postgres.open("a", timeout_seconds=0.5)
@@ -108,7 +108,7 @@ async def test_a_commit_that_wakes_up_after_the_renewal_fails(postgres: Postgres
 
 
 async def test_server_ends_a_blocked_commit_whose_caller_gave_up(postgres: PostgresBackend) -> None:
-    """The renewal need not wait for the lock that blocked it."""
+    """The renewal does not wait for the lock that blocked the commit."""
     journal = await postgres.open("a")
     owner = await with_card(journal)
     async with postgres.commits_held(FIRST.id):
@@ -158,7 +158,7 @@ async def _refuses_writes(postgres: PostgresBackend) -> bool:
 
 
 async def _until_raised(call: Callable[[], Awaitable[object]]) -> None:
-    """The answer to the first statement after the change still reports the state before it."""
+    """The answer to the first statement after the change reports the old state."""
     for _ in range(POOLED + 1):
         await call()
 
@@ -168,11 +168,11 @@ async def _gone(postgres: PostgresBackend, pid: int) -> bool:
     return not found
 
 
-async def test_a_frozen_server_costs_no_more_than_the_timeout(postgres: PostgresBackend) -> None:
+async def test_calls_to_a_frozen_server_end_at_the_timeout(postgres: PostgresBackend) -> None:
     async with Proxy(postgres.url) as network:
         journal = PostgresJournal(network.address, "a", SOON)
         tasks = asyncio.all_tasks()
-        network.swallowing = True
+        network.drops_answers = True
         for call in every_call(journal):
             with pytest.raises(UnknownOutcomeError):
                 await asyncio.wait_for(call(), 20 * SOON)
@@ -185,7 +185,7 @@ async def _drained(network: Proxy) -> bool:
     return network.connections == 0
 
 
-async def test_a_server_that_is_not_there(postgres: PostgresBackend) -> None:
+async def test_absent_server_is_an_unknown_outcome(postgres: PostgresBackend) -> None:
     async with Proxy(postgres.url) as network:
         address = network.address
     journal = PostgresJournal(address, "a")
@@ -195,7 +195,7 @@ async def test_a_server_that_is_not_there(postgres: PostgresBackend) -> None:
 
 
 def every_call(journal: Journal) -> list[Callable[[], Awaitable[Any]]]:
-    """Each method of the contract that asks the server something."""
+    """All methods of the contract that use the server."""
     return [
         lambda: journal.register("a"),
         lambda: journal.take([1]),
@@ -210,7 +210,7 @@ def every_call(journal: Journal) -> list[Callable[[], Awaitable[Any]]]:
     ]
 
 
-async def test_reset_cuts_a_read_under_way(postgres: PostgresBackend) -> None:
+async def test_reset_ends_a_running_read(postgres: PostgresBackend) -> None:
     journal = await postgres.open("a")
     await with_card(journal)
     async with postgres.session.transaction():
@@ -225,11 +225,11 @@ async def test_reset_cuts_a_read_under_way(postgres: PostgresBackend) -> None:
 
 
 async def _sessions(postgres: PostgresBackend, most: int) -> bool:
-    """Whether hosts have at most so many sessions on this database."""
+    """Whether hosts have at most ``most`` sessions on this database."""
     return int(await postgres.session.fetchval(f"SELECT count(*) FROM ({HOST_SESSIONS}) AS hosts")) <= most
 
 
-async def test_many_reads_share_a_few_connections(postgres: PostgresBackend) -> None:
+async def test_concurrent_reads_share_the_pool(postgres: PostgresBackend) -> None:
     journal = await postgres.open("a")
     owner = await with_card(journal)
     loaded = await asyncio.gather(*(journal.load_cards([FIRST.id]) for _ in range(50)))
@@ -237,8 +237,8 @@ async def test_many_reads_share_a_few_connections(postgres: PostgresBackend) -> 
     assert await _sessions(postgres, POOLED + 1)
 
 
-async def test_a_broken_schema_is_no_fault_of_a_reader(postgres: PostgresBackend) -> None:
-    """Activation asks again until it gets an answer; a refusal would end it."""
+async def test_read_on_a_broken_schema_is_an_unknown_outcome(postgres: PostgresBackend) -> None:
+    """Activation repeats reads until they are answered; a refusal would end it."""
     journal = await postgres.open("a")
     await postgres.session.execute("ALTER TABLE cards RENAME TO cards_away")
     with pytest.raises(UnknownOutcomeError):
@@ -250,24 +250,24 @@ async def test_a_broken_schema_is_no_fault_of_a_reader(postgres: PostgresBackend
 CANARY = "Canary Grocers"
 
 
-async def test_errors_never_hold_values(postgres: PostgresBackend) -> None:
+async def test_errors_hold_no_values(postgres: PostgresBackend) -> None:
     journal = await postgres.open("a")
     owner = await with_card(journal)
-    poisons = [
+    faulty = [
         owner.decide(spend(1, merchant_name=CANARY), spend(1, merchant_name=CANARY)),
         _with(owner, posted_minor=2**63 - 77_777),
         _with(owner, held_minor=-77_777),
         owner.decide(change_card(1, card_id=FIRST.id, state="lost", state_reason=CANARY + "\x00")),
     ]
-    for rows in poisons:
-        assert_says_nothing(await failure_of(journal.commit(rows)))
+    for rows in faulty:
+        assert_no_values(await failure_of(journal.commit(rows)))
     owner.activate(await journal.load_cards([FIRST.id]))
     async with postgres.commits_held(FIRST.id):
         hasty = await postgres.open("a", timeout_seconds=0.5)
         unknown = await failure_of(hasty.commit(owner.decide(spend(3, merchant_name=CANARY))))
         assert isinstance(unknown, UnknownOutcomeError)
-        assert_says_nothing(unknown)
-    assert_says_nothing(await failure_of(journal.register(CANARY + "\x00")))
+        assert_no_values(unknown)
+    assert_no_values(await failure_of(journal.register(CANARY + "\x00")))
 
 
 def _with(owner: Owner, **balance: int) -> Rows:
@@ -285,7 +285,7 @@ async def failure_of(call: Awaitable[None]) -> JournalError:
     return caught.value
 
 
-def assert_says_nothing(failure: BaseException) -> None:
+def assert_no_values(failure: BaseException) -> None:
     told = repr(failure) + "".join(traceback.format_exception_only(failure))
     for value in (CANARY, "77777", "77_777", FIRST.id, "Corner Shop", "9223372036854"):
         assert value not in told
@@ -293,7 +293,7 @@ def assert_says_nothing(failure: BaseException) -> None:
 
 
 class BrokenDriver:
-    """A connection whose own code fails."""
+    """A connection whose code raises."""
 
     def is_closed(self) -> bool:
         return False
@@ -302,10 +302,10 @@ class BrokenDriver:
         raise RuntimeError("4111111111111111")
 
 
-async def test_a_fault_in_mid_commit_is_an_unknown_outcome(
+async def test_exception_of_the_driver_during_a_commit_is_an_unknown_outcome(
     postgres: PostgresBackend, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Whatever it was, the committer lives on and finds out what happened."""
+    """The committer continues and looks the outcome up."""
     journal = await postgres.open("a")
     owner = await with_card(journal)
     broken: Any = BrokenDriver()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from types import NoneType
 from typing import Any, get_args, get_type_hints
 
@@ -12,6 +13,9 @@ from actors.journal.commit_arguments import CommitArguments
 from actors.journal.memory_tables import MemoryTables, Table
 from actors.journal.postgres import STATEMENTS
 from tests.actors.journal.backends import PostgresBackend
+from tests.actors.journal.history import commands
+from tests.actors.journal.owner import Owner
+from tests.engine.build import create_programme
 
 PARAMETERS = (
     "SELECT p.name, t.typname AS type FROM pg_proc f,"
@@ -86,3 +90,25 @@ async def test_fields_of_a_row_are_the_columns_of_its_type(
 def test_every_row_class_has_a_table_in_the_twin() -> None:
     tables = [each for each in vars(MemoryTables()).values() if isinstance(each, Table)]
     assert {table.columns for table in tables} == {tuple(row.__annotations__) for row in ROW_TYPES.values()}
+
+
+def test_written_rows_have_the_fields_and_types_of_their_class() -> None:
+    """``new_row`` does not check them."""
+    owner = Owner(dict.fromkeys(range(256), 1))
+    batch = vars(owner.decide(create_programme(), *commands(random.Random(1))))
+    tables = [each.values() if isinstance(each, dict) else each for each in batch.values()]
+    written = [row for table in tables for row in table if isinstance(row, tuple) and hasattr(row, "_fields")]
+    assert {type(row) for row in written} >= {
+        rows.JournalRow,
+        rows.UsageRow,
+        rows.AccountRow,
+        rows.HoldRow,
+        rows.TransactionRow,
+        rows.EntryRow,
+        rows.EventRow,
+    }
+    for row in written:
+        hints = get_type_hints(type(row))
+        assert len(row) == len(hints)
+        for name, value in zip(hints, row, strict=True):
+            assert type(value) in (get_args(hints[name]) or (hints[name],)), (type(row), name)

@@ -1,4 +1,4 @@
-"""The books' sizes, and that nobody waits long for them."""
+"""Database sizes and open outages, with a time limit."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from actors.settings import Settings
 from tests.conftest import execute
 
 
-async def test_sizes_are_told(settings: Settings) -> None:
+async def test_sizes_are_reported(settings: Settings) -> None:
     sizes = await read_sizes(settings.database_dsn, 5.0)
     assert sizes.keys() <= METRICS.keys()
     journal, database = sizes["stanchion_journal_bytes"], sizes["stanchion_database_bytes"]
@@ -21,7 +21,7 @@ async def test_sizes_are_told(settings: Settings) -> None:
     assert 0 < journal < database
 
 
-async def test_outages_under_way_are_told(settings: Settings) -> None:
+async def test_open_outages_are_reported(settings: Settings) -> None:
     sizes = await read_sizes(settings.database_dsn, 5.0)
     assert (sizes["stanchion_outages_open"], sizes["stanchion_outage_exposure_minor"]) == (0, {})
     began = (
@@ -35,11 +35,11 @@ async def test_outages_under_way_are_told(settings: Settings) -> None:
     assert sizes["stanchion_outage_exposure_minor"] == {("EUR",): 1_200, ("",): 0}
 
 
-async def test_a_database_that_is_away_has_none() -> None:
+async def test_absent_database_reports_no_sizes() -> None:
     assert await read_sizes("postgresql://nobody@127.0.0.1:1/nowhere", 1.0) == {}
 
 
-async def test_a_database_that_says_nothing_is_not_waited_for() -> None:
+async def test_silent_database_reports_no_sizes_after_the_time_limit() -> None:
     writers: list[asyncio.StreamWriter] = []
 
     async def silent(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

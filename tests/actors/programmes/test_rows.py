@@ -13,7 +13,7 @@ from engine.replies import Reply
 from tests.engine.build import NOW_MS, change_programme, create_programme
 
 
-def test_a_creation_opens_the_programmes_ledger() -> None:
+def test_creation_opens_the_ledger_accounts_of_the_programme() -> None:
     rows, command = Rows(), create_programme()
     governed = execute_programme.create(command, NOW_MS)
     write_command(rows, command, None, governed, 7, NOW_MS)
@@ -34,7 +34,7 @@ def test_a_creation_opens_the_programmes_ledger() -> None:
     assert programme[-2:] == (b"sealed", None)
 
 
-def test_changes_of_one_batch_leave_the_newest_version() -> None:
+def test_changes_of_one_batch_write_the_newest_version() -> None:
     rows, command = Rows(), create_programme()
     programme = execute_programme.create(command, NOW_MS).after
     assert programme is not None

@@ -1,4 +1,4 @@
-"""Who may commit: part of the suite of both journals."""
+"""Ownership of shards: part of the suite of both journals."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.actors.journal.backends import Backend
 from tests.actors.journal.cases import (
     FIRST,
     OTHER_SHARD,
-    is_refused,
+    assert_refused,
     spend,
     with_card,
 )
@@ -29,16 +29,16 @@ from tests.engine.build import (
 
 
 async def take_all(journal: Journal) -> dict[int, int]:
-    """As a coordinator has it done: with the epochs of now, again when they have risen meanwhile."""
+    """Take all shards with their present epochs, and repeat it if an epoch has risen meanwhile."""
     while True:
         with suppress(BehindError):
             return await journal.take(range(256), await journal.load_epochs(range(256)))
 
 
-class Owned:
+class Ownership:
     """Tests for a fixture ``backend``."""
 
-    async def test_every_take_raises_the_epoch(self, backend: Backend) -> None:
+    async def test_take_raises_the_epoch(self, backend: Backend) -> None:
         journal = await backend.open("a")
         assert await journal.take([3, 1]) == {1: 1, 3: 1}
         assert await journal.take(range(256)) == {shard: 2 if shard in {1, 3} else 1 for shard in range(256)}
@@ -55,8 +55,7 @@ class Owned:
         assert (owners[1], owners[2]) == ((None, 0), ("healthy", 1))
 
     async def test_late_renewal_of_the_same_host_changes_nothing(self, backend: Backend) -> None:
-        """A renewal is repeated until it is answered; an attempt that was given up may run after the
-        others."""
+        """A host repeats a renewal until it is answered. An abandoned attempt may run last."""
         journal = await backend.open("a")
         owner = await with_card(journal)
         known = await journal.load_epochs([SHARD])
@@ -78,49 +77,49 @@ class Owned:
         await first.release([1], known)
         assert (await backend.owners())[1] == ("first", 3)
 
-    async def test_registering_twice_is_harmless(self, backend: Backend) -> None:
+    async def test_repeated_registration_has_no_effect(self, backend: Backend) -> None:
         journal = await backend.open("a")
         await journal.take([1])
         await journal.register("a")
         assert (await backend.owners())[1] == ("a", 1)
 
-    async def test_the_old_owner_cannot_commit(self, backend: Backend) -> None:
+    async def test_commit_of_the_previous_owner_is_refused(self, backend: Backend) -> None:
         old, new = await backend.open("old"), await backend.open("new")
         owner = await with_card(old)
         await new.take([SHARD])
-        await is_refused(backend, old, owner.decide(spend(1)), StaleEpochError)
+        await assert_refused(backend, old, owner.decide(spend(1)), StaleEpochError)
 
-    async def test_an_epoch_of_ones_own_past_is_stale(self, backend: Backend) -> None:
+    async def test_commit_with_an_older_epoch_of_the_same_host_is_refused(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)
         await journal.take([SHARD])
-        await is_refused(backend, journal, owner.decide(spend(1)), StaleEpochError)
+        await assert_refused(backend, journal, owner.decide(spend(1)), StaleEpochError)
 
-    async def test_the_right_number_in_the_wrong_hands_is_stale(self, backend: Backend) -> None:
+    async def test_commit_with_the_epoch_of_another_host_is_refused(self, backend: Backend) -> None:
         old, new = await backend.open("old"), await backend.open("new")
         owner = await with_card(old)
         owner.epochs = await new.take([SHARD])
-        await is_refused(backend, old, owner.decide(spend(1)), StaleEpochError)
+        await assert_refused(backend, old, owner.decide(spend(1)), StaleEpochError)
         owner.activate(await new.load_cards([FIRST.id]))
         await new.commit(owner.decide(spend(2)))
 
-    async def test_one_stale_shard_fails_the_batch(self, backend: Backend) -> None:
+    async def test_one_stale_shard_refuses_the_batch(self, backend: Backend) -> None:
         old, new = await backend.open("old"), await backend.open("new")
         owner = await with_card(old)
         second = create_card(2, OTHER_SHARD)
         await old.commit(owner.decide(second))
         await new.take([OTHER_SHARD])
         rows = owner.decide(spend(1), load(2, card_id=second.id))
-        await is_refused(backend, old, rows, StaleEpochError)
+        await assert_refused(backend, old, rows, StaleEpochError)
 
-    async def test_other_shards_are_not_disturbed_by_a_take(self, backend: Backend) -> None:
+    async def test_take_leaves_commits_of_other_shards_alone(self, backend: Backend) -> None:
         old, new = await backend.open("old"), await backend.open("new")
         owner = await with_card(old)
         await new.take([OTHER_SHARD])
         await old.commit(owner.decide(spend(1)))
         assert len(await backend.table("transactions")) == 1
 
-    async def test_of_two_takers_the_last_owns(self, backend: Backend) -> None:
+    async def test_last_of_concurrent_takers_owns_the_shards(self, backend: Backend) -> None:
         journals = {name: await backend.open(name) for name in ("a", "b", "c")}
         await with_card(journals["c"])
         took = dict(
@@ -137,9 +136,9 @@ class Owned:
             if took[name][SHARD] == 4:
                 await journal.commit(owner.decide(spend(1)))
             else:
-                await is_refused(backend, journal, owner.decide(spend(2)), StaleEpochError)
+                await assert_refused(backend, journal, owner.decide(spend(2)), StaleEpochError)
 
-    async def test_a_take_waits_for_a_commit_and_then_sees_it(self, backend: Backend) -> None:
+    async def test_take_waits_for_a_running_commit_and_sees_its_rows(self, backend: Backend) -> None:
         old, new = await backend.open("old"), await backend.open("new")
         owner = await with_card(old)
         async with backend.commits_held(FIRST.id):
@@ -153,7 +152,7 @@ class Owned:
         loaded = await new.load_cards([FIRST.id])
         assert (loaded.cards, loaded.accounts) == (owner.cards, owner.accounts)
 
-    async def test_a_take_elsewhere_does_not_wait_for_a_commit(self, backend: Backend) -> None:
+    async def test_take_of_other_shards_does_not_wait_for_a_commit(self, backend: Backend) -> None:
         old, new = await backend.open("old"), await backend.open("new")
         owner = await with_card(old)
         await new.take([OTHER_SHARD])
@@ -163,7 +162,7 @@ class Owned:
             assert await new.take([OTHER_SHARD]) == {OTHER_SHARD: 3}
         await commit
 
-    async def test_taking_does_not_disturb_a_commit_of_the_same_host(self, backend: Backend) -> None:
+    async def test_take_does_not_wait_for_a_commit_of_the_same_host(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = Owner(dict(await journal.take([SHARD])))
         await journal.commit(owner.decide(FIRST))
@@ -175,14 +174,14 @@ class Owned:
         await commit
         assert (await journal.load_cards([FIRST.id])).accounts == owner.accounts
 
-    async def test_renewal_ends_the_epochs_before_it(self, backend: Backend) -> None:
+    async def test_renewal_makes_earlier_epochs_stale(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)
         assert await journal.renew([SHARD, 1]) == {SHARD: 2, 1: 2}
-        await is_refused(backend, journal, owner.decide(spend(1)), StaleEpochError)
+        await assert_refused(backend, journal, owner.decide(spend(1)), StaleEpochError)
         assert await journal.renew([]) == {}
 
-    async def test_renewal_waits_for_a_commit_under_way(self, backend: Backend) -> None:
+    async def test_renewal_waits_for_a_running_commit(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)
         async with backend.commits_held(FIRST.id):
@@ -195,7 +194,7 @@ class Owned:
         assert await renewal == {SHARD: 2}
         assert set(await journal.find([spend(1).command_key])) == {spend(1).command_key}
 
-    async def test_only_an_owner_renews_and_only_all(self, backend: Backend) -> None:
+    async def test_renewal_with_one_foreign_shard_changes_nothing(self, backend: Backend) -> None:
         old, new = await backend.open("old"), await backend.open("new")
         await old.take([1, 2])
         await new.take([2])
@@ -204,23 +203,23 @@ class Owned:
         owners = await backend.owners()
         assert (owners[1], owners[2]) == (("old", 1), ("new", 2))
 
-    async def test_what_is_released_is_owned_by_nobody(self, backend: Backend) -> None:
+    async def test_released_shard_has_no_owner(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)
         await journal.release([SHARD])
         assert (await backend.owners())[SHARD] == (None, 2)
-        await is_refused(backend, journal, owner.decide(spend(1)), StaleEpochError)
+        await assert_refused(backend, journal, owner.decide(spend(1)), StaleEpochError)
         with pytest.raises(StaleEpochError):
             await journal.renew([SHARD])
         assert await journal.take([SHARD]) == {SHARD: 3}
 
-    async def test_nobody_releases_what_another_owns(self, backend: Backend) -> None:
+    async def test_release_leaves_shards_of_other_hosts(self, backend: Backend) -> None:
         old, new = await backend.open("old"), await backend.open("new")
         await old.take([SHARD])
         await new.release([SHARD])
         assert (await backend.owners())[SHARD] == ("old", 1)
 
-    async def test_the_journal_has_no_gaps_and_epochs_never_fall(self, backend: Backend) -> None:
+    async def test_sequence_has_no_gaps_and_epochs_never_fall(self, backend: Backend) -> None:
         journals = [await backend.open(name) for name in ("a", "b")]
         owner = await with_card(journals[0])
         number = 1
@@ -239,7 +238,7 @@ class Owned:
         assert epochs == sorted(epochs)
         assert len(set(epochs)) == 7
 
-    async def test_reset_and_close_leave_a_journal_that_connects_anew(self, backend: Backend) -> None:
+    async def test_journal_connects_anew_after_reset_and_close(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)
         for end in (journal.reset, journal.reset, journal.close, journal.close):

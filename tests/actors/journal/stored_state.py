@@ -1,6 +1,6 @@
-"""What a journal keeps comes back: part of the suite that holds PostgreSQL and its twin in memory equal.
+"""State is loaded as it was committed: part of the suite of both journals.
 
-The batches are made by the owners' own code, so a round trip covers every column that is really written.
+Production code makes the batches: a round trip covers every column that owners write.
 """
 
 from __future__ import annotations
@@ -48,10 +48,10 @@ from tests.engine.build import (
 )
 
 
-class Kept:
+class StoredState:
     """Tests for a fixture ``backend``."""
 
-    async def test_a_new_card_comes_back_as_it_was(self, backend: Backend) -> None:
+    async def test_new_card_is_loaded_unchanged(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = Owner(await journal.take([SHARD]))
         command = create_card(controls=EVERY_CONTROL[::-1], network="mastercard", state="unactivated")
@@ -61,7 +61,7 @@ class Kept:
         assert loaded.cards[command.id].controls == EVERY_CONTROL
         assert loaded.accounts == owner.accounts
 
-    async def test_an_unfunded_card_has_no_account(self, backend: Backend) -> None:
+    async def test_unfunded_card_is_loaded_without_account(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = Owner(await journal.take([SHARD]))
         await journal.commit(owner.decide(create_card(account_id=None, opens_account=False)))
@@ -69,7 +69,9 @@ class Kept:
         assert (loaded.cards, loaded.accounts) == (owner.cards, {})
         assert loaded.cards[FIRST.id].account_id is None
 
-    async def test_everything_a_life_leaves_behind_comes_back(self, backend: Backend) -> None:
+    async def test_card_and_account_are_loaded_as_in_memory_after_each_command(
+        self, backend: Backend
+    ) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)
         life = [
@@ -96,7 +98,7 @@ class Kept:
         )
         assert len(owner.accounts[FIRST.account_id or ""].holds) == 2
 
-    async def test_what_a_card_was_told_comes_back(self, backend: Backend) -> None:
+    async def test_declared_balance_and_cardholder_status_are_loaded(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)
         batches: list[list[Any]] = [
@@ -114,7 +116,7 @@ class Kept:
             assert loaded.cards == owner.cards
         assert loaded.cards[FIRST.id].declared == DeclaredBalance(0, 0, NOW_MS + 2)
 
-    async def test_one_batch_leaves_what_many_leave(self, backend: Backend) -> None:
+    async def test_commands_of_one_batch_leave_the_newest_state(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)
         batch = [spend(number, amount_minor=100 * number) for number in range(1, 6)]
@@ -123,7 +125,7 @@ class Kept:
         assert (loaded.cards, loaded.accounts) == (owner.cards, owner.accounts)
         assert loaded.cards[FIRST.id].seq == 8
 
-    async def test_cards_share_an_account(self, backend: Backend) -> None:
+    async def test_cards_of_one_account_are_loaded_with_their_holds(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)
         second = create_card(2, account_id=FIRST.account_id, opens_account=False)
@@ -133,7 +135,7 @@ class Kept:
         holds = loaded.accounts[FIRST.account_id or ""].holds.values()
         assert {hold.card_id for hold in holds} == {FIRST.id, second.id}
 
-    async def test_a_hold_that_lapsed_does_not_come_back(self, backend: Backend) -> None:
+    async def test_lapsed_hold_is_not_loaded(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)
         await journal.commit(owner.decide(spend(1), spend(2)))
@@ -151,7 +153,7 @@ class Kept:
         ]
         assert {row["updated_at"] - row["created_at"] for row in transactions} == {0, 7 * DAY_MS}
 
-    async def test_a_hold_can_be_placed_and_lapse_in_one_batch(self, backend: Backend) -> None:
+    async def test_hold_placed_and_lapsed_in_one_batch_is_not_loaded(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)
         rows = owner.decide(spend(1))
@@ -163,21 +165,21 @@ class Kept:
     async def test_unknown_ids_are_absent(self, backend: Backend) -> None:
         journal = await backend.open("a")
         await with_card(journal)
-        strangers = [an_id(1), "nonsense", FIRST.id.upper(), ""]
-        assert await journal.load_cards(strangers) == await journal.load_cards([])
-        assert set((await journal.load_cards([*strangers, FIRST.id])).cards) == {FIRST.id}
-        assert await journal.load_accounts([*strangers, FIRST.id]) == {}
-        assert await journal.load_programmes(strangers) == {}
+        unknown = [an_id(1), "nonsense", FIRST.id.upper(), ""]
+        assert await journal.load_cards(unknown) == await journal.load_cards([])
+        assert set((await journal.load_cards([*unknown, FIRST.id])).cards) == {FIRST.id}
+        assert await journal.load_accounts([*unknown, FIRST.id]) == {}
+        assert await journal.load_programmes(unknown) == {}
         assert await journal.find([key(1)]) == {}
         assert await journal.find_responses([key(1) * 2]) == {}
 
-    async def test_accounts_come_back_alone(self, backend: Backend) -> None:
+    async def test_accounts_are_loaded_without_cards(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)
         await journal.commit(owner.decide(spend(1)))
         assert await journal.load_accounts([FIRST.account_id or ""]) == owner.accounts
 
-    async def test_programmes_come_back_in_their_newest_version(self, backend: Backend) -> None:
+    async def test_programmes_are_loaded_in_their_newest_version(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = Owner(await journal.take(range(256)))
         first = create_programme(1, timezone="Europe/Dublin", hold_expiry_days=3)
@@ -192,7 +194,9 @@ class Kept:
         (row,) = [row for row in await backend.table("programmes") if row["id"] == first.id]
         assert (row["version"], row["seq"], row["decision_secret_sealed"]) == (2, 2, b"sealed")
 
-    async def test_a_programmes_own_ledger_accounts_are_not_card_accounts(self, backend: Backend) -> None:
+    async def test_ledger_accounts_of_a_programme_are_not_loaded_as_card_accounts(
+        self, backend: Backend
+    ) -> None:
         journal = await backend.open("a")
         owner = Owner(await journal.take(range(256)))
         programme = create_programme()
@@ -204,12 +208,12 @@ class Kept:
         }
         assert await journal.load_accounts(kinds) == {}
 
-    async def test_authorizations_come_back_under_all_their_names(self, backend: Backend) -> None:
+    async def test_authorizations_are_loaded_by_all_their_references(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)
         first = spend(1, wire=wire(1, network_txn_id="N1"))
         later = NOW_MS + 8 * DAY_MS
-        lives: list[tuple[Any, int]] = [
+        steps: list[tuple[Any, int]] = [
             (first, NOW_MS),
             (spend(2, amount_minor=500, references=(reference_of_id(first.id),)), NOW_MS),
             (reverse_sale(3, "n:N1", remaining_minor=1_200), NOW_MS),
@@ -222,7 +226,7 @@ class Kept:
             (present_sale(10, "n:unheard", amount_minor=50), NOW_MS),
             (spend(11, amount_minor=1), later),
         ]
-        for command, at_ms in lives:
+        for command, at_ms in steps:
             await journal.commit(owner.decide(command, now_ms=at_ms))
             expected = {(FIRST.id, name): [each] for each in owner.known for name in names(each)}
             assert await journal.load_authorizations(expected) == expected
@@ -232,7 +236,7 @@ class Kept:
         (found,) = read
         assert found.id == first.id
 
-    async def test_authorizations_of_one_network_id_come_back_oldest_first(self, backend: Backend) -> None:
+    async def test_authorizations_of_one_network_id_are_loaded_oldest_first(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)
         life = wire(1, network_txn_id="N1")
@@ -243,15 +247,15 @@ class Kept:
         assert not isinstance(read, Unreadable)
         assert [each.id for each in read] == [each.id for each in commands]
 
-    async def test_increments_come_back_with_day_and_counted_share(self, backend: Backend) -> None:
-        """Also where reversals and advices have given some of it back, or added to it, on another day."""
+    async def test_increments_are_loaded_with_day_and_counted_amount(self, backend: Backend) -> None:
+        """Including increments that reversals and advices lower or raise on another day."""
         journal = await backend.open("a")
         owner = await with_card(journal)
         sale, declined = wire(1, network_txn_id="N1"), wire(2, network_txn_id="N2")
         again = ("n:N1",)
         undone = reference_of_message(spend(3).command_key)
         unheard = reference_of_message(spend(8).command_key)
-        lives: list[tuple[Any, int]] = [
+        steps: list[tuple[Any, int]] = [
             (spend(1, wire=sale), NOW_MS),
             (spend(20, wire=declined, amount_minor=99_999), NOW_MS),
             (spend(2, wire=wire(3), amount_minor=500, references=again), NOW_MS),
@@ -267,21 +271,21 @@ class Kept:
             (reverse_sale(11, "n:N1", remaining_minor=1_550), NOW_MS + 41 * DAY_MS),
             (spend(99, amount_minor=1), NOW_MS + 41 * DAY_MS),
         ]
-        for command, at_ms in lives:
+        for command, at_ms in steps:
             await journal.commit(owner.decide(command, now_ms=at_ms))
             expected = {(FIRST.id, name): [each] for each in owner.known for name in names(each)}
             assert await journal.load_authorizations(expected) == expected
         assert [each.counted_minor for each in owner.known["n:N1"].raised.values()] == [500, 50, 0, 0, 0]
         assert owner.known["n:N2"].day == "2026-11-23"
 
-    async def test_advice_in_place_of_a_message_comes_back(self, backend: Backend) -> None:
-        """Also one that holds again, on the next day, what an edge had undone."""
+    async def test_advice_that_replaces_a_message_is_loaded(self, backend: Backend) -> None:
+        """Including an advice that restores, on the next day, an approval that the edge had reversed."""
         journal = await backend.open("a")
         owner = await with_card(journal)
         later = NOW_MS + DAY_MS
         late = reference_of_message(spend(2).command_key)
         undone = reference_of_message(spend(1).command_key)
-        lives: list[tuple[Any, int]] = [
+        steps: list[tuple[Any, int]] = [
             (spend(1, wire=wire(1, network_txn_id="N1")), NOW_MS),
             (reverse_sale(10, undone, late=True), NOW_MS),
             (advise_sale(11, "n:N1", undone, amount_minor=700), later),
@@ -290,21 +294,21 @@ class Kept:
             (reverse_sale(13, late, "n:N2"), later),
             (spend(99, amount_minor=1), later),
         ]
-        for command, at_ms in lives:
+        for command, at_ms in steps:
             await journal.commit(owner.decide(command, now_ms=at_ms))
             expected = {(FIRST.id, name): [each] for each in owner.known for name in names(each)[:2]}
             assert await journal.load_authorizations(expected) == expected
         assert [each.stands_for for each in owner.known] == [(), (late,), (), ()]
 
-    async def test_names_of_nothing_are_absent(self, backend: Backend) -> None:
+    async def test_unknown_references_are_absent(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)
         second = create_card(2, OTHER_SHARD)
         await journal.commit(owner.decide(second, spend(1, wire=wire(1, network_txn_id="N1"))))
         mine = ("n:N1", reference_of_id(spend(1).id), reference_of_message(spend(1).command_key))
-        strangers = [(second.id, name) for name in mine]
-        strangers += [(FIRST.id, name) for name in ("n:N2", "a:" + an_id(1), "k:" + key(99).hex())]
-        assert await journal.load_authorizations(strangers) == {}
+        unknown = [(second.id, name) for name in mine]
+        unknown += [(FIRST.id, name) for name in ("n:N2", "a:" + an_id(1), "k:" + key(99).hex())]
+        assert await journal.load_authorizations(unknown) == {}
         assert await journal.load_authorizations([]) == {}
 
     async def test_changed_programmes_are_read_once(self, backend: Backend) -> None:
@@ -328,7 +332,7 @@ class Kept:
         assert (await journal.load_changed_programmes(after, newer))[1] == {}
         assert asked == []
 
-    async def test_tombstones_come_back(self, backend: Backend) -> None:
+    async def test_tombstones_are_loaded(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)
         now_ms = SystemClock().now_ms()
@@ -349,9 +353,7 @@ class Kept:
         card = (await journal.load_cards([FIRST.id])).cards[FIRST.id]
         assert list(card.tombstones) == ["n:29", "n:0"]
 
-    async def test_cards_with_overdue_holds_are_found_the_longest_overdue_first(
-        self, backend: Backend
-    ) -> None:
+    async def test_cards_with_overdue_holds_are_found_longest_overdue_first(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)
         second, third = create_card(2, OTHER_SHARD), create_card(3, 0x04)
@@ -377,7 +379,7 @@ class Kept:
         assert found[spend(1).command_key].fingerprint == spend(1).fingerprint
         assert found[FIRST.command_key].fingerprint is None
 
-    async def test_activation_brings_the_newest_answers(self, backend: Backend) -> None:
+    async def test_cards_are_loaded_with_their_newest_replies(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)
         spends = [spend(number, amount_minor=100) for number in range(1, 12)]
@@ -385,7 +387,7 @@ class Kept:
         answers = (await journal.load_cards([FIRST.id])).answers
         assert answers == await journal.find([each.command_key for each in spends[-ACTIVATION_ANSWERS:]])
 
-    async def test_refusals_and_readings_leave_nothing(self, backend: Backend) -> None:
+    async def test_refused_commands_and_reads_write_no_journal_row(self, backend: Backend) -> None:
         journal = await backend.open("a")
         owner = await with_card(journal)
         before = await backend.table("journal")
