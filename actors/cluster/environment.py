@@ -6,7 +6,8 @@ when ``ray`` is imported.
 throughput, and no part of Stanchion reads them. - ``ENABLE_WINDOWS_OR_OSX_CLUSTER``: 0 makes Ray listen on
 the loopback address only. Ray executes code that it receives, so no other machine may reach its ports. -
 ``prestart_worker_first_driver``: Ray would start two unneeded processes, and each start would wait for them.
-- ``ENABLE_AUTO_CONNECT``: a call during a restart of Ray must not start another Ray by itself."""
+- ``ENABLE_AUTO_CONNECT``: a call during a restart of Ray must not start another Ray by itself.
+"""
 
 from __future__ import annotations
 

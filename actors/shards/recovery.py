@@ -5,7 +5,8 @@ outcome is unknown, the host renews its epochs first, so that a commit that is s
 reads from the journal which of the commands were executed, and gives them their stored replies. The other
 commands were not executed. After an unknown commit they are admitted again while they have time left. After a
 refused commit they are committed again as one batch, and in halves where that is refused too, so that
-repeated or poisonous commands do not affect the others."""
+repeated or poisonous commands do not affect the others.
+"""
 
 from __future__ import annotations
 
