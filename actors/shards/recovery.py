@@ -48,7 +48,7 @@ PAUSE_SECONDS = (0.01, 0.05, 0.1, 0.2, 0.5)
 
 
 class Recovery:
-    """Runs inside the committer's task, so nothing else is committed meanwhile. ``epochs`` is the host's
+    """Runs inside the committer's task, which commits no other batch meanwhile. ``epochs`` is the host's
     current map of shard to epoch; ``fenced`` is called when another host owns one of its shards."""
 
     def __init__(
