@@ -2,7 +2,8 @@
 
 Shards without a living owner go to the hosts with the fewest shards. Then hosts with too many shards give
 some to hosts with too few; no other shard moves. Nodes are named by Ray's ids, because two nodes can share a
-machine."""
+machine.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +25,8 @@ class ProcessSpec(msgspec.Struct, frozen=True):
 
     ``supervisor_node``: one process in the cluster, on the supervisor's node. ``once``: one process in the
     cluster, on the first node. ``round_robin``: one of several that are distributed over the nodes in turn.
-    ``each``: one process on each node."""
+    ``each``: one process on each node.
+    """
 
     name: str
     factory: str
@@ -53,7 +55,8 @@ def place(specs: Sequence[ProcessSpec], nodes: Collection[str], own: str) -> lis
 
     ``own`` is the supervisor's node. It need not be one of ``nodes``; then it only gets the processes of
     ``supervisor_node``. A process of ``each`` has its spec's name on ``own``, and a name with the node's
-    letters on every other node."""
+    letters on every other node.
+    """
     ordered = [node for node in (own,) if node in nodes] + sorted(set(nodes) - {own})
     placed: list[PlacedProcess] = []
     turn = 0

@@ -1,12 +1,15 @@
 """Environment variables of a local Ray, to be set before it starts. Ray's processes read them, some of them
 when ``ray`` is imported.
 
-- ``worker_niceness``: Ray's default of 15 starves actors. - ``task_events_report_interval_ms``,
-``enable_metrics_collection``, ``event_stats``: task events and metric export cost a quarter of the
-throughput, and no part of Stanchion reads them. - ``ENABLE_WINDOWS_OR_OSX_CLUSTER``: 0 makes Ray listen on
-the loopback address only. Ray executes code that it receives, so no other machine may reach its ports. -
-``prestart_worker_first_driver``: Ray would start two unneeded processes, and each start would wait for them.
-- ``ENABLE_AUTO_CONNECT``: a call during a restart of Ray must not start another Ray by itself."""
+- ``worker_niceness``: Ray's default of 15 starves actors.
+- ``task_events_report_interval_ms``, ``enable_metrics_collection``, ``event_stats``: task events and metric
+  export cost a quarter of the throughput, and no part of Stanchion reads them.
+- ``ENABLE_WINDOWS_OR_OSX_CLUSTER``: 0 makes Ray listen on the loopback address only. Ray executes code that
+  it receives, so no other machine may reach its ports.
+- ``prestart_worker_first_driver``: Ray would start two unneeded processes, and each start would wait for
+  them.
+- ``ENABLE_AUTO_CONNECT``: a call during a restart of Ray must not start another Ray by itself.
+"""
 
 from __future__ import annotations
 

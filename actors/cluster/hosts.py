@@ -37,7 +37,7 @@ def coordinator(context: Context) -> Role:
 
 
 class RayHosts:
-    """Implements ``actors.cluster.coordinator.Hosts``. A node is named by the first letters of its id, which
+    """Implements ``actors.cluster.host_watch.Hosts``. A node is named by the first letters of its id, which
     are also part of the names of its hosts."""
 
     def __init__(self, settings: Settings, peers: RayPeers) -> None:

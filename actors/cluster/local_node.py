@@ -4,7 +4,8 @@
 for which it waits even without a dashboard. The node then starts no process before two agents, Python
 programs that import for a second, have written down their ports. Stanchion needs none of them, and Ray has no
 public option to leave them out. This is therefore the only module that uses Ray's internals for starting a
-node (``ray._private``). A version of Ray with other internals fails at its first start, in every test."""
+node (``ray._private``). A version of Ray with other internals fails at its first start, in every test.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The owner of each shard, and all moves of shards.
 
 Callers hold the lock ``moving`` while they move shards; each call to a host has a time limit. The journal
-decides who owns a shard (epochs). If this table is wrong, commits fail and money is safe."""
+decides who owns a shard (epochs). If this table is wrong, commits fail and money is safe.
+"""
 
 from __future__ import annotations
 
@@ -36,7 +37,8 @@ class Ownership:
     """Publishes every change as a newer routing table.
 
     A take only succeeds from the epochs that ``read_epochs`` returned before it. Without ``read_epochs``,
-    takers read the epochs themselves, and a delayed take can end a newer ownership."""
+    takers read the epochs themselves, and a delayed take can end a newer ownership.
+    """
 
     def __init__(self, call_host: CallHost, read_epochs: ReadEpochs | None = None) -> None:
         self._call_host = call_host

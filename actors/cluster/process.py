@@ -12,6 +12,7 @@ import asyncio
 import gc
 import os
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from typing import Any, Final
@@ -61,7 +62,9 @@ class Process:
         self._server = UnixServer(self.call)
         self._identity = own_identity().encode()
         # Import the role's code now, while other processes start. An import that fails here fails again at
-        # the first call, which reports it. with suppress(Exception): _import(factory)
+        # the first call, which reports it.
+        with suppress(Exception):
+            _import(factory)
 
     async def ping(self) -> int:
         """Start the role if necessary; returns the process id."""

@@ -42,7 +42,8 @@ class ProcessSet:
         self._by_name: dict[str, SupervisedProcess] = {}
 
     def __iter__(self) -> Iterator[SupervisedProcess]:
-        return iter(self._by_name.values())
+        # A copy: the set can change while a caller waits between two processes.
+        return iter(tuple(self._by_name.values()))
 
     def items(self) -> tuple[tuple[str, SupervisedProcess], ...]:
         """Placed name and process."""

@@ -1,7 +1,8 @@
 """The servers of a local Ray (its head, ``gcs_server``, and ``raylet``), watched through the kernel.
 
 Without them processes continue and reach each other, but Ray starts no process and reports no death. Ray
-itself detects it late: a killed raylet after a quarter of a minute, a killed head after a minute."""
+itself detects it late: a killed raylet after a quarter of a minute, a killed head after a minute.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 A local Ray keeps its sockets, logs and session files in a folder in which every user may write. That folder
 is therefore inside one with a random name that only the installation's user can enter. It cannot be inside
 the state folder, because socket paths have at most 107 bytes. A file in the state folder holds its name, so
-that the next start can remove the folder of a killed supervisor."""
+that the next start can remove the folder of a killed supervisor.
+"""
 
 from __future__ import annotations
 

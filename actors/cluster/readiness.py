@@ -1,7 +1,8 @@
 """Readiness checks: all parts of the installation are checked concurrently, each within one second.
 
 The kernel accepts connections for a frozen process, so each check needs an answer of the part itself. The
-page ``/readyz`` and the figure ``stanchion_ready`` show the same result."""
+page ``/readyz`` and the figure ``stanchion_ready`` show the same result.
+"""
 
 from __future__ import annotations
 

@@ -2,7 +2,8 @@
 
 A consultation asks the programme's endpoint. Without a usable answer, it asks the programme's owner for
 exposure to stand in. Then the command is admitted again and decided on the card's current state;
-consultations decide nothing."""
+consultations decide nothing.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The synchronous decision: a command changes the tentative state in memory and adds rows to the batch.
 
 All state that the command needs is in memory, and nothing here awaits. Decisions on one card are therefore
-serial without a lock."""
+serial without a lock.
+"""
 
 from __future__ import annotations
 

@@ -71,7 +71,7 @@ class DecisionEndpoint:
         self.counts = AnswerCounts()
 
     async def ask(self, programme: Programme, question: Question, timeout_ms: int) -> EndpointResult:
-        """The programme's usable answer within ``timeout_ms``, or why there is none."""
+        """Return the programme's usable answer within ``timeout_ms``, or the trigger of a stand-in."""
         call = asyncio.get_running_loop().create_task(self._call(programme, question, timeout_ms))
         self._calls.add(call)
         call.add_done_callback(self._calls.discard)

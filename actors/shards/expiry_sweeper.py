@@ -2,7 +2,8 @@
 
 Expired holds no longer count, because every decision compares them with the current time. The sweep updates
 their rows and statuses. It works in small steps, so that ten thousand holds that expire together do not delay
-decisions."""
+decisions.
+"""
 
 from __future__ import annotations
 

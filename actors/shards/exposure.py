@@ -1,7 +1,8 @@
 """Commands to the owner of a programme: reserve exposure to stand in, and end an outage.
 
 Requests of many cards for one programme are batched: while one command is in flight the next one collects. A
-grant that arrives too late stays reserved: money that may have been spent is never counted as unspent."""
+grant that arrives too late stays reserved: money that may have been spent is never counted as unspent.
+"""
 
 from __future__ import annotations
 

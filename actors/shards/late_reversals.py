@@ -7,7 +7,8 @@ whose command was executed, and each repeat that got the stored approval. Until 
 a late reversal is answered with 21 (no action taken).
 
 Notes beside the card's tombstones record the exchanges that got the approval and those that were late. They
-are committed before the answer leaves, so the next owner of the card has them too."""
+are committed before the answer leaves, so the next owner of the card has them too.
+"""
 
 from __future__ import annotations
 

@@ -38,7 +38,8 @@ class Pending(msgspec.Struct, eq=False):
     deferred: bool = False
     """Whether it waits for a programme's endpoint, so that no call may wait for it."""
     consulted: EndpointResult | None = None
-    """The answer of a delegated programme, or why there is none. It stays valid if the commit fails."""
+    """The answer of a delegated programme, or the trigger of a stand-in. It stays valid if the commit
+    fails."""
     reply: Reply | None = None
     actor: CardActor | None = None
     outcome: Decision | FollowUpRecord | None = None

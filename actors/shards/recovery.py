@@ -5,7 +5,8 @@ outcome is unknown, the host renews its epochs first, so that a commit that is s
 reads from the journal which of the commands were executed, and gives them their stored replies. The other
 commands were not executed. After an unknown commit they are admitted again while they have time left. After a
 refused commit they are committed again as one batch, and in halves where that is refused too, so that
-repeated or poisonous commands do not affect the others."""
+repeated or poisonous commands do not affect the others.
+"""
 
 from __future__ import annotations
 
@@ -47,7 +48,7 @@ PAUSE_SECONDS = (0.01, 0.05, 0.1, 0.2, 0.5)
 
 
 class Recovery:
-    """Runs inside the committer's task, so nothing else is committed meanwhile. ``epochs`` is the host's
+    """Runs inside the committer's task, which commits no other batch meanwhile. ``epochs`` is the host's
     current map of shard to epoch; ``fenced`` is called when another host owns one of its shards."""
 
     def __init__(

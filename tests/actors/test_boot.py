@@ -1,4 +1,4 @@
-"""Every process that is named can be begun."""
+"""The processes of an installation: factories, names and niceness."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ def specs(tmp_path: Path) -> list[ProcessSpec]:
     return processes(Settings.load(var_dir=tmp_path, dispatchers=2))
 
 
-def test_each_role_is_where_it_is_named(specs: list[ProcessSpec]) -> None:
+def test_each_factory_can_be_imported(specs: list[ProcessSpec]) -> None:
     for factory in (*(spec.factory for spec in specs), FACTORY, API_FACTORY):
         module, _, attribute = factory.partition(":")
         assert callable(getattr(import_module(module), attribute))
 
 
-def test_names_are_different_and_deliveries_come_after_decisions(specs: list[ProcessSpec]) -> None:
+def test_only_delivery_processes_have_a_lower_priority(specs: list[ProcessSpec]) -> None:
     assert [spec.name for spec in specs] == [
         "coordinator",
         "edge",

@@ -1,4 +1,4 @@
-"""Which host gets which shard."""
+"""Placement of shards on hosts, and of processes on nodes."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Owners = dict[int, str | None]
 
 
 def after(owners: Owners, moves: list[ShardMove]) -> Owners:
-    """The owners once ``moves`` have happened; a giver must own what it gives."""
+    """The owners after ``moves``. Checks that each giver owns the shards that it gives."""
     result = dict(owners)
     for move in moves:
         for shard in move.shards:
@@ -42,14 +42,14 @@ def after(owners: Owners, moves: list[ShardMove]) -> Owners:
         ({0: "a", 1: "b"}, ["a", "b"], {"a": 1, "b": 1}),
     ],
 )
-def test_orphans_go_to_the_hosts_with_the_fewest(
+def test_unowned_shards_go_to_the_hosts_with_the_fewest_shards(
     owners: Owners, hosts: list[str], loads: dict[str, int]
 ) -> None:
     result = after(owners, adopt_orphans(owners, hosts))
     assert Counter(result.values()) == loads
 
 
-def test_a_living_owner_keeps_what_it_has() -> None:
+def test_living_owner_keeps_its_shards() -> None:
     owners: Owners = {0: "a", 1: "a", 2: "a", 3: "a", 4: None}
     assert adopt_orphans(owners, ["a", "b"]) == [ShardMove(None, "b", (4,))]
 
@@ -58,7 +58,9 @@ def test_a_living_owner_keeps_what_it_has() -> None:
     st.lists(st.sampled_from(["a", "b", "c", "dead", None]), min_size=1, max_size=64),
     st.sets(st.sampled_from(["a", "b", "c"]), min_size=1),
 )
-def test_everything_is_owned_and_even_afterwards(listed: list[str | None], hosts: set[str]) -> None:
+def test_all_shards_are_owned_and_evenly_distributed_with_few_moves(
+    listed: list[str | None], hosts: set[str]
+) -> None:
     owners: Owners = dict(enumerate(listed))
     owned = after(owners, adopt_orphans(owners, hosts))
     assert set(owned.values()) <= hosts
@@ -82,7 +84,7 @@ def test_everything_is_owned_and_even_afterwards(listed: list[str | None], hosts
         ({0: "a", 1: "a", 2: "a", 3: "a"}, ["b", "c"], {"b": 2, "c": 2}),
     ],
 )
-def test_a_giver_hands_everything_off(owners: Owners, takers: list[str], loads: dict[str, int]) -> None:
+def test_giver_hands_off_all_its_shards(owners: Owners, takers: list[str], loads: dict[str, int]) -> None:
     moves = hand_off(owners, "a", takers)
     assert Counter(after(owners, moves).values()) == loads
     assert all(move.giver == "a" for move in moves)
@@ -95,12 +97,14 @@ def test_a_giver_hands_everything_off(owners: Owners, takers: list[str], loads: 
         (["n1"], ["n1", "n1"], []),
         (["n2", "n1"], [], ["n1", "n2", "n1", "n2"]),
         (["n1", "n2"], ["n1", "n1", "n2"], ["n2"]),
-        (["n1"], ["n1", "n2", "n2"], ["n1"]),  # a node that has left counts for nothing
+        (["n1"], ["n1", "n2", "n2"], ["n1"]),  # hosts of a node that has left are ignored
         (["n1"], ["n1", "n1", "n1"], []),
         ([], ["n1"], []),
     ],
 )
-def test_every_node_gets_the_hosts_it_lacks(nodes: list[str], hosts: list[str], missing: list[str]) -> None:
+def test_missing_hosts_are_listed_for_each_node(
+    nodes: list[str], hosts: list[str], missing: list[str]
+) -> None:
     assert missing_hosts(nodes, hosts, 2) == missing
 
 
@@ -135,24 +139,24 @@ ALONE = {"coordinator": HOME, "relay": HOME, "edge": HOME, "dispatcher-0": HOME}
         ),
     ],
 )
-def test_processes_are_spread_as_they_say(nodes: list[str], expected: dict[str, str]) -> None:
+def test_processes_are_placed_by_their_spread(nodes: list[str], expected: dict[str, str]) -> None:
     placed = place(SPECS, nodes, HOME)
     assert {each.name: each.node for each in placed} == expected
     assert {each.spec.name for each in placed if each.pinned} == {"edge"}
     order = [spec.name for spec in SPECS]
     ranks = [order.index(each.spec.name) for each in placed]
-    assert ranks == sorted(ranks), "they start in the order of their specs"
+    assert ranks == sorted(ranks), "processes have the order of their specs"
 
 
 @given(st.sets(st.sampled_from([OTHER, THIRD, "d" * 56]), max_size=3))
-def test_names_stay_when_other_nodes_come_and_go(others: set[str]) -> None:
+def test_names_do_not_change_when_other_nodes_join_or_leave(others: set[str]) -> None:
     alone = {each.name: each.node for each in place(SPECS, [HOME], HOME) if each.pinned}
     spread = {each.name: each.node for each in place(SPECS, [HOME, *others], HOME) if each.pinned}
     assert alone.items() <= spread.items()
     assert set(spread.values()) == {HOME, *others}
 
 
-def test_where_the_supervisor_has_no_place_every_name_carries_a_node() -> None:
+def test_names_contain_the_node_when_the_supervisors_node_runs_no_processes() -> None:
     placed = place(SPECS, [THIRD, OTHER], HOME)
     assert {each.name: each.node for each in placed} == {
         "coordinator": HOME,
@@ -165,7 +169,7 @@ def test_where_the_supervisor_has_no_place_every_name_carries_a_node() -> None:
     }
 
 
-def test_host_that_could_not_take_shards_gets_none_while_there_are_others() -> None:
+def test_host_that_could_not_take_gets_shards_only_without_other_hosts() -> None:
     owners: dict[int, str | None] = {0: "a", 1: "a", 2: None, 3: None}
     assert adopt_orphans(owners, ["a", "b"], {"b"}) == [ShardMove(None, "a", (2, 3))]
     assert adopt_orphans(owners, ["b"], {"b"}) == [ShardMove(None, "b", (0, 1, 2, 3))]

@@ -1,4 +1,4 @@
-"""The coordinator over hosts that die, freeze, refuse and are replaced; no Ray."""
+"""The coordinator with hosts that die, freeze, refuse and are replaced. No Ray."""
 
 from __future__ import annotations
 
@@ -21,34 +21,37 @@ _table = msgspec.msgpack.Decoder(RoutingTable).decode
 
 
 class FakeHosts:
-    """Hosts in memory. ``owned`` is what each believes it owns."""
+    """Hosts in memory. ``owned`` has the shards that each host believes to own."""
 
     def __init__(self, *nodes: str) -> None:
-        self.there = list(nodes) or ["n1"]
+        self.living_nodes = list(nodes) or ["n1"]
         self.nodes_may_change = bool(nodes)
         self.placed: dict[str, str] = {}
-        self.barren: set[str] = set()
-        """Nodes on which nothing starts."""
+        self.failing_nodes: set[str] = set()
+        """Nodes on which no host starts."""
         self.owned: dict[str, set[int]] = {}
         self.dead: dict[str, asyncio.Event] = {}
         self.frozen: set[str] = set()
-        self.seen_frozen: set[str] = set()
+        self.halted: set[str] = set()
+        """Hosts that the kernel reports as stopped."""
         self.ended: list[str] = []
-        self.heard: list[tuple[str, bytes]] = []
+        self.calls: list[tuple[str, bytes]] = []
+        """Host and payload of all calls except takes and releases."""
         self.refusals = 0
+        """Number of takes to be refused."""
         self.hangs = ("", "")
-        """A method of a host that never answers, while pings do."""
+        """Method and host of calls that never return; pings do."""
         self.stopped: list[str] = []
         self._count = 0
 
     async def nodes(self) -> list[str]:
-        return list(self.there)
+        return list(self.living_nodes)
 
     def node_of(self, incarnation: str) -> str:
         return self.placed[incarnation]
 
     async def create(self, node: str) -> str:
-        if node in self.barren:
+        if node in self.failing_nodes:
             raise PeerGoneError(node)
         self._count += 1
         name = f"host-{self._count}"
@@ -67,7 +70,7 @@ class FakeHosts:
             raise PeerGoneError(incarnation)
 
     def is_halted(self, incarnation: str) -> bool:
-        return incarnation in self.seen_frozen
+        return incarnation in self.halted
 
     async def death(self, incarnation: str) -> None:
         await self.dead[incarnation].wait()
@@ -87,7 +90,7 @@ class FakeHosts:
         if method == "release":
             self.owned[incarnation] -= set(_shards(payload))
         else:
-            self.heard.append((incarnation, payload))
+            self.calls.append((incarnation, payload))
         return b""
 
     async def stop(self, incarnation: str) -> None:
@@ -104,12 +107,11 @@ class FakeHosts:
 
 
 SHORT_PROBES = ProbePolicy(ping_seconds=0.01, silence_seconds=0.05, look_seconds=0.05)
-"""A silence need not last a second here."""
+"""Shorter intervals than in production."""
 
 
 @pytest.fixture(autouse=True)
-def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Retries need not wait either."""
+def short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "RETRY_SECONDS", 0.01)
     monkeypatch.setattr(module, "NODES_SECONDS", 0.01)
     monkeypatch.setattr(ownership, "RETRY_SECONDS", 0.01)
@@ -122,13 +124,13 @@ def hosts() -> FakeHosts:
 
 @pytest.fixture
 async def coordinator(hosts: FakeHosts) -> AsyncIterator[Coordinator]:
-    coordinator = Coordinator(hosts, nobody, wanted=2, probes=SHORT_PROBES)
+    coordinator = Coordinator(hosts, no_owners, wanted=2, probes=SHORT_PROBES)
     await coordinator.start()
     yield coordinator
     await coordinator.stop()
 
 
-async def nobody() -> dict[int, str | None]:
+async def no_owners() -> dict[int, str | None]:
     return dict.fromkeys(range(SHARD_COUNT))
 
 
@@ -137,7 +139,7 @@ async def table(coordinator: Coordinator, after: int = 0) -> RoutingTable:
 
 
 async def settled(coordinator: Coordinator, wanted: Callable[[RoutingTable], bool]) -> RoutingTable:
-    """The first table that satisfies ``wanted``."""
+    """Wait for the first table that satisfies ``wanted``."""
     current = await table(coordinator)
     async with asyncio.timeout(60):
         while not wanted(current):
@@ -149,17 +151,17 @@ def loads(current: RoutingTable) -> list[int]:
     return sorted(Counter(current.owners).values())
 
 
-async def test_every_shard_gets_an_owner_evenly(coordinator: Coordinator, hosts: FakeHosts) -> None:
+async def test_shards_are_distributed_evenly(coordinator: Coordinator, hosts: FakeHosts) -> None:
     current = await table(coordinator)
     assert loads(current) == [128, 128]
     assert all(shard in hosts.owned[owner or ""] for shard, owner in enumerate(current.owners))
 
 
-@pytest.mark.parametrize("way", ["dies", "freezes"])
-async def test_survivors_take_over_and_a_successor_gets_its_share(
-    coordinator: Coordinator, hosts: FakeHosts, way: str
+@pytest.mark.parametrize("loss", ["dies", "freezes"])
+async def test_survivors_take_over_and_a_new_host_gets_its_share(
+    coordinator: Coordinator, hosts: FakeHosts, loss: str
 ) -> None:
-    if way == "dies":
+    if loss == "dies":
         hosts.dead["host-1"].set()
     else:
         hosts.frozen.add("host-1")
@@ -171,14 +173,16 @@ async def test_survivors_take_over_and_a_successor_gets_its_share(
     assert coordinator.figures()["stanchion_takeovers"] == 1
 
 
-async def test_all_hosts_can_die_at_once(coordinator: Coordinator, hosts: FakeHosts) -> None:
+async def test_new_hosts_replace_all_hosts_that_die_at_once(
+    coordinator: Coordinator, hosts: FakeHosts
+) -> None:
     for name in ("host-1", "host-2"):
         hosts.dead[name].set()
     current = await settled(coordinator, lambda each: set(each.owners) == {"host-3", "host-4"})
     assert loads(current) == [128, 128]
 
 
-async def test_a_take_that_is_refused_is_tried_again(coordinator: Coordinator, hosts: FakeHosts) -> None:
+async def test_refused_take_is_retried(coordinator: Coordinator, hosts: FakeHosts) -> None:
     hosts.refusals = 3
     hosts.dead["host-1"].set()
     current = await settled(coordinator, lambda each: "host-1" not in each.owners and None not in each.owners)
@@ -198,14 +202,14 @@ async def test_host_that_hangs_in_a_move_does_not_block_the_takeover_of_another(
     await replacing
 
 
-async def test_versions_only_rise(coordinator: Coordinator, hosts: FakeHosts) -> None:
+async def test_table_versions_increase(coordinator: Coordinator, hosts: FakeHosts) -> None:
     first = await table(coordinator)
     hosts.dead["host-1"].set()
     later = await table(coordinator, first.version)
     assert later.version > first.version
 
 
-async def test_a_new_coordinator_finds_the_hosts_that_live(
+async def test_new_coordinator_adopts_the_living_owners_and_ends_other_hosts(
     coordinator: Coordinator, hosts: FakeHosts
 ) -> None:
     current = await table(coordinator)
@@ -223,32 +227,32 @@ async def test_a_new_coordinator_finds_the_hosts_that_live(
     await second.stop()
 
 
-async def test_all_living_hosts_hear_of_a_programme(coordinator: Coordinator, hosts: FakeHosts) -> None:
+async def test_programme_is_announced_to_all_living_hosts(coordinator: Coordinator, hosts: FakeHosts) -> None:
     await coordinator.call("publish_programme", b"config")
-    assert sorted(hosts.heard) == [("host-1", b"config"), ("host-2", b"config")]
+    assert sorted(hosts.calls) == [("host-1", b"config"), ("host-2", b"config")]
 
 
-async def test_a_dying_host_does_not_keep_a_programme_from_the_others(
+async def test_dead_host_does_not_prevent_the_announcement_to_others(
     coordinator: Coordinator, hosts: FakeHosts
 ) -> None:
     hosts.dead["host-1"].set()
     await coordinator.call("publish_programme", b"config")
-    assert ("host-2", b"config") in hosts.heard
+    assert ("host-2", b"config") in hosts.calls
 
 
-async def test_stopping_lets_every_host_finish_and_ends_it(hosts: FakeHosts) -> None:
-    coordinator = Coordinator(hosts, nobody, wanted=3, probes=SHORT_PROBES)
+async def test_stop_stops_and_ends_every_host(hosts: FakeHosts) -> None:
+    coordinator = Coordinator(hosts, no_owners, wanted=3, probes=SHORT_PROBES)
     await coordinator.start()
     await coordinator.stop()
     await coordinator.stop()
     assert sorted(hosts.stopped) == sorted(hosts.ended) == ["host-1", "host-2", "host-3"]
 
 
-async def test_host_stopped_by_the_kernel_is_replaced_before_its_silence(hosts: FakeHosts) -> None:
-    coordinator = Coordinator(hosts, nobody, wanted=2, probes=SHORT_PROBES._replace(silence_seconds=60.0))
+async def test_host_stopped_by_the_kernel_is_replaced_before_its_pings_time_out(hosts: FakeHosts) -> None:
+    coordinator = Coordinator(hosts, no_owners, wanted=2, probes=SHORT_PROBES._replace(silence_seconds=60.0))
     await coordinator.start()
     hosts.frozen.add("host-1")
-    hosts.seen_frozen.add("host-1")
+    hosts.halted.add("host-1")
     taken = await settled(coordinator, lambda each: "host-1" not in each.owners)
     assert None not in taken.owners
     assert "host-1" in hosts.ended
@@ -262,7 +266,7 @@ async def test_host_stopped_by_the_kernel_is_replaced_before_its_silence(hosts: 
 async def spread() -> AsyncIterator[tuple[Coordinator, FakeHosts]]:
     """Two nodes with two hosts each."""
     hosts = FakeHosts("n1", "n2")
-    coordinator = Coordinator(hosts, nobody, wanted=2, probes=SHORT_PROBES)
+    coordinator = Coordinator(hosts, no_owners, wanted=2, probes=SHORT_PROBES)
     await coordinator.start()
     yield coordinator, hosts
     await coordinator.stop()
@@ -272,7 +276,9 @@ def per_node(hosts: FakeHosts, current: RoutingTable) -> Counter[str]:
     return Counter(hosts.placed[owner] for owner in current.owners if owner is not None)
 
 
-async def test_every_node_has_its_hosts_and_its_share(spread: tuple[Coordinator, FakeHosts]) -> None:
+async def test_each_node_gets_hosts_and_an_equal_share_of_shards(
+    spread: tuple[Coordinator, FakeHosts],
+) -> None:
     coordinator, hosts = spread
     current = await table(coordinator)
     assert Counter(hosts.placed.values()) == {"n1": 2, "n2": 2}
@@ -280,22 +286,22 @@ async def test_every_node_has_its_hosts_and_its_share(spread: tuple[Coordinator,
     assert coordinator.figures()["stanchion_nodes"] == 2
 
 
-async def test_a_node_that_joins_gets_hosts_and_shards(spread: tuple[Coordinator, FakeHosts]) -> None:
+async def test_joining_node_gets_hosts_and_shards(spread: tuple[Coordinator, FakeHosts]) -> None:
     coordinator, hosts = spread
-    hosts.there.append("n3")
+    hosts.living_nodes.append("n3")
     current = await settled(coordinator, lambda each: max(loads(each)) == 43)
     assert loads(current) == [42, 42, 43, 43, 43, 43]
     assert Counter(hosts.placed.values()) == {"n1": 2, "n2": 2, "n3": 2}
     assert coordinator.figures()["stanchion_takeovers"] == 0
     assert all(shard in hosts.owned[owner or ""] for shard, owner in enumerate(current.owners))
-    assert sum(map(len, hosts.owned.values())) == SHARD_COUNT, "nobody keeps what was moved"
+    assert sum(map(len, hosts.owned.values())) == SHARD_COUNT, "former owners have released the moved shards"
 
 
-async def test_a_node_that_leaves_is_taken_over_and_not_refilled(
+async def test_shards_of_a_leaving_node_are_taken_over_without_new_hosts(
     spread: tuple[Coordinator, FakeHosts],
 ) -> None:
     coordinator, hosts = spread
-    hosts.there.remove("n2")
+    hosts.living_nodes.remove("n2")
     for name, node in hosts.placed.items():
         if node == "n2":
             hosts.dead[name].set()
@@ -304,27 +310,29 @@ async def test_a_node_that_leaves_is_taken_over_and_not_refilled(
     assert len(hosts.placed) == 4
 
 
-async def test_a_node_on_which_nothing_starts_keeps_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_node_on_which_no_host_starts_does_not_delay_the_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(module, "RETRY_SECONDS_MAX", 0.02)
     hosts = FakeHosts("n1", "n2")
-    hosts.barren.add("n2")
-    coordinator = Coordinator(hosts, nobody, wanted=2, probes=SHORT_PROBES)
+    hosts.failing_nodes.add("n2")
+    coordinator = Coordinator(hosts, no_owners, wanted=2, probes=SHORT_PROBES)
     await coordinator.start()
     assert per_node(hosts, await table(coordinator)) == {"n1": 256}
-    hosts.barren.clear()
+    hosts.failing_nodes.clear()
     current = await settled(coordinator, lambda each: loads(each) == [64, 64, 64, 64])
     assert per_node(hosts, current) == {"n1": 128, "n2": 128}
     await coordinator.stop()
 
 
-async def test_where_no_node_can_start_a_host_the_coordinator_cannot_either() -> None:
+async def test_start_fails_when_no_host_starts_on_any_node() -> None:
     hosts = FakeHosts()
-    hosts.barren.add("n1")
+    hosts.failing_nodes.add("n1")
     with pytest.raises(PeerGoneError):
-        await Coordinator(hosts, nobody, wanted=2, probes=SHORT_PROBES).start()
+        await Coordinator(hosts, no_owners, wanted=2, probes=SHORT_PROBES).start()
 
 
-async def test_a_drained_node_gives_everything_away_and_gets_nothing(
+async def test_drained_node_hands_over_its_shards_and_gets_no_hosts(
     spread: tuple[Coordinator, FakeHosts],
 ) -> None:
     coordinator, hosts = spread
@@ -339,16 +347,16 @@ async def test_a_drained_node_gives_everything_away_and_gets_nothing(
     assert per_node(hosts, current) == {"n1": 256}
 
 
-async def test_the_last_node_is_not_drained(coordinator: Coordinator, hosts: FakeHosts) -> None:
+async def test_last_node_is_not_drained(coordinator: Coordinator, hosts: FakeHosts) -> None:
     assert msgspec.msgpack.decode(await coordinator.call("drain", b"n1")) is None
     assert loads(await table(coordinator)) == [128, 128]
     assert hosts.stopped == []
 
 
-# --- replacing hosts in peace -----------------------------------------------------------------------------
+# --- replacing hosts --------------------------------------------------------------------------------------
 
 
-async def test_a_host_is_replaced_without_a_takeover(coordinator: Coordinator, hosts: FakeHosts) -> None:
+async def test_host_is_replaced_without_a_takeover(coordinator: Coordinator, hosts: FakeHosts) -> None:
     before = await table(coordinator)
     assert await coordinator.call("replace", b"host-1") == b"host-3"
     current = await table(coordinator)
@@ -359,12 +367,12 @@ async def test_a_host_is_replaced_without_a_takeover(coordinator: Coordinator, h
     assert msgspec.msgpack.decode(await coordinator.call("hosts", b"")) == ["host-2", "host-3"]
 
 
-async def test_what_is_not_there_cannot_be_replaced(coordinator: Coordinator, hosts: FakeHosts) -> None:
+async def test_unknown_host_is_not_replaced(coordinator: Coordinator, hosts: FakeHosts) -> None:
     assert await coordinator.call("replace", b"host-9") == b""
     assert hosts.placed.keys() == {"host-1", "host-2"}
 
 
-async def test_a_host_that_dies_while_it_is_replaced_is_taken_over(
+async def test_host_that_dies_during_its_replacement_is_taken_over(
     coordinator: Coordinator, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     create = hosts.create
@@ -381,7 +389,7 @@ async def test_a_host_that_dies_while_it_is_replaced_is_taken_over(
     assert coordinator.figures()["stanchion_takeovers"] == 1
 
 
-async def test_a_successor_that_cannot_take_leaves_everything_owned(
+async def test_failed_take_of_a_successor_leaves_no_shard_unowned(
     coordinator: Coordinator, hosts: FakeHosts
 ) -> None:
     hosts.refusals = 1
@@ -392,29 +400,29 @@ async def test_a_successor_that_cannot_take_leaves_everything_owned(
     assert all(shard in hosts.owned[owner or ""] for shard, owner in enumerate(current.owners))
 
 
-async def test_take_without_an_answer_is_given_up(
+async def test_take_that_hangs_times_out(
     coordinator: Coordinator, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A host that answers pings but never a take must not hold up the takeover of a dead one."""
+    """A host that answers pings but no takes must not delay the takeover of a dead host's shards."""
     monkeypatch.setattr(ownership, "MOVE_SECONDS", 0.02)
-    call, silent, asked = hosts.call, {"host-2"}, asyncio.Event()
+    call, hanging_hosts, called = hosts.call, {"host-2"}, asyncio.Event()
 
     async def hanging(incarnation: str, method: str, payload: bytes) -> bytes:
-        if method == "take" and incarnation in silent:
-            asked.set()
+        if method == "take" and incarnation in hanging_hosts:
+            called.set()
             await asyncio.Event().wait()
         return await call(incarnation, method, payload)
 
     monkeypatch.setattr(coordinator._ownership, "_call_host", hanging)
     hosts.dead["host-1"].set()
-    await asked.wait()
-    silent.clear()
+    await called.wait()
+    hanging_hosts.clear()
     assert loads(
         await settled(coordinator, lambda each: None not in each.owners and len(set(each.owners)) == 2)
     )
 
 
-async def test_release_without_an_answer_is_given_up(
+async def test_release_that_hangs_times_out(
     coordinator: Coordinator, hosts: FakeHosts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(ownership, "MOVE_SECONDS", 0.02)

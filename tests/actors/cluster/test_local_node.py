@@ -10,14 +10,14 @@ from actors.cluster.local_node import _reserved_port
 
 
 def test_reserved_port_is_only_available_with_address_reuse() -> None:
-    kept = _reserved_port()
-    assert kept is not None
-    with kept, socket.socket() as stranger, socket.socket() as agent:
+    reserved = _reserved_port()
+    assert reserved is not None
+    with reserved, socket.socket() as other, socket.socket() as agent:
         with pytest.raises(OSError, match="in use"):
-            stranger.bind(kept.getsockname())
+            other.bind(reserved.getsockname())
         agent.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        agent.bind(kept.getsockname())
+        agent.bind(reserved.getsockname())
         agent.listen()
-        with socket.create_connection(kept.getsockname(), 5) as caller:
+        with socket.create_connection(reserved.getsockname(), 5) as caller:
             agent.accept()[0].close()
             assert caller.recv(1) == b""

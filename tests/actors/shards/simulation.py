@@ -3,7 +3,8 @@
 Two hosts share a store and a few cards. Calls to the journal are slow, fail before or after their effect, or
 take effect long after their timeout. Hosts are killed, and lose shards that they still believe to own.
 Clients retry under the same command key, as routers do, and record their replies. In every third installation
-the programme is delegated to an endpoint with outages."""
+the programme is delegated to an endpoint with outages.
+"""
 
 from __future__ import annotations
 

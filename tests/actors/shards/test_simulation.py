@@ -1,7 +1,8 @@
 """Simulations under faults, for hundreds of seeds: replies to clients are true, and the books balance.
 
 ``STANCHION_TEST_SEEDS`` is the number of seeds (``make chaos``: 50,000); ``STANCHION_TEST_SEED`` selects one
-seed."""
+seed.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """An event loop in virtual time: when no task is ready, time jumps to the next timer.
 
 The rest of the loop is asyncio's own. A run depends on nothing outside it, and a run that waits for an event
-that cannot happen ends at once with ``StuckError``."""
+that cannot happen ends at once with ``StuckError``.
+"""
 
 from __future__ import annotations
 

@@ -3,7 +3,8 @@
 Two edges (the real ``Respondent`` over the real ``Router``) call hosts that are slow, lose calls, die before
 their replies leave, and lose shards. A network sends each authorization to one edge. Without an answer in
 time it sends the repeat to either edge. It reverses no authorization itself, so every remaining inconsistency
-is a fault of ours."""
+is a fault of ours.
+"""
 
 from __future__ import annotations
 
