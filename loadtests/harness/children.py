@@ -27,11 +27,11 @@ class ChildError(Exception):
     """A child process failed. The message is one line."""
 
 
-def told(failure: BaseException) -> str:
+def one_line(failure: BaseException) -> str:
     """The failure in one line, with the failure before it: a process that fails to start may fail to stop."""
     words = str(failure) or type(failure).__name__
     before = None if failure.__suppress_context__ else failure.__context__
-    return words if before is None else f"{words} (after: {told(before)})"
+    return words if before is None else f"{words} (after: {one_line(before)})"
 
 
 class Installation:
