@@ -240,7 +240,7 @@ async def _hosts(grown: Grown, options: argparse.Namespace, folder: Path) -> Non
     """An installation for each number of hosts."""
     series = [
         Series("hosts", "shard hosts", []),
-        Series("start", "shard hosts", [], "seconds from nothing to serving"),
+        Series("start", "shard hosts", [], "seconds from an empty folder to serving"),
         Series("idle", "shard hosts", [], "% of one core without load"),
         Series("memory", "shard hosts", [], "MB resident, all our own processes"),
     ]

@@ -92,7 +92,7 @@ class Installation:
 
     def _last_words(self) -> str:
         lines = [line for line in self._log.read_text("utf-8", "replace").splitlines() if line.strip()]
-        return lines[-1].strip() if lines else "it printed nothing"
+        return lines[-1].strip() if lines else "no output"
 
 
 class Helper:

@@ -44,8 +44,8 @@ def demo(var_dir: Path | None = None) -> None:
             _serving(console, record)
             _run_chapter(record, story.first_day)
             _fault(console, record, story)
-            _run_chapter(record, Outage(console, state).tell)
-            _run_chapter(record, Webhook(console, state).tell)
+            _run_chapter(record, Outage(console, state).run)
+            _run_chapter(record, Webhook(console, state).run)
         console.print("\n[bold]Stopping all processes, and starting them again on the same data[/bold] ...")
         with installation as record:
             _serving(console, record)

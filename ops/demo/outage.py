@@ -33,7 +33,7 @@ class Outage:
         self._programme_id = ""
         self._cards: dict[str, str] = {}
 
-    def tell(self, api: Client) -> None:
+    def run(self, api: Client) -> None:
         """From the programme's own answers through an outage to the report."""
         endpoint = DecisionEndpoint(Console(quiet=True), "approve")
         with answering(self._var_dir, endpoint.handle) as url:

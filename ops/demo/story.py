@@ -107,7 +107,7 @@ class Story:
 
     def _rest_of_the_sale(self, api: Client) -> None:
         self._title("The follow-ups of the bakery's sale: increment, partial reversal, presentment")
-        assert self._sale is not None, "told before"
+        assert self._sale is not None, "the first chapters have run"
         sale_id, transaction_id = self._sale["simulation_id"], transaction_of(self._sale)
         decided(api, api.simulations.increment(sale_id, eur("10.00")))
         self._print("one more cake: an increment raises the hold by 10.00")

@@ -30,7 +30,7 @@ class Webhook:
         self._statuses = [500]
         self._card_id = ""
 
-    def tell(self, api: Client) -> None:
+    def run(self, api: Client) -> None:
         """From the endpoint to a requested redelivery."""
         self._console.print("\n[bold]A webhook: the receiver fails once, and gets the event again[/bold]")
         with answering(self._var_dir, self._receive) as address:

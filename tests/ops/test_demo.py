@@ -37,8 +37,8 @@ async def api(settings: Settings, vault: Vault) -> AsyncIterator[Client]:
 
 
 async def test_every_answer_of_the_story_is_as_expected(api: Client) -> None:
-    told = io.StringIO()
-    story = Story(Console(file=told, width=200))
+    output = io.StringIO()
+    story = Story(Console(file=output, width=200))
     for chapter in (story.first_day, story.after_the_kill, story.second_day):
         await asyncio.to_thread(chapter, api)
     for sentence in (
@@ -48,7 +48,7 @@ async def test_every_answer_of_the_story_is_as_expected(api: Client) -> None:
         "response 85",
         "the check has passed and stands until",
     ):
-        assert sentence in told.getvalue()
+        assert sentence in output.getvalue()
 
 
 async def test_one_unexpected_answer_ends_the_demo(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -62,35 +62,35 @@ async def test_one_unexpected_answer_ends_the_demo(api: Client, monkeypatch: pyt
 async def test_the_outage_is_as_expected_and_one_unexpected_answer_ends_it(
     api: Client, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = io.StringIO()
-    await asyncio.to_thread(Outage(Console(file=told, width=200), settings.var_dir).tell, api)
+    output = io.StringIO()
+    await asyncio.to_thread(Outage(Console(file=output, width=200), settings.var_dir).run, api)
     for sentence in (
         "25.00 on the first card: approved, by programme",
         "declined, declared_balance_exceeded (response 51), by stand_in",
         "authorization.stip_outage.finished: ended at",
         "100.00 of 100.00",
     ):
-        assert sentence in told.getvalue()
+        assert sentence in output.getvalue()
     truth = api.transactions.get
     monkeypatch.setattr(api.transactions, "get", lambda id_: truth(id_) | {"decided_by": "platform"})
     with pytest.raises(DemoError, match=r"^who decided: 'platform' where 'programme' was promised$"):
-        await asyncio.to_thread(Outage(Console(file=io.StringIO()), settings.var_dir).tell, api)
+        await asyncio.to_thread(Outage(Console(file=io.StringIO()), settings.var_dir).run, api)
 
 
 async def test_the_webhook_arrives(settings: Settings, api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = io.StringIO()
-    await asyncio.to_thread(Webhook(Console(file=told, width=200), settings.var_dir).tell, api)
+    output = io.StringIO()
+    await asyncio.to_thread(Webhook(Console(file=output, width=200), settings.var_dir).run, api)
     for sentence in (
         "signature verified",
         "with decision approved over 12.00 EUR",
         "the receiver answers 500",
         "the same to the byte",
     ):
-        assert sentence in told.getvalue()
+        assert sentence in output.getvalue()
     truth = api.events.get
     monkeypatch.setattr(api.events, "get", lambda id_: truth(id_) | {"id": "another"})
     with pytest.raises(DemoError, match=r"^the event in the log: "):
-        await asyncio.to_thread(Webhook(Console(file=io.StringIO()), settings.var_dir).tell, api)
+        await asyncio.to_thread(Webhook(Console(file=io.StringIO()), settings.var_dir).run, api)
 
 
 async def test_no_host_to_kill_is_an_error(settings: Settings) -> None:
