@@ -30,7 +30,7 @@ class Story:
         self._rest_of_the_sale(api)
         self._other_kinds(api)
         self._title("A cardholder with identity verification")
-        verify(api, self._say)
+        verify(api, self._print)
         self._told(api)
 
     def _issue(self, api: Client) -> None:
