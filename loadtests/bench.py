@@ -23,7 +23,7 @@ from loadtests.figures import Slice
 from loadtests.generators.http import HttpError
 from loadtests.generators.rest import held_minor
 from loadtests.generators.workload import AMOUNT_MINOR
-from loadtests.harness.children import ChildError, told
+from loadtests.harness.children import ChildError, one_line
 from loadtests.harness.machine import fsync_ms, machine, niceness
 from loadtests.harness.servers import BenchServers, ServerPlan
 from loadtests.harness.slices import idle_cpu, measure
@@ -166,7 +166,7 @@ async def run(options: argparse.Namespace, workloads: list[Workload], folder: Pa
                 await _on_one_installation(options, chosen_here, plan, where, report)
             except (ChildError, HttpError) as failure:
                 # The measurements so far are still reported.
-                report.failures.append(told(failure))
+                report.failures.append(one_line(failure))
     report.machine["minutes"] = f"{(time.monotonic() - began) / 60:.1f}"
     report.summarise()
     return report
@@ -205,12 +205,12 @@ async def _proofs(servers: BenchServers, slices: list[Slice]) -> list[Proof]:
     """Compare, for every system, the approvals that callers received with the holds in its books."""
     near = "" if not servers.plan.far_ms else ", far"
     proofs = []
-    told = sum(each.approved for each in slices if each.system == OURS)
-    proofs.append(Proof(f"{OURS}{near}", told, await _held(servers, told)))
+    one_line = sum(each.approved for each in slices if each.system == OURS)
+    proofs.append(Proof(f"{OURS}{near}", one_line, await _held(servers, one_line)))
     for rival in servers.rivals.values():
         names = {system.name for system in rival.systems}
-        told = sum(each.approved for each in slices if each.system in names)
-        proofs.append(Proof(f"{rival.name}{near}", told, await rival.held_minor() // AMOUNT_MINOR))
+        one_line = sum(each.approved for each in slices if each.system in names)
+        proofs.append(Proof(f"{rival.name}{near}", one_line, await rival.held_minor() // AMOUNT_MINOR))
     return proofs
 
 

@@ -25,7 +25,7 @@ from loadtests.figures import Slice
 from loadtests.generators.http import HttpError
 from loadtests.generators.wire import WireLoad
 from loadtests.generators.workload import SALE
-from loadtests.harness.children import ChildError, Helper, told
+from loadtests.harness.children import ChildError, Helper, one_line
 from loadtests.harness.helper_load import HelperLoad
 from loadtests.harness.machine import fsync_ms, machine
 from loadtests.harness.metrics import scrape
@@ -166,7 +166,7 @@ class Growing:
     async def _bytes_each(self, card_ids: list[str]) -> float:
         """Growth of the hosts' memory for each of these cards when it becomes active."""
         before = await self._memory()
-        await self._servers.inside.ask("look_at", cards=card_ids)
+        await self._servers.inside.ask("read_balances", cards=card_ids)
         after = await self._memory()
         return (after[0] - before[0]) / max(1.0, after[1] - before[1])
 
@@ -178,13 +178,13 @@ class Growing:
             made += await self._servers.inside.ask("fill_cards", **asked)
         # Otherwise autovacuum and the checkpointer would run while decisions are measured.
         for table in FILLED if made else ():
-            await self._servers.inside.ask("settle", table=table)
+            await self._servers.inside.ask("vacuum", table=table)
         return made
 
     async def _live(self, card: list[str], sales: int) -> None:
         for begin in range(0, sales, LIVED_AT_ONCE):
             part = min(LIVED_AT_ONCE, sales - begin)
-            await self._servers.inside.ask("live_through", cards=card, sale=SALE, sales=part)
+            await self._servers.inside.ask("make_history", cards=card, sale=SALE, sales=part)
 
     async def slice(self, name: str, card_ids: list[str], in_turn: bool = False) -> Slice:
         """Spends on ``card_ids``, drawn at random or in turn."""
@@ -231,7 +231,7 @@ async def run(options: argparse.Namespace, folder: Path) -> Grown:
             await job()
         except (ChildError, HttpError) as failure:
             # The measurements so far are still reported.
-            grown.failures.append(told(failure))
+            grown.failures.append(one_line(failure))
     grown.machine["minutes"] = f"{(time.monotonic() - began) / 60:.1f}"
     return grown
 
@@ -240,7 +240,7 @@ async def _hosts(grown: Grown, options: argparse.Namespace, folder: Path) -> Non
     """An installation for each number of hosts."""
     series = [
         Series("hosts", "shard hosts", []),
-        Series("start", "shard hosts", [], "seconds from nothing to serving"),
+        Series("start", "shard hosts", [], "seconds from an empty folder to serving"),
         Series("idle", "shard hosts", [], "% of one core without load"),
         Series("memory", "shard hosts", [], "MB resident, all our own processes"),
     ]

@@ -27,11 +27,11 @@ class ChildError(Exception):
     """A child process failed. The message is one line."""
 
 
-def told(failure: BaseException) -> str:
+def one_line(failure: BaseException) -> str:
     """The failure in one line, with the failure before it: a process that fails to start may fail to stop."""
     words = str(failure) or type(failure).__name__
     before = None if failure.__suppress_context__ else failure.__context__
-    return words if before is None else f"{words} (after: {told(before)})"
+    return words if before is None else f"{words} (after: {one_line(before)})"
 
 
 class Installation:
@@ -92,7 +92,7 @@ class Installation:
 
     def _last_words(self) -> str:
         lines = [line for line in self._log.read_text("utf-8", "replace").splitlines() if line.strip()]
-        return lines[-1].strip() if lines else "it printed nothing"
+        return lines[-1].strip() if lines else "no output"
 
 
 class Helper:

@@ -128,7 +128,7 @@ class BenchServers:
         if self.plan.capped_cards:
             self.capped_ids = await issue_cards(self.api, self.plan.capped_cards, CONTROLS)
             past = {"cards": self.capped_ids, "sale": SALE, "sales": self.plan.capped_sales}
-            await self.inside.ask("live_through", **past)
+            await self.inside.ask("make_history", **past)
         self.rivals = await start_rivals(self, errors)
         await self._describe()
 

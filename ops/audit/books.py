@@ -57,7 +57,7 @@ BOOKS: Final[dict[str, str]] = {
         , announced AS (
             SELECT *, {EVENT_OF_COMMAND} AS event_id,
                 {EVENT_OF_COMMAND.replace("(id)", "(authorization_id)")} AS first_event_id FROM decided)
-        , told AS (SELECT id, data::jsonb AS data FROM events WHERE type = 'authorization.decided')
+        , published AS (SELECT id, data::jsonb AS data FROM events WHERE type = 'authorization.decided')
         SELECT coalesce(d.id, t.id),
             (t.id IS NULL AND d.recorded_at < now() - interval '{EVENT_RETENTION_DAYS} days') OR (
             t.data ->> 'authorization_id' = d.authorization_id::text AND (d.kind = 'advise' OR (
@@ -69,7 +69,7 @@ BOOKS: Final[dict[str, str]] = {
                 AND t.data ->> 'decline_reason' IS NOT DISTINCT FROM d.decision ->> 'reason'
                 AND replace(t.data ->> 'approved_amount', '.', '')::bigint
                     = (d.decision ->> 'approved_minor')::bigint)))
-        FROM announced d FULL JOIN told t ON t.id = d.event_id""",
+        FROM announced d FULL JOIN published t ON t.id = d.event_id""",
     "a hold belongs to its transaction, and only the newest may be held or captured": """
         SELECT h.id, (h.card_id, h.account_id) = (t.card_id, c.account_id)
             AND (h.id = t.hold_id OR h.state = 'lapsed' OR (
@@ -138,10 +138,10 @@ BOOKS: Final[dict[str, str]] = {
         WHERE s.operation = 'spend' AND s.response_code IS NOT NULL
             AND s.request::jsonb ->> 'scenario' IS DISTINCT FROM 'force_stip_timeout'""",
     "a programme's versions rise by 1": """
-        SELECT p.id, max(told.version) = p.version AND max(told.version) - min(told.version) + 1 = count(*)
+        SELECT p.id, max(e.version) = p.version AND max(e.version) - min(e.version) + 1 = count(*)
         FROM programmes p JOIN (
             SELECT data::jsonb ->> 'programme_id' AS id, (data::jsonb ->> 'version')::bigint AS version
-            FROM events WHERE type LIKE 'programme.%') told ON told.id = p.id::text
+            FROM events WHERE type LIKE 'programme.%') e ON e.id = p.id::text
         GROUP BY p.id""",
     "the id space has 256 shards": "SELECT 'shards', count(*) = 256 FROM shards",
 }

@@ -25,13 +25,13 @@ GATEWAY: Final[dict[str, str]] = {
             SELECT type, data::jsonb ->> 'authorization_id' AS id,
                 replace(data::jsonb ->> 'amount', '.', '')::bigint AS minor
             FROM events WHERE type LIKE '%posting_instruction%')
-        , told AS (
+        , published AS (
             SELECT id,
                 coalesce(sum(minor) FILTER (WHERE type LIKE '%.issued'), 0) AS issued_minor,
                 coalesce(sum(minor) FILTER (WHERE type LIKE '%.released'), 0) AS released_minor,
                 coalesce(sum(minor) FILTER (WHERE type LIKE '%.created'), 0) AS cleared_minor
             FROM instructions GROUP BY id)
-        , became AS (
+        , expected AS (
             SELECT t.*, CASE j.kind WHEN 'present' THEN 0 ELSE t.approved_minor END AS issued_minor,
                 t.reversed_minor + (
                     SELECT coalesce(sum((f.decision::jsonb ->> 'released_minor')::bigint), 0)
@@ -39,10 +39,10 @@ GATEWAY: Final[dict[str, str]] = {
             FROM transactions t JOIN programmes p ON p.id = t.programme_id
             LEFT JOIN journal j ON j.actor_id = t.card_id AND j.seq = t.seq
             WHERE p.config::jsonb ->> 'mode' = 'gateway')
-        SELECT coalesce(became.id::text, told.id), became.id IS NOT NULL AND (
-            became.created_at < now() - interval '{EVENT_RETENTION_DAYS} days' OR
-            (became.issued_minor, became.released_minor, became.cleared_minor) = (
-                coalesce(told.issued_minor, 0), coalesce(told.released_minor, 0),
-                coalesce(told.cleared_minor, 0)))
-        FROM became FULL JOIN told ON told.id = became.id::text""",
+        SELECT coalesce(expected.id::text, published.id), expected.id IS NOT NULL AND (
+            expected.created_at < now() - interval '{EVENT_RETENTION_DAYS} days' OR
+            (expected.issued_minor, expected.released_minor, expected.cleared_minor) = (
+                coalesce(published.issued_minor, 0), coalesce(published.released_minor, 0),
+                coalesce(published.cleared_minor, 0)))
+        FROM expected FULL JOIN published ON published.id = expected.id::text""",
 }

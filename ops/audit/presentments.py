@@ -21,7 +21,7 @@ PRESENTMENTS: Final[dict[str, str]] = {
         FROM transactions t JOIN programmes p ON p.id = t.programme_id
         WHERE t.kind = 'refund' AND p.config::jsonb ->> 'mode' IS DISTINCT FROM 'gateway'""",
     # It was open then if it still is, or if a later message found it open. If an advice or an increment may
-    # have reopened it, the rows do not tell.
+    # have reopened it, the rows do not show it.
     "no force post while its authorization was open": """
         SELECT f.id, NOT EXISTS (
             SELECT FROM transactions o

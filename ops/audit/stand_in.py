@@ -61,7 +61,7 @@ STAND_IN: Final[dict[str, str]] = {
         , ends AS (
             SELECT (command::jsonb ->> 'outage_id')::uuid AS outage_id, (command::jsonb ->> 'id')::uuid AS id
             FROM journal WHERE kind = 'end_outage')
-        , told AS (
+        , published AS (
             SELECT id, data::jsonb ->> 'programme_id' AS programme_id FROM events
             WHERE type = 'authorization.stip_outage.finished')
         SELECT coalesce(o.id, c.outage_id, t.id), count(*) OVER (PARTITION BY o.id) = 1 AND c.id IS NOT NULL
@@ -69,7 +69,7 @@ STAND_IN: Final[dict[str, str]] = {
                 OR (t.id IS NULL AND o.ended_at < now() - interval '{EVENT_RETENTION_DAYS} days'))
         FROM ended o
         FULL JOIN (SELECT *, {EVENT_OF_COMMAND} AS event_id FROM ends) c ON c.outage_id = o.id
-        FULL JOIN told t ON t.id = c.event_id""",
+        FULL JOIN published t ON t.id = c.event_id""",
     "each stand-in decision has an equal row in the report": f"""
         WITH decided AS (
             SELECT (command::jsonb ->> 'id')::uuid AS id, actor_id, authorization_id, recorded_at,

@@ -24,7 +24,7 @@ from engine.commands import Command
 from engine.limits import AUTHORIZATION_DEADLINE_MS, REST_DEADLINE_MS
 from engine.replies import Reply
 from ops.bench.filling import FILLED, fill_cards
-from ops.bench.history import live_through, look_at
+from ops.bench.history import make_history, read_balances
 from ops.bench.installation import make_rival_database
 from ops.bench.load import Loop, loop_of
 from ops.bench.pipe import serve
@@ -69,10 +69,10 @@ class Client:
 
     async def cards(self, card_ids: list[str]) -> list[dict[str, str]]:
         """Numbers and expiries (YYMM) of cards, as a terminal would read them."""
-        lane = NetworkDbConnection(self._settings.database_dsn, "stanchion-bench")
+        connection = NetworkDbConnection(self._settings.database_dsn, "stanchion-bench")
         custody = CardSecrets(Vault.from_settings(self._settings))
-        found = await cards_by_id(lane, custody).find_all(card_ids)
-        lane.close()
+        found = await cards_by_id(connection, custody).find_all(card_ids)
+        connection.close()
         # Joining uses the characters behind the mask.
         return [
             {"card_id": card_id, "pan": "".join(plastic.pan), "expiry": "".join(plastic.expiry)}
@@ -114,22 +114,22 @@ class Client:
         outcome = await self._loop.stop()
         return outcome | {"calls": self._peers.calls - self._calls, "round_trips": 0}
 
-    async def live_through(self, cards: list[str], sale: dict[str, Any], sales: int) -> int:
+    async def make_history(self, cards: list[str], sale: dict[str, Any], sales: int) -> int:
         """See ``ops.bench.history``."""
-        return await live_through(self._submit, cards, sale, sales)
+        return await make_history(self._submit, cards, sale, sales)
 
-    async def look_at(self, cards: list[str]) -> int:
+    async def read_balances(self, cards: list[str]) -> int:
         """See ``ops.bench.history``; the cards are of one tenant."""
         tenant_id = await self._connection.fetchval(
             "SELECT tenant_id::text FROM cards WHERE id = $1", cards[0]
         )
-        return await look_at(self._submit, cards, tenant_id)
+        return await read_balances(self._submit, cards, tenant_id)
 
     async def fill_cards(self, like: str, count: int, funds_minor: int) -> list[str]:
         """See ``ops.bench.filling``."""
         return await fill_cards(self._settings.database_dsn, like, count, funds_minor)
 
-    async def settle(self, table: str) -> None:
+    async def vacuum(self, table: str) -> None:
         """Vacuum and analyse ``table`` now instead of later, while decisions are measured."""
         assert table in FILLED, table
         await self._connection.execute(f"VACUUM (ANALYZE) {table}")
@@ -153,7 +153,7 @@ async def run(settings: Settings) -> None:
         client = Client(settings, await asyncpg.connect(settings.database_dsn))
         names = (
             "cards", "pids", "database", "wal_bytes", "make_rival_database",
-            "start", "stop", "live_through", "look_at", "fill_cards", "settle",
+            "start", "stop", "make_history", "read_balances", "fill_cards", "vacuum",
         )  # fmt: skip
         await serve({name: getattr(client, name) for name in names})
         await client.close()

@@ -16,7 +16,7 @@ from ops.bench.load import APPROVED, Submit, spends
 IN_FLIGHT: Final = 256
 
 
-async def live_through(submit: Submit, cards: Sequence[str], sale: dict[str, Any], sales: int) -> int:
+async def make_history(submit: Submit, cards: Sequence[str], sale: dict[str, Any], sales: int) -> int:
     """Make ``sales`` sales in turn over ``cards`` and clear each in full; returns the number approved."""
     commands = (next(spends([card_id], sale)) for card_id in itertools.islice(itertools.cycle(cards), sales))
     approved = 0
@@ -33,7 +33,7 @@ async def live_through(submit: Submit, cards: Sequence[str], sale: dict[str, Any
     return approved
 
 
-async def look_at(submit: Submit, cards: Sequence[str], tenant_id: str) -> int:
+async def read_balances(submit: Submit, cards: Sequence[str], tenant_id: str) -> int:
     """Read each card's balance from its owner, which activates the card; returns the number of cards read."""
     ids = iter(cards)
     found = 0

@@ -66,9 +66,9 @@ class RivalServer:
         # Every rival looks card numbers up in PostgreSQL: their table is the same for all.
         numbers = settings.database_dsn if kind == "redis" else dsn
         self._dsn = None if kind == "redis" else dsn
-        self._lane = NetworkDbConnection(numbers, "bench-rival")
+        self._connection = NetworkDbConnection(numbers, "bench-rival")
         custody = CardSecrets(Vault.from_settings(settings))
-        self._edge = Edge(Respondent(self._submit, cards_by_digest(self._lane), custody))
+        self._edge = Edge(Respondent(self._submit, cards_by_digest(self._connection), custody))
         self._loop: Loop | None = None
         self._round_trips = 0
 
@@ -109,7 +109,7 @@ class RivalServer:
     async def close(self) -> None:
         """Stop listening and disconnect."""
         await self._edge.stop()
-        self._lane.close()
+        self._connection.close()
         await self._decider.stop()
 
 

@@ -42,16 +42,16 @@ def demo(var_dir: Path | None = None) -> None:
         console.print("[bold]Starting PostgreSQL, Redis, Ray and all processes[/bold] ...")
         with installation as record:
             _serving(console, record)
-            _tell(record, story.first_day)
+            _run_chapter(record, story.first_day)
             _fault(console, record, story)
-            _tell(record, Outage(console, state).tell)
-            _tell(record, Webhook(console, state).tell)
-        console.print("\n[bold]Stopping everything, and starting it again on the same data[/bold] ...")
+            _run_chapter(record, Outage(console, state).run)
+            _run_chapter(record, Webhook(console, state).run)
+        console.print("\n[bold]Stopping all processes, and starting them again on the same data[/bold] ...")
         with installation as record:
             _serving(console, record)
-            _tell(record, story.second_day)
+            _run_chapter(record, story.second_day)
         _audited(console, state)
-    console.print("\n[bold]Everything was as told.[/bold] `make run` starts an installation for you.")
+    console.print("\n[bold]All answers were as expected.[/bold] `make run` starts an installation for you.")
 
 
 def _serving(console: Console, record: Json) -> None:
@@ -59,7 +59,7 @@ def _serving(console: Console, record: Json) -> None:
     console.print(f"  API at {record['base_url']}, ISO 8583 at {wire['host']}:{wire['port']}")
 
 
-def _tell(record: Json, chapter: Callable[[Client], None]) -> None:
+def _run_chapter(record: Json, chapter: Callable[[Client], None]) -> None:
     owner = next(each for each in record["tenants"] if (each["mode"], each["role"]) == ("test", "admin"))
     try:
         with Client(record["base_url"], owner["client_id"], owner["client_secret"]) as api:
@@ -71,17 +71,17 @@ def _tell(record: Json, chapter: Callable[[Client], None]) -> None:
 def _fault(console: Console, record: Json, story: Story) -> None:
     console.print("\n[bold]kill -9 for the process that owns the card[/bold]")
     name, pid = kill_the_owner(record["metrics_url"])
-    console.print(f"  {name} (process {pid}) is dead; its shards go to the survivor")
-    _tell(record, story.after_the_kill)
+    console.print(f"  {name} (process {pid}) is dead; the other host takes its shards over")
+    _run_chapter(record, story.after_the_kill)
 
 
 def _audited(console: Console, state: Path) -> None:
     """Finally, the audit of the whole database."""
-    console.print("\n[bold]The books, read by `stanchion audit` while nothing runs[/bold]")
+    console.print("\n[bold]The books, checked by `stanchion audit` on the stopped installation[/bold]")
     with database(Settings.load(var_dir=state, database_url=None)) as dsn:
         found = asyncio.run(audit(dsn))
     broken = [str(finding) for finding in found if finding.broken]
     if broken:
         raise DemoError(broken[0])
     facts = sum(finding.subjects for finding in found)
-    console.print(f"  {len(found)} promises hold for {facts} facts, among them: {found[0].promise}")
+    console.print(f"  {len(found)} promises hold for {facts} subjects, for example: {found[0].promise}")

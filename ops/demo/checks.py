@@ -18,7 +18,7 @@ def eur(amount: str) -> Money:
     return money(amount, "EUR")
 
 
-def expect(fact: str, seen: object, promised: object) -> None:
-    """Raise DemoError unless ``seen`` equals ``promised``."""
-    if seen != promised:
-        raise DemoError(f"{fact}: {seen!r} where {promised!r} was promised")
+def expect(fact: str, seen: object, expected: object) -> None:
+    """Raise DemoError unless ``seen`` equals ``expected``."""
+    if seen != expected:
+        raise DemoError(f"{fact}: {seen!r} instead of {expected!r}")

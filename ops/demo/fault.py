@@ -20,7 +20,7 @@ def kill_the_owner(metrics_url: str) -> tuple[str, int]:
     for metric, host, value in _FIGURE.findall(httpx2.get(metrics_url).text):
         figures.setdefault(host, {})[metric] = float(value)
     if not figures:
-        raise DemoError(f"no shard host is to be seen at {metrics_url}")
+        raise DemoError(f"no shard host is listed at {metrics_url}")
     owner = max(figures, key=lambda host: figures[host]["stanchion_commands_total"])
     pid = int(figures[owner]["stanchion_process_id"])
     os.kill(pid, signal.SIGKILL)

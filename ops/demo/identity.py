@@ -46,22 +46,20 @@ def verify(api: Client, say: Callable[[str], None]) -> None:
     try:
         api.cards.create(card_product_id=product["id"], cardholder_id=holder["id"])
     except ConflictError as refused:
-        expect("why there is no card yet", refused.slug, "kyc-not-passed")
+        expect("the refusal of the card", refused.slug, "kyc-not-passed")
     else:
         expect("a card without verification", "issued", "refused")
     say("a product with kyc_flow full: no card for Grace Murray before she is verified")
     check = api.kyc.create(cardholder_id=holder["id"], flow_key="full")
     say(f"check {check['id']} awaits {len(check['awaiting'])} inputs")
     check = api.kyc.submit(check["id"], **PERSON)
-    expect("still awaited", check["awaiting"], ["document_type", "document_evidence", "selfie"])
-    say(
-        "her data and the two lines of her passport go into custody, each under a key of its case and purpose"
-    )
+    expect("awaited inputs", check["awaiting"], ["document_type", "document_evidence", "selfie"])
+    say("her data and her passport's MRZ go into custody, sealed under a key of their case and purpose")
     say(f"still awaited: {', '.join(check['awaiting'])}")
     _capture(api.kyc.create_capture_session(check["id"], kind="flow"), say)
     check = api.kyc.get(check["id"])
     expect("state of the check", (check["state"], check["awaiting"]), ("passed", []))
-    say(f"the check has passed and stands until {str(check['expires_at'])[:10]}")
+    say(f"the check has passed and is valid until {str(check['expires_at'])[:10]}")
     expect("kyc_state", api.cardholders.get(holder["id"])["kyc_state"], "passed")
     card = api.cards.create(card_product_id=product["id"], cardholder_id=holder["id"])
     expect("state of the card", card["state"], "active")
@@ -82,7 +80,7 @@ def _capture(session: CaptureSession, say: Callable[[str], None]) -> None:
             sent = page.post(f"/v1/vision/evidence/{name}", content=_picture(), headers=headers)
             expect(f"status of the {name}", sent.status_code, 200)
         locked = page.post("/v1/vision/set-document-type", json=chosen | {"document_type": "national_id"})
-        expect("another document now", locked.json().get("code", "taken"), "document_class_locked")
+        expect("a change of the document type", locked.json().get("code", "taken"), "document_class_locked")
     say("she chooses passport and takes two pictures; from then on her choice is locked")
 
 

@@ -33,22 +33,22 @@ class Outage:
         self._programme_id = ""
         self._cards: dict[str, str] = {}
 
-    def tell(self, api: Client) -> None:
+    def run(self, api: Client) -> None:
         """From the programme's own answers through an outage to the report."""
-        decider = DecisionEndpoint(Console(quiet=True), "approve")
-        with answering(self._var_dir, decider.handle) as url:
-            self._found(api, f"{url}/decide", decider)
-            self._decides_itself(api, decider)
-            decider.behaviour = "down"
+        endpoint = DecisionEndpoint(Console(quiet=True), "approve")
+        with answering(self._var_dir, endpoint.handle) as url:
+            self._create(api, f"{url}/decide", endpoint)
+            self._programme_decides(api, endpoint)
+            endpoint.behaviour = "down"
             self._is_stood_in_for(api)
-            decider.behaviour = "approve"
+            endpoint.behaviour = "approve"
             self._recovers(api)
             # No question may be sent to an address once another program can get it.
             api.programs.update(self._programme_id, decisioning="platform")
         self._reported(api)
 
-    def _found(self, api: Client, url: str, decider: DecisionEndpoint) -> None:
-        self._title("A programme that decides itself")
+    def _create(self, api: Client, url: str, endpoint: DecisionEndpoint) -> None:
+        self._title("A programme that decides at its own endpoint")
         programme = api.programs.create(
             name="Own decisions",
             currency="EUR",
@@ -56,8 +56,8 @@ class Outage:
             decision_url=url,
             decision_timeout_ms=DECISION_TIMEOUT_MS,
         )
-        self._programme_id, decider.secret = programme["id"], programme["decision_secret"]
-        self._say(f"each authorization is asked at {url}, signed with the programme's secret")
+        self._programme_id, endpoint.secret = programme["id"], programme["decision_secret"]
+        self._print(f"each authorization goes to {url}, signed with the programme's secret")
         policy = api.programs.set_stip_policy(
             self._programme_id,
             mode="approve_within_limits",
@@ -65,10 +65,10 @@ class Outage:
             max_total_exposure=eur("100.00"),
         )
         expect("mode of the policy", policy["mode"], "approve_within_limits")
-        self._say("should it fail, at most 40.00 at once and 100.00 in one outage may be approved for it,")
+        self._print("if it fails, the platform may approve at most 40.00 per spend and 100.00 per outage,")
         for name, declared in (("first", "60.00"), ("second", "500.00")):
             self._cards[name] = self._new_card(api, declared)
-        self._say("and on each card what was declared for it: 60.00 on the first, 500.00 on the second")
+        self._print("and on each card its declared balance: 60.00 on the first, 500.00 on the second")
 
     def _new_card(self, api: Client, declared: str) -> str:
         product = api.card_products.create(
@@ -90,9 +90,9 @@ class Outage:
         declare(api, card["id"], declared)
         return card["id"]
 
-    def _decides_itself(self, api: Client, decider: DecisionEndpoint) -> None:
+    def _programme_decides(self, api: Client, endpoint: DecisionEndpoint) -> None:
         self._spends(api, "first", "25.00", "programme", None)
-        decider.behaviour = "decline"
+        endpoint.behaviour = "decline"
         self._spends(api, "first", "25.00", "programme", "programme_declined")
 
     def _is_stood_in_for(self, api: Client) -> None:
@@ -105,20 +105,20 @@ class Outage:
         self._spends(api, "second", "20.00", "stand_in", None)
 
     def _recovers(self, api: Client) -> None:
-        self._title("The endpoint answers again: the outage is over, the budget unused")
+        self._title("The endpoint answers again: the outage ends, and the budget is full again")
         deadline = time.monotonic() + RECOVERY_SECONDS_MAX
         self._spends(api, "second", "30.00", "programme", None)
         while not (finished := list(api.events.list(types=["authorization.stip_outage.finished"]))):
             # A host that does not know of the outage yet cannot end it; the next answer does.
             if time.monotonic() > deadline:
-                raise DemoError("the outage does not end")
+                raise DemoError("the outage did not end")
             decided(api, api.simulations.spend(**self._fields("second", "0.10")))
         [event] = finished
-        expect("whose outage", event["data"]["programme_id"], self._programme_id)
-        self._say(f"{event['type']}: ended at {event['data']['ended_at']}, told once")
+        expect("programme of the outage", event["data"]["programme_id"], self._programme_id)
+        self._print(f"{event['type']}: ended at {event['data']['ended_at']}, one event")
 
     def _reported(self, api: Client) -> None:
-        self._say("the report of what was decided for the programme:")
+        self._print("the report of the platform's stand-in decisions:")
         now = datetime.now(UTC)
         begin, end = ((now + timedelta(hours=hours)).isoformat(timespec="seconds") for hours in (-1, 1))
         report = list(api.programs.stip_activity(self._programme_id, begin, end))
@@ -139,8 +139,8 @@ class Outage:
         table = Table("at", "amount, EUR", "decision", "rule", "exposure, EUR", "budget used, EUR", box=None)
         for entry in report:
             used = f"{_euros(entry['budget_used_minor'])} of {_euros(entry['budget_limit_minor'])}"
-            told = (entry["decided_at"][11:19], entry["amount"], entry["decision"], entry["rule"])
-            table.add_row(*told, _euros(entry["exposure_minor"]), used)
+            row = (entry["decided_at"][11:19], entry["amount"], entry["decision"], entry["rule"])
+            table.add_row(*row, _euros(entry["exposure_minor"]), used)
         self._console.print(table)
 
     def _spends(self, api: Client, card: str, amount: str, decider: str, reason: str | None) -> None:
@@ -153,7 +153,7 @@ class Outage:
             refusing = next(step["observed"] for step in transaction["trace"] if step["rule"] == "stand_in")
         expect(f"{amount} on the {card} card", refusing, reason)
         outcome = "approved" if reason is None else f"declined, {reason} (response {spend['response_code']})"
-        self._say(f"{amount} on the {card} card: {outcome}, by {decider}")
+        self._print(f"{amount} on the {card} card: {outcome}, by {decider}")
 
     def _fields(self, card: str, amount: str) -> SpendFields:
         return {
@@ -167,7 +167,7 @@ class Outage:
     def _title(self, text: str) -> None:
         self._console.print(f"\n[bold]{text}[/bold]")
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self._console.print(f"  {text}", markup=False)
 
 

@@ -30,24 +30,26 @@ class Webhook:
         self._statuses = [500]
         self._card_id = ""
 
-    def tell(self, api: Client) -> None:
+    def run(self, api: Client) -> None:
         """From the endpoint to a requested redelivery."""
         self._console.print("\n[bold]A webhook: the receiver fails once, and gets the event again[/bold]")
         with answering(self._var_dir, self._receive) as address:
             endpoint = api.webhook_endpoints.create(url=f"{address}/hook", event_types=[TYPE])
-            self._say(f"an endpoint for {TYPE} at {endpoint['url']}; its signing secret is shown once")
+            self._print(f"an endpoint for {TYPE} at {endpoint['url']}; its signing secret is shown once")
             self._spend(api)
             started = time.monotonic()
             first = self._next(endpoint["secret"])
             event: Json = json.loads(first.body)
             expect("type of the event", event["type"], TYPE)
             expect("the event in the log", api.events.get(event["id"]), event)
-            self._say(f"it arrives {time.monotonic() - started:.1f} s after the answer, signature verified,")
-            self._say(f"with decision {event['data']['decision']} over {event['data']['amount']} EUR")
+            self._print(
+                f"it arrives {time.monotonic() - started:.1f} s after the answer, signature verified,"
+            )
+            self._print(f"with decision {event['data']['decision']} over {event['data']['amount']} EUR")
             self._failed(api, endpoint["id"], event["id"])
             api.events.redeliver(event["id"], endpoint_id=endpoint["id"])
             expect("the bytes of the redelivery", self._next(endpoint["secret"]).body, first.body)
-            self._say("asked for once more, it is delivered again, the same to the byte")
+            self._print("redelivered on request, it has the same bytes")
             api.webhook_endpoints.delete(endpoint["id"])
 
     def _spend(self, api: Client) -> None:
@@ -74,7 +76,7 @@ class Webhook:
             channel="pos",
         )
         expect("decision", decided(api, spend)["decision"], "approved")
-        self._say("12.00 at Corner Bakery: approved")
+        self._print("12.00 at Corner Bakery: approved")
 
     def _failed(self, api: Client, endpoint_id: str, event_id: str) -> None:
         """The record of the attempt, which is written after the receiver has answered."""
@@ -87,9 +89,9 @@ class Webhook:
             if time.monotonic() > deadline:
                 raise DemoError("the attempt is not recorded")
             time.sleep(0.05)
-        expect("what the receiver answered", delivery["attempts"][0]["status_code"], 500)
+        expect("the receiver's answer", delivery["attempts"][0]["status_code"], 500)
         expect("state of the delivery", delivery["state"], "pending")
-        self._say(f"the receiver answers 500, so the next attempt is due at {delivery['next_attempt_at']}")
+        self._print(f"the receiver answers 500, so the next attempt is due at {delivery['next_attempt_at']}")
 
     def _next(self, secret: str) -> Request:
         try:
@@ -106,5 +108,5 @@ class Webhook:
         self._arrived.put(request)
         return Answer(self._statuses.pop() if self._statuses else 200)
 
-    def _say(self, text: str) -> None:
+    def _print(self, text: str) -> None:
         self._console.print(f"  {text}", markup=False)

@@ -115,7 +115,7 @@ class ServerProcess:
     def last_line(self) -> str:
         """The last line of the log, for a one-line error."""
         lines = [line for line in self.output().splitlines() if line.strip()]
-        return lines[-1].strip() if lines else "it wrote nothing"
+        return lines[-1].strip() if lines else "no output"
 
 
 def _rotate(log: Path) -> None:

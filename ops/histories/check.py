@@ -107,8 +107,8 @@ def _refused(operations: list[Operation], rows: list[JournalRow]) -> Iterable[tu
     for row in rows:
         if _class(row.kind) == "authorize" and row.response_code in APPROVALS:
             approved["authorize", row.identity].append(row)
-    for name, heard in codes.items():
-        if heard <= REFUSALS:
+    for name, received in codes.items():
+        if received <= REFUSALS:
             yield name, all(not row.held_minor or row.command_key in reversed_late for row in approved[name])
 
 

@@ -36,7 +36,7 @@ class Recorder:
             for path, operations in document["paths"].items()
             for method, operation in operations.items()
         }
-        self._heard: dict[str, Json] = {}
+        self._recorded: dict[str, Json] = {}
 
     def __call__(self, response: httpx2.Response) -> None:
         """A response hook for an httpx client."""
@@ -46,7 +46,7 @@ class Recorder:
         if name is None or response.status_code >= 400:
             return
         response.read()
-        self._heard[name] = {
+        self._recorded[name] = {
             "id": next(iter(_ID.findall(request.url.path)), None),
             "query": dict(request.url.params),
             "request": _body(request.headers.get("content-type", ""), request.content),
@@ -56,9 +56,9 @@ class Recorder:
 
     def examples(self, replacements: Mapping[str, str]) -> dict[str, Json]:
         """The examples by operation name. ``replacements``: actual addresses and the ones to show instead."""
-        heard = {name: _cut(name, self._heard[name]) for name in sorted(self._heard)}
-        text = json.dumps(heard)
-        for secret, shown in (_secrets_of(heard) | dict(replacements)).items():
+        recorded = {name: _cut(name, self._recorded[name]) for name in sorted(self._recorded)}
+        text = json.dumps(recorded)
+        for secret, shown in (_secrets_of(recorded) | dict(replacements)).items():
             text = text.replace(json.dumps(secret)[1:-1], shown)
         shown_: dict[str, Json] = json.loads(_with_other_instants(_with_other_ids(text)))
         return shown_
@@ -70,10 +70,12 @@ def _body(kind: str, content: bytes) -> Any:
     return json.loads(content) if "json" in kind else dict(parse_qsl(content.decode()))
 
 
-def _cut(name: str, heard: Json) -> Json:
+def _cut(name: str, recorded: Json) -> Json:
     if name not in _CUT:
-        return heard
-    return heard | {"response": heard["response"] | {"data": heard["response"]["data"][: _CUT[name]]}}
+        return recorded
+    return recorded | {
+        "response": recorded["response"] | {"data": recorded["response"]["data"][: _CUT[name]]}
+    }
 
 
 def _secrets_of(value: Any) -> dict[str, str]:

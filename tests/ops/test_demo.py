@@ -37,8 +37,8 @@ async def api(settings: Settings, vault: Vault) -> AsyncIterator[Client]:
 
 
 async def test_every_answer_of_the_story_is_as_expected(api: Client) -> None:
-    told = io.StringIO()
-    story = Story(Console(file=told, width=200))
+    output = io.StringIO()
+    story = Story(Console(file=output, width=200))
     for chapter in (story.first_day, story.after_the_kill, story.second_day):
         await asyncio.to_thread(chapter, api)
     for sentence in (
@@ -46,51 +46,51 @@ async def test_every_answer_of_the_story_is_as_expected(api: Client) -> None:
         "declined, mcc_not_allowed",
         "raises the hold by 10.00",
         "response 85",
-        "the check has passed and stands until",
+        "the check has passed and is valid until",
     ):
-        assert sentence in told.getvalue()
+        assert sentence in output.getvalue()
 
 
 async def test_one_unexpected_answer_ends_the_demo(api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
     truth = api.cards.balance
     monkeypatch.setattr(api.cards, "balance", lambda id_: truth(id_) | {"held": "42.51"})
     story = Story(Console(file=io.StringIO()))
-    with pytest.raises(DemoError, match=r"^balance: .*'42\.51'.* was promised$"):
+    with pytest.raises(DemoError, match=r"^balance: .*'42\.51'.* instead of .*$"):
         await asyncio.to_thread(story.first_day, api)
 
 
 async def test_the_outage_is_as_expected_and_one_unexpected_answer_ends_it(
     api: Client, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    told = io.StringIO()
-    await asyncio.to_thread(Outage(Console(file=told, width=200), settings.var_dir).tell, api)
+    output = io.StringIO()
+    await asyncio.to_thread(Outage(Console(file=output, width=200), settings.var_dir).run, api)
     for sentence in (
         "25.00 on the first card: approved, by programme",
         "declined, declared_balance_exceeded (response 51), by stand_in",
         "authorization.stip_outage.finished: ended at",
         "100.00 of 100.00",
     ):
-        assert sentence in told.getvalue()
+        assert sentence in output.getvalue()
     truth = api.transactions.get
     monkeypatch.setattr(api.transactions, "get", lambda id_: truth(id_) | {"decided_by": "platform"})
-    with pytest.raises(DemoError, match=r"^who decided: 'platform' where 'programme' was promised$"):
-        await asyncio.to_thread(Outage(Console(file=io.StringIO()), settings.var_dir).tell, api)
+    with pytest.raises(DemoError, match=r"^who decided: 'platform' instead of 'programme'$"):
+        await asyncio.to_thread(Outage(Console(file=io.StringIO()), settings.var_dir).run, api)
 
 
 async def test_the_webhook_arrives(settings: Settings, api: Client, monkeypatch: pytest.MonkeyPatch) -> None:
-    told = io.StringIO()
-    await asyncio.to_thread(Webhook(Console(file=told, width=200), settings.var_dir).tell, api)
+    output = io.StringIO()
+    await asyncio.to_thread(Webhook(Console(file=output, width=200), settings.var_dir).run, api)
     for sentence in (
         "signature verified",
         "with decision approved over 12.00 EUR",
         "the receiver answers 500",
-        "the same to the byte",
+        "it has the same bytes",
     ):
-        assert sentence in told.getvalue()
+        assert sentence in output.getvalue()
     truth = api.events.get
     monkeypatch.setattr(api.events, "get", lambda id_: truth(id_) | {"id": "another"})
     with pytest.raises(DemoError, match=r"^the event in the log: "):
-        await asyncio.to_thread(Webhook(Console(file=io.StringIO()), settings.var_dir).tell, api)
+        await asyncio.to_thread(Webhook(Console(file=io.StringIO()), settings.var_dir).run, api)
 
 
 async def test_no_host_to_kill_is_an_error(settings: Settings) -> None:
@@ -104,7 +104,7 @@ async def test_no_host_to_kill_is_an_error(settings: Settings) -> None:
     site = web.TCPSite(runner, "127.0.0.1", settings.metrics_port)
     await site.start()
     try:
-        with pytest.raises(DemoError, match="no shard host is to be seen"):
+        with pytest.raises(DemoError, match="no shard host is listed"):
             await asyncio.to_thread(kill_the_owner, f"http://127.0.0.1:{settings.metrics_port}/metrics")
     finally:
         await runner.cleanup()

@@ -93,7 +93,7 @@ async def stale_repeats(rig: Rig) -> Outcome:
         began, outcome = time.monotonic(), Outcome(0.0)
         failures = [await _refused(rig)]
         for sales, named in ((marked, as_repeat), (unmarked, lambda message: message)):
-            await _repeat([(terminal, named(message), heard) for terminal, message, heard in sales], outcome)
+            await _repeat([(terminal, named(message), first) for terminal, message, first in sales], outcome)
             failures.append(await _refused(rig))
         expect_unnoticed(rig, began, outcome)
     finally:
@@ -111,8 +111,10 @@ _SentPurchase = tuple[Terminal, Message, Operation]
 async def _purchases(terminals: list[Terminal]) -> list[_SentPurchase]:
     """A new purchase at each terminal: its message and its operation."""
     sales = [(terminal, *terminal.new_purchase()) for terminal in terminals]
-    heard = await asyncio.gather(*(terminal.send(message, amount) for terminal, message, amount in sales))
-    return [(terminal, message, each) for (terminal, message, _), each in zip(sales, heard, strict=True)]
+    operations = await asyncio.gather(
+        *(terminal.send(message, amount) for terminal, message, amount in sales)
+    )
+    return [(terminal, message, each) for (terminal, message, _), each in zip(sales, operations, strict=True)]
 
 
 async def _repeat(sales: list[_SentPurchase], outcome: Outcome) -> None:

@@ -25,8 +25,8 @@ ONE_MINOR: Final = 100
 OUTAGE_SECONDS_MAX: Final = 30.0
 """From the endpoint's return to the end of its outages, including the replacement of a host."""
 
-Disturbance = Literal["nothing", "owner killed", "currency changed", "flapping"]
-DISTURBANCES: Final[tuple[Disturbance, ...]] = ("nothing", "owner killed", "currency changed", "flapping")
+Disturbance = Literal["none", "owner killed", "currency changed", "flapping"]
+DISTURBANCES: Final[tuple[Disturbance, ...]] = ("none", "owner killed", "currency changed", "flapping")
 
 # A change of currency begins a new budget period inside an outage; stand-in records name the outage, not the
 # period.

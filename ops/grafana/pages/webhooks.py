@@ -75,7 +75,7 @@ def _deliveries() -> list[Panel]:
                 "failed claims": f"sum(rate(stanchion_webhook_claim_failures_total[{RATE}]))",
             },
             "ops",
-            what="Each heals by itself: the sweep finds what no wake-up told of.",
+            what="The sweep finds deliveries whose wake-up was lost.",
         ),
         lines(
             "Dispatchers",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from loadtests.harness.children import ChildError, Helper, Installation, told
+from loadtests.harness.children import ChildError, Helper, Installation, one_line
 from tests.ops.waiting import gone
 
 HELPER = """
@@ -90,6 +90,6 @@ def test_an_error_names_its_first_cause() -> None:
         except ChildError as failure:
             return failure
 
-    assert told(fail(ChildError("it did not start"))) == "it did not end (after: it did not start)"
-    assert told(fail(TimeoutError())) == "it did not end (after: TimeoutError)"
-    assert told(ChildError("alone")) == "alone"
+    assert one_line(fail(ChildError("it did not start"))) == "it did not end (after: it did not start)"
+    assert one_line(fail(TimeoutError())) == "it did not end (after: TimeoutError)"
+    assert one_line(ChildError("alone")) == "alone"

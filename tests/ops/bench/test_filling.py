@@ -12,7 +12,7 @@ import pytest
 from engine.commands import Authorize, CardCommand, Present, ReadBalance, reference_of_id
 from engine.replies import Done, Problem, Reply, WireAnswer
 from ops.bench.filling import fill_cards
-from ops.bench.history import live_through, look_at
+from ops.bench.history import make_history, read_balances
 from ops.bench.load import spends
 from ops.bench.row_locks import RowLocks
 from tests.ops.bench.twin import SALE, Twin, insert_twin
@@ -60,7 +60,7 @@ async def test_a_look_reads_each_card_once() -> None:
         return Problem(404, "not-found", "") if command.card_id.endswith("02") else Done(200, {})
 
     cards = ["01a20004-c598-7778-bff4-5a1c14fef401", "01a20004-c598-7778-bff4-5a1c14fef402"]
-    assert await look_at(submit, cards, "tenant") == 1
+    assert await read_balances(submit, cards, "tenant") == 1
     assert [(each.card_id, each.tenant_id) for each in seen] == [(card_id, "tenant") for card_id in cards]
 
 
@@ -74,7 +74,7 @@ async def test_a_history_is_sales_and_their_presentments() -> None:
         return WireAnswer("51" if declined else "00", command.id)
 
     cards = ["01a20004-c598-7778-bff4-5a1c14fef401", "01a20004-c598-7778-bff4-5a1c14fef402"]
-    assert await live_through(submit, cards, SALE, 10) == 5
+    assert await make_history(submit, cards, SALE, 10) == 5
     sales = [each for each in seen if isinstance(each, Authorize)]
     presented = [each for each in seen if isinstance(each, Present)]
     assert [sales.count(each) for each in sales] == [1] * 10

@@ -10,8 +10,8 @@ import pytest
 from ops.chaos.leak_search import PIECE_OVERLAP_BYTES, LeakSearch
 from ops.chaos.traffic.canaries import COMMON, PERSON, personal, picture
 
-SECRET = b"a-secret-of-nobody-else"
-TOKEN = b"whsec_of-nobody-else"
+SECRET = b"a-secret-of-the-tests"
+TOKEN = b"whsec_of-the-tests"
 PAN = "4560000012345678"
 OTHER_PAN = "4560000087654321"
 FORMS = [

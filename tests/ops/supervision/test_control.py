@@ -85,12 +85,12 @@ async def test_a_second_caller_follows_the_running_restart(
     control: ControlServer, supervised: Supervised, tmp_path: Path
 ) -> None:
     supervised.go_on.clear()
-    heard: list[asyncio.Queue[str]] = [asyncio.Queue(), asyncio.Queue()]
-    followers = [asyncio.create_task(restart(tmp_path, each.put_nowait)) for each in heard]
-    assert [await each.get() for each in heard] == ["first", "first"]
+    queues: list[asyncio.Queue[str]] = [asyncio.Queue(), asyncio.Queue()]
+    followers = [asyncio.create_task(restart(tmp_path, each.put_nowait)) for each in queues]
+    assert [await each.get() for each in queues] == ["first", "first"]
     supervised.go_on.set()
     await asyncio.gather(*followers)
-    assert [each.get_nowait() for each in heard] == ["last", "last"]
+    assert [each.get_nowait() for each in queues] == ["last", "last"]
     assert supervised.begun == 1
 
 
@@ -105,9 +105,9 @@ async def test_a_failure_reaches_the_caller_and_a_retry_is_possible(
     control: ControlServer, supervised: Supervised, tmp_path: Path, failure: Exception, text: str
 ) -> None:
     supervised.failure = failure
-    with pytest.raises(ControlError) as told:
+    with pytest.raises(ControlError) as raised:
         await restart(tmp_path, lambda _line: None)
-    assert str(told.value) == text
+    assert str(raised.value) == text
     supervised.failure = None
     await restart(tmp_path, lambda _line: None)
 

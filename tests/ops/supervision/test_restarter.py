@@ -58,11 +58,11 @@ def revival(server: FakeServer, clock: FakeClock) -> ServerRestarter:
 
 def run(revival: ServerRestarter, clock: FakeClock, seconds: float) -> int:
     """Step every 50 ms; returns the number of steps that callers would report."""
-    told = 0
+    reported = 0
     for _ in range(round(seconds * 20)):
-        told += revival.step()
+        reported += revival.step()
         clock.seconds += 0.05
-    return told
+    return reported
 
 
 def test_running_server_is_left_alone(revival: ServerRestarter, server: FakeServer, clock: FakeClock) -> None:

@@ -17,7 +17,7 @@ for line in sys.stdin:
     try:
         bytearray(int(line))
     except MemoryError:
-        print("nothing", flush=True)
+        print("refused", flush=True)
     else:
         print("all", flush=True)
 """
@@ -50,7 +50,7 @@ def allocator() -> Iterator[Allocator]:
 
 def test_a_limited_process_cannot_allocate_beyond_the_slack(allocator: Allocator) -> None:
     with limit_memory([allocator.process.pid], LARGE // 2):
-        assert allocator.gets(LARGE) == "nothing"
+        assert allocator.gets(LARGE) == "refused"
         assert allocator.gets(SMALL) == "all"
     assert allocator.gets(LARGE) == "all"
     with limit_memory([allocator.process.pid], 2 * LARGE):
@@ -60,7 +60,7 @@ def test_a_limited_process_cannot_allocate_beyond_the_slack(allocator: Allocator
 def test_limits_are_lifted_after_an_exception(allocator: Allocator) -> None:
     try:
         with limit_memory([allocator.process.pid], 0):
-            assert allocator.gets(LARGE) == "nothing"
+            assert allocator.gets(LARGE) == "refused"
             raise RuntimeError
     except RuntimeError:
         pass
