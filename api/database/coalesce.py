@@ -1,7 +1,7 @@
-"""Many single look-ups, few statements: what is asked while one statement is under way goes into the next.
+"""Batching of single look-ups: look-ups that arrive while a statement runs share the next statement.
 
-Self-clocked: there is no timer and no wait when nothing is under way. An answer is never older than its
-question, because a statement only answers what was asked before it began.
+There is no timer, and a look-up does not wait while no statement runs. A value is never older than its
+look-up, because a statement serves only look-ups that arrived before it began.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ class Coalescer(Generic[K, V]):
     async def _read_batch(self, batch: list[tuple[K, asyncio.Future[V]]]) -> None:
         try:
             values = await self._read([key for key, _ in batch])
-        except Exception as failure:  # noqa: BLE001 -- whatever it is belongs to those who asked
+        except Exception as failure:  # noqa: BLE001 -- every failure is passed on to the callers
             for _, answer in batch:
                 if not answer.done():
                     answer.set_exception(failure)
