@@ -1,4 +1,4 @@
-"""Access tokens for client credentials (RFC 6749, sections 4.4 and 5; contract, section 3).
+"""Access tokens for client credentials (RFC 6749, sections 4.4 and 5).
 
 The one operation without a bearer token. Everything that can be guessed about clients costs the same to ask:
 an unknown id, a revoked client and a wrong secret take the same work and get the same answer.

@@ -1,6 +1,6 @@
-"""Who may call what: one table, and what is not in it is refused.
+"""Permissions of operations: scope, roles and mode, in one table. An operation without an entry is an error.
 
-The API description takes its security requirements from here, so what is published is what is enforced.
+The API description takes its security requirements from the same table.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from engine.scopes import ROLES, SCOPES, Role
 
 @dataclass(frozen=True)
 class Permission:
-    """What an operation demands of its caller."""
+    """Scope, roles and mode that an operation demands of its caller."""
 
     scope: str
     roles: frozenset[Role] = frozenset(ROLES)

@@ -1,4 +1,4 @@
-"""What one tenant may keep: objects, and answers under idempotency keys.
+"""Quotas of tenants: objects, and answers stored under idempotency keys.
 
 Objects are counted in the database, at most once a minute for each tenant, mode and kind, and by the server
 in between; so several API servers together may exceed a quota by what they create within a minute. Keys and

@@ -1,4 +1,4 @@
-"""How often callers may call: counted in each API server's memory, so that no limit costs a round trip."""
+"""Rate limits, counted in the memory of each API server: no limit costs a round trip."""
 
 from __future__ import annotations
 
@@ -18,11 +18,12 @@ from api.http.problems import Refusal
 from engine.limits import TOKEN_FAILURES_PER_ADDRESS
 
 CLIENT_ID_CHARACTERS_COUNTED: Final = 64
-"""Longer client ids are counted by their beginning: they are none of ours, and memory is bounded."""
+"""Longer client ids are counted by their first characters: no client of ours has one, and memory is
+bounded."""
 
 
 class RateLimits:
-    """The limits of one API server (contract, sections 3 and 11)."""
+    """The limits of one API server."""
 
     def __init__(self, settings: Settings) -> None:
         self._requests = FixedWindowRateLimiter(MemoryStorage())

@@ -1,8 +1,7 @@
-"""Who is calling: opaque bearer tokens (RFC 6750), looked up by keyed digest and remembered for less than a
-second.
+"""Bearer tokens (RFC 6750): opaque, looked up by keyed digest, cached for less than a second.
 
-The memory is what keeps the database out of the hot path; its length is how long a revoked token can still be
-used.
+The cache keeps the database out of the hot path. Its lifetime is the time for which a revoked token can still
+be used.
 """
 
 from __future__ import annotations
@@ -73,7 +72,8 @@ class Tokens:
         return caller
 
     async def _read(self, digests: Sequence[bytes]) -> list[Caller | None]:
-        """Look tokens up; a whole second's callers come back at once, so they share a statement."""
+        """Look tokens up. Cached entries of one second expire together, so their look-ups share a
+        statement."""
         # From before the statement, so that a revocation during it counts.
         until = self._services.clock.monotonic() + TOKEN_CACHE_SECONDS
         rows = await fetch(self._services.pool, _FIND, list(set(digests)))

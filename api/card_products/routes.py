@@ -1,4 +1,4 @@
-"""Card products: what cards of a kind have in common (spec 2.4). Rows of the API's own; a card copies the
+"""Card products: what cards of a kind have in common. Rows of the API's own; a card copies the
 controls at its issue.
 """
 

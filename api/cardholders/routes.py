@@ -1,4 +1,4 @@
-"""Cardholders: the people cards are issued to (contract, section 5). Their personal data are sealed in this
+"""Cardholders: the people cards are issued to. Their personal data are sealed in this
 table (``api.people.personal_data``) and leave it in answers only.
 """
 

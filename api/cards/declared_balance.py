@@ -1,4 +1,4 @@
-"""What a card may spend while its programme's own decisions cannot be had (contract, section 8).
+"""What a card may spend while its programme's own decisions cannot be had.
 
 Declared by administrators; kept by the card's owner, which alone consumes it. Left out of the public
 description, because its write path is not published.

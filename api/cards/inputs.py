@@ -1,4 +1,4 @@
-"""What callers send about cards (contract, section 5)."""
+"""What callers send about cards."""
 
 from __future__ import annotations
 

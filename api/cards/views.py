@@ -1,4 +1,4 @@
-"""How cards are read from PostgreSQL and shown (spec 2.5)."""
+"""How cards are read from PostgreSQL and shown."""
 
 from __future__ import annotations
 

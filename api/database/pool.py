@@ -1,5 +1,4 @@
-"""The API's way to PostgreSQL: a connection for a moment, with a time limit, and never a wait for a dead
-one.
+"""Connections to PostgreSQL for short pieces of work, each with a time limit.
 
 A connection whose statement failed by time or by the network is terminated, not closed: closing one to a
 frozen server can take forever and would take the pool with it. The server notices within half a second that
@@ -57,7 +56,7 @@ def session(statement_ms: int = STATEMENT_MS_MAX) -> dict[str, str]:
     return {
         "application_name": "stanchion-api",
         "jit": "off",
-        # Whatever the default of the role or the database is.
+        # Overrides defaults of the role and the database.
         "synchronous_commit": "on",
         "statement_timeout": str(statement_ms),
         "idle_in_transaction_session_timeout": str(API_IDLE_IN_TRANSACTION_MS),

@@ -1,4 +1,4 @@
-"""The event log: what has happened, as webhooks tell it (spec 4.10; contract, section 9). It lists events,
+"""The event log: what has happened, as webhooks tell it. It lists events,
 not deliveries.
 """
 
@@ -54,7 +54,7 @@ class EventsQuery(WindowQuery):
 
 
 class EventView(View):
-    """An event in the envelope that webhooks get (spec 2.8)."""
+    """An event in the envelope that webhooks get."""
 
     id: Id
     type: str

@@ -1,4 +1,4 @@
-"""The catalogue of event types (spec 6.3, section 9.2; contract, section 9)."""
+"""The catalogue of event types."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""The outermost layer: every response has an ``X-Request-Id`` and the security headers, every refusal and
-every fault becomes a problem body here, and every request is counted.
+"""The outermost middleware: it adds ``X-Request-Id`` and security headers to every response, turns refusals
+and faults into problem bodies, and counts requests.
 
-Written as plain ASGI: it sits around everything, also what the framework answers by itself.
+It is plain ASGI, because it also surrounds the responses that the framework makes by itself.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from api.http.security_headers import HSTS, SECURITY_HEADERS
 
 NO_STORE: Final = (b"cache-control", b"no-store")
 
-# What may be taken over from the caller: it goes into logs and back into a header.
+# Request ids that callers may choose: they go into logs and into a response header.
 _ACCEPTABLE: Final = re.compile(rb"[A-Za-z0-9._~-]{1,128}")
 
 
@@ -80,7 +80,7 @@ class Boundary:
                 raise Refusal("malformed-request", "A request has one Host header, a host name.")
             await self._app(scope, receive, send_identified)
         except ClientDisconnect:
-            pass  # nobody is left to be answered
+            pass  # the client has disconnected
         except Exception as failure:  # noqa: BLE001 -- the last line: no traceback and no value may leave the process
             refusal = failure if isinstance(failure, Refusal) else refusal_of(failure, request_id)
             if status is CLIENT_GONE:
@@ -90,7 +90,8 @@ class Boundary:
             self._counts.answered(scope.get(OPERATION, "other"), status, time.monotonic() - began)
 
     def _read_scheme(self, scope: Scope) -> None:
-        """Take the scheme over that a trusted proxy names: clients have spoken it to the proxy."""
+        """Take the scheme from a trusted proxy's ``X-Forwarded-Proto``: clients used it to reach the
+        proxy."""
         client = scope["client"]
         if client is not None and is_trusted(client[0], self._trusted):
             for name, value in scope["headers"]:
@@ -110,9 +111,8 @@ def _read_headers(scope: Scope) -> tuple[str, list[bytes]]:
 
 
 def _complete(headers: list[tuple[bytes, bytes]], scope: Scope) -> None:
-    """Add the security headers that the response leaves to us, and end the connection of a request that is
-    answered before its end.
-    """
+    """Add missing security headers; close the connection when the response precedes the end of the
+    request."""
     given = {name for name, _ in headers}
     headers += [header for header in SECURITY_HEADERS if header[0] not in given]
     # Answers may hold personal data or secrets: browsers and proxies must not keep them.

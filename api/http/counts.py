@@ -1,4 +1,4 @@
-"""What an API server counts of its requests."""
+"""Counters of one API server: requests and latencies by operation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final
 from actors.metrics import Figures, Histogram, Labels
 
 CLIENT_GONE: Final = "client_gone"
-"""In place of a status: nobody was left to be answered."""
+"""Status label of requests whose client disconnected before the response."""
 
 
 class RestCounts:
@@ -18,7 +18,7 @@ class RestCounts:
         self._seconds: dict[Labels, Histogram] = {}
 
     def answered(self, operation: str, status: str, seconds: float) -> None:
-        """One request has come to its end."""
+        """Count one finished request."""
         key = (operation, status)
         self._requests[key] = self._requests.get(key, 0) + 1
         histogram = self._seconds.get((operation,))

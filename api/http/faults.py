@@ -1,7 +1,7 @@
-"""From an exception nobody expected to an answer that gives nothing away.
+"""Unexpected exceptions become refusals without internal details.
 
-Exception texts of drivers hold row values, so neither the body nor the log repeats them: the log names the
-type and the place.
+Exception texts of drivers can hold row values. Therefore neither the body nor the log repeats them: the log
+names the exception's type and the lines of code.
 """
 
 from __future__ import annotations

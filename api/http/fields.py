@@ -1,4 +1,4 @@
-"""Kinds of values that several families read or show: ids, texts, amounts, countries, instants."""
+"""Types of values in bodies and queries: ids, texts, amounts, countries, instants."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UUID_PATTERN: Final = "^[0-9A-Fa-f]{8}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]{4}-[0-9A-Fa-f]
 AMOUNT_PATTERN: Final = r"^(0|[1-9][0-9]{0,15})(\.[0-9]{1,2})?$"
 SHOWN_AMOUNT_PATTERN: Final = r"^-?(0|[1-9][0-9]*)\.[0-9]{2}$"
 INSTANT_PATTERN: Final = r"^[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]{3}Z$"
-# No control characters, and something to see.
+# No control characters, and at least one visible character.
 TEXT_PATTERN: Final = r"^[^\x00-\x1f\x7f]*[^\s\x00-\x1f\x7f][^\x00-\x1f\x7f]*$"
 
 ID_EXAMPLE: Final = "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e"
@@ -50,7 +50,7 @@ Mcc = Annotated[str, StringConstraints(pattern="^[0-9]{4}$"), example("5411")]
 Channel = Literal["pos", "ecommerce", "atm", "moto"]
 
 
-# Texts of one line with something to see in it.
+# Texts of one line with at least one visible character.
 Text20 = Annotated[str, StringConstraints(min_length=1, max_length=20, pattern=TEXT_PATTERN)]
 Text100 = Annotated[str, StringConstraints(min_length=1, max_length=100, pattern=TEXT_PATTERN)]
 Text200 = Annotated[str, StringConstraints(min_length=1, max_length=200, pattern=TEXT_PATTERN)]
@@ -132,7 +132,7 @@ def parse_instant(value: str) -> datetime | None:
 
 
 class MoneyInput(Input):
-    """An amount to be read (spec 2.2): a canonical, non-negative decimal string."""
+    """An amount to be read: a canonical, non-negative decimal string."""
 
     amount: Amount
     currency: Currency
@@ -153,9 +153,9 @@ class MoneyView(View):
 
 
 def separated(value: object) -> list[str]:
-    """The parts of a query parameter that holds values separated by commas.
+    """The values of a query parameter that separates them by commas.
 
-    FastAPI takes the type of such a parameter for one that is given several times, and hands a list over.
+    FastAPI passes a list, because the declared type is a sequence; repeated parameters were refused before.
     """
     return (
         ",".join(str(each) for each in value).split(",") if isinstance(value, list) else str(value).split(",")

@@ -1,4 +1,5 @@
-"""Reading one header where the framework's own mapping would cost more than what is done with the value."""
+"""Read one header from the ASGI scope; building Starlette's ``Headers`` would cost more than using the
+value."""
 
 from __future__ import annotations
 

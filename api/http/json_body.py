@@ -1,7 +1,7 @@
-"""Reading a JSON body that every receiver would read alike (RFC 8259 with the limits of I-JSON, RFC 7493).
+"""Strict JSON bodies: RFC 8259 with the limits of I-JSON (RFC 7493), which all parsers read alike.
 
-The framework's own parsing is not used: it takes duplicate names, NaN and unbounded bodies, and echoes what
-it rejects.
+FastAPI's parser is not used: it accepts duplicate names, NaN and bodies of any size, and its errors repeat
+rejected values.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from api.http.scope import ARRIVED
 from engine.limits import BODY_BYTES_MAX, JSON_DEPTH_MAX
 
 RECEIPT_SECONDS: Final = 10.0
-"""From the end of the headers to the end of the body; slower callers are cut."""
+"""Time limit from the end of the headers to the end of the body."""
 
 _CLOSE: Final = {"Connection": "close"}
-# Only bodies with such an escape have to be searched for characters that no text may hold.
+# Only bodies with such an escape can hold NUL or half a surrogate pair.
 _SUSPICIOUS: Final = re.compile(r"\\u(?:0000|[dD][89a-fA-F])")
 _SURROGATE_OR_NUL: Final = re.compile("[\ud800-\udfff\x00]")
 
@@ -90,9 +90,7 @@ def media_type(request: Request) -> str | None:
 
 
 def require_json(request: Request) -> None:
-    """Take JSON media types; a body without a named type is taken for JSON. Raises ``Refusal`` 415 for all
-    others.
-    """
+    """Accept JSON media types, and a missing Content-Type as JSON. Raises ``Refusal`` 415 for other types."""
     named = media_type(request)
     if named is not None and named != "application/json" and not named.endswith("+json"):
         raise Refusal("unsupported-media-type")

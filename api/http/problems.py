@@ -1,8 +1,7 @@
-"""Every way in which a request can be refused: one table (``api.problem_kinds``), one exception, one body
-(RFC 9457).
+"""Refusals: one table of problem kinds (``api.problem_kinds``), one exception, one body (RFC 9457).
 
-``type`` is stable and leads to a page that says what the problem means and what to do. A body never repeats a
-value of the request: whatever was rejected may be a card number or a secret.
+``type`` is stable and leads to a page that explains the problem and its remedy. A body never repeats a value
+of the request: the rejected value may be a card number or a secret.
 """
 
 from __future__ import annotations
@@ -19,8 +18,8 @@ from api.problem_kinds.kind import Kind
 
 PROBLEM_MEDIA_TYPE: Final = "application/problem+json"
 
-# Judged by the request alone, so a repetition would end in the same way. Every other refusal depends on the
-# state of things (404, 409), on the caller's rights or on the service, and the same key may be tried again.
+# These depend on the request alone, so a repetition gets the same answer. Other refusals depend on stored
+# state (404, 409), on the caller's rights or on the service; the same idempotency key may be tried again.
 _STORED: Final = frozenset({"validation-failed"})
 
 PROBLEMS: Final[dict[str, Kind]] = {
@@ -66,7 +65,7 @@ class Refusal(Exception):  # noqa: N818 -- a refusal is an answer, not an error 
 
 
 def not_found() -> Refusal:
-    """The one 404 for ids: unknown, foreign and other-mode ones are not told apart."""
+    """The 404 for ids. It is the same for unknown ids, other tenants' ids and ids of the other mode."""
     return Refusal("not-found", "There is no such resource.")
 
 

@@ -1,4 +1,4 @@
-"""Headers that keep browsers from doing more with an answer than it was made for."""
+"""Security headers of responses."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ SECURITY_HEADERS: Final[tuple[tuple[bytes, bytes], ...]] = (
     (b"referrer-policy", b"no-referrer"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
 )
-"""For every answer that has no such header of its own: data, which no browser has to render."""
+"""Defaults for every response; API responses are data that browsers do not render."""
 
 HSTS: Final = (b"strict-transport-security", b"max-age=%d" % HSTS_SECONDS)
 """For answers over TLS, this server's own or that of a trusted proxy."""

@@ -1,7 +1,7 @@
-"""A request as operations read it: a strict JSON body, and query parameters that are given once.
+"""The request class of operations: strict JSON bodies, no repeated query parameters.
 
-FastAPI's own parser takes duplicate names, NaN and unbounded bodies. So the body is read here before FastAPI
-asks for it, and FastAPI is given the value.
+FastAPI's parser accepts duplicate names, NaN and bodies of any size. Therefore ``read_body`` reads the body
+first, and FastAPI gets the parsed value.
 """
 
 from __future__ import annotations
@@ -16,19 +16,18 @@ from api.http.problems import Refusal
 
 
 class StrictRequest(Request):
-    """The request of one operation; ``read_body`` or ``require_single_parameters`` comes first."""
+    """Call ``read_body`` or ``require_single_parameters`` before FastAPI handles the request."""
 
     _value: Any = None
     _absent: Any = None
 
     async def read_body(self, *, absent: Any) -> None:
-        """Read the body; ``absent`` is validated in the place of one that is left out, or ``null``. Raises
+        """Read and parse the body. FastAPI validates ``absent`` instead of an empty body or ``null``. Raises
         ``Refusal`` 400, 408, 413 or 415."""
         self._value, self._absent = await read_json(self), absent
 
     def require_single_parameters(self) -> None:
-        """Raise ``Refusal`` 400 when a query parameter is given twice: receivers would disagree about which
-        one counts."""
+        """Raise ``Refusal`` 400 for a repeated query parameter: parsers disagree about which value counts."""
         if len(self.query_params) != len(self.query_params.multi_items()):
             raise Refusal("validation-failed", "A query parameter is given more than once.")
 
@@ -47,7 +46,7 @@ class StrictRequest(Request):
 
     @property
     def headers(self) -> Headers:
-        """All but the body's media type: ``read_body`` has judged it, and FastAPI knows fewer types."""
+        """All headers except Content-Type. ``read_body`` has checked it; FastAPI accepts fewer JSON types."""
         if not hasattr(self, "_headers"):
             kept = [each for each in self.scope["headers"] if each[0] != b"content-type"]
             self._headers = Headers(raw=kept)

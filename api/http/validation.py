@@ -1,5 +1,5 @@
-"""What callers send, checked against a model: strict types, no unknown members, every broken rule named, no
-value repeated.
+"""Validation errors as problem bodies: a pointer, a stable code and a sentence for each broken rule, and no
+rejected value.
 """
 
 from __future__ import annotations
@@ -41,13 +41,17 @@ _DETAILS: Final = {
     "type": "The value is of the wrong JSON type.",
     "format": "The value does not have the required form.",
 }
-# Names are shown back so that a slip can be found; a name that could be anything else than a name is not.
+# Pointers show unknown member names, so that a typing error can be found, unless the name may be a value.
 _SHOWABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
 class Input(BaseModel):
+<<<<<<< HEAD
     """The base of every model of a request. Pydantic builds its validator on first use, which shortens the
     start of an API server by half a second."""
+=======
+    """Base of request models: strict types, no unknown members."""
+>>>>>>> w/api
 
     model_config = ConfigDict(
         strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True
@@ -55,9 +59,8 @@ class Input(BaseModel):
 
 
 class View(BaseModel):
-    """The base of everything that is shown: models for the description; answers are made from rows and
-    owners' replies.
-    """
+    """Base of response models. They serve the description; responses are made from rows and owners'
+    replies."""
 
     model_config = ConfigDict(use_attribute_docstrings=True, defer_build=True)
 

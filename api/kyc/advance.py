@@ -2,7 +2,7 @@
 
 Everything is worked out before anything is written: a provider may be slow, and no connection waits for it.
 What is written at the end names the version that was read at the beginning, so a case that changed meanwhile
-is not overwritten; whoever asked is told to repeat the request (spec 4.1).
+is not overwritten; whoever asked is told to repeat the request.
 """
 
 from __future__ import annotations

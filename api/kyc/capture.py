@@ -1,5 +1,5 @@
 """Capture sessions: an hour in which whoever has the token may choose a document type and send pictures for
-one check (spec 4.7; contract, section 10).
+one check.
 """
 
 from __future__ import annotations

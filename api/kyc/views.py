@@ -1,4 +1,4 @@
-"""A check as it is shown: its state and what it awaits, never what was submitted (spec 2.6)."""
+"""A check as it is shown: its state and what it awaits, never what was submitted."""
 
 from __future__ import annotations
 

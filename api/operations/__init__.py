@@ -1,1 +1,1 @@
-"""What all operations have in common: admission, idempotency, paging, kinds of values."""
+"""Shared by all operations: the route class, dependencies, idempotency, paging, commands to owners."""

@@ -1,5 +1,4 @@
-"""``Idempotency-Key``: one effect for each key, and its answer byte for byte to every repetition (contract,
-section 11).
+"""``Idempotency-Key``: one effect for each key, and its answer byte for byte to every repetition.
 
 The answer is written in the transaction of the effect: by ``once`` for the API's own transactions, by the
 owner for commands (which get the ``IdempotencyClaim``). A refusal has no effect; it is stored on its own,
@@ -97,10 +96,10 @@ async def recall(services: Services, claim: IdempotencyClaim) -> Response | None
 async def once(
     services: Services, claim: IdempotencyClaim | None, work: Callable[[Connection], Awaitable[Response]]
 ) -> Response:
-    """Do ``work`` in one transaction together with its idempotency row, or answer as it was answered before.
+    """Do ``work`` and store its answer in one transaction, or return the answer stored before.
 
-    Raises ``Refusal`` ``idempotency-in-progress`` while another request with the key is at work, and whatever
-    ``work`` raises.
+    Raises ``Refusal`` ``idempotency-in-progress`` while another request uses the key, and the exceptions of
+    ``work``.
     """
     async with transaction(services.pool) as connection:
         if claim is None:
@@ -110,7 +109,8 @@ async def once(
             return stored
         answer = await work(connection)
         if not await _keep(services, claim, connection, answer):
-            # An owner, who does not take our lock, has just committed the key; what was done here is undone.
+            # An owner, which does not take this lock, has just committed the key. This transaction rolls
+            # back.
             raise _in_progress()
         return answer
 
@@ -182,7 +182,7 @@ async def _end_lease(services: Services, claim: IdempotencyClaim) -> None:
 
 
 async def keep_refusal(services: Services, claim: IdempotencyClaim, refused: Response) -> Response:
-    """Keep a refusal for repetitions; an answer that was stored meanwhile wins."""
+    """Store a refusal for repetitions; if another answer was stored meanwhile, return that one."""
 
     async def nothing(_connection: Connection) -> Response:
         return refused

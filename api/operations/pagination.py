@@ -1,4 +1,4 @@
-"""Lists: newest first, by cursor (contract, section 5).
+"""Lists: newest first, by cursor.
 
 Ids are time-ordered, so the id of a page's last row is the cursor, and a full walk gives each row once
 however many are added meanwhile. A cursor must name a row that the caller may see: any other is refused.

@@ -1,4 +1,4 @@
-"""Asking the owner of a card or programme, and turning its reply into a response."""
+"""Submit a command to the owner of a card or programme, and turn the reply into a response."""
 
 from __future__ import annotations
 

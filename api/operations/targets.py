@@ -1,4 +1,4 @@
-"""Addresses that customers give us to call: judged when they are given, and again at every call."""
+"""Customers' addresses for webhooks and decisions: checked when they are set, and again at every call."""
 
 from __future__ import annotations
 
@@ -22,8 +22,7 @@ _DETAILS: Final = {
 
 
 async def require_callable(services: Services, caller: Caller, url: str | None, member: str) -> None:
-    """Refuse a ``url``, given as ``member`` of a body, that may not be called in the caller's mode; none is
-    fine. Raises
+    """Check that ``url``, the body's ``member``, may be called in the caller's mode; ``None`` passes. Raises
     ``Refusal`` 400 that names the reason and neither the address nor the URL.
     """
     if url is None:

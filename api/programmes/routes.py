@@ -1,4 +1,4 @@
-"""Programmes: created and changed by their owner, read from PostgreSQL (contract, section 4)."""
+"""Programmes: created and changed by their owner, read from PostgreSQL."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Force posts: a presentment that nobody was asked about (contract, section 2)."""
+"""Force posts: a presentment that nobody was asked about."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can follow a simulated spend: increment, reversal, clearing, lapse (spec 4.5; contract, section 6).
+"""What can follow a simulated spend: increment, reversal, clearing, lapse.
 
 All but the lapse are messages of the simulated network: a child simulation, decided like any other. A child
 is named by the request's key, so a repetition finds it whatever has happened in between.

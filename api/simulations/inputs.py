@@ -1,4 +1,4 @@
-"""What callers send to simulate a spend (spec 4.3), and what of it can be judged without looking."""
+"""What callers send to simulate a spend, and what of it can be judged without looking."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Test funding: a credit to a card's account from its programme's funding source (contract, section 2)."""
+"""Test funding: a credit to a card's account from its programme's funding source."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""The spend that a follow-up is about: found, and judged by what the specification asks of it (spec 4.5;
-contract, section 6).
+"""The spend that a follow-up is about: found, and judged by what the specification asks of it.
 
 What is still held is read where it stands: at the transaction, with the time looked at, and in the network's
 own book, which knows of messages that are still on their way.

@@ -1,4 +1,4 @@
-"""The record of a simulation: its row, joined with the decision it led to (contract, section 6)."""
+"""The record of a simulation: its row, joined with the decision it led to."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ async def get_simulated_spend(simulation_id: PathId, call: ReadCall) -> Response
 
 
 def show_acceptance(accepted: Acceptance) -> dict[str, Any]:
-    """The public representation of an acceptance (spec 2.7)."""
+    """The public representation of an acceptance."""
     body = {
         "simulation_id": accepted.simulation_id,
         "accepted_at": to_text(accepted.accepted_ms),

@@ -1,4 +1,4 @@
-"""The report of stand-in decisions (spec 2.11, 4.11; contract, section 8).
+"""The report of stand-in decisions.
 
 Rows are written by the cards' owners in the commit of the decision, so the report is complete for what was
 decided on a card; what it cannot know is told in its description.

@@ -1,4 +1,4 @@
-"""What may be approved for a programme while its own decisions cannot be had (contract, section 8)."""
+"""What may be approved for a programme while its own decisions cannot be had."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""A decision made again: the decision is a pure function, so its stored inputs give the same bytes
-(contract, section 7).
-"""
+"""A decision made again: the decision is a pure function, so its stored inputs give the same bytes."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Transactions: what became of each authorization, refund and force post, with the decision explained
-(contract, sections 5, 7).
-"""
+"""Transactions: what became of each authorization, refund and force post, with the decision explained."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How transactions are read from PostgreSQL and shown (contract, sections 5 and 7).
+"""How transactions are read from PostgreSQL and shown.
 
 The row says where a transaction stands; the journal says what was asked, what was decided and why, and what
 has happened since. Time is looked at while reading: a hold past its expiry holds nothing here, whether or

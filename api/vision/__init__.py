@@ -1,5 +1,4 @@
-"""The vision host: a separate application on its own port for hosted capture sessions (spec 4.7; contract,
-section 10).
+"""The vision host: a separate application on its own port for hosted capture sessions.
 
 It serves applicants, who have no client and no bearer token: the capture session's token is the whole
 authorization. It hands what they do to the identity-verification component and maps the answers back.

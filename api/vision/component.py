@@ -1,6 +1,6 @@
 """The identity-verification component as the vision host sees it.
 
-The host passes requests on and maps answers back unchanged (spec 4.7); what is accepted is decided behind
+The host passes requests on and maps answers back unchanged; what is accepted is decided behind
 this interface.
 """
 

@@ -1,4 +1,4 @@
-"""How often one source address may call, counted in fixed windows in each server's memory (spec 4.7)."""
+"""How often one source address may call, counted in fixed windows in each server's memory."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What has become of deliveries, and sending an event once more (spec 4.9)."""
+"""What has become of deliveries, and sending an event once more."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""KYC checks over the API: what they await, where they go, and what their cardholder shows (spec 4.1)."""
+"""KYC checks over the API: what they await, where they go, and what their cardholder shows."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Capture sessions on the vision host: document types, pictures, limits (spec 4.7; contract, section 10)."""
+"""Capture sessions on the vision host: document types, pictures, limits."""
 
 from __future__ import annotations
 
