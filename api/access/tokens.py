@@ -14,7 +14,7 @@ import asyncpg
 import msgspec
 from starlette.requests import Request
 
-from api.database.coalesce import Coalescer
+from actors.batcher import Coalescer
 from api.database.pool import fetch
 from api.http.headers import header
 from api.http.problems import Refusal

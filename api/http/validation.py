@@ -46,12 +46,8 @@ _SHOWABLE: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_-]{0,63}")
 
 
 class Input(BaseModel):
-<<<<<<< HEAD
     """The base of every model of a request. Pydantic builds its validator on first use, which shortens the
     start of an API server by half a second."""
-=======
-    """Base of request models: strict types, no unknown members."""
->>>>>>> w/api
 
     model_config = ConfigDict(
         strict=True, extra="forbid", frozen=True, use_attribute_docstrings=True, defer_build=True

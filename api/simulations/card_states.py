@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from actors.batcher import Coalescer
 from actors.database import INDEX_PLANS, DbConnection
-from api.database.coalesce import Coalescer
 from api.database.pool import STATEMENT_SECONDS, session
 from api.http.problems import Refusal, not_found
 

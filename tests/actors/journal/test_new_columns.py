@@ -11,8 +11,8 @@ from actors.clock import SystemClock
 from actors.database import DbConnection
 from actors.network.database import SQL as NETWORK_SQL
 from actors.outbox.announcer import Announcer
-from actors.outbox.relay import Relay
-from actors.outbox.retention import Retention
+from actors.outbox.relay import Relay, relay_connection
+from actors.outbox.retention import Retention, retention_connection
 from actors.outbox.stream import WakeUpStream
 from tests.actors.journal.backends import PostgresBackend
 from tests.actors.journal.cases import FIRST, idempotency_row, spend, with_card

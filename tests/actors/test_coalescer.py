@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import pytest
 
-from api.database.coalesce import BATCH_MAX, Coalescer
+from actors.batcher import KEYS_MAX, Coalescer
 
 
 class Reader:
@@ -68,8 +68,8 @@ async def test_batches_are_bounded() -> None:
     coalescer = Coalescer(reader.read)
     for _ in range(2):
         reader.gate.release()
-    count = BATCH_MAX + 1
+    count = KEYS_MAX + 1
     assert await asyncio.gather(*(coalescer.get(number) for number in range(count))) == [
         2 * number for number in range(count)
     ]
-    assert [len(batch) for batch in reader.batches] == [BATCH_MAX, 1]
+    assert [len(batch) for batch in reader.batches] == [KEYS_MAX, 1]
