@@ -1,4 +1,4 @@
-"""The network's bookkeeping: what it states adds up, and no presentment number is given twice."""
+"""The simulated network's record of a sale: amounts add up, and presentments have distinct numbers."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def clearing(
 
 INCREMENT = IncrementRequest(simulation_id="child", accepted_ms=2, original=sale(), amount_minor=5_00)
 
-# Request and book; then the amount stated, what remains (DE95), the book after it and the clock.
+# Request and sale; then amount, remaining amount (DE95), the sale after it, and the effect on its schedule.
 ROWS: list[tuple[ChildRequest, SaleState, int, int | None, SaleState, str]] = [
     (INCREMENT, SaleState(100_00, 1), 5_00, None, SaleState(100_00, 1), "restart"),
     (INCREMENT, SaleState(), 5_00, None, SaleState(), "restart"),
@@ -72,23 +72,28 @@ ROWS: list[tuple[ChildRequest, SaleState, int, int | None, SaleState, str]] = [
 ]
 
 
-@pytest.mark.parametrize(("request_", "book", "stated", "remaining", "after", "clock"), ROWS)
-def test_follow_ups(
-    request_: ChildRequest, book: SaleState, stated: int, remaining: int | None, after: SaleState, clock: str
+@pytest.mark.parametrize(("request_", "state", "amount_minor", "remaining", "after", "schedule"), ROWS)
+def test_follow_up_changes_the_sale(
+    request_: ChildRequest,
+    state: SaleState,
+    amount_minor: int,
+    remaining: int | None,
+    after: SaleState,
+    schedule: str,
 ) -> None:
-    applied = apply_follow_up(request_, book)
+    applied = apply_follow_up(request_, state)
     assert applied is not None
-    assert (applied.record.amount_minor, applied.record.remaining_minor) == (stated, remaining)
-    assert (applied.sale, applied.schedule) == (after, clock)
+    assert (applied.record.amount_minor, applied.record.remaining_minor) == (amount_minor, remaining)
+    assert (applied.sale, applied.schedule) == (after, schedule)
 
 
 @pytest.mark.parametrize("request_", [reversal(), reversal(5_00), clearing()])
-def test_nothing_is_left(request_: ChildRequest) -> None:
+def test_follow_up_of_a_closed_sale_does_not_apply(request_: ChildRequest) -> None:
     assert apply_follow_up(request_, SaleState(0, 3)) is None
     assert unsent_record(request_).amount_minor == (request_.amount_minor or 0)
 
 
-def test_a_record_reads_as_the_sale_with_its_own_amount() -> None:
+def test_stored_record_reads_as_the_sale_with_the_amount_of_the_follow_up() -> None:
     applied = apply_follow_up(clearing(40_00, final=False), SaleState(100_00, 6))
     assert applied is not None
     stored = msgspec.json.encode(applied.record)
@@ -103,7 +108,7 @@ def test_a_record_reads_as_the_sale_with_its_own_amount() -> None:
     )
 
 
-def test_a_force_post_stands_alone() -> None:
+def test_force_post_is_the_only_presentment_of_its_arn() -> None:
     record = force_post_record(FORCED)
     assert (record.operation, record.sequence, record.final, record.amount_minor) == ("clearing", 1, True, 5)
     assert unsent_record(FORCED) == record
@@ -115,29 +120,31 @@ FORCED = ForcePostRequest(
 )  # fmt: skip
 
 
-def test_requests_travel_together() -> None:
+def test_requests_survive_a_round_trip() -> None:
     requests: list[SimulationRequest] = [sale().request, INCREMENT, reversal(1), clearing(), FORCED]
-    travelled = msgspec.msgpack.decode(msgspec.msgpack.encode(requests), type=list[SimulationRequest])
-    assert travelled == requests
+    decoded = msgspec.msgpack.decode(msgspec.msgpack.encode(requests), type=list[SimulationRequest])
+    assert decoded == requests
 
 
 @given(
     st.integers(1, 1000),
     st.lists(st.tuples(st.sampled_from("rc"), st.none() | st.integers(1, 400), st.booleans())),
 )
-def test_no_amount_is_presented_twice(open_minor: int, steps: list[tuple[str, int | None, bool]]) -> None:
-    """Without over-captures, everything that was approved is reversed, presented or still open."""
-    book, gone, sequences = SaleState(open_minor), 0, []
+def test_reversed_presented_and_open_amounts_add_up(
+    open_minor: int, steps: list[tuple[str, int | None, bool]]
+) -> None:
+    """Without over-captures, reversed, presented and open amounts add up to the approved amount."""
+    state, closed_minor, sequences = SaleState(open_minor), 0, []
     for kind, amount_minor, final in steps:
-        asked = None if amount_minor is None else min(amount_minor, book.open_minor)
-        request_ = reversal(asked) if kind == "r" else clearing(asked, final)
-        applied = apply_follow_up(request_, book)
-        if applied is None or asked == 0:
+        wanted = None if amount_minor is None else min(amount_minor, state.open_minor)
+        request_ = reversal(wanted) if kind == "r" else clearing(wanted, final)
+        applied = apply_follow_up(request_, state)
+        if applied is None or wanted == 0:
             continue
-        gone += applied.record.amount_minor
+        closed_minor += applied.record.amount_minor
         if kind == "c":
             sequences.append(applied.record.sequence)
-            gone += (book.open_minor - applied.record.amount_minor) if final else 0
-        book = applied.sale
-        assert gone + book.open_minor == open_minor
+            closed_minor += (state.open_minor - applied.record.amount_minor) if final else 0
+        state = applied.sale
+        assert closed_minor + state.open_minor == open_minor
     assert sequences == list(range(1, len(sequences) + 1))
