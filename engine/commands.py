@@ -1,5 +1,4 @@
-"""Commands to the owners of cards and programmes. They are immutable, and the caller chooses their ids and
-keys.
+"""Commands to the owners of cards and programmes; the caller chooses their ids and keys.
 
 The ids of all rows that a command creates derive from its ``id`` (``engine.ids.derive``). A ``command_key``
 (16 bytes) is executed at most once. The ``fingerprint`` (16 bytes) distinguishes a repeat from a different

@@ -1,5 +1,4 @@
-"""The network's own decision: without an answer in time it decides instead, and reports it in an advice
-(0120).
+"""The network's own decision, which it makes without an answer in time and reports in an advice (0120).
 
 It replaces the platform's decision, because the merchant acted on it. An advice replaces a decision if it
 says that the network stood in (DE48 tag 11), or if it approves a sale that the platform declined or an edge

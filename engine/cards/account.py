@@ -1,5 +1,4 @@
-"""A funding account: its posted and held amounts and its open holds. Cards can share an account; they then
-share its shard."""
+"""A funding account: its amounts and its open holds. Cards that share an account share its shard."""
 
 from __future__ import annotations
 

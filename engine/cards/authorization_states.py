@@ -1,5 +1,4 @@
-"""The life of an authorization as one table: its states, the messages that may change it, and the next
-states.
+"""The life of an authorization as one table: states, messages that may change them, and next states.
 
 A message that a state does not list leaves the authorization as it is: the message is recorded in the
 history, or it opens a transaction of its own. The table holds for managed mode and for gateway mode, where

@@ -1,5 +1,4 @@
-"""``per_day_amount_cap``: the approved amount in a day of the programme's time zone, in the card's
-currency."""
+"""``per_day_amount_cap``: the approved amount in a day of the programme's time zone."""
 
 from __future__ import annotations
 

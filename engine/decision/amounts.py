@@ -1,5 +1,4 @@
-"""The amount that a decision may approve: the request, the terminal's cap, the funds, the programme's
-limit."""
+"""The approvable amount: the least of request, terminal's cap, funds and programme's limit."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""Execute one command on one card: decide, apply the effects, and return the reply, rows and events to
-commit.
+"""Execute one command on one card: decide, apply the effects, and return the rows, events and reply.
 
 ``execute`` is pure: it depends on its arguments only, and changes no state but theirs. ``actors.cards.rows``
 turns its result into rows.

@@ -290,8 +290,8 @@ def test_programme_decides_or_stand_in_decides(
 def test_stand_in_consumes_the_declared_balance_and_is_recorded() -> None:
     desk = delegated(NO_ANSWER)
     desk.authorize(1_000)
-    (stood_in,) = (effect for effect in desk.done[-1].effects if isinstance(effect, StandInRecorded))
-    assert (stood_in.decision, stood_in.stand_in.exposure_minor) == ("approved", 1_000)
+    (recorded,) = (effect for effect in desk.done[-1].effects if isinstance(effect, StandInRecorded))
+    assert (recorded.decision, recorded.stand_in.exposure_minor) == ("approved", 1_000)
     assert declared_remaining(desk.card) == 1_500
     desk.reverse()
     assert declared_remaining(desk.card) == 1_500

@@ -1,5 +1,4 @@
-"""Posting instructions, field by field; over random lives they add up to the figures of each
-authorization."""
+"""Posting instructions, field by field; over random lives they add up to each authorization's figures."""
 
 from __future__ import annotations
 
@@ -215,7 +214,7 @@ def test_ledger_of_the_page_agrees_in_any_delivery_order(
     for verb, *arguments in moves:
         move(desk, used, verb, *arguments)
     events = [
-        {"id": told.id, "type": told.type, "data": msgspec.json.decode(told.data)} for told in desk.events
+        {"id": each.id, "type": each.type, "data": msgspec.json.decode(each.data)} for each in desk.events
     ]
     ledger = page_ledger()
     for event in data.draw(st.permutations(events + events[::2])):

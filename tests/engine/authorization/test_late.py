@@ -1,5 +1,5 @@
-"""An edge's reversal, the late authorization, the network's advice and its reversal, in every order and in
-both modes."""
+"""An edge's reversal, a late authorization, the network's advice and reversal, in every order and both
+modes."""
 
 from __future__ import annotations
 
@@ -166,15 +166,15 @@ def test_advice_supersedes_the_decision_that_an_edge_reversed(
     desk = a_desk(gateway)
     for step in order:
         desk.do(STEPS[step]())
-    told = [
+    published = [
         (each.type, msgspec.json.decode(each.data))
         for each in desk.do(network_approves(stand_in=stand_in)).events
     ]
-    assert [type_ for type_, _ in told] == [
+    assert [type_ for type_, _ in published] == [
         "authorization.decided",
         "authorization.posting_instruction.issued" if gateway else "ledger.hold.created",
     ]
-    decided = told[0][1]
+    decided = published[0][1]
     assert (decided["decision"], decided["decided_by"]) == ("approved", "network_stand_in")
     assert decided["supersedes"] == derive(sale().id, Derived.EVENT_FIRST)
     assert decided["authorization_id"] == sale().id

@@ -20,9 +20,9 @@ def advised(desk: Desk, amount_minor: int, **parts: Any) -> tuple[FollowUpRecord
     assert desk.advise(amount_minor, approval_code="A1B2C3", **parts) == "00"
     done = desk.done[-1]
     assert isinstance(done.outcome, FollowUpRecord)
-    told = [event for event in done.events if event.type == "authorization.decided"]
-    assert [event.id for event in told] in ([], [derive(last_id(desk), Derived.EVENT_FIRST)])
-    return done.outcome, [msgspec.json.decode(event.data) for event in told]
+    decided_events = [event for event in done.events if event.type == "authorization.decided"]
+    assert [event.id for event in decided_events] in ([], [derive(last_id(desk), Derived.EVENT_FIRST)])
+    return done.outcome, [msgspec.json.decode(event.data) for event in decided_events]
 
 
 def last_id(desk: Desk) -> str:
@@ -51,32 +51,37 @@ def test_advice_replaces_a_decision(
     desk.authorize(asked)
     first = desk.done[-1].events[0]
     original = desk.known[f"n:{SALE}"]
-    record, told = advised(desk, advice[0], **advice[1])
+    record, decided_events = advised(desk, advice[0], **advice[1])
     assert record.decided == decided
-    assert len(told) == (decided is not None)
+    assert len(decided_events) == (decided is not None)
     if decided is None:
         return
-    assert told[0]["supersedes"] == first.id
-    assert (told[0]["authorization_id"], told[0]["programme_id"]) == (original.id, PROGRAMME)
-    assert (told[0]["decision"], told[0]["decided_by"]) == (decided, "network_stand_in")
+    assert decided_events[0]["supersedes"] == first.id
+    assert (decided_events[0]["authorization_id"], decided_events[0]["programme_id"]) == (
+        original.id,
+        PROGRAMME,
+    )
+    assert (decided_events[0]["decision"], decided_events[0]["decided_by"]) == (decided, "network_stand_in")
     approved = decided == "approved"
-    assert told[0]["approved_amount"] == (f"{advice[0] / 100:.2f}" if approved else "0.00")
-    assert told[0]["hold_id"] == (original.hold_id if approved else None)
-    assert told[0].get("decline_reason") == (None if approved else "stand_in_declined")
+    assert decided_events[0]["approved_amount"] == (f"{advice[0] / 100:.2f}" if approved else "0.00")
+    assert decided_events[0]["hold_id"] == (original.hold_id if approved else None)
+    assert decided_events[0].get("decline_reason") == (None if approved else "stand_in_declined")
     assert record.approval_code == ("A1B2C3" if approved else None)
     assert (original.decline_reason, desk.account.held_minor) == (None, advice[0] if approved else 0)
 
 
 def test_advice_without_a_request_supersedes_nothing() -> None:
     desk = Desk()
-    record, told = advised(desk, 1_000, stand_in=True)
+    record, decided_events = advised(desk, 1_000, stand_in=True)
     assert record.decided is None
-    assert [(each["decided_by"], "supersedes" in each) for each in told] == [("network_stand_in", False)]
+    assert [(each["decided_by"], "supersedes" in each) for each in decided_events] == [
+        ("network_stand_in", False)
+    ]
 
 
 def test_advice_of_a_reversed_sale_replaces_no_decision() -> None:
     desk = Desk(account=account())
     desk.authorize(1_000)
     desk.reverse()
-    record, told = advised(desk, 1_000, stand_in=True)
-    assert (record.decided, record.remark, told) == (None, "nothing_held", [])
+    record, decided_events = advised(desk, 1_000, stand_in=True)
+    assert (record.decided, record.remark, decided_events) == (None, "nothing_held", [])

@@ -44,8 +44,8 @@ HOLDER = Holder("Aoife", "O'Connor", date(1990, 5, 17), "d02xy45", "IE")
 
 
 def facts(*, without: tuple[str, ...] = (), zone: dict[str, Any] | None = None, **changes: Any) -> CaseFacts:
-    """A case on which everything agrees, but for ``changes`` (of given values and of facts), what is
-    ``without``, and what the ``zone`` says otherwise.
+    """A consistent case, with ``changes`` of given values and facts, without the inputs in ``without``, and
+    with the changes of the machine-readable zone in ``zone``.
     """
     given = {name: value for name, value in GIVEN.items() if name not in without}
     if zone is not None:

@@ -1,5 +1,4 @@
-"""Both modes agree on random lives: the same approved, open, cleared and reversed amounts, and the same
-usage."""
+"""Managed and gateway mode agree on random lives: the same amounts and the same usage."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decisions whose last word is the programme's, or that of the stand-in for it."""
+"""Delegated decisions: the programme decides, or the stand-in for it; the question to its endpoint."""
 
 from __future__ import annotations
 
@@ -53,38 +53,38 @@ ROWS: list[tuple[str, dict[str, Any], dict[str, Any], tuple[str | None, str, str
         (None, "10", "programme", 400),
     ),
     (
-        "a part that the terminal does not take",
+        "approved in part, and the terminal takes no partial approval",
         {"endpoint_result": EndpointResult("approved", 400)},
         {},
         ("programme_declined", "05", "programme", 0),
     ),
     (
-        "the programme approves more than there is by now",
+        "approved, but the funds were spent since",
         {"endpoint_result": EndpointResult("approved"), "posted_minor": 999},
         {},
         ("insufficient_funds", "51", "platform", 0),
     ),
     (
-        "the card was suspended meanwhile",
+        "approved, but the card was suspended since",
         {"endpoint_result": EndpointResult("approved"), "card_state": "suspended"},
         {},
         ("card_suspended", "62", "platform", 0),
     ),
     (
-        "... and the endpoint was silent",
+        "no usable answer, and the card was suspended since",
         {"endpoint_result": granted(), "card_state": "suspended"},
         {},
         ("card_suspended", "62", "platform", 0),
     ),
-    ("stood in", {"endpoint_result": granted()}, {}, (None, "00", "stand_in", 1_000)),
+    ("stand-in", {"endpoint_result": granted()}, {}, (None, "00", "stand_in", 1_000)),
     (
-        "stood in without funds",
+        "stand-in without funds",
         {"endpoint_result": granted(), "posted_minor": 5},
         {},
         (None, "00", "stand_in", 1_000),
     ),
     (
-        "stood in up to the terminal's cap",
+        "stand-in up to the terminal's cap",
         {"endpoint_result": granted()},
         {"partial_allowed": True, "partial_cap_minor": 300},
         (None, "10", "stand_in", 300),
@@ -96,51 +96,51 @@ ROWS: list[tuple[str, dict[str, Any], dict[str, Any], tuple[str | None, str, str
         ("stand_in_declined", "61", "stand_in", 0),
     ),
     (
-        "the budget is used up",
+        "budget exhausted",
         {"endpoint_result": granted("max_total_exposure_exceeded")},
         {},
         ("stand_in_declined", "61", "stand_in", 0),
     ),
     (
-        "the declared balance went down meanwhile",
+        "declared balance lowered since the grant",
         {"endpoint_result": granted(), "declared_remaining_minor": 999},
         {},
         ("stand_in_declined", "51", "stand_in", 0),
     ),
     (
-        "stand-in is off",
+        "stand-in disabled",
         {"endpoint_result": granted("mode_disabled")},
         {},
         ("stand_in_declined", "05", "stand_in", 0),
     ),
     (
-        "the programme's owner could not be asked",
+        "no answer of the programme's owner",
         {"endpoint_result": EndpointResult(trigger="timeout")},
         {},
         ("stand_in_declined", "05", "stand_in", 0),
     ),
     (
-        "a failure that is no trigger",
+        "failure without stand-in",
         {"endpoint_result": EndpointResult(trigger="timeout", grant=Grant("not_triggered"))},
         {},
         ("programme_declined", "05", "platform", 0),
     ),
-    ("nobody has asked", {}, {}, ("programme_declined", "05", "platform", 0)),
+    ("endpoint not called", {}, {}, ("programme_declined", "05", "platform", 0)),
     (
-        "a verification asks nobody",
+        "verification",
         {},
         {"amount_minor": 0},
         (None, "85", "platform", 0),
     ),
-    ("a refund asks nobody", {}, {"kind": "refund"}, (None, "00", "platform", 1_000)),
+    ("refund", {}, {"kind": "refund"}, (None, "00", "platform", 1_000)),
     (
-        "a platform programme asks nobody",
+        "platform programme",
         {"decisioning": "platform"},
         {},
         (None, "00", "platform", 1_000),
     ),
     (
-        "in gateway mode nobody checks funds",
+        "gateway mode without funds",
         {"programme_mode": "gateway", "posted_minor": None, "endpoint_result": EndpointResult("approved")},
         {},
         (None, "00", "programme", 1_000),
@@ -250,13 +250,13 @@ def test_stand_in_holds_counts_and_consumes_the_declared_balance() -> None:
         granted(),
     )
     executed = execute(authorize(), context, NOW_MS)
-    stood_in = next(effect for effect in executed.effects if isinstance(effect, StandInRecorded))
-    assert stood_in.id == derive(authorize().id, Derived.STAND_IN)
+    recorded = next(effect for effect in executed.effects if isinstance(effect, StandInRecorded))
+    assert recorded.id == derive(authorize().id, Derived.STAND_IN)
     assert (
-        stood_in.decision,
-        stood_in.stand_in.rule,
-        stood_in.stand_in.outage_id,
-        stood_in.stand_in.exposure_minor,
+        recorded.decision,
+        recorded.stand_in.rule,
+        recorded.stand_in.outage_id,
+        recorded.stand_in.exposure_minor,
     ) == (
         "approved",
         "within_ceilings",
@@ -282,12 +282,12 @@ def test_refused_stand_in_is_recorded_and_consumes_nothing() -> None:
         granted("max_amount_exceeded"),
     )
     executed = execute(authorize(), context, NOW_MS)
-    stood_in = next(effect for effect in executed.effects if isinstance(effect, StandInRecorded))
+    recorded = next(effect for effect in executed.effects if isinstance(effect, StandInRecorded))
     assert (
-        stood_in.decision,
-        stood_in.stand_in.rule,
-        stood_in.stand_in.exposure_minor,
-        stood_in.response_code,
+        recorded.decision,
+        recorded.stand_in.rule,
+        recorded.stand_in.exposure_minor,
+        recorded.response_code,
     ) == (
         "declined",
         "max_amount_exceeded",
