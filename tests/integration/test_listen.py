@@ -75,7 +75,7 @@ async def test_a_receiver_on_the_same_machine(stack: Stack, demo: Caller) -> Non
             ):
                 again[again.index(option) + 1] = value
             with start(*again, "--var", var_dir) as resending:
-                read_until(resending, "to be delivered again")
+                read_until(resending, "will be delivered again")
                 ended_well(resending)
             told = read_until(listening, "(delivery 2 of this event)")
             assert "card.created  signature verified, answered 200" in told
