@@ -76,7 +76,7 @@ async def test_listen_and_resend_as_documented(stack: Stack, demo: Caller) -> No
             ):
                 again[again.index(option) + 1] = value
             with start(*again, "--var", var_dir) as resending:
-                read_until(resending, "to be delivered again")
+                read_until(resending, "will be delivered again")
                 assert_exit_status_0(resending)
             output = read_until(listening, "(delivery 2 of this event)")
             assert "card.created  signature verified, answered 200" in output
