@@ -16,7 +16,7 @@ _INSERT: Final = (
 
 
 class Party(Protocol):
-    """Whose event it is: a caller, or whatever else belongs to one tenant in one mode."""
+    """Tenant and mode of an event: a caller, or another object that belongs to one tenant in one mode."""
 
     @property
     def tenant_id(self) -> str: ...
@@ -28,13 +28,13 @@ class Party(Protocol):
 async def record(
     connection: Connection, services: Services, caller: Caller, type_: str, data: dict[str, Any], now_ms: int
 ) -> None:
-    """Tell what happened at ``now_ms``; ``data`` rests in the exact JSON that receivers will get."""
+    """Write an event of ``now_ms``. ``data`` is stored in the exact JSON that receivers get."""
     await write(connection, services.new_id(), caller, type_, data, now_ms)
 
 
 async def write(
     connection: Connection, id_: str, party: Party, type_: str, data: dict[str, Any], now_ms: int
 ) -> None:
-    """``record`` for what nobody called for: things that happen by themselves, or on the command line."""
+    """``record`` for events without a caller: from sweepers and from the command line."""
     text = body_bytes(data).decode()
     await connection.execute(_INSERT, id_, party.tenant_id, party.live, type_, to_datetime(now_ms), text)

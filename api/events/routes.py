@@ -1,6 +1,4 @@
-"""The event log: what has happened, as webhooks tell it. It lists events,
-not deliveries.
-"""
+"""Operations on the event log. It lists events, not deliveries."""
 
 from __future__ import annotations
 
@@ -94,7 +92,7 @@ async def get_event(event_id: PathId, call: ReadCall) -> Response:
 
 
 def _show(row: asyncpg.Record) -> dict[str, Any]:
-    """``data`` is passed on in the very bytes that are delivered."""
+    """``data`` has the exact bytes that are delivered."""
     return {
         "id": row["id"],
         "type": row["type"],

@@ -1,1 +1,1 @@
-"""Test mode: spends, follow-ups, force posts and loads, over the wire that a network would use."""
+"""Test mode: simulated spends, follow-ups and force posts over the ISO 8583 wire, and loads."""

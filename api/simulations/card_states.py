@@ -1,7 +1,7 @@
-"""The states of test cards, read for many requests at once.
+"""Look-ups of test cards' states, batched over requests.
 
-On a connection of their own: one statement at a time needs no pool, whose every turn costs as much as the
-statement, and its plan is kept.
+They use one dedicated connection with a prepared plan. Taking a connection from the pool for each look-up
+would cost as much as the statement.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from actors.database import INDEX_PLANS, DbConnection
 from api.database.pool import STATEMENT_SECONDS, session
 from api.http.problems import Refusal, not_found
 
-# The ids are given twice, so that no plan, however old, looks at other cards.
+# The ids are given twice, so that no cached plan scans other cards.
 _STATES: Final = """
     SELECT asked.number, c.state
     FROM unnest($1::uuid[], $2::uuid[]) WITH ORDINALITY AS asked (card_id, tenant_id, number)

@@ -1,4 +1,4 @@
-"""Force posts: a presentment that nobody was asked about."""
+"""Force posts: clearing without prior authorization."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _CARD: Final = "SELECT 1 FROM cards WHERE id = $1::uuid AND tenant_id = $2 AND N
 
 
 class ForcePostInput(Input):
-    """A sale to be presented without an authorization; of more than nothing."""
+    """A sale to be presented without an authorization. The amount is positive."""
 
     card_id: Id
     amount: MoneyInput
@@ -47,9 +47,9 @@ class ForcePostInput(Input):
 async def create_simulated_clearing(given: ForcePostInput, call: KeyedCall) -> Response:
     """Simulate a force post: one presentment over the wire, with no authorization before it.
 
-    Test mode only. It posts whatever the card's state, controls and balance are, and counts toward the day's
-    amount; `available` may go negative. What became of it is found on the simulation (GET). A currency other
-    than the card's is refused on the wire.
+    Test mode only. It posts in any state of the card and regardless of its controls and balance, and counts
+    toward the day's amount; `available` may become negative. The simulation (GET) shows the result. A
+    currency other than the card's is refused on the wire.
     """
     tenant_id = call.caller.tenant_id
 

@@ -1,7 +1,7 @@
-"""What can follow a simulated spend: increment, reversal, clearing, lapse.
+"""Follow-ups of simulated spends: increment, reversal, clearing, lapse.
 
-All but the lapse are messages of the simulated network: a child simulation, decided like any other. A child
-is named by the request's key, so a repetition finds it whatever has happened in between.
+All except the lapse are child simulations, which send a message over the simulated network. The id of a child
+is derived from the idempotency key, so a repetition of the request finds the same child.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class ChildView(View):
 
 
 class LapsedView(View):
-    """A hold that has lapsed before its time."""
+    """A hold that lapsed before its expiry, on request."""
 
     simulation_id: Id
     authorization_id: Id
@@ -72,10 +72,10 @@ async def increment_simulated_spend(
 ) -> Response:
     """Raise the hold of a simulated spend: one incremental authorization over the wire.
 
-    Test mode only. `raise_by_amount` is what is added, not a new total. The spend must be decided and
-    approved, neither cleared nor given back as a whole, and its card active; a lapsed hold can be raised.
-    The answer names the child simulation, whose decision is found by GET; a declined increment leaves its
-    original as it was.
+    Test mode only. `raise_by_amount` is added to the hold; it is not the new total. The spend must be decided
+    and approved, neither fully cleared nor fully reversed, and its card must be active. A lapsed hold can be
+    raised. The answer names the child simulation, whose GET shows the decision. A declined increment does not
+    change the original.
     """
 
     def request(found: Found, id_: str, now_ms: int, fingerprint: bytes) -> ChildRequest:
@@ -107,11 +107,11 @@ async def increment_simulated_spend(
 async def reverse_simulated_spend(
     simulation_id: PathId, call: KeyedCall, given: ReverseInput = _ALL_HELD
 ) -> Response:
-    """Give back what a simulated spend holds: one reversal over the wire.
+    """Reverse a simulated spend, fully or in part: one reversal over the wire.
 
-    Test mode only. Without `lower_by_amount` all that is still held is given back, which emits
-    `ledger.hold.released`; a partial reversal emits nothing. The card may be in any state. In gateway mode
-    what is still to come is given back, and either emits `authorization.posting_instruction.released`.
+    Test mode only. Without `lower_by_amount` the whole remaining hold is released, which emits
+    `ledger.hold.released`; a partial reversal emits no event. The card may be in any state. In gateway mode a
+    reversal lowers the amount still to be posted and emits `authorization.posting_instruction.released`.
     """
     lower_by = given.lower_by_amount
 
@@ -142,9 +142,10 @@ async def clear_simulated_spend(
 ) -> Response:
     """Clear a simulated spend: one presentment over the wire.
 
-    Test mode only. Without `amount`, all that has not been presented yet. Several presentments, more than is
-    held, and presentments after a lapse or a reversal all post; after one that is not `final` the rest stays
-    held. The network presents an approved purchase by itself after a while, unless its hold has lapsed.
+    Test mode only. Without `amount`, the whole amount not yet presented is cleared. Several presentments,
+    presentments above the hold, and presentments after a lapse or a reversal all post. After a presentment
+    that is not `final`, the rest stays held. The network presents an approved purchase by itself after a
+    while, unless its hold has lapsed.
     """
     amount = given.amount
 
@@ -174,9 +175,8 @@ async def expire_simulated_spend(
 ) -> Response:
     """Let the hold of a simulated spend lapse now, as if its time had passed.
 
-    Test mode only. No event tells of a lapse; `available` rises. The simulated network never presents a
-    lapsed sale by itself; an explicit `clear` still posts. In gateway mode nothing is held here, so nothing
-    lapses.
+    Test mode only. A lapse emits no event; `available` rises. The simulated network does not present a lapsed
+    sale by itself; an explicit `clear` still posts. In gateway mode there is no hold to lapse.
     """
     caller = call.caller
     async with connected(call.services.pool) as connection:

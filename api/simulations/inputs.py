@@ -1,4 +1,4 @@
-"""What callers send to simulate a spend, and what of it can be judged without looking."""
+"""Request bodies of simulated spends and their follow-ups."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ assert set(_NEEDED_BY) <= set(get_args(Scenario))
 
 
 class SpendInput(Input):
-    """One authorization to be driven against a card."""
+    """One authorization to be sent for a card."""
 
     card_id: Id
     """A card id, never a card number."""
     amount: MoneyInput
-    """0 verifies the account. A currency other than the card's is for the decision to decline."""
+    """0 is an account verification. The decision declines a currency other than the card's."""
     mcc: Mcc
     merchant_name: Annotated[Text100, example("Corner Shop")]
     channel: Channel
@@ -89,13 +89,13 @@ class ReverseInput(Input):
     """By how much to lower a hold."""
 
     lower_by_amount: SomeMoney | None = None
-    """Left out: all that is still held."""
+    """Default: the whole remaining hold."""
 
 
 class ClearInput(Input):
     """How much of a spend to clear."""
 
     amount: SomeMoney | None = None
-    """Left out: all that has not been presented yet."""
+    """Default: the whole amount not yet presented."""
     final: bool = True
-    """Whether no further presentment follows; what is still held is then released."""
+    """Whether this is the last presentment; the rest of the hold is then released."""

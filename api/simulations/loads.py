@@ -24,7 +24,7 @@ _CARD: Final = "SELECT 1 FROM cards WHERE id = $1::uuid AND tenant_id = $2 AND l
 
 
 class LoadInput(Input):
-    """How much to load onto which card; more than nothing."""
+    """A load. The amount is positive."""
 
     card_id: Id
     amount: MoneyInput

@@ -1,7 +1,7 @@
-"""The spend that a follow-up is about: found, and judged by what the specification asks of it.
+"""The original of a follow-up: its row, and the conditions for each kind of follow-up.
 
-What is still held is read where it stands: at the transaction, with the time looked at, and in the network's
-own book, which knows of messages that are still on their way.
+The remaining hold is the smaller of two figures: the transaction's at this instant, and that of the simulated
+network, which includes messages in flight.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _record = msgspec.json.Decoder(FollowUpRecord).decode
 
 
 class Found(msgspec.Struct, frozen=True):
-    """A simulation that something is to follow."""
+    """The simulation that a follow-up refers to."""
 
     request: SpendRequest
     operation: str
@@ -54,11 +54,11 @@ class Found(msgspec.Struct, frozen=True):
     authorization_id: str | None
     card_state: str
     held_minor: int
-    """What can still be given back: of the hold, or, in gateway mode, of what is still to come."""
+    """Amount that can still be reversed: of the hold, or in gateway mode of the amount still to be posted."""
     open_minor: int
-    """What the network has still to present."""
+    """Amount that the network has not presented yet."""
     closed: bool
-    """Whether the authorization was captured or given back as a whole."""
+    """Whether the authorization was fully captured or fully reversed."""
 
     def original(self) -> Original:
         """The sale as the network knows it. Raises ``Refusal`` 409 when it cannot be named on the wire."""
@@ -121,7 +121,7 @@ async def find(connection: Connection, simulation_id: str, tenant_id: str) -> Fo
     if row is None:
         raise not_found()
     open_minor = row["open_minor"] or 0
-    # What the network itself has decided may not be known here yet.
+    # The network's own decisions may not have arrived here yet.
     held_minor = open_minor if row["held_minor"] is None else min(row["held_minor"], open_minor)
     names = ("operation", "state", "stan", "rrn", "network_txn_id", "response_code", "authorization_id")
     return Found(

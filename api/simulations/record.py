@@ -1,4 +1,4 @@
-"""The record of a simulation: its row, joined with the decision it led to."""
+"""The record of a simulation: its row, joined with its decision."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ APPROVALS: Final = frozenset({APPROVED, APPROVED_PARTIALLY, VERIFIED})
 
 
 class FailureView(View):
-    """What went wrong in the simulator, and whether a message had been built by then."""
+    """A failure of the simulator, before or after it built the message."""
 
     stage: Literal["pre_build", "post_build"]
     code: str
@@ -42,9 +42,8 @@ class FailureView(View):
 
 
 class SimulationView(View):
-    """A simulation: a spend, or what followed one (`parent_simulation_id`). A row that stays `accepted` or
-    `sent` has an unknown outcome: do not simply try again.
-    """
+    """A simulation: a spend, or a follow-up of one (`parent_simulation_id`). If it stays `accepted` or
+    `sent`, its outcome is unknown; a second spend may then be a duplicate."""
 
     simulation_id: Id
     parent_simulation_id: Id | None

@@ -1,6 +1,5 @@
-"""The operations on simulated spends. The POST is the API's hot path: one token from memory, one shared
-look-up, one hand-over.
-"""
+"""Operations on simulated spends. The POST is the hot path of the API: a cached token, a batched look-up of
+the card's state, and one call to the simulated network."""
 
 from __future__ import annotations
 
@@ -43,7 +42,7 @@ class AcceptanceView(View):
 
 
 async def card_states(request: Request) -> CardStates:
-    """The look-up that all requests of a server share."""
+    """The batched look-up of this server."""
     shared: CardStates = request.app.state.card_states
     return shared
 
@@ -57,11 +56,11 @@ async def card_states(request: Request) -> CardStates:
 async def create_simulated_spend(
     given: SpendInput, call: ReadCall, cards: Annotated[CardStates, Depends(card_states)]
 ) -> Response:
-    """Simulate a spend: drive one authorization against a card, over the wire that a network would use.
+    """Simulate a spend: send one authorization for a card over the ISO 8583 wire.
 
     Test mode only. Every accepted call is a distinct wire transaction; there is no `Idempotency-Key`. The
-    decision is found on the simulation (GET) and told by `authorization.decided`. A failure of the
-    simulator is recorded on the simulation and is not an error here.
+    simulation (GET) and the event `authorization.decided` show the decision. A failure of the simulator is
+    recorded on the simulation and is not an error of this request.
     """
     services, tenant_id = call.services, call.caller.tenant_id
     await cards.require_active(given.card_id, tenant_id)

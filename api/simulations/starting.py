@@ -1,5 +1,5 @@
-"""Follow-ups are started at the simulated network: one for each key, and no database connection is held
-meanwhile."""
+"""Start a follow-up at the simulated network: one for each idempotency key, without holding a database
+connection during the call."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from api.simulations.originals import follow_up_id, started
 from engine.simulation import Acceptance, FollowUpRequest
 
 Build = Callable[[Connection, str, int, bytes], Awaitable[FollowUpRequest]]
-"""Judges what the caller asks and makes the network's request, for the follow-up's id, the instant and the
-fingerprint of the caller's request. Raises ``Refusal``."""
+"""Checks the caller's request and builds the network's, from a connection, the follow-up's id, the instant
+and the fingerprint of the caller's request. Raises ``Refusal``."""
 
 
 async def start(

@@ -1,1 +1,1 @@
-"""Stand-in as its users meet it: the policy of a programme, and the report of what was decided under it."""
+"""Stand-in: the policy of a programme, and the report of the decisions made under it."""

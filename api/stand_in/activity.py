@@ -1,8 +1,7 @@
 """The report of stand-in decisions.
 
-Rows are written by the cards' owners in the commit of the decision, so the report is complete for what was
-decided on a card; what it cannot know is told in its description.
-"""
+The owner of a card writes the row in the commit of the decision, so the report has every stand-in decided on
+a card. The operation's description lists the stand-ins that it cannot have."""
 
 from __future__ import annotations
 
@@ -98,14 +97,14 @@ class StandInView(View):
     trigger: Trigger
     """Why the programme's own answer could not be used."""
     amount: ShownAmount
-    """What was asked for."""
+    """The requested amount."""
     currency: Currency
     mcc: str
     exposure_minor: MinorText
     """The exposure that this stand-in created, in minor units; never to be parsed as a floating-point
     number."""
     budget_used_minor: MinorText
-    """What of the budget was used when this one had been judged, itself included."""
+    """The used part of the budget after this decision, including its own exposure."""
     budget_limit_minor: MinorText | None
     """The budget at that moment."""
     response_code: str
@@ -168,7 +167,7 @@ async def list_stip_activity(
     data = [_show(row) for row in rows[: query.limit]]
     has_more = len(rows) > query.limit
     next_cursor = data[-1]["id"] if has_more else None
-    # A recorded stand-in always carries its programme: the column takes nothing else.
+    # The column is NOT NULL: every recorded stand-in has a programme.
     page = {"data": data, "has_more": has_more, "next_cursor": next_cursor, "unattributed_count": 0}
     return json_response(200, page)
 

@@ -1,4 +1,4 @@
-"""What may be approved for a programme while its own decisions cannot be had."""
+"""Stand-in policy: the limits for approvals while a programme's decision endpoint gives no usable answer."""
 
 from __future__ import annotations
 

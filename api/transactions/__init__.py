@@ -1,1 +1,1 @@
-"""Transactions: what became of each authorization, and its decision made again."""
+"""Transactions: state and history of each authorization, and replays of decisions."""

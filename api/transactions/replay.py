@@ -1,4 +1,4 @@
-"""A decision made again: the decision is a pure function, so its stored inputs give the same bytes."""
+"""Replay of decisions: the decision is a pure function, so its stored inputs give the same bytes."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class DecisionView(View):
     approval_code: str | None
     response_code: str
     day: str
-    """The day, in the programme's time zone, to which the decision counts."""
+    """The day in the programme's time zone for which the decision counts toward daily limits."""
     risk: RiskView
     trace: list[StepView]
 
 
 class IncrementReplayView(View):
-    """The same of one increment."""
+    """The comparison for one increment."""
 
     identical: bool
     recorded: DecisionView
@@ -43,8 +43,8 @@ class IncrementReplayView(View):
 
 
 class ReplayView(View):
-    """What was decided then, what is decided now from the same inputs, and whether the two, and those of
-    every increment, are the same bytes.
+    """The recorded decision, the decision recomputed from the stored inputs, and whether both are the same
+    bytes, also for every increment.
     """
 
     identical: bool

@@ -1,4 +1,6 @@
-"""Transactions: what became of each authorization, refund and force post, with the decision explained."""
+"""Operations on transactions: state, history and explained decision of each authorization, refund and force
+post.
+"""
 
 from __future__ import annotations
 
@@ -75,7 +77,7 @@ async def list_transactions(query: Annotated[TransactionsQuery, Query()], call: 
 
 @router.get("/v1/transactions/{id}", response_model=TransactionView, responses=refusals("not-found"))
 async def get_transaction(transaction_id: PathId, call: ReadCall) -> Response:
-    """Get a transaction, with every rule that its decision evaluated and all that has happened since."""
+    """Get a transaction, with every rule that its decision evaluated and its history since."""
     caller = call.caller
     row = await fetch_row(call.services.pool, _FIND, transaction_id, caller.tenant_id, caller.live)
     if row is None:
@@ -89,11 +91,10 @@ async def get_transaction(transaction_id: PathId, call: ReadCall) -> Response:
     responses=refusals("not-found", "nothing-decided"),
 )
 async def replay_transaction(transaction_id: PathId, call: KeyedCall, _body: Empty = NO_MEMBERS) -> Response:
-    """Make a transaction's decision again, from the inputs that were stored with it, and those on its
-    increments.
+    """Replay the decisions on a transaction and its increments from their stored inputs.
 
-    Nothing is changed and nobody is told. `identical` says whether the decisions are the same bytes, all of
-    them; they are, as long as nobody has altered the record.
+    A replay changes no data and emits no event. `identical` says whether all recomputed decisions equal the
+    recorded ones byte for byte; they differ only if the record was altered.
     """
     caller = call.caller
 

@@ -1,8 +1,8 @@
-"""How transactions are read from PostgreSQL and shown.
+"""Transactions: the statements that read them, and their public representation.
 
-The row says where a transaction stands; the journal says what was asked, what was decided and why, and what
-has happened since. Time is looked at while reading: a hold past its expiry holds nothing here, whether or
-not it has been swept.
+The row has the state of a transaction; the journal has the request, the decision with its trace, and the
+history since. Reading takes the current time into account: a hold past its expiry holds nothing, whether or
+not the sweeper has closed it.
 """
 
 from __future__ import annotations
@@ -26,8 +26,7 @@ from engine.money import format_minor
 from engine.replies import WireAnswer
 
 Opener = Authorize | Present | Advise
-"""What can begin a transaction: a question, a presentment that nobody had asked about, a decision of the
-network's own."""
+"""Commands that begin a transaction: an authorization, a presentment without authorization, an advice."""
 
 decode_opener = msgspec.json.Decoder(Opener).decode
 decode_decision = msgspec.json.Decoder(Decision).decode
@@ -76,7 +75,7 @@ Happening = Literal[
 
 
 class StepView(View):
-    """One rule of a decision: what it saw before the decision, and what it held that against."""
+    """One rule of a decision: the value that it saw, and the limit that it compared it with."""
 
     rule: str
     outcome: Literal["pass", "fail", "skip"]
@@ -85,7 +84,7 @@ class StepView(View):
 
 
 class MerchantView(View):
-    """Who asked for the money."""
+    """The merchant of the transaction."""
 
     name: str
     country: str
@@ -103,16 +102,16 @@ class NetworkView(View):
 
 
 class RiskView(View):
-    """The risk score, 0 to 100, and what follows from it."""
+    """The risk score, 0 to 100, and its consequence."""
 
     score: int
     action: Literal["allow", "review", "block"]
 
 
 class HappenedView(View):
-    """One thing that happened to the transaction.
+    """One step in the history of the transaction.
 
-    `amount` is what was asked for, given back, cleared, or stopped being held.
+    `amount` is the amount requested, reversed, cleared, or no longer held.
     """
 
     type: Happening
@@ -128,8 +127,7 @@ class HappenedView(View):
 class TransactionView(View):
     """A transaction: one for each authorization, refund and force post.
 
-    Where nobody was asked (a presentment without authorization), there is no decision, no risk and no
-    channel.
+    A force post (presentment without authorization) has no decision, no risk and no channel.
     """
 
     id: Id
@@ -160,7 +158,7 @@ class TransactionView(View):
     risk: RiskView | None
     trace: list[StepView]
     events: list[HappenedView]
-    """Everything that has happened to it, in order."""
+    """The history of the transaction, oldest first."""
     created_at: Instant
     updated_at: Instant
 

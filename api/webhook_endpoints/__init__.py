@@ -1,1 +1,1 @@
-"""Webhook endpoints: where events are sent, and what has become of each delivery."""
+"""Webhook endpoints, and the deliveries to them."""

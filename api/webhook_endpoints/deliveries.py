@@ -1,4 +1,4 @@
-"""What has become of deliveries, and sending an event once more."""
+"""Operations on deliveries: list them with their attempts, and redeliver an event."""
 
 from __future__ import annotations
 
