@@ -202,8 +202,8 @@ async def compare(database: asyncpg.Connection[Any], twin: Twin) -> None:
     found = [(*row[:4], to_ms(row[4])) for row in await _written(database, holds, card_id)]
     assert sorted(found) == sorted((row[0], row[1], *row[4:7]) for row in twin.rows.holds)
     events = "SELECT id::text, type, data FROM events WHERE tenant_id = $1"
-    told = await _written(database, events, twin.card.tenant_id)
-    assert sorted(told) == sorted((row[0], row[3], row[5]) for row in twin.rows.events)
+    written = await _written(database, events, twin.card.tenant_id)
+    assert sorted(written) == sorted((row[0], row[3], row[5]) for row in twin.rows.events)
     stood_in = [tuple(row[at] for at in _STAND_IN_COLUMNS) for row in twin.rows.stand_ins]
     assert await _written(database, _STAND_INS, card_id) == stood_in
     usage = "SELECT seq, day, day_count, day_amount_minor, cvv2_failures FROM card_usage WHERE card_id = $1"

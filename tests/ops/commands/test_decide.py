@@ -238,8 +238,9 @@ async def test_a_programme_is_decided_for_until_ctrl_c(settings: Settings, vault
         assert (found.programme_id, found.card_id) == (programme_id, card_id)
         assert found.secret is not None
         assert found.secret not in greeting
-        async with deciding(settings.var_dir, "--programme", programme_id, "--answer", "down") as (said, _):
-            assert "signatures are not checked" in said
+        arguments = ("--programme", programme_id, "--answer", "down")
+        async with deciding(settings.var_dir, *arguments) as (second_greeting, _):
+            assert "signatures are not checked" in second_greeting
             assert (await caller.spend(card, "20.00"))["decision"] == "approved"
         [entry] = await activity(caller, programme_id)
         assert (entry["rule"], entry["trigger"]) == ("within_ceilings", "connection_error")

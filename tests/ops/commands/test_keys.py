@@ -118,7 +118,7 @@ async def test_the_commands(running: Installation, settings: Settings) -> None:
 
     assert f"card numbers: {PANS} under key 2\n" in await stanchion("status")
     assert f"card numbers: {PANS} resealed\n" in await stanchion("reseal")
-    told = await stanchion("status")
-    assert f"card numbers: {PANS} under key 1\n" in told
-    assert "data keys of applicants: none\n" in told
+    output = await stanchion("status")
+    assert f"card numbers: {PANS} under key 1\n" in output
+    assert "data keys of applicants: none\n" in output
     assert KeysError in EXPECTED_FAILURES

@@ -49,20 +49,20 @@ async def control(supervised: Supervised, tmp_path: Path) -> AsyncIterator[Contr
 
 async def test_every_line_arrives_once_and_in_order(control: ControlServer, tmp_path: Path) -> None:
     for _ in range(2):
-        said: list[str] = []
-        await restart(tmp_path, said.append)
-        assert said == ["first", "last"]
+        lines: list[str] = []
+        await restart(tmp_path, lines.append)
+        assert lines == ["first", "last"]
 
 
 async def test_lines_arrive_without_delay(
     control: ControlServer, supervised: Supervised, tmp_path: Path
 ) -> None:
     supervised.go_on.clear()
-    said: asyncio.Queue[str] = asyncio.Queue()
-    following = asyncio.create_task(restart(tmp_path, said.put_nowait))
-    assert await said.get() == "first"
+    lines: asyncio.Queue[str] = asyncio.Queue()
+    following = asyncio.create_task(restart(tmp_path, lines.put_nowait))
+    assert await lines.get() == "first"
     supervised.go_on.set()
-    assert await said.get() == "last"
+    assert await lines.get() == "last"
     await following
 
 
@@ -71,14 +71,14 @@ async def test_the_caller_waits_while_no_line_is_printed(
 ) -> None:
     monkeypatch.setattr(module, "WAIT_SECONDS", 0.001)
     supervised.go_on.clear()
-    said: asyncio.Queue[str] = asyncio.Queue()
-    following = asyncio.create_task(restart(tmp_path, said.put_nowait))
-    assert await said.get() == "first"
+    lines: asyncio.Queue[str] = asyncio.Queue()
+    following = asyncio.create_task(restart(tmp_path, lines.put_nowait))
+    assert await lines.get() == "first"
     await asyncio.sleep(0.02)
     assert not following.done()
     supervised.go_on.set()
     await following
-    assert await said.get() == "last"
+    assert await lines.get() == "last"
 
 
 async def test_a_second_caller_follows_the_running_restart(
@@ -97,7 +97,7 @@ async def test_a_second_caller_follows_the_running_restart(
 @pytest.mark.parametrize(
     ("failure", "text"),
     [
-        (RefusedError("the edge does not begin"), "the edge does not begin"),
+        (RefusedError("the edge did not start"), "the edge did not start"),
         (ValueError("4111"), "ValueError"),
     ],
 )
@@ -116,9 +116,9 @@ async def test_a_supervisor_that_ends_is_an_error(
     control: ControlServer, supervised: Supervised, tmp_path: Path
 ) -> None:
     supervised.go_on.clear()
-    said: asyncio.Queue[str] = asyncio.Queue()
-    following = asyncio.create_task(restart(tmp_path, said.put_nowait))
-    await said.get()
+    lines: asyncio.Queue[str] = asyncio.Queue()
+    following = asyncio.create_task(restart(tmp_path, lines.put_nowait))
+    await lines.get()
     await control.close()
     supervised.go_on.set()
     # The server accepts no connection any more, and open calls end.

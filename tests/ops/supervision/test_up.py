@@ -65,7 +65,7 @@ class Actors:
 
     async def wait_failed(self):
         if behaviour == "fail":
-            return "the actors are tired"
+            return "an actor has failed"
         await asyncio.Event().wait()
 
 def load():
@@ -151,9 +151,9 @@ async def test_it_serves_stops_cleanly_and_keeps_its_data(
     servers = installation.server_pids()
     assert len(servers) == 2
     for _ in range(2):
-        said: list[str] = []
-        await restart(installation.var_dir, said.append)
-        assert said == ["host-1 is host-2", "edge is new"]
+        lines: list[str] = []
+        await restart(installation.var_dir, lines.append)
+        assert lines == ["host-1 is host-2", "edge is new"]
     assert (installation.var_dir / SOCKET_FILE).stat().st_mode & 0o077 == 0
 
     process.send_signal(number)
@@ -219,7 +219,7 @@ async def test_a_killed_supervisor_leaves_no_orphan_and_a_startable_folder(
 async def test_failed_actors_end_the_installation_with_a_reason(installation: Installation) -> None:
     process = installation.spawn("fail")
     output, errors = process.communicate(timeout=60)
-    assert (process.returncode, errors) == (1, b"stanchion: the actors are tired\n")
+    assert (process.returncode, errors) == (1, b"stanchion: an actor has failed\n")
     assert b"actors stopped" in output
 
 
@@ -233,7 +233,7 @@ async def test_actors_that_cannot_be_imported_end_the_start_with_a_reason(instal
 
 async def test_a_stop_during_the_start_is_clean(installation: Installation) -> None:
     installation.var_dir.mkdir()
-    (installation.var_dir / "run.json").write_text("left by a killed one")
+    (installation.var_dir / "run.json").write_text("left by a killed supervisor")
     process = installation.spawn("hang")
     assert process.stdout is not None
     for line in process.stdout:
