@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 import asyncpg
 import pytest
 
-from tests.actors.outbox.database import EventDatabase
 from tests.conftest import PostgresServer, execute
+from tests.support.actors.outbox.database import EventDatabase
 
 EMPTY = """
 DELETE FROM delivery_attempts; DELETE FROM deliveries; DELETE FROM webhook_endpoints; DELETE FROM events;

@@ -18,7 +18,7 @@ from actors.database import (
     connect,
     session_settings,
 )
-from tests.actors.journal.proxy import Proxy
+from tests.support.actors.journal.proxy import Proxy
 
 STATEMENTS = {
     "write": "CREATE TEMP TABLE written AS SELECT 1",

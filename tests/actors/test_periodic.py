@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from actors.periodic import PeriodicTask
-from tests.actors.shards.virtual_time import run
+from tests.support.actors.shards.virtual_time import run
 
 
 class Steps:

@@ -23,8 +23,8 @@ from engine.limits import (
     SHARD_COUNT,
 )
 from engine.replies import Deferred, Done, NotExecuted, Reason, Reply
-from tests.actors.shards.support import turns
-from tests.engine.build import authorize
+from tests.support.actors.shards.support import turns
+from tests.support.engine.build import authorize
 
 Behaviour = Callable[[list[Submission]], Awaitable[list[Reply]]]
 

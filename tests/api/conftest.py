@@ -17,10 +17,10 @@ import pytest_asyncio
 from actors.settings import Settings
 from actors.vault import Vault
 from ops.embedded.ports import free_port
-from tests.api.driver import Caller
-from tests.api.event_schemas import faults_of_all
-from tests.api.stack import Installation, installation
 from tests.conftest import PostgresServer, execute
+from tests.support.api.driver import Caller
+from tests.support.api.event_schemas import faults_of_all
+from tests.support.api.stack import Installation, installation
 
 _numbers = count(1)
 

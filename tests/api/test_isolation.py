@@ -9,10 +9,10 @@ import pytest
 from actors.ids import new_id
 from api.access.permissions import PERMISSIONS
 from api.app import operations
-from tests.api.delegation import activity, delegated_card, policy, recent
-from tests.api.driver import Caller
-from tests.api.kyc.applicants import BASIC, submit
-from tests.api.stack import Installation
+from tests.support.api.delegation import activity, delegated_card, policy, recent
+from tests.support.api.driver import Caller
+from tests.support.api.kyc.applicants import BASIC, submit
+from tests.support.api.stack import Installation
 
 SCOPES_OF_OPERATIONS = sorted({permission.scope for permission in PERMISSIONS.values()})
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from engine.webhooks.catalogue import CATALOGUE
-from tests.api.driver import Caller
+from tests.support.api.driver import Caller
 
 
 async def test_a_card_approves_and_declines(acme: Caller) -> None:

@@ -26,10 +26,10 @@ from engine.iso8583.identity import AUTHORIZATION, command_key, late_reversal_ke
 from engine.replies import Done, WireAnswer
 from ops.audit import audit
 from ops.embedded.ports import free_port
-from tests.api.stack import Installation, installation
-from tests.conformance.acquirer import Acquirer, plain_number
-from tests.conformance.peer import Document, Network
 from tests.conftest import PostgresServer, execute
+from tests.support.api.stack import Installation, installation
+from tests.support.conformance.acquirer import Acquirer, plain_number
+from tests.support.conformance.peer import Document, Network
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 _tenants = count(1)

@@ -30,10 +30,10 @@ from engine.execution import execute
 from engine.iso8583 import identity, respond, translate
 from engine.replies import WireAnswer
 from tests.actors.network import test_simulated_network_crashes as crashes
-from tests.actors.network.fakes import card_lookup
-from tests.actors.network.simulations import rows, spend
-from tests.actors.network.support import Harness, request, running_edge, until
 from tests.conformance.test_conversations import compare, in_memory
+from tests.support.actors.network.fakes import card_lookup
+from tests.support.actors.network.simulations import rows, spend
+from tests.support.actors.network.support import Harness, request, running_edge, until
 
 Patch = pytest.MonkeyPatch
 SEEDS = 120
@@ -236,7 +236,7 @@ async def test_edge_without_a_fault_passes(vault: Vault) -> None:
 async def test_check_finds_the_fault_of_the_edge(
     fault: Callable[[Patch], None], vault: Vault, monkeypatch: Patch
 ) -> None:
-    monkeypatch.setattr("tests.actors.network.support.WAIT_SECONDS", 0.5)
+    monkeypatch.setattr("tests.support.actors.network.support.WAIT_SECONDS", 0.5)
     fault(monkeypatch)
     with pytest.raises((AssertionError, TimeoutError)):
         await late_approvals_are_reversed_once(vault)

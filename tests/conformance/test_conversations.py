@@ -25,12 +25,12 @@ from actors.journal.memory_store import MemoryStore
 from actors.journal.postgres import PostgresJournal
 from engine.ids import Derived, derive
 from engine.instant import to_ms
-from tests.actors.shards.virtual_time import VirtualClock, run
-from tests.conformance.card_model import CardModel, ExpectedAnswer
-from tests.conformance.conversation import ConversationGenerator, Delivery, Exchange, identity_of
-from tests.conformance.in_process import CARD, CENTS, InProcessPlatform
-from tests.conformance.peer import Document, decode
-from tests.engine.build import NOW_MS, TENANT
+from tests.support.actors.shards.virtual_time import VirtualClock, run
+from tests.support.conformance.card_model import CardModel, ExpectedAnswer
+from tests.support.conformance.conversation import ConversationGenerator, Delivery, Exchange, identity_of
+from tests.support.conformance.in_process import CARD, CENTS, InProcessPlatform
+from tests.support.conformance.peer import Document, decode
+from tests.support.engine.build import NOW_MS, TENANT
 
 CHAOS = os.environ.get("STANCHION_CHAOS") == "1"
 CASES = int(os.environ.get("STANCHION_TEST_SEEDS", "20000" if CHAOS else "240"))

@@ -23,9 +23,9 @@ from engine.iso8583.content import FUNCTIONS
 from engine.iso8583.framing import FrameCutter, frame
 from engine.iso8583.message import Message, is_request
 from engine.iso8583.respond import malformed
-from tests.actors.network.support import Harness, running_edge
-from tests.conformance.conversation import ConversationGenerator
-from tests.conformance.peer import decode as decode_independently
+from tests.support.actors.network.support import Harness, running_edge
+from tests.support.conformance.conversation import ConversationGenerator
+from tests.support.conformance.peer import decode as decode_independently
 
 EXAMPLES = 20_000 if "STANCHION_CHAOS" in os.environ else 80
 START = datetime(2026, 11, 21, 10, tzinfo=UTC)

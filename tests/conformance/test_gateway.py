@@ -19,12 +19,13 @@ from actors.vault import Vault
 from ops.audit import audit
 from ops.embedded.local_https import with_local_egress
 from ops.embedded.ports import free_port
-from tests.api.delegation import activity, declare, money, policy, put_policy
-from tests.api.driver import Caller
-from tests.api.event_schemas import faults_of_all
-from tests.api.stack import Installation, installation
-from tests.conformance.acquirer import Acquirer, plain_number
-from tests.conformance.decision_endpoint import (
+from tests.conftest import PostgresServer, execute
+from tests.support.api.delegation import activity, declare, money, policy, put_policy
+from tests.support.api.driver import Caller
+from tests.support.api.event_schemas import faults_of_all
+from tests.support.api.stack import Installation, installation
+from tests.support.conformance.acquirer import Acquirer, plain_number
+from tests.support.conformance.decision_endpoint import (
     DecisionEndpoint,
     approve,
     approve_up_to,
@@ -32,8 +33,7 @@ from tests.conformance.decision_endpoint import (
     decline,
     hang_up,
 )
-from tests.conformance.peer import Network
-from tests.conftest import PostgresServer, execute
+from tests.support.conformance.peer import Network
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 _tenants = count(1)

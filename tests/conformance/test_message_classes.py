@@ -13,9 +13,9 @@ import pytest
 from actors.network.exchange import MessageCommand
 from engine.commands import Advise, Authorize, Present, Reverse
 from engine.replies import WireAnswer
-from tests.actors.network.support import Harness, until
-from tests.conformance.peer import Document, Network
 from tests.conformance.test_wire import purchase
+from tests.support.actors.network.support import Harness, until
+from tests.support.conformance.peer import Document, Network
 
 ARN = "74242420000000000000014"
 ORIGINAL = "0100" + "000001" + "1121103000" + "424242".zfill(11) + "0" * 11

@@ -21,10 +21,11 @@ from actors.vault import Vault
 from ops.audit import audit
 from ops.embedded.local_https import with_local_egress
 from ops.embedded.ports import free_port
-from tests.api.delegation import declare, money, policy, put_policy
-from tests.api.driver import Caller
-from tests.api.stack import Installation, installation
-from tests.conformance.decision_endpoint import (
+from tests.conftest import PostgresServer, execute
+from tests.support.api.delegation import declare, money, policy, put_policy
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation, installation
+from tests.support.conformance.decision_endpoint import (
     Behaviour,
     DecisionEndpoint,
     answer,
@@ -41,9 +42,8 @@ from tests.conformance.decision_endpoint import (
     silent,
     wrong_id,
 )
-from tests.conformance.peer import Network
-from tests.conformance.programme import AMPLE_MS, FUNDS, PATIENCE_SECONDS, Programme, until
-from tests.conftest import PostgresServer, execute
+from tests.support.conformance.peer import Network
+from tests.support.conformance.programme import AMPLE_MS, FUNDS, PATIENCE_SECONDS, Programme, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 _tenants = count(1)

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from engine.replies import WireAnswer
-from tests.actors.network.support import Harness, approve, until
-from tests.conformance.peer import Document, Network, decode, encode, identity
-from tests.engine.iso8583.messages import EXAMPLE
+from tests.support.actors.network.support import Harness, approve, until
+from tests.support.conformance.peer import Document, Network, decode, encode, identity
+from tests.support.engine.iso8583.messages import EXAMPLE
 
 
 def purchase(stan: int = 123, /, **changes: str | None) -> Document:

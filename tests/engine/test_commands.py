@@ -14,7 +14,7 @@ from engine.commands import (
     reference_of_network,
     target_of,
 )
-from tests.engine.build import (
+from tests.support.engine.build import (
     CARD,
     PROGRAMME,
     an_id,

@@ -41,7 +41,7 @@ from engine.execution.execute import execute
 from engine.instant import DAY_MS
 from engine.money import format_minor
 from engine.programmes.programme import ProgrammeConfig
-from tests.engine.build import NOW_MS, TENANT, account, an_id, card, key, programme, wire
+from tests.support.engine.build import NOW_MS, TENANT, account, an_id, card, key, programme, wire
 
 FIRST, SECOND, ALONE, UNFUNDED = (an_id(0xC0 + number) for number in range(4))
 SHARED, OWN = an_id(0xAC1), an_id(0xAC2)

@@ -10,7 +10,7 @@ from engine.cards import card as cards
 from engine.cards import hold as holds
 from engine.cards.card import may_become
 from engine.programmes import programme as programmes
-from tests.engine.build import card
+from tests.support.engine.build import card
 
 CARD_STATES = ("unactivated", "active", "suspended", "terminated", "lost", "stolen")
 CARD_MOVES = {

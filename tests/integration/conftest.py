@@ -7,10 +7,10 @@ from collections.abc import AsyncIterator, Iterator
 import pytest
 
 from ops.supervision.running_installation import RunningInstallation
-from tests.api.driver import Caller
 from tests.conftest import run_apart
-from tests.integration.acquirer import Acquirer
-from tests.integration.stack import Stack, until
+from tests.support.api.driver import Caller
+from tests.support.integration.acquirer import Acquirer
+from tests.support.integration.stack import Stack, until
 
 # The tests assert balances, so the simulated network must not present sales by itself.
 SETTINGS = {"STANCHION_AUTO_CLEAR_SECONDS": "0"}

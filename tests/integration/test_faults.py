@@ -10,11 +10,11 @@ import httpx2
 import pytest
 
 from ops.chaos.environment.processes import called
-from tests.api.driver import Caller
-from tests.integration.acquirer import Acquirer, purchase
-from tests.integration.load import assert_no_loss, load
-from tests.integration.stack import Stack, until
-from tests.ops.waiting import gone
+from tests.support.api.driver import Caller
+from tests.support.integration.acquirer import Acquirer, purchase
+from tests.support.integration.load import assert_no_loss, load
+from tests.support.integration.stack import Stack, until
+from tests.support.ops.waiting import gone
 
 
 async def test_killed_shard_hosts_lose_no_decision(stack: Stack, demo: Caller, acquirer: Acquirer) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.driver import Caller
-from tests.integration.stack import Stack
+from tests.support.api.driver import Caller
+from tests.support.integration.stack import Stack
 
 PROGRAMME = {"name": "Everyday", "currency": "EUR"}
 

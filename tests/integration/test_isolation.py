@@ -8,8 +8,8 @@ import pytest
 
 from actors.egress.receivers import permitted
 from actors.ids import new_id
-from tests.api.driver import Caller
-from tests.integration.stack import Stack
+from tests.support.api.driver import Caller
+from tests.support.integration.stack import Stack
 
 OTHERS = [("rival", "test"), ("demo", "live")]
 # A valid body for the operation, by path.

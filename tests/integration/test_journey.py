@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from authlib.integrations.requests_client import OAuth2Session  # type: ignore[import-untyped]
 
-from tests.api.driver import Caller
-from tests.integration.stack import Stack
+from tests.support.api.driver import Caller
+from tests.support.integration.stack import Stack
 
 
 def test_health_and_metrics_pages(running: Stack) -> None:

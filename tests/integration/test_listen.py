@@ -9,9 +9,9 @@ import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
-from tests.api.driver import Caller
-from tests.integration.stack import Stack
-from tests.ops.pages import fence
+from tests.support.api.driver import Caller
+from tests.support.integration.stack import Stack
+from tests.support.ops.pages import fence
 
 ROOT = Path(__file__).parents[2]
 PAGE = "ops/docs/WEBHOOKS.md"

@@ -11,8 +11,8 @@ from typing import Final
 from loadtests.generators.workload import Card
 from loadtests.load import LOCUST, ROOT
 from loadtests.users.plan import LoadPlan, write_plan
-from tests.api.driver import Caller
-from tests.integration.stack import Stack
+from tests.support.api.driver import Caller
+from tests.support.integration.stack import Stack
 
 REST_AND_WIRE: Final = {"POST /v1/simulated-spends", "spend"}
 

@@ -29,13 +29,13 @@ from ops.database.migrate import migrate
 from ops.embedded.ports import free_port
 from ops.embedded.postgres import EmbeddedPostgres, wheel_bin_dir
 from ops.supervision.running_installation import RunningInstallation
-from tests.api.driver import Caller
-from tests.api.stack import Installation, installation
 from tests.conftest import GIVEN_SERVER, PostgresServer, execute, system_bin_dir
-from tests.integration.snippets import SECONDS_MAX, Snippet, paste
-from tests.integration.stack import Stack
 from tests.ops.database.test_key_check import REFUSED
-from tests.ops.pages import ROOT, fence, fences, spans
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation, installation
+from tests.support.integration.snippets import SECONDS_MAX, Snippet, paste
+from tests.support.integration.stack import Stack
+from tests.support.ops.pages import ROOT, fence, fences, spans
 
 PAGE = "ops/docs/OPERATING.md"
 OTHER_KEY = base64.b64encode(b"another" + bytes(25)).decode()

@@ -22,9 +22,9 @@ import pytest
 from ops.embedded.ports import free_port
 from ops.prometheus.__main__ import SCRAPE_SECONDS, command
 from ops.supervision.installation import RUN_FILE
-from tests.api.driver import Caller
-from tests.integration.stack import Stack
-from tests.ops.pages import pages, spans
+from tests.support.api.driver import Caller
+from tests.support.integration.stack import Stack
+from tests.support.ops.pages import pages, spans
 
 ROOT: Final = Path(__file__).parents[2]
 PROMETHEUS: Final = shutil.which("prometheus")

@@ -11,9 +11,9 @@ import typer.main
 
 from actors.settings import Settings
 from ops.cli import app
-from tests.integration.snippets import SECONDS_MAX, Snippet, paste, snippets
-from tests.integration.stack import Stack
-from tests.ops.pages import spans
+from tests.support.integration.snippets import SECONDS_MAX, Snippet, paste, snippets
+from tests.support.integration.stack import Stack
+from tests.support.ops.pages import spans
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text("utf-8")

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from tests.api.driver import Caller
-from tests.integration.acquirer import MERCHANT, Acquirer, authorization_id, private_tags, purchase
-from tests.integration.stack import Stack
+from tests.support.api.driver import Caller
+from tests.support.integration.acquirer import MERCHANT, Acquirer, authorization_id, private_tags, purchase
+from tests.support.integration.stack import Stack
 
 AMERICAN = MERCHANT[:-2] + "US"
 

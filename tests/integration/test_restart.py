@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import signal
 
-from tests.api.driver import Caller
-from tests.conformance.peer import decode
-from tests.integration.acquirer import Acquirer, authorization_id, purchase
-from tests.integration.load import assert_no_loss, load
-from tests.integration.stack import Stack, until
+from tests.support.api.driver import Caller
+from tests.support.conformance.peer import decode
+from tests.support.integration.acquirer import Acquirer, authorization_id, purchase
+from tests.support.integration.load import assert_no_loss, load
+from tests.support.integration.stack import Stack, until
 
 
 async def test_restart_keeps_data_tokens_and_answers(stack: Stack) -> None:

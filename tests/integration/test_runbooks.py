@@ -6,9 +6,9 @@ import asyncio
 import re
 
 from actors.settings import Settings
-from tests.api.driver import Caller
-from tests.integration.stack import Stack
-from tests.ops.pages import pages, spans
+from tests.support.api.driver import Caller
+from tests.support.integration.stack import Stack
+from tests.support.ops.pages import pages, spans
 
 SPANS = {span for page in pages() if page.startswith("ops/runbooks/") for span in spans(page)}
 TABLE = "pg_stat_activity"

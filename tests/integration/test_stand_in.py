@@ -8,11 +8,11 @@ import signal
 from collections import Counter
 from typing import Any
 
-from tests.api.delegation import delegated_card, money, one_more_card, policy
-from tests.api.driver import Caller
-from tests.conformance.decision_endpoint import approve, decision_endpoint, hang_up
-from tests.integration.acquirer import Acquirer, private_tags, purchase
-from tests.integration.stack import SECONDS_MAX, Stack, until
+from tests.support.api.delegation import delegated_card, money, one_more_card, policy
+from tests.support.api.driver import Caller
+from tests.support.conformance.decision_endpoint import approve, decision_endpoint, hang_up
+from tests.support.integration.acquirer import Acquirer, private_tags, purchase
+from tests.support.integration.stack import SECONDS_MAX, Stack, until
 
 FITS = 13
 BUDGET = policy(max_total_exposure=money(f"{FITS}.99"), max_amount="1.00")

@@ -12,10 +12,10 @@ from stripe import WebhookSignature
 
 from engine.webhooks.signature import HEADER
 from ops.embedded.local_https import server_side
-from tests.actors.outbox.waiting import eventually
-from tests.actors.webhooks.receivers import Receiver, receiving
-from tests.api.driver import Caller
-from tests.integration.stack import Stack, until
+from tests.support.actors.outbox.waiting import eventually
+from tests.support.actors.webhooks.receivers import Receiver, receiving
+from tests.support.api.driver import Caller
+from tests.support.integration.stack import Stack, until
 
 # Move the first attempts one minute into the past, so that the second ones become due.
 A_MINUTE_LATER = """

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.api.driver import Caller
-from tests.conformance.peer import Network, decode
-from tests.integration.acquirer import Acquirer, authorization_id, private_tags, purchase
-from tests.integration.stack import Stack
+from tests.support.api.driver import Caller
+from tests.support.conformance.peer import Network, decode
+from tests.support.integration.acquirer import Acquirer, authorization_id, private_tags, purchase
+from tests.support.integration.stack import Stack
 
 THREEDS = "6f1fbf8e-8c1a-4f3e-9b44-0a1b2c3d4e5f"
 CAVV = "AAABBEg0VhI0VniQEjRWAAAAAAA="

@@ -23,7 +23,7 @@ from ops.demo.story import Story
 from ops.demo.webhook import Webhook
 from ops.embedded.local_https import with_local_egress
 from stanchion import Client
-from tests.api.stack import installation, served
+from tests.support.api.stack import installation, served
 
 
 @pytest.fixture

@@ -23,7 +23,7 @@ from typer.main import get_command
 
 from actors.settings import PREFIX, Settings
 from ops.cli import app
-from tests.ops.pages import fence
+from tests.support.ops.pages import fence
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "ops" / "deploy"

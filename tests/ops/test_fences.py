@@ -19,7 +19,7 @@ import pytest
 import typer.main
 
 from ops.cli import app
-from tests.ops.pages import ROOT, Fence, fence, fences, pages, spans
+from tests.support.ops.pages import ROOT, Fence, fence, fences, pages, spans
 
 GUIDES: Final = "tests/integration/test_readme.py::test_commands_print_the_documented_output"
 HANDBOOK: Final = (

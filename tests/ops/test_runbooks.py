@@ -23,7 +23,7 @@ from actors.settings import PREFIX, Settings
 from actors.shards.role import FENCED_EXIT
 from ops.embedded.postgres import wheel_bin_dir
 from tests.integration.test_runbooks import TABLE
-from tests.ops.pages import ROOT, pages, spans
+from tests.support.ops.pages import ROOT, pages, spans
 
 RUNBOOKS: Final = [page for page in pages() if page.startswith("ops/runbooks/")]
 QUERY: Final = re.compile(r"\bstanchion[_:]")

@@ -14,8 +14,8 @@ from api.app import create_app
 from engine.decision.delegation import EndpointResult, Question, question_body, read_answer
 from engine.webhooks.envelope import envelope
 from tests.api.docs.test_webhooks_page import run
-from tests.api.stack import installation, served
-from tests.ops.pages import fence
+from tests.support.api.stack import installation, served
+from tests.support.ops.pages import fence
 
 STAND_IN = "ops/docs/STAND_IN.md"
 GATEWAY = "ops/docs/GATEWAY.md"

@@ -14,7 +14,7 @@ from actors.journal.memory import MemoryJournal
 from actors.journal.memory_store import MemoryStore
 from actors.journal.rows import ProgrammeRow
 from engine.ids import Derived, derive
-from tests.engine.build import (
+from tests.support.engine.build import (
     ACCOUNT,
     CARD,
     PROGRAMME,

@@ -8,7 +8,7 @@ from actors.cards.answers import RecentAnswers, fingerprint_of, reply_again, rep
 from actors.journal.contract import StoredReply
 from engine.iso8583.identity import late_reversal_key
 from engine.replies import Done, Problem, Reply, WireAnswer
-from tests.engine.build import an_id, authorize, key, load, read_balance
+from tests.support.engine.build import an_id, authorize, key, load, read_balance
 
 ANSWER = WireAnswer("00", authorize(1).id, "ABC123", 1_000)
 DONE = Done(201, {"entry_id": an_id(1)})

@@ -8,7 +8,7 @@ import pytest
 
 from actors.cluster.loop_lag import LoopLag
 from actors.metrics import Distribution
-from tests.actors.shards.virtual_time import VirtualLoop, run
+from tests.support.actors.shards.virtual_time import VirtualLoop, run
 
 
 async def measured(blocked_seconds: float) -> Distribution:

@@ -15,7 +15,7 @@ from actors.cluster.process_set import ProcessSet
 from actors.cluster.rolling_restart import replace_all
 from actors.placement import ProcessSpec
 from actors.settings import Settings
-from tests.actors.cluster.fakes import HOME, OTHER, THIRD, FakeProcesses
+from tests.support.actors.cluster.fakes import HOME, OTHER, THIRD, FakeProcesses
 
 SPECS = [
     ProcessSpec("coordinator", "m:c", "supervisor_node"),

@@ -12,7 +12,7 @@ from actors.cluster.supervised_process import SupervisedProcess
 from actors.peers import PeerFailedError
 from actors.placement import PlacedProcess, ProcessSpec
 from actors.settings import Settings
-from tests.actors.cluster.fakes import HOME, SHORT_PROBES, FakeProcesses, until
+from tests.support.actors.cluster.fakes import HOME, SHORT_PROBES, FakeProcesses, until
 
 EDGE = ProcessSpec("edge", "m:e", "each")
 

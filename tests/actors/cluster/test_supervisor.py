@@ -17,7 +17,7 @@ from actors.cluster.readiness import NotReadyError
 from actors.cluster.supervisor import ClusterSupervisor
 from actors.placement import ProcessSpec
 from actors.settings import Settings
-from tests.actors.cluster.fakes import HOME, FakeProcesses, until
+from tests.support.actors.cluster.fakes import HOME, FakeProcesses, until
 
 SPECS = [
     ProcessSpec("coordinator", "m:c", "supervisor_node"),

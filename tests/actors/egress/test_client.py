@@ -14,7 +14,15 @@ import pytest
 from actors.egress.client import Egress, EgressError, Received
 from actors.egress.target import TargetRefusedError
 from engine.limits import EGRESS_CONNECTIONS_PER_TARGET_MAX
-from tests.actors.egress.receiver import OK, Authority, answering, authority, disconnect, receiving, silence
+from tests.support.actors.egress.receiver import (
+    OK,
+    Authority,
+    answering,
+    authority,
+    disconnect,
+    receiving,
+    silence,
+)
 
 LOOPBACK = (ip_network("127.0.0.0/8"), ip_network("::1/128"))
 NAME = "hooks.example.com"

@@ -12,7 +12,7 @@ from yarl import URL
 
 from actors.egress.client import Egress
 from actors.egress.target import REASONS, TargetRefusedError, parse_target
-from tests.actors.egress.hostile_urls import HARMLESS, HOSTILE, lookup
+from tests.support.actors.egress.hostile_urls import HARMLESS, HOSTILE, lookup
 
 PARTS = ["https://", "http://", "a.example", "127.0.0.1", "0x7f.1", "[::1]", "[fe80::1%25eth0]", "xn--a"]
 MARKS = ["@", ":", ":443", ":8443", "/", "?", "#", "\\", "%2e", ".", "..", ",", "%00", "localhost", "é", "。"]

@@ -8,8 +8,8 @@ from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
-from tests.actors.journal.backends import PostgresBackend
 from tests.conftest import PostgresServer, execute
+from tests.support.actors.journal.backends import PostgresBackend
 
 
 @pytest.fixture(scope="module")

@@ -9,13 +9,13 @@ import pytest
 from actors.journal.memory_store import MemoryStore
 from actors.journal.memory_tables import Table
 from actors.journal.rows import IdempotencyRow
-from tests.actors.journal.backends import TABLES, Backend, MemoryBackend, PostgresBackend
-from tests.actors.journal.history import commands
-from tests.actors.journal.owner import Owner
-from tests.actors.journal.ownership import Ownership
-from tests.actors.journal.refusals import Refusals
-from tests.actors.journal.stored_state import StoredState
-from tests.engine.build import NOW_MS, create_programme
+from tests.support.actors.journal.backends import TABLES, Backend, MemoryBackend, PostgresBackend
+from tests.support.actors.journal.history import commands
+from tests.support.actors.journal.owner import Owner
+from tests.support.actors.journal.ownership import Ownership
+from tests.support.actors.journal.refusals import Refusals
+from tests.support.actors.journal.stored_state import StoredState
+from tests.support.engine.build import NOW_MS, create_programme
 
 HOUR_MS = 3_600_000
 

@@ -12,9 +12,9 @@ import pytest
 
 from actors.journal.contract import BehindError
 from engine.ids import shard_of
-from tests.actors.journal.backends import PostgresBackend, until
-from tests.actors.journal.cases import FIRST, spend, with_card
-from tests.engine.build import SHARD
+from tests.support.actors.journal.backends import PostgresBackend, until
+from tests.support.actors.journal.cases import FIRST, spend, with_card
+from tests.support.engine.build import SHARD
 
 TAKE = "SELECT * FROM take_shards_v2($1, $2, $3)"
 RENEW = "SELECT * FROM renew_shards_v2($1, $2, $3)"

@@ -14,9 +14,9 @@ from actors.outbox.announcer import Announcer
 from actors.outbox.relay import Relay, relay_connection
 from actors.outbox.retention import Retention, retention_connection
 from actors.outbox.stream import WakeUpStream
-from tests.actors.journal.backends import PostgresBackend
-from tests.actors.journal.cases import FIRST, idempotency_row, spend, with_card
-from tests.engine.build import change_programme, create_programme, declare_balance, load
+from tests.support.actors.journal.backends import PostgresBackend
+from tests.support.actors.journal.cases import FIRST, idempotency_row, spend, with_card
+from tests.support.engine.build import change_programme, create_programme, declare_balance, load
 
 HOT = (
     "journal",

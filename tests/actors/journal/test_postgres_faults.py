@@ -15,11 +15,11 @@ import pytest
 from actors.journal.contract import Journal, JournalError, RejectedError, Rows, UnknownOutcomeError
 from actors.journal.postgres import POOLED, PostgresJournal
 from engine.ids import shard_of
-from tests.actors.journal.backends import HOST_SESSIONS, PostgresBackend, until
-from tests.actors.journal.cases import FIRST, spend, with_card
-from tests.actors.journal.owner import Owner
-from tests.actors.journal.proxy import Proxy
-from tests.engine.build import SHARD, change_card, key
+from tests.support.actors.journal.backends import HOST_SESSIONS, PostgresBackend, until
+from tests.support.actors.journal.cases import FIRST, spend, with_card
+from tests.support.actors.journal.owner import Owner
+from tests.support.actors.journal.proxy import Proxy
+from tests.support.engine.build import SHARD, change_card, key
 
 T = TypeVar("T")
 

@@ -12,10 +12,10 @@ from actors.journal import rows
 from actors.journal.commit_arguments import CommitArguments
 from actors.journal.memory_tables import MemoryTables, Table
 from actors.journal.postgres import STATEMENTS
-from tests.actors.journal.backends import PostgresBackend
-from tests.actors.journal.history import commands
-from tests.actors.journal.owner import Owner
-from tests.engine.build import create_programme
+from tests.support.actors.journal.backends import PostgresBackend
+from tests.support.actors.journal.history import commands
+from tests.support.actors.journal.owner import Owner
+from tests.support.engine.build import create_programme
 
 PARAMETERS = (
     "SELECT p.name, t.typname AS type FROM pg_proc f,"

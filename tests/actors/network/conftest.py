@@ -8,7 +8,7 @@ import pytest
 
 from actors.network.card_secrets import CardSecrets
 from actors.vault import Vault
-from tests.actors.network.support import Harness, running_edge
+from tests.support.actors.network.support import Harness, running_edge
 
 
 @pytest.fixture

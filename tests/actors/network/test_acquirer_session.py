@@ -14,7 +14,7 @@ from engine.iso8583.codec import encode
 from engine.iso8583.framing import frame
 from engine.iso8583.message import Message, as_repeat
 from engine.iso8583.respond import network_management, refusal
-from tests.actors.network.support import WAIT_SECONDS, Harness, Peer, request, running_edge, until
+from tests.support.actors.network.support import WAIT_SECONDS, Harness, Peer, request, running_edge, until
 
 
 @asynccontextmanager

@@ -27,10 +27,10 @@ from engine.simulation import (
     Original,
     ReversalRequest,
 )
-from tests.actors.network.fakes import card_lookup
-from tests.actors.network.rows import TENANT_ID
-from tests.actors.network.simulations import NOW_MS, rows, sales, spend
-from tests.actors.network.support import CARD_ID, WAIT_SECONDS, Harness, until
+from tests.support.actors.network.fakes import card_lookup
+from tests.support.actors.network.rows import TENANT_ID
+from tests.support.actors.network.simulations import NOW_MS, rows, sales, spend
+from tests.support.actors.network.support import CARD_ID, WAIT_SECONDS, Harness, until
 
 LONG_SECONDS = 3600
 

@@ -7,7 +7,7 @@ import pytest
 from actors.network.card_secrets import CardSecrets
 from actors.vault import VaultError
 from engine.pan import Pan
-from tests.actors.network.support import CARD_ID, PAN
+from tests.support.actors.network.support import CARD_ID, PAN
 
 
 def test_sealed_number_opens_only_for_its_card(card_secrets: CardSecrets) -> None:

@@ -8,8 +8,8 @@ from actors.network.card_secrets import CardSecrets
 from actors.network.cards import IssuedCard, cards_by_digest, cards_by_id
 from actors.network.database import NetworkDbConnection
 from engine.pan import Pan
-from tests.actors.network.rows import issue_card, reserve_pan
-from tests.actors.network.support import CARD_ID, PAN
+from tests.support.actors.network.rows import issue_card, reserve_pan
+from tests.support.actors.network.support import CARD_ID, PAN
 
 RESERVED_ID = "01900000-0000-7000-8000-0000000000b8"
 RESERVED_PAN = "4111111111111129"

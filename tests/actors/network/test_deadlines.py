@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from actors.network.deadlines import Deadlines
-from tests.actors.network.support import until
+from tests.support.actors.network.support import until
 
 
 async def test_only_open_items_expire() -> None:

@@ -9,7 +9,7 @@ from engine.iso8583.codec import encode
 from engine.iso8583.framing import frame
 from engine.iso8583.message import Message
 from engine.limits import FRAME_BYTES_MAX
-from tests.actors.network.support import Harness, request
+from tests.support.actors.network.support import Harness, request
 
 UNDECODABLE = b"0100" + b"2" + b"0" * 15 + b"000"
 

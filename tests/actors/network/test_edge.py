@@ -13,7 +13,7 @@ from engine.iso8583.acquirer import network_request
 from engine.iso8583.codec import encode
 from engine.iso8583.framing import frame
 from engine.limits import EDGE_CONNECTIONS_PER_ADDRESS_MAX, EDGE_IN_FLIGHT_MAX
-from tests.actors.network.support import Harness, Peer, request, running_edge, until
+from tests.support.actors.network.support import Harness, Peer, request, running_edge, until
 
 
 async def test_one_connection_carries_500_open_requests(harness: Harness) -> None:

@@ -23,10 +23,10 @@ from engine.simulation import (
     SaleState,
     SimulationRequest,
 )
-from tests.actors.network.fakes import FakeTransport, MemorySimulationStore, card_lookup
-from tests.actors.network.rows import TENANT_ID
-from tests.actors.network.simulations import NOW_MS, original, spend
-from tests.actors.network.support import CARD_ID, until
+from tests.support.actors.network.fakes import FakeTransport, MemorySimulationStore, card_lookup
+from tests.support.actors.network.rows import TENANT_ID
+from tests.support.actors.network.simulations import NOW_MS, original, spend
+from tests.support.actors.network.support import CARD_ID, until
 
 SALE = original()
 SALE_ID = SALE.request.simulation_id

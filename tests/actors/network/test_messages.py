@@ -21,8 +21,8 @@ from engine.simulation import (
     SaleState,
     apply_follow_up,
 )
-from tests.actors.network.simulations import NOW_MS, original, spend
-from tests.actors.network.support import PAN
+from tests.support.actors.network.simulations import NOW_MS, original, spend
+from tests.support.actors.network.support import PAN
 
 CREDENTIALS = CardCredentials(Pan(PAN), Masked("2911"))
 CHILD: dict[str, Any] = {"simulation_id": "01900000-0000-7000-8000-0000000001a7", "accepted_ms": NOW_MS}

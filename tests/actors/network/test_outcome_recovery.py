@@ -38,9 +38,9 @@ from engine.simulation import (
     Original,
     ReversalRequest,
 )
-from tests.actors.network.fakes import FakeTransport, card_lookup
-from tests.actors.network.simulations import NOW_MS, rows, sales, spend
-from tests.actors.network.support import CARD_ID, WAIT_SECONDS, until
+from tests.support.actors.network.fakes import FakeTransport, card_lookup
+from tests.support.actors.network.simulations import NOW_MS, rows, sales, spend
+from tests.support.actors.network.support import CARD_ID, WAIT_SECONDS, until
 
 AUTHORIZATION_ID = new_id(0xA7)
 APPROVED = WireAnswer("00", AUTHORIZATION_ID, "ABC123", 12_34)

@@ -18,7 +18,7 @@ from actors.network.simulation_store import Failure, Simulation, StateChange
 from engine.instant import to_ms
 from engine.limits import STAN_BLOCK
 from engine.simulation import SpendRequest
-from tests.actors.network.simulations import NOW_MS, rows, spend
+from tests.support.actors.network.simulations import NOW_MS, rows, spend
 
 
 @pytest.fixture

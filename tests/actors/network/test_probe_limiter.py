@@ -10,7 +10,7 @@ from engine.iso8583.elements import write_private
 from engine.limits import PROBES_BURST, PROBES_OF_SOURCE_FACTOR
 from engine.pan import luhn_digit
 from engine.replies import WireAnswer
-from tests.actors.network.support import PAN, request, running_edge, until
+from tests.support.actors.network.support import PAN, request, running_edge, until
 
 
 class Clock:

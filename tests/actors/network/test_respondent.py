@@ -20,7 +20,7 @@ from engine.iso8583.elements import read_additional_amounts, write_private
 from engine.iso8583.identity import late_reversal_key
 from engine.pan import luhn_digit
 from engine.replies import NotExecuted, Problem, Reply, WireAnswer
-from tests.actors.network.support import (
+from tests.support.actors.network.support import (
     CARD,
     CARD_ID,
     PAN,
@@ -32,7 +32,7 @@ from tests.actors.network.support import (
     running_edge,
     until,
 )
-from tests.engine.iso8583.messages import ORIGINAL
+from tests.support.engine.iso8583.messages import ORIGINAL
 
 
 async def test_approval_is_answered(harness: Harness) -> None:

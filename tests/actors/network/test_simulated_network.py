@@ -15,9 +15,9 @@ from actors.network.database import NetworkDbConnection
 from actors.network.postgres_simulation_store import PostgresSimulationStore
 from actors.network.simulated_network import SimulatedNetwork
 from engine.commands import Authorize
-from tests.actors.network.fakes import FakeTransport, MemorySimulationStore, card_lookup
-from tests.actors.network.simulations import rows, spend
-from tests.actors.network.support import (
+from tests.support.actors.network.fakes import FakeTransport, MemorySimulationStore, card_lookup
+from tests.support.actors.network.simulations import rows, spend
+from tests.support.actors.network.support import (
     WAIT_SECONDS,
     Harness,
     approve,

@@ -40,10 +40,10 @@ from engine.simulation import (
     ReversalRequest,
     SimulationRequest,
 )
-from tests.actors.network.fakes import card_lookup
-from tests.actors.network.rows import TENANT_ID
-from tests.actors.network.simulations import rows, spend
-from tests.actors.network.support import CARD_ID, Harness, running_edge
+from tests.support.actors.network.fakes import card_lookup
+from tests.support.actors.network.rows import TENANT_ID
+from tests.support.actors.network.simulations import rows, spend
+from tests.support.actors.network.support import CARD_ID, Harness, running_edge
 
 ACQUIRER: Final = "424242"
 

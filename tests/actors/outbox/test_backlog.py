@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from actors.outbox.backlog import Backlog
 from actors.outbox.relay import relay_connection
-from tests.actors.outbox.database import EventDatabase
-from tests.actors.outbox.waiting import eventually
+from tests.support.actors.outbox.database import EventDatabase
+from tests.support.actors.outbox.waiting import eventually
 
 
 async def test_backlog_counts_due_deliveries(database: EventDatabase, outbox_url: str) -> None:

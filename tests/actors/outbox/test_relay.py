@@ -14,8 +14,8 @@ from actors.outbox.announcer import Announcer
 from actors.outbox.relay import Relay, relay_connection
 from actors.outbox.stream import WakeUp
 from engine.limits import RELAY_BUSY_SECONDS, RELAY_IDLE_SECONDS
-from tests.actors.outbox.database import EventDatabase
-from tests.actors.outbox.waiting import eventually
+from tests.support.actors.outbox.database import EventDatabase
+from tests.support.actors.outbox.waiting import eventually
 
 
 class Sink:

@@ -12,8 +12,8 @@ import pytest
 from actors.ids import new_id
 from actors.outbox import retention as retention_module
 from actors.outbox.retention import Retention, retention_connection
-from tests.actors.outbox.database import Connection, EventDatabase
-from tests.actors.outbox.waiting import eventually
+from tests.support.actors.outbox.database import Connection, EventDatabase
+from tests.support.actors.outbox.waiting import eventually
 
 TABLES = (
     "events",

@@ -10,7 +10,7 @@ from engine.execution import execute_programme
 from engine.ids import Derived, derive
 from engine.programmes.programme import ProgrammeConfig
 from engine.replies import Reply
-from tests.engine.build import NOW_MS, change_programme, create_programme
+from tests.support.engine.build import NOW_MS, change_programme, create_programme
 
 
 def test_creation_opens_the_ledger_accounts_of_the_programme() -> None:

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.actors.shards.support import ALL_SHARDS, Cluster, TestHost, furnish
+from tests.support.actors.shards.support import ALL_SHARDS, Cluster, TestHost, furnish
 
 
 @pytest.fixture

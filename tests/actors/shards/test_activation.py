@@ -8,7 +8,7 @@ from actors.cards.activation import CardActor
 from actors.journal.contract import UnknownOutcomeError
 from engine.commands import Command
 from engine.replies import Done, NotExecuted, WireAnswer
-from tests.actors.shards.support import (
+from tests.support.actors.shards.support import (
     ADMIN,
     ALL_SHARDS,
     FIRST,
@@ -18,7 +18,7 @@ from tests.actors.shards.support import (
     furnish,
     idle,
 )
-from tests.engine.build import authorize, create_card, load, read_balance
+from tests.support.engine.build import authorize, create_card, load, read_balance
 
 CARDS = [create_card(number, number % 256, programme_id=ADMIN.id) for number in range(100, 140)]
 

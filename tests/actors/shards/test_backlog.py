@@ -9,8 +9,8 @@ from actors.journal.contract import Rows, UnknownOutcomeError
 from engine.commands import Authorize
 from engine.limits import BACKLOG_REFUSE, BACKLOG_RESUME, BACKLOG_WAIT, COMMIT_BATCH_MAX
 from engine.replies import NotExecuted
-from tests.actors.shards.support import FIRST, PATIENCE_MS, Cluster, TestHost, approved, idle, turns
-from tests.engine.build import authorize
+from tests.support.actors.shards.support import FIRST, PATIENCE_MS, Cluster, TestHost, approved, idle, turns
+from tests.support.engine.build import authorize
 
 
 def crowd(first: int, count: int) -> list[Authorize]:

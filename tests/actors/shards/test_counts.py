@@ -7,8 +7,8 @@ from actors.metrics import Distribution
 from engine.commands import Command
 from engine.decision.delegation import EndpointResult
 from engine.limits import BACKLOG_REFUSE
-from tests.actors.shards.support import ADMIN, FIRST, Cluster, TestHost, idle
-from tests.engine.build import (
+from tests.support.actors.shards.support import ADMIN, FIRST, Cluster, TestHost, idle
+from tests.support.engine.build import (
     authorize,
     change_programme,
     declare_balance,

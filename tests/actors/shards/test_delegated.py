@@ -13,7 +13,7 @@ from actors.shards.reply_slots import DEFERRED
 from actors.submission import Submission
 from engine.decision.delegation import EndpointResult
 from engine.replies import Done, Granted, NotExecuted, WireAnswer
-from tests.actors.shards.support import (
+from tests.support.actors.shards.support import (
     ADMIN,
     ALL_SHARDS,
     FIRST,
@@ -27,7 +27,7 @@ from tests.actors.shards.support import (
     idle,
     turns,
 )
-from tests.engine.build import (
+from tests.support.engine.build import (
     ask,
     authorize,
     change_programme,

@@ -17,9 +17,9 @@ from engine.decision.delegation import EndpointResult
 from engine.limits import DECISION_BODY_BYTES_MAX
 from engine.programmes.programme import Programme
 from engine.webhooks.signature import HEADER, verify
-from tests.actors.shards.support import turns
-from tests.engine.build import PROGRAMME, programme
 from tests.engine.decision.test_delegation import ID, QUESTION
+from tests.support.actors.shards.support import turns
+from tests.support.engine.build import PROGRAMME, programme
 
 VAULT = Vault((bytes(range(32)),))
 SECRET = "decsec_of_the_test"

@@ -19,7 +19,7 @@ from actors.submission import (
 from engine.commands import Command, ReadBalance
 from engine.limits import ACTIVATION_ANSWERS, COMMIT_BATCH_MAX
 from engine.replies import Done, NotExecuted, Problem, WireAnswer
-from tests.actors.shards.support import (
+from tests.support.actors.shards.support import (
     ACCOUNT,
     ADMIN,
     ALL_SHARDS,
@@ -33,7 +33,7 @@ from tests.actors.shards.support import (
     idle,
     turns,
 )
-from tests.engine.build import (
+from tests.support.engine.build import (
     an_id,
     authorize,
     change_card,

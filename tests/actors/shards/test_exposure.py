@@ -14,7 +14,7 @@ from engine.commands import Command, EndOutage, GrantStandIns
 from engine.programmes.programme import Programme
 from engine.programmes.stand_in import Grant, Outage
 from engine.replies import Done, Granted, NotExecuted, Reply
-from tests.engine.build import NOW_MS, PROGRAMME, an_id, ask, programme
+from tests.support.engine.build import NOW_MS, PROGRAMME, an_id, ask, programme
 
 OUTAGE = Outage(an_id(0xF1), NOW_MS, "EUR")
 

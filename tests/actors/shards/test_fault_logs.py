@@ -8,8 +8,8 @@ from structlog.testing import capture_logs
 from actors.submission import Submission
 from engine.commands import Command
 from engine.replies import NotExecuted
-from tests.actors.shards.support import FIRST, PATIENCE_MS, TestHost
-from tests.engine.build import authorize
+from tests.support.actors.shards.support import FIRST, PATIENCE_MS, TestHost
+from tests.support.engine.build import authorize
 
 
 async def test_failed_decision_logs_the_trace_of_its_request(

@@ -17,8 +17,8 @@ from engine.commands import (
 )
 from engine.limits import KNOWN_REFERENCES_MAX
 from engine.replies import Done, WireAnswer
-from tests.actors.shards.support import ALL_SHARDS, FIRST, Cluster, TestHost, approved, idle, turns
-from tests.engine.build import an_id, authorize, key, read_balance, wire
+from tests.support.actors.shards.support import ALL_SHARDS, FIRST, Cluster, TestHost, approved, idle, turns
+from tests.support.engine.build import an_id, authorize, key, read_balance, wire
 
 NETWORK_ID = "NTX42"
 

@@ -8,7 +8,7 @@ import pytest
 
 from engine.commands import Command
 from engine.replies import Done, IdempotencyClaim, NotExecuted, Problem, Reply, body_bytes
-from tests.actors.shards.support import (
+from tests.support.actors.shards.support import (
     ADMIN,
     ALL_SHARDS,
     FIRST,
@@ -19,7 +19,7 @@ from tests.actors.shards.support import (
     idle,
     turns,
 )
-from tests.engine.build import change_card, change_programme, create_card, key, load
+from tests.support.engine.build import change_card, change_programme, create_card, key, load
 
 CLAIM = IdempotencyClaim(key(1) * 2, key(2) * 2)
 OTHER_PAYLOAD = IdempotencyClaim(key(1) * 2, key(3) * 2)

@@ -14,8 +14,8 @@ from actors.network.late_reversals import reversal_of
 from actors.submission import Submission
 from engine.commands import Advise, Authorize, Reverse, reference_of_id, reference_of_message
 from engine.replies import Reply, WireAnswer
-from tests.actors.shards.support import ALL_SHARDS, FIRST, PATIENCE_MS, Cluster, TestHost, idle
-from tests.engine.build import an_id, authorize, key, read_balance, wire
+from tests.support.actors.shards.support import ALL_SHARDS, FIRST, PATIENCE_MS, Cluster, TestHost, idle
+from tests.support.engine.build import an_id, authorize, key, read_balance, wire
 
 STANDS = "21"
 

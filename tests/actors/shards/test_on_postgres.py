@@ -17,8 +17,8 @@ from actors.submission import Submission
 from engine.commands import Command
 from engine.programmes.programme import Programme
 from engine.replies import Done, IdempotencyClaim, NotExecuted, Reply, WireAnswer
-from tests.actors.journal.proxy import Proxy
-from tests.actors.shards.support import (
+from tests.support.actors.journal.proxy import Proxy
+from tests.support.actors.shards.support import (
     ADMIN,
     ALL_SHARDS,
     FIRST,
@@ -28,7 +28,7 @@ from tests.actors.shards.support import (
     approved,
     turns,
 )
-from tests.engine.build import TENANT, authorize, key, load, read_balance
+from tests.support.engine.build import TENANT, authorize, key, load, read_balance
 
 CLAIM = IdempotencyClaim(key(1) * 2, key(2) * 2)
 

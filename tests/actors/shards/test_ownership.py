@@ -11,7 +11,7 @@ import pytest
 from actors.journal.contract import JournalError, RejectedError, UnknownOutcomeError
 from engine.commands import Authorize, Command, CreateCard
 from engine.replies import Done, NotExecuted, Reply
-from tests.actors.shards.support import (
+from tests.support.actors.shards.support import (
     ADMIN,
     ALL_SHARDS,
     FIRST,
@@ -23,7 +23,7 @@ from tests.actors.shards.support import (
     idle,
     turns,
 )
-from tests.engine.build import authorize, create_card, load, read_balance
+from tests.support.engine.build import authorize, create_card, load, read_balance
 
 SHARD = 0xA7
 

@@ -10,7 +10,7 @@ from actors.journal.contract import UnknownOutcomeError
 from engine.commands import Command
 from engine.decision.inputs import Inputs
 from engine.replies import Done, NotExecuted, Problem, WireAnswer
-from tests.actors.shards.support import (
+from tests.support.actors.shards.support import (
     ADMIN,
     ALL_SHARDS,
     FIRST,
@@ -23,7 +23,7 @@ from tests.actors.shards.support import (
     idle,
     turns,
 )
-from tests.engine.build import authorize, change_programme, create_programme
+from tests.support.engine.build import authorize, change_programme, create_programme
 
 
 def change(number: int = 1, **changes: object) -> Command:

@@ -21,7 +21,7 @@ from actors.submission import Submission
 from engine.commands import Authorize, Command
 from engine.limits import ACTIVATION_ANSWERS, COMMIT_BATCH_MAX
 from engine.replies import Done, IdempotencyClaim, NotExecuted, WireAnswer
-from tests.actors.shards.support import (
+from tests.support.actors.shards.support import (
     ADMIN,
     FIRST,
     PATIENCE_MS,
@@ -33,7 +33,15 @@ from tests.actors.shards.support import (
     idle,
     turns,
 )
-from tests.engine.build import authorize, change_card, change_programme, create_card, key, load, read_balance
+from tests.support.engine.build import (
+    authorize,
+    change_card,
+    change_programme,
+    create_card,
+    key,
+    load,
+    read_balance,
+)
 
 SPENDS = 8
 

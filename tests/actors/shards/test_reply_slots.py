@@ -7,7 +7,7 @@ import asyncio
 from actors.shards.reply_slots import DEFERRED, Mailbox, Mailboxes, ReplyBatch, ReplySlot
 from engine.limits import MAILBOX_IDLE_SECONDS, MAILBOXES_MAX
 from engine.replies import Done
-from tests.actors.shards.virtual_time import run
+from tests.support.actors.shards.virtual_time import run
 
 ONE, TWO = Done(201, {}), Done(202, {})
 

@@ -11,8 +11,8 @@ from actors.network.late_reversals import reversal_of
 from engine.commands import Authorize, reference_of_id
 from engine.limits import ACTIVATION_ANSWERS
 from engine.replies import Reply, WireAnswer
-from tests.actors.shards.support import ALL_SHARDS, FIRST, Cluster, TestHost
-from tests.engine.build import an_id, authorize, key, read_balance
+from tests.support.actors.shards.support import ALL_SHARDS, FIRST, Cluster, TestHost
+from tests.support.engine.build import an_id, authorize, key, read_balance
 
 
 def spend(number: int = 1, **parts: Any) -> Authorize:

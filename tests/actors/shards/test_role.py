@@ -18,8 +18,8 @@ from actors.submission import CommandBatch, Submission, decode_replies, encode_b
 from actors.vault import Vault
 from engine.commands import Command
 from engine.replies import NotExecuted, Reply
-from tests.api.stack import LoopPeers
-from tests.engine.build import SHARD, TENANT, create_programme
+from tests.support.api.stack import LoopPeers
+from tests.support.engine.build import SHARD, TENANT, create_programme
 
 DAY_MS = 86_400_000
 

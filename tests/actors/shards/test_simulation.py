@@ -47,8 +47,8 @@ from engine.execution.issuing import card_of, issue
 from engine.ids import Derived, derive
 from engine.programmes.programme import Programme, ProgrammeConfig
 from engine.replies import Done, Granted, NotExecuted, Problem, Reply, WireAnswer
-from tests.actors.shards.simulation import ADMIN, CARDS, ClientRecord, Installation
-from tests.actors.shards.virtual_time import run
+from tests.support.actors.shards.simulation import ADMIN, CARDS, ClientRecord, Installation
+from tests.support.actors.shards.virtual_time import run
 
 CHAOS = os.environ.get("STANCHION_CHAOS") == "1"
 COUNT = int(os.environ.get("STANCHION_TEST_SEEDS", "50000" if CHAOS else "300"))

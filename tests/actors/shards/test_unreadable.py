@@ -18,7 +18,7 @@ from actors.submission import (
 from engine.cards.account import Account
 from engine.commands import Command, reference_of_id
 from engine.replies import Deferred, Done, NotExecuted, WireAnswer
-from tests.actors.shards.support import (
+from tests.support.actors.shards.support import (
     ADMIN,
     ALL_SHARDS,
     FIRST,
@@ -29,7 +29,14 @@ from tests.actors.shards.support import (
     approved,
     furnish,
 )
-from tests.engine.build import authorize, change_programme, create_card, create_programme, load, read_balance
+from tests.support.engine.build import (
+    authorize,
+    change_programme,
+    create_card,
+    create_programme,
+    load,
+    read_balance,
+)
 
 FAULTY = NotExecuted("faulty")
 CARDS = [create_card(number, number % 256, programme_id=ADMIN.id) for number in range(100, 120)]

@@ -15,8 +15,8 @@ from actors.router import Router
 from engine.iso8583.respond import approves
 from engine.replies import Reply, WireAnswer
 from tests.actors.shards.test_simulation import CHAOS, books_balance, one_order
-from tests.actors.shards.virtual_time import run
-from tests.actors.shards.wire_simulation import WIRE_CHECKS, WireInstallation
+from tests.support.actors.shards.virtual_time import run
+from tests.support.actors.shards.wire_simulation import WIRE_CHECKS, WireInstallation
 
 COUNT = int(os.environ.get("STANCHION_TEST_SEEDS", "2000" if CHAOS else "24"))
 SLICES = 2

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.actors.outbox.database import EventDatabase
-from tests.actors.webhooks.support import DeliverySetup
+from tests.support.actors.outbox.database import EventDatabase
+from tests.support.actors.webhooks.support import DeliverySetup
 
 
 @pytest.fixture

@@ -17,9 +17,9 @@ from actors.webhooks import attempts, recording
 from actors.webhooks import dispatcher as dispatcher_module
 from engine.instant import to_datetime
 from engine.limits import ATTEMPTS_OF_ENDPOINT_MAX, ATTEMPTS_OF_SUSPECT_MAX
-from tests.actors.outbox.database import NOW_MS
-from tests.actors.outbox.waiting import eventually
-from tests.actors.webhooks.support import SECRET, DeliverySetup, failing, status, work
+from tests.support.actors.outbox.database import NOW_MS
+from tests.support.actors.outbox.waiting import eventually
+from tests.support.actors.webhooks.support import SECRET, DeliverySetup, failing, status, work
 
 URL = "https://receiver.test/hook"
 

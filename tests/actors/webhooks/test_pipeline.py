@@ -31,9 +31,9 @@ from engine.webhooks.schedule import OFFSETS_SECONDS
 from engine.webhooks.signature import HEADER
 from ops.embedded.local_https import make_authority, server_side
 from ops.embedded.redis import EmbeddedRedis
-from tests.actors.outbox.database import EventDatabase
-from tests.actors.outbox.waiting import eventually
-from tests.actors.webhooks.receivers import Receiver, failing_sometimes, receiving
+from tests.support.actors.outbox.database import EventDatabase
+from tests.support.actors.outbox.waiting import eventually
+from tests.support.actors.webhooks.receivers import Receiver, failing_sometimes, receiving
 
 SECRET, OLD_SECRET = "whsec_bmV3", "whsec_b2xk"
 

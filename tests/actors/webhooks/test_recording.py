@@ -10,7 +10,7 @@ from actors.database import DatabaseUnavailableError
 from actors.webhooks import recording
 from actors.webhooks.delivery import AttemptResult, unanswered
 from actors.webhooks.recording import AttemptRecorder
-from tests.actors.webhooks.support import a_lease
+from tests.support.actors.webhooks.support import a_lease
 
 
 class Table:

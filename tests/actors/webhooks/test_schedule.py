@@ -9,8 +9,8 @@ import pytest
 from actors.egress.client import Received
 from actors.webhooks.delivery import DeliveryLease, answered, unanswered
 from engine.webhooks.schedule import OFFSETS_SECONDS
-from tests.actors.outbox.database import NOW_MS
-from tests.actors.webhooks.support import Answer, DeliverySetup, failing, status, work
+from tests.support.actors.outbox.database import NOW_MS
+from tests.support.actors.webhooks.support import Answer, DeliverySetup, failing, status, work
 
 URL = "https://receiver.test/hook"
 

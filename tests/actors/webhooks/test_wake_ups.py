@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from actors.webhooks.wake_ups import OpenWakeUps
-from tests.actors.webhooks.support import MemoryStream
+from tests.support.actors.webhooks.support import MemoryStream
 
 
 async def test_finished_deliveries_are_acknowledged_once() -> None:

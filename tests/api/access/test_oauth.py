@@ -14,8 +14,8 @@ import pytest
 from authlib.integrations.requests_client import OAuth2Session  # type: ignore[import-untyped]
 
 from engine.scopes import SCOPES
-from tests.api.driver import Caller
-from tests.api.stack import Installation, served
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation, served
 
 TOKEN = "/v1/oauth/token"
 

@@ -9,8 +9,8 @@ import pytest
 from api.access import quotas as module
 from api.access.quotas import Quotas
 from api.http.problems import Refusal
-from tests.api.driver import Caller
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation
 
 
 @pytest.mark.parametrize("kind", ["programmes", "card_products", "cardholders", "cards"])

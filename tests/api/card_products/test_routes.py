@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.driver import Caller
+from tests.support.api.driver import Caller
 
 
 async def test_a_new_product(acme: Caller) -> None:

@@ -14,8 +14,8 @@ from api.cards.card_numbers import reserve
 from api.sweepers.cardholders import sweep
 from engine.commands import Command, SetCardholderStatus
 from engine.replies import Done, NotExecuted, Reply
-from tests.api.driver import Caller
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation
 
 
 async def change(caller: Caller, holder: Any, ends: int = 200, **members: Any) -> Any:

@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 
-from tests.api.driver import Caller
-from tests.api.kyc.applicants import BASIC, applicant, begin, submit
 from tests.api.kyc.test_canaries import dump
-from tests.api.stack import Installation
-from tests.api.vision.applicant import bind, open_session, vision_host
+from tests.support.api.driver import Caller
+from tests.support.api.kyc.applicants import BASIC, applicant, begin, submit
+from tests.support.api.stack import Installation
+from tests.support.api.vision.applicant import bind, open_session, vision_host
 
 PERSONAL = ("given_name", "family_name", "email", "phone", "date_of_birth", "address", "external_ref")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import asyncpg
 
-from tests.api.driver import Caller
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation
 
 
 async def test_the_value_is_the_one_that_is_accepted(acme: Caller) -> None:

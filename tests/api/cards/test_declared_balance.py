@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from actors.ids import new_id
-from tests.api.driver import Caller
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation
 
 
 def money(amount: str, currency: str = "EUR") -> dict[str, str]:

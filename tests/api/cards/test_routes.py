@@ -10,9 +10,9 @@ import pytest
 from actors.ids import new_id
 from engine.ids import shard_of
 from engine.pan import luhn_valid
-from tests.api.driver import Caller
-from tests.api.kyc.applicants import passed_check
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.kyc.applicants import passed_check
+from tests.support.api.stack import Installation
 
 MEMBERS = {
     "id",

@@ -57,9 +57,9 @@ from stanchion import (
 )
 from stanchion.operations import Operation, Resource, Rows
 from stanchion.protocol import TOKEN_PATH
-from tests.api.delegation import delegated_card
-from tests.api.driver import Caller
-from tests.api.stack import Installation, served
+from tests.support.api.delegation import delegated_card
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation, served
 
 ROOT = Path(__file__).parents[3]
 T = TypeVar("T")

@@ -7,9 +7,9 @@ from pathlib import Path
 from playwright.async_api import Page, expect
 
 from engine.limits import CONSOLE_TRANSACTIONS_MAX
-from tests.api.driver import Caller
-from tests.api.stack import Installation, served
-from tests.api.vision.browser import MILLISECONDS_MAX, browser, chromium
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation, served
+from tests.support.api.vision.browser import MILLISECONDS_MAX, browser, chromium
 
 expect.set_options(timeout=MILLISECONDS_MAX)
 

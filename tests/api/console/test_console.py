@@ -14,8 +14,8 @@ from api.app import create_app
 from api.console import figures
 from api.console.sessions import COOKIE, SESSION_SECONDS
 from engine.limits import CONSOLE_SIMULATIONS_MAX
-from tests.api.driver import Caller
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation
 
 HERE = {"Sec-Fetch-Site": "same-origin"}
 PAGES = ("/console", "/console/panels", "/console/figures", "/console/cards?id=x")

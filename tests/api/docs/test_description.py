@@ -26,8 +26,8 @@ from schemathesis.specs.openapi.checks import (
 from api.app import operations
 from api.http.problems import PROBLEMS
 from engine.scopes import SCOPES
-from tests.api.driver import Caller
-from tests.api.stack import Installation, served
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation, served
 
 # For each operation, valid and invalid each.
 EXAMPLES = 220 if "STANCHION_CHAOS" in os.environ else 12

@@ -6,8 +6,8 @@ import httpx2
 import pytest
 
 from api.vision.app import create_app as create_vision_app
-from tests.api.driver import Caller
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation
 
 HTML = {"Accept": "text/html,application/xhtml+xml"}
 

@@ -16,8 +16,8 @@ from api.access.oauth import OPERATION_NAME as TOKEN_OPERATION
 from api.docs.examples import recorded
 from api.docs.reference import curl, render
 from api.http.problems import PROBLEMS
-from tests.api.driver import Caller
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation
 
 
 @pytest.fixture

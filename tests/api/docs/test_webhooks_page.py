@@ -16,8 +16,8 @@ import pytest
 from engine.limits import EVENT_RETENTION_DAYS, WEBHOOK_ENDPOINTS_MAX, WEBHOOK_TIMEOUT_SECONDS
 from engine.webhooks.schedule import OFFSETS_SECONDS
 from engine.webhooks.signature import HEADER, secret_of, sign
-from tests.api.driver import Caller
-from tests.api.stack import Installation, served
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation, served
 
 ROOT = Path(__file__).parents[3]
 PAGE = (ROOT / "ops/docs/WEBHOOKS.md").read_text("utf-8")

@@ -13,7 +13,7 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31
 from api.docs.webhooks import webhooks
 from engine.webhooks.catalogue import CATALOGUE
 from engine.webhooks.signature import HEADER, sign
-from tests.api.driver import Caller
+from tests.support.api.driver import Caller
 
 DELIVERIES = {type_: entry["post"] for type_, entry in webhooks().items()}
 

@@ -9,9 +9,9 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from engine.webhooks.catalogue import CATALOGUE
-from tests.api.driver import Caller
-from tests.api.event_schemas import faults
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.event_schemas import faults
+from tests.support.api.stack import Installation
 
 # No journey of a programme whose ledger and decisions are the platform's gives these.
 ELSEWHERE = {

@@ -19,9 +19,9 @@ from api.http import json_body
 from api.simulations.card_states import card_lane
 from engine.limits import API_CONNECTIONS
 from ops.embedded.ports import free_port
-from tests.actors.outbox.waiting import eventually
-from tests.api.driver import Caller
-from tests.api.stack import Installation, served
+from tests.support.actors.outbox.waiting import eventually
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation, served
 
 
 async def raw(base_url: str, *parts: bytes) -> tuple[bytes, bytes]:

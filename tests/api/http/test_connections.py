@@ -15,7 +15,7 @@ import pytest
 from actors.connections import ConnectionLimits, ConnectionTable
 from api.vision.app import create_app as create_vision_app
 from engine.limits import HTTP_FRAMING_BYTES_MAX, HTTP_HEAD_BYTES_MAX, HTTP_PIPELINE_MAX
-from tests.api.stack import Installation, served
+from tests.support.api.stack import Installation, served
 
 SECONDS_MAX = 60.0
 GET = b"GET /healthz HTTP/1.1\r\nHost: x\r\n\r\n"

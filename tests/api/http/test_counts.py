@@ -11,8 +11,8 @@ from actors.metrics import METRICS, Distribution, Labels
 from api.app import create_app
 from api.database.pool import POOL_WAIT
 from api.http.counts import RestCounts
-from tests.api.driver import Caller
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation
 
 
 def requests(counts: RestCounts) -> dict[Labels, float]:

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from api.http.json_body import parse_json
 from api.http.problems import Refusal
 from engine.limits import BODY_BYTES_MAX, JSON_DEPTH_MAX
-from tests.api.driver import Caller
+from tests.support.api.driver import Caller
 
 CANARY = "4000001234567899"
 

@@ -18,9 +18,9 @@ from api.vision.app import create_app as create_vision_app
 from engine.commands import Command
 from engine.replies import IdempotencyClaim, NotExecuted, Reply
 from engine.simulation import Acceptance, SimulationRequest
-from tests.api.driver import Caller
-from tests.api.stack import Installation
-from tests.api.vision.applicant import vision_host
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation
+from tests.support.api.vision.applicant import vision_host
 
 ROOT = Path(__file__).parents[3]
 

@@ -12,8 +12,8 @@ import trustme
 
 from actors.connections import ConnectionLimits, ConnectionTable
 from actors.tls import ServerTls
-from tests.api.driver import Caller
-from tests.api.stack import Installation, served
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation, served
 
 AUTHORITY = trustme.CA()
 HSTS = "strict-transport-security"

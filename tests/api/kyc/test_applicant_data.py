@@ -11,9 +11,9 @@ from actors.vault import Vault, VaultError
 from api.kyc import applicant_data as custody
 from api.kyc.applicant_data import CustodyError
 from engine.kyc.flows import PURPOSE_OF, PURPOSES
-from tests.api.driver import Caller
-from tests.api.kyc.applicants import BASIC, DOCUMENT, ZONE, begin, submit
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.kyc.applicants import BASIC, DOCUMENT, ZONE, begin, submit
+from tests.support.api.stack import Installation
 
 READER = "somebody in a test"
 

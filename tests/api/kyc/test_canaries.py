@@ -15,11 +15,11 @@ import pytest
 from actors.metrics import exposition
 from api.sweepers.kyc import sweep
 from engine.mrz.zone import Zone, write_zone
-from tests.api.driver import Caller
-from tests.api.kyc.applicants import begin
 from tests.api.kyc.test_evaluation import Provider, judged_by
-from tests.api.stack import Installation
-from tests.api.vision.applicant import PICTURE, bind, open_session, send_picture, vision_host
+from tests.support.api.driver import Caller
+from tests.support.api.kyc.applicants import begin
+from tests.support.api.stack import Installation
+from tests.support.api.vision.applicant import PICTURE, bind, open_session, send_picture, vision_host
 
 CONTROL = "control-of-the-search-itself"
 MARK = b"marked-picture-of-somebody"

@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from engine.kyc.flows import needs
-from tests.api.driver import Caller
-from tests.api.kyc.applicants import ADDRESS, BASIC, DOCUMENT, PERSON, ZONE, applicant, begin, submit
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.kyc.applicants import ADDRESS, BASIC, DOCUMENT, PERSON, ZONE, applicant, begin, submit
+from tests.support.api.stack import Installation
 
 
 async def told(acme: Caller, holder: Any) -> list[tuple[str | None, list[str]]]:

@@ -20,9 +20,9 @@ from api.services import Services
 from api.sweepers.kyc import kyc_sweeper, sweep
 from engine.kyc.facts import CaseFacts, Verdict
 from engine.limits import KYC_TRIES_MAX
-from tests.api.driver import Caller
-from tests.api.kyc.applicants import BASIC, DOCUMENT, PERSON, ZONE, applicant, begin, submit
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.kyc.applicants import BASIC, DOCUMENT, PERSON, ZONE, applicant, begin, submit
+from tests.support.api.stack import Installation
 
 
 class Provider:

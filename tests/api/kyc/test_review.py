@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from engine.kyc.flows import DOCUMENT
-from tests.api.driver import Caller
-from tests.api.kyc import applicants
-from tests.api.kyc.applicants import BASIC, applicant, begin, submit
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.kyc import applicants
+from tests.support.api.kyc.applicants import BASIC, applicant, begin, submit
+from tests.support.api.stack import Installation
 
 REVIEW = {"family_name": "REVIEW"}
 

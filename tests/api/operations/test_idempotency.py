@@ -12,8 +12,8 @@ from starlette.responses import Response
 from api.http.problems import Refusal
 from api.operations.idempotency import keep_refusal, recall
 from engine.replies import IdempotencyClaim
-from tests.api.driver import Caller
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation
 
 
 def key() -> str:

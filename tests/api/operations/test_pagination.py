@@ -16,8 +16,8 @@ from actors.settings import Settings
 from actors.vault import Vault
 from api.database.pool import connected
 from api.operations import pagination
-from tests.api.driver import Caller
-from tests.api.stack import installation
+from tests.support.api.driver import Caller
+from tests.support.api.stack import installation
 
 LISTS = (
     "/v1/programs",

@@ -10,8 +10,8 @@ import pytest
 from actors.ids import new_id
 from api.access.permissions import PERMISSIONS
 from api.app import operations
-from tests.api.driver import FRESH, Caller
-from tests.api.stack import Installation
+from tests.support.api.driver import FRESH, Caller
+from tests.support.api.stack import Installation
 
 PROGRAMMES = "/v1/programs"
 VALID = {"name": "Everyday", "currency": "EUR"}

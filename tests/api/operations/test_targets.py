@@ -7,7 +7,7 @@ from typing import Any
 import httpx2
 import pytest
 
-from tests.api.driver import Caller
+from tests.support.api.driver import Caller
 
 REFUSED = [
     ("https://hooks.example.com:22/", "port"),

@@ -9,8 +9,8 @@ import pytest
 from actors.ids import new_id
 from actors.vault import Vault, VaultError
 from api.people.personal_data import COLUMNS, FIELDS, People, email_digest, seal_person
-from tests.api.driver import Caller
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation
 
 VAULT = Vault((bytes(range(32)),))
 PERSON: dict[str, Any] = {

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.api.driver import Caller
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation
 
 
 async def test_a_new_programme(acme: Caller) -> None:

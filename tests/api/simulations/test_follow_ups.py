@@ -17,8 +17,8 @@ from actors.network.database import NetworkDbConnection
 from api.app import create_app
 from api.http.faults import NetworkUnavailableError
 from engine.simulation import Acceptance, SimulationRequest
-from tests.api.driver import Caller
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation
 
 OPERATIONS = ("increment", "reverse", "clear", "expire")
 

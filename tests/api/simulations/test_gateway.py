@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from tests.api.driver import Caller
-from tests.api.event_schemas import faults
 from tests.api.simulations.test_follow_ups import balance, follow, money, refused
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.event_schemas import faults
+from tests.support.api.stack import Installation
 
 INSTRUCTIONS = "authorization.posting_instruction.issued,authorization.posting_instruction.released,"
 INSTRUCTIONS += "clearing.posting_instruction.created"

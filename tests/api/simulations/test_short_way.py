@@ -14,8 +14,8 @@ from actors.ids import new_id
 from api.app import create_app
 from api.simulations import short_way
 from api.simulations.short_way import SpendShortWay
-from tests.api.driver import Caller
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation
 
 SPEND = {
     "amount": {"amount": "1.00", "currency": "EUR"},

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.driver import Caller
+from tests.support.api.driver import Caller
 
 CARD_ID = "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e"
 MONEY = {"amount": "1.00", "currency": "EUR"}

@@ -9,7 +9,7 @@ import pytest
 
 from actors.ids import new_id
 from engine.programmes.stand_in import APPROVING
-from tests.api.delegation import (
+from tests.support.api.delegation import (
     activity,
     declare,
     delegated_card,
@@ -19,8 +19,8 @@ from tests.api.delegation import (
     put_policy,
     recent,
 )
-from tests.api.driver import Caller
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation
 
 FAR = "from=2026-01-01T00:00:00Z"
 

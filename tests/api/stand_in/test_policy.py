@@ -13,9 +13,9 @@ import pytest
 from actors.ids import new_id
 from engine.limits import MCC_LIST_MAX, STAND_IN_COUNT_MAX
 from engine.programmes.stand_in import APPROVING, Rule, response_code
-from tests.api.delegation import money, policy, put_policy
-from tests.api.driver import Caller
-from tests.api.stack import Installation
+from tests.support.api.delegation import money, policy, put_policy
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation
 
 WHOLE: dict[str, Any] = {
     "mode": "approve_within_limits",

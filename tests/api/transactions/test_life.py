@@ -19,8 +19,8 @@ from engine.commands import (
     reference_of_id,
 )
 from engine.ids import key_of
-from tests.api.driver import Caller
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation
 
 WIRE = WireIdentity("424242", "000001", "1121103000", "632510000001", "SN-later")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.api.driver import Caller
+from tests.support.api.driver import Caller
 
 
 async def test_an_approval_explained(acme: Caller) -> None:

@@ -12,11 +12,11 @@ import time_machine
 from api.vision.app import create_app
 from api.vision.component import Answer
 from engine.limits import EVIDENCE_BYTES_MAX, EVIDENCE_UPLOADS_MAX
-from tests.api.driver import Caller
 from tests.api.http.test_problems import is_problem
-from tests.api.kyc.applicants import BASIC, DOCUMENT, applicant, begin, submit
-from tests.api.stack import Installation
-from tests.api.vision.applicant import (
+from tests.support.api.driver import Caller
+from tests.support.api.kyc.applicants import BASIC, DOCUMENT, applicant, begin, submit
+from tests.support.api.stack import Installation
+from tests.support.api.vision.applicant import (
     BIND,
     EVIDENCE,
     PICTURE,

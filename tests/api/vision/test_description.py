@@ -21,9 +21,17 @@ from api.http.problems import PROBLEMS
 from api.vision.app import create_app
 from api.vision.description import OPENAPI_PATH, describe
 from tests.api.docs.test_description import CHECKS, EXAMPLES
-from tests.api.driver import Caller
-from tests.api.stack import Installation, served
-from tests.api.vision.applicant import BIND, EVIDENCE, SESSION, bind, open_session, send_picture, vision_host
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation, served
+from tests.support.api.vision.applicant import (
+    BIND,
+    EVIDENCE,
+    SESSION,
+    bind,
+    open_session,
+    send_picture,
+    vision_host,
+)
 
 DOCUMENT = describe()
 PICTURE_PATH = EVIDENCE + "{name}"

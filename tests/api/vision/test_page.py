@@ -16,11 +16,11 @@ import pytest
 from playwright.async_api import expect
 
 from api.vision.app import create_app
-from tests.api.driver import Caller
-from tests.api.kyc.applicants import BASIC, DOCUMENT, applicant, begin, submit
-from tests.api.stack import Installation, served
-from tests.api.vision.applicant import SESSION, bind, open_session, png, send_picture
-from tests.api.vision.browser import MILLISECONDS_MAX, Visit, browser, chromium
+from tests.support.api.driver import Caller
+from tests.support.api.kyc.applicants import BASIC, DOCUMENT, applicant, begin, submit
+from tests.support.api.stack import Installation, served
+from tests.support.api.vision.applicant import SESSION, bind, open_session, png, send_picture
+from tests.support.api.vision.browser import MILLISECONDS_MAX, Visit, browser, chromium
 
 expect.set_options(timeout=MILLISECONDS_MAX)
 

@@ -13,10 +13,10 @@ from actors.settings import Settings
 from actors.vault import Vault
 from engine.webhooks.signature import HEADER
 from ops.embedded.local_https import Request, make_authority, server_side
-from tests.actors.outbox.waiting import eventually
-from tests.actors.webhooks.receivers import Receiver, receiving
-from tests.api.driver import Caller
-from tests.api.stack import installation
+from tests.support.actors.outbox.waiting import eventually
+from tests.support.actors.webhooks.receivers import Receiver, receiving
+from tests.support.api.driver import Caller
+from tests.support.api.stack import installation
 
 _RELAYED = "SELECT NOT EXISTS (SELECT FROM events e, relay_progress p WHERE e.txid >= p.txid)"
 

@@ -15,8 +15,8 @@ from actors.webhooks.signing_secrets import SigningSecrets
 from api.app import create_app
 from engine.instant import to_datetime, to_ms, to_text
 from engine.webhooks.catalogue import CATALOGUE
-from tests.api.driver import Caller
-from tests.api.stack import Installation
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation
 
 DAY_MS = 86_400_000
 MEMBERS = {

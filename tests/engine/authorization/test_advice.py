@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.commands import Advise
-from tests.engine.desk import SALE, SHOP, Desk
+from tests.support.engine.desk import SALE, SHOP, Desk
 
 # A decline, its reversal and the network's own approval, in any order; an advice after captures.
 ADVICES: dict[str, tuple[list[tuple[Any, ...]], tuple[int, int]]] = {

@@ -18,7 +18,7 @@ from engine.ids import Derived, derive
 from engine.instant import DAY_MS, to_ms
 from engine.limits import CVV2_FAILURES_PER_DAY
 from engine.replies import WireAnswer
-from tests.engine.build import (
+from tests.support.engine.build import (
     CARD,
     NOW_MS,
     account,
@@ -26,7 +26,7 @@ from tests.engine.build import (
     card,
     programme,
 )
-from tests.engine.life import Life, approved
+from tests.support.engine.life import Life, approved
 
 TODAY = "2026-11-21"
 

@@ -14,7 +14,7 @@ from engine.execution.execute import execute
 from engine.execution.issuing import card_of, issue
 from engine.ids import Derived, derive
 from engine.instant import DAY_MS
-from tests.engine.build import (
+from tests.support.engine.build import (
     ACCOUNT,
     CARD,
     NOW_MS,

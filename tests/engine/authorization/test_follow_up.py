@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.engine.desk import Desk
+from tests.support.engine.desk import Desk
 
 STEPS: dict[str, tuple[list[tuple[Any, ...]], tuple[int, int], str]] = {
     "held": ([("authorize", 1_000)], (10_000, 1_000), "pending"),

@@ -21,7 +21,7 @@ from engine.decision.delegation import EndpointResult
 from engine.instant import DAY_MS
 from engine.programmes.stand_in import Grant
 from engine.replies import Done, Problem
-from tests.engine.build import (
+from tests.support.engine.build import (
     NOW_MS,
     an_id,
     authorize,
@@ -32,8 +32,8 @@ from tests.engine.build import (
     programme,
     read_balance,
 )
-from tests.engine.desk import SALE
-from tests.engine.gateway_desk import GatewayDesk, valid
+from tests.support.engine.desk import SALE
+from tests.support.engine.gateway_desk import GatewayDesk, valid
 
 # The messages; the approved, open, cleared and reversed amounts; the status; the day's count and amount; the
 # instructions (``GatewayDesk.instructions``). Amounts above 50.00 are declined.

@@ -19,12 +19,12 @@ from engine.decision.decide import authorize as decide
 from engine.decision.inputs import Inputs
 from engine.decision.trace_view import step_view
 from engine.instant import DAY_MS
-from tests.engine.build import (
+from tests.support.engine.build import (
     authorize,
     wire,
 )
-from tests.engine.desk import SALE, Desk
-from tests.engine.gateway_desk import desk_in, in_both_modes
+from tests.support.engine.desk import SALE, Desk
+from tests.support.engine.gateway_desk import desk_in, in_both_modes
 
 # Messages with their response codes; the cap is 10.00.
 CAPPED: dict[str, list[tuple[Any, ...]]] = {

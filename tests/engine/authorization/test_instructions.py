@@ -23,9 +23,9 @@ from engine.decision.inputs import Inputs
 from engine.ids import Derived, approval_code, derive
 from engine.instant import DAY_MS
 from engine.replies import WireAnswer
-from tests.engine.build import CARD, an_id, authorize, card, key, wire
-from tests.engine.desk import SALE
-from tests.engine.gateway_desk import CREATED, ISSUED, RELEASED, GatewayDesk, valid
+from tests.support.engine.build import CARD, an_id, authorize, card, key, wire
+from tests.support.engine.desk import SALE
+from tests.support.engine.gateway_desk import CREATED, ISSUED, RELEASED, GatewayDesk, valid
 
 NOW = "2026-11-21T10:00:00.000Z"
 

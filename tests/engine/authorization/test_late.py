@@ -21,9 +21,9 @@ from engine.commands import (
 )
 from engine.ids import Derived, derive
 from engine.iso8583.identity import late_reversal_key
-from tests.engine.build import an_id, authorize, card, key, wire
-from tests.engine.desk import SALE, Desk
-from tests.engine.gateway_desk import GatewayDesk, valid
+from tests.support.engine.build import an_id, authorize, card, key, wire
+from tests.support.engine.desk import SALE, Desk
+from tests.support.engine.gateway_desk import GatewayDesk, valid
 
 MESSAGE = reference_of_message(key(7))
 LIFE = reference_of_network(SALE)

@@ -11,9 +11,9 @@ from engine.cards.authorization import Authorization, gateway_open_minor, open_h
 from engine.commands import reference_of_message, reference_of_network
 from engine.controls import PerTxnCap
 from engine.instant import DAY_MS
-from tests.engine.build import account, card, key
-from tests.engine.desk import Desk
-from tests.engine.gateway_desk import GatewayDesk
+from tests.support.engine.build import account, card, key
+from tests.support.engine.desk import Desk
+from tests.support.engine.gateway_desk import GatewayDesk
 
 AMOUNTS = st.integers(min_value=1, max_value=6_000)
 VERBS = (

@@ -9,8 +9,8 @@ import pytest
 
 from engine.authorization.follow_up import FollowUpRecord
 from engine.ids import Derived, derive
-from tests.engine.build import PROGRAMME, account
-from tests.engine.desk import SALE, Desk
+from tests.support.engine.build import PROGRAMME, account
+from tests.support.engine.desk import SALE, Desk
 
 FUNDS = 10_000
 

@@ -9,7 +9,7 @@ import pytest
 from engine.commands import (
     Present,
 )
-from tests.engine.desk import SALE, SHOP, Desk
+from tests.support.engine.desk import SALE, SHOP, Desk
 
 
 def test_several_captures_draw_on_one_hold() -> None:

@@ -17,7 +17,7 @@ from engine.cards.hold import TRANSITIONS
 from engine.decision.decide import Decision
 from engine.decision.inputs import Inputs
 from engine.instant import DAY_MS
-from tests.engine.desk import Desk
+from tests.support.engine.desk import Desk
 
 AMOUNTS = st.integers(min_value=1, max_value=6_000)
 

@@ -13,11 +13,11 @@ from engine.commands import (
 )
 from engine.instant import DAY_MS
 from engine.limits import TOMBSTONES_FORGOTTEN_MAX
-from tests.engine.build import (
+from tests.support.engine.build import (
     NOW_MS,
     key,
 )
-from tests.engine.desk import SALE, Desk
+from tests.support.engine.desk import SALE, Desk
 
 
 def test_partial_reversal_lowers_the_hold_to_de95() -> None:

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from engine.instant import DAY_MS
-from tests.engine.desk import Desk
-from tests.engine.gateway_desk import desk_in, in_both_modes
+from tests.support.engine.desk import Desk
+from tests.support.engine.gateway_desk import desk_in, in_both_modes
 
 
 def test_full_reversal_subtracts_count_and_amount() -> None:

@@ -17,8 +17,8 @@ from engine.commands import (
     reference_of_message,
     reference_of_network,
 )
-from tests.engine.build import CARD, NOW_MS, account, an_id, key, wire
-from tests.engine.desk import SHOP
+from tests.support.engine.build import CARD, NOW_MS, account, an_id, key, wire
+from tests.support.engine.desk import SHOP
 
 NETWORK = reference_of_network("life")
 

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from engine.cards.authorization_states import DESCRIPTIONS, OPENINGS, STATES, TRANSITIONS, permits
 from engine.controls import PerTxnCap
-from tests.engine.build import account, card
-from tests.engine.observed_desk import ObservedDesk, ObservedGatewayDesk, Observer, Transition
+from tests.support.engine.build import account, card
+from tests.support.engine.observed_desk import ObservedDesk, ObservedGatewayDesk, Observer, Transition
 
 LEGAL: Final = {
     (state, event, after)

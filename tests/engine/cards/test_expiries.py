@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from engine.cards.account import Account, close_hold, place_hold, resize_hold
 from engine.cards.expiries import Expiries
 from engine.cards.hold import Hold
-from tests.engine.build import ACCOUNT, CARD, NOW_MS, account, authorize, card
-from tests.engine.life import Life
+from tests.support.engine.build import ACCOUNT, CARD, NOW_MS, account, authorize, card
+from tests.support.engine.life import Life
 
 POOL = 100_000
 READS_MAX = 80

@@ -12,11 +12,11 @@ from engine.commands import (
     reference_of_message,
     reference_of_network,
 )
-from tests.engine.build import (
+from tests.support.engine.build import (
     key,
 )
-from tests.engine.desk import SALE, Desk
-from tests.engine.gateway_desk import desk_in
+from tests.support.engine.desk import SALE, Desk
+from tests.support.engine.gateway_desk import desk_in
 
 # A sale of 10.00 is closed, and an increment of 5.00 opens a second authorization. Then a message about the
 # sale names its message beside the network id, its own id, or the network id alone. Last, the cleared and the

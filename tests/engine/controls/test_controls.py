@@ -33,7 +33,7 @@ from engine.decision.decide import authorize
 from engine.decline import REASONS
 from engine.trace import TraceStep, verdict
 from engine.webhooks.schemas import CONTROL
-from tests.engine import build
+from tests.support.engine import build
 
 SPEND = ControlInput(
     amount_minor=1_000, mcc="5411", country="IE", channel="pos", day_count=2, day_amount_minor=3_000

@@ -6,7 +6,7 @@ import pytest
 
 from engine.cards.authorization import OriginalView
 from engine.decision.amounts import authorized_minor, available_minor, stand_in_minor
-from tests.engine.build import an_id, authorize, inputs
+from tests.support.engine.build import an_id, authorize, inputs
 
 HELD = OriginalView(an_id(1), 1_000, 300, 100, 600, 0, True)
 LAPSED = OriginalView(an_id(1), 1_000, 300, 0, 0, 700, True)

@@ -33,9 +33,9 @@ from engine.instant import DAY_MS, to_ms
 from engine.limits import CVV2_FAILURES_PER_DAY
 from engine.programmes.programme import TRAVEL_MCCS, hold_expiry_days
 from engine.trace import TraceStep
-from tests.engine.build import NOW_MS, an_id
-from tests.engine.build import authorize as spend
-from tests.engine.build import inputs as seen
+from tests.support.engine.build import NOW_MS, an_id
+from tests.support.engine.build import authorize as spend
+from tests.support.engine.build import inputs as seen
 
 TODAY = "2026-11-21"
 DE39 = {

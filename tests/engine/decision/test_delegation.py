@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from engine.decision.delegation import EndpointResult, Question, question_body, read_answer
-from tests.engine.build import CARD, NOW_MS, an_id
+from tests.support.engine.build import CARD, NOW_MS, an_id
 
 ID = an_id(0x51)
 QUESTION = Question(

@@ -19,7 +19,7 @@ from engine.execution.execute import execute
 from engine.ids import Derived, derive
 from engine.instant import DAY_MS
 from engine.programmes.stand_in import Grant, Rule
-from tests.engine.build import NOW_MS, account, an_id, authorize, card, inputs, programme
+from tests.support.engine.build import NOW_MS, account, an_id, authorize, card, inputs, programme
 
 OUTAGE = an_id(0xF1)
 DELEGATED = programme(decisioning="delegated", decision_url="https://decide.example")

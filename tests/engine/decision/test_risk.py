@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from engine.decision import risk
-from tests.engine.build import authorize
+from tests.support.engine.build import authorize
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from engine.commands import CardCommand
 from engine.execution.execute import execute
 from engine.execution.issuing import card_of
 from engine.replies import Done, Problem, WireAnswer
-from tests.engine.build import (
+from tests.support.engine.build import (
     CARD,
     NOW_MS,
     account,

@@ -12,7 +12,7 @@ from engine.ids import Derived, derive
 from engine.instant import DAY_MS, to_text
 from engine.limits import AMOUNT_MINOR_MAX
 from engine.replies import Done, Problem
-from tests.engine.build import (
+from tests.support.engine.build import (
     ACCOUNT,
     CARD,
     NOW_MS,
@@ -23,7 +23,7 @@ from tests.engine.build import (
     load,
     read_balance,
 )
-from tests.engine.life import Life, approved
+from tests.support.engine.life import Life, approved
 
 
 @pytest.fixture

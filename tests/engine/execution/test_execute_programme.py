@@ -18,7 +18,7 @@ from engine.ids import Derived, derive
 from engine.programmes.programme import Programme, ProgrammeConfig, policy_view, programme_view
 from engine.programmes.stand_in import Grant, Outage
 from engine.replies import Done, Granted, Problem
-from tests.engine.build import (
+from tests.support.engine.build import (
     NOW_MS,
     PROGRAMME,
     TENANT,

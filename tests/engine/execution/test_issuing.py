@@ -13,7 +13,7 @@ from engine.cards.card import card_view
 from engine.controls import MccAllow, PerDayCap, PerTxnCap
 from engine.execution.issuing import card_of, issue
 from engine.replies import Done, Problem
-from tests.engine.build import (
+from tests.support.engine.build import (
     ACCOUNT,
     CARD,
     NOW_MS,
@@ -25,7 +25,7 @@ from tests.engine.build import (
     change_card,
     create_card,
 )
-from tests.engine.life import Life
+from tests.support.engine.life import Life
 
 
 @pytest.fixture

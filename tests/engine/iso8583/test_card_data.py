@@ -11,7 +11,7 @@ from engine.iso8583.card_data import Verification, check_expiry
 from engine.iso8583.content import AuthorizationRequest, read
 from engine.iso8583.elements import ElementError
 from engine.iso8583.respond import network_management
-from tests.engine.iso8583.messages import ORIGINAL, message
+from tests.support.engine.iso8583.messages import ORIGINAL, message
 
 PAN = "4111111111111111"
 CHIP = "9F2608AABBCCDDEEFF00119F360200428407A0000000031010"

@@ -13,7 +13,7 @@ from engine.iso8583.codec import DecodeError, EncodeError, decode, encode
 from engine.iso8583.message import Message
 from engine.iso8583.spec import FIELDS
 from engine.pan import Masked, Pan
-from tests.engine.iso8583.messages import EXAMPLE, documents
+from tests.support.engine.iso8583.messages import EXAMPLE, documents
 
 
 def oracle_encode(document: dict[str, str]) -> bytes:

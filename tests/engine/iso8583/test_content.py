@@ -18,7 +18,7 @@ from engine.iso8583.content import (
 )
 from engine.iso8583.elements import ElementError, write_private, write_replacement_amount
 from engine.iso8583.identity import AUTHORIZATION, command_key, wire_identity
-from tests.engine.iso8583.messages import ORIGINAL, message
+from tests.support.engine.iso8583.messages import ORIGINAL, message
 
 
 def test_purchase_is_read() -> None:

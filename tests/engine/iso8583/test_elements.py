@@ -29,7 +29,7 @@ from engine.iso8583.elements import (
     write_replacement_amount,
 )
 from engine.iso8583.latin import plain
-from tests.engine.iso8583.messages import PRINTABLE
+from tests.support.engine.iso8583.messages import PRINTABLE
 
 digits = "0123456789"
 

@@ -10,7 +10,7 @@ from engine.iso8583.codec import DecodeError, decode, encode
 from engine.iso8583.fast_decline import fast_decline
 from engine.iso8583.message import Message
 from engine.iso8583.respond import DEADLINE_EXCEEDED, refusal
-from tests.engine.iso8583.messages import documents, message
+from tests.support.engine.iso8583.messages import documents, message
 
 
 def decoded(payload: bytes) -> bytes | None:

@@ -21,7 +21,7 @@ from engine.iso8583.identity import (
     wire_identity,
 )
 from engine.iso8583.message import Message, as_repeat
-from tests.engine.iso8583.messages import FIELDS, ORIGINAL, message
+from tests.support.engine.iso8583.messages import FIELDS, ORIGINAL, message
 
 KEY = b"k" * 32
 ARN = "7" * 23

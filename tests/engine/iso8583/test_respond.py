@@ -10,7 +10,7 @@ from engine.iso8583.elements import read_additional_amounts, read_private
 from engine.iso8583.message import Message, as_repeat
 from engine.iso8583.respond import answered, malformed, network_management, refusal, replied
 from engine.replies import Done, NotExecuted, Problem, Reply, WireAnswer
-from tests.engine.iso8583.messages import EXAMPLE
+from tests.support.engine.iso8583.messages import EXAMPLE
 
 AUTHORIZATION = "01900000-0000-7000-8000-000000000007"
 REQUEST = Message("0100", {int(number): value for number, value in EXAMPLE.items() if number != "t"})

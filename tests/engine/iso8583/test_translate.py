@@ -16,7 +16,7 @@ from engine.iso8583.content import (
 from engine.iso8583.identity import ADVICE, AUTHORIZATION, REVERSAL, command_key, presentment_key
 from engine.iso8583.message import as_repeat
 from engine.iso8583.translate import Routed, to_command
-from tests.engine.iso8583.messages import ORIGINAL, message
+from tests.support.engine.iso8583.messages import ORIGINAL, message
 
 ROUTED = Routed("i", "c", b"f", "match", "match", "present")
 ARN = "7" * 23

@@ -15,7 +15,7 @@ from engine.kyc.facts import Verdict
 from engine.kyc.flows import DOCUMENT, FLOWS, Flow, needs
 from engine.kyc.states import COMPLETED, TRANSITIONS
 from engine.limits import KYC_PASSED_DAYS, KYC_PENDING_DAYS, KYC_RETRY_SECONDS_MAX, KYC_TRIES_MAX
-from tests.engine.kyc.build import NOW_MS, complete_case
+from tests.support.engine.kyc.build import NOW_MS, complete_case
 
 PASS, FAIL = Verdict("passed"), Verdict("failed", ("age_below_minimum",))
 REVIEW, AGAIN = (

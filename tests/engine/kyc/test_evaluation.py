@@ -12,7 +12,7 @@ from engine.kyc.facts import CaseFacts, Holder, Verdict
 from engine.kyc.flows import DOCUMENT
 from engine.kyc.triggers import decide_by_name
 from engine.mrz.zone import Zone, write_zone
-from tests.engine.kyc.build import GIVEN, TODAY, facts
+from tests.support.engine.kyc.build import GIVEN, TODAY, facts
 
 NO_DOCUMENT = ("document_number", "document_expiry", "document_issuing_state", "document_mrz")
 NO_FIELDS = NO_DOCUMENT[:3]

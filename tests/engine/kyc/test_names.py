@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from engine.kyc.names import Likeness, with_record, with_zone
-from tests.engine.kyc.build import ZONE
+from tests.support.engine.kyc.build import ZONE
 
 
 @pytest.mark.parametrize(

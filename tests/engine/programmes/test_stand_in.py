@@ -19,7 +19,7 @@ from engine.programmes.stand_in import (
     response_code,
     under_policy,
 )
-from tests.engine.build import NOW_MS, an_id, ask, policy
+from tests.support.engine.build import NOW_MS, an_id, ask, policy
 
 OUTAGE = an_id(0xF1)
 OPEN = Outage(OUTAGE, NOW_MS, "EUR")

@@ -11,7 +11,7 @@ from engine.iso8583.content import AuthorizationRequest, Presentment, ReversalNo
 from engine.iso8583.message import Message
 from loadtests.generators.lives import LifeLoad
 from tests.loadtests.generators.test_wire import CARDS, Peer
-from tests.ops.waiting import wait_until
+from tests.support.ops.waiting import wait_until
 
 
 @pytest.mark.parametrize("declined", [None, CARDS[0].pan])

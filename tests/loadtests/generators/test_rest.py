@@ -14,7 +14,7 @@ from aiohttp import web
 from loadtests.generators.http import Api, HttpError
 from loadtests.generators.rest import SpendLoad, held_minor, issue_cards
 from loadtests.generators.workload import AMOUNT, FUNDS
-from tests.ops.waiting import wait_until
+from tests.support.ops.waiting import wait_until
 
 Json = dict[str, Any]
 CREDENTIALS = {"client_id": "cl", "client_secret": "s&=+ecret"}

@@ -18,7 +18,7 @@ from engine.iso8583.respond import answered, refusal
 from engine.replies import WireAnswer
 from loadtests.generators.wire import ACQUIRER_ID, WireLoad, places, stamp, template
 from loadtests.generators.workload import SALE, Card
-from tests.ops.waiting import wait_until
+from tests.support.ops.waiting import wait_until
 
 CARDS = [Card(f"card-{number}", f"456000000000000{number}", "2911") for number in range(5)]
 

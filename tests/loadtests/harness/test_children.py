@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from loadtests.harness.children import ChildError, Helper, Installation, one_line
-from tests.ops.waiting import gone
+from tests.support.ops.waiting import gone
 
 HELPER = """
 import asyncio, sys

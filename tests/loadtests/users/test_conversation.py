@@ -17,7 +17,7 @@ from actors.vault import Vault
 from loadtests.generators.workload import Card
 from loadtests.users.conversation import Conversation, WireError
 from loadtests.users.plan import LoadPlan, read_plan, write_plan
-from tests.api.stack import Installation, installation
+from tests.support.api.stack import Installation, installation
 
 
 async def plastic(running: Installation, card_id: str) -> Card:

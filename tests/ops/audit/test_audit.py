@@ -18,17 +18,17 @@ from actors.vault import Vault
 from ops.audit import AuditError, Finding, audit, findings
 from ops.embedded.local_https import Request, server_side, with_local_egress
 from ops.embedded.ports import free_port
-from tests.actors.outbox.waiting import eventually
-from tests.actors.webhooks.receivers import Receiver, receiving
-from tests.api.delegation import declare, delegated_card, money, policy, put_policy
-from tests.api.driver import Caller
-from tests.api.kyc.applicants import begin, passed_check
-from tests.api.stack import Installation, installation
-from tests.conformance.decision_endpoint import approve, decision_endpoint, hang_up
-from tests.conformance.peer import Document
 from tests.conftest import PostgresServer, execute
-from tests.integration.acquirer import Acquirer, follow_up, private_tags, purchase
-from tests.ops.audit.damages import DAMAGES
+from tests.support.actors.outbox.waiting import eventually
+from tests.support.actors.webhooks.receivers import Receiver, receiving
+from tests.support.api.delegation import declare, delegated_card, money, policy, put_policy
+from tests.support.api.driver import Caller
+from tests.support.api.kyc.applicants import begin, passed_check
+from tests.support.api.stack import Installation, installation
+from tests.support.conformance.decision_endpoint import approve, decision_endpoint, hang_up
+from tests.support.conformance.peer import Document
+from tests.support.integration.acquirer import Acquirer, follow_up, private_tags, purchase
+from tests.support.ops.audit.damages import DAMAGES
 
 ROOT = Path(__file__).parents[3]
 ALL_ATTEMPTED = """

@@ -8,8 +8,8 @@ from actors.settings import Settings
 from actors.vault import Vault
 from ops.audit import Finding, audit
 from ops.audit.cardholders import READABLE
-from tests.api.stack import installation
 from tests.conftest import execute
+from tests.support.api.stack import installation
 
 SWAPPED = """
     UPDATE cardholders r SET {column} = o.{column} FROM cardholders o

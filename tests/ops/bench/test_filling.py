@@ -15,7 +15,7 @@ from ops.bench.filling import fill_cards
 from ops.bench.history import make_history, read_balances
 from ops.bench.load import spends
 from ops.bench.row_locks import RowLocks
-from tests.ops.bench.twin import SALE, Twin, insert_twin
+from tests.support.ops.bench.twin import SALE, Twin, insert_twin
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 from engine.commands import CardCommand
 from engine.replies import NotExecuted, Reply, WireAnswer
 from ops.bench.load import ClosedLoop, OpenLoop, loop_of, spends
-from tests.ops.bench.twin import SALE
+from tests.support.ops.bench.twin import SALE
 
 CARDS = [f"01a20004-c598-7778-bff4-5a1c14fef4{number:02x}" for number in range(20)]
 

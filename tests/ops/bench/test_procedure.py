@@ -14,7 +14,7 @@ from actors.ids import new_id
 from engine.replies import NotExecuted, WireAnswer
 from ops.bench.load import spends
 from ops.bench.procedure import ProcedureBatches, install
-from tests.ops.bench.twin import CASES, SALE, STAND_IN_CASES, Twin, compare, insert_twin
+from tests.support.ops.bench.twin import CASES, SALE, STAND_IN_CASES, Twin, compare, insert_twin
 
 EVERY = {**CASES, **{f"stand-in: {name}": case for name, case in STAND_IN_CASES.items()}}
 

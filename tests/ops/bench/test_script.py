@@ -17,7 +17,7 @@ from engine.commands import Authorize
 from engine.replies import NotExecuted, WireAnswer
 from ops.bench.load import spends
 from ops.bench.script import Script, SyncedRedis, fill
-from tests.ops.bench.twin import CASES, SALE, Twin, insert_twin
+from tests.support.ops.bench.twin import CASES, SALE, Twin, insert_twin
 
 IN_UTC = {name: case for name, case in CASES.items() if "timezone" not in case[0].get("programme", {})}
 

@@ -39,8 +39,8 @@ from ops.commands.decision_behaviours import BEHAVIOURS, Behaviour
 from ops.embedded.local_https import LocalHttpsError, Request, make_authority, with_local_egress
 from ops.supervision.installation import RUN_FILE
 from stanchion import Client, StanchionError
-from tests.api.delegation import activity
-from tests.api.stack import installation, served
+from tests.support.api.delegation import activity
+from tests.support.api.stack import installation, served
 
 ROOT = Path(__file__).parents[3]
 SECRET = "decsec_secret"

@@ -19,7 +19,7 @@ from ops.cli import app
 from ops.commands import keys as module
 from ops.commands.keys import KeysError, reseal, status
 from ops.expected_failures import EXPECTED_FAILURES
-from tests.api.stack import Installation, installation
+from tests.support.api.stack import Installation, installation
 
 OLDEST, MIDDLE, NEWEST = (bytes([number]) * 32 for number in (1, 2, 3))
 PANS, ENDPOINTS = 5, 2

@@ -19,10 +19,10 @@ from api.vision.in_process import InProcessVerification
 from ops.cli import app
 from ops.commands.kyc import KycError, erase, read, rewrap, write_pictures
 from ops.expected_failures import EXPECTED_FAILURES
-from tests.api.driver import Caller
-from tests.api.kyc.applicants import BASIC, DOCUMENT, applicant, begin, submit
-from tests.api.stack import Installation, installation
-from tests.api.vision.applicant import PICTURE, open_session
+from tests.support.api.driver import Caller
+from tests.support.api.kyc.applicants import BASIC, DOCUMENT, applicant, begin, submit
+from tests.support.api.stack import Installation, installation
+from tests.support.api.vision.applicant import PICTURE, open_session
 
 PURPOSE = "identity_verification"
 

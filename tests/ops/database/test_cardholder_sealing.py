@@ -18,8 +18,8 @@ from ops.audit import audit
 from ops.database import cardholder_sealing
 from ops.database.key_check import check_master_key
 from ops.database.migrate import FOLDER, MigrationError, load_migrations, migrate, waiting
-from tests.api.driver import Caller
-from tests.api.stack import Installation, installation
+from tests.support.api.driver import Caller
+from tests.support.api.stack import Installation, installation
 
 DROP = "cardholder_clear_columns"
 ADDRESS = '{"line1":"1 Main St","line2":null,"city":"Cork","postcode":"T12","country":"IE"}'

@@ -7,7 +7,7 @@ import pytest
 from actors.settings import Settings
 from actors.vault import Vault
 from ops.database.clients import ClientError, revoke_client
-from tests.api.stack import installation
+from tests.support.api.stack import installation
 
 
 async def test_a_revoked_client_gets_no_token(settings: Settings, vault: Vault) -> None:

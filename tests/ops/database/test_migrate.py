@@ -21,9 +21,9 @@ from ops.database.migrate import (
     waiting,
 )
 from ops.embedded.postgres import SETTINGS, EmbeddedPostgres
-from tests.actors.journal.backends import PostgresBackend
-from tests.actors.journal.cases import spend, with_card
-from tests.engine.build import SHARD
+from tests.support.actors.journal.backends import PostgresBackend
+from tests.support.actors.journal.cases import spend, with_card
+from tests.support.engine.build import SHARD
 
 DOUBLE = "CREATE OR REPLACE FUNCTION double(_n integer) RETURNS integer LANGUAGE sql AS 'SELECT {body}'"
 

@@ -21,9 +21,9 @@ from ops.database.migrate import MigrationError, migrate
 from ops.database.process_role import APPEND_ONLY, NEVER_DELETED
 from ops.embedded.postgres import PROCESS_USER, EmbeddedPostgres
 from ops.supervision.installation import Servers, database
-from tests.actors.journal.cases import idempotency_row, spend, with_card
 from tests.conftest import PostgresServer, execute
-from tests.engine.build import TENANT
+from tests.support.actors.journal.cases import idempotency_row, spend, with_card
+from tests.support.engine.build import TENANT
 
 ROLE = "stanchion_test_process"
 PASSWORD = 'it\'s "quoted" % text'

@@ -18,7 +18,7 @@ from ops.embedded import identity
 from ops.embedded.identity import identity_for, reachable_by_others
 from ops.embedded.postgres import SETTINGS, WAL_SEGMENT_MB, EmbeddedPostgres, wheel_bin_dir
 from ops.embedded.process import Identity, ServerError
-from tests.ops.waiting import gone, wait_until
+from tests.support.ops.waiting import gone, wait_until
 
 ROOT = Path(__file__).parents[3]
 SITE_PACKAGES = wheel_bin_dir().parents[2]

@@ -15,7 +15,7 @@ from redis.exceptions import AuthenticationError
 from redis.retry import Retry
 
 from ops.embedded.redis import EmbeddedRedis
-from tests.ops.waiting import gone, wait_until
+from tests.support.ops.waiting import gone, wait_until
 
 HOLD_A_SERVER = """
 import sys

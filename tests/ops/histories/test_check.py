@@ -11,7 +11,7 @@ import pytest
 from engine.iso8583.identity import late_reversal_key
 from ops.histories.check import LATE_SECONDS, JournalRow, judge
 from ops.histories.operations import History, Operation
-from tests.engine.build import key
+from tests.support.engine.build import key
 
 CARD = "01900000-0000-7000-8000-0000000000a7"
 

@@ -14,7 +14,7 @@ from actors.vault import Vault
 from api.docs.examples import recorded
 from ops.embedded.local_https import with_local_egress
 from ops.reference.record import record
-from tests.api.stack import installation, served
+from tests.support.api.stack import installation, served
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ import pytest
 
 from actors.log import LOG_FILE
 from ops.supervision.control import SOCKET_FILE, restart
-from tests.ops.waiting import gone, wait_until
+from tests.support.ops.waiting import gone, wait_until
 
 ROOT = Path(__file__).parents[3]
 

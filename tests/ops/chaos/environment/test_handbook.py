@@ -17,7 +17,7 @@ from ops.chaos.environment.handbook import FIRST, PAGE, filled, handbook
 from ops.chaos.environment.nodes import ON_ONE_MACHINE, RayCluster
 from ops.cli import app
 from tests.ops.chaos.environment.test_nodes import VALUES
-from tests.ops.pages import fence
+from tests.support.ops.pages import fence
 
 TOOLS: dict[str, Any] = {"ray": ray.cli, "stanchion": typer.main.get_command(app)}
 

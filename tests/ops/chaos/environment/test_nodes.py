@@ -14,7 +14,7 @@ import pytest
 
 from ops.chaos.environment.nodes import NodeError, RayCluster, RayNode, can_isolate
 from ops.chaos.environment.processes import gone
-from tests.ops.waiting import wait_until
+from tests.support.ops.waiting import wait_until
 
 CHILDREN = """
 import signal, subprocess

@@ -9,7 +9,7 @@ from actors.vault import Vault
 from engine.replies import WireAnswer
 from ops.chaos.traffic.flood import FloodConnection, FloodPhase, FloodTarget, p99
 from ops.chaos.traffic.shoppers import Plastic
-from tests.actors.network.support import CARD_ID, PAN, Harness, running_edge, until
+from tests.support.actors.network.support import CARD_ID, PAN, Harness, running_edge, until
 
 LATE_SECONDS = 30.0
 """Longer than any machine needs; the tests wait only for the last answer."""

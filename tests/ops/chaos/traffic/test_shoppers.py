@@ -11,7 +11,7 @@ from actors.vault import Vault
 from engine.replies import NotExecuted, WireAnswer
 from ops.chaos.traffic.shoppers import Plastic, Terminal
 from ops.histories.operations import History
-from tests.actors.network.support import CARD_ID, PAN, Harness, approve, running_edge, until
+from tests.support.actors.network.support import CARD_ID, PAN, Harness, approve, running_edge, until
 
 PLASTIC = Plastic(CARD_ID, PAN, "2911")
 

@@ -1,0 +1,96 @@
+"""Concurrent spends on many cards, and a check that no acknowledged one is lost."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from typing import Any
+
+from tests.support.api.driver import Caller
+from tests.support.conformance.peer import Document, decode
+from tests.support.integration.acquirer import Acquirer, purchase
+from tests.support.integration.stack import Stack
+
+# Approved, or no decision in time.
+ANSWERS = {"00", "91"}
+
+
+@dataclass
+class Spend:
+    """A message and its answer."""
+
+    card_id: str
+    request: Document
+    answer: bytes
+    response_code: str
+
+
+@dataclass
+class Load:
+    """One worker for each card spends on it repeatedly."""
+
+    acquirer: Acquirer
+    plastics: dict[str, dict[str, str]]
+    spends: list[Spend] = field(default_factory=list)
+    approved: Counter[str] = field(default_factory=Counter)
+    """Approvals by card."""
+
+    async def work(self, card_id: str) -> None:
+        """Spend until cancelled."""
+        while True:
+            request = purchase(self.plastics[card_id])
+            answer = await self.acquirer.exchange_bytes(request)
+            response_code = decode(answer)["39"]
+            self.spends.append(Spend(card_id, request, answer, response_code))
+            self.approved[card_id] += response_code == "00"
+
+    def new_approval_on_every_card(self) -> Any:
+        """A condition: every card had a spend approved that was sent after this call."""
+        before = self.approved.copy()
+        # The next answer may belong to a message sent before this call; the one after it does not.
+        return lambda: all(self.approved[card_id] >= before[card_id] + 2 for card_id in self.plastics)
+
+
+@asynccontextmanager
+async def load(stack: Stack, demo: Caller, acquirer: Acquirer, cards: int = 24) -> AsyncIterator[Load]:
+    """Spend until the block ends, then cancel the workers."""
+    programme = await demo.programme()
+    product, holder = await demo.product(programme), await demo.cardholder(programme)
+    made = await asyncio.gather(*(demo.card(product, holder) for _ in range(cards)))
+    await asyncio.gather(*(demo.load(card, "100000.00") for card in made))
+    running = Load(acquirer, await stack.card_data(*made))
+    workers = [asyncio.create_task(running.work(card["id"])) for card in made]
+    try:
+        yield running
+    finally:
+        for worker in workers:
+            worker.cancel()
+        results = await asyncio.gather(*workers, return_exceptions=True)
+    assert not [result for result in results if not isinstance(result, asyncio.CancelledError)]
+
+
+async def assert_no_loss(stack: Stack, running: Load) -> None:
+    """Each acknowledged approval is booked once, and all answers were 00 or 91. A repeat of each message gets
+    the acknowledged bytes, or an approval where the first answer was 91."""
+    assert {spend.response_code for spend in running.spends} <= ANSWERS
+    repeats = await asyncio.gather(
+        *(running.acquirer.exchange_bytes(spend.request | {"t": "0101"}) for spend in running.spends)
+    )
+    for spend, repeat in zip(running.spends, repeats, strict=True):
+        assert decode(repeat)["39"] == "00"
+        assert repeat == spend.answer or spend.response_code == "91"
+    rows = await stack.fetch(
+        "SELECT t.card_id::text, j.command::jsonb #>> '{wire,rrn}' AS rrn, h.state"
+        " FROM transactions t JOIN journal j ON j.actor_id = t.card_id AND j.seq = t.seq"
+        " JOIN holds h ON h.id = t.hold_id WHERE t.card_id = ANY($1::uuid[])",
+        list(running.plastics),
+    )
+    sent = Counter((spend.card_id, spend.request["37"]) for spend in running.spends)
+    booked = Counter((row["card_id"], row["rrn"]) for row in rows)
+    # Spends that were cancelled at the end of the load may be booked too, once each.
+    assert sent - booked == Counter()
+    assert set(booked.values()) == {1}
+    await stack.assert_books()
