@@ -21,13 +21,16 @@ WITHOUT_SOURCE = {"integration", "conformance", "support"}
 SOURCE_OF = {"api/client": "api/client/stanchion"}
 """Source folders that have another path than their tests."""
 NAMED_BY_SUBJECT = {
-    "actors/cluster/test_rebuild.py": "the supervisor and Ray's servers together",
     "actors/journal/*": "one suite for both implementations of the journal",
     "actors/network/*crashes.py": "the whole simulated network, stopped at every step",
     "actors/shards/*": "one behaviour of a shard host, which several of its modules share",
     "actors/webhooks/test_schedule.py": "dispatcher, schedule and endpoint slots together",
-    "actors/webhooks/test_way.py": "an event's way through relay and dispatcher",
+    "actors/test_coalescer.py": "the second class of actors/batcher.py",
+    "actors/webhooks/test_pipeline.py": "an event's way through relay and dispatcher",
     "api/*": "one resource or property of the API, with its routes, permissions and problems",
+    "engine/authorization/test_modes.py": "managed and gateway mode compared",
+    "engine/authorization/test_random_lives.py": "random lives of authorizations, through all modules",
+    "engine/execution/test_card_commands.py": "commands on cards, through execute and issuing",
     "engine/test_*.py": "several rooms of the engine together",
     "ops/test_fences.py": "the documents",
     "ops/test_snippets.py": "the documents",
