@@ -1,4 +1,4 @@
-"""Validate events against the catalogue. Unlisted members are errors here; receivers must accept them."""
+"""Validate events against the schemas of the catalogue; members that a schema does not list are errors."""
 
 from __future__ import annotations
 

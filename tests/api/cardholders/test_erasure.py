@@ -136,7 +136,9 @@ async def test_erasure_needs_scope_role_and_mode(
     assert (await acme.get(f"/v1/cardholders/{holder['id']}"))["erased_at"] is None
 
 
-async def test_erasure_by_another_tenant_is_404(running: Installation, acme: Caller, tenant: str) -> None:
+async def test_erasure_by_another_tenant_returns_404(
+    running: Installation, acme: Caller, tenant: str
+) -> None:
     holder = await acme.cardholder(await acme.programme())
     refused = await erase(await running.caller(f"{tenant}-other"), holder, 404)
     assert refused["type"] == "/problems/not-found"

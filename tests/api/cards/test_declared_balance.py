@@ -81,7 +81,7 @@ async def test_only_administrators_of_the_tenant_use_declared_balances(
         assert (await caller.get(f"/v1/cards/{id_}/declared-balance", status))["type"] == refused["type"]
 
 
-async def test_published_description_omits_the_operation(acme: Caller) -> None:
+async def test_published_description_omits_declaring_a_balance(acme: Caller) -> None:
     document = (await acme.http.get("/docs/openapi.json")).text
     # The description mentions declared balances, but not the operation that declares one.
     assert "declared-balance" not in document

@@ -54,7 +54,7 @@ async def pool_of(size: int) -> AsyncIterator[Tenants]:
     await asyncio.gather(*tenants.waiting, return_exceptions=True)
 
 
-async def test_only_tenant_gets_no_more_than_its_share() -> None:
+async def test_single_tenant_gets_no_more_than_its_share() -> None:
     async with pool_of(10) as pool:
         await pool.ask("greedy", 20)
         assert pool.holds("greedy") == 4
