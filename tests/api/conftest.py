@@ -1,7 +1,7 @@
 """Fixtures of the API's tests.
 
-One installation serves them all: a test has tenants of its own, and tenants never meet. Whoever breaks
-something on purpose starts another installation.
+All tests share one installation; each test uses tenants of its own. A test that breaks the installation
+starts another one.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _numbers = count(1)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Run the asynchronous tests of this folder in the loop of the one installation."""
+    """Run the asynchronous tests of this folder in the event loop of the shared installation."""
     for item in items:
         ours = item.path.is_relative_to(Path(__file__).parent)
         if ours and inspect.iscoroutinefunction(getattr(item, "function", None)):
@@ -37,14 +37,14 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 def shared_settings(
     postgres_server: PostgresServer, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Settings]:
-    """A database of its own for the one installation."""
+    """Settings of the shared installation, with a database of its own."""
     name = "stanchion_test_api"
     execute(postgres_server.admin_url, f"CREATE DATABASE {name} TEMPLATE {postgres_server.template}")
     yield Settings.load(
         var_dir=tmp_path_factory.mktemp("api"),
         database_url=postgres_server.database(name),
         iso8583_port=free_port(),
-        # Nothing is cleared behind a test's back.
+        # Automatic clearing is off: it would change balances during a test.
         auto_clear_seconds=0,
     )
     execute(postgres_server.admin_url, f"DROP DATABASE {name} WITH (FORCE)")
@@ -52,16 +52,16 @@ def shared_settings(
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def running(shared_settings: Settings) -> AsyncIterator[Installation]:
-    """The one installation."""
+    """The shared installation."""
     async with installation(shared_settings, Vault.from_settings(shared_settings)) as started:
         yield started
-        # Whatever the tests have had happen has been told as the catalogue says.
+        # All events that the tests published fit the schemas of the catalogue.
         assert await faults_of_all(started.services.pool) == []
 
 
 @pytest.fixture
 def tenant() -> str:
-    """The name of a tenant that no other test knows."""
+    """The name of a tenant that no other test uses."""
     return f"tenant-{next(_numbers)}"
 
 

@@ -1,4 +1,4 @@
-"""Tenants and modes never meet: what is foreign answers exactly as what does not exist (guarantee 17)."""
+"""Tenants and modes are isolated: foreign ids get the same responses as unknown ids (guarantee G17)."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ SCOPES_OF_OPERATIONS = sorted({permission.scope for permission in PERMISSIONS.va
 
 
 async def resources(acme: Caller) -> dict[str, str]:
-    """One of everything, by the name under which paths and bodies speak of it."""
+    """Create one object of each kind; returns the ids by kind."""
     card = await acme.funded_card()
     spend = await acme.spend(card, "1.00")
     event = (await acme.get("/v1/events?limit=1"))["data"][0]
@@ -51,7 +51,7 @@ async def resources(acme: Caller) -> dict[str, str]:
 
 
 def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, str, Any]]:
-    """Every operation that takes an id, with one id of ``ids`` and all the others one's ``own``."""
+    """Every operation that takes an id: the id under test from ``ids``, other ids from ``own``."""
     product = {"name": "P", "network": "visa", "currency": "EUR", "form_factor": "virtual", "iin": "400000"}
     person = {"given_name": "A", "family_name": "B", "email": "a@b.example"}
     money = {"amount": "1.00", "currency": "EUR"}
@@ -112,12 +112,12 @@ def requests_for(ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, st
 
 
 def deletions_for(ids: dict[str, str]) -> list[tuple[str, str, Any]]:
-    """Every operation that removes something; nothing can be asked of it afterwards."""
+    """Every operation that deletes an object; sent last, because later requests would return 404."""
     return [("DELETE", f"/v1/webhook-endpoints/{ids['webhook-endpoints']}", None)]
 
 
 def lists_for(ids: dict[str, str]) -> list[str]:
-    """Every list with a filter that names something."""
+    """Every list with a filter by id."""
     return [
         f"/v1/card-products?programme_id={ids['programs']}",
         f"/v1/cardholders?programme_id={ids['programs']}",
@@ -151,7 +151,7 @@ def cursors_for(ids: dict[str, str], own: dict[str, str]) -> list[str]:
 
 
 async def answers(caller: Caller, ids: dict[str, str], own: dict[str, str]) -> list[tuple[str, Any]]:
-    """What ``caller`` gets for each request, without what differs between any two requests."""
+    """Status and body of each response to ``caller``, without the ``instance`` of the request."""
     found: list[tuple[str, Any]] = []
     gets = [("GET", path, None) for path in lists_for(ids) + cursors_for(ids, own)]
     for method, path, body in requests_for(ids, own) + gets + deletions_for(ids):
@@ -170,7 +170,7 @@ def random_ids(like: dict[str, str]) -> dict[str, str]:
     return {name: new_id() for name in like}
 
 
-async def test_foreign_and_random_ids_cannot_be_told_apart(
+async def test_foreign_ids_get_the_same_responses_as_random_ids(
     running: Installation, acme: Caller, tenant: str
 ) -> None:
     own = await resources(acme)
@@ -183,7 +183,7 @@ async def test_foreign_and_random_ids_cannot_be_told_apart(
         assert with_foreign[1][0] in {200, 400, 404}
         if with_foreign[1][0] == 200:
             assert with_foreign[1][1]["data"] == []
-    # Nothing of the rival's has changed.
+    # The rival's objects are unchanged.
     assert (await rival.get(f"/v1/cards/{foreign['cards']}"))["state"] == "active"
     assert (await rival.get(f"/v1/card-products/{foreign['card-products']}"))["status"] == "active"
     assert (await rival.get(f"/v1/programs/{foreign['programs']}"))["version"] == 1
@@ -193,9 +193,9 @@ async def test_foreign_and_random_ids_cannot_be_told_apart(
     assert endpoint["previous_secret_expires_at"] is None
 
 
-async def test_the_modes_of_one_tenant_never_meet(running: Installation, acme: Caller) -> None:
+async def test_modes_of_one_tenant_are_isolated(running: Installation, acme: Caller) -> None:
     live = await running.caller(acme.credentials.name, mode="live")
-    # More requests than a live tenant may make in a second.
+    # The test sends more requests than the rate limit of live mode permits.
     live.http = running.variant(rate_live_per_second=100_000)
     in_test = await resources(acme)
     programme = await live.programme()
@@ -210,18 +210,16 @@ async def test_the_modes_of_one_tenant_never_meet(running: Installation, acme: C
     assert (await acme.send("GET", f"/v1/programs/{programme['id']}")).status_code == 404
 
 
-async def test_the_own_ids_work(acme: Caller) -> None:
-    """The matrix is worth something only if the same requests succeed with the caller's own ids."""
+async def test_same_requests_succeed_with_own_ids(acme: Caller) -> None:
+    """Without this test, requests that are refused for another reason would pass the comparisons."""
     own = await resources(acme)
     refused = {name for name, (status, _) in await answers(acme, own, own) if status >= 400}
-    # The programme's card product is retired and its card suspended on the way.
+    # Earlier requests retire the card product and suspend the card, so some later POSTs are refused.
     assert {name.split(" ")[0] for name in refused} <= {"POST"}
 
 
 @pytest.mark.parametrize("kept", SCOPES_OF_OPERATIONS)
-async def test_each_scope_opens_its_operations_and_no_other(
-    running: Installation, tenant: str, kept: str
-) -> None:
+async def test_each_scope_permits_only_its_operations(running: Installation, tenant: str, kept: str) -> None:
     caller = await running.caller(tenant, scopes=(kept,))
     for operation in operations():
         path = operation.path.replace("{id}", new_id())
@@ -241,7 +239,9 @@ async def test_simulations_are_refused_in_live_mode(running: Installation, tenan
             assert response.json()["type"] == "/problems/test-mode-only"
 
 
-async def test_rights_are_checked_before_everything_else(running: Installation, tenant: str) -> None:
+async def test_permissions_are_checked_before_the_body_and_the_key(
+    running: Installation, tenant: str
+) -> None:
     reader = await running.caller(tenant, scopes=("cards:read",))
     for path in ("/v1/cards", "/v1/programs"):
         assert (await reader.send("POST", path, raw=b"{", key=None)).status_code == 403
@@ -249,5 +249,5 @@ async def test_rights_are_checked_before_everything_else(running: Installation, 
     assert (await reader.send("POST", "/v1/cards", raw=b"{", key=None)).status_code == 401
 
 
-async def test_every_operation_has_a_permission_and_the_reverse(running: Installation) -> None:
+async def test_permissions_cover_exactly_the_operations(running: Installation) -> None:
     assert {operation.name for operation in operations()} == set(PERMISSIONS)

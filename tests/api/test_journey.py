@@ -1,4 +1,4 @@
-"""The first journey of a customer, from a token to an explained decision."""
+"""The first steps of a customer, from a funded card to an explained decision."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from engine.webhooks.catalogue import CATALOGUE
 from tests.support.api.driver import Caller
 
 
-async def test_a_card_approves_and_declines(acme: Caller) -> None:
+async def test_funded_card_approves_and_declines_a_denied_mcc(acme: Caller) -> None:
     card = await acme.funded_card("100.00", controls=[{"kind": "mcc_deny", "values": ["7995"]}])
     approved = await acme.spend(card, "42.50")
     assert (approved["state"], approved["decision"]) == ("decided", "approved")

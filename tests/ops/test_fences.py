@@ -121,7 +121,7 @@ ANSWERS: Final = (
             "ops/docs/WEBHOOKS.md",
             section,
             "bash",
-            "tests/api/docs/test_webhooks_page.py::test_the_lines_for_the_shell_work_as_printed",
+            "tests/api/docs/test_webhooks_page.py::test_printed_shell_commands_work",
         )
         for section in ("Subscribe", "Verify")
     ),
@@ -130,7 +130,7 @@ ANSWERS: Final = (
         "ops/docs/WEBHOOKS.md",
         "Verify",
         "python",
-        "tests/api/docs/test_webhooks_page.py::test_the_verifier_of_the_page_knows_good_from_bad",
+        "tests/api/docs/test_webhooks_page.py::test_printed_verifier_accepts_genuine_signatures_only",
     ),
     *(
         Answer(

@@ -1,4 +1,4 @@
-"""The token endpoint: RFC 6749 to the letter, with an independent client as the judge."""
+"""The token endpoint conforms to RFC 6749; Authlib is the independent client."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def refused(response: httpx2.Response, status: int, error: str) -> None:
     assert response.headers["cache-control"] == "no-store"
 
 
-async def test_a_token_by_form_json_and_basic(acme: Caller) -> None:
+async def test_token_is_issued_for_form_json_and_basic_credentials(acme: Caller) -> None:
     form = {"grant_type": "client_credentials"}
     answers = [
         await acme.http.post(TOKEN, data=form | credentials_of(acme)),
@@ -57,9 +57,7 @@ def _swapped(caller: Caller) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("method", ["client_secret_basic", "client_secret_post"])
-async def test_an_independent_client_gets_and_uses_a_token(
-    running: Installation, acme: Caller, method: str
-) -> None:
+async def test_authlib_client_gets_and_uses_a_token(running: Installation, acme: Caller, method: str) -> None:
     def journey(base_url: str) -> tuple[dict[str, Any], int]:
         with OAuth2Session(
             acme.credentials.client_id,
@@ -90,7 +88,7 @@ async def test_an_independent_client_gets_and_uses_a_token(
         ({"client_id": "cl_test_unknown"}, 401, "invalid_client"),
     ],
 )
-async def test_refusals_carry_the_code_of_the_rfc(
+async def test_refused_token_request_returns_the_oauth_error_code(
     acme: Caller, sent: dict[str, str | None], status: int, error: str
 ) -> None:
     form = {"grant_type": "client_credentials", **credentials_of(acme)} | sent
@@ -102,13 +100,13 @@ async def test_refusals_carry_the_code_of_the_rfc(
         assert response.headers["www-authenticate"].startswith("Basic")
 
 
-async def test_a_scope_beyond_the_client_is_refused(running: Installation, tenant: str) -> None:
+async def test_scope_not_granted_to_the_client_is_refused(running: Installation, tenant: str) -> None:
     reader = await running.caller(tenant, scopes=("cards:read",))
     form = {"grant_type": "client_credentials", **credentials_of(reader)}
     refused(await reader.http.post(TOKEN, data=form | {"scope": "cards:write"}), 400, "invalid_scope")
 
 
-async def test_malformed_token_requests(acme: Caller) -> None:
+async def test_malformed_token_request_is_refused(acme: Caller) -> None:
     post = acme.http.post
     form_type = {"Content-Type": "application/x-www-form-urlencoded"}
     twice = "grant_type=client_credentials&client_id=a&client_id=b&client_secret=c"
@@ -135,7 +133,7 @@ async def test_malformed_token_requests(acme: Caller) -> None:
 OF_CLIENT = "client IN (SELECT id FROM clients WHERE client_id = $1)"
 
 
-async def test_a_revoked_token_ends_within_a_second(running: Installation, acme: Caller) -> None:
+async def test_revoked_token_is_refused_within_two_seconds(running: Installation, acme: Caller) -> None:
     await acme.get("/v1/cards")
     revoke = f"UPDATE access_tokens SET revoked_at = now() WHERE {OF_CLIENT}"
     await running.services.pool.execute(revoke, acme.credentials.client_id)
@@ -145,14 +143,16 @@ async def test_a_revoked_token_ends_within_a_second(running: Installation, acme:
         await asyncio.sleep(0.05)
 
 
-async def test_a_revoked_client_gets_no_token(running: Installation, acme: Caller) -> None:
+async def test_revoked_client_gets_no_token(running: Installation, acme: Caller) -> None:
     revoke = "UPDATE clients SET revoked_at = now() WHERE client_id = $1"
     await running.services.pool.execute(revoke, acme.credentials.client_id)
     form = {"grant_type": "client_credentials", **credentials_of(acme)}
     refused(await acme.http.post(TOKEN, data=form), 401, "invalid_client")
 
 
-async def test_right_secret_works_after_failures_of_others(running: Installation, acme: Caller) -> None:
+async def test_correct_secret_works_while_failed_attempts_are_limited(
+    running: Installation, acme: Caller
+) -> None:
     wrong = {"grant_type": "client_credentials", **credentials_of(acme), "client_secret": "x"}
     answers = [await acme.http.post(TOKEN, data=wrong) for _ in range(35)]
     assert [answer.status_code for answer in answers] == [401] * 30 + [429] * 5
@@ -161,7 +161,7 @@ async def test_right_secret_works_after_failures_of_others(running: Installation
 
 
 async def failures(http: httpx2.AsyncClient, forwarded_for: str, number: int) -> list[int]:
-    """Statuses of so many token requests, each for another unknown client, through a trusted proxy."""
+    """Statuses of ``number`` token requests through a trusted proxy, each with another unknown client id."""
     return [
         (
             await http.post(
@@ -174,7 +174,9 @@ async def failures(http: httpx2.AsyncClient, forwarded_for: str, number: int) ->
     ]
 
 
-async def test_failures_are_limited_by_source_address(running: Installation, acme: Caller) -> None:
+async def test_failed_token_requests_are_limited_by_source_address(
+    running: Installation, acme: Caller
+) -> None:
     proxies = (ip_network("127.0.0.0/8"),)
     async with running.variant(trusted_proxies=proxies, rate_token_per_minute=1) as http:
         assert await failures(http, "192.0.2.1", 11) == [401] * 10 + [429]
@@ -185,17 +187,17 @@ async def test_failures_are_limited_by_source_address(running: Installation, acm
         await acme.authenticate()
 
 
-async def test_failures_of_one_client_are_limited(acme: Caller) -> None:
+async def test_failed_token_requests_are_limited_by_client_id(acme: Caller) -> None:
     form = {"grant_type": "client_credentials", "client_id": "cl_test_busy", "client_secret": "x"}
     answers = [await acme.http.post(TOKEN, data=form) for _ in range(31)]
     assert [answer.status_code for answer in answers] == [401] * 30 + [429]
     assert 1 <= int(answers[-1].headers["retry-after"]) <= 60
     assert answers[-1].headers["cache-control"] == "no-store"
-    # Another client is not touched.
+    # The limit does not affect another client.
     await acme.authenticate()
 
 
-async def test_tokens_and_secrets_rest_as_digests(running: Installation, acme: Caller) -> None:
+async def test_tokens_and_secrets_are_stored_as_digests(running: Installation, acme: Caller) -> None:
     connection: asyncpg.Pool[asyncpg.Record] = running.services.pool
     rows = await connection.fetch("SELECT token_digest FROM access_tokens")
     assert all(acme.token.encode() not in row["token_digest"] for row in rows)
@@ -203,7 +205,7 @@ async def test_tokens_and_secrets_rest_as_digests(running: Installation, acme: C
     assert all(acme.credentials.client_secret.encode() not in row["secret_digest"] for row in clients)
 
 
-async def test_expired_tokens_are_cleared_away(running: Installation, acme: Caller) -> None:
+async def test_issuing_a_token_deletes_expired_ones(running: Installation, acme: Caller) -> None:
     age = f"UPDATE access_tokens SET expires_at = now() - interval '1 year' WHERE {OF_CLIENT}"
     await running.services.pool.execute(age, acme.credentials.client_id)
     await acme.authenticate()
@@ -214,7 +216,7 @@ async def test_expired_tokens_are_cleared_away(running: Installation, acme: Call
 @pytest.mark.parametrize(
     "header", [None, "", "Bearer", "Bearer ", "bearer nonsense", "Basic abc", "Bearer a b", "Bearer \u00e9"]
 )
-async def test_without_a_valid_token(acme: Caller, header: str | None) -> None:
+async def test_request_without_a_valid_token_returns_401(acme: Caller, header: str | None) -> None:
     headers = {} if header is None else {b"Authorization": header.encode("latin-1")}
     response = await acme.http.get("/v1/cards", headers=headers)
     assert response.status_code == 401
@@ -226,7 +228,7 @@ async def test_without_a_valid_token(acme: Caller, header: str | None) -> None:
     ("content", "media_type", "status"),
     [(b"", None, 415), (b"{", "application/json", 400), (b"[]", "application/json", 400)],
 )
-async def test_every_refusal_of_a_token_request_carries_an_error(
+async def test_unreadable_token_request_returns_invalid_request(
     running: Installation, content: bytes, media_type: str | None, status: int
 ) -> None:
     headers = {} if media_type is None else {"Content-Type": media_type}

@@ -1,4 +1,4 @@
-"""What one tenant may keep."""
+"""Quotas of a tenant: objects, idempotency keys and stored bytes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.api.stack import Installation
 
 
 @pytest.mark.parametrize("kind", ["programmes", "card_products", "cardholders", "cards"])
-async def test_number_of_objects_of_a_tenant_is_limited(
+async def test_object_beyond_the_quota_of_its_tenant_is_refused(
     running: Installation, acme: Caller, kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = await running.caller(f"neighbour-with-{kind}")
@@ -37,7 +37,7 @@ async def test_number_of_objects_of_a_tenant_is_limited(
     async with running.variant(**{f"quota_{kind}": 2}) as http:
         mine = Caller(http, acme.credentials)
         mine.token = acme.token
-        # Neither refused requests nor repetitions count.
+        # Refused requests and idempotent replays do not count towards the quota.
         for _ in range(3):
             await mine.send("POST", path, {**body, unknown_of(kind): running.services.new_id()})
         first = await mine.send("POST", path, body, key="first")
@@ -47,13 +47,13 @@ async def test_number_of_objects_of_a_tenant_is_limited(
         assert (await mine.send("POST", path, body, key="first")).content == first.content
         if kind == "programmes":
             assert (await same_caller(http, other).send("POST", path, body)).status_code == 201
-        # The refusal is not the key's answer: a higher quota lets it succeed.
+        # The refusal is not stored under the key: a retry succeeds once the quota is higher.
         monkeypatch.setattr(module, "QUOTA_RECOUNT_SECONDS", 0.0)
     assert (await acme.send("POST", path, body, key="second")).status_code == 201
 
 
 def unknown_of(kind: str) -> str:
-    """A member that a body of ``kind`` does not have, or that names something."""
+    """The member that makes a request fail with a random id: an unknown member or a reference."""
     return {"programmes": "unknown", "cards": "card_product_id"}.get(kind, "programme_id")
 
 
@@ -63,7 +63,7 @@ def same_caller(http: Any, caller: Caller) -> Caller:
     return same
 
 
-async def test_keys_of_a_day_are_limited(running: Installation, acme: Caller) -> None:
+async def test_idempotency_keys_per_day_are_limited(running: Installation, acme: Caller) -> None:
     body = {"name": "P", "currency": "EUR"}
     async with running.variant(quota_keys_per_day=2) as http:
         mine = same_caller(http, acme)
@@ -76,9 +76,7 @@ async def test_keys_of_a_day_are_limited(running: Installation, acme: Caller) ->
         assert (await mine.send("GET", "/v1/programs")).status_code == 200
 
 
-async def test_stored_bytes_of_a_day_are_limited_and_free_again_after_it(
-    running: Installation, acme: Caller
-) -> None:
+async def test_stored_bytes_are_limited_for_24_hours(running: Installation, acme: Caller) -> None:
     class Moment:
         at = 0.0
 
@@ -97,7 +95,7 @@ async def test_stored_bytes_of_a_day_are_limited_and_free_again_after_it(
     quotas.admit_key(caller)
 
 
-async def test_refused_requests_store_little(running: Installation, acme: Caller) -> None:
+async def test_refused_requests_store_less_than_4_kib_each(running: Installation, acme: Caller) -> None:
     size = "SELECT coalesce(sum(length(body)), 0) FROM idempotency"
     before = await running.services.pool.fetchval(size)
     body = {f"unknown_{number:05d}": number for number in range(2_000)}

@@ -1,4 +1,4 @@
-"""Card products over the API."""
+"""Card products over the API: create, retire, list, validate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.support.api.driver import Caller
 
 
-async def test_a_new_product(acme: Caller) -> None:
+async def test_created_product_is_returned_and_published(acme: Caller) -> None:
     programme = await acme.programme()
     controls = [
         {"kind": "per_txn_cap", "amount": "10"},
@@ -41,7 +41,7 @@ async def test_a_new_product(acme: Caller) -> None:
     assert [event["data"] for event in told] == [product]
 
 
-async def test_retiring(acme: Caller) -> None:
+async def test_product_retired_twice_publishes_one_event(acme: Caller) -> None:
     product = await acme.product(await acme.programme())
     path = f"/v1/card-products/{product['id']}"
     retired = await acme.post(f"{path}/retire", status=200)
@@ -52,7 +52,7 @@ async def test_retiring(acme: Caller) -> None:
     await acme.post(f"{path}/retire", {"status": "active"}, status=400)
 
 
-async def test_the_list_of_one_programme(acme: Caller) -> None:
+async def test_list_filters_products_by_programme(acme: Caller) -> None:
     first, second = await acme.programme(), await acme.programme()
     product = await acme.product(first)
     await acme.product(second)
@@ -80,7 +80,9 @@ async def test_the_list_of_one_programme(acme: Caller) -> None:
         ({"status": "active"}, "/status"),
     ],
 )
-async def test_products_that_cannot_be(acme: Caller, fields: dict[str, Any], pointer: str) -> None:
+async def test_invalid_product_is_refused_with_its_pointer(
+    acme: Caller, fields: dict[str, Any], pointer: str
+) -> None:
     body = {
         "programme_id": "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e",
         "name": "P",
@@ -93,7 +95,7 @@ async def test_products_that_cannot_be(acme: Caller, fields: dict[str, Any], poi
     assert [error["pointer"] for error in problem["errors"]] == [pointer]
 
 
-async def test_the_currency_is_the_programmes(acme: Caller) -> None:
+async def test_product_in_another_currency_than_its_programme_is_refused(acme: Caller) -> None:
     programme = await acme.programme()
     body = {
         "programme_id": programme["id"],
@@ -115,7 +117,7 @@ async def test_iin_within_the_ranges_of_the_network_is_accepted(acme: Caller, ne
     assert (product["iin"], product["kyc_flow"]) == (iin, None)
 
 
-async def test_ids_in_capitals_name_the_same_things(acme: Caller) -> None:
+async def test_uppercase_ids_name_the_same_objects(acme: Caller) -> None:
     programme = await acme.programme()
     product = await acme.product({**programme, "id": programme["id"].upper()})
     assert product["programme_id"] == programme["id"]

@@ -1,4 +1,4 @@
-"""Changing a cardholder: what changes, what is told, and a status in force once it is acknowledged."""
+"""Changing a cardholder: members, published events, and a status that is in force once acknowledged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ async def told(caller: Caller) -> list[Any]:
     return [event["data"] for event in (await caller.get("/v1/events?types=cardholder.updated"))["data"]]
 
 
-async def test_parts_are_replaced(acme: Caller) -> None:
+async def test_changed_members_are_replaced_and_published_once(acme: Caller) -> None:
     holder = await acme.cardholder(await acme.programme(), phone="+353861234567")
     address = {"line1": "1 Main St", "line2": None, "city": "Cork", "postcode": "T12", "country": "IE"}
     parts: dict[str, Any] = {
@@ -68,14 +68,16 @@ async def test_parts_are_replaced(acme: Caller) -> None:
         ({"kyc_state": "passed"}, "/kyc_state"),
     ],
 )
-async def test_changes_that_cannot_be(acme: Caller, members: dict[str, Any], pointer: str) -> None:
+async def test_invalid_change_is_refused_with_its_pointer(
+    acme: Caller, members: dict[str, Any], pointer: str
+) -> None:
     holder = await acme.cardholder(await acme.programme())
     problem = await change(acme, holder, 400, **members)
     assert problem["errors"][0]["pointer"] == pointer
 
 
 @pytest.mark.parametrize("status", ["blocked", "closed"])
-async def test_a_status_is_in_force_on_all_cards(acme: Caller, status: str) -> None:
+async def test_blocked_or_closed_cardholder_declines_on_every_card(acme: Caller, status: str) -> None:
     programme = await acme.programme()
     product, holder = await acme.product(programme), await acme.cardholder(programme)
     cards = [await acme.card(product, holder) for _ in range(3)]
@@ -90,12 +92,12 @@ async def test_a_status_is_in_force_on_all_cards(acme: Caller, status: str) -> N
         "/v1/cards", {"card_product_id": product["id"], "cardholder_id": holder["id"]}, 409
     )
     assert refused["type"] == "/problems/cardholder-not-active"
-    # What has been approved goes on: reversals and clearings ask nobody.
+    # Clearings and reversals of earlier approvals do not depend on the status.
     cleared = await acme.post(f"/v1/simulated-spends/{held['simulation_id']}/clear", None, 202)
     assert (await acme.simulation(cleared["simulation_id"]))["decision"] == "approved"
 
 
-async def test_an_active_cardholder_again(acme: Caller) -> None:
+async def test_reactivated_cardholder_spends_again(acme: Caller) -> None:
     card = await acme.funded_card()
     holder = {"id": card["cardholder_id"]}
     for status in ("blocked", "blocked", "active"):
@@ -104,7 +106,7 @@ async def test_an_active_cardholder_again(acme: Caller) -> None:
     assert [data["status"] for data in await told(acme)] == ["active", "blocked"]
 
 
-async def test_closed_is_final(acme: Caller) -> None:
+async def test_closed_cardholder_cannot_change_status(acme: Caller) -> None:
     holder = await acme.cardholder(await acme.programme())
     await change(acme, holder, status="closed")
     for status in ("active", "blocked"):
@@ -113,8 +115,8 @@ async def test_closed_is_final(acme: Caller) -> None:
     assert (await change(acme, holder, status="closed"))["status"] == "closed"
 
 
-async def test_cards_issued_meanwhile_are_told(acme: Caller) -> None:
-    """Whichever of the two comes first, no card of a blocked cardholder can be used."""
+async def test_card_issued_while_its_cardholder_is_blocked_declines(acme: Caller) -> None:
+    """In either order of the two requests, no card of a blocked cardholder approves."""
     programme = await acme.programme()
     product = await acme.product(programme)
     for _ in range(8):
@@ -130,7 +132,7 @@ async def test_cards_issued_meanwhile_are_told(acme: Caller) -> None:
             assert (await acme.spend(issued.json(), "1.00"))["decline_reason"] == "cardholder_blocked"
 
 
-async def test_nothing_is_acknowledged_that_is_not_in_force(
+async def test_status_change_is_acknowledged_only_when_in_force(
     running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     card = await acme.funded_card()
@@ -153,8 +155,8 @@ async def test_nothing_is_acknowledged_that_is_not_in_force(
 
 
 class OwnersAway:
-    """The installation's owners, of which those of ``away`` (cards) and all after ``calls`` commands give no
-    reply; ``after`` says whether such a command is executed all the same.
+    """The installation's owners with lost status commands: those for the cards in ``away``, and all after the
+    first ``calls``, return ``NotExecuted``. With ``after``, they are executed and only the reply is lost.
     """
 
     def __init__(self, running: Installation, *, calls: int = 10**9, after: bool = False) -> None:
@@ -201,7 +203,7 @@ async def approving(caller: Caller, cards: list[Any]) -> int:
 
 
 async def swept(running: Installation) -> None:
-    """Let the sweeper find what is due in a minute."""
+    """Run one sweep with the clock a minute ahead."""
     clock = running.services.clock
     later = replace(running.services, clock=Later(clock))
     assert await sweep(later) >= 1
@@ -288,7 +290,7 @@ async def test_late_copy_of_an_earlier_activation_changes_no_card(
     assert await approving(acme, cards) == 0
 
 
-async def test_parallel_changes_leave_cards_and_row_agreed(running: Installation, acme: Caller) -> None:
+async def test_parallel_changes_leave_cards_and_row_consistent(running: Installation, acme: Caller) -> None:
     holder, cards = await three_cards(acme)
     for _ in range(5):
         await asyncio.gather(
@@ -303,7 +305,7 @@ async def test_parallel_changes_leave_cards_and_row_agreed(running: Installation
 
 
 @pytest.mark.parametrize("finished_by", ["retry", "sweeper"])
-async def test_card_whose_creation_was_interrupted_is_released(
+async def test_retry_or_sweep_releases_a_card_whose_creation_was_interrupted(
     running: Installation, acme: Caller, finished_by: str
 ) -> None:
     programme = await acme.programme()
@@ -340,7 +342,7 @@ async def test_card_whose_creation_was_interrupted_declines_once_its_cardholder_
     assert await approving(acme, cards) == 1
 
 
-async def test_number_of_a_card_that_was_never_created_is_given_back(
+async def test_sweep_releases_the_pan_of_a_card_that_was_never_created(
     running: Installation, acme: Caller
 ) -> None:
     holder = await acme.cardholder(await acme.programme())

@@ -1,4 +1,4 @@
-"""Erasing a cardholder: keys destroyed, personal members null, books and ids kept."""
+"""Erasing a cardholder destroys keys and personal data; the ledger and ids remain."""
 
 from __future__ import annotations
 
@@ -136,14 +136,16 @@ async def test_erasure_needs_scope_role_and_mode(
     assert (await acme.get(f"/v1/cardholders/{holder['id']}"))["erased_at"] is None
 
 
-async def test_erasure_by_another_tenant_is_404(running: Installation, acme: Caller, tenant: str) -> None:
+async def test_erasure_by_another_tenant_returns_404(
+    running: Installation, acme: Caller, tenant: str
+) -> None:
     holder = await acme.cardholder(await acme.programme())
     refused = await erase(await running.caller(f"{tenant}-other"), holder, 404)
     assert refused["type"] == "/problems/not-found"
 
 
 async def test_no_table_holds_a_cardholders_values_in_clear(running: Installation, acme: Caller) -> None:
-    """Before the erasure as after it: events, journal and stored answers included."""
+    """Covers events, journal and stored responses, before and after the erasure."""
     canaries = {"given_name": "Zyxwvutia", "family_name": "Quokkason", "email": "zq.canary@quokka.example"}
     programme = await acme.programme()
     holder = await acme.cardholder(programme, **canaries, phone="+999123454321")
@@ -161,8 +163,8 @@ async def test_no_table_holds_a_cardholders_values_in_clear(running: Installatio
         await erase(acme, holder)
 
 
-async def test_erasure_beside_other_requests_is_whole(running: Installation, acme: Caller) -> None:
-    """Each request is done as a whole or refused as a whole; locks are taken in one order."""
+async def test_erasure_concurrent_with_other_requests_is_atomic(running: Installation, acme: Caller) -> None:
+    """Each request succeeds or is refused as a whole; all requests take locks in the same order."""
     programme = await acme.programme()
     product = await acme.product(programme)
     for _ in range(6):

@@ -1,4 +1,4 @@
-"""Cardholders over the API."""
+"""Cardholders over the API: create, list, validate."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from tests.support.api.driver import Caller
 
 
-async def test_a_new_cardholder(acme: Caller) -> None:
+async def test_created_cardholder_is_returned(acme: Caller) -> None:
     programme = await acme.programme()
     address = {"line1": "1 Main St", "city": "Cork", "postcode": "T12", "country": "IE"}
     holder = await acme.cardholder(
@@ -34,7 +34,7 @@ async def test_a_new_cardholder(acme: Caller) -> None:
     assert await acme.get(f"/v1/cardholders/{holder['id']}") == holder
 
 
-async def test_filters(acme: Caller) -> None:
+async def test_list_filters_by_programme_and_external_ref(acme: Caller) -> None:
     first, second = await acme.programme(), await acme.programme()
     ada, bob = await acme.cardholder(first), await acme.cardholder(second, external_ref="b")
     assert (await acme.get("/v1/cardholders"))["data"] == [bob, ada]
@@ -42,7 +42,7 @@ async def test_filters(acme: Caller) -> None:
     assert (await acme.get("/v1/cardholders?external_ref=b"))["data"] == [bob]
 
 
-async def test_events_carry_no_personal_data(acme: Caller) -> None:
+async def test_created_event_carries_no_personal_data(acme: Caller) -> None:
     holder = await acme.cardholder(await acme.programme(), given_name="Canary", email="canary@example.com")
     response = await acme.send("GET", "/v1/events?types=cardholder.created")
     assert response.json()["data"][0]["data"]["cardholder_id"] == holder["id"]
@@ -69,7 +69,9 @@ async def test_events_carry_no_personal_data(acme: Caller) -> None:
         ({"kyc_state": "passed"}, "/kyc_state"),
     ],
 )
-async def test_cardholders_that_cannot_be(acme: Caller, fields: dict[str, Any], pointer: str) -> None:
+async def test_invalid_cardholder_is_refused_with_its_pointer(
+    acme: Caller, fields: dict[str, Any], pointer: str
+) -> None:
     body = {
         "programme_id": "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e",
         "given_name": "A",

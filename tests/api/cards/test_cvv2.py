@@ -1,4 +1,4 @@
-"""The CVV2 of test cards: the digits that the edge accepts, never stored."""
+"""The CVV2 of test cards: the value that the edge accepts, computed and never stored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation
 
 
-async def test_the_value_is_the_one_that_is_accepted(acme: Caller) -> None:
+async def test_edge_accepts_the_returned_cvv2_and_declines_another(acme: Caller) -> None:
     card = await acme.funded_card()
     value = (await acme.post(f"/v1/cards/{card['id']}/cvv2", status=200))["cvv2"]
     assert len(value) == 3
@@ -18,7 +18,7 @@ async def test_the_value_is_the_one_that_is_accepted(acme: Caller) -> None:
     assert wrong["decline_reason"] == "cvv2_mismatch"
 
 
-async def test_it_is_computed_and_not_kept(running: Installation, acme: Caller) -> None:
+async def test_cvv2_is_computed_for_each_request_and_not_stored(running: Installation, acme: Caller) -> None:
     card = await acme.funded_card()
     path = f"/v1/cards/{card['id']}/cvv2"
     connection = await asyncpg.connect(running.services.settings.database_dsn)
@@ -33,7 +33,7 @@ async def test_it_is_computed_and_not_kept(running: Installation, acme: Caller) 
     assert (await acme.send("POST", path, key=None)).status_code == 400
 
 
-async def test_live_cards_have_none_to_show(running: Installation, tenant: str) -> None:
+async def test_cvv2_of_a_live_card_is_refused(running: Installation, tenant: str) -> None:
     live = await running.caller(tenant, mode="live")
     programme = await live.programme()
     card = await live.card(await live.product(programme), await live.cardholder(programme))

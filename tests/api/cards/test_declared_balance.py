@@ -1,4 +1,4 @@
-"""Declared balances: for administrators only, and nowhere in the public description."""
+"""Declared balances: for administrators only, and absent from the published description."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def put(caller: Caller, card: Any, body: Any, status: int = 200, **options
     return response.json()
 
 
-async def test_a_balance_is_declared_and_read(acme: Caller) -> None:
+async def test_declared_balance_is_returned(acme: Caller) -> None:
     card = await acme.funded_card()
     path = f"/v1/cards/{card['id']}/declared-balance"
     assert (await acme.get(path, 404))["detail"] == "No balance has been declared for the card."
@@ -37,7 +37,7 @@ async def test_a_balance_is_declared_and_read(acme: Caller) -> None:
         assert await acme.get(path) == declared
 
 
-async def test_a_key_declares_once(acme: Caller) -> None:
+async def test_idempotency_key_declares_a_balance_once(acme: Caller) -> None:
     card = await acme.funded_card()
     first = await put(acme, card, {"balance": money("25.00")}, key="one")
     newer = await put(acme, card, {"balance": money("5.00")}, key="two")
@@ -58,13 +58,15 @@ async def test_a_key_declares_once(acme: Caller) -> None:
         {"balance": money("1.00", "USD")},
     ],
 )
-async def test_balances_that_cannot_be(acme: Caller, body: Any) -> None:
+async def test_invalid_balance_is_refused(acme: Caller, body: Any) -> None:
     card = await acme.funded_card()
     await put(acme, card, body, 400)
     await acme.get(f"/v1/cards/{card['id']}/declared-balance", 404)
 
 
-async def test_only_administrators_of_the_tenant(running: Installation, acme: Caller, tenant: str) -> None:
+async def test_only_administrators_of_the_tenant_use_declared_balances(
+    running: Installation, acme: Caller, tenant: str
+) -> None:
     card = await acme.funded_card()
     await put(acme, card, {"balance": money("25.00")})
     user, rival = await running.caller(tenant, role="user"), await running.caller(f"{tenant}-rival")
@@ -79,8 +81,8 @@ async def test_only_administrators_of_the_tenant(running: Installation, acme: Ca
         assert (await caller.get(f"/v1/cards/{id_}/declared-balance", status))["type"] == refused["type"]
 
 
-async def test_the_public_description_does_not_know_it(acme: Caller) -> None:
+async def test_published_description_omits_declaring_a_balance(acme: Caller) -> None:
     document = (await acme.http.get("/docs/openapi.json")).text
-    # The rules of stand-in name a declared balance; how one is declared is not told.
+    # The description mentions declared balances, but not the operation that declares one.
     assert "declared-balance" not in document
     assert "declare_balance" not in document

@@ -1,4 +1,4 @@
-"""Cards over the API: issue, look, change, balance."""
+"""Cards over the API: issue, read, change, balance."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MEMBERS = {
 }
 
 
-async def test_a_new_card(acme: Caller) -> None:
+async def test_issued_card_is_returned_and_published(acme: Caller) -> None:
     programme = await acme.programme()
     defaults = [{"kind": "per_txn_cap", "amount": "50.00"}]
     product = await acme.product(programme, control_defaults=defaults)
@@ -59,7 +59,7 @@ async def test_a_new_card(acme: Caller) -> None:
     }
 
 
-async def test_states_at_issue(acme: Caller) -> None:
+async def test_initial_state_depends_on_form_factor_and_activate(acme: Caller) -> None:
     programme = await acme.programme()
     holder = await acme.cardholder(programme)
     virtual, physical = await acme.product(programme), await acme.product(programme, form_factor="physical")
@@ -69,7 +69,7 @@ async def test_states_at_issue(acme: Caller) -> None:
     assert (await acme.card(virtual, holder, activate=None))["state"] == "active"
 
 
-async def test_own_controls_replace_the_defaults(acme: Caller) -> None:
+async def test_controls_of_the_request_replace_the_product_defaults(acme: Caller) -> None:
     programme = await acme.programme()
     product = await acme.product(programme, control_defaults=[{"kind": "per_day_cap", "count": 1}])
     holder = await acme.cardholder(programme)
@@ -79,7 +79,7 @@ async def test_own_controls_replace_the_defaults(acme: Caller) -> None:
     ]
 
 
-async def test_accounts(acme: Caller) -> None:
+async def test_cards_share_a_funding_account_or_have_none(acme: Caller) -> None:
     first = await acme.funded_card("10.00")
     shared = await acme.card(
         {"id": first["card_product_id"]},
@@ -102,7 +102,7 @@ async def test_accounts(acme: Caller) -> None:
     assert refused["type"] == "/problems/card-not-funded"
 
 
-async def test_an_account_of_another_programme_is_unknown(acme: Caller) -> None:
+async def test_funding_account_of_another_programme_returns_404(acme: Caller) -> None:
     first, second = await acme.funded_card(), await acme.funded_card()
     body = {
         "card_product_id": first["card_product_id"],
@@ -112,7 +112,7 @@ async def test_an_account_of_another_programme_is_unknown(acme: Caller) -> None:
     await acme.post("/v1/cards", body, 404)
 
 
-async def test_what_a_card_needs(running: Installation, acme: Caller) -> None:
+async def test_card_without_its_prerequisites_is_refused(running: Installation, acme: Caller) -> None:
     programme = await acme.programme()
     product, holder = await acme.product(programme), await acme.cardholder(programme)
     body = {"card_product_id": product["id"], "cardholder_id": holder["id"]}
@@ -136,7 +136,7 @@ async def test_what_a_card_needs(running: Installation, acme: Caller) -> None:
     await acme.post("/v1/cards", body | {"card_product_id": new_id()}, 404)
 
 
-async def test_the_number_is_in_custody_only(running: Installation, acme: Caller) -> None:
+async def test_pan_is_stored_sealed_and_never_returned(running: Installation, acme: Caller) -> None:
     programme = await acme.programme()
     product = await acme.product(programme, iin="40000012")
     card = await acme.card(product, await acme.cardholder(programme))
@@ -166,7 +166,7 @@ MOVES = {
 
 
 @pytest.mark.parametrize("start", MOVES)
-async def test_moves(acme: Caller, start: str) -> None:
+async def test_state_changes_follow_the_table_of_moves(acme: Caller, start: str) -> None:
     programme = await acme.programme()
     product, holder = await acme.product(programme), await acme.cardholder(programme)
     for end in MOVES:
@@ -186,7 +186,7 @@ async def test_moves(acme: Caller, start: str) -> None:
             assert (await acme.get(path))["state"] == start
 
 
-async def test_controls_are_in_force_at_once(acme: Caller) -> None:
+async def test_changed_controls_apply_to_the_next_spend(acme: Caller) -> None:
     card = await acme.funded_card()
     assert (await acme.spend(card, "1.00"))["decision"] == "approved"
     changed = await acme.patch(
@@ -209,12 +209,12 @@ async def test_controls_are_in_force_at_once(acme: Caller) -> None:
         {"state": "active", "id": "x"},
     ],
 )
-async def test_changes_that_cannot_be(acme: Caller, change: dict[str, Any]) -> None:
+async def test_invalid_change_is_refused(acme: Caller, change: dict[str, Any]) -> None:
     card = await acme.funded_card()
     assert (await acme.patch(f"/v1/cards/{card['id']}", change, 400))["type"] == "/problems/validation-failed"
 
 
-async def test_a_change_to_what_is_there_tells_nothing(acme: Caller) -> None:
+async def test_change_to_the_current_values_publishes_no_event(acme: Caller) -> None:
     card = await acme.funded_card()
     await acme.patch(f"/v1/cards/{card['id']}", {"state": "active"})
     await acme.patch(f"/v1/cards/{card['id']}", {"controls": []})
@@ -222,18 +222,18 @@ async def test_a_change_to_what_is_there_tells_nothing(acme: Caller) -> None:
 
 
 @pytest.mark.parametrize("id_", ["x", "019AA6F0-4F2C-7CC1-9A31-5B0F6F3F2A7E", "%00", "..%2F", "0" * 500])
-async def test_ids_that_cannot_be_are_unknown(acme: Caller, id_: str) -> None:
+async def test_malformed_id_returns_404(acme: Caller, id_: str) -> None:
     assert (await acme.send("GET", f"/v1/cards/{id_}")).status_code == 404
 
 
 @pytest.mark.parametrize("amount", ["0", "0.00", "0.0"])
-async def test_a_load_is_more_than_nothing(acme: Caller, amount: str) -> None:
+async def test_load_of_zero_is_refused(acme: Caller, amount: str) -> None:
     card = await acme.funded_card()
     problem = await acme.load(card, amount, status=400)
     assert problem["errors"][0]["pointer"] == "/amount/amount"
 
 
-async def test_loads_add_up(acme: Caller) -> None:
+async def test_load_increases_the_balance(acme: Caller) -> None:
     card = await acme.funded_card("0.10")
     loaded = await acme.load(card, "9999999999.9")
     assert loaded["amount"] == {"amount": "9999999999.90", "currency": "EUR"}

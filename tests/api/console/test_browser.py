@@ -1,4 +1,4 @@
-"""The console and the documentation in a real browser, where there is a Chromium (`.ci/run` installs it)."""
+"""The console and the documentation in a real browser, if Chromium is installed (`.ci/run` installs it)."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ expect.set_options(timeout=MILLISECONDS_MAX)
 
 
 async def opened(page: Page, address: str, caller: Caller) -> None:
-    """The console, signed in through its form."""
+    """Open the console and sign in through its form."""
     await page.goto(f"{address}/console")
     await page.get_by_label("Client id").fill(caller.credentials.client_id)
     await page.get_by_label("Client secret").fill(caller.credentials.client_secret)
@@ -25,7 +25,7 @@ async def opened(page: Page, address: str, caller: Caller) -> None:
 
 if chromium():
 
-    async def test_console_renews_itself_from_its_own_origin(
+    async def test_console_refreshes_itself_from_its_own_origin(
         running: Installation, acme: Caller, tmp_path: Path
     ) -> None:
         card = await acme.funded_card()
@@ -89,5 +89,5 @@ if chromium():
             await expect(page.locator(".auth-container input").first).to_be_focused()
             await page.goto(f"{address}/docs/reference")
             await page.goto(f"{address}/problems")
-            # These pages have no icon.
+            # The pages have no favicon: its request returns 404.
             assert [each for each in visit.messages if "404 (Not Found)" not in each] == []

@@ -1,4 +1,4 @@
-"""The console as requests see it: who gets in, what is shown to whom, and what is never let in."""
+"""The console over HTTP: sign-in, sessions, panels, isolation of tenants, and the content policy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ PAGES = ("/console", "/console/panels", "/console/figures", "/console/cards?id=x
 
 @asynccontextmanager
 async def visitor(running: Installation) -> AsyncIterator[httpx2.AsyncClient]:
-    """Somebody with a browser of their own: cookies are kept."""
+    """A browser: an HTTP client with its own cookie jar."""
     transport = httpx2.ASGITransport(app=running.app)
     async with httpx2.AsyncClient(transport=transport, base_url="http://console.test") as http:
         yield http
@@ -39,7 +39,7 @@ async def sign_in(http: httpx2.AsyncClient, caller: Caller) -> None:
     assert (answer.status_code, answer.headers["location"]) == (303, "/console"), answer.text
 
 
-async def test_nobody_sees_anything_without_a_session(running: Installation) -> None:
+async def test_pages_without_a_session_require_a_sign_in(running: Installation) -> None:
     async with visitor(running) as http:
         assert "Sign in" in (await http.get("/console")).text
         for page in PAGES[1:]:
@@ -48,7 +48,9 @@ async def test_nobody_sees_anything_without_a_session(running: Installation) -> 
             assert answer.headers["hx-redirect"] == "/console"
 
 
-async def test_the_cookie_is_short_lived_and_nobody_elses(running: Installation, acme: Caller) -> None:
+async def test_session_cookie_is_short_lived_and_limited_to_the_console(
+    running: Installation, acme: Caller
+) -> None:
     async with visitor(running) as http:
         answer = await http.post("/console/sign-in", data=form(acme), headers=HERE)
         cookie = SimpleCookie(answer.headers["set-cookie"])[COOKIE]
@@ -57,7 +59,7 @@ async def test_the_cookie_is_short_lived_and_nobody_elses(running: Installation,
         assert cookie["path"] == "/console"
         assert int(cookie["max-age"]) == SESSION_SECONDS
         assert not cookie["secure"]
-        # It opens the console and nothing else.
+        # The API accepts the session neither as a cookie nor as a token.
         for name, value in (
             ("Cookie", f"{COOKIE}={cookie.value}"),
             ("Authorization", f"Bearer {cookie.value}"),
@@ -84,7 +86,7 @@ async def test_the_cookie_is_short_lived_and_nobody_elses(running: Installation,
         ({"Sec-Fetch-Site": "cross-site", "Origin": "http://console.test"}, False),
     ],
 )
-async def test_forms_of_other_sites_are_refused(
+async def test_form_from_another_site_is_refused(
     running: Installation, acme: Caller, headers: dict[str, str], accepted: bool
 ) -> None:
     async with visitor(running) as http:
@@ -98,7 +100,7 @@ async def test_forms_of_other_sites_are_refused(
         assert (await http.get("/console/panels")).status_code == (401 if accepted else 200)
 
 
-async def test_wrong_credentials_say_so_and_no_more(running: Installation, acme: Caller) -> None:
+async def test_wrong_credentials_return_401_without_the_secret(running: Installation, acme: Caller) -> None:
     async with visitor(running) as http:
         wrong = form(acme) | {"client_secret": "not-the-secret"}
         for data in (wrong, {"client_id": "nobody", "client_secret": "x"}, {}):
@@ -111,7 +113,7 @@ async def test_wrong_credentials_say_so_and_no_more(running: Installation, acme:
         assert answer.status_code == 401
 
 
-async def test_tries_are_counted(running: Installation, acme: Caller) -> None:
+async def test_failed_sign_ins_are_rate_limited(running: Installation, acme: Caller) -> None:
     variant = create_app(running.services)
     async with httpx2.AsyncClient(
         transport=httpx2.ASGITransport(app=variant), base_url="http://console.test"
@@ -126,7 +128,7 @@ async def test_tries_are_counted(running: Installation, acme: Caller) -> None:
     assert statuses[-1] == 429
 
 
-async def test_signing_out_ends_the_session_everywhere(running: Installation, acme: Caller) -> None:
+async def test_sign_out_ends_the_session_for_a_copied_cookie(running: Installation, acme: Caller) -> None:
     async with visitor(running) as http, visitor(running) as thief:
         await sign_in(http, acme)
         token = http.cookies[COOKIE]
@@ -139,7 +141,7 @@ async def test_signing_out_ends_the_session_everywhere(running: Installation, ac
 OF_CLIENT = "client = (SELECT id FROM clients WHERE client_id = $1)"
 
 
-async def test_session_ends_after_twelve_hours_and_with_its_client(
+async def test_session_ends_after_twelve_hours_or_when_its_client_is_revoked(
     running: Installation, acme: Caller
 ) -> None:
     pool, client_id = running.services.pool, acme.credentials.client_id
@@ -162,7 +164,7 @@ async def test_session_ends_after_twelve_hours_and_with_its_client(
 
 
 @pytest.mark.parametrize("content", [b"client_id=%00&client_secret=x", b"client_id=a&client_secret=%00"])
-async def test_nul_in_credentials_is_a_wrong_credential(running: Installation, content: bytes) -> None:
+async def test_nul_in_credentials_returns_401(running: Installation, content: bytes) -> None:
     async with visitor(running) as http:
         answer = await http.post("/console/sign-in", content=content, headers=HERE)
         assert answer.status_code == 401
@@ -176,7 +178,9 @@ async def test_cookie_is_secure_behind_a_trusted_proxy_with_tls(running: Install
             assert SimpleCookie(answer.headers["set-cookie"])[COOKIE]["secure"] == secure
 
 
-async def test_what_happens_is_shown(running: Installation, acme: Caller) -> None:
+async def test_console_shows_transactions_figures_and_card_details(
+    running: Installation, acme: Caller
+) -> None:
     card = await acme.funded_card()
     await acme.spend(card, "1.00", merchant_name="<script>a()</script>")
     await acme.spend(card, "999.00")
@@ -199,11 +203,11 @@ async def test_what_happens_is_shown(running: Installation, acme: Caller) -> Non
         assert "funds" in page
 
 
-async def test_decisions_are_counted_in_their_slots(running: Installation, acme: Caller) -> None:
+async def test_decisions_are_counted_in_five_second_slots(running: Installation, acme: Caller) -> None:
     card = await acme.funded_card()
     for amount in ("1.00", "1.00", "999.00"):
         await acme.spend(card, amount)
-    # Six seconds later their slot is over.
+    # Six seconds old: their slot is complete.
     earlier = "UPDATE transactions SET created_at = created_at - interval '6 seconds' WHERE card_id = $1"
     await running.services.pool.execute(earlier, card["id"])
     async with visitor(running) as http:
@@ -215,7 +219,7 @@ async def test_decisions_are_counted_in_their_slots(running: Installation, acme:
         assert '<strong id="declined-share">33 %</strong>' in (await http.get("/console/panels")).text
 
 
-async def test_of_too_many_decisions_only_whole_slots_are_shown(
+async def test_decisions_above_the_limit_show_complete_slots_only(
     running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     card = await acme.funded_card()
@@ -231,10 +235,12 @@ async def test_of_too_many_decisions_only_whole_slots_are_shown(
         await sign_in(http, acme)
         figures = (await http.get("/console/figures")).json()
         assert len(figures["at"]) < 60
-        assert sum(figures["approved"]) * 5 == pytest.approx(2), "the oldest one's slot may be a part of more"
+        assert sum(figures["approved"]) * 5 == pytest.approx(2), (
+            "the slot of the oldest decision may be incomplete"
+        )
 
 
-async def test_an_outage_and_its_cost_are_shown(running: Installation, acme: Caller) -> None:
+async def test_console_shows_an_outage_and_its_used_exposure(running: Installation, acme: Caller) -> None:
     programme = await acme.programme(name="Standing")
     await running.services.pool.execute(
         "INSERT INTO outages (id, period, tenant_id, live, programme_id, currency, used_minor, started_at)"
@@ -249,7 +255,7 @@ async def test_an_outage_and_its_cost_are_shown(running: Installation, acme: Cal
         assert "123.45" in panels
 
 
-async def test_a_client_sees_what_it_may_read(running: Installation, acme: Caller) -> None:
+async def test_panels_without_the_required_scope_are_hidden(running: Installation, acme: Caller) -> None:
     card = await acme.funded_card()
     await acme.spend(card, "1.00")
     narrow = await running.caller(acme.credentials.name, scopes=("webhooks:read",))
@@ -264,7 +270,9 @@ async def test_a_client_sees_what_it_may_read(running: Installation, acme: Calle
         assert (await http.get(f"/console/cards?id={card['id']}")).status_code == 404
 
 
-async def test_tenants_and_modes_never_meet(running: Installation, acme: Caller, tenant: str) -> None:
+async def test_console_shows_no_data_of_other_tenants_or_modes(
+    running: Installation, acme: Caller, tenant: str
+) -> None:
     card = await acme.funded_card()
     await acme.spend(card, "1.00", merchant_name="Only Acme")
     others = [await running.caller(f"{tenant}-other"), await running.caller(tenant, mode="live")]
@@ -282,7 +290,7 @@ async def test_tenants_and_modes_never_meet(running: Installation, acme: Caller,
             assert (answer.status_code, "Card not found" in answer.text) == (404, True)
 
 
-async def test_nothing_may_be_fetched_from_elsewhere(running: Installation, acme: Caller) -> None:
+async def test_pages_load_resources_from_their_own_origin_only(running: Installation, acme: Caller) -> None:
     async with visitor(running) as http:
         pages = [await http.get("/console")]
         await sign_in(http, acme)
@@ -301,7 +309,7 @@ async def test_nothing_may_be_fetched_from_elsewhere(running: Installation, acme
         assert (await http.get("/console/static/VENDORED.md")).status_code == 404
 
 
-async def test_a_database_that_is_away_is_said(
+async def test_unreachable_database_returns_503(
     running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with visitor(running) as http:
@@ -316,7 +324,7 @@ async def test_a_database_that_is_away_is_said(
         assert "does not answer" in answer.text
 
 
-async def test_latency_counts_the_tenants_own_simulations(
+async def test_latency_counts_only_simulations_of_the_tenant(
     running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await acme.spend(await acme.funded_card(), "1.00")

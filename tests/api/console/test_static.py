@@ -1,4 +1,4 @@
-"""What others have written is here unchanged, with its licence."""
+"""Vendored files are unchanged and come with their licences."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from api.console.routes import STATIC
 FOLDER = Path(__file__).parents[3] / "api/console/static"
 
 
-def test_vendored_files_are_what_was_published() -> None:
+def test_vendored_files_match_their_checksums_and_have_licences() -> None:
     text = (FOLDER / "VENDORED.md").read_text("utf-8")
     rows = re.findall(
         r"^\| `([^`]+)` \| [^|]+ \| [^|]*\(`([^`]+)`\) \| ([0-9a-f]{64}) \|$", text, re.MULTILINE

@@ -1,4 +1,4 @@
-"""Shares of the connection pool: who gets the next connection."""
+"""Shares of the connection pool: which tenant gets the next connection."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from api.http.problems import Refusal
 
 
 class Tenants:
-    """Takes places of ``shares`` and keeps them until they are released."""
+    """Acquires places in ``shares`` and holds them until they are released."""
 
     def __init__(self, size: int) -> None:
         self.shares = Shares(size)
@@ -22,7 +22,7 @@ class Tenants:
         self.waiting: list[asyncio.Task[None]] = []
 
     async def ask(self, tenant: str | None, times: int = 1) -> None:
-        """Ask for places, and let those that are free be taken."""
+        """Request places and acquire those that are free."""
         self.waiting += [asyncio.create_task(self._hold(tenant)) for _ in range(times)]
         await self.settle()
 
@@ -54,13 +54,13 @@ async def pool_of(size: int) -> AsyncIterator[Tenants]:
     await asyncio.gather(*tenants.waiting, return_exceptions=True)
 
 
-async def test_tenant_alone_gets_its_share_and_no_more() -> None:
+async def test_single_tenant_gets_no_more_than_its_share() -> None:
     async with pool_of(10) as pool:
         await pool.ask("greedy", 20)
         assert pool.holds("greedy") == 4
 
 
-async def test_each_next_tenant_finds_a_free_connection() -> None:
+async def test_each_further_tenant_gets_a_connection() -> None:
     async with pool_of(10) as pool:
         for number in range(5):
             await pool.ask(f"greedy-{number}", 20)
@@ -68,7 +68,7 @@ async def test_each_next_tenant_finds_a_free_connection() -> None:
         assert len(pool.held) <= 9
 
 
-async def test_server_itself_has_a_connection_whatever_tenants_do() -> None:
+async def test_one_connection_is_reserved_for_the_server() -> None:
     async with pool_of(10) as pool:
         for number in range(20):
             await pool.ask(f"greedy-{number}", 20)
@@ -89,7 +89,7 @@ async def test_free_connection_goes_to_the_tenant_that_holds_the_fewest() -> Non
         assert (pool.holds("a"), pool.holds("b"), pool.holds("c")) == (1, 0, 1)
 
 
-async def test_caller_that_gives_up_leaves_its_place_to_the_next() -> None:
+async def test_cancelled_caller_leaves_its_place_to_the_next() -> None:
     async with pool_of(2) as pool:
         await pool.ask("a", 3)
         pool.waiting[1].cancel()
@@ -101,7 +101,7 @@ async def test_caller_that_gives_up_leaves_its_place_to_the_next() -> None:
         assert pool.holds("b") == 1
 
 
-async def test_callers_that_give_up_while_a_place_becomes_free_cost_nothing() -> None:
+async def test_callers_cancelled_while_a_place_becomes_free_leak_no_place() -> None:
     async with pool_of(2) as pool:
         await pool.ask("a", 5)
         for task in pool.waiting[1:4]:

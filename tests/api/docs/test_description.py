@@ -1,4 +1,4 @@
-"""The published description is true: complete, and kept by what is served (guarantee 12)."""
+"""The published API description is complete, and the served API conforms to it (guarantee G12)."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from engine.scopes import SCOPES
 from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation, served
 
-# For each operation, valid and invalid each.
+# Number of valid requests for each operation, and of invalid ones.
 EXAMPLES = 220 if "STANCHION_CHAOS" in os.environ else 12
 TOKEN = "POST /v1/oauth/token"
 KYC_OPERATIONS = ("", "/submissions", "/review", "/capture-sessions")
@@ -43,7 +43,7 @@ CHECKS = [
 
 
 async def own_ids(acme: Caller) -> dict[str, str]:
-    """Ids that exist, by the names that paths and bodies give them."""
+    """Ids of existing objects, by the path that takes the id or the body member that holds it."""
     card = await acme.funded_card()
     spend = await acme.spend(card, "1.00")
     event = (await acme.get("/v1/events?limit=1"))["data"][0]
@@ -81,7 +81,7 @@ async def own_ids(acme: Caller) -> dict[str, str]:
 
 
 def with_own(case: Any, ids: dict[str, str]) -> None:
-    """Have ``case`` speak of things that exist, so that it gets past the 404."""
+    """Set the ids in ``case`` to those of existing objects, so that the request gets past the 404."""
     if case.path in ids:
         case.path_parameters = {"id": ids[case.path]}
     if isinstance(case.body, dict):
@@ -91,7 +91,7 @@ def with_own(case: Any, ids: dict[str, str]) -> None:
 def run_cases(
     app: FastAPI, base_url: str, token: str, ids: dict[str, str], label: str, mode: GenerationMode
 ) -> None:
-    """Send generated requests for one operation and hold every response against the description."""
+    """Send generated requests for one operation and check every response against the description."""
     schema = schemathesis.openapi.from_dict(app.openapi())
     operation = schema.find_operation_by_label(label)
     assert operation is not None
@@ -120,13 +120,13 @@ def run_cases(
 
 
 def labels() -> list[str]:
-    """Every operation as the description names it."""
+    """The label of every published operation, such as ``GET /v1/cards``."""
     own = [operation for operation in operations() if operation.include_in_schema]
     return [TOKEN, *(f"{operation.method} {operation.path}" for operation in own)]
 
 
 def cases() -> list[Any]:
-    """Each operation with valid requests, and with invalid ones where it takes anything that can be wrong."""
+    """Each operation with valid and with invalid requests; without input there are no invalid ones."""
     modes = {"valid": GenerationMode.POSITIVE, "invalid": GenerationMode.NEGATIVE}
     return [
         pytest.param(label, mode, id=f"{label}-{name}")
@@ -137,7 +137,7 @@ def cases() -> list[Any]:
 
 
 @pytest.mark.parametrize(("label", "mode"), cases())
-async def test_what_is_served_is_what_is_described(
+async def test_responses_conform_to_the_description(
     running: Installation, acme: Caller, label: str, mode: GenerationMode
 ) -> None:
     ids = await own_ids(acme)
@@ -145,7 +145,7 @@ async def test_what_is_served_is_what_is_described(
         await asyncio.to_thread(run_cases, running.app, base_url, acme.token, ids, label, mode)
 
 
-async def test_the_document(acme: Caller, running: Installation) -> None:
+async def test_document_lists_every_operation_and_scope(acme: Caller, running: Installation) -> None:
     document = (await acme.http.get("/docs/openapi.json")).json()
     assert document["openapi"].startswith("3.1")
     described = {(method.upper(), path) for path, methods in document["paths"].items() for method in methods}
@@ -168,7 +168,7 @@ def _references(value: Any) -> list[str]:
     return []
 
 
-async def test_each_operation_names_its_refusals(acme: Caller) -> None:
+async def test_each_operation_documents_its_refusals(acme: Caller) -> None:
     document = (await acme.http.get("/docs/openapi.json")).json()
     for path, methods in document["paths"].items():
         for described in methods.values():
@@ -181,7 +181,7 @@ async def test_each_operation_names_its_refusals(acme: Caller) -> None:
                     assert all(str(PROBLEMS[slug].status) == status for slug in shown)
 
 
-async def test_examples_of_requests_are_valid(running: Installation, acme: Caller) -> None:
+async def test_request_examples_are_valid(running: Installation, acme: Caller) -> None:
     document = (await acme.http.get("/docs/openapi.json")).json()
     for operation in operations():
         described = document["paths"].get(operation.path, {}).get(operation.method.lower(), {})
@@ -194,7 +194,7 @@ async def test_examples_of_requests_are_valid(running: Installation, acme: Calle
             assert response.status_code == 404 or response.status_code < 300 or not sample, response.text
 
 
-async def test_the_page_needs_no_network(acme: Caller) -> None:
+async def test_page_loads_assets_from_its_own_host_only(acme: Caller) -> None:
     page = (await acme.http.get("/docs")).text
     assert "https://" not in page
     for asset in ("/docs/assets/swagger-ui-bundle.js", "/docs/assets/swagger-ui.css"):

@@ -1,4 +1,4 @@
-"""The page at the root of both hosts, and the headers of every answer."""
+"""The root page of both hosts, the headers of every response, and refused host names and time zones."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ async def test_api_root_links_to_pages_that_exist(running: Installation) -> None
         assert (await running.http.get(path)).status_code == 200, path
 
 
-async def test_vision_root_says_where_one_is(running: Installation) -> None:
+async def test_vision_root_identifies_the_capture_host(running: Installation) -> None:
     transport = httpx2.ASGITransport(app=create_vision_app(running.services))
     async with httpx2.AsyncClient(transport=transport, base_url="http://vision.test") as http:
         assert (await http.get("/")).json()["links"] == {"health": "/healthz"}
@@ -33,7 +33,7 @@ async def test_vision_root_says_where_one_is(running: Installation) -> None:
 @pytest.mark.parametrize(
     "path", ["/", "/v1/cards", "/nowhere", "/docs", "/docs/reference", "/problems", "/console", "/healthz"]
 )
-async def test_every_answer_carries_security_headers(running: Installation, path: str) -> None:
+async def test_every_response_carries_security_headers(running: Installation, path: str) -> None:
     headers = (await running.http.get(path, headers=HTML)).headers
     assert headers["x-content-type-options"] == "nosniff"
     assert headers["referrer-policy"] == "no-referrer"
@@ -52,12 +52,12 @@ async def test_broken_host_header_is_refused(acme: Caller, hosts: list[str]) -> 
 
 
 @pytest.mark.parametrize("host", ["a.test", "a.test:8000", "127.0.0.1:80", "[::1]:8000", "[::1]", "a_b.test"])
-async def test_host_names_and_addresses_are_taken(acme: Caller, host: str) -> None:
+async def test_host_name_or_address_is_accepted(acme: Caller, host: str) -> None:
     assert (await acme.http.get("/healthz", headers={"Host": host})).status_code == 200
 
 
 @pytest.mark.parametrize("zone", ["localtime", "posixrules", "Factory", "posix/UTC", "../UTC", "", "utc "])
-async def test_names_of_no_time_zone_are_refused(acme: Caller, zone: str) -> None:
+async def test_unknown_time_zone_is_refused(acme: Caller, zone: str) -> None:
     body = {"name": "Everyday", "currency": "EUR", "timezone": zone}
     refusal = await acme.post("/v1/programs", body, 400)
     assert refusal["type"] == "/problems/validation-failed"

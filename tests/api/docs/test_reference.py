@@ -1,4 +1,4 @@
-"""The reference: every operation has examples that fit its schemas, and a page that shows all of them."""
+"""The reference page shows every operation, and its examples fit their schemas."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.api.stack import Installation
 
 @pytest.fixture
 def document(running: Installation) -> dict[str, Any]:
-    """The description."""
+    """The API description."""
     described: dict[str, Any] = running.app.openapi()
     return described
 
@@ -62,7 +62,7 @@ async def test_examples_fit_their_schemas(document: dict[str, Any]) -> None:
     assert judged > 500
 
 
-async def test_successes_show_what_was_answered(document: dict[str, Any]) -> None:
+async def test_success_examples_equal_the_recorded_responses(document: dict[str, Any]) -> None:
     stored = recorded()
     for _, _, operation in described(document):
         example = stored[operation["operationId"]]
@@ -73,9 +73,7 @@ async def test_successes_show_what_was_answered(document: dict[str, Any]) -> Non
         assert successes == [str(example["status"])]
 
 
-async def test_the_page_shows_every_operation_object_and_problem(
-    acme: Caller, document: dict[str, Any]
-) -> None:
+async def test_page_shows_every_operation_and_object(acme: Caller, document: dict[str, Any]) -> None:
     response = await acme.http.get("/docs/reference")
     assert response.headers["content-type"].startswith("text/html")
     page = response.text
@@ -86,19 +84,19 @@ async def test_the_page_shows_every_operation_object_and_problem(
     links = set(re.findall(r'href="#(\w+)"', page))
     assert links <= anchors | {"objects"}
     assert set(re.findall(r'href="/problems/([\w-]+)"', page)) <= PROBLEMS.keys()
-    # Nothing of it comes from elsewhere, and nothing on it runs.
+    # The page has no scripts and loads no resources from other hosts.
     assert "<script" not in page
     assert not re.search(r'(src|href)="(https?:)?//', page)
 
 
-async def test_what_is_described_cannot_break_the_page(document: dict[str, Any]) -> None:
+async def test_markup_in_the_description_is_escaped(document: dict[str, Any]) -> None:
     operation = document["paths"]["/v1/cards"]["get"] | {"summary": "<b>&", "description": "`<i>` x"}
     page = render(document | {"paths": {"/v1/cards": {"get": operation}}})
     assert "&lt;b&gt;&amp;" in page
     assert "<code>&lt;i&gt;</code> x" in page
 
 
-async def test_the_commands_send_the_examples(document: dict[str, Any]) -> None:
+async def test_curl_commands_send_the_recorded_requests(document: dict[str, Any]) -> None:
     stored = recorded()
     for path, method, operation in described(document):
         words = shlex.split(curl(path, method, operation).replace("\\\n", " "))
@@ -111,11 +109,11 @@ async def test_the_commands_send_the_examples(document: dict[str, Any]) -> None:
             assert dict(parse_qsl(str(sent))) == example["request"]
         elif example["request"] is not None:
             assert json.loads(str(sent)) == example["request"]
-        # curl sends a POST by itself only where there is a body.
+        # Without -X, curl sends a POST if there is a body and a GET otherwise.
         assert ("-X" in words) or (method == "get") is (sent is None), path
 
 
-async def test_every_group_says_what_it_is_about(document: dict[str, Any]) -> None:
+async def test_every_tag_has_a_description(document: dict[str, Any]) -> None:
     used = {tag for _, _, operation in described(document) for tag in operation["tags"]}
     assert {tag["name"] for tag in document["tags"]} == used
     assert all(tag["description"] for tag in document["tags"])

@@ -1,4 +1,4 @@
-"""The page about webhooks: its code works as printed, and its figures are those of the code."""
+"""`ops/docs/WEBHOOKS.md`: the printed commands work, and the figures equal the constants in the code."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ BODY = b'{"id":"019aa6f0","data":{"name":"caf\xc3\xa9"}}'
 
 
 def blocks(language: str) -> list[str]:
-    """The code of the page in ``language``."""
+    """The code blocks of the page in ``language``."""
     return re.findall(rf"^```{language}\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
 
 
 async def run(script: str, folder: Path, **variables: str) -> str:
-    """What a shell prints for ``script``, with the project's commands at hand."""
+    """The output of ``script`` in bash, with the project's commands on the PATH."""
     environment = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}", **variables}
     process = await asyncio.create_subprocess_exec(
         "bash", "-euo", "pipefail", "-c", script, cwd=folder, env=environment, stdout=asyncio.subprocess.PIPE
@@ -43,14 +43,16 @@ async def run(script: str, folder: Path, **variables: str) -> str:
 
 @pytest.fixture
 def is_genuine() -> Callable[[str, bytes, str], bool]:
-    """The page's own verifier."""
+    """The verifier printed on the page."""
     (code,) = blocks("python")
     names: dict[str, Callable[[str, bytes, str], bool]] = {}
     exec(code, names)
     return names["is_genuine"]
 
 
-def test_the_verifier_of_the_page_knows_good_from_bad(is_genuine: Callable[[str, bytes, str], bool]) -> None:
+def test_printed_verifier_accepts_genuine_signatures_only(
+    is_genuine: Callable[[str, bytes, str], bool],
+) -> None:
     now = int(time.time())
     other = secret_of(b"q" * 32)
     assert is_genuine(sign(BODY, [SECRET], now), BODY, SECRET)
@@ -69,9 +71,7 @@ def test_the_verifier_of_the_page_knows_good_from_bad(is_genuine: Callable[[str,
         assert not is_genuine(header, BODY, SECRET), header
 
 
-async def test_the_lines_for_the_shell_work_as_printed(
-    running: Installation, acme: Caller, tmp_path: Path
-) -> None:
+async def test_printed_shell_commands_work(running: Installation, acme: Caller, tmp_path: Path) -> None:
     subscribe, verify = blocks("bash")
     async with served(running.app) as base_url:
         made = json.loads(await run(subscribe, tmp_path, BASE=base_url, TOKEN=acme.token))
@@ -81,7 +81,7 @@ async def test_the_lines_for_the_shell_work_as_printed(
     assert await run(verify, tmp_path, HEADER=header, SECRET=made["secret"]) == "The signature is good.\n"
 
 
-def test_figures_and_names_are_those_of_the_code() -> None:
+def test_figures_and_header_name_equal_the_code() -> None:
     row = next(line for line in PAGE.splitlines() if line.startswith("| after the first"))
     units = {"minute": 60, "minutes": 60, "hours": 3_600}
     told = [0] + [int(number) * units[unit] for number, unit in re.findall(r"(\d+) (\w+)", row)]

@@ -1,4 +1,4 @@
-"""The description's section of webhooks: the event catalogue, valid OpenAPI 3.1, examples that fit."""
+"""The webhooks of the API description: all event types, valid OpenAPI 3.1, examples that fit."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def test_signature_header_is_described_as_it_is_sent() -> None:
     assert re.fullmatch(parameter["schema"]["pattern"], parameter["example"])
 
 
-def test_planned_types_say_so() -> None:
+def test_planned_types_are_described_as_planned() -> None:
     for type_, delivery in DELIVERIES.items():
         assert ("Planned" in delivery["description"]) == (CATALOGUE[type_].status == "planned")
 
 
-def test_answers_are_success_and_failure() -> None:
+def test_responses_are_success_and_failure() -> None:
     answers: Any = DELIVERIES["card.created"]["responses"]
     assert answers.keys() == {"2XX", "default"}
     assert "10 seconds" in answers["2XX"]["description"]

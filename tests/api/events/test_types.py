@@ -1,4 +1,4 @@
-"""The catalogue of event types, and that what is told is what it says."""
+"""The catalogue of event types; published events fit its schemas."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tests.support.api.driver import Caller
 from tests.support.api.event_schemas import faults
 from tests.support.api.stack import Installation
 
-# No journey of a programme whose ledger and decisions are the platform's gives these.
+# Types that a managed programme without delegated decisions never publishes.
 ELSEWHERE = {
     "authorization.posting_instruction.issued",
     "authorization.posting_instruction.released",
@@ -22,7 +22,7 @@ ELSEWHERE = {
 }
 
 
-async def test_the_catalogue_lists_every_type_with_a_schema(running: Installation, acme: Caller) -> None:
+async def test_catalogue_lists_every_type_with_a_schema(running: Installation, acme: Caller) -> None:
     listed = await acme.get("/v1/event-types")
     assert (listed["has_more"], listed["next_cursor"]) == (False, None)
     assert [entry["type"] for entry in listed["data"]] == sorted(CATALOGUE)
@@ -40,7 +40,7 @@ async def test_the_catalogue_lists_every_type_with_a_schema(running: Installatio
     assert planned == {"transaction.cleared", "clearing.exception.raised"}
 
 
-async def test_a_long_journey_tells_every_live_type_as_described(acme: Caller) -> None:
+async def test_managed_programme_publishes_every_live_type_as_described(acme: Caller) -> None:
     await long_journey(acme)
     told = (await acme.get("/v1/events?limit=100"))["data"]
     assert [fault for event in told for fault in faults(event["type"], event["data"])] == []
@@ -49,7 +49,7 @@ async def test_a_long_journey_tells_every_live_type_as_described(acme: Caller) -
 
 
 async def long_journey(acme: Caller) -> None:
-    """Everything that a programme in managed mode can live through."""
+    """Operations that together publish every live event type of a managed programme."""
     programme = await acme.programme()
     product = await acme.product(programme, control_defaults=[{"kind": "per_day_cap", "count": 50}])
     holder = await acme.cardholder(programme)
@@ -76,7 +76,7 @@ async def long_journey(acme: Caller) -> None:
         await acme.patch(f"/v1/programs/{programme['id']}", change)
 
 
-async def test_a_journey_in_gateway_mode_tells_its_types_as_described(
+async def test_gateway_programme_publishes_its_types_as_described(
     running: Installation, acme: Caller
 ) -> None:
     async with running.variant(enable_gateway=True) as acme.http:
@@ -143,15 +143,15 @@ async def test_a_journey_in_gateway_mode_tells_its_types_as_described(
         ),
     ],
 )
-def test_types_of_other_modes_have_the_members_of_the_specification(type_: str, data: dict[str, Any]) -> None:
+def test_schemas_of_other_modes_require_exactly_their_members(type_: str, data: dict[str, Any]) -> None:
     assert faults(type_, data) == []
     for name in data:
         assert faults(type_, {key: value for key, value in data.items() if key != name}), name
     assert faults(type_, data | {"surprise": 1})
 
 
-async def test_the_schemas_find_what_is_wrong(running: Installation, acme: Caller) -> None:
-    """A schema that everything fits would let every mistake pass."""
+async def test_schemas_reject_wrong_members(running: Installation, acme: Caller) -> None:
+    """A schema that accepts any value would make the other tests pass without checking."""
     await acme.funded_card()
     rows = await running.services.pool.fetch(
         "SELECT DISTINCT ON (type) type, data FROM events WHERE type = ANY ($1::text[])", list(CATALOGUE)

@@ -1,4 +1,4 @@
-"""Slow callers, broken requests on the socket, and a database that is away, frozen or busy."""
+"""Slow clients, malformed requests on the socket, and a database that is unreachable, frozen or busy."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from tests.support.api.stack import Installation, served
 
 
 async def raw(base_url: str, *parts: bytes) -> tuple[bytes, bytes]:
-    """What comes back for bytes on a socket: head and body."""
+    """Send bytes on a socket; returns the head and body of the response."""
     host, port = base_url.removeprefix("http://").split(":")
     reader, writer = await asyncio.open_connection(host, int(port))
     for part in parts:
@@ -42,7 +42,7 @@ async def raw(base_url: str, *parts: bytes) -> tuple[bytes, bytes]:
 
 
 def impatient() -> ConnectionTable:
-    """Connections that cut a head after a tenth of a second."""
+    """A connection table that times out request heads after 0.1 s."""
     return ConnectionTable(ConnectionLimits(head_seconds=0.1, linger_seconds=0.1, sweep_seconds=0.02))
 
 
@@ -51,7 +51,7 @@ def post(path: str, token: str, *headers: str) -> bytes:
     return ("\r\n".join(lines) + "\r\n\r\n").encode()
 
 
-async def test_a_body_that_never_ends(
+async def test_unfinished_body_returns_408(
     running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(json_body, "RECEIPT_SECONDS", 0.1)
@@ -62,7 +62,7 @@ async def test_a_body_that_never_ends(
     assert json.loads(body)["type"] == "/problems/request-timeout"
 
 
-async def test_a_body_that_grows_too_large_is_not_awaited(running: Installation, acme: Caller) -> None:
+async def test_too_large_body_is_refused_before_its_end(running: Installation, acme: Caller) -> None:
     chunk = b"4000\r\n" + b" " * 0x4000 + b"\r\n"
     async with served(running.app) as base_url:
         head, body = await raw(
@@ -74,7 +74,7 @@ async def test_a_body_that_grows_too_large_is_not_awaited(running: Installation,
         assert announced.startswith(b"HTTP/1.1 413")
 
 
-async def test_a_chunked_body_is_read(running: Installation, acme: Caller) -> None:
+async def test_chunked_body_is_read(running: Installation, acme: Caller) -> None:
     chunks = b'10\r\n{"name": "Slow",\r\n11\r\n"currency": "EUR"\r\n1\r\n}\r\n0\r\n\r\n'
     headers = ("Transfer-Encoding: chunked", "Idempotency-Key: chunks", "Content-Type: application/json")
     async with served(running.app) as base_url:
@@ -95,7 +95,7 @@ MALFORMED = {
 
 
 @pytest.mark.parametrize("request_", MALFORMED.values(), ids=MALFORMED.keys())
-async def test_what_is_not_http_gets_a_problem_body(running: Installation, request_: bytes) -> None:
+async def test_malformed_http_returns_a_problem_body(running: Installation, request_: bytes) -> None:
     async with served(running.app) as base_url:
         head, body = await raw(base_url, request_)
     assert head.startswith(b"HTTP/1.1 4")
@@ -104,7 +104,7 @@ async def test_what_is_not_http_gets_a_problem_body(running: Installation, reque
     assert json.loads(body)["type"].startswith("/problems/")
 
 
-async def test_a_head_that_never_ends(running: Installation) -> None:
+async def test_unfinished_head_returns_408(running: Installation) -> None:
     async with served(running.app, table=impatient()) as base_url:
         for beginning in (b"", b"GET /v1/cards HT", b"GET /v1/cards HTTP/1.1\r\nHost: x\r\n"):
             head, body = await raw(base_url, beginning)
@@ -112,7 +112,7 @@ async def test_a_head_that_never_ends(running: Installation) -> None:
             assert json.loads(body)["type"] == "/problems/request-timeout"
 
 
-async def test_a_second_head_that_never_ends(running: Installation) -> None:
+async def test_unfinished_second_head_returns_408(running: Installation) -> None:
     async with served(running.app, table=impatient()) as base_url:
         host, port = base_url.removeprefix("http://").split(":")
         reader, writer = await asyncio.open_connection(host, int(port))
@@ -124,7 +124,7 @@ async def test_a_second_head_that_never_ends(running: Installation) -> None:
         writer.close()
 
 
-async def test_a_head_that_is_too_large(running: Installation) -> None:
+async def test_too_large_head_returns_431(running: Installation) -> None:
     line = b"X-Filler: " + b"x" * 1000 + b"\r\n"
     async with served(running.app) as base_url:
         head, body = await raw(base_url, b"GET /v1/cards HTTP/1.1\r\n", line * 40)
@@ -132,7 +132,9 @@ async def test_a_head_that_is_too_large(running: Installation) -> None:
     assert json.loads(body)["type"] == "/problems/request-head-too-large"
 
 
-async def test_callers_that_leave_disturb_nobody(running: Installation, acme: Caller) -> None:
+async def test_disconnecting_clients_do_not_affect_other_requests(
+    running: Installation, acme: Caller
+) -> None:
     async with served(running.app) as base_url:
         host, port = base_url.removeprefix("http://").split(":")
         for _ in range(20):
@@ -155,7 +157,7 @@ def unavailable(response: httpx2.Response) -> None:
 
 @asynccontextmanager
 async def on_database(running: Installation, address: str) -> AsyncIterator[httpx2.AsyncClient]:
-    """A server of the installation whose connections lead elsewhere."""
+    """A client of an API server that uses the database at ``address``."""
     pool, lane = database.SharedPool(address, idle=0, size=2), card_lane(address)
     async with pool:
         app = create_app(replace(running.services, pool=pool, card_lane=lane))
@@ -166,7 +168,9 @@ async def on_database(running: Installation, address: str) -> AsyncIterator[http
         pool.terminate()
 
 
-async def test_no_database(running: Installation, acme: Caller) -> None:
+async def test_unreachable_database_returns_dependency_unavailable(
+    running: Installation, acme: Caller
+) -> None:
     async with on_database(running, f"postgresql://x:y@127.0.0.1:{free_port()}/z") as http:
         acme.http = http
         unavailable(await acme.send("GET", "/v1/cards"))
@@ -174,7 +178,7 @@ async def test_no_database(running: Installation, acme: Caller) -> None:
         unavailable(await http.post("/v1/oauth/token", data=form))
 
 
-async def test_a_frozen_database(
+async def test_frozen_database_returns_dependency_unavailable(
     running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(database, "STATEMENT_SECONDS", 0.1)
@@ -194,7 +198,7 @@ async def test_a_frozen_database(
         frozen.close()
 
 
-async def test_statements_that_hang_cost_no_connections(
+async def test_hanging_statements_return_their_connections(
     running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     product = await acme.product(await acme.programme())
@@ -207,7 +211,7 @@ async def test_statements_that_hang_cost_no_connections(
         )
         with monkeypatch.context() as patched:
             patched.setattr(database, "STATEMENT_SECONDS", 0.1)
-            # More than the pool has connections.
+            # More requests than connections in the pool.
             for response in await asyncio.gather(*(acme.send("POST", path) for _ in range(25))):
                 unavailable(response)
     finally:
@@ -224,7 +228,9 @@ SPEND = {
 }
 
 
-async def test_spends_without_the_card_states(running: Installation, acme: Caller) -> None:
+async def test_spend_without_card_states_returns_dependency_unavailable(
+    running: Installation, acme: Caller
+) -> None:
     nowhere = card_lane(f"postgresql://x:y@127.0.0.1:{free_port()}/z")
     app = create_app(replace(running.services, card_lane=nowhere))
     transport = httpx2.ASGITransport(app=app)
@@ -233,13 +239,15 @@ async def test_spends_without_the_card_states(running: Installation, acme: Calle
         unavailable(await acme.send("POST", "/v1/simulated-spends", SPEND, key=None))
 
 
-async def test_the_connection_of_the_card_states_was_cut(running: Installation, acme: Caller) -> None:
+async def test_spends_recover_after_the_card_state_connection_was_cut(
+    running: Installation, acme: Caller
+) -> None:
     assert (await acme.send("POST", "/v1/simulated-spends", SPEND, key=None)).status_code == 404
     cut = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'stanchion-api'"
     connection = await asyncpg.connect(running.services.settings.database_dsn)
     assert await connection.fetch(cut + " AND datname = current_database()")
     await connection.close()
-    # Each cut connection may cost one request, and no more.
+    # Each cut connection fails at most one request.
     for _ in range(12):
         response = await acme.send("POST", "/v1/simulated-spends", SPEND, key=None)
         if response.status_code == 404:
@@ -265,7 +273,7 @@ async def test_every_session_of_the_api_has_a_statement_timeout(running: Install
         assert await connection.fetchval("SHOW client_connection_check_interval") == "500ms"
 
 
-async def test_slow_statements_of_one_tenant_leave_connections_to_the_others(
+async def test_slow_statements_of_one_tenant_leave_connections_for_others(
     running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     other = await running.caller("neighbour-of-the-slow-one")
@@ -296,7 +304,9 @@ WAITING = (
 )
 
 
-async def test_connections_that_were_cut(running: Installation, acme: Caller) -> None:
+async def test_requests_recover_after_the_pool_connections_were_cut(
+    running: Installation, acme: Caller
+) -> None:
     cut = (
         "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
         " WHERE datname = current_database() AND application_name = 'stanchion-api'"
@@ -306,7 +316,7 @@ async def test_connections_that_were_cut(running: Installation, acme: Caller) ->
         connection = await asyncpg.connect(running.services.settings.database_dsn)
         await connection.execute(cut)
         await connection.close()
-        # Each cut connection of the pool may cost one request, and no more.
+        # Each cut connection of the pool fails at most one request.
         for _ in range(11):
             response = await acme.send("GET", "/v1/cards")
             if response.status_code == 200:

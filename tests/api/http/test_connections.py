@@ -1,4 +1,4 @@
-"""Connections on real sockets: every one is counted, and every one has an end."""
+"""Connections on real sockets: the server counts each one and closes it at its limits."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Socket = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 def table(**limits: Any) -> ConnectionTable:
-    """Deadlines so short that tests need not wait, and so long that none matters unless it is given."""
+    """A connection table with a short linger time; other deadlines are long unless given."""
     given = {"head_seconds": 60.0, "linger_seconds": 0.1, "drain_seconds": 60.0, "sweep_seconds": 0.02}
     return ConnectionTable(ConnectionLimits(**given | limits))
 
@@ -41,7 +41,7 @@ async def connected(address: str) -> AsyncIterator[Socket]:
 
 
 async def answered(connection: Socket, request: bytes = GET) -> tuple[bytes, bytes]:
-    """Head and body of the answer to one request."""
+    """Send one request; returns the head and body of the response."""
     reader, writer = connection
     writer.write(request)
     head = await reader.readuntil(b"\r\n\r\n")
@@ -56,7 +56,7 @@ async def trickled_until_cut(writer: asyncio.StreamWriter) -> None:
 
 
 async def sent_until_cut(writer: asyncio.StreamWriter, part: bytes, seconds: float) -> None:
-    """Send ``part`` again and again, with pauses, until the connection is closed."""
+    """Send ``part`` every ``seconds`` until the connection is closed."""
     try:
         while True:
             writer.write(part)
@@ -82,7 +82,7 @@ UNFINISHED = {
 
 
 @pytest.mark.parametrize("request_", UNFINISHED.values(), ids=UNFINISHED.keys())
-async def test_early_answer_closes_a_trickling_connection(running: Installation, request_: bytes) -> None:
+async def test_early_response_closes_a_trickling_connection(running: Installation, request_: bytes) -> None:
     connections = table()
     async with served(running.app, table=connections) as address, connected(address) as client:
         head, _ = await answered(client, request_)
@@ -91,7 +91,7 @@ async def test_early_answer_closes_a_trickling_connection(running: Installation,
         await emptied(connections)
 
 
-async def test_early_answer_discards_a_bounded_number_of_bytes(running: Installation) -> None:
+async def test_early_response_discards_a_bounded_number_of_bytes(running: Installation) -> None:
     connections = table(linger_seconds=3600.0, linger_bytes_max=100_000)
     async with served(running.app, table=connections) as address, connected(address) as client:
         await answered(client, UNFINISHED["announced"])
@@ -99,8 +99,8 @@ async def test_early_answer_discards_a_bounded_number_of_bytes(running: Installa
         await emptied(connections)
 
 
-async def test_early_answer_reaches_a_client_that_is_still_sending(running: Installation) -> None:
-    # More than socket buffers hold, so that the answer is read only after the whole body is written.
+async def test_early_response_reaches_a_client_that_is_still_sending(running: Installation) -> None:
+    # Larger than the socket buffers: the client reads the response only after writing the whole body.
     body = b" " * 900_000
     head = f"POST /v1/programs HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n".encode()
     async with served(running.app, table=table(linger_seconds=60.0)) as address, connected(address) as client:
@@ -163,7 +163,7 @@ async def test_full_port_closes_the_longest_idle_connection(running: Installatio
                 await answered(first)
 
 
-async def test_reader_that_never_reads_is_cut(running: Installation) -> None:
+async def test_client_that_never_reads_is_disconnected(running: Installation) -> None:
     size = 64 * 1024 * 1024
 
     async def large(scope: Any, receive: Any, send: Any) -> None:
@@ -194,7 +194,7 @@ async def test_blank_lines_do_not_keep_a_connection_open(running: Installation) 
 
 
 class Hands:
-    """A clock that is moved by hand."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.time = 0.0
@@ -237,7 +237,7 @@ async def test_head_above_the_limit_is_refused(running: Installation, request_: 
     async with served(running.app, table=table()) as address, connected(address) as client:
         client[1].write(request_)
         text = await client[0].read()
-        # The head of the second request may come before the first is answered.
+        # The head of the second request may arrive before the response to the first.
         if not request_.startswith(GET):
             assert text.startswith(b"HTTP/1.1 431 ")
         assert text.count(b"HTTP/1.1 200") <= 1
@@ -250,7 +250,7 @@ async def test_head_below_the_limit_is_read(running: Installation) -> None:
         assert (await answered(client, path))[0].startswith(b"HTTP/1.1 200")
 
 
-async def test_waiting_requests_of_one_connection_are_limited(running: Installation) -> None:
+async def test_pipelined_requests_of_one_connection_are_limited(running: Installation) -> None:
     async with served(running.app, table=table()) as address, connected(address) as client:
         client[1].write(GET * (10 * HTTP_PIPELINE_MAX))
         text = await client[0].read()
@@ -277,7 +277,7 @@ async def test_framing_without_content_is_limited(
         await emptied(connections)
 
 
-async def test_upgrade_is_not_served(running: Installation) -> None:
+async def test_websocket_upgrade_is_ignored(running: Installation) -> None:
     connections = table(head_seconds=0.1)
     upgrade = b"GET /healthz HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"
     async with served(running.app, table=connections) as address, connected(address) as client:

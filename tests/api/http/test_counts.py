@@ -1,4 +1,4 @@
-"""Every request is counted once, by what it was and how it ended."""
+"""Every request is counted once, by operation and status."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ async def test_requests_count_by_operation_and_status(running: Installation, acm
     }
 
 
-async def test_each_operation_has_its_latencies(running: Installation, acme: Caller) -> None:
+async def test_latencies_are_recorded_for_each_operation(running: Installation, acme: Caller) -> None:
     await acme.programme()
     figures = running.services.counts.figures()
     assert figures.keys() <= METRICS.keys()
@@ -52,20 +52,20 @@ async def test_each_operation_has_its_latencies(running: Installation, acme: Cal
     assert sum(created.counts) == counted
 
 
-async def test_waits_for_connections_are_measured(acme: Caller) -> None:
+async def test_waits_for_pool_connections_are_measured(acme: Caller) -> None:
     before = sum(POOL_WAIT.figure().counts)
     await acme.programme()
     assert sum(POOL_WAIT.figure().counts) > before
 
 
-async def test_a_caller_who_left_is_counted_too(running: Installation) -> None:
+async def test_disconnected_client_is_counted_as_client_gone(running: Installation) -> None:
     app = create_app(running.services)
 
     async def receive() -> Message:
         return {"type": "http.disconnect"}
 
     async def send(_message: Message) -> None:
-        raise AssertionError("there is nobody to answer")
+        raise AssertionError("the client has disconnected")
 
     url = httpx2.URL("http://api.test/v1/oauth/token")
     scope = {

@@ -1,4 +1,4 @@
-"""What is not JSON that every receiver would read alike is refused, and nothing of it comes back."""
+"""Ambiguous or malformed JSON bodies are refused, and responses never repeat their values."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ BROKEN = {
 
 
 @pytest.mark.parametrize("raw", BROKEN.values(), ids=BROKEN.keys())
-async def test_broken_json_is_a_problem(acme: Caller, raw: bytes) -> None:
+async def test_broken_json_returns_invalid_json(acme: Caller, raw: bytes) -> None:
     response = await acme.send("POST", "/v1/programs", raw=raw)
     assert response.status_code == 400
     assert response.headers["content-type"] == "application/problem+json"
@@ -52,7 +52,7 @@ async def test_broken_json_is_a_problem(acme: Caller, raw: bytes) -> None:
 
 
 def refused(raw: bytes) -> str:
-    """Why ``raw`` is refused, or nothing when it is read; any other exception fails the test."""
+    """The reason why ``raw`` is refused, or an empty string if it is read; other exceptions fail the test."""
     try:
         parse_json(raw)
     except Refusal as refusal:
@@ -66,10 +66,10 @@ def refused(raw: bytes) -> str:
         lambda x: st.lists(x) | st.dictionaries(st.text(), x),
     )
 )
-def test_what_a_json_library_writes_is_read(value: Any) -> None:
+def test_json_of_the_standard_library_is_read(value: Any) -> None:
     raw = json.dumps(value).encode()
     detail = refused(raw)
-    # Only what is named in the module: too deep, or a text with NUL or half a pair.
+    # Permitted refusals: too many levels, or a string with NUL or a lone surrogate.
     assert "levels" in detail or "NUL" in detail or parse_json(raw) == value
 
 
@@ -78,12 +78,12 @@ def test_any_bytes_are_read_or_refused(raw: bytes) -> None:
     refused(raw)
 
 
-def test_the_deepest_value_that_is_taken() -> None:
+def test_value_at_the_depth_limit_is_read() -> None:
     parse_json(b"[" * JSON_DEPTH_MAX + b"]" * JSON_DEPTH_MAX)
     parse_json(b'{"a": "\\ud83d\\ude00 {[{[{[{[{[{[{[{[{["}')
 
 
-async def test_the_largest_body(acme: Caller) -> None:
+async def test_body_above_the_size_limit_returns_413(acme: Caller) -> None:
     padding = b" " * (BODY_BYTES_MAX - len(b'{"name":1}'))
     assert (await acme.send("POST", "/v1/programs", raw=b'{"name":1}' + padding)).status_code == 400
     larger = await acme.send("POST", "/v1/programs", raw=b'{"name":1}' + padding + b" ")
@@ -106,7 +106,7 @@ async def test_the_largest_body(acme: Caller) -> None:
         ("", 415),
     ],
 )
-async def test_content_types(acme: Caller, content_type: str, status: int) -> None:
+async def test_only_json_in_utf_8_is_accepted(acme: Caller, content_type: str, status: int) -> None:
     raw = b'{"name": "Everyday", "currency": "EUR"}'
     response = await acme.send("POST", "/v1/programs", raw=raw, headers={"Content-Type": content_type})
     assert response.status_code == status
@@ -120,7 +120,7 @@ async def test_compressed_bodies_are_refused(acme: Caller) -> None:
 
 
 @pytest.mark.parametrize("raw", [b"", b"null", b"[]", b'"text"', b"1", b"true"])
-async def test_a_body_that_is_no_object(acme: Caller, raw: bytes) -> None:
+async def test_body_that_is_not_an_object_is_refused(acme: Caller, raw: bytes) -> None:
     response = await acme.send("POST", "/v1/programs", raw=raw)
     assert response.status_code == 400
     assert response.json()["errors"][0] == {
@@ -157,7 +157,7 @@ INVALID: list[tuple[str, Any, str, str]] = [
 
 
 @pytest.mark.parametrize(("member", "value", "pointer", "code"), INVALID)
-async def test_amounts_are_read_by_the_letter(
+async def test_malformed_amount_is_refused_with_its_pointer(
     acme: Caller, member: str, value: Any, pointer: str, code: str
 ) -> None:
     amount = {"amount": "1.00", "currency": "EUR"} | {member: value}
@@ -167,7 +167,7 @@ async def test_amounts_are_read_by_the_letter(
     assert [(error["pointer"], error["code"]) for error in problem["errors"]] == [(pointer, code)]
 
 
-async def test_every_broken_rule_is_named_and_no_value(acme: Caller) -> None:
+async def test_every_violation_is_reported_without_its_value(acme: Caller) -> None:
     body = {
         "card_id": CANARY,
         "amount": {"amount": CANARY + ".999", "currency": CANARY, CANARY: CANARY},
@@ -218,7 +218,9 @@ async def test_every_broken_rule_is_named_and_no_value(acme: Caller) -> None:
         ([], "/controls/0", "type"),
     ],
 )
-async def test_broken_controls(acme: Caller, control: Any, pointer: str, code: str) -> None:
+async def test_invalid_control_is_refused_with_its_pointer(
+    acme: Caller, control: Any, pointer: str, code: str
+) -> None:
     id_ = "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e"
     response = await acme.send("PATCH", f"/v1/cards/{id_}", {"controls": [control]})
     assert response.status_code == 400, response.text

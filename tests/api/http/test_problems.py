@@ -1,4 +1,4 @@
-"""Every refusal is a problem body with a page, whoever refuses: a handler, the framework, or a fault."""
+"""Every refusal by a handler or the framework, and every fault, returns a problem body with a page."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def is_problem(response: httpx2.Response, status: int, slug: str) -> None:
 @pytest.mark.parametrize(
     "path", ["/v1", "/v1/nothing", "/v1/cards/", "/docs/assets/none.js", "/problems/none", "//"]
 )
-async def test_unknown_paths(acme: Caller, path: str) -> None:
+async def test_unknown_path_returns_404(acme: Caller, path: str) -> None:
     is_problem(await acme.http.get(f"http://api.test{path}"), 404, "not-found")
 
 
@@ -53,13 +53,15 @@ async def test_unknown_paths(acme: Caller, path: str) -> None:
         ("BREW", "/v1/cards", "GET, HEAD, POST"),
     ],
 )
-async def test_methods_that_are_not_there(acme: Caller, method: str, path: str, allowed: str) -> None:
+async def test_unsupported_method_returns_405_with_allow(
+    acme: Caller, method: str, path: str, allowed: str
+) -> None:
     response = await acme.http.request(method, path)
     is_problem(response, 405, "method-not-allowed")
     assert response.headers["allow"] == allowed
 
 
-async def test_the_vision_host_has_problem_bodies_too(running: Installation) -> None:
+async def test_vision_host_returns_problem_bodies(running: Installation) -> None:
     transport = httpx2.ASGITransport(app=create_vision_app(running.services))
     async with httpx2.AsyncClient(transport=transport, base_url="http://vision.test") as http:
         is_problem(await http.post("/v1/vision/nothing"), 404, "not-found")
@@ -83,8 +85,8 @@ async def test_types_point_to_the_documentation_host(running: Installation) -> N
     assert body["type"] == "https://docs.example.com/problems/unauthorized"
 
 
-def test_what_owners_refuse_is_in_the_table() -> None:
-    """Owners name problems by slug and status; both must be those of the table."""
+def test_problems_of_shard_owners_are_in_the_table() -> None:
+    """Shard owners name problems by slug and status; both must match ``PROBLEMS``."""
     named = re.compile(r'Problem\(\s*(\d{3}),\s*"([a-z-]+)"')
     found = {
         (int(status), slug)
@@ -100,14 +102,16 @@ def test_what_owners_refuse_is_in_the_table() -> None:
     ("sent", "kept"),
     [("req-1.A_b~c", True), ("x" * 128, True), ("x" * 129, False), ("a b", False), ("", False)],
 )
-async def test_request_ids(acme: Caller, sent: str, kept: bool) -> None:
+async def test_valid_request_id_is_kept_and_an_invalid_one_replaced(
+    acme: Caller, sent: str, kept: bool
+) -> None:
     response = await acme.http.get("/v1/cards", headers={"X-Request-Id": sent})
     assert (response.headers["x-request-id"] == sent) == kept
     assert response.headers["x-request-id"]
 
 
 class Failing:
-    """An owner and a network that fail in a chosen way."""
+    """A fake of the shard owners and the network that fails with ``failure``."""
 
     def __init__(self, failure: Exception | Reply) -> None:
         self.failure = failure
@@ -144,7 +148,7 @@ def broken(running: Installation, **parts: Any) -> httpx2.AsyncClient:
         (TimeoutError(), "dependency-unavailable"),
     ],
 )
-async def test_owners_that_fail(
+async def test_failing_owner_returns_500_without_details(
     running: Installation, acme: Caller, failure: Any, slug: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     async with broken(running, owners=Failing(failure)) as http:
@@ -155,7 +159,7 @@ async def test_owners_that_fail(
     assert "4000001234567899" not in response.text + "".join(capsys.readouterr())
 
 
-async def test_a_500_is_not_kept(running: Installation, acme: Caller) -> None:
+async def test_500_is_not_stored_under_the_idempotency_key(running: Installation, acme: Caller) -> None:
     body = {"name": "A", "currency": "EUR"}
     whole = acme.http
     async with broken(running, owners=Failing(NotExecuted("unavailable"))) as http:
@@ -169,7 +173,7 @@ async def test_a_500_is_not_kept(running: Installation, acme: Caller) -> None:
     ("failure", "slug"),
     [(NetworkUnavailableError(), "dependency-unavailable"), (ValueError("secret"), "internal-error")],
 )
-async def test_a_network_that_fails(
+async def test_failing_network_returns_500_without_details(
     running: Installation, acme: Caller, failure: Exception, slug: str
 ) -> None:
     card = await acme.funded_card()
@@ -186,12 +190,12 @@ async def test_a_network_that_fails(
             response = await acme.send("POST", "/v1/simulated-spends", body, key=None)
     is_problem(response, 500, slug)
     assert "secret" not in response.text
-    # The caller and the log have one name for it.
+    # The response and the log line carry the same request id.
     assert [line["trace"] for line in lines if line.get("fault")] == [response.headers["x-request-id"]]
     assert "secret" not in str(lines)
 
 
-async def test_the_limit_of_live_mode(running: Installation, tenant: str) -> None:
+async def test_requests_in_live_mode_are_rate_limited(running: Installation, tenant: str) -> None:
     live = await running.caller(tenant, mode="live")
     async with running.variant(rate_live_per_second=1) as http:
         live.http = http
@@ -202,7 +206,7 @@ async def test_the_limit_of_live_mode(running: Installation, tenant: str) -> Non
     assert limited[0].headers["retry-after"] == "1"
 
 
-async def test_limit_of_test_mode_spares_simulations(running: Installation, acme: Caller) -> None:
+async def test_rate_limit_of_test_mode_exempts_simulations(running: Installation, acme: Caller) -> None:
     unknown = "/v1/simulated-spends/019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e"
     async with running.variant(rate_live_per_second=1, rate_test_per_second=2) as http:
         acme.http = http
@@ -212,7 +216,7 @@ async def test_limit_of_test_mode_spares_simulations(running: Installation, acme
     is_problem(limited[0], 429, "rate-limited")
 
 
-async def test_answers_of_the_api_are_not_cached(running: Installation, acme: Caller) -> None:
+async def test_api_responses_are_not_cached(running: Installation, acme: Caller) -> None:
     answers = [
         await acme.send("GET", "/v1/cardholders"),
         await acme.send("GET", "/v1/cardholders/unknown"),

@@ -1,4 +1,4 @@
-"""The API over TLS: real handshakes, limits and headers as over plain HTTP."""
+"""The API over TLS: handshakes, connection limits and headers."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ async def test_unfinished_head_over_tls_is_cut(running: Installation, tmp_path: 
         writer.close()
 
 
-async def test_scheme_of_a_trusted_proxy_counts_as_tls(running: Installation) -> None:
+async def test_hsts_is_sent_behind_a_trusted_tls_proxy(running: Installation) -> None:
     over_tls = {"X-Forwarded-Proto": "https"}
     async with running.variant(trusted_proxies=(ip_network("127.0.0.0/8"),)) as http:
         assert HSTS in (await http.get("/healthz", headers=over_tls)).headers

@@ -1,4 +1,4 @@
-"""Programmes that decide themselves, as their customers set them up."""
+"""Set up programmes with delegated decisioning over the API."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def money(amount: str, currency: str = "EUR") -> dict[str, str]:
 
 
 def policy(**parts: Any) -> dict[str, Any]:
-    """Up to 50.00 for each approval and 100.00 for each outage, in euro; ``None`` leaves a member out."""
+    """A stand-in policy: up to EUR 50.00 per approval and 100.00 per outage; ``None`` omits a member."""
     given = {
         "mode": "approve_within_limits",
         "max_amount": "50.00",
@@ -27,14 +27,14 @@ def policy(**parts: Any) -> dict[str, Any]:
 
 
 async def put_policy(caller: Caller, programme_id: str, body: Any, status: int = 200, **options: Any) -> Any:
-    """The body of a PUT of a stand-in policy that ends with ``status``."""
+    """PUT a stand-in policy, expect ``status``, and return the response body."""
     response = await caller.send("PUT", f"/v1/programs/{programme_id}/stip-policy", body, **options)
     assert response.status_code == status, response.text
     return response.json()
 
 
 async def declare(caller: Caller, card: Any, amount: str) -> None:
-    """What ``card`` may spend in stand-in."""
+    """Declare the balance that ``card`` may spend in stand-in."""
     body = {"balance": money(amount, card["currency"])}
     response = await caller.send("PUT", f"/v1/cards/{card['id']}/declared-balance", body)
     assert response.status_code == 200, response.text
@@ -50,7 +50,7 @@ async def delegated_card(
     timeout_ms: int = TIMEOUT_MS,
     **programme: Any,
 ) -> Any:
-    """A card with money, and a declared balance, of a new programme that decides itself."""
+    """A funded card with a declared balance, in a new programme with delegated decisioning."""
     delegated = {"decisioning": "delegated", "decision_url": url, "decision_timeout_ms": timeout_ms}
     made = await caller.programme(**delegated | programme)
     if stand_in is not None:
@@ -60,7 +60,7 @@ async def delegated_card(
 
 
 async def one_more_card(caller: Caller, programme: Any, declared: str | None, funds: str = "100.00") -> Any:
-    """A card of a programme that is there."""
+    """Another card of an existing programme."""
     card = await caller.card(await caller.product(programme), await caller.cardholder(programme))
     if funds != "0.00":
         await caller.load(card, funds)
@@ -70,14 +70,14 @@ async def one_more_card(caller: Caller, programme: Any, declared: str | None, fu
 
 
 def recent() -> str:
-    """The query of a window around now."""
+    """The query for the window from one hour ago to one hour ahead."""
     now = datetime.now(UTC)
     begin, end = (now + timedelta(hours=hours) for hours in (-1, 1))
     return f"from={begin:%Y-%m-%dT%H:%M:%SZ}&to={end:%Y-%m-%dT%H:%M:%SZ}"
 
 
 async def activity(caller: Caller, programme_id: str, query: str = "") -> list[Any]:
-    """The report of the last hour, newest first."""
+    """The stand-in activity of the window of ``recent``, newest first."""
     page = await caller.get(f"/v1/programs/{programme_id}/stip-activity?{recent()}{query}")
     assert page["unattributed_count"] == 0
     found: list[Any] = page["data"]

@@ -1,4 +1,4 @@
-"""Using the API as a customer would: credentials, a token, and a method for what tests do often."""
+"""An API client for tests: credentials, a token, and a method for each frequent operation."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Caller:
         key: str | None = FRESH,
         headers: dict[str, str] | None = None,
     ) -> httpx2.Response:
-        """The response to one request; POST and PUT get a fresh idempotency key unless told otherwise."""
+        """Send one request; POST and PUT get a fresh idempotency key unless ``key`` is given."""
         sent = {"Authorization": f"Bearer {self.token}"} if self.token else {}
         if key is not None and (key != FRESH or method in {"POST", "PUT"}):
             sent["Idempotency-Key"] = str(uuid.uuid4()) if key == FRESH else key
@@ -55,15 +55,15 @@ class Caller:
         return await self.http.request(method, path, content=content, headers=sent | (headers or {}))
 
     async def get(self, path: str, status: int = 200) -> Any:
-        """The body of a GET that ends with ``status``."""
+        """Send a GET, expect ``status``, and return the body."""
         return self._body(await self.send("GET", path), status)
 
     async def post(self, path: str, body: Any = None, status: int = 201, **options: Any) -> Any:
-        """The body of a POST that ends with ``status``."""
+        """Send a POST, expect ``status``, and return the body."""
         return self._body(await self.send("POST", path, body, **options), status)
 
     async def patch(self, path: str, body: Any, status: int = 200, **options: Any) -> Any:
-        """The body of a PATCH that ends with ``status``."""
+        """Send a PATCH, expect ``status``, and return the body."""
         return self._body(await self.send("PATCH", path, body, **options), status)
 
     def _body(self, response: httpx2.Response, status: int) -> Any:
@@ -102,14 +102,14 @@ class Caller:
         return await self.post("/v1/cards", body | fields)
 
     async def funded_card(self, amount: str = "100.00", **fields: Any) -> Any:
-        """A new card of a new programme with money on it."""
+        """A new card in a new programme, loaded with ``amount``."""
         programme = await self.programme()
         card = await self.card(await self.product(programme), await self.cardholder(programme), **fields)
         await self.load(card, amount)
         return card
 
     async def load(self, card: Any, amount: str, **options: Any) -> Any:
-        """Put money on a card."""
+        """Simulate a load onto a card."""
         body = {"card_id": card["id"], "amount": {"amount": amount, "currency": card["currency"]}}
         return await self.post("/v1/simulated-loads", body, **options)
 
@@ -119,7 +119,7 @@ class Caller:
         return await self.post("/v1/webhook-endpoints", body | fields)
 
     async def spend(self, card: Any, amount: str, currency: str | None = None, **fields: Any) -> Any:
-        """Simulate a spend and wait for its end; the simulation's record."""
+        """Simulate a spend, wait until it has ended, and return its record."""
         body = {
             "card_id": card["id"],
             "amount": {"amount": amount, "currency": currency or card["currency"]},
@@ -131,7 +131,7 @@ class Caller:
         return await self.simulation(accepted["simulation_id"])
 
     async def simulation(self, id_: str) -> Any:
-        """The record of a simulation once it has ended."""
+        """Wait until a simulation has ended and return its record."""
         deadline = time.monotonic() + SECONDS_MAX
         while True:
             record = await self.get(f"/v1/simulated-spends/{id_}")

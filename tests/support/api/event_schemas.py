@@ -1,4 +1,4 @@
-"""Events held against the catalogue, more strictly than receivers may: no member that is not listed."""
+"""Validate events against the schemas of the catalogue; members that a schema does not list are errors."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from engine.webhooks.catalogue import CATALOGUE
 
 
 def strict(schema: Any) -> Any:
-    """``schema`` without room for members that it does not list."""
+    """``schema`` that allows no members beyond those listed."""
     if isinstance(schema, list):
         return [strict(item) for item in schema]
     if not isinstance(schema, dict):
@@ -28,13 +28,13 @@ def validator(type_: str) -> Draft202012Validator:
 
 
 def faults(type_: str, data: Any) -> list[str]:
-    """What is wrong with the data of an event."""
+    """The schema errors in the data of an event."""
     if type_ not in CATALOGUE:
         return [f"{type_}: not in the catalogue"]
     return [f"{type_}{error.json_path}: {error.message}" for error in validator(type_).iter_errors(data)]
 
 
 async def faults_of_all(pool: asyncpg.Pool[asyncpg.Record]) -> list[str]:
-    """What is wrong with any event that the database holds."""
+    """The schema errors in all stored events, sorted and without duplicates."""
     rows = await pool.fetch("SELECT type, data FROM events")
     return sorted({fault for row in rows for fault in faults(row["type"], json.loads(row["data"]))})

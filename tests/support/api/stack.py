@@ -1,6 +1,6 @@
 """An installation in one event loop: the API over the real shard host, journal, edge and simulated network.
 
-Only Ray is missing, the way between processes: ``LoopPeers`` calls the roles directly.
+Ray is replaced: ``LoopPeers`` calls the roles directly, in one process.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ DELIVERING: Roles = (("relay", RelayRole), ("dispatcher-0", DispatcherRole))
 
 
 async def look_up(name: str) -> tuple[str, ...]:
-    """No test asks a name server: names are public, except for those that say that they are not."""
+    """Resolve names without DNS: ``nowhere.`` fails, ``private.`` is private, all others are public."""
     if name.startswith("nowhere."):
         raise OSError("no such name")
     return ("10.0.0.7",) if name.startswith("private.") else ("93.184.216.34",)
@@ -70,7 +70,7 @@ class LoopPeers:
         return role
 
     async def own(self, role: HostRole, incarnation: str) -> None:
-        """Have ``role`` take every shard, and let everybody know."""
+        """Have ``role`` take every shard, and publish the new routing table."""
         await role.call("take", msgspec.msgpack.encode(list(range(SHARD_COUNT))))
         self.roles[incarnation] = role
         self._table = RoutingTable(self._table.version + 1, (incarnation,) * SHARD_COUNT)
@@ -96,7 +96,7 @@ class LoopPeers:
 
 
 class Installation:
-    """A running installation; ``http`` speaks to its API."""
+    """A running installation; ``http`` is a client of its API."""
 
     def __init__(self, services: Services, app: FastAPI, http: httpx2.AsyncClient, peers: LoopPeers) -> None:
         self.peers = peers
@@ -111,7 +111,7 @@ class Installation:
         return httpx2.AsyncClient(transport=transport, base_url="http://api.test")
 
     async def replace_host(self) -> None:
-        """Another host, which remembers nothing, takes every shard over."""
+        """Move every shard to a new host without state in memory."""
         await self.peers.host.stop()
         incarnation = new_id()
         successor = HostRole(Context(self.services.settings, incarnation, self.peers))
@@ -121,7 +121,7 @@ class Installation:
     async def caller(
         self, tenant: str = "acme", *, mode: str = "test", role: str = "admin", scopes: tuple[str, ...] = ()
     ) -> Caller:
-        """A new client of ``tenant`` with a token for all that it may do."""
+        """A new client of ``tenant`` with a token for all its scopes."""
         connection = await asyncpg.connect(self.services.settings.database_dsn)
         try:
             credentials = await create_client(
@@ -138,8 +138,10 @@ class Installation:
 async def installation(
     settings: Settings, vault: Vault, *, webhooks: bool = False
 ) -> AsyncIterator[Installation]:
-    """Start every part, in the order of a real start; stop them in reverse. ``webhooks`` says whether events
-    are delivered, for which the settings name a Redis."""
+    """Start every component in production order; stop in reverse order.
+
+    ``webhooks`` also starts the delivery roles, which need a Redis in the settings.
+    """
     peers = LoopPeers()
     async with AsyncExitStack() as stack:
         for name, build in ROLES + (DELIVERING if webhooks else ()):
@@ -176,7 +178,7 @@ async def installation(
 async def served(
     app: FastAPI, port: int = 0, table: ConnectionTable | None = None, tls: ServerTls | None = None
 ) -> AsyncIterator[str]:
-    """The address at which ``app`` is served over TCP, for clients of other people."""
+    """Serve ``app`` over TCP for third-party clients; yields its address."""
     with socket.create_server(("127.0.0.1", port)) as listener:
         server = HttpServer(app, table=table, tls=tls)
         serving = asyncio.create_task(server.serve([listener]))
