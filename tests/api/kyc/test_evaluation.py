@@ -128,7 +128,15 @@ async def test_provider_gets_one_request_with_all_submitted_data(running: Instal
         Verdict("passed", (), ("selfie",)),
         Verdict("more_input", (), ("shoe_size",)),
     ],
-    ids=["fails", "times out", "slow", "unknown reason", "asks nothing", "asks for nothing", "unknown input"],
+    ids=[
+        "error",
+        "timeout",
+        "slow",
+        "unknown reason",
+        "more input without inputs",
+        "passed with inputs",
+        "unknown input",
+    ],
 )
 async def test_check_without_a_verdict_goes_to_review_and_is_evaluated_again(
     running: Installation,
@@ -144,7 +152,7 @@ async def test_check_without_a_verdict_goes_to_review_and_is_evaluated_again(
         check = await submit(live, await begin(live, "basic", holder), BASIC)
         assert (check["state"], check["reason_codes"], check["awaiting"]) == ("in_review", [], [])
         await sweep(services)
-        assert provider.asked_of(check) == 1, "not due yet"
+        assert provider.asked_of(check) == 1, "evaluated before it was due"
         assert await fall_due(running, check) == 1
         await sweep(services)
         assert provider.asked_of(check) == 2
