@@ -114,7 +114,7 @@ ANSWERS: Final = (
         "ops/docs/STAND_IN.md",
         "The policy",
         "json",
-        "tests/api/stand_in/test_policy.py::test_the_policy_of_the_page_is_one",
+        "tests/api/stand_in/test_policy.py::test_example_in_the_guide_is_a_valid_policy",
     ),
     *(
         Answer(

@@ -1,4 +1,4 @@
-"""Custody: values rest sealed, are read for their purpose alone and on record, and die with their key."""
+"""Applicants' data: stored sealed, read for one purpose with an access log, erased with their data keys."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from tests.support.api.driver import Caller
 from tests.support.api.kyc.applicants import BASIC, DOCUMENT, ZONE, begin, submit
 from tests.support.api.stack import Installation
 
-READER = "somebody in a test"
+READER = "a reader in a test"
 
 
 async def held(running: Installation, acme: Caller) -> str:
-    """The id of a check with everything in custody."""
+    """The id of a check with every value submitted."""
     check = await begin(acme, "full")
     await submit(acme, check, BASIC | DOCUMENT | {"document_mrz": ZONE})
     return str(check["id"])
@@ -48,7 +48,7 @@ async def accesses(running: Installation, check_id: str) -> list[tuple[str, str,
     return [(row["field"], row["purpose"], row["granted"]) for row in rows]
 
 
-async def test_the_case_holds_tokens_only(running: Installation, acme: Caller) -> None:
+async def test_check_row_holds_tokens_only(running: Installation, acme: Caller) -> None:
     check_id = await held(running, acme)
     row = await running.services.pool.fetchrow("SELECT * FROM kyc_checks WHERE id = $1", check_id)
     assert row is not None
@@ -62,7 +62,7 @@ async def test_the_case_holds_tokens_only(running: Installation, acme: Caller) -
     assert shown.count("kyv_") == len(given) - 1
 
 
-async def test_values_are_read_for_their_purpose_and_on_record(running: Installation, acme: Caller) -> None:
+async def test_read_for_its_purpose_is_granted_and_logged(running: Installation, acme: Caller) -> None:
     check_id = await held(running, acme)
     values = await read(running, check_id, ["family_name", "nationality"], "identity_verification")
     assert values == {"family_name": b"Canarybird", "nationality": b"IE"}
@@ -73,7 +73,9 @@ async def test_values_are_read_for_their_purpose_and_on_record(running: Installa
 
 
 @pytest.mark.parametrize("purpose", [purpose for purpose in PURPOSES if purpose != "identity_verification"])
-async def test_no_other_purpose_reads_them(running: Installation, acme: Caller, purpose: str) -> None:
+async def test_read_for_another_purpose_is_refused_and_logged(
+    running: Installation, acme: Caller, purpose: str
+) -> None:
     check_id = await held(running, acme)
     with pytest.raises(CustodyError) as failure:
         await read(running, check_id, ["family_name"], purpose)
@@ -81,10 +83,10 @@ async def test_no_other_purpose_reads_them(running: Installation, acme: Caller, 
     assert await accesses(running, check_id) == [("family_name", purpose, False)]
 
 
-async def test_no_other_key_opens_them(
+async def test_data_key_of_another_purpose_does_not_decrypt(
     running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Whoever gets around the rule still holds the wrong key."""
+    """A caller that bypasses the purpose check still gets the data key of the wrong purpose."""
     check_id = await held(running, acme)
     for purpose in ("address_verification", "document_verification"):
         monkeypatch.setitem(PURPOSE_OF, "family_name", purpose)
@@ -92,8 +94,8 @@ async def test_no_other_key_opens_them(
             await read(running, check_id, ["family_name"], purpose)
 
 
-async def test_a_value_opens_in_its_place_alone(running: Installation, acme: Caller) -> None:
-    """Moved to another case, another field or another token, ciphertext is worth nothing."""
+async def test_moved_ciphertext_or_key_does_not_decrypt(running: Installation, acme: Caller) -> None:
+    """Ciphertext is bound to its check, field and token; a wrapped key is bound to its check."""
     check_id, other = await held(running, acme), await held(running, acme)
     pool = running.services.pool
     given, family = ("SELECT sealed FROM kyc_values WHERE check_id = $1 AND field = $2",) * 2
@@ -118,7 +120,7 @@ async def test_a_value_opens_in_its_place_alone(running: Installation, acme: Cal
         await read(running, other, ["family_name"], "identity_verification")
 
 
-async def test_each_case_and_purpose_has_a_key_of_its_own(running: Installation, acme: Caller) -> None:
+async def test_each_check_and_purpose_has_its_own_data_key(running: Installation, acme: Caller) -> None:
     ids = [await held(running, acme), await held(running, acme)]
     rows = await running.services.pool.fetch(
         "SELECT check_id::text, purpose, wrapped FROM kyc_data_keys WHERE check_id = ANY ($1::uuid[])", ids
@@ -130,7 +132,9 @@ async def test_each_case_and_purpose_has_a_key_of_its_own(running: Installation,
     assert len({row["wrapped"] for row in rows}) == len(rows)
 
 
-async def test_what_is_erased_cannot_be_read_by_anybody(running: Installation, acme: Caller) -> None:
+async def test_destroyed_values_cannot_be_read_even_from_restored_ciphertext(
+    running: Installation, acme: Caller
+) -> None:
     check_id = await held(running, acme)
     services = running.services
     kept = await services.pool.fetch("SELECT * FROM kyc_values WHERE check_id = $1", check_id)
@@ -138,7 +142,7 @@ async def test_what_is_erased_cannot_be_read_by_anybody(running: Installation, a
         assert await custody.destroy(connection, check_id, services.clock.now_ms()) == 3
         assert await custody.destroy(connection, check_id, services.clock.now_ms()) == 0
     assert await services.pool.fetchval("SELECT count(*) FROM kyc_values WHERE check_id = $1", check_id) == 0
-    # Even with the ciphertext from a copy put back, there is no key any more.
+    # Ciphertext restored from a backup cannot be decrypted: its data key is gone.
     for row in kept:
         await services.pool.execute("INSERT INTO kyc_values VALUES ($1, $2, $3, $4, $5, $6)", *row.values())
     for purpose in PURPOSES:
@@ -149,7 +153,7 @@ async def test_what_is_erased_cannot_be_read_by_anybody(running: Installation, a
     assert {granted for _, _, granted in await accesses(running, check_id)} == {False}
 
 
-async def test_accesses_are_never_changed(running: Installation, acme: Caller) -> None:
+async def test_access_log_is_append_only(running: Installation, acme: Caller) -> None:
     check_id = await held(running, acme)
     await read(running, check_id, ["family_name"], "identity_verification")
     for statement in ("UPDATE kyc_accesses SET granted = false", "DELETE FROM kyc_accesses"):
@@ -157,7 +161,7 @@ async def test_accesses_are_never_changed(running: Installation, acme: Caller) -
             await running.services.pool.execute(statement)
 
 
-async def test_keys_move_under_a_new_master_key(running: Installation, acme: Caller) -> None:
+async def test_rewrap_needs_the_right_master_key_and_purpose(running: Installation, acme: Caller) -> None:
     check_id = await held(running, acme)
     wrapped: bytes = await running.services.pool.fetchval(
         "SELECT wrapped FROM kyc_data_keys WHERE check_id = $1 AND purpose = 'identity_verification'",

@@ -1,6 +1,6 @@
-"""What applicants say and show is in custody and nowhere else (guarantee 18): answers, logs, metrics and all
-tables of the database are searched for values that could have come from nowhere else. Personal data of
-cardholders are in answers alone.
+"""Applicants' data are stored sealed and appear in no other place (guarantee 18). The tests search answers,
+logs, metrics and all tables of the database for unique values. Cardholders' personal data may appear in
+answers only.
 """
 
 from __future__ import annotations
@@ -58,21 +58,21 @@ HOLDER: dict[str, Any] = {
     "date_of_birth": "1909-10-31",
     "address": {"line1": "88 Feldspar Lane", "city": "Quartzhaven", "postcode": "ZQ7 6WVJ", "country": "MN"},
 }
-# Too short, or too common, to be told from anything else.
+# Too short or too common to be searched for.
 COMMON = {"nationality", "address_country", "document_type", "document_issuing_state"}
 
 
 SHORTEST = 8
-"""Characters of base64 below which chance could write them into a large dump."""
+"""Characters of base64 below which a large dump could contain them by chance."""
 
 
 def texts(value: bytes) -> list[bytes]:
-    """How ``value`` looks in texts and in the hexadecimal of a dump, in lower case."""
+    """``value`` as plain text and as hexadecimal, in lower case."""
     return [value.lower(), value.hex().encode()]
 
 
 def encoded(value: bytes) -> list[bytes]:
-    """The characters of base64 that ``value`` alone decides, wherever it begins in what was encoded."""
+    """The base64 characters that depend on ``value`` only, for each of its three alignments."""
     forms = []
     for shift in range(3):
         first, end = -(-8 * shift // 6), 8 * (shift + len(value)) // 6
@@ -104,7 +104,7 @@ def found_in(text: bytes, looked_for: dict[str, bytes] | None = None) -> set[str
 
 
 async def dump(running: Installation) -> dict[str, bytes]:
-    """Every table as text, as a dump of the database has it."""
+    """Every table in PostgreSQL's text format, as in a dump of the database."""
     connection = await asyncpg.connect(running.services.settings.database_dsn)
     try:
         names = await connection.fetch(
@@ -121,7 +121,7 @@ async def dump(running: Installation) -> dict[str, bytes]:
 
 
 class Listening:
-    """A caller whose answers are all kept."""
+    """A caller that records all answers."""
 
     def __init__(self, caller: Caller) -> None:
         self.answers: list[bytes] = []
@@ -134,7 +134,7 @@ class Listening:
 
 
 async def whole_life(running: Installation, acme: Caller, live: Caller) -> tuple[list[bytes], list[str]]:
-    """Everything that can happen to data of applicants; all answers, and the tokens of sessions."""
+    """Run every operation on applicants' data; returns all answers and the tokens of capture sessions."""
     programme = await acme.programme()
     call, holder = Listening(acme), await acme.cardholder(programme, **HOLDER, external_ref=CONTROL)
     await life_of_a_cardholder(acme, programme, call)
@@ -162,7 +162,7 @@ async def whole_life(running: Installation, acme: Caller, live: Caller) -> tuple
     again = await begin(acme, "document", holder)
     await call("POST", f"/v1/kyc/checks/{again['id']}/submissions", DATA | {"family_name": "REVIEW"})
     await call("POST", f"/v1/kyc/checks/{again['id']}/review", {"outcome": "passed"})
-    # A provider that repeats all it was told when it fails.
+    # The provider fails with an error message that contains the submitted data.
     async with judged_by(running, live, Provider(RuntimeError(str(DATA)))) as services:
         listening = Listening(live)
         failing = await begin(live, "document")
@@ -174,7 +174,7 @@ async def whole_life(running: Installation, acme: Caller, live: Caller) -> tuple
 
 
 async def life_of_a_cardholder(acme: Caller, programme: Any, call: Listening) -> None:
-    """Refusals, whose answers are kept, and everything else that personal data pass through."""
+    """Run every operation on a cardholder's personal data, and refused ones, whose answers are stored."""
     holder = await acme.cardholder(programme, **HOLDER)
     path = f"/v1/cardholders/{holder['id']}"
     await call("PATCH", path, {"phone": HOLDER["given_name"]})
@@ -188,7 +188,7 @@ async def life_of_a_cardholder(acme: Caller, programme: Any, call: Listening) ->
     await acme.get(f"/v1/cards?cardholder_id={holder['id']}")
 
 
-async def test_nothing_personal_is_anywhere_but_in_custody(
+async def test_personal_data_leak_into_no_answer_log_metric_or_table(
     running: Installation, acme: Caller, tenant: str, capfd: pytest.CaptureFixture[str]
 ) -> None:
     live = await running.caller(tenant, mode="live")
@@ -211,8 +211,8 @@ async def test_nothing_personal_is_anywhere_but_in_custody(
         assert token.encode() not in logs
 
 
-async def test_search_finds_values_in_every_form(running: Installation, acme: Caller) -> None:
-    """... in which a table can hold them; an ``external_ref`` rests in clear."""
+async def test_search_finds_values_in_every_encoding(running: Installation, acme: Caller) -> None:
+    """The control is an ``external_ref``, which is stored in clear."""
     holder = await acme.cardholder(await acme.programme(), external_ref=f"{CONTROL} {DATA['family_name']}")
     tables = await dump(running)
     assert CONTROL.encode() in tables["cardholders"]

@@ -1,4 +1,4 @@
-"""KYC checks over the API: what they await, where they go, and what their cardholder shows."""
+"""KYC checks over the API: awaited inputs, states, and the ``kyc_state`` of their cardholder."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tests.support.api.stack import Installation
 
 
 async def told(acme: Caller, holder: Any) -> list[tuple[str | None, list[str]]]:
-    """What ``cardholder.updated`` has said of ``holder``, oldest first."""
+    """``kyc_state`` and ``changed`` of each ``cardholder.updated`` event of ``holder``, oldest first."""
     events = (await acme.get("/v1/events?limit=100"))["data"]
     return [
         (event["data"]["kyc_state"], event["data"]["changed"])
@@ -24,7 +24,7 @@ async def told(acme: Caller, holder: Any) -> list[tuple[str | None, list[str]]]:
     ]
 
 
-async def test_a_new_check(acme: Caller) -> None:
+async def test_new_check_is_pending_and_awaits_every_input(acme: Caller) -> None:
     holder = await applicant(acme)
     check = await begin(acme, "document", holder)
     assert check | {"id": "", "created_at": "", "expires_at": ""} == {
@@ -53,7 +53,7 @@ async def test_a_new_check(acme: Caller) -> None:
         ("document", [{"document_mrz": ZONE.replace("\n", "")}, BASIC, {"document_type": "passport"}]),
     ],
 )
-async def test_awaiting_shrinks_until_the_check_is_evaluated(
+async def test_each_submission_shortens_awaiting_until_evaluation(
     acme: Caller, flow: str, steps: list[dict[str, str]]
 ) -> None:
     holder = await applicant(acme)
@@ -80,7 +80,7 @@ async def test_awaiting_shrinks_until_the_check_is_evaluated(
         ("Fail", "passed", []),
     ],
 )
-async def test_names_decide_in_test_mode(
+async def test_family_name_decides_the_result_in_test_mode(
     acme: Caller, family_name: str, state: str, codes: list[str]
 ) -> None:
     holder = await applicant(acme)
@@ -93,7 +93,7 @@ async def test_names_decide_in_test_mode(
     assert refused["type"] == "/problems/kyc-not-collecting"
 
 
-async def test_a_later_value_replaces_an_earlier_one(acme: Caller) -> None:
+async def test_resubmitted_value_replaces_the_earlier_one(acme: Caller) -> None:
     check = await begin(acme)
     await submit(acme, check, {"family_name": "FAIL"})
     check = await submit(acme, check, BASIC)
@@ -121,15 +121,17 @@ async def test_a_later_value_replaces_an_earlier_one(acme: Caller) -> None:
         ({"document_mrz": ZONE.replace("CNRY77331", "CNRY77332")}, "/document_mrz", "invalid"),
     ],
 )
-async def test_data_that_cannot_be(acme: Caller, data: dict[str, Any], pointer: str, code: str) -> None:
-    """Judged without the check: an unknown one makes no difference. No value is repeated."""
+async def test_invalid_submission_is_refused_without_repeating_values(
+    acme: Caller, data: dict[str, Any], pointer: str, code: str
+) -> None:
+    """The data are validated before the check is looked up. The errors repeat no submitted value."""
     path = "/v1/kyc/checks/019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e/submissions"
     problem = await acme.post(path, data, 400)
     assert [(error["pointer"], error["code"]) for error in problem["errors"]] == [(pointer, code)]
     assert all(str(value) not in str(problem["errors"]) for value in data.values() if value)
 
 
-async def test_the_flow_is_at_least_the_policy(acme: Caller) -> None:
+async def test_flow_below_the_programme_policy_is_refused(acme: Caller) -> None:
     holder = await applicant(acme, await acme.programme(kyc_policy="document"))
     for flow, status in (("basic", 409), ("document", 201), ("full", 201)):
         body = {"cardholder_id": holder["id"], "flow_key": flow}
@@ -137,7 +139,7 @@ async def test_the_flow_is_at_least_the_policy(acme: Caller) -> None:
         assert status == 201 or answer["type"] == "/problems/kyc-flow-below-policy"
 
 
-async def test_documents_of_a_type_that_the_programme_accepts(acme: Caller) -> None:
+async def test_document_type_that_the_programme_does_not_accept_is_refused(acme: Caller) -> None:
     programme = await acme.programme(kyc_document_types=["national_id"])
     check = await begin(acme, "document", await applicant(acme, programme))
     refused = await submit(acme, check, DOCUMENT, 409)
@@ -146,7 +148,7 @@ async def test_documents_of_a_type_that_the_programme_accepts(acme: Caller) -> N
     assert (check["state"], check["document_type"]) == ("passed", "national_id")
 
 
-async def test_nobody_to_be_checked(acme: Caller) -> None:
+async def test_check_of_closed_or_unknown_cardholder_is_refused(acme: Caller) -> None:
     programme = await acme.programme()
     holder = await applicant(acme, programme)
     body = {"cardholder_id": holder["id"], "flow_key": "basic"}
@@ -160,7 +162,7 @@ async def test_nobody_to_be_checked(acme: Caller) -> None:
         assert (await acme.post("/v1/kyc/checks", body | wrong, 400))["type"] == "/problems/validation-failed"
 
 
-async def test_lists_can_be_narrowed(acme: Caller) -> None:
+async def test_list_is_filtered_by_cardholder_and_state(acme: Caller) -> None:
     programme = await acme.programme()
     ada, bob = await applicant(acme, programme), await applicant(acme, programme)
     first, second = await begin(acme, "basic", ada), await begin(acme, "basic", bob)
@@ -177,9 +179,7 @@ async def test_lists_can_be_narrowed(acme: Caller) -> None:
     assert (await acme.send("GET", "/v1/kyc/checks?state=lost")).status_code == 400
 
 
-async def test_a_check_that_ran_out_says_so_before_anybody_sweeps(
-    running: Installation, acme: Caller
-) -> None:
+async def test_expired_check_reads_as_expired_before_the_sweep(running: Installation, acme: Caller) -> None:
     holder = await applicant(acme)
     check = await begin(acme, "basic", holder)
     passed = await submit(acme, await begin(acme), BASIC)
@@ -194,7 +194,7 @@ async def test_a_check_that_ran_out_says_so_before_anybody_sweeps(
     assert {each["id"] for each in listed} == {check["id"], passed["id"]}
 
 
-async def test_no_card_on_a_check_that_ran_out(running: Installation, acme: Caller) -> None:
+async def test_expired_check_blocks_issuing_of_cards(running: Installation, acme: Caller) -> None:
     programme = await acme.programme()
     product, holder = await acme.product(programme, kyc_flow="basic"), await applicant(acme, programme)
     check = await submit(acme, await begin(acme, "basic", holder), BASIC)
@@ -205,8 +205,10 @@ async def test_no_card_on_a_check_that_ran_out(running: Installation, acme: Call
     assert (await acme.post("/v1/cards", body, 409))["type"] == "/problems/kyc-not-passed"
 
 
-async def test_how_long_a_passed_check_stands(running: Installation, acme: Caller) -> None:
-    """Two years, or to the end of the document's last day."""
+async def test_passed_check_expires_after_two_years_or_with_its_document(
+    running: Installation, acme: Caller
+) -> None:
+    """A document check expires at the end of the document's last day if that is earlier."""
     basic = await submit(acme, await begin(acme), BASIC)
     years = "SELECT (expires_at - completed_at) FROM kyc_checks WHERE id = $1"
     assert await running.services.pool.fetchval(years, basic["id"]) == timedelta(days=730)
@@ -218,7 +220,7 @@ async def test_how_long_a_passed_check_stands(running: Installation, acme: Calle
     assert await running.services.pool.fetchval(years, tested["id"]) == timedelta(days=730)
 
 
-async def test_the_newest_verdict_counts(acme: Caller) -> None:
+async def test_newest_check_sets_the_kyc_state_of_the_cardholder(acme: Caller) -> None:
     holder = await applicant(acme)
 
     async def state() -> str | None:
@@ -238,7 +240,7 @@ async def test_the_newest_verdict_counts(acme: Caller) -> None:
     ]
 
 
-async def test_a_key_has_one_effect_and_one_answer(acme: Caller) -> None:
+async def test_repeated_submission_is_replayed_byte_for_byte(acme: Caller) -> None:
     check = await begin(acme)
     path = f"/v1/kyc/checks/{check['id']}/submissions"
     first = await acme.send("POST", path, BASIC, key="one")
@@ -251,8 +253,8 @@ async def test_a_key_has_one_effect_and_one_answer(acme: Caller) -> None:
     assert missing.json()["type"] == "/problems/idempotency-key-missing"
 
 
-async def test_of_submissions_at_once_none_is_lost(running: Installation, acme: Caller) -> None:
-    """Whoever was overtaken is told so, and the same key may be used again."""
+async def test_concurrent_submissions_conflict_and_none_is_lost(running: Installation, acme: Caller) -> None:
+    """The loser of a conflict gets 409 and may retry under the same key."""
     check = await begin(acme)
     path = f"/v1/kyc/checks/{check['id']}/submissions"
     parts = {f"key-{name}": {name: value} for name, value in BASIC.items()}
@@ -273,7 +275,7 @@ async def test_of_submissions_at_once_none_is_lost(running: Installation, acme: 
     assert await running.services.pool.fetchval(kept, check["id"]) == len(BASIC)
 
 
-async def test_sixty_writes_a_minute_for_each_client(
+async def test_each_client_is_limited_to_sixty_writes_a_minute(
     running: Installation, acme: Caller, tenant: str
 ) -> None:
     path = "/v1/kyc/checks/019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e/submissions"
@@ -288,7 +290,9 @@ async def test_sixty_writes_a_minute_for_each_client(
     assert (await colleague.send("POST", path, PERSON)).status_code == 404
 
 
-async def test_users_submit_too(running: Installation, acme: Caller, tenant: str) -> None:
+async def test_submission_needs_the_write_scope_and_no_admin_role(
+    running: Installation, acme: Caller, tenant: str
+) -> None:
     user = await running.caller(tenant, role="user")
     check = await submit(user, await begin(acme), BASIC)
     assert check["state"] == "passed"

@@ -1,6 +1,4 @@
-"""From the last input to a verdict: the real comparison in live mode, providers that fail, and what happens
-by itself.
-"""
+"""Evaluation of KYC checks: the comparison in live mode, failing identity providers, retries and sweeps."""
 
 from __future__ import annotations
 
@@ -26,14 +24,14 @@ from tests.support.api.stack import Installation
 
 
 class Provider:
-    """An identity provider that answers as it is told to, and remembers what it was asked."""
+    """An identity provider with a scripted answer; records its requests."""
 
     def __init__(self, answer: Verdict | Exception | float) -> None:
         self.answer = answer
         self.asked: list[CaseFacts] = []
 
     def asked_of(self, check: Any) -> int:
-        """How often ``check`` came: a sweep takes those of other tests too."""
+        """Number of requests for ``check``; sweeps also evaluate checks of other tests."""
         return sum(facts.check_id == check["id"] for facts in self.asked)
 
     async def evaluate(self, facts: CaseFacts) -> Verdict:
@@ -54,7 +52,7 @@ async def live(running: Installation, tenant: str) -> Caller:
 
 @asynccontextmanager
 async def judged_by(running: Installation, caller: Caller, provider: Provider) -> AsyncIterator[Services]:
-    """Let another server of the installation serve ``caller``, with ``provider`` behind it."""
+    """Let ``caller`` use a second API server of the installation, which uses ``provider``."""
     services, whole = replace(running.services, identity=provider), caller.http
     transport = httpx2.ASGITransport(app=create_app(services))
     async with httpx2.AsyncClient(transport=transport, base_url="http://api.test") as http:
@@ -64,7 +62,7 @@ async def judged_by(running: Installation, caller: Caller, provider: Provider) -
 
 
 async def fall_due(running: Installation, check: Any) -> int:
-    """Let the time until the next evaluation of ``check`` have passed; returns 0 if there is none."""
+    """Make the next evaluation of ``check`` due; returns the number of scheduled evaluations, 0 or 1."""
     status = await running.services.pool.execute(
         "UPDATE kyc_checks SET evaluate_at = now() - interval '1 second'"
         " WHERE id = $1 AND evaluate_at > now()",
@@ -83,7 +81,7 @@ async def fall_due(running: Installation, check: Any) -> int:
         ({"document_type": "national_id"}, "pending", ["document_unreadable"]),
     ],
 )
-async def test_live_data_are_really_compared(
+async def test_live_mode_compares_the_submitted_data(
     live: Caller, changes: dict[str, str], state: str, codes: list[str]
 ) -> None:
     check = await begin(live, "document", await applicant(live))
@@ -91,7 +89,7 @@ async def test_live_data_are_really_compared(
     assert (check["state"], check["reason_codes"]) == (state, codes)
 
 
-async def test_a_document_that_cannot_be_read_is_asked_for_three_times(live: Caller) -> None:
+async def test_unreadable_document_fails_the_check_at_the_third_attempt(live: Caller) -> None:
     check = await begin(live, "document", await applicant(live))
     wrong = {**DOCUMENT, "document_mrz": ZONE, "document_type": "national_id"}
     check = await submit(live, check, BASIC | wrong)
@@ -102,7 +100,7 @@ async def test_a_document_that_cannot_be_read_is_asked_for_three_times(live: Cal
     assert (check["state"], check["reason_codes"]) == ("failed", ["document_unreadable", "max_attempts"])
 
 
-async def test_what_a_provider_is_told(running: Installation, live: Caller) -> None:
+async def test_provider_gets_one_request_with_all_submitted_data(running: Installation, live: Caller) -> None:
     provider = Provider(Verdict("passed"))
     holder = await applicant(live, date_of_birth="1990-05-17")
     async with judged_by(running, live, provider):
@@ -130,9 +128,17 @@ async def test_what_a_provider_is_told(running: Installation, live: Caller) -> N
         Verdict("passed", (), ("selfie",)),
         Verdict("more_input", (), ("shoe_size",)),
     ],
-    ids=["fails", "times out", "slow", "unknown reason", "asks nothing", "asks for nothing", "unknown input"],
+    ids=[
+        "error",
+        "timeout",
+        "slow",
+        "unknown reason",
+        "more input without inputs",
+        "passed with inputs",
+        "unknown input",
+    ],
 )
-async def test_without_a_verdict_the_check_is_in_review_and_finished_later(
+async def test_check_without_a_verdict_goes_to_review_and_is_evaluated_again(
     running: Installation,
     live: Caller,
     answer: Any,
@@ -146,7 +152,7 @@ async def test_without_a_verdict_the_check_is_in_review_and_finished_later(
         check = await submit(live, await begin(live, "basic", holder), BASIC)
         assert (check["state"], check["reason_codes"], check["awaiting"]) == ("in_review", [], [])
         await sweep(services)
-        assert provider.asked_of(check) == 1, "not due yet"
+        assert provider.asked_of(check) == 1, "evaluated before it was due"
         assert await fall_due(running, check) == 1
         await sweep(services)
         assert provider.asked_of(check) == 2
@@ -162,7 +168,9 @@ async def test_without_a_verdict_the_check_is_in_review_and_finished_later(
     assert "Canarybird" not in "".join(capsys.readouterr())
 
 
-async def test_after_many_tries_it_waits_for_a_person(running: Installation, live: Caller) -> None:
+async def test_evaluation_stops_after_the_last_retry_and_waits_for_review(
+    running: Installation, live: Caller
+) -> None:
     provider = Provider(RuntimeError())
     async with judged_by(running, live, provider) as services:
         check = await submit(live, await begin(live), BASIC)
@@ -174,7 +182,7 @@ async def test_after_many_tries_it_waits_for_a_person(running: Installation, liv
         assert (await live.post(path, {"outcome": "passed"}, 200))["state"] == "passed"
 
 
-async def test_a_person_may_be_faster_than_the_next_try(running: Installation, live: Caller) -> None:
+async def test_review_during_an_evaluation_prevails(running: Installation, live: Caller) -> None:
     provider = Provider(RuntimeError())
     async with judged_by(running, live, provider) as services:
         check = await submit(live, await begin(live), BASIC)
@@ -192,7 +200,7 @@ async def test_a_person_may_be_faster_than_the_next_try(running: Installation, l
     assert (await live.get(f"/v1/kyc/checks/{check['id']}"))["state"] == "failed"
 
 
-async def test_each_due_check_is_taken_by_one_server(running: Installation, live: Caller) -> None:
+async def test_concurrent_sweeps_evaluate_each_due_check_once(running: Installation, live: Caller) -> None:
     provider = Provider(RuntimeError())
     async with judged_by(running, live, provider) as services:
         checks = [await submit(live, await begin(live), BASIC) for _ in range(4)]
@@ -202,7 +210,7 @@ async def test_each_due_check_is_taken_by_one_server(running: Installation, live
     assert [provider.asked_of(check) for check in checks] == [1] * len(checks)
 
 
-async def test_what_has_run_out_says_so_in_its_row_and_is_told(running: Installation, acme: Caller) -> None:
+async def test_sweep_stores_expiry_and_publishes_one_event(running: Installation, acme: Caller) -> None:
     holder = await applicant(acme)
     check = await submit(acme, await begin(acme, "basic", holder), BASIC)
     collecting = await begin(acme)
@@ -225,7 +233,7 @@ async def test_what_has_run_out_says_so_in_its_row_and_is_told(running: Installa
     assert events[0]["data"]["occurred_at"] == shown["updated_at"]
 
 
-async def test_sessions_that_have_ended_are_cleared_away(running: Installation, acme: Caller) -> None:
+async def test_sweep_deletes_expired_capture_sessions(running: Installation, acme: Caller) -> None:
     check = await begin(acme, "full")
     path = f"/v1/kyc/checks/{check['id']}/capture-sessions"
     session = await acme.post(path, {"kind": "flow"})
@@ -236,7 +244,7 @@ async def test_sessions_that_have_ended_are_cleared_away(running: Installation, 
     assert await running.services.pool.fetchval(left, session["id"]) == 0
 
 
-async def test_the_sweeper_sweeps_until_it_is_stopped(
+async def test_sweeper_survives_failed_sweeps_until_it_is_stopped(
     running: Installation, acme: Caller, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("api.sweepers.kyc.KYC_SWEEP_SECONDS", 0.01)

@@ -1,4 +1,4 @@
-"""A person's decision on a check in review."""
+"""Manual review of KYC checks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ REVIEW = {"family_name": "REVIEW"}
 
 
 async def in_review(acme: Caller, flow: str = "basic", holder: Any = None) -> Any:
-    """A check that waits for a person."""
+    """A check that waits for manual review."""
     data = BASIC | REVIEW | (applicants.DOCUMENT if flow == "document" else {})
     check = await submit(acme, await begin(acme, flow, holder), data)
     assert (check["state"], check["expires_at"]) == ("in_review", None)
@@ -24,23 +24,23 @@ async def in_review(acme: Caller, flow: str = "basic", holder: Any = None) -> An
 
 
 async def review(caller: Caller, check: Any, status: int = 200, **body: Any) -> Any:
-    """The check after a decision."""
+    """Submit a review; returns the check."""
     return await caller.post(f"/v1/kyc/checks/{check['id']}/review", body, status)
 
 
-async def test_passed(running: Installation, acme: Caller) -> None:
+async def test_passing_review_is_logged_and_not_repeatable(running: Installation, acme: Caller) -> None:
     holder = await applicant(acme)
     check = await review(acme, await in_review(acme, "document", holder), outcome="passed")
     assert (check["state"], check["reason_codes"]) == ("passed", [])
     assert (await acme.get(f"/v1/cardholders/{holder['id']}"))["kyc_state"] == "passed"
-    # How long it stands is read from the document, and whoever read it is on record.
+    # The document's expiry date sets the validity of the check; the access log names its reader.
     readers = "SELECT DISTINCT reader, purpose FROM kyc_accesses WHERE check_id = $1"
     (row,) = await running.services.pool.fetch(readers, check["id"])
     assert (row["reader"].partition(" ")[0], row["purpose"]) == ("client", "document_verification")
     assert (await review(acme, check, 409, outcome="passed"))["type"] == "/problems/kyc-not-in-review"
 
 
-async def test_failed(acme: Caller) -> None:
+async def test_failing_review_stores_its_reason_codes(acme: Caller) -> None:
     check = await review(
         acme, await in_review(acme), outcome="failed", reason_codes=["watchlist_match", "risk_threshold"]
     )
@@ -49,7 +49,7 @@ async def test_failed(acme: Caller) -> None:
     assert kept["reason_codes"] == ["risk_threshold"]
 
 
-async def test_more_input(running: Installation, acme: Caller) -> None:
+async def test_review_for_more_input_discards_the_awaited_values(running: Installation, acme: Caller) -> None:
     holder = await applicant(acme)
     check = await in_review(acme, "document", holder)
     asked = ["document_type", "document_expiry", "family_name", "document_number", "document_issuing_state"]
@@ -79,13 +79,15 @@ async def test_more_input(running: Installation, acme: Caller) -> None:
         ({"outcome": "passed", "reason_codes": ["risk_threshold"]}, "/reason_codes"),
     ],
 )
-async def test_decisions_that_cannot_be(acme: Caller, body: dict[str, Any], pointer: str) -> None:
+async def test_invalid_review_is_refused(acme: Caller, body: dict[str, Any], pointer: str) -> None:
     check = {"id": "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e"}
     problem = await review(acme, check, 400, **body)
     assert [error["pointer"] for error in problem["errors"]] == [pointer]
 
 
-async def test_admins_decide(running: Installation, acme: Caller, tenant: str) -> None:
+async def test_review_needs_an_admin_and_a_check_in_review(
+    running: Installation, acme: Caller, tenant: str
+) -> None:
     user = await running.caller(tenant, role="user")
     check = await in_review(acme)
     assert (await review(user, check, 403, outcome="passed"))["type"] == "/problems/role-not-allowed"

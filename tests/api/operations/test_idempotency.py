@@ -1,4 +1,4 @@
-"""One effect for each key, and its answer byte for byte to every repetition (guarantee 5)."""
+"""Idempotency keys: one effect per key, and every repetition gets the stored bytes (guarantee 5)."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def key() -> str:
 
 
 async def keyed_requests(acme: Caller) -> list[tuple[str, str, Any]]:
-    """A valid request to each operation that takes a key, of owners and of the API's own transactions."""
+    """A valid request to each operation with a key, those of shard hosts and those of the API itself."""
     card, endpoint = await acme.funded_card(), await acme.endpoint()
     event = (await acme.get("/v1/events?limit=1"))["data"][0]
     return [
@@ -69,7 +69,7 @@ async def keyed_requests(acme: Caller) -> list[tuple[str, str, Any]]:
     ]
 
 
-async def test_a_repetition_gets_the_same_bytes(acme: Caller) -> None:
+async def test_repeated_request_gets_the_same_bytes(acme: Caller) -> None:
     for method, path, body in await keyed_requests(acme):
         of_request = key()
         first = await acme.send(method, path, body, key=of_request)
@@ -82,7 +82,7 @@ async def test_a_repetition_gets_the_same_bytes(acme: Caller) -> None:
             assert again.headers.get("content-type") == first.headers.get("content-type")
 
 
-async def test_another_body_is_refused(acme: Caller) -> None:
+async def test_same_key_with_another_body_is_refused(acme: Caller) -> None:
     for method, path, body in await keyed_requests(acme):
         of_request = key()
         await acme.send(method, path, body, key=of_request)
@@ -91,7 +91,7 @@ async def test_another_body_is_refused(acme: Caller) -> None:
         assert other.json()["type"] == "/problems/idempotency-key-reused"
 
 
-async def test_a_key_is_scoped_by_client_method_and_path(running: Installation, acme: Caller) -> None:
+async def test_key_is_scoped_by_client_method_and_path(running: Installation, acme: Caller) -> None:
     of_request = key()
     programme = await acme.post("/v1/programs", {"name": "A", "currency": "EUR"}, key=of_request)
     other = await running.caller(acme.credentials.name)
@@ -102,7 +102,7 @@ async def test_a_key_is_scoped_by_client_method_and_path(running: Installation, 
     await acme.post("/v1/cardholders", body, key=of_request)
 
 
-async def test_the_order_of_members_does_not_matter(acme: Caller) -> None:
+async def test_repeated_request_may_format_its_json_differently(acme: Caller) -> None:
     of_request = key()
     first = await acme.send("POST", "/v1/programs", raw=b'{"name": "A", "currency": "EUR"}', key=of_request)
     again = await acme.send(
@@ -122,8 +122,8 @@ async def test_validation_refusal_is_repeated_byte_for_byte(acme: Caller) -> Non
     assert other.json()["type"] == "/problems/idempotency-key-reused"
 
 
-async def test_refusal_that_depends_on_state_is_not_kept(running: Installation, acme: Caller) -> None:
-    """The same key succeeds once the state allows it, and its effect is then the key's."""
+async def test_refusal_that_depends_on_state_is_not_stored(running: Installation, acme: Caller) -> None:
+    """The same key succeeds after the state has changed, and that answer is stored."""
     card = await acme.funded_card()
     path = f"/v1/cards/{card['id']}"
     load = {"card_id": running.services.new_id(), "amount": {"amount": "1", "currency": "EUR"}}
@@ -150,7 +150,7 @@ async def test_refusal_that_depends_on_state_is_not_kept(running: Installation, 
     assert await acme.post("/v1/cards", issue, key=of_request) == made
 
 
-async def test_broken_bodies_and_missing_rights_are_not_kept(running: Installation, acme: Caller) -> None:
+async def test_malformed_body_and_missing_scope_are_not_stored(running: Installation, acme: Caller) -> None:
     of_request = key()
     assert (await acme.send("POST", "/v1/programs", raw=b"{", key=of_request)).status_code == 400
     reader = await running.caller(acme.credentials.name, scopes=("programs:read",))
@@ -160,13 +160,13 @@ async def test_broken_bodies_and_missing_rights_are_not_kept(running: Installati
 
 
 @pytest.mark.parametrize("bad", ["", " ", "a b", "x" * 256, "caf\u00e9"])
-async def test_keys_that_cannot_be(acme: Caller, bad: str) -> None:
+async def test_invalid_key_is_refused(acme: Caller, bad: str) -> None:
     headers = {b"Idempotency-Key": bad.encode("latin-1"), b"Authorization": f"Bearer {acme.token}".encode()}
     response = await acme.http.post("/v1/programs", json={"name": "A", "currency": "EUR"}, headers=headers)
     assert response.json()["type"] == "/problems/idempotency-key-invalid"
 
 
-async def test_the_longest_key_and_two_keys(acme: Caller) -> None:
+async def test_longest_key_is_accepted_and_two_keys_are_refused(acme: Caller) -> None:
     body = {"name": "A", "currency": "EUR"}
     await acme.post("/v1/programs", body, key="!" * 255)
     headers = [("Idempotency-Key", "a"), ("Idempotency-Key", "b"), ("Authorization", f"Bearer {acme.token}")]
@@ -174,7 +174,7 @@ async def test_the_longest_key_and_two_keys(acme: Caller) -> None:
     assert response.json()["type"] == "/problems/idempotency-key-invalid"
 
 
-async def test_a_key_is_needed(acme: Caller) -> None:
+async def test_post_without_a_key_is_refused(acme: Caller) -> None:
     for method, path, body in await keyed_requests(acme):
         response = await acme.send(method, path, body, key=None)
         if method == "POST":
@@ -184,7 +184,7 @@ async def test_a_key_is_needed(acme: Caller) -> None:
             assert response.status_code in {200, 204}
 
 
-async def test_copies_at_once_have_one_effect(acme: Caller) -> None:
+async def test_concurrent_repetitions_load_once(acme: Caller) -> None:
     card = await acme.funded_card("0.01")
     for _ in range(10):
         of_request = key()
@@ -202,7 +202,7 @@ async def test_copies_at_once_have_one_effect(acme: Caller) -> None:
 
 
 @pytest.mark.parametrize("path", ["/v1/cards", "/v1/card-products"])
-async def test_copies_at_once_create_one_thing(acme: Caller, path: str) -> None:
+async def test_concurrent_repetitions_create_one_object(acme: Caller, path: str) -> None:
     body = next(body for method, of, body in await keyed_requests(acme) if (method, of) == ("POST", path))
     if path == "/v1/cards":
         programme = await acme.programme()
@@ -218,7 +218,9 @@ async def test_copies_at_once_create_one_thing(acme: Caller, path: str) -> None:
     assert len((await acme.get(path))["data"]) == before + 1
 
 
-async def test_no_card_number_is_reserved_for_nothing(running: Installation, acme: Caller) -> None:
+async def test_concurrent_repetitions_leave_no_unused_card_number(
+    running: Installation, acme: Caller
+) -> None:
     card = await acme.funded_card()
     count = "SELECT count(*) FROM pans p WHERE NOT EXISTS (SELECT 1 FROM cards c WHERE c.id = p.card_id)"
     before = await running.services.pool.fetchval(count)
@@ -228,7 +230,7 @@ async def test_no_card_number_is_reserved_for_nothing(running: Installation, acm
     assert await running.services.pool.fetchval(count) == before
 
 
-async def test_a_key_is_free_again_after_a_day(running: Installation, acme: Caller) -> None:
+async def test_key_expires_after_a_day(running: Installation, acme: Caller) -> None:
     of_request = key()
     path = "/v1/card-products"
     programme = await acme.programme()
@@ -247,8 +249,10 @@ async def test_stored_answers_are_sealed(running: Installation, acme: Caller) ->
     assert not any(b"Canary" in row["body"] or b"decsec_" in row["body"] for row in rows)
 
 
-async def test_an_owner_that_committed_the_key_first_wins(running: Installation, acme: Caller) -> None:
-    """A refusal that comes while an owner commits the same key is not kept, and is no fault."""
+async def test_answer_that_a_shard_host_committed_first_is_replayed(
+    running: Installation, acme: Caller
+) -> None:
+    """A refusal that races with a shard host's commit under the same key is dropped without an error."""
     services = running.services
     claim = IdempotencyClaim(uuid.uuid4().bytes * 2, uuid.uuid4().bytes * 2)
     sealed = services.vault.seal("idempotency", b"{}", claim.key_digest)

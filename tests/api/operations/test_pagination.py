@@ -1,4 +1,4 @@
-"""Lists: newest first, every row once, and only cursors that name a row of the list."""
+"""Pagination: newest rows first, every row once, cursors from other lists refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LISTS = (
 
 
 async def walk(caller: Caller, path: str, limit: int) -> list[dict[str, Any]]:
-    """All rows, page by page."""
+    """All rows, fetched page by page."""
     rows: list[dict[str, Any]] = []
     cursor = ""
     while True:
@@ -45,7 +45,7 @@ async def walk(caller: Caller, path: str, limit: int) -> list[dict[str, Any]]:
         cursor = f"&starting_after={page['next_cursor']}"
 
 
-async def test_a_walk_gives_each_row_once_newest_first(acme: Caller) -> None:
+async def test_pages_give_each_row_once_newest_first(acme: Caller) -> None:
     programme = await acme.programme()
     product, holder = await acme.product(programme), await acme.cardholder(programme)
     made = await asyncio.gather(*(acme.card(product, holder) for _ in range(7)))
@@ -55,7 +55,7 @@ async def test_a_walk_gives_each_row_once_newest_first(acme: Caller) -> None:
         assert {row["id"]: row for row in rows} == {card["id"]: card for card in made}
 
 
-async def test_rows_added_during_a_walk_do_not_disturb_it(acme: Caller) -> None:
+async def test_rows_added_between_pages_do_not_appear(acme: Caller) -> None:
     programmes = [await acme.programme(name=f"P{number}") for number in range(4)]
     first = await acme.get("/v1/programs?limit=2")
     await acme.programme(name="later")
@@ -83,21 +83,21 @@ async def test_rows_added_during_a_walk_do_not_disturb_it(acme: Caller) -> None:
         ("lmit=5", "/lmit"),
     ],
 )
-async def test_queries_that_cannot_be(acme: Caller, path: str, query: str, pointer: str) -> None:
+async def test_invalid_query_is_refused(acme: Caller, path: str, query: str, pointer: str) -> None:
     problem = await acme.get(f"{path}?{query}", 400)
     assert [error["pointer"] for error in problem["errors"]] == [pointer]
 
 
 @pytest.mark.parametrize("path", LISTS)
-async def test_an_unknown_cursor(acme: Caller, path: str) -> None:
+async def test_unknown_cursor_is_refused(acme: Caller, path: str) -> None:
     assert (await acme.get(f"{path}?starting_after={new_id()}", 400))["type"] == "/problems/invalid-cursor"
 
 
-async def test_a_parameter_given_twice(acme: Caller) -> None:
+async def test_repeated_parameter_is_refused(acme: Caller) -> None:
     assert (await acme.get("/v1/cards?limit=1&limit=2", 400))["type"] == "/problems/validation-failed"
 
 
-async def test_a_batch_of_cards(acme: Caller) -> None:
+async def test_cards_are_listed_by_ids(acme: Caller) -> None:
     programme = await acme.programme()
     product, holder = await acme.product(programme), await acme.cardholder(programme)
     cards = [await acme.card(product, holder) for _ in range(4)]
@@ -133,7 +133,7 @@ INDEXED = ("card_id={}", "cardholder_id={}")
 
 @dataclass
 class Watched:
-    """A connection that notes how many rows of ``table`` each statement reads."""
+    """A connection that records the number of rows of ``table`` that each statement reads."""
 
     connection: Any
     table: str
@@ -159,7 +159,7 @@ def rows_read(plan: dict[str, Any], table: str) -> Iterator[float]:
 async def test_filtered_pages_read_a_bounded_number_of_rows(
     settings: Settings, vault: Vault, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With 20,000 transactions of one tenant and as many of another; pages may look at 200."""
+    """Two tenants have 20,000 transactions each; one page may scan 200."""
     monkeypatch.setattr(pagination, "PAGE_SCAN_MAX", 200)
     read: list[float] = []
 

@@ -1,4 +1,4 @@
-"""The order in which a request is judged: the first check that refuses decides the answer."""
+"""The order of the checks of a request: the first one that fails determines the answer."""
 
 from __future__ import annotations
 
@@ -43,11 +43,13 @@ async def test_missing_permission_comes_before_the_body(running: Installation, t
         (b'{"name": 5}', FRESH, "validation-failed"),
     ],
 )
-async def test_body_as_such_then_key_then_model(acme: Caller, raw: bytes, key: str | None, slug: str) -> None:
+async def test_json_is_checked_before_the_key_and_the_key_before_the_model(
+    acme: Caller, raw: bytes, key: str | None, slug: str
+) -> None:
     assert await refused(acme, "POST", PROGRAMMES, raw, key=key) == (400, slug)
 
 
-async def test_stored_answer_comes_before_the_model(acme: Caller) -> None:
+async def test_stored_answer_is_replayed_before_validation(acme: Caller) -> None:
     key = new_id()
     first = await acme.send("POST", PROGRAMMES, {"name": 5}, key=key)
     again = await acme.send("POST", PROGRAMMES, {"name": 5}, key=key)
@@ -60,13 +62,13 @@ async def test_stored_answer_comes_before_the_model(acme: Caller) -> None:
 @pytest.mark.parametrize(
     ("raw", "answer"), [(b'{"bogus": 1}', (400, "validation-failed")), (b'{"name": "x"}', (404, "not-found"))]
 )
-async def test_model_comes_before_the_id_in_the_path(
+async def test_body_is_validated_before_the_id_in_the_path(
     acme: Caller, raw: bytes, answer: tuple[int, str]
 ) -> None:
     assert await refused(acme, "PATCH", f"{PROGRAMMES}/no-id", raw) == answer
 
 
-async def test_possible_data_come_before_the_id_in_the_path(acme: Caller) -> None:
+async def test_submitted_data_are_validated_before_the_id_in_the_path(acme: Caller) -> None:
     raw = json.dumps({"date_of_birth": "2098-01-01"}).encode()
     path = "/v1/kyc/checks/no-id/submissions"
     assert await refused(acme, "POST", path, raw) == (400, "validation-failed")
@@ -75,7 +77,7 @@ async def test_possible_data_come_before_the_id_in_the_path(acme: Caller) -> Non
 @pytest.mark.parametrize(
     ("query", "pointer"), [("?bogus=1", "/bogus"), ("?limit=1&limit=2", None), ("?limit=0", "/limit")]
 )
-async def test_query_of_a_list_is_judged(acme: Caller, query: str, pointer: str | None) -> None:
+async def test_query_of_a_list_is_validated(acme: Caller, query: str, pointer: str | None) -> None:
     body = await acme.get(PROGRAMMES + query, 400)
     assert [error["pointer"] for error in body.get("errors", ())] == ([pointer] if pointer else [])
 
@@ -94,7 +96,7 @@ async def test_absent_body_is_an_empty_object_where_no_member_is_required(acme: 
 
 
 @pytest.mark.parametrize("media_type", ["application/json", "application/x+json", "text/x+json", None])
-async def test_media_types_of_json_are_taken(acme: Caller, media_type: str | None) -> None:
+async def test_json_media_types_are_accepted(acme: Caller, media_type: str | None) -> None:
     headers = {"Authorization": f"Bearer {acme.token}", "Idempotency-Key": new_id()}
     if media_type:
         headers["Content-Type"] = media_type

@@ -1,4 +1,4 @@
-"""Addresses that customers give us to call are judged before anything is written."""
+"""URLs of webhook endpoints and decision endpoints are checked before the request writes any row."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ MALFORMED = [
 
 
 async def given_to_each(acme: Caller, url: Any) -> list[tuple[str, httpx2.Response]]:
-    """The answers of every operation that takes an address, with the name of its member."""
+    """The answer of every operation that takes a URL, with the name of its JSON member."""
     endpoint, programme = await acme.endpoint(), await acme.programme()
     requests = [
         ("POST", "/v1/webhook-endpoints", {"url": url, "event_types": ["*"]}),
@@ -52,33 +52,31 @@ async def given_to_each(acme: Caller, url: Any) -> list[tuple[str, httpx2.Respon
 
 
 @pytest.mark.parametrize(("url", "reason"), REFUSED)
-async def test_a_target_is_refused_for_a_reason_that_tells_nothing_of_the_network(
-    acme: Caller, url: str, reason: str
-) -> None:
+async def test_refusal_of_a_target_does_not_reveal_the_network(acme: Caller, url: str, reason: str) -> None:
     for member, response in await given_to_each(acme, url):
         problem = response.json()
         assert (response.status_code, problem["type"]) == (400, "/problems/target-refused"), response.text
         assert [(error["pointer"], error["code"]) for error in problem["errors"]] == [(f"/{member}", reason)]
         for secret in ("10.0.0.7", "127.0.0.1", url):
             assert secret not in response.text
-    assert len((await acme.get("/v1/webhook-endpoints"))["data"]) == 1, "nothing was written"
+    assert len((await acme.get("/v1/webhook-endpoints"))["data"]) == 1, "a refused endpoint was stored"
 
 
 @pytest.mark.parametrize("url", MALFORMED, ids=lambda url: ascii(url)[:40])
-async def test_what_is_no_https_address_is_not_valid(acme: Caller, url: str) -> None:
+async def test_malformed_or_insecure_url_fails_validation(acme: Caller, url: str) -> None:
     for member, response in await given_to_each(acme, url):
         problem = response.json()
         assert (response.status_code, problem["type"]) == (400, "/problems/validation-failed"), url
         assert problem["errors"][0]["pointer"] == f"/{member}"
 
 
-async def test_addresses_of_the_public_internet_are_taken(acme: Caller) -> None:
+async def test_public_url_is_accepted(acme: Caller) -> None:
     for url in ("https://hooks.example.com/a?b=c", "https://93.184.216.34:8443/", "https://1.1.1.1/"):
         for _, response in await given_to_each(acme, url):
             assert response.status_code in {200, 201}, response.text
 
 
-async def test_a_refused_target_may_be_tried_again_under_the_same_key(acme: Caller) -> None:
+async def test_refused_target_is_not_stored_under_its_key(acme: Caller) -> None:
     body = {"url": "https://nowhere.example.com/", "event_types": ["*"]}
     for _ in range(2):
         response = await acme.send("POST", "/v1/webhook-endpoints", body, key="the-key-of-this-test")

@@ -1,4 +1,4 @@
-"""Custody of cardholders' personal data: sealed for one place, with a keyed hash of the e-mail address."""
+"""Cardholders' personal data: sealed for one row and column, with a keyed hash of the e-mail address."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def opened(row: Any, vault: Vault = VAULT) -> dict[str, Any]:
     return People(vault).of(row)
 
 
-def test_sealed_person_opens_to_the_same_values() -> None:
+def test_sealed_person_decrypts_to_the_same_values() -> None:
     row = sealed_row()
     assert opened(row) == PERSON
     assert row["phone_sealed"] is None
@@ -41,18 +41,18 @@ def test_sealed_person_opens_to_the_same_values() -> None:
 
 
 @pytest.mark.parametrize("place", ["id", "tenant_id"])
-def test_value_of_another_place_does_not_open(place: str) -> None:
+def test_value_of_another_row_or_tenant_does_not_decrypt(place: str) -> None:
     with pytest.raises(VaultError):
         opened(sealed_row() | {place: new_id()})
 
 
-def test_value_of_another_field_does_not_open() -> None:
+def test_value_of_another_field_does_not_decrypt() -> None:
     row = sealed_row()
     with pytest.raises(VaultError):
         opened(row | {"given_name_sealed": row["family_name_sealed"]})
 
 
-def test_another_master_key_does_not_open() -> None:
+def test_another_master_key_does_not_decrypt() -> None:
     with pytest.raises(VaultError):
         opened(sealed_row(), Vault((bytes(32),)))
 
@@ -93,7 +93,7 @@ def test_data_key_of_a_cardholder_is_unwrapped_once_for_many_rows(monkeypatch: p
     assert len(unwrapped) == 1
 
 
-async def test_table_holds_no_value_in_clear(running: Installation, acme: Caller) -> None:
+async def test_table_stores_no_value_in_clear(running: Installation, acme: Caller) -> None:
     holder = await acme.cardholder(await acme.programme(), **PERSON | {"phone": "+353861234567"})
     text = await running.services.pool.fetchval(
         "SELECT to_jsonb(r)::text FROM cardholders r WHERE id = $1", holder["id"]
@@ -117,7 +117,7 @@ async def test_change_keeps_the_data_key_and_replaces_the_digest(running: Instal
     assert after["email_digest"] == email_digest(vault, tenant, False, "new@example.com")
 
 
-async def test_list_of_cards_opens_names_of_the_same_query(acme: Caller) -> None:
+async def test_list_of_cards_shows_the_names_of_its_cardholders(acme: Caller) -> None:
     programme = await acme.programme()
     product = await acme.product(programme)
     for name in ("Ada", "Bob"):

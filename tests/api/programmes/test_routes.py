@@ -10,7 +10,7 @@ from tests.support.api.driver import Caller
 from tests.support.api.stack import Installation
 
 
-async def test_a_new_programme(acme: Caller) -> None:
+async def test_new_programme_has_defaults_and_shows_its_secret_once(acme: Caller) -> None:
     programme = await acme.programme(timezone="Europe/Dublin", hold_expiry_days=3)
     secret = programme.pop("decision_secret")
     assert secret.startswith("decsec_")
@@ -36,7 +36,7 @@ async def test_a_new_programme(acme: Caller) -> None:
     assert (await acme.get("/v1/programs"))["data"] == [programme]
 
 
-async def test_each_change_raises_the_version_by_one_and_is_told(acme: Caller) -> None:
+async def test_each_change_increments_the_version_and_publishes_an_event(acme: Caller) -> None:
     path = f"/v1/programs/{(await acme.programme())['id']}"
     assert (await acme.patch(path, {"name": "Renamed", "hold_expiry_days": 5}))["version"] == 2
     assert (await acme.patch(path, {"name": "Renamed"}))["version"] == 2
@@ -57,7 +57,7 @@ async def test_each_change_raises_the_version_by_one_and_is_told(acme: Caller) -
     assert told[0][:2] == ("programme.created", 1)
 
 
-async def test_document_types_are_listed_once_and_in_one_order(acme: Caller) -> None:
+async def test_document_types_are_deduplicated_and_ordered(acme: Caller) -> None:
     programme = await acme.programme(kyc_policy="document", kyc_document_types=["national_id", "passport"])
     assert (programme["kyc_policy"], programme["kyc_document_types"]) == (
         "document",
@@ -99,7 +99,7 @@ async def test_document_types_are_listed_once_and_in_one_order(acme: Caller) -> 
         ({"tenant_id": "019aa6f0-4f2c-7cc1-9a31-5b0f6f3f2a7e"}, "/tenant_id"),
     ],
 )
-async def test_programmes_that_cannot_be(acme: Caller, fields: dict[str, Any], pointer: str) -> None:
+async def test_invalid_programme_is_refused(acme: Caller, fields: dict[str, Any], pointer: str) -> None:
     problem = await acme.post("/v1/programs", {"name": "A", "currency": "EUR"} | fields, 400)
     assert [error["pointer"] for error in problem["errors"]] == [pointer]
 
@@ -113,7 +113,7 @@ async def test_delegated_programme_needs_a_decision_url(acme: Caller) -> None:
     path = f"/v1/programs/{programme['id']}"
     assert (await acme.patch(path, {"decisioning": "delegated"}, 400, key="again"))["type"] == slug
     await acme.patch(path, {"decision_url": "https://decisions.example.com/"})
-    # It depends on the programme's state, so the key does not keep it.
+    # This refusal depends on the programme's state, so it was not stored under the key.
     await acme.patch(path, {"decisioning": "delegated"}, key="again")
     assert (await acme.patch(path, {"decision_url": None}, 400))["type"] == slug
 
@@ -121,14 +121,14 @@ async def test_delegated_programme_needs_a_decision_url(acme: Caller) -> None:
 @pytest.mark.parametrize(
     "change", [{}, {"currency": "USD"}, {"mode": "gateway"}, {"id": "x"}, {"status": None}]
 )
-async def test_changes_that_cannot_be(acme: Caller, change: dict[str, Any]) -> None:
+async def test_invalid_change_is_refused(acme: Caller, change: dict[str, Any]) -> None:
     programme = await acme.programme()
     assert (await acme.patch(f"/v1/programs/{programme['id']}", change, 400))[
         "type"
     ] == "/problems/validation-failed"
 
 
-async def test_modes_that_are_not_offered(running: Installation, acme: Caller) -> None:
+async def test_gateway_mode_needs_its_setting(running: Installation, acme: Caller) -> None:
     body = {"name": "A", "currency": "EUR"}
     refused = await acme.post("/v1/programs", body | {"mode": "gateway"}, 409)
     assert refused["type"] == "/problems/gateway-not-enabled"
@@ -137,7 +137,7 @@ async def test_modes_that_are_not_offered(running: Installation, acme: Caller) -
         assert (await acme.post("/v1/programs", body | {"mode": "gateway"}))["mode"] == "gateway"
 
 
-async def test_the_decision_secret_is_sealed(running: Installation, acme: Caller) -> None:
+async def test_decision_secret_is_sealed(running: Installation, acme: Caller) -> None:
     programme = await acme.programme()
     find = "SELECT decision_secret_sealed FROM programmes WHERE id = $1"
     sealed = await running.services.pool.fetchval(find, programme["id"])
@@ -145,7 +145,7 @@ async def test_the_decision_secret_is_sealed(running: Installation, acme: Caller
     assert opened.decode() == programme["decision_secret"]
 
 
-async def test_a_closed_programme_takes_nothing_new(acme: Caller) -> None:
+async def test_closed_programme_refuses_cardholders_and_cards(acme: Caller) -> None:
     programme = await acme.programme()
     product, holder = await acme.product(programme), await acme.cardholder(programme)
     await acme.patch(f"/v1/programs/{programme['id']}", {"status": "closed"})

@@ -1,4 +1,4 @@
-"""What follows a simulated spend: every effect over the real wire, and every refusal told apart."""
+"""Follow-ups of simulated spends: their effects over the real wire, each refusal, and idempotency."""
 
 from __future__ import annotations
 
@@ -32,14 +32,14 @@ def body_of(operation: str, amount: str = "1.00") -> dict[str, Any]:
 
 
 async def follow(caller: Caller, spend: Any, operation: str, body: Any = None, **options: Any) -> Any:
-    """The child's record once it has ended."""
+    """Start a follow-up; returns its record when it has ended."""
     path = f"/v1/simulated-spends/{spend['simulation_id']}/{operation}"
     accepted = await caller.post(path, body, 202, **options)
     return await caller.simulation(accepted["simulation_id"])
 
 
 async def refused(caller: Caller, spend: Any, operation: str, body: Any, status: int) -> str:
-    """The slug of the refusal."""
+    """Start a follow-up that is refused with ``status``; returns the slug of the problem."""
     path = f"/v1/simulated-spends/{spend['simulation_id']}/{operation}"
     problem = await caller.post(path, body, status)
     return str(problem["type"]).removeprefix("/problems/")
@@ -55,7 +55,7 @@ async def told(caller: Caller) -> list[str]:
 
 
 async def change(running: Installation, statement: str, *values: Any) -> None:
-    """Alter a row behind everybody's back."""
+    """Change a row directly in the database, without its shard's owner."""
     connection = await asyncpg.connect(running.services.settings.database_dsn)
     try:
         await connection.execute(statement, *values)
@@ -66,7 +66,7 @@ async def change(running: Installation, statement: str, *values: Any) -> None:
 # --- effects ----------------------------------------------------------------------------------------------
 
 
-async def test_an_increment_raises_the_hold_in_silence(acme: Caller) -> None:
+async def test_increment_raises_the_hold_and_publishes_only_its_decision(acme: Caller) -> None:
     card = await acme.funded_card("100.00")
     spend = await acme.spend(card, "40.00")
     before = await told(acme)
@@ -96,7 +96,7 @@ async def test_an_increment_raises_the_hold_in_silence(acme: Caller) -> None:
     assert await acme.get(f"/v1/simulated-spends/{spend['simulation_id']}") == spend
 
 
-async def test_a_declined_increment_says_why_and_changes_nothing(acme: Caller) -> None:
+async def test_declined_increment_gives_its_reason_and_keeps_the_hold(acme: Caller) -> None:
     card = await acme.funded_card("50.00")
     spend = await acme.spend(card, "40.00")
     child = await follow(acme, spend, "increment", {"raise_by_amount": money("10.01")})
@@ -110,7 +110,7 @@ async def test_a_declined_increment_says_why_and_changes_nothing(acme: Caller) -
     assert (again["decision"], again["decline_reason"]) == ("approved", None)
 
 
-async def test_increments_in_parallel_are_decided_one_after_the_other(acme: Caller) -> None:
+async def test_concurrent_increments_never_exceed_the_funds(acme: Caller) -> None:
     card = await acme.funded_card("100.00")
     spend = await acme.spend(card, "40.00")
     children = await asyncio.gather(
@@ -121,7 +121,7 @@ async def test_increments_in_parallel_are_decided_one_after_the_other(acme: Call
     assert await balance(acme, card) == ("100.00", "100.00", "0.00")
 
 
-async def test_a_full_reversal_releases_the_hold(acme: Caller) -> None:
+async def test_full_reversal_releases_the_hold(acme: Caller) -> None:
     card = await acme.funded_card("100.00")
     spend = await acme.spend(card, "40.00")
     await acme.patch(f"/v1/cards/{card['id']}", {"state": "stolen"})
@@ -137,7 +137,7 @@ async def test_a_full_reversal_releases_the_hold(acme: Caller) -> None:
     assert await refused(acme, spend, "reverse", None, 409) == "nothing-held"
 
 
-async def test_partial_reversals_add_up_in_silence(acme: Caller) -> None:
+async def test_partial_reversals_add_up_without_events(acme: Caller) -> None:
     card = await acme.funded_card("100.00")
     spend = await acme.spend(card, "40.00")
     before = await told(acme)
@@ -152,7 +152,7 @@ async def test_partial_reversals_add_up_in_silence(acme: Caller) -> None:
     assert await balance(acme, card) == ("100.00", "0.00", "100.00")
 
 
-async def test_clearing_moves_the_money(acme: Caller) -> None:
+async def test_clearing_captures_the_hold_and_posts_the_amount(acme: Caller) -> None:
     card = await acme.funded_card("100.00")
     spend = await acme.spend(card, "40.00")
     first = await follow(acme, spend, "clear", {"amount": money("10.00"), "final": False})
@@ -171,14 +171,14 @@ async def test_clearing_moves_the_money(acme: Caller) -> None:
     assert transaction["events"][-1]["remark"] == "late"
 
 
-async def test_a_final_clearing_releases_the_rest(acme: Caller) -> None:
+async def test_final_clearing_releases_the_rest_of_the_hold(acme: Caller) -> None:
     card = await acme.funded_card("100.00")
     spend = await acme.spend(card, "40.00")
     await follow(acme, spend, "clear", {"amount": money("10.00")})
     assert await balance(acme, card) == ("90.00", "0.00", "90.00")
 
 
-async def test_a_lapse_tells_nothing_and_can_be_cleared(acme: Caller) -> None:
+async def test_lapse_publishes_no_event_and_can_be_cleared(acme: Caller) -> None:
     card = await acme.funded_card("100.00")
     spend = await acme.spend(card, "40.00")
     before = await told(acme)
@@ -204,7 +204,7 @@ async def test_a_lapse_tells_nothing_and_can_be_cleared(acme: Caller) -> None:
 
 
 @pytest.mark.parametrize("by_time", [False, True])
-async def test_a_lapsed_sale_is_never_presented_by_itself(
+async def test_lapsed_sale_is_not_cleared_automatically(
     running: Installation, acme: Caller, by_time: bool
 ) -> None:
     card = await acme.funded_card("100.00")
@@ -221,7 +221,9 @@ async def test_a_lapsed_sale_is_never_presented_by_itself(
     assert (await balance(acme, card))[0] == "60.00"
 
 
-async def test_a_lapsed_sale_that_was_raised_again_is_presented(running: Installation, acme: Caller) -> None:
+async def test_increment_after_a_lapse_schedules_automatic_clearing(
+    running: Installation, acme: Caller
+) -> None:
     card = await acme.funded_card("100.00")
     spend = await acme.spend(card, "40.00")
     await acme.post(f"/v1/simulated-spends/{spend['simulation_id']}/expire", status=200)
@@ -231,7 +233,7 @@ async def test_a_lapsed_sale_that_was_raised_again_is_presented(running: Install
 
 
 async def due_sales(running: Installation, *spends: Any) -> set[str]:
-    """The sales that the clearer claims once the time of ``spends`` has come."""
+    """Make automatic clearing of ``spends`` due; returns the network ids of all sales then claimed."""
     ids = [spend["simulation_id"] for spend in spends]
     due = "UPDATE clearing_schedule SET due_at = now() WHERE simulation_id = ANY ($1::text[]::uuid[])"
     await change(running, due, ids)
@@ -246,7 +248,7 @@ async def due_sales(running: Installation, *spends: Any) -> set[str]:
     ("ended_by", "body"),
     [("clear", {}), ("clear", {"amount": money("15.00")}), ("reverse", {})],
 )
-async def test_a_finished_sale_cannot_be_raised(acme: Caller, ended_by: str, body: Any) -> None:
+async def test_finished_sale_refuses_an_increment(acme: Caller, ended_by: str, body: Any) -> None:
     card = await acme.funded_card("100.00")
     spend = await acme.spend(card, "40.00")
     await follow(acme, spend, ended_by, body)
@@ -256,7 +258,7 @@ async def test_a_finished_sale_cannot_be_raised(acme: Caller, ended_by: str, bod
     assert [each["id"] for each in transactions] == [spend["transaction_id"]]
 
 
-async def test_a_partly_cleared_sale_can_be_raised(acme: Caller) -> None:
+async def test_partially_cleared_sale_accepts_an_increment(acme: Caller) -> None:
     card = await acme.funded_card("100.00")
     spend = await acme.spend(card, "40.00")
     await follow(acme, spend, "clear", {"amount": money("15.00"), "final": False})
@@ -264,7 +266,7 @@ async def test_a_partly_cleared_sale_can_be_raised(acme: Caller) -> None:
     assert (raised["decision"], raised["authorization_id"]) == ("approved", spend["authorization_id"])
 
 
-async def test_a_lapsed_hold_is_raised_only_as_a_whole(acme: Caller) -> None:
+async def test_increment_of_a_lapsed_hold_needs_funds_for_the_whole_hold(acme: Caller) -> None:
     card = await acme.funded_card("100.00")
     spend = await acme.spend(card, "40.00")
     await acme.post(f"/v1/simulated-spends/{spend['simulation_id']}/expire", status=200)
@@ -275,7 +277,7 @@ async def test_a_lapsed_hold_is_raised_only_as_a_whole(acme: Caller) -> None:
     assert await balance(acme, card) == ("100.00", "100.00", "0.00")
 
 
-async def test_a_refund_is_cleared_once(acme: Caller) -> None:
+async def test_clearing_of_a_refund_credits_it_no_second_time(acme: Caller) -> None:
     card = await acme.funded_card("1.00")
     spend = await acme.spend(card, "5.00", kind="refund")
     child = await follow(acme, spend, "clear")
@@ -283,7 +285,7 @@ async def test_a_refund_is_cleared_once(acme: Caller) -> None:
     assert await balance(acme, card) == ("6.00", "0.00", "6.00")
 
 
-async def test_a_force_post(acme: Caller) -> None:
+async def test_force_post_debits_a_suspended_card(acme: Caller) -> None:
     card = await acme.funded_card("10.00")
     await acme.patch(f"/v1/cards/{card['id']}", {"state": "suspended"})
     body = {"card_id": card["id"], "amount": money("25.00"), "mcc": "5812", "merchant_name": "Bistro"}
@@ -306,7 +308,7 @@ async def test_a_force_post(acme: Caller) -> None:
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-async def test_only_approved_spends_can_be_followed(acme: Caller, operation: str) -> None:
+async def test_follow_up_of_an_unapproved_spend_is_refused(acme: Caller, operation: str) -> None:
     card = await acme.funded_card("1.00")
     declined = await acme.spend(card, "1.01")
     assert await refused(acme, declined, operation, body_of(operation), 409) == "simulation-not-approved"
@@ -316,7 +318,7 @@ async def test_only_approved_spends_can_be_followed(acme: Caller, operation: str
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-async def test_children_cannot_be_followed(acme: Caller, operation: str) -> None:
+async def test_follow_up_of_a_follow_up_is_refused(acme: Caller, operation: str) -> None:
     card = await acme.funded_card("100.00")
     spend = await acme.spend(card, "10.00")
     for child in (
@@ -332,13 +334,13 @@ async def test_children_cannot_be_followed(acme: Caller, operation: str) -> None
 
 
 @pytest.mark.parametrize("operation", OPERATIONS)
-async def test_unknown_spends_are_not_found(acme: Caller, operation: str) -> None:
+async def test_follow_up_of_an_unknown_spend_is_not_found(acme: Caller, operation: str) -> None:
     for id_ in (new_id(), "nonsense"):
         assert await refused(acme, {"simulation_id": id_}, operation, body_of(operation), 404) == "not-found"
 
 
 @pytest.mark.parametrize("operation", ["increment", "reverse"])
-async def test_refunds_cannot_be_raised_or_reversed(acme: Caller, operation: str) -> None:
+async def test_refund_refuses_increment_and_reversal(acme: Caller, operation: str) -> None:
     refund = await acme.spend(await acme.funded_card(), "1.00", kind="refund")
     assert await refused(acme, refund, operation, body_of(operation), 400) == "refund-simulation"
     assert await refused(acme, refund, "expire", None, 409) == "nothing-held"
@@ -348,7 +350,9 @@ async def test_refunds_cannot_be_raised_or_reversed(acme: Caller, operation: str
     ("operation", "member"),
     [("increment", "raise_by_amount"), ("reverse", "lower_by_amount"), ("clear", "amount")],
 )
-async def test_amounts_are_in_the_currency_of_the_spend(acme: Caller, operation: str, member: str) -> None:
+async def test_follow_up_with_another_currency_or_invalid_amount_is_refused(
+    acme: Caller, operation: str, member: str
+) -> None:
     spend = await acme.spend(await acme.funded_card(), "10.00")
     body = {member: money("1.00", "USD")}
     assert await refused(acme, spend, operation, body, 400) == "currency-mismatch"
@@ -359,14 +363,14 @@ async def test_amounts_are_in_the_currency_of_the_spend(acme: Caller, operation:
         assert problem["errors"][0]["pointer"].startswith(f"/{member}")
 
 
-async def test_an_increment_needs_its_amount(acme: Caller) -> None:
+async def test_increment_without_an_amount_is_refused(acme: Caller) -> None:
     spend = await acme.spend(await acme.funded_card(), "10.00")
     assert await refused(acme, spend, "increment", {}, 400) == "validation-failed"
     assert await refused(acme, spend, "increment", None, 400) == "validation-failed"
 
 
 @pytest.mark.parametrize("state", ["suspended", "terminated", "lost", "stolen"])
-async def test_an_increment_needs_an_active_card(acme: Caller, state: str) -> None:
+async def test_increment_on_an_inactive_card_is_refused(acme: Caller, state: str) -> None:
     card = await acme.funded_card()
     spend = await acme.spend(card, "10.00")
     await acme.patch(f"/v1/cards/{card['id']}", {"state": state})
@@ -378,7 +382,7 @@ async def test_an_increment_needs_an_active_card(acme: Caller, state: str) -> No
     [("network_txn_id", "network-transaction-unknown"), ("stan", "wire-identity-unknown")],
 )
 @pytest.mark.parametrize("operation", ["increment", "reverse", "clear"])
-async def test_a_spend_without_a_name_cannot_be_followed(
+async def test_follow_up_of_a_spend_without_network_identifiers_is_refused(
     running: Installation, acme: Caller, operation: str, column: str, slug: str
 ) -> None:
     spend = await acme.spend(await acme.funded_card(), "10.00")
@@ -391,14 +395,14 @@ async def test_a_spend_without_a_name_cannot_be_followed(
     assert await refused(acme, spend, operation, body_of(operation), 409) == slug
 
 
-async def test_verifications_hold_nothing(acme: Caller) -> None:
+async def test_verification_has_no_hold_to_follow_up(acme: Caller) -> None:
     spend = await acme.spend(await acme.funded_card(), "0")
     assert await refused(acme, spend, "reverse", None, 409) == "nothing-held"
     assert await refused(acme, spend, "clear", None, 409) == "nothing-to-clear"
     assert await refused(acme, spend, "expire", None, 409) == "nothing-held"
 
 
-async def test_force_posts_that_cannot_be(acme: Caller) -> None:
+async def test_invalid_force_post_is_refused(acme: Caller) -> None:
     card = await acme.funded_card()
     body = {"card_id": card["id"], "amount": money("1.00"), "mcc": "5812", "merchant_name": "Bistro"}
     for wrong, pointer in (
@@ -416,11 +420,11 @@ async def test_force_posts_that_cannot_be(acme: Caller) -> None:
     assert await balance(acme, card) == ("100.00", "0.00", "100.00")
 
 
-# --- one child for each key -------------------------------------------------------------------------------
+# --- one follow-up for each key ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("operation", ["increment", "reverse", "clear"])
-async def test_a_key_starts_one_child(acme: Caller, operation: str) -> None:
+async def test_concurrent_repetitions_start_one_follow_up(acme: Caller, operation: str) -> None:
     card = await acme.funded_card("100.00")
     spend = await acme.spend(card, "10.00")
     path = f"/v1/simulated-spends/{spend['simulation_id']}/{operation}"
@@ -441,7 +445,7 @@ async def test_a_key_starts_one_child(acme: Caller, operation: str) -> None:
 
 
 class Forgetful:
-    """A network whose answer is lost on the way: the child is started and nobody hears of it."""
+    """A network whose answer is lost: the follow-up is started, but the API gets an error."""
 
     def __init__(self, network: Any) -> None:
         self._network = network
@@ -452,7 +456,9 @@ class Forgetful:
 
 
 @pytest.mark.parametrize("path", ["/v1/simulated-spends/{id}/increment", "/v1/simulated-clearings"])
-async def test_a_lost_answer_is_found_again(running: Installation, acme: Caller, path: str) -> None:
+async def test_retry_after_a_lost_answer_starts_no_second_follow_up(
+    running: Installation, acme: Caller, path: str
+) -> None:
     card = await acme.funded_card("100.00")
     spend = await acme.spend(card, "10.00")
     path = path.replace("{id}", spend["simulation_id"])
@@ -478,7 +484,7 @@ async def test_a_lost_answer_is_found_again(running: Installation, acme: Caller,
 
 
 class Stalled:
-    """A network that holds each call back: before it acts, or after it has acted."""
+    """A network that delays each call until ``goes_on`` is set, before or after it starts the follow-up."""
 
     def __init__(self, network: Any, *, acts_first: bool) -> None:
         self._network = network
@@ -497,7 +503,7 @@ class Stalled:
 
 @asynccontextmanager
 async def another_server(running: Installation, acme: Caller, network: Any) -> AsyncIterator[Caller]:
-    """An API server whose way to the simulated network is ``network``."""
+    """A second API server, with ``network`` as its simulated network."""
     services = dataclasses.replace(running.services, network=network)
     transport = httpx2.ASGITransport(app=create_app(services))
     async with httpx2.AsyncClient(transport=transport, base_url="http://api.test") as http:
@@ -525,7 +531,7 @@ BODIES: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
 
 
 async def keyed(acme: Caller, path: str) -> tuple[str, Any, Any]:
-    """A follow-up's path, its body and another valid one."""
+    """The path of a follow-up, its body and another valid body."""
     card = await acme.funded_card("100.00")
     spend = await acme.spend(card, "10.00")
     body, other = BODIES[path]
@@ -535,7 +541,7 @@ async def keyed(acme: Caller, path: str) -> tuple[str, Any, Any]:
 
 
 @pytest.mark.parametrize("path", BODIES)
-async def test_no_connection_is_held_while_the_network_is_asked(
+async def test_request_holds_no_connection_while_it_waits_for_the_network(
     running: Installation, acme: Caller, path: str
 ) -> None:
     path, body, other = await keyed(acme, path)
@@ -561,7 +567,7 @@ async def test_no_connection_is_held_while_the_network_is_asked(
 
 @pytest.mark.parametrize("acts_first", [False, True])
 @pytest.mark.parametrize("path", BODIES)
-async def test_request_of_a_dead_server_is_taken_over(
+async def test_repetition_takes_over_the_request_of_a_dead_server(
     running: Installation, acme: Caller, path: str, acts_first: bool
 ) -> None:
     path, body, other = await keyed(acme, path)
@@ -585,7 +591,7 @@ async def test_request_of_a_dead_server_is_taken_over(
     assert await claims(running) == 0
 
 
-async def test_server_that_was_taken_over_gives_the_same_answer(running: Installation, acme: Caller) -> None:
+async def test_slow_server_returns_the_answer_of_its_successor(running: Installation, acme: Caller) -> None:
     path, body, _ = await keyed(acme, "/v1/simulated-spends/{id}/increment")
     network = Stalled(running.services.network, acts_first=False)
     async with another_server(running, acme, network) as slow:
@@ -599,7 +605,7 @@ async def test_server_that_was_taken_over_gives_the_same_answer(running: Install
     assert await claims(running) == 0
 
 
-async def test_refused_follow_up_claims_nothing(running: Installation, acme: Caller) -> None:
+async def test_refused_follow_up_leaves_no_claim(running: Installation, acme: Caller) -> None:
     path, _, other = await keyed(acme, "/v1/simulated-spends/{id}/reverse")
     await acme.post(path, None, 202, key="all")
     refused = await acme.send("POST", path, other, key="more")

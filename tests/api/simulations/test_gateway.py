@@ -1,5 +1,5 @@
-"""Programmes that keep their own ledger, over the API and the simulated network: behind the switch, whole
-lives, and what there is not.
+"""Gateway programmes, which keep their own ledger: the setting that enables them, cards without accounts, and
+posting instructions. The requests go through the API and the simulated network.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ INSTRUCTIONS += "clearing.posting_instruction.created"
 
 
 async def gateway_programme(running: Installation, caller: Caller, **fields: Any) -> Any:
-    """A programme made where the switch is on; everything else goes on where it is off."""
+    """Create a programme on a server with gateway mode enabled; tests use servers without it."""
     async with running.variant(enable_gateway=True) as http:
         there = Caller(http, caller.credentials)
         there.token = caller.token
@@ -34,7 +34,8 @@ async def card(running: Installation, acme: Caller) -> Any:
 
 
 async def instructed(caller: Caller) -> list[tuple[str, str, str]]:
-    """All that the tenant was told to post, oldest first: which event, type or direction, amount."""
+    """All posting instructions of the tenant, oldest first: last part of the event type, type or direction,
+    amount."""
     page = await caller.get(f"/v1/events?types={INSTRUCTIONS}&limit=100")
     found = []
     for event in reversed(page["data"]):
@@ -53,22 +54,24 @@ async def transaction(caller: Caller, spend: Any) -> Any:
 
 
 def figures(shown: Any) -> tuple[str, ...]:
-    """Status; approved, held, cleared, reversed."""
+    """Status, then the approved, held, cleared and reversed amounts."""
     names = ("approved_amount", "held_amount", "cleared_amount", "reversed_amount")
     return (shown["status"], *(shown[name] for name in names))
 
 
-# --- the switch ---
+# --- the setting ---
 
 
-async def test_the_switch_admits_new_programmes_and_nothing_else(running: Installation, acme: Caller) -> None:
+async def test_setting_controls_only_the_creation_of_gateway_programmes(
+    running: Installation, acme: Caller
+) -> None:
     body = {"name": "Own ledger", "currency": "EUR", "mode": "gateway"}
     assert (await acme.post("/v1/programs", body, 409))["type"] == "/problems/gateway-not-enabled"
     programme = await gateway_programme(running, acme)
     assert programme["mode"] == "gateway"
     path = f"/v1/programs/{programme['id']}"
     assert (await acme.get(path))["mode"] == "gateway"
-    # What was begun goes on where the switch is off: nobody's money is left hanging.
+    # An existing gateway programme still works without the setting, so open sales can be finished.
     assert (await acme.patch(path, {"name": "Renamed"}))["version"] == 2
     assert (await acme.patch(path, {"mode": "managed"}, 400))["type"] == "/problems/validation-failed"
 
@@ -77,7 +80,9 @@ async def test_the_switch_admits_new_programmes_and_nothing_else(running: Instal
 
 
 @pytest.mark.parametrize("fields", [{}, {"funding_account_id": None}])
-async def test_a_card_has_no_account(running: Installation, acme: Caller, fields: Any) -> None:
+async def test_card_of_a_gateway_programme_has_no_account(
+    running: Installation, acme: Caller, fields: Any
+) -> None:
     programme = await gateway_programme(running, acme)
     card = await acme.card(await acme.product(programme), await acme.cardholder(programme), **fields)
     assert card["funding_account_id"] is None
@@ -92,7 +97,7 @@ async def test_a_card_has_no_account(running: Installation, acme: Caller, fields
     assert (await acme.post("/v1/simulated-loads", load, 409))["type"] == "/problems/card-not-funded"
 
 
-async def test_an_account_from_elsewhere_is_unknown_to_it(running: Installation, acme: Caller) -> None:
+async def test_account_of_another_programme_is_not_found(running: Installation, acme: Caller) -> None:
     funded = await acme.funded_card()
     programme = await gateway_programme(running, acme)
     body = {
@@ -103,11 +108,11 @@ async def test_an_account_from_elsewhere_is_unknown_to_it(running: Installation,
     assert (await acme.post("/v1/cards", body, 404))["type"] == "/problems/not-found"
 
 
-# --- lives ---
+# --- sales ---
 
 
-async def test_a_whole_life(acme: Caller, card: Any) -> None:
-    """Approved, raised, lowered, cleared in two parts, then refunded: each step is one instruction."""
+async def test_each_step_of_a_sale_issues_one_posting_instruction(acme: Caller, card: Any) -> None:
+    """Approved, incremented, partially reversed, cleared in two parts, then refunded."""
     spend = await acme.spend(card, "40.00")
     assert (spend["decision"], spend["hold_id"]) == ("approved", None)
     await follow(acme, spend, "increment", {"raise_by_amount": money("25.00")})
@@ -146,7 +151,7 @@ async def test_a_whole_life(acme: Caller, card: Any) -> None:
     assert await refused(acme, spend, "reverse", None, 409) == "nothing-held"
 
 
-async def test_the_instructions_name_what_they_are_about(acme: Caller, card: Any) -> None:
+async def test_posting_instructions_identify_their_sale(acme: Caller, card: Any) -> None:
     spend = await acme.spend(card, "40.00", mcc="5812", merchant_name="Café", merchant_country="FR")
     await follow(acme, spend, "clear", {"amount": money("10.00"), "final": False})
     await follow(acme, spend, "clear")
@@ -163,10 +168,10 @@ async def test_the_instructions_name_what_they_are_about(acme: Caller, card: Any
     assert first["hold_id"] is second["hold_id"] is None
 
 
-async def test_a_new_owner_knows_what_is_still_to_come(
+async def test_takeover_restores_the_open_amount_of_a_sale(
     running: Installation, acme: Caller, card: Any
 ) -> None:
-    """Whatever the last owner knew is on record: nothing is lost with its memory, and nothing told twice."""
+    """The new shard host reads the open amount from the database and issues no instruction twice."""
     spend = await acme.spend(card, "40.00")
     await follow(acme, spend, "increment", {"raise_by_amount": money("5.00")})
     await follow(acme, spend, "clear", {"amount": money("10.00"), "final": False})
@@ -183,7 +188,7 @@ async def test_a_new_owner_knows_what_is_still_to_come(
     assert figures(await transaction(acme, spend)) == ("cleared", "46.00", "0.00", "10.00", "36.00")
 
 
-async def test_counters_are_given_back(running: Installation, acme: Caller) -> None:
+async def test_reversal_returns_its_share_of_the_counters(running: Installation, acme: Caller) -> None:
     programme = await gateway_programme(running, acme)
     caps = [{"kind": "per_day_cap", "count": 1}, {"kind": "per_day_amount_cap", "amount": "50.00"}]
     card = await acme.card(await acme.product(programme), await acme.cardholder(programme), controls=caps)
@@ -195,7 +200,7 @@ async def test_counters_are_given_back(running: Installation, acme: Caller) -> N
     assert (await acme.spend(card, "50.00"))["decision"] == "approved"
 
 
-async def test_nothing_lapses(acme: Caller, card: Any) -> None:
+async def test_gateway_sale_does_not_expire(acme: Caller, card: Any) -> None:
     spend = await acme.spend(card, "40.00")
     assert await refused(acme, spend, "expire", None, 409) == "nothing-held"
     assert (await transaction(acme, spend))["status"] == "pending"
@@ -211,18 +216,20 @@ async def test_nothing_lapses(acme: Caller, card: Any) -> None:
         ({"scenario": "force_stip_timeout"}, [("issued", "authorization", "40.00")]),
     ],
 )
-async def test_scenarios(acme: Caller, card: Any, fields: Any, told: Any) -> None:
+async def test_partial_approval_and_network_stand_in_issue_one_instruction(
+    acme: Caller, card: Any, fields: Any, told: Any
+) -> None:
     assert (await acme.spend(card, "40.00", **fields))["decision"] == "approved"
     assert await instructed(acme) == told
 
 
-async def test_declines_and_verifications_instruct_nobody(acme: Caller, card: Any) -> None:
+async def test_declines_and_verifications_issue_no_instruction(acme: Caller, card: Any) -> None:
     assert (await acme.spend(card, "0.00"))["response_code"] == "85"
     assert (await acme.spend(card, "1.00", "USD"))["response_code"] == "12"
     assert await instructed(acme) == []
 
 
-async def test_a_force_post_is_passed_on(acme: Caller, card: Any) -> None:
+async def test_force_post_issues_a_debit_instruction(acme: Caller, card: Any) -> None:
     body = {"card_id": card["id"], "amount": money("7.00"), "mcc": "5411", "merchant_name": "Shop"}
     accepted = await acme.post("/v1/simulated-clearings", body, 202)
     forced = await acme.simulation(accepted["simulation_id"])
@@ -231,7 +238,7 @@ async def test_a_force_post_is_passed_on(acme: Caller, card: Any) -> None:
     assert figures(await transaction(acme, forced)) == ("posted", "7.00", "0.00", "7.00", "0.00")
 
 
-async def test_a_decision_can_be_made_again(acme: Caller, card: Any) -> None:
+async def test_replay_of_a_gateway_decision_is_identical(acme: Caller, card: Any) -> None:
     for spend in (await acme.spend(card, "40.00"), await acme.spend(card, "9.00", kind="refund")):
         replayed = await acme.post(f"/v1/transactions/{spend['transaction_id']}/replay", None, 200)
         assert replayed["identical"] is True

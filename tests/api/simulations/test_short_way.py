@@ -1,4 +1,4 @@
-"""The short way of the hot route gives the answers that FastAPI's way gives."""
+"""The middleware for ``POST /v1/simulated-spends`` gives the same answers as the FastAPI route."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ SPEND = {
 
 @contextmanager
 def no_short_way() -> Iterator[None]:
-    """Applications without the middleware's route."""
+    """Disable the middleware's route, so that FastAPI answers."""
     patch = pytest.MonkeyPatch()
     patch.setattr(short_way, "PATH", "/nowhere")
     yield
@@ -35,7 +35,7 @@ def no_short_way() -> Iterator[None]:
 
 
 def shown(response: httpx2.Response) -> tuple[int, Any, dict[str, str]]:
-    """Status, body and headers, without those values that differ for each request."""
+    """Status, body and headers, without the values that differ for each request."""
     body = response.json()
     for name in ("instance", "simulation_id", "accepted_at", "stan", "rrn", "network_txn_id"):
         body[name] = name in body
@@ -46,7 +46,7 @@ def shown(response: httpx2.Response) -> tuple[int, Any, dict[str, str]]:
 
 
 def requests(card: Any) -> list[tuple[str, dict[str, str], bytes]]:
-    """Request bodies with query and headers, each refused at another place, and one that is accepted."""
+    """Query, headers and body of each request; each one is refused by a different check or is accepted."""
     valid = {"card_id": card["id"], **SPEND}
     return [
         ("", {}, json.dumps(valid).encode()),
@@ -63,7 +63,7 @@ def requests(card: Any) -> list[tuple[str, dict[str, str], bytes]]:
     ]
 
 
-async def test_both_ways_answer_alike(running: Installation, acme: Caller) -> None:
+async def test_middleware_and_fastapi_give_equal_answers(running: Installation, acme: Caller) -> None:
     card = await acme.funded_card()
     app = create_app(running.services)
     client = httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://api.test")
@@ -88,7 +88,7 @@ async def test_both_ways_answer_alike(running: Installation, acme: Caller) -> No
         ("POST", "/v1/simulated-spends/7"),
     ],
 )
-async def test_other_methods_and_paths_go_to_the_application(
+async def test_other_methods_and_paths_reach_the_application(
     running: Installation, method: str, path: str
 ) -> None:
     reached = []

@@ -1,4 +1,4 @@
-"""Simulated spends over the API: what is accepted, what becomes of it, and what its record says."""
+"""Simulated spends over the API: acceptance, decision and record."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def spend_of(card_id_: str, **fields: Any) -> dict[str, Any]:
     } | fields
 
 
-async def test_the_acceptance_and_the_record(acme: Caller) -> None:
+async def test_accepted_spend_is_recorded_with_its_decision(acme: Caller) -> None:
     card = await acme.funded_card()
     accepted = await acme.post("/v1/simulated-spends", spend_of(card["id"], entry_mode="chip"), 202, key=None)
     assert set(accepted) == {"simulation_id", "accepted_at", "stan", "rrn", "network_txn_id"}
@@ -63,7 +63,7 @@ async def test_the_acceptance_and_the_record(acme: Caller) -> None:
     assert record["hold_id"]
 
 
-async def test_each_call_is_a_transaction_of_its_own(acme: Caller) -> None:
+async def test_spends_ignore_idempotency_keys(acme: Caller) -> None:
     card = await acme.funded_card()
     body = spend_of(card["id"])
     accepted = await asyncio.gather(
@@ -76,7 +76,7 @@ async def test_each_call_is_a_transaction_of_its_own(acme: Caller) -> None:
 
 
 @pytest.mark.parametrize("state", ["unactivated", "suspended", "terminated", "lost", "stolen"])
-async def test_the_card_must_be_active(acme: Caller, state: str) -> None:
+async def test_spend_on_an_inactive_card_is_refused(acme: Caller, state: str) -> None:
     card = await acme.funded_card(activate=state != "unactivated")
     if state != "unactivated":
         await acme.patch(f"/v1/cards/{card['id']}", {"state": state})
@@ -84,7 +84,7 @@ async def test_the_card_must_be_active(acme: Caller, state: str) -> None:
     assert refused["type"] == "/problems/card-not-active"
 
 
-async def test_another_currency_is_declined_on_the_wire(acme: Caller) -> None:
+async def test_spend_in_another_currency_is_declined(acme: Caller) -> None:
     card = await acme.funded_card()
     record = await acme.spend(card, "1.00", "USD")
     assert (record["decision"], record["response_code"]) == ("declined", "12")
@@ -92,14 +92,14 @@ async def test_another_currency_is_declined_on_the_wire(acme: Caller) -> None:
     assert record["merchant_country"] == "US"
 
 
-async def test_nothing_to_pay_is_an_account_verification(acme: Caller) -> None:
+async def test_spend_of_zero_is_an_account_verification(acme: Caller) -> None:
     card = await acme.funded_card("0.01")
     record = await acme.spend(card, "0")
     assert (record["decision"], record["response_code"], record["hold_id"]) == ("approved", "85", None)
     assert (await acme.get(f"/v1/transactions/{record['transaction_id']}"))["kind"] == "verification"
 
 
-async def test_a_refund_posts_at_once(acme: Caller) -> None:
+async def test_refund_is_posted_when_it_is_approved(acme: Caller) -> None:
     card = await acme.funded_card("1.00")
     record = await acme.spend(card, "5.00", kind="refund")
     assert (record["decision"], record["kind"], record["hold_id"]) == ("approved", "refund", None)
@@ -107,8 +107,9 @@ async def test_a_refund_posts_at_once(acme: Caller) -> None:
 
 
 @pytest.mark.parametrize("amount", ["10.00", "150.00"])
-async def test_a_network_stand_in_is_one_decision_everywhere(acme: Caller, amount: str) -> None:
-    """Whether the platform, which answers too late, has approved (10.00) or declined (150.00)."""
+async def test_network_stand_in_decision_is_equal_in_all_views(acme: Caller, amount: str) -> None:
+    """The platform answers too late: it approves 10.00 and declines 150.00. The decision of the network
+    replaces both."""
     card = await acme.funded_card("100.00")
     record = await acme.spend(card, amount, scenario="force_stip_timeout")
     transaction = await acme.get(f"/v1/transactions/{record['transaction_id']}")
@@ -129,7 +130,7 @@ async def test_a_network_stand_in_is_one_decision_everywhere(acme: Caller, amoun
     assert [each["decided_by"] for each in listed] == ["network_stand_in"]
 
 
-async def test_a_partial_approval(acme: Caller) -> None:
+async def test_partial_approval_is_limited_by_funds_and_requested_cap(acme: Caller) -> None:
     card = await acme.funded_card("10.00")
     record = await acme.spend(card, "25.00", scenario="partial_approval")
     assert (record["response_code"], record["approved_amount"]["amount"]) == ("10", "10.00")
@@ -140,7 +141,7 @@ async def test_a_partial_approval(acme: Caller) -> None:
     assert (await acme.get(f"/v1/cards/{card['id']}/balance"))["held"] == "4.00"
 
 
-async def test_an_amount_that_the_wire_cannot_carry(acme: Caller) -> None:
+async def test_amount_too_large_for_the_wire_fails_before_a_message_is_built(acme: Caller) -> None:
     card = await acme.funded_card()
     amount = {"amount": "9999999999999999.99", "currency": "EUR"}
     accepted = await acme.post("/v1/simulated-spends", spend_of(card["id"], amount=amount), 202, key=None)
@@ -149,7 +150,7 @@ async def test_an_amount_that_the_wire_cannot_carry(acme: Caller) -> None:
     assert (record["state"], record["failure"]["stage"]) == ("failed", "pre_build")
 
 
-async def test_a_wrong_cvv2_and_the_country_of_the_merchant(acme: Caller) -> None:
+async def test_wrong_cvv2_and_denied_country_are_declined(acme: Caller) -> None:
     card = await acme.funded_card(controls=[{"kind": "country_deny", "values": ["FR"]}])
     assert (await acme.spend(card, "1.00", merchant_country="FR"))["decline_reason"] == "country_not_allowed"
     wrong = [await acme.spend(card, "1.00", scenario="cvv2_presented", cvv2=cvv2) for cvv2 in ("000", "999")]
@@ -157,13 +158,13 @@ async def test_a_wrong_cvv2_and_the_country_of_the_merchant(acme: Caller) -> Non
     assert all("cvv2" not in record for record in wrong)
 
 
-async def test_card_data_and_a_partial_amount_stand_without_a_scenario(acme: Caller) -> None:
+async def test_card_data_and_amount_cap_need_no_scenario(acme: Caller) -> None:
     card = await acme.funded_card("100.00")
     right = (await acme.post(f"/v1/cards/{card['id']}/cvv2", {}, 200))["cvv2"]
     wrong = f"{(int(right) + 1) % 1000:03d}"
     value = "AAABBEg0VhI0VniQEjRWAAAAAAA="
     table: list[tuple[dict[str, Any], tuple[str, str, str | None]]] = [
-        # What the message carries; then the rule, its outcome and the reason to decline.
+        # Members of the request; then the rule, its outcome and the decline reason.
         ({"cvv2": right}, ("cvv2", "pass", None)),
         ({"cvv2": wrong}, ("cvv2", "fail", "cvv2_mismatch")),
         ({"cvv2": right, "scenario": "partial_approval"}, ("cvv2", "pass", None)),
@@ -215,6 +216,6 @@ async def test_card_data_and_a_partial_amount_stand_without_a_scenario(acme: Cal
         ({"simulation_id": CARD_ID}, "/simulation_id"),
     ],
 )
-async def test_spends_that_cannot_be(acme: Caller, fields: dict[str, Any], pointer: str) -> None:
+async def test_invalid_spend_is_refused(acme: Caller, fields: dict[str, Any], pointer: str) -> None:
     problem = await acme.post("/v1/simulated-spends", spend_of(CARD_ID, **fields), 400, key=None)
     assert [error["pointer"] for error in problem["errors"]] == [pointer]

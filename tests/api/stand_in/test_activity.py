@@ -1,4 +1,4 @@
-"""The stand-in report, and the scenario by which testers bring it about: a silent decision endpoint."""
+"""Stand-in decisions and their report; the ``delegated_timeout`` scenario makes the programme time out."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from tests.support.api.stack import Installation
 
 FAR = "from=2026-01-01T00:00:00Z"
 
-# In order of precedence; each breaks all the rules below its own as well.
+# In order of precedence; each row also violates all rules below its own.
 _HOPELESS = {"mcc_list": ["5411"], "max_amount": "1.00", "max_total_exposure": money("0.00")}
 RULES = [
     ("mode_disabled", _HOPELESS | {"mode": "disabled"}, None, "05"),
@@ -42,12 +42,12 @@ RULES = [
 
 
 async def silence(caller: Caller, card: Any, amount: str, **fields: Any) -> Any:
-    """The record of a spend whose programme says nothing."""
+    """The record of a spend whose decision endpoint times out."""
     return await caller.spend(card, amount, scenario="delegated_timeout", **fields)
 
 
 @pytest.mark.parametrize(("rule", "parts", "declared", "response_code"), RULES)
-async def test_each_rule_in_its_order(
+async def test_rules_are_applied_in_order_of_precedence(
     acme: Caller, rule: str, parts: Any, declared: str | None, response_code: str
 ) -> None:
     card = await delegated_card(acme, policy(**parts), declared=declared)
@@ -83,7 +83,7 @@ async def test_each_rule_in_its_order(
     assert entry["outage_id"] is not None
 
 
-async def test_a_silent_endpoint_is_stood_in_for(acme: Caller) -> None:
+async def test_timeout_of_the_decision_endpoint_is_decided_by_stand_in(acme: Caller) -> None:
     card = await delegated_card(acme, policy())
     record = await silence(acme, card, "30.00")
     assert (record["scenario"], record["decision"], record["approved_amount"]) == (
@@ -116,7 +116,7 @@ async def test_a_silent_endpoint_is_stood_in_for(acme: Caller) -> None:
     assert (await silence(acme, card, "5.01"))["response_code"] == "51"
 
 
-async def test_the_cards_own_rules_come_first(acme: Caller) -> None:
+async def test_card_controls_decline_before_stand_in(acme: Caller) -> None:
     card = await delegated_card(acme, policy())
     controls = [{"kind": "mcc_deny", "values": ["7995"]}]
     await acme.patch(f"/v1/cards/{card['id']}", {"controls": controls})
@@ -125,14 +125,14 @@ async def test_the_cards_own_rules_come_first(acme: Caller) -> None:
     assert await activity(acme, card["programme_id"]) == []
 
 
-async def test_an_untriggered_failure_declines_as_the_programme(acme: Caller) -> None:
+async def test_failure_without_a_trigger_declines_as_programme_declined(acme: Caller) -> None:
     card = await delegated_card(acme, policy(triggers={"timeout": False}))
     refused = await silence(acme, card, "1.00")
     assert (refused["decline_reason"], refused["response_code"]) == ("programme_declined", "05")
     assert await activity(acme, card["programme_id"]) == []
 
 
-async def test_neither_refunds_nor_verifications_ask_anybody(acme: Caller) -> None:
+async def test_refunds_and_verifications_skip_the_programme(acme: Caller) -> None:
     card = await delegated_card(acme, policy())
     refund = await silence(acme, card, "1.00", kind="refund")
     verification = await silence(acme, card, "0.00")
@@ -140,7 +140,7 @@ async def test_neither_refunds_nor_verifications_ask_anybody(acme: Caller) -> No
     assert await activity(acme, card["programme_id"]) == []
 
 
-async def test_what_the_network_decides_is_not_in_the_report(acme: Caller) -> None:
+async def test_network_stand_in_is_not_in_the_report(acme: Caller) -> None:
     card = await delegated_card(acme, policy(), funds="5.00")
     record = await acme.spend(card, "10.00", scenario="force_stip_timeout")
     assert (record["state"], record["decision"]) == ("decided", "approved")
@@ -149,22 +149,22 @@ async def test_what_the_network_decides_is_not_in_the_report(acme: Caller) -> No
     assert await activity(acme, card["programme_id"]) == []
 
 
-async def test_the_declared_balance_takes_the_place_of_the_funds(acme: Caller) -> None:
+async def test_stand_in_checks_the_declared_balance_instead_of_funds(acme: Caller) -> None:
     budget = policy(max_total_exposure=money("500.00"))
-    # Silent for so long that on any machine all are asked before the first is decided.
+    # The timeout is long enough that even a slow machine starts all four calls before the first decision.
     card = await delegated_card(acme, budget, declared="120.00", timeout_ms=1_500)
-    # Each alone finds the funds when its programme is asked; none is held yet.
+    # All four pass the check of funds before the call to the programme, because none is held yet.
     records = await asyncio.gather(*(silence(acme, card, "40.00") for _ in range(4)))
     assert sorted(record["response_code"] for record in records) == ["00", "00", "00", "51"]
     balance = await acme.get(f"/v1/cards/{card['id']}/balance")
     assert (balance["held"], balance["available"]) == ("120.00", "-20.00")
-    # What is not there at all is not even asked for.
+    # Without available funds, the card declines before the call to the programme.
     assert (await silence(acme, card, "1.00"))["decline_reason"] == "insufficient_funds"
     rules = sorted(entry["rule"] for entry in await activity(acme, card["programme_id"]))
     assert rules == ["declared_balance_exceeded", *[APPROVING] * 3]
 
 
-async def test_a_reversal_gives_nothing_back_before_the_outage_ends(acme: Caller) -> None:
+async def test_reversal_during_an_outage_returns_no_stand_in_budget(acme: Caller) -> None:
     card = await delegated_card(acme, policy(max_total_exposure=money("50.00")))
     record = await silence(acme, card, "40.00")
     child = await acme.post(f"/v1/simulated-spends/{record['simulation_id']}/reverse", status=202)
@@ -175,7 +175,7 @@ async def test_a_reversal_gives_nothing_back_before_the_outage_ends(acme: Caller
     assert (await acme.get(f"/v1/cards/{card['id']}/declared-balance"))["consumed"] == money("50.00")
 
 
-async def test_pages_give_each_row_once(acme: Caller) -> None:
+async def test_pages_of_the_report_give_each_row_once(acme: Caller) -> None:
     card = await delegated_card(acme, policy())
     other = await one_more_card(acme, {"id": card["programme_id"], "currency": "EUR"}, "100.00")
     await asyncio.gather(*(silence(acme, each, "1.00") for each in (card, other) * 3))
@@ -220,22 +220,22 @@ async def test_pages_give_each_row_once(acme: Caller) -> None:
         (f"{FAR}&to=2026-01-02T00:00:00Z&starting_after=x", ["/starting_after"]),
     ],
 )
-async def test_windows_that_cannot_be(acme: Caller, query: str, pointers: list[str]) -> None:
-    # Judged without the programme, so before its 404.
+async def test_invalid_window_is_refused(acme: Caller, query: str, pointers: list[str]) -> None:
+    # The window is validated before the programme is looked up.
     for id_ in ((await acme.programme())["id"], new_id()):
         refused = await acme.get(f"/v1/programs/{id_}/stip-activity?{query}", 400)
         assert refused["type"] == "/problems/validation-failed"
         assert [error["pointer"] for error in refused["errors"]] == pointers
 
 
-async def test_ninety_days_are_a_window(acme: Caller) -> None:
+async def test_window_of_ninety_days_is_accepted(acme: Caller) -> None:
     programme = await acme.programme()
     for to in ("2026-04-01T00:00:00Z", "2026-04-01T02:00:00%2B02:00", "2026-01-01T00:00:00.001Z"):
         page = await acme.get(f"/v1/programs/{programme['id']}/stip-activity?{FAR}&to={to}")
         assert page == {"data": [], "has_more": False, "next_cursor": None, "unattributed_count": 0}
 
 
-async def test_cursors_and_programmes_of_others_do_not_exist(
+async def test_programmes_and_cursors_of_other_tenants_are_not_found(
     running: Installation, acme: Caller, tenant: str
 ) -> None:
     card = await delegated_card(acme, policy())
@@ -252,14 +252,14 @@ async def test_cursors_and_programmes_of_others_do_not_exist(
     await acme.get(f"{another}&starting_after={entry['id']}", 400)
 
 
-async def test_a_policy_is_in_force_when_it_is_acknowledged(acme: Caller) -> None:
+async def test_policy_is_in_force_once_its_request_is_answered(acme: Caller) -> None:
     card = await delegated_card(acme, policy())
     for mode, code in (("decline_all", "05"), ("approve_within_limits", "00")) * 2:
         await put_policy(acme, card["programme_id"], policy(mode=mode))
         assert (await silence(acme, card, "1.00"))["response_code"] == code
 
 
-async def test_the_description_tells_what_the_report_omits(acme: Caller) -> None:
+async def test_api_description_lists_the_omissions_of_the_report(acme: Caller) -> None:
     document = (await acme.http.get("/docs/openapi.json")).json()
     described = document["paths"]["/v1/programs/{id}/stip-activity"]["get"]["description"]
     for omitted in ("before the card could be resolved", "at the network", "never committed"):

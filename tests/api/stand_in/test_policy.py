@@ -1,4 +1,4 @@
-"""Stand-in policies: replaced as a whole, kept by their owner, told as programme events."""
+"""Stand-in policies over the API: replacement, validation, idempotency and programme events."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ async def stip_events(caller: Caller) -> list[Any]:
     return [event["data"] for event in reversed(page["data"])]
 
 
-async def test_a_policy_is_replaced_as_a_whole(acme: Caller) -> None:
+async def test_put_replaces_the_whole_policy(acme: Caller) -> None:
     programme = await acme.programme()
     path = f"/v1/programs/{programme['id']}/stip-policy"
     about = {"programme_id": programme["id"], "version": 1, "updated_at": programme["created_at"]}
@@ -70,7 +70,7 @@ async def test_a_policy_is_replaced_as_a_whole(acme: Caller) -> None:
     assert (await acme.get(f"/v1/programs/{programme['id']}"))["version"] == 3
 
 
-async def test_what_is_there_already_changes_nothing(acme: Caller) -> None:
+async def test_equal_policy_publishes_no_event(acme: Caller) -> None:
     programme = await acme.programme()
     first = await put_policy(acme, programme["id"], WHOLE)
     twice = WHOLE | {"mcc_list": ["7995", "6051", "7995"], "max_amount": "50"}
@@ -79,7 +79,7 @@ async def test_what_is_there_already_changes_nothing(acme: Caller) -> None:
     assert (await acme.get(f"/v1/programs/{programme['id']}"))["version"] == 2
 
 
-async def test_a_key_replaces_once(acme: Caller) -> None:
+async def test_repeated_put_does_not_overwrite_a_newer_policy(acme: Caller) -> None:
     programme = await acme.programme()
     first = await put_policy(acme, programme["id"], WHOLE, key="one")
     newer = await put_policy(acme, programme["id"], policy(), key="two")
@@ -119,7 +119,7 @@ async def test_a_key_replaces_once(acme: Caller) -> None:
         ([], ""),
     ],
 )
-async def test_policies_that_cannot_be(acme: Caller, body: Any, pointer: str) -> None:
+async def test_invalid_policy_is_refused(acme: Caller, body: Any, pointer: str) -> None:
     programme = await acme.programme()
     refused = await put_policy(acme, programme["id"], body, 400)
     assert refused["type"] == "/problems/validation-failed"
@@ -127,7 +127,7 @@ async def test_policies_that_cannot_be(acme: Caller, body: Any, pointer: str) ->
     assert (await acme.get(f"/v1/programs/{programme['id']}/stip-policy"))["version"] == 1
 
 
-async def test_the_largest_policy_is_kept(acme: Caller) -> None:
+async def test_largest_policy_is_stored(acme: Caller) -> None:
     largest = WHOLE | {
         "max_amount": "9999999999999999.99",
         "max_total_exposure": money("9999999999999999.99"),
@@ -139,7 +139,7 @@ async def test_the_largest_policy_is_kept(acme: Caller) -> None:
     assert {name: kept[name] for name in largest} == largest
 
 
-async def test_a_closed_programme_keeps_its_policy(acme: Caller) -> None:
+async def test_closed_programme_refuses_a_new_policy(acme: Caller) -> None:
     programme = await acme.programme()
     await acme.patch(f"/v1/programs/{programme['id']}", {"status": "closed"})
     refused = await put_policy(acme, programme["id"], WHOLE, 409)
@@ -147,13 +147,15 @@ async def test_a_closed_programme_keeps_its_policy(acme: Caller) -> None:
     assert (await acme.get(f"/v1/programs/{programme['id']}/stip-policy"))["mode"] == "disabled"
 
 
-async def test_policies_of_others_do_not_exist(running: Installation, acme: Caller, tenant: str) -> None:
+async def test_policy_of_another_tenant_is_not_found(
+    running: Installation, acme: Caller, tenant: str
+) -> None:
     programme = await acme.programme()
     rival, live = await running.caller(f"{tenant}-rival"), await running.caller(tenant, mode="live")
     for caller, id_ in ((rival, programme["id"]), (live, programme["id"]), (acme, new_id()), (acme, "x")):
         assert (await put_policy(caller, id_, WHOLE, 404))["type"] == "/problems/not-found"
         await caller.get(f"/v1/programs/{id_}/stip-policy", 404)
-        # What can be judged without the programme comes first.
+        # The body is validated before the programme is looked up.
         await put_policy(caller, id_, {"mode": "x"}, 400)
     user = await running.caller(tenant, role="user")
     assert (await put_policy(user, programme["id"], WHOLE))["version"] == 2
@@ -162,14 +164,14 @@ async def test_policies_of_others_do_not_exist(running: Installation, acme: Call
 PAGE = (Path(__file__).parents[3] / "ops" / "docs" / "STAND_IN.md").read_text()
 
 
-async def test_the_policy_of_the_page_is_one(acme: Caller) -> None:
+async def test_example_in_the_guide_is_a_valid_policy(acme: Caller) -> None:
     [shown] = [block for block in re.findall(r"```json\n(.*?)```", PAGE, re.DOTALL) if '"mcc_list"' in block]
     policy_ = json.loads(shown)
     kept = await put_policy(acme, (await acme.programme())["id"], policy_)
     assert {name: kept[name] for name in policy_} == policy_
 
 
-def test_the_page_names_every_rule_in_its_order() -> None:
+def test_guide_lists_every_rule_in_order() -> None:
     rows = re.findall(r"^\| `(\w+)` \| (approved|[0-9]{2}) \|$", PAGE, re.MULTILINE)
     rules = [rule for rule in typing.get_args(Rule) if rule != "not_triggered"]
     assert rows == [(rule, "approved" if rule == APPROVING else response_code(rule)) for rule in rules]

@@ -1,4 +1,5 @@
-"""What a transaction says about everything that happens after its decision, and the decision made again."""
+"""Transactions after their decision: follow-ups in ``events``, amounts, status, and replay of the
+decision."""
 
 from __future__ import annotations
 
@@ -26,7 +27,7 @@ WIRE = WireIdentity("424242", "000001", "1121103000", "632510000001", "SN-later"
 
 
 def later(kind: type[Any], card: Any, about: str | None = None, **parts: Any) -> Any:
-    """A follow-up of ``kind`` to the transaction ``about``, as the edge would make it."""
+    """A follow-up command of ``kind`` for the transaction ``about``, as the edge creates it."""
     id_ = new_id_beside(card["id"])
     shared: dict[str, Any] = {"id": id_, "command_key": key_of(id_), "card_id": card["id"]}
     if kind is not Expire:
@@ -59,7 +60,7 @@ def told(transaction: Any) -> list[tuple[str, ...]]:
     ]
 
 
-async def test_the_history(running: Installation, acme: Caller) -> None:
+async def test_events_list_every_follow_up_in_order(running: Installation, acme: Caller) -> None:
     card = await acme.funded_card("100.00")
     id_ = (await acme.spend(card, "40.00"))["transaction_id"]
     await tell(
@@ -86,7 +87,7 @@ async def test_the_history(running: Installation, acme: Caller) -> None:
     assert (await acme.get("/v1/transactions?status=partially_cleared"))["data"] == [transaction]
 
 
-async def test_what_came_too_late_is_flagged(running: Installation, acme: Caller) -> None:
+async def test_follow_ups_after_a_reversal_carry_a_remark(running: Installation, acme: Caller) -> None:
     card = await acme.funded_card("100.00")
     id_ = (await acme.spend(card, "40.00"))["transaction_id"]
     await tell(
@@ -104,7 +105,7 @@ async def test_what_came_too_late_is_flagged(running: Installation, acme: Caller
     assert transaction["status"] == "cleared"
 
 
-async def test_a_lapse_by_command(running: Installation, acme: Caller) -> None:
+async def test_expire_command_lapses_the_hold(running: Installation, acme: Caller) -> None:
     card = await acme.funded_card("100.00")
     id_ = (await acme.spend(card, "40.00"))["transaction_id"]
     await tell(running, later(Expire, card, id_))
@@ -113,12 +114,12 @@ async def test_a_lapse_by_command(running: Installation, acme: Caller) -> None:
     assert (transaction["status"], transaction["held_amount"]) == ("lapsed", "0.00")
 
 
-async def test_a_lapse_by_time_counts_before_it_is_swept(running: Installation, acme: Caller) -> None:
+async def test_expired_hold_reads_as_lapsed_before_the_sweep(running: Installation, acme: Caller) -> None:
     card = await acme.funded_card("100.00")
     id_ = (await acme.spend(card, "40.00"))["transaction_id"]
     connection = await asyncpg.connect(running.services.settings.database_dsn)
     try:
-        # Behind the owner's back, so nobody sweeps it.
+        # Changed in the database only: the shard host does not know the new expiry and cannot sweep the hold.
         past = "UPDATE holds SET expires_at = now() WHERE authorization_id = $1::uuid"
         await connection.execute(past, id_)
     finally:
@@ -131,7 +132,7 @@ async def test_a_lapse_by_time_counts_before_it_is_swept(running: Installation, 
     assert (await acme.get("/v1/transactions?status=pending"))["data"] == []
 
 
-async def test_a_force_post_has_no_decision(running: Installation, acme: Caller) -> None:
+async def test_force_post_has_no_decision(running: Installation, acme: Caller) -> None:
     card = await acme.funded_card("5.00")
     post = later(Present, card, amount_minor=7_00)
     await tell(running, post)
@@ -146,8 +147,8 @@ async def test_a_force_post_has_no_decision(running: Installation, acme: Caller)
     assert refused["type"] == "/problems/nothing-decided"
 
 
-async def test_a_lapse_that_was_held_again_stays_in_the_history(running: Installation, acme: Caller) -> None:
-    """By time, by command, by time again: each is told once, where it happened."""
+async def test_lapse_before_an_increment_stays_in_the_history(running: Installation, acme: Caller) -> None:
+    """The hold lapses by time, by command and by time again; the history lists each lapse once."""
     card = await acme.funded_card("100.00")
     id_ = (await acme.spend(card, "40.00"))["transaction_id"]
     await let_time_pass(running, id_)
@@ -176,7 +177,7 @@ async def test_a_lapse_that_was_held_again_stays_in_the_history(running: Install
 
 
 async def let_time_pass(running: Installation, id_: str) -> None:
-    """The hold of a transaction is past its expiry, and whoever owns its card learns of it."""
+    """Expire the hold of a transaction, and replace the shard host so that it reads the new expiry."""
     expire = (
         "UPDATE holds SET expires_at = now() - interval '1 second' WHERE authorization_id = $1::text::uuid"
     )
@@ -188,7 +189,7 @@ async def let_time_pass(running: Installation, id_: str) -> None:
     await running.replace_host()
 
 
-async def test_the_networks_own_decision(running: Installation, acme: Caller) -> None:
+async def test_advice_records_the_decision_of_the_network(running: Installation, acme: Caller) -> None:
     card = await acme.funded_card("5.00")
     yes, no = later(Advise, card, amount_minor=7_00), later(Advise, card, approved=False)
     await tell(running, yes, no)
@@ -202,7 +203,7 @@ async def test_the_networks_own_decision(running: Installation, acme: Caller) ->
     assert told(approved) == [("advice", "7.00")]
 
 
-async def test_a_decision_made_again_is_the_same(running: Installation, acme: Caller) -> None:
+async def test_replay_gives_the_recorded_decision(running: Installation, acme: Caller) -> None:
     controls = [{"kind": "per_day_amount_cap", "amount": "80.00"}, {"kind": "mcc_deny", "values": ["7995"]}]
     card = await acme.funded_card("100.00", controls=controls)
     spends = [
@@ -221,7 +222,7 @@ async def test_a_decision_made_again_is_the_same(running: Installation, acme: Ca
     assert (await acme.get("/v1/transactions"))["data"][0] == transaction
 
 
-async def test_an_altered_record_is_seen(running: Installation, acme: Caller) -> None:
+async def test_replay_detects_an_altered_record(running: Installation, acme: Caller) -> None:
     card = await acme.funded_card("100.00")
     id_ = (await acme.spend(card, "30.00"))["transaction_id"]
     connection = await asyncpg.connect(running.services.settings.database_dsn)
@@ -231,7 +232,7 @@ async def test_an_altered_record_is_seen(running: Installation, acme: Caller) ->
             WHERE authorization_id = $1::uuid AND kind = $2
         """
         await tell(running, later(Authorize, card, id_, amount_minor=5_00))
-        # The journal is append-only by a trigger, which a replica does not fire.
+        # A trigger makes the journal append-only; it does not fire in a session with the role of a replica.
         await connection.execute("SET session_replication_role = replica")
         await connection.execute(altered, id_, "increment")
         once = await acme.post(f"/v1/transactions/{id_}/replay", status=200)
@@ -246,7 +247,7 @@ async def test_an_altered_record_is_seen(running: Installation, acme: Caller) ->
     assert (again["recorded"]["decision"], again["recomputed"]["decision"]) == ("declined", "approved")
 
 
-async def test_replay_is_repeated_under_its_key(acme: Caller) -> None:
+async def test_repeated_replay_returns_the_stored_answer(acme: Caller) -> None:
     card = await acme.funded_card("100.00")
     path = f"/v1/transactions/{(await acme.spend(card, '1.00'))['transaction_id']}/replay"
     answers = await asyncio.gather(*(acme.send("POST", path, key="the-same") for _ in range(4)))

@@ -1,4 +1,4 @@
-"""Transactions and events over the API: the decision explained, and what is told of it."""
+"""Transactions and events over the API: explained decisions, filters, published events."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from tests.support.api.driver import Caller
 
 
-async def test_an_approval_explained(acme: Caller) -> None:
+async def test_approval_shows_every_member_and_its_trace(acme: Caller) -> None:
     card = await acme.funded_card("100.00", controls=[{"kind": "per_day_amount_cap", "amount": "80.00"}])
     await acme.spend(card, "30.00")
     spend = await acme.spend(card, "20.00", merchant_country="FR", entry_mode="contactless")
@@ -58,7 +58,7 @@ async def test_an_approval_explained(acme: Caller) -> None:
     }
 
 
-async def test_a_decline_explained(acme: Caller) -> None:
+async def test_decline_shows_its_reason_and_failing_rule(acme: Caller) -> None:
     card = await acme.funded_card("5.00")
     spend = await acme.spend(card, "5.01")
     transaction = await acme.get(f"/v1/transactions/{spend['transaction_id']}")
@@ -75,7 +75,7 @@ async def test_a_decline_explained(acme: Caller) -> None:
     assert event["data"]["authorization_id"] == spend["authorization_id"]
 
 
-async def test_filters(acme: Caller) -> None:
+async def test_list_is_filtered_by_every_parameter(acme: Caller) -> None:
     first, second = await acme.funded_card("5.00"), await acme.funded_card("5.00")
     approved = await acme.spend(first, "1.00")
     declined = await acme.spend(first, "6.00")
@@ -114,12 +114,12 @@ async def test_filters(acme: Caller) -> None:
         "1763720130",
     ],
 )
-async def test_instants_that_cannot_be(acme: Caller, path: str, value: str) -> None:
+async def test_invalid_instant_is_refused(acme: Caller, path: str, value: str) -> None:
     problem = await acme.get(f"{path}?from={value}", 400)
     assert problem["errors"][0]["pointer"] == "/from"
 
 
-async def test_events_by_type_and_id(acme: Caller) -> None:
+async def test_events_are_read_by_type_and_by_id(acme: Caller) -> None:
     card = await acme.funded_card()
     await acme.patch(f"/v1/cards/{card['id']}", {"state": "suspended"})
     events = (await acme.get("/v1/events"))["data"]

@@ -1,4 +1,4 @@
-"""Capture sessions on the vision host: document types, pictures, limits."""
+"""Capture sessions on the vision host: document types, pictures, rate limits."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def is_forwarded(response: httpx2.Response, code: str) -> None:
     assert response.json()["code"] == code
 
 
-async def test_a_new_session(running: Installation, acme: Caller) -> None:
+async def test_new_session_has_a_token_that_is_stored_as_digest(running: Installation, acme: Caller) -> None:
     check = await begin(acme, "full")
     session = await open_session(acme, check)
     token = session["capture_session_token"]
@@ -53,7 +53,7 @@ async def test_a_new_session(running: Installation, acme: Caller) -> None:
     assert token not in str(dict(row))
 
 
-async def test_a_repetition_gets_the_same_session(acme: Caller) -> None:
+async def test_repeated_request_gets_the_same_session(acme: Caller) -> None:
     check = await begin(acme, "full")
     path = f"/v1/kyc/checks/{check['id']}/capture-sessions"
     first = await acme.send("POST", path, {"kind": "flow"}, key="one")
@@ -61,7 +61,9 @@ async def test_a_repetition_gets_the_same_session(acme: Caller) -> None:
     assert (first.status_code, first.content) == (201, again.content)
 
 
-async def test_a_full_case_from_both_sides(running: Installation, acme: Caller) -> None:
+async def test_check_passes_with_data_over_the_api_and_pictures_of_the_applicant(
+    running: Installation, acme: Caller
+) -> None:
     check = await submit(acme, await begin(acme, "full"), BASIC)
     session = await open_session(acme, check)
     async with vision_host(running) as http:
@@ -83,7 +85,7 @@ async def test_a_full_case_from_both_sides(running: Installation, acme: Caller) 
     assert (check["state"], check["awaiting"], check["document_type"]) == ("passed", [], "passport")
 
 
-async def test_what_applicants_do_is_counted(running: Installation, acme: Caller) -> None:
+async def test_requests_of_applicants_are_counted(running: Installation, acme: Caller) -> None:
     session = await open_session(acme)
     async with vision_host(running) as http:
         await bind(http, session)
@@ -98,7 +100,7 @@ async def test_what_applicants_do_is_counted(running: Installation, acme: Caller
         assert counted[operation, status] >= 1
 
 
-async def test_a_type_can_be_changed_until_the_document_is_attached(
+async def test_document_type_is_locked_by_the_picture_of_the_document(
     running: Installation, acme: Caller
 ) -> None:
     session = await open_session(acme)
@@ -113,7 +115,7 @@ async def test_a_type_can_be_changed_until_the_document_is_attached(
         assert retaken.status_code == 200
 
 
-async def test_classes_that_cannot_be_bound(running: Installation, acme: Caller) -> None:
+async def test_unavailable_document_type_is_not_bound(running: Installation, acme: Caller) -> None:
     programme = await acme.programme(kyc_document_types=["passport"])
     check = await begin(acme, "full", await applicant(acme, programme))
     flow = await open_session(acme, check)
@@ -126,7 +128,7 @@ async def test_classes_that_cannot_be_bound(running: Installation, acme: Caller)
     assert (await acme.get(f"/v1/kyc/checks/{check['id']}"))["document_type"] == "passport"
 
 
-async def test_a_single_session_may_come_with_its_type(running: Installation, acme: Caller) -> None:
+async def test_single_session_is_created_with_its_document_type(running: Installation, acme: Caller) -> None:
     programme = await acme.programme(kyc_document_types=["passport"])
     check = await begin(acme, "full", await applicant(acme, programme))
     refused = await open_session(acme, check, 409, kind="single", document_type="national_id")
@@ -136,7 +138,7 @@ async def test_a_single_session_may_come_with_its_type(running: Installation, ac
         assert (await send_picture(http, session, "document_evidence")).status_code == 200
 
 
-async def test_sessions_that_are_not_there(running: Installation, acme: Caller) -> None:
+async def test_unknown_expired_or_closed_session_is_not_found(running: Installation, acme: Caller) -> None:
     ended = await submit(acme, await begin(acme, "basic"), BASIC)
     assert (await open_session(acme, ended, 409))["type"] == "/problems/kyc-not-collecting"
     lapsed, closed = await open_session(acme), await open_session(acme)
@@ -163,7 +165,7 @@ async def test_sessions_that_are_not_there(running: Installation, acme: Caller) 
         ({"capture_session_token": "t", "document_type": "passport", "more": 1}, ["/more"]),
     ],
 )
-async def test_bodies_that_cannot_be(
+async def test_invalid_body_is_refused(
     running: Installation, body: dict[str, Any], pointers: list[str]
 ) -> None:
     async with vision_host(running) as http:
@@ -173,7 +175,7 @@ async def test_bodies_that_cannot_be(
         is_problem(await http.post(BIND, content=b"{"), 400, "invalid-json")
 
 
-async def test_ten_binds_in_a_window_for_each_source(running: Installation, acme: Caller) -> None:
+async def test_each_address_is_limited_to_ten_binds_in_a_window(running: Installation, acme: Caller) -> None:
     session = await open_session(acme)
     with time_machine.travel("2026-11-21T10:00:10Z", tick=False) as clock:
         async with vision_host(running) as http:
@@ -182,7 +184,7 @@ async def test_ten_binds_in_a_window_for_each_source(running: Installation, acme
             limited = await bind(http, session)
             is_problem(limited, 429, "rate-limited")
             assert limited.headers["retry-after"] == "60"
-            # Whose forwarding nobody trusts, is not believed.
+            # The peer is not a trusted proxy, so its X-Forwarded-For is ignored.
             other = {"X-Forwarded-For": "198.51.100.7"}
             assert (await http.post(BIND, content=b"{", headers=other)).status_code == 429
             # The window is fixed: it does not slide with each request.
@@ -190,11 +192,11 @@ async def test_ten_binds_in_a_window_for_each_source(running: Installation, acme
             assert (await http.post(BIND, content=b"{")).status_code == 429
             clock.shift(2)
             assert (await http.post(BIND, content=b"{")).status_code == 400
-            # The page itself has a limit of its own.
+            # Other requests of the capture page have a separate limit.
             assert (await http.post(SESSION, json={"capture_session_token": "x"})).status_code == 404
 
 
-async def test_pictures_that_cannot_be(running: Installation, acme: Caller) -> None:
+async def test_invalid_picture_is_refused_and_not_stored(running: Installation, acme: Caller) -> None:
     session = await open_session(acme)
     async with vision_host(running) as http:
         await bind(http, session)
@@ -218,7 +220,7 @@ async def test_pictures_that_cannot_be(running: Installation, acme: Caller) -> N
     assert await running.services.pool.fetchval(kept, session["check_id"]) == 0
 
 
-async def test_the_largest_picture_comes_back_whole(running: Installation, acme: Caller) -> None:
+async def test_largest_picture_is_stored_whole(running: Installation, acme: Caller) -> None:
     session = await open_session(acme)
     picture = PICTURE + bytes(EVIDENCE_BYTES_MAX - len(PICTURE))
     async with vision_host(running) as http:
@@ -227,7 +229,7 @@ async def test_the_largest_picture_comes_back_whole(running: Installation, acme:
     assert await running.services.pool.fetchval(size, session["check_id"]) == len(picture) + 28
 
 
-async def test_pictures_that_come_at_once_are_both_taken(running: Installation, acme: Caller) -> None:
+async def test_concurrent_pictures_are_both_stored(running: Installation, acme: Caller) -> None:
     session = await open_session(acme)
     async with vision_host(running) as http:
         await bind(http, session)
@@ -239,8 +241,8 @@ async def test_pictures_that_come_at_once_are_both_taken(running: Installation, 
     assert described.json()["awaiting"] == []
 
 
-async def test_only_so_many_pictures_at_a_time(running: Installation, acme: Caller) -> None:
-    """A slow sender holds one place; beyond the places, others are told to come back."""
+async def test_concurrent_uploads_are_limited(running: Installation, acme: Caller) -> None:
+    """Each slow upload uses one slot; without a free slot, further uploads get 429."""
     session = await open_session(acme)
     begun = asyncio.Semaphore(0)
     go_on = asyncio.Event()
@@ -289,7 +291,7 @@ async def test_only_so_many_pictures_at_a_time(running: Installation, acme: Call
 
 
 class Scripted:
-    """A component of somebody else's, which answers as it is told to."""
+    """A custom capture component with a scripted answer; records its requests."""
 
     def __init__(self, answer: Answer) -> None:
         self.answer = answer
@@ -315,7 +317,7 @@ class Scripted:
         (Answer(503), 500),
     ],
 )
-async def test_requests_and_answers_pass_unchanged(
+async def test_custom_component_answers_pass_unchanged(
     running: Installation, answer: Answer, status: int
 ) -> None:
     component = Scripted(answer)
@@ -330,7 +332,7 @@ async def test_requests_and_answers_pass_unchanged(
         assert response.json()["code"] == answer.code
 
 
-async def test_the_page_and_its_headers(running: Installation) -> None:
+async def test_capture_page_has_strict_security_headers(running: Installation) -> None:
     async with vision_host(running) as http:
         page = await http.get("/capture")
         assert page.headers["content-type"] == "text/html; charset=utf-8"

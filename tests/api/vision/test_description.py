@@ -1,4 +1,4 @@
-"""The vision host's description: valid OpenAPI 3.1, complete, and true of what the host answers."""
+"""The vision host's API description: valid OpenAPI 3.1, complete, and consistent with the host's answers."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def operation(path: str) -> dict[str, Any]:
 
 
 def judge(path: str, answer: httpx2.Response) -> None:
-    """Hold ``answer`` against the description of the operation at ``path``."""
+    """Validate ``answer`` against the description of the operation at ``path``."""
     described = operation(path)["responses"][str(answer.status_code)]
     media_type = answer.headers["content-type"].partition(";")[0]
     schema = described["content"][media_type]["schema"]
@@ -53,20 +53,20 @@ def judge(path: str, answer: httpx2.Response) -> None:
         assert slug in described["content"][media_type]["examples"]
 
 
-async def test_document_is_served_and_valid(running: Installation) -> None:
+async def test_description_is_served_and_is_valid_openapi(running: Installation) -> None:
     async with vision_host(running) as http:
         document = (await http.get(OPENAPI_PATH)).json()
     assert document == DOCUMENT
     jsonschema_rs.validator_for(OPENAPI_31).validate(document)
 
 
-def test_every_call_of_the_host_is_described(running: Installation) -> None:
+def test_description_covers_every_route_of_the_host(running: Installation) -> None:
     routes = [route for route in create_app(running.services).routes if isinstance(route, Route)]
     served_ = {route.path for route in routes if route.path.startswith("/v1/")}
     assert served_ == DOCUMENT["paths"].keys()
 
 
-def test_examples_fit_their_schemas() -> None:
+def test_examples_match_their_schemas() -> None:
     for path in DOCUMENT["paths"]:
         described = operation(path)
         contents = list(described["requestBody"]["content"].values())
@@ -80,7 +80,7 @@ def test_examples_fit_their_schemas() -> None:
                 assert slug == "example" or slug in PROBLEMS
 
 
-async def test_answers_are_as_described(running: Installation, acme: Caller) -> None:
+async def test_answers_match_the_description(running: Installation, acme: Caller) -> None:
     session = await open_session(acme)
     token = {"capture_session_token": session["capture_session_token"]}
     async with vision_host(running) as http:
@@ -104,7 +104,7 @@ async def test_answers_are_as_described(running: Installation, acme: Caller) -> 
 
 
 @pytest.mark.parametrize("path", [BIND, SESSION])
-async def test_generated_requests_get_described_answers(
+async def test_answers_to_generated_requests_match_the_description(
     running: Installation, acme: Caller, path: str
 ) -> None:
     session = await open_session(acme)

@@ -1,6 +1,6 @@
-"""An applicant's way through a capture session, once by plain requests and once in a real browser.
+"""A capture session from start to end, once with plain HTTP requests and once in a real browser.
 
-The browser's cases exist where there is a Chromium (`.ci/run` installs it); elsewhere they are simply fewer.
+Without an installed Chromium, the cases with a browser are not collected (`.ci/run` installs it).
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ expect.set_options(timeout=MILLISECONDS_MAX)
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    """One case for each way that this machine has."""
+    """Parametrize ``way`` with ``requests``, and with ``chromium`` where it is installed."""
     if "way" in metafunc.fixturenames:
         metafunc.parametrize("way", ["requests", *(["chromium"] if chromium() else [])])
 
 
 class Applicant(Protocol):
-    """Somebody with the address of a capture page."""
+    """An applicant who has opened the URL of a capture page."""
 
     async def choices(self) -> list[str]: ...
 
@@ -46,7 +46,7 @@ class Applicant(Protocol):
 
 
 class ByHand:
-    """Does with plain requests what the page does."""
+    """Sends the requests of the capture page without a browser."""
 
     def __init__(self, http: httpx2.AsyncClient, url: str) -> None:
         self._http = http
@@ -77,7 +77,7 @@ class ByHand:
 
 
 class InBrowser:
-    """Uses the page with a finger."""
+    """Uses the capture page in a browser."""
 
     def __init__(self, visit: Visit) -> None:
         self._visit = visit
@@ -108,13 +108,13 @@ class InBrowser:
         return str(await self._visit.value("document.getElementById('status').textContent"))
 
     async def kept_to_itself(self, base_url: str, token: str) -> None:
-        """Nothing was fetched from elsewhere, the page's policy was never broken, and the token was in no
-        address, no referrer and no history.
-        """
+        """Assert that the page sent requests to its own host only, without violations of its content security
+        policy, and that the token appeared in no requested URL, referrer or cookie, nor in the tab's
+        location."""
         visit = self._visit
         assert visit.addresses
         assert {url.startswith(f"{base_url}/") for url in visit.addresses} == {True}
-        # Playwright shows the fragment of the first address, which browsers do not send.
+        # Playwright includes the fragment of the first URL, which browsers do not send.
         assert not [url for url in visit.addresses if token in url.partition("#")[0]]
         referrers = {(await request.all_headers()).get("referer", "") for request in visit.requests}
         assert referrers == {""}
@@ -125,7 +125,7 @@ class InBrowser:
 
 @asynccontextmanager
 async def on_the_way(way: str, url: str, base_url: str, profile: Path) -> AsyncIterator[Applicant]:
-    """Somebody who has opened ``url``."""
+    """Open ``url`` in one of the two ways."""
     if way == "requests":
         async with httpx2.AsyncClient(base_url=base_url) as http:
             yield ByHand(http, url)
@@ -137,7 +137,7 @@ async def on_the_way(way: str, url: str, base_url: str, profile: Path) -> AsyncI
         await applicant.kept_to_itself(base_url, url.partition("#")[2])
 
 
-async def test_an_applicant_chooses_a_document_and_sends_two_pictures(
+async def test_applicant_chooses_a_document_type_and_sends_two_pictures(
     running: Installation, acme: Caller, tmp_path: Path, way: str
 ) -> None:
     programme = await acme.programme(kyc_document_types=["passport", "national_id"])
@@ -171,7 +171,9 @@ async def test_an_applicant_chooses_a_document_and_sends_two_pictures(
     assert all(500 < row["bytes"] < 200_000 for row in kept)
 
 
-async def test_a_link_that_has_expired(running: Installation, acme: Caller, tmp_path: Path, way: str) -> None:
+async def test_expired_link_shows_a_message(
+    running: Installation, acme: Caller, tmp_path: Path, way: str
+) -> None:
     session = await open_session(acme)
     age = "UPDATE kyc_capture_sessions SET expires_at = now() WHERE id = $1"
     await running.services.pool.execute(age, session["id"])

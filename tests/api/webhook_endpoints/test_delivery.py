@@ -1,5 +1,5 @@
-"""What customers see of webhooks: an endpoint that is made over the API gets what happens, signed, and there
-is a record of it."""
+"""Webhooks from end to end: an endpoint created over the API gets signed deliveries, which are listed with
+their attempts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _RELAYED = "SELECT NOT EXISTS (SELECT FROM events e, relay_progress p WHERE e.tx
 
 @pytest.fixture
 def local(settings: Settings) -> Settings:
-    """An installation that delivers to this machine."""
+    """Settings that allow deliveries to this machine."""
     return settings.replace(
         egress_allow=(ip_network("127.0.0.0/8"),),
         egress_ca_file=make_authority(settings.var_dir),
@@ -31,7 +31,7 @@ def local(settings: Settings) -> Settings:
     )
 
 
-async def test_the_life_of_an_endpoint(local: Settings) -> None:
+async def test_endpoint_gets_signed_deliveries_until_it_is_disabled(local: Settings) -> None:
     vault, answers = Vault.from_settings(local), [500]
 
     def answer(_request: Request) -> int:
@@ -50,14 +50,14 @@ async def test_the_life_of_an_endpoint(local: Settings) -> None:
             spend = await caller.spend(await caller.funded_card(), "5.00")
             assert spend["decision"] == "approved"
 
-        # The first attempt fails; its place in the schedule is a minute later.
+        # The first attempt fails; the schedule repeats it a minute later.
         await eventually(lambda: receiver.requests)
         deliveries = f"/v1/webhook-endpoints/{endpoint['id']}/deliveries"
         failed = await eventually(lambda: _attempted(acme, deliveries))
         assert (failed["state"], failed["attempts"][0]["status_code"]) == ("pending", 500)
         event = await acme.get(f"/v1/events/{failed['event_id']}")
 
-        # Asked for once more, it is delivered at once, in the same bytes.
+        # A redelivery is sent at once, with the same bytes.
         again = await acme.post(
             f"/v1/events/{failed['event_id']}/redeliver", {"endpoint_id": endpoint["id"]}, 202
         )
@@ -72,7 +72,7 @@ async def test_the_life_of_an_endpoint(local: Settings) -> None:
         record = await eventually(lambda: _delivered(acme, deliveries, again["delivery_id"]))
         assert [attempt["status_code"] for attempt in record["attempts"]] == [200]
 
-        # Disabled, it is told nothing any more; the other tenant's events never came.
+        # A disabled endpoint gets no deliveries; it never got the other tenant's events.
         await acme.patch(f"/v1/webhook-endpoints/{endpoint['id']}", {"status": "disabled"})
         await acme.spend(await acme.funded_card(), "5.00")
         await eventually(lambda: started.services.pool.fetchval(_RELAYED))

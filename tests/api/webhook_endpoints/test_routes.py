@@ -1,4 +1,4 @@
-"""Webhook endpoints over the API: their life, their secrets, and what has become of deliveries."""
+"""Webhook endpoints over the API: creation and changes, secrets, deliveries and redelivery."""
 
 from __future__ import annotations
 
@@ -45,13 +45,13 @@ class Moments:
 
 
 def at(running: Installation, clock: Moments) -> httpx2.AsyncClient:
-    """An API server of the installation that lives by ``clock``."""
+    """A client of a second API server of the installation, which uses ``clock``."""
     app = create_app(dataclasses.replace(running.services, clock=clock))
     return httpx2.AsyncClient(transport=httpx2.ASGITransport(app=app), base_url="http://api.test")
 
 
 async def stored_secrets(running: Installation, endpoint_id: str) -> list[str | None]:
-    """The present and the previous secret as a dispatcher would open them."""
+    """The current and the previous secret, opened as by a dispatcher."""
     row = await running.services.pool.fetchrow(
         "SELECT secret_sealed, previous_secret_sealed FROM webhook_endpoints WHERE id = $1::uuid", endpoint_id
     )
@@ -60,10 +60,10 @@ async def stored_secrets(running: Installation, endpoint_id: str) -> list[str | 
     return [None if sealed is None else custody.open(endpoint_id, sealed) for sealed in row]
 
 
-# --- life ---
+# --- creation and changes ---
 
 
-async def test_an_endpoint_is_made_read_changed_and_removed(acme: Caller) -> None:
+async def test_endpoint_is_created_read_changed_and_deleted(acme: Caller) -> None:
     made = await acme.endpoint(event_types=["card.created", "transaction.cleared"], description="Ledger")
     assert set(made) == MEMBERS | {"secret"}
     assert (made["status"], made["previous_secret_expires_at"]) == ("enabled", None)
@@ -79,7 +79,9 @@ async def test_an_endpoint_is_made_read_changed_and_removed(acme: Caller) -> Non
         "updated_at": changed["updated_at"],
     }
     assert changed["updated_at"] > made["updated_at"]
-    assert await acme.patch(path, {"status": "disabled"}) == changed, "nothing to change, nothing changed"
+    assert await acme.patch(path, {"status": "disabled"}) == changed, (
+        "a change without effect updated the endpoint"
+    )
     assert (await acme.patch(path, {"description": None, "event_types": ["*"]}))["event_types"] == ["*"]
 
     for _ in ("first", "again"):
@@ -90,7 +92,7 @@ async def test_an_endpoint_is_made_read_changed_and_removed(acme: Caller) -> Non
     assert secret not in str(changed)
 
 
-async def test_removing_answers_without_a_body(acme: Caller) -> None:
+async def test_repeated_delete_returns_the_stored_204(acme: Caller) -> None:
     endpoint = await acme.endpoint()
     response = await acme.send("DELETE", f"/v1/webhook-endpoints/{endpoint['id']}", key="a-key-of-its-own")
     assert (response.status_code, response.content) == (204, b"")
@@ -100,11 +102,11 @@ async def test_removing_answers_without_a_body(acme: Caller) -> None:
 
 
 @pytest.mark.parametrize("types", [["*"], ["card.created"], list(CATALOGUE), ["transaction.cleared"]])
-async def test_every_type_can_be_subscribed_to_planned_ones_included(acme: Caller, types: list[str]) -> None:
+async def test_endpoint_subscribes_to_any_event_type_of_the_catalogue(acme: Caller, types: list[str]) -> None:
     assert (await acme.endpoint(event_types=types))["event_types"] == types
 
 
-async def test_a_type_named_twice_is_subscribed_to_once(acme: Caller) -> None:
+async def test_repeated_event_type_is_stored_once(acme: Caller) -> None:
     endpoint = await acme.endpoint(event_types=["card.updated", "card.created", "card.updated"])
     assert endpoint["event_types"] == ["card.updated", "card.created"]
 
@@ -128,7 +130,7 @@ async def test_a_type_named_twice_is_subscribed_to_once(acme: Caller) -> None:
     ],
     ids=str,
 )
-async def test_what_cannot_be_an_endpoint(acme: Caller, fields: dict[str, Any], pointer: str) -> None:
+async def test_invalid_endpoint_is_refused(acme: Caller, fields: dict[str, Any], pointer: str) -> None:
     body = {"url": "https://hooks.example.com/", "event_types": ["*"]} | fields
     response = await acme.send("POST", "/v1/webhook-endpoints", body)
     assert response.status_code == 400
@@ -137,7 +139,7 @@ async def test_what_cannot_be_an_endpoint(acme: Caller, fields: dict[str, Any], 
 
 
 @pytest.mark.parametrize("body", [{}, {"event_types": []}, {"status": "asleep"}, {"id": "x"}, {"url": None}])
-async def test_what_cannot_be_changed(acme: Caller, body: dict[str, Any]) -> None:
+async def test_invalid_change_is_refused(acme: Caller, body: dict[str, Any]) -> None:
     endpoint = await acme.endpoint()
     path = f"/v1/webhook-endpoints/{endpoint['id']}"
     assert (await acme.send("PATCH", path, body)).status_code == 400
@@ -145,7 +147,7 @@ async def test_what_cannot_be_changed(acme: Caller, body: dict[str, Any]) -> Non
     assert await acme.get(path) == endpoint
 
 
-async def test_a_tenant_has_sixteen_endpoints_in_each_mode_at_most(
+async def test_tenant_is_limited_to_sixteen_endpoints_in_each_mode(
     running: Installation, acme: Caller
 ) -> None:
     body = {"url": "https://hooks.example.com/", "event_types": ["*"]}
@@ -163,7 +165,7 @@ async def test_a_tenant_has_sixteen_endpoints_in_each_mode_at_most(
 # --- secrets ---
 
 
-async def test_a_secret_is_shown_once_and_rests_sealed(running: Installation, acme: Caller) -> None:
+async def test_secret_is_shown_once_and_stored_sealed(running: Installation, acme: Caller) -> None:
     body = {"url": "https://hooks.example.com/", "event_types": ["*"]}
     first = await acme.send("POST", "/v1/webhook-endpoints", body, key="shown-once")
     made = first.json()
@@ -179,10 +181,10 @@ async def test_a_secret_is_shown_once_and_rests_sealed(running: Installation, ac
     assert made["secret"] not in dump + kept
 
 
-async def test_a_rotation_keeps_the_previous_secret_for_a_day(running: Installation, acme: Caller) -> None:
+async def test_rotation_keeps_the_previous_secret_for_a_day(running: Installation, acme: Caller) -> None:
     endpoint = await acme.endpoint()
     path = f"/v1/webhook-endpoints/{endpoint['id']}"
-    # The machine's own clock does not count.
+    # The expiry comes from the database's clock, not from the API server's clock.
     wrong = Moments(running.services.clock.now_ms() - 8 * DAY_MS)
     async with at(running, wrong) as acme.http:
         rotated = await acme.post(f"{path}/rotate-secret", None, 200)
@@ -206,7 +208,7 @@ async def test_a_rotation_keeps_the_previous_secret_for_a_day(running: Installat
         assert ((await acme.get(path))["previous_secret_expires_at"] is not None) == shown
 
 
-async def test_a_second_rotation_drops_the_oldest_secret(running: Installation, acme: Caller) -> None:
+async def test_second_rotation_drops_the_oldest_secret(running: Installation, acme: Caller) -> None:
     endpoint = await acme.endpoint()
     path = f"/v1/webhook-endpoints/{endpoint['id']}/rotate-secret"
     second, third = await acme.post(path, None, 200), await acme.post(path, None, 200)
@@ -214,7 +216,7 @@ async def test_a_second_rotation_drops_the_oldest_secret(running: Installation, 
     assert len({endpoint["secret"], second["secret"], third["secret"]}) == 3
 
 
-async def test_rotations_at_once_take_turns(running: Installation, acme: Caller) -> None:
+async def test_concurrent_rotations_are_serialized(running: Installation, acme: Caller) -> None:
     endpoint = await acme.endpoint()
     path = f"/v1/webhook-endpoints/{endpoint['id']}/rotate-secret"
     rotated = await asyncio.gather(*(acme.post(path, None, 200) for _ in range(5)))
@@ -226,7 +228,7 @@ async def test_rotations_at_once_take_turns(running: Installation, acme: Caller)
 # --- deliveries ---
 
 
-async def test_an_event_is_sent_again_to_one_endpoint(acme: Caller) -> None:
+async def test_redelivery_creates_a_delivery_to_one_endpoint(acme: Caller) -> None:
     programme, endpoint = await acme.programme(), await acme.endpoint(event_types=["card.updated"])
     event = (await acme.get("/v1/events"))["data"][0]
     assert event["type"] == "programme.created"
@@ -257,7 +259,7 @@ async def test_an_event_is_sent_again_to_one_endpoint(acme: Caller) -> None:
     assert programme["id"] in str(event)
 
 
-async def test_nothing_is_sent_again_to_an_endpoint_that_is_disabled(acme: Caller) -> None:
+async def test_redelivery_to_a_disabled_endpoint_is_refused(acme: Caller) -> None:
     await acme.programme()
     endpoint = await acme.endpoint()
     await acme.patch(f"/v1/webhook-endpoints/{endpoint['id']}", {"status": "disabled"})
@@ -268,7 +270,7 @@ async def test_nothing_is_sent_again_to_an_endpoint_that_is_disabled(acme: Calle
     assert response.json()["type"] == "/problems/webhook-endpoint-disabled"
 
 
-async def test_an_event_that_is_no_longer_kept_cannot_be_sent_again(
+async def test_redelivery_of_an_event_past_retention_is_not_found(
     running: Installation, acme: Caller
 ) -> None:
     await acme.programme()
@@ -314,7 +316,8 @@ async def test_deliveries_are_listed_with_their_attempts(running: Installation, 
 
 
 async def record_attempts(pool: asyncpg.Pool[asyncpg.Record], failed: str, delivered: str) -> None:
-    """As a dispatcher would: two failed attempts of the one, a good one of the other."""
+    """Insert two failed attempts of ``failed`` and a successful one of ``delivered``, as a dispatcher
+    does."""
     started_at = to_datetime(1_795_256_130_120)
     await pool.executemany(
         "INSERT INTO delivery_attempts VALUES ($1::uuid, $2, $3, $4, $5, $6)",

@@ -1,4 +1,4 @@
-"""People who are verified, and what they say of themselves."""
+"""Applicants for identity verification, with sample data that passes every flow."""
 
 from __future__ import annotations
 
@@ -43,24 +43,24 @@ ZONE = write_zone(
 
 
 async def applicant(caller: Caller, programme: Any = None, **fields: Any) -> Any:
-    """A cardholder with the names of ``PERSON``."""
+    """Create a cardholder with the names of ``PERSON``."""
     names = {"given_name": PERSON["given_name"], "family_name": PERSON["family_name"]}
     return await caller.cardholder(programme or await caller.programme(), **names | fields)
 
 
 async def begin(caller: Caller, flow: str = "basic", holder: Any = None) -> Any:
-    """A new check."""
+    """Create a check."""
     holder = holder or await applicant(caller)
     return await caller.post("/v1/kyc/checks", {"cardholder_id": holder["id"], "flow_key": flow})
 
 
 async def submit(caller: Caller, check: Any, data: Any, status: int = 200) -> Any:
-    """The check after a submission."""
+    """Submit ``data``; returns the check."""
     return await caller.post(f"/v1/kyc/checks/{check['id']}/submissions", data, status)
 
 
 async def passed_check(caller: Caller, holder: Any, flow: str = "basic") -> Any:
-    """A check of ``holder`` that has passed."""
+    """Create a check of ``holder`` and submit data that pass it."""
     check = await begin(caller, flow, holder)
     passed = await submit(caller, check, BASIC if flow == "basic" else BASIC | DOCUMENT)
     assert passed["state"] == "passed", passed

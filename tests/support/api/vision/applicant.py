@@ -1,4 +1,4 @@
-"""The applicant's side of a capture session."""
+"""Requests of an applicant to the vision host."""
 
 from __future__ import annotations
 
@@ -37,21 +37,22 @@ PICTURE = png()
 
 @asynccontextmanager
 async def vision_host(running: Installation, peer: str = "203.0.113.9") -> AsyncIterator[httpx2.AsyncClient]:
-    """A vision host of its own, so that a test counts alone, as seen from the address ``peer``."""
+    """A client, with the address ``peer``, of a new vision host. Rate limits of other tests do not affect
+    it."""
     transport = httpx2.ASGITransport(app=create_app(running.services), client=(peer, 1234))
     async with httpx2.AsyncClient(transport=transport, base_url="http://vision.test") as http:
         yield http
 
 
 async def open_session(caller: Caller, check: Any = None, status: int = 201, **fields: Any) -> Any:
-    """A new capture session of ``check``, or of a new check with the full flow."""
+    """Create a capture session of ``check``, or of a new check with the full flow."""
     check = check or await begin(caller, "full", await applicant(caller))
     path = f"/v1/kyc/checks/{check['id']}/capture-sessions"
     return await caller.post(path, {"kind": "flow"} | fields, status)
 
 
 async def bind(http: httpx2.AsyncClient, session: Any, document_type: Any = "passport") -> httpx2.Response:
-    """Choose a document type."""
+    """Bind a document type to the session."""
     token = session["capture_session_token"]
     return await http.post(BIND, json={"capture_session_token": token, "document_type": document_type})
 
@@ -59,6 +60,6 @@ async def bind(http: httpx2.AsyncClient, session: Any, document_type: Any = "pas
 async def send_picture(
     http: httpx2.AsyncClient, session: Any, name: str, picture: bytes = PICTURE, said: str = "image/png"
 ) -> httpx2.Response:
-    """Send one picture."""
+    """Send one picture; ``said`` is its media type."""
     headers = {"Capture-Session-Token": session["capture_session_token"], "Content-Type": said}
     return await http.post(EVIDENCE + name, content=picture, headers=headers)

@@ -25,12 +25,13 @@ FLAGS: Final = (
 
 
 def chromium() -> str | None:
-    """The machine's Chromium, if it has one."""
+    """Path of the installed Chromium, or ``None``."""
     return next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 
 
 class Visit:
-    """One tab; ``requests`` that the page sent, ``messages``: its warnings, errors and exceptions."""
+    """One tab. Records the ``requests`` of the page, and its warnings, errors and exceptions as
+    ``messages``."""
 
     def __init__(self, page: Page) -> None:
         self.page = page
@@ -42,7 +43,7 @@ class Visit:
 
     @property
     def addresses(self) -> list[str]:
-        """Where requests went; ``data:`` addresses are no requests."""
+        """URLs of all requests, without ``data:`` URLs."""
         return [each.url for each in self.requests if not each.url.startswith("data:")]
 
     async def value(self, expression: str) -> Any:
@@ -62,9 +63,9 @@ class Visit:
 
 @asynccontextmanager
 async def browser(profile: Path) -> AsyncIterator[Visit]:
-    """A fresh browser with one empty page of the size of a phone; ``profile`` is its own folder."""
+    """Start a browser with an empty tab of a phone's size; ``profile`` is the folder of its user data."""
     program = chromium()
-    assert program is not None, "asked for only where there is one"
+    assert program is not None, "Chromium is not installed"
     async with async_playwright() as playwright:
         context = await playwright.chromium.launch_persistent_context(
             profile,
