@@ -1,4 +1,4 @@
-"""Erasing what a KYC check has in custody."""
+"""Erasure of a KYC check's data in custody."""
 
 from __future__ import annotations
 
