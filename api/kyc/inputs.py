@@ -87,7 +87,7 @@ class Submission(Input):
     document_issuing_state: Country = ""
     document_mrz: MachineReadableZone = ""
     """The machine-readable zone (ICAO Doc 9303: TD1, TD2 or TD3), its rows joined or separated by line feeds.
-    Its check digits are verified. It stands in for the document's number, expiry and issuing state."""
+    Its check digits are verified. It replaces the document's number, expiry and issuing state."""
     address_line1: Annotated[Text200, example("12 Harbour Street")] = ""
     address_postcode: Annotated[Text20, example("D02 XY45")] = ""
     address_country: Country = ""
