@@ -137,7 +137,7 @@ async def write(connection: Connection, services: Services, step: Step) -> Check
     gone = set(before.tokens) - set(check.case.tokens)
     if gone:
         await custody.forget(connection, check.id, gone)
-    # The evaluation may request a value again that this step gives.
+    # The evaluation may drop values of this step, because it requests them again.
     kept = {name: value for name, value in step.values.items() if name in check.case.tokens}
     await custody.keep(connection, services.vault, check.id, kept, check.case.tokens, now_ms)
     return check
