@@ -1,1 +1,1 @@
-"""Card products: what cards of a kind have in common."""
+"""Card products: templates for cards."""

@@ -1,6 +1,4 @@
-"""Card products: what cards of a kind have in common. Rows of the API's own; a card copies the
-controls at its issue.
-"""
+"""Card products: templates for cards, written by the API. A card copies the default controls at its issue."""
 
 from __future__ import annotations
 
@@ -167,8 +165,7 @@ async def get_card_product(product_id: PathId, call: ReadCall) -> Response:
 async def retire_card_product(product_id: PathId, call: KeyedCall, _body: Empty = NO_MEMBERS) -> Response:
     """Retire a card product: no more cards are issued under it.
 
-    Its cards go on working. Emits `card_product.retired`; retiring it again changes nothing and emits
-    nothing.
+    Its cards keep working. Emits `card_product.retired`; retiring it again has no effect and emits no event.
     """
 
     async def work(connection: Connection) -> Response:

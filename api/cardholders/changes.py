@@ -1,5 +1,5 @@
-"""Changing a cardholder. A status is in force on every card of the cardholder before it is acknowledged
-(``api.cardholders.status`` says how).
+"""Changing a cardholder. A status is in force on every card of the cardholder before the change is
+acknowledged (see ``api.cardholders.status``).
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ TRANSITIONS: Final[dict[str, frozenset[str]]] = {
     "blocked": frozenset({"active", "closed"}),
     "closed": frozenset(),
 }
-"""Cardholder status: from each to which; an absent pair is the illegal move."""
+"""Allowed changes of the cardholder's status; an absent pair is illegal."""
 
 _SEAL: Final = f"""
     UPDATE cardholders
@@ -48,11 +48,11 @@ _UPDATE: Final = """
 """
 _SET_STATUS: Final = "UPDATE cardholders SET status = $2, updated_at = $3 WHERE id = $1::uuid"
 _OPEN: Final = ("external_ref", "status")
-"""Members that are not sealed."""
+"""Members stored unsealed."""
 
 
 class CardholderChange(Input):
-    """Parts of a cardholder to be replaced; at least one. `null` removes what can be absent."""
+    """Members of a cardholder to replace; at least one. `null` removes an optional member."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
@@ -91,11 +91,10 @@ async def update_cardholder(
     """Change a cardholder.
 
     Members that are left out stay as they are. The cards of a cardholder who is `blocked` or `closed` are
-    declined; `closed` is final. A status acknowledged here is in force for every authorization that is asked
-    for afterwards. A status change that ends with 500 has begun and is finished within a minute: the
-    cardholder shows `blocked` or `closed` only when every card declines, and `active` before any card is
-    released. Emits `cardholder.updated`, which carries no personal data; a change to what is already there
-    emits nothing.
+    declined; `closed` is final. An acknowledged status applies to every later authorization. A status change
+    that ends with 500 has begun and is finished within a minute: the cardholder shows `blocked` or `closed`
+    only when every card declines, and `active` before any card is released. Emits `cardholder.updated`, which
+    carries no personal data; a change without effect emits no event.
     """
     update = Update(cardholder_id, given, call)
     if "status" in given.model_fields_set:
@@ -109,7 +108,7 @@ async def update_cardholder(
 
 
 async def _with_status(update: Update) -> Response:
-    """The response to a change that sets the status, once it is in force on every card."""
+    """Set the status, and return the response once the status is in force on every card."""
     for _ in range(CARDHOLDER_CHANGES_IN_ROW_MAX):
         change = await _begin(update)
         await put_in_force(update.call.services, change)
@@ -121,7 +120,8 @@ async def _with_status(update: Update) -> Response:
 
 
 async def _begin(update: Update) -> StatusChange:
-    """The open change of the cardholder to the status that is asked for, after any other open change."""
+    """Begin a change to the requested status, or return the open one; other open changes are finished
+    first."""
     services, target = update.call.services, update.given.status
     for _ in range(CARDHOLDER_CHANGES_IN_ROW_MAX):
         async with transaction(services.pool) as connection:
@@ -133,7 +133,7 @@ async def _begin(update: Update) -> StatusChange:
             if change is None or change.status == target:
                 _require_move(row["status"], target)
                 if target == "active":
-                    # The row first: it never says blocked while a card may approve.
+                    # Update the row first, so that it never shows blocked while a card may approve.
                     await _change(update, connection, row)
                 return change or await begin(connection, services, of, target)
         await finish(services, change)
@@ -152,11 +152,11 @@ async def _end(update: Update, change: StatusChange) -> Response:
 
 
 class _EndedElsewhereError(Exception):
-    """Another request, or the sweeper, has ended the change, and the status may have moved on since."""
+    """Another request, or the sweeper, has ended the change, and the status may have changed since."""
 
 
 async def finish(services: Services, change: StatusChange) -> None:
-    """Finish a change that another request has begun. Raises ``Refusal`` 500 when a card's owner is away."""
+    """Finish a change begun by another request. Raises ``Refusal`` 500 when a card's owner is unavailable."""
     await put_in_force(services, change)
     async with transaction(services.pool) as connection:
         found = (change.cardholder_id, change.tenant_id, change.live)
@@ -187,11 +187,11 @@ def _require_move(before: str, after: str) -> None:
 
 
 async def _change(update: Update, connection: Connection, row: asyncpg.Record) -> asyncpg.Record:
-    """The row after the change, with its event; the same row when nothing changes."""
+    """Apply the change, record its event and return the new row; without effect, return the same row."""
     services, caller = update.call.services, update.call.caller
     given, reseals = update.given.model_fields_set, not update.given.model_fields_set.isdisjoint(FIELDS)
     before: dict[str, Any] = {name: row[name] for name in _OPEN}
-    # A status must not depend on personal data that can be opened: it blocks cards.
+    # A status change blocks cards, so it must work even if the personal data cannot be decrypted.
     if reseals:
         before |= People(services.vault).of(row)
     after = before | update.given.model_dump(include=given)
@@ -216,7 +216,7 @@ async def _change(update: Update, connection: Connection, row: asyncpg.Record) -
 
 
 def _answer(row: asyncpg.Record, services: Services) -> dict[str, Any]:
-    """The cardholder; without personal data where they cannot be opened, which does not undo a status."""
+    """The cardholder. Personal data that cannot be decrypted are left out; the status change stands."""
     try:
         return show(row, People(services.vault))
     except VaultError:

@@ -1,4 +1,4 @@
-"""Erasing a cardholder: the personal data go, the record and the books keep ids only."""
+"""Erasing a cardholder: the personal data are destroyed; the record and the ledger keep ids only."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from engine.instant import to_datetime
 router = new_router("Cardholders")
 
 _CHECKS: Final = SELECT + " WHERE r.cardholder_id = $1::uuid AND r.tenant_id = $2::uuid ORDER BY r.id"
-# A card that is being issued counts, whether or not its owner has created it yet.
+# A card that is being issued counts even before its owner has created it.
 _LIVE_CARD: Final = """
     SELECT EXISTS (SELECT FROM cards
                    WHERE cardholder_id = $1::uuid AND state NOT IN ('terminated', 'lost', 'stolen'))
@@ -52,7 +52,7 @@ async def delete_cardholder(
     Destroys the key of the cardholder's personal data and the keys of their KYC checks. The record stays with
     the status `closed`, `erased_at`, and null for every personal member and `external_ref`; cards,
     transactions and the ledger keep its id. All cards must be `terminated`, `lost` or `stolen` first. Erasing
-    cannot be undone; repeating it has no effect. Stored answers of earlier requests end within 24 hours.
+    cannot be undone; repeating it has no effect. Stored answers of earlier requests expire within 24 hours.
     Emits `cardholder.erased`.
     """
     services, caller = call.services, call.caller
@@ -65,7 +65,7 @@ async def delete_cardholder(
             now_ms = services.clock.now_ms()
             for check in checks:
                 await erase_check(connection, check, now_ms)
-            # No card is left to follow an open status change.
+            # An open status change has no cards left to apply to.
             await connection.execute(_END_STATUS_CHANGE, cardholder_id)
             await connection.execute(_ERASE, cardholder_id, to_datetime(now_ms))
             await services.clear_columns.write(connection, cardholder_id, None)
@@ -80,9 +80,9 @@ async def delete_cardholder(
 async def _locked(
     connection: Connection, caller: Caller, cardholder_id: str
 ) -> tuple[list[asyncpg.Record], Any]:
-    """The cardholder's checks and row. Raises ``Refusal`` 404 or ``kyc-check-changed``.
+    """Lock the cardholder's checks and row. Raises ``Refusal`` 404 or ``kyc-check-changed``.
 
-    KYC writes lock the check first and the cardholder second; this does the same, or the two would deadlock.
+    KYC writes lock the check first and the cardholder second. The same order here avoids deadlocks.
     """
     checks = await connection.fetch(_CHECKS + LOCKED, cardholder_id, caller.tenant_id)
     row = await connection.fetchrow(FIND + " FOR UPDATE", cardholder_id, caller.tenant_id, caller.live)

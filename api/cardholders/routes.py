@@ -1,5 +1,5 @@
-"""Cardholders: the people cards are issued to. Their personal data are sealed in this
-table (``api.people.personal_data``) and leave it in answers only.
+"""Cardholders: the people to whom cards are issued. Their personal data are stored sealed
+(``api.people.personal_data``) and returned in answers only.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ class CardholderInput(Input):
     date_of_birth: Day | None = None
     address: Address | None = None
     external_ref: Text255 | None = None
-    """The caller's own name for this cardholder."""
+    """The caller's own reference for this cardholder."""
 
 
 class AddressView(View):

@@ -1,16 +1,16 @@
-"""Putting a cardholder's status in force on every card, whatever is interrupted.
+"""Putting a cardholder's status in force on every card, despite interruptions.
 
 A status change is a row (``cardholder_status_changes``) from its beginning to its end:
 
-- *Blocking and closing*: the change is recorded, every card declines, then the cardholder's row says so.
-- *Activating*: the cardholder's row says so together with the change, then every card is released.
+- *Blocking and closing*: record the change, make every card decline, then update the cardholder's row.
+- *Activating*: update the cardholder's row together with the change, then release every card.
 
-So a cardholder who is shown as blocked has no card that approves. A change that is interrupted is finished by
-the next request for this cardholder or by the sweeper, with the same commands under the same command keys.
-One change is finished before another begins: a command of an earlier change that is still on its way has
-then been executed under its key, and its copy executes nothing.
+Therefore no card of a cardholder shown as blocked approves. The next request for this cardholder, or the
+sweeper, finishes an interrupted change with the same commands under the same command keys. One change is
+finished before another begins: by then every command of the earlier change has been executed under its key,
+so a copy that is still in flight has no effect.
 
-A new card declines until ``release`` has seen, after the card exists, that its cardholder is active.
+A new card declines until ``release`` has verified, after the card exists, that its cardholder is active.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ _CARDS: Final = """
     SELECT id::text FROM cards
     WHERE cardholder_id = $1::uuid AND state NOT IN ('terminated', 'lost', 'stolen')
 """
-# Cards that exist. The activation of any other has not been sent, and will not be.
+# Existing cards only. The activations of other cards have not been sent and will not be.
 _BEING_ISSUED: Final = """
     SELECT card_id::text FROM card_issues
     WHERE cardholder_id = $1::uuid AND EXISTS (SELECT FROM cards WHERE id = card_id)
@@ -56,7 +56,7 @@ _ISSUE: Final = """
 
 
 class StatusChange(msgspec.Struct, frozen=True):
-    """An open change of a cardholder's status to ``status``; ``id`` names its commands."""
+    """An open change of a cardholder's status to ``status``; the ids of its commands derive from ``id``."""
 
     id: str
     cardholder_id: str
@@ -78,7 +78,7 @@ class Owned(msgspec.Struct, frozen=True):
 
 
 async def open_change(connection: Connection, of: Owned) -> StatusChange | None:
-    """The change that has begun and not ended; the cardholder's row is locked by the caller."""
+    """The cardholder's open change, if any; the caller has locked the cardholder's row."""
     row = await connection.fetchrow(_OPEN, of.cardholder_id)
     return (
         None
@@ -88,31 +88,32 @@ async def open_change(connection: Connection, of: Owned) -> StatusChange | None:
 
 
 async def begin(connection: Connection, services: Services, of: Owned, status: str) -> StatusChange:
-    """Record a change to ``status``; the cardholder's row is locked by the caller, and has no open change."""
+    """Record a change to ``status``. The caller has locked the cardholder's row, which has no open change."""
     change = StatusChange(services.new_id(), of.cardholder_id, of.tenant_id, of.live, status)
     await connection.execute(_BEGIN, change.cardholder_id, change.id, status, resume_at(services))
     return change
 
 
 async def end(connection: Connection, change: StatusChange) -> bool:
-    """End ``change``, which is in force on every card. ``False`` when another request has ended it."""
+    """End ``change``, which is in force on every card. ``False`` if another request has ended it."""
     if not await connection.fetchval(_END, change.cardholder_id, change.id):
         return False
     if not change.active:
-        # Their activations have been executed by put_in_force, or will never be sent.
+        # The activations of these cards were executed by put_in_force, or will never be sent.
         issued = await connection.fetch(_BEING_ISSUED, change.cardholder_id)
         await connection.execute(_ISSUES_END, [row["card_id"] for row in issued])
     return True
 
 
 async def put_in_force(services: Services, change: StatusChange) -> None:
-    """Have every card of the cardholder follow ``change``. Raises ``Refusal`` 500 when an owner is away."""
+    """Apply ``change`` to every card of the cardholder. Raises ``Refusal`` 500 when an owner is
+    unavailable."""
     async with connected(services.pool) as connection:
         status = await connection.fetchval(_STATUS, change.cardholder_id)
         issues = [row["card_id"] for row in await connection.fetch(_BEING_ISSUED, change.cardholder_id)]
         cards = [row["id"] for row in await connection.fetch(_CARDS, change.cardholder_id)]
     if status == "active" and not change.active:
-        # A card's activation may be on its way: once it was answered, no copy of it executes any more.
+        # A card's activation may be in flight. After its reply, no copy of it can execute.
         await _submit(services, [_activation(change, card_id) for card_id in issues])
     await _submit(services, [_command(change, card_id) for card_id in cards])
 
@@ -124,8 +125,8 @@ async def reserve_issue(connection: Connection, services: Services, card_id: str
 
 
 async def release(services: Services, card_id: str) -> None:
-    """Let a card that exists be used, if its cardholder is active, and end its issue; safe to repeat. Raises
-    ``Refusal`` 500 when its owner is away.
+    """Release a new card if its cardholder is active, and end its issue; idempotent. Raises ``Refusal`` 500
+    when its owner is unavailable.
     """
     async with transaction(services.pool) as connection:
         row = await connection.fetchrow(_ISSUE, card_id)
@@ -135,7 +136,7 @@ async def release(services: Services, card_id: str) -> None:
         change = await open_change(connection, of)
         usable = row["status"] == "active" and (change is None or change.active)
         if not usable:
-            # The card declines, as it was made. A later activation of the cardholder includes it.
+            # The card keeps declining, as at its creation. A later activation of the cardholder includes it.
             await connection.execute(_ISSUES_END, [card_id])
     if usable:
         await _submit(services, [_activation(of, card_id)])
@@ -149,7 +150,7 @@ def resume_at(services: Services) -> datetime:
 
 
 async def _submit(services: Services, commands: Sequence[SetCardholderStatus]) -> None:
-    """Have the owners execute ``commands``. Raises ``Refusal`` 500 when one has not."""
+    """Submit ``commands`` to their owners. Raises ``Refusal`` 500 unless all are executed."""
     for start in range(0, len(commands), CARDHOLDER_CARDS_AT_ONCE):
         some = commands[start : start + CARDHOLDER_CARDS_AT_ONCE]
         replies = await asyncio.gather(*(services.owners.submit(command) for command in some))
@@ -162,7 +163,7 @@ def _command(change: StatusChange, card_id: str) -> SetCardholderStatus:
 
 
 def _activation(of: Owned | StatusChange, card_id: str) -> SetCardholderStatus:
-    """The command that lets a new card be used: one for each card, ever."""
+    """The command that releases a new card. Its id derives from the card's, so it executes only once."""
     return _named(derive(card_id, Derived.CARDHOLDER), of, card_id, active=True)
 
 

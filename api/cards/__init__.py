@@ -1,1 +1,1 @@
-"""Cards: issued and changed by their owner, read from PostgreSQL, their numbers in custody."""
+"""Cards: issued and changed by their owner, read from PostgreSQL; their numbers are stored sealed."""

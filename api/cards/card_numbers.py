@@ -1,9 +1,8 @@
-"""Reserving a card number: drawn under the product's prefix, unique by its keyed hash, at rest only sealed.
+"""Reservation of card numbers: drawn under the product's prefix, unique by keyed hash, stored only sealed.
 
-The number is reserved before the card is created, so a card that exists always has one. A reservation whose
-card was refused is given back; one whose request ended in between is given back by the sweeper
-(``api.sweepers.cardholders``) when there is no card.
-"""
+The number is reserved before the card is created, so every card has a number. If the card is refused, the
+request releases the reservation. If the request ends before it can, the sweeper
+(``api.sweepers.cardholders``) releases the number, provided that there is no card."""
 
 from __future__ import annotations
 
@@ -18,7 +17,7 @@ from engine.pan import Pan, body_digits, pan_under
 DIGEST_PURPOSE: Final = "pan-lookup"
 SEAL_PURPOSE: Final = "pan"
 DRAWS_MAX: Final = 100
-"""Collisions in a row before giving up: the prefix is all but full."""
+"""Draws before giving up; so many collisions in a row mean that the prefix is almost full."""
 
 _RESERVE: Final = (
     "INSERT INTO pans (digest, card_id, sealed) VALUES ($1, $2, $3) ON CONFLICT DO NOTHING RETURNING 1"
@@ -30,8 +29,8 @@ _GIVE_BACK: Final = """
 
 
 async def reserve(services: Services, card_id: str, iin: str, cardholder_id: str) -> Pan:
-    """A number under ``iin`` that no other card has, now in custody for ``card_id``, which is being issued to
-    the cardholder from now on.
+    """Reserve an unused number under ``iin`` for ``card_id``, and record that the card is being issued to the
+    cardholder.
     """
     vault = services.vault
     async with transaction(services.pool) as connection:
@@ -46,7 +45,7 @@ async def reserve(services: Services, card_id: str, iin: str, cardholder_id: str
 
 
 async def give_back(services: Services, card_id: str) -> None:
-    """Free the number of a card that was not created."""
+    """Release the number of a card that was not created."""
     async with connected(services.pool) as connection:
         await connection.execute(_GIVE_BACK, card_id)
 

@@ -44,7 +44,7 @@ class CountryControl(Input):
 
 
 class ChannelControl(Input):
-    """Ways of using the card that are allowed, or refused."""
+    """Channels that are allowed, or refused."""
 
     kind: Literal["channel_allow", "channel_deny"]
     values: Annotated[list[Channel], _Values]
@@ -63,12 +63,12 @@ class AmountControl(Input):
     def control(self) -> Control:
         """The engine's control."""
         amount_minor = parse_amount(self.amount)
-        assert amount_minor is not None, "the pattern of the field is the grammar of amounts"
+        assert amount_minor is not None, "the field's pattern admits valid amounts only"
         return _control(self.kind, amount_minor)
 
 
 class CountControl(Input):
-    """How many purchases may be approved a day."""
+    """The largest number of purchases approved in a day."""
 
     kind: Literal["per_day_cap"]
     count: Annotated[int, Field(ge=0, le=COUNT_MAX), example(5)]
@@ -90,7 +90,7 @@ ControlsInput = Annotated[list[ControlInput], Field(max_length=CONTROLS_MAX)]
 
 
 class ControlView(View):
-    """A control as it is shown: ``values``, ``amount`` or ``count``, whichever its kind has."""
+    """A control, with ``values``, ``amount`` or ``count`` according to its kind."""
 
     kind: Annotated[str, Field(json_schema_extra={"enum": list(KINDS)})]
     values: Annotated[list[str], Field(default_factory=list)]

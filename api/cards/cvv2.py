@@ -1,5 +1,5 @@
-"""The three digits printed on a test card, so that testers can present them. Computed when asked for, kept
-nowhere: not even with the idempotency key, because a repetition gives the same digits anyway.
+"""The CVV2 of a test card, for testers to present. It is computed on each request and never stored, not even
+under the idempotency key, because a repetition computes the same digits.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _FIND: Final = """
 
 
 class Cvv2View(View):
-    """What is printed on the card."""
+    """The CVV2 printed on the card."""
 
     cvv2: Cvv2
 

@@ -1,7 +1,7 @@
-"""What a card may spend while its programme's own decisions cannot be had.
+"""The declared balance: the amount that a card may spend in stand-in.
 
-Declared by administrators; kept by the card's owner, which alone consumes it. Left out of the public
-description, because its write path is not published.
+Administrators declare it. The card's owner stores it, and only the owner consumes it. The public description
+leaves it out, because its write path is not published.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class DeclaredBalanceInput(Input):
 
 
 class DeclaredBalanceView(View):
-    """A declared balance, what stand-in approvals have consumed of it, and what remains."""
+    """A declared balance, the part consumed by stand-in approvals, and the remainder."""
 
     card_id: Id
     balance: MoneyView
@@ -72,9 +72,9 @@ async def get_declared_balance(card_id: PathId, call: ReadCall) -> Response:
     include_in_schema=False,
 )
 async def declare_balance(card_id: PathId, given: DeclaredBalanceInput, call: KeyedCall) -> Response:
-    """Declare what a card may spend in stand-in.
+    """Declare the amount that a card may spend in stand-in.
 
-    Replaces what was declared before; nothing of the new balance is consumed. It never expires.
+    Replaces an earlier declaration and resets the consumption to zero. It never expires.
     """
     caller, balance = call.caller, given.balance
     await _card(call, card_id)

@@ -1,4 +1,4 @@
-"""What callers send about cards."""
+"""Request bodies and filters of cards."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ class CardInput(Input):
     card_product_id: Id
     cardholder_id: Id
     controls: ControlsInput | None = None
-    """Left out: the product's `control_defaults`, copied."""
+    """If left out: a copy of the product's `control_defaults`."""
     funding_account_id: Id | None = None
-    """Left out: a new account in the programme's currency. An account's id: the card shares it. `null`:
-    unfunded. Cards of programmes in gateway mode have none.
+    """If left out: a new account in the programme's currency. With an account's id, the card shares that
+    account. `null`: no account. Cards of programmes in gateway mode have no account.
     """
     activate: bool | None = None
-    """Left out: virtual cards start `active`, physical ones `unactivated`."""
+    """If left out: virtual cards start `active`, physical cards `unactivated`."""
 
 
 class CardChange(Input):
@@ -37,9 +37,9 @@ class CardChange(Input):
 
     state: State | None = None
     state_reason: Annotated[Text255, example("reported by the cardholder")] | None = None
-    """Kept in clear, in events too: no personal data."""
+    """Stored unencrypted and included in events; it must not contain personal data."""
     controls: ControlsInput | None = None
-    """All controls of the card from now on."""
+    """The new controls; they replace all controls of the card."""
 
     @model_validator(mode="after")
     def _something(self) -> CardChange:
@@ -79,7 +79,7 @@ class CardsQuery(PageQuery):
     cardholder_id: Id | None = None
     programme_id: Id | None = None
     ids: Ids | None = None
-    """1 to 100 ids: a batch of exactly these cards. `limit` is ignored, unknown ids are left out."""
+    """1 to 100 ids: returns exactly these cards. `limit` is ignored, unknown ids are left out."""
 
     @model_validator(mode="after")
     def _ids_or_cursor(self) -> CardsQuery:

@@ -1,6 +1,4 @@
-"""Issuing a card: what must be true of its product, its cardholder and its account, and the command to its
-owner.
-"""
+"""Issuing a card: the preconditions on its product, cardholder and account, and the command to its owner."""
 
 from __future__ import annotations
 
@@ -32,7 +30,7 @@ from engine.limits import CARD_VALID_MONTHS
 from engine.programmes.programme import ProgrammeConfig
 
 CVK_GENERATION: Final = "1"
-"""The card verification keys that new cards get (``Vault.cvk_pair``)."""
+"""Generation of the card verification keys of new cards (``Vault.cvk_pair``)."""
 
 
 class _Created(msgspec.Struct):
@@ -61,7 +59,7 @@ _ACCOUNT: Final = """
 
 
 async def issue(call: Call, given: CardInput) -> Response:
-    """The response to a card creation. Raises ``Refusal`` 404 or 409."""
+    """Issue a card and return its response. Raises ``Refusal`` 404 or 409."""
     services, caller = call.services, call.caller
     async with connected(services.pool) as connection:
         product = await _product(connection, caller, given.card_product_id)
@@ -85,8 +83,8 @@ async def issue(call: Call, given: CardInput) -> Response:
 
 
 async def finish(services: Services, response: Response) -> None:
-    """Release the card of a successful ``response``, also of one that is repeated: the request that created
-    the card may have ended before. Raises ``Refusal`` 500 when the card's owner is away.
+    """Release the card of a successful ``response``, also of a repeated one: the request that created the
+    card may have ended before this step. Raises ``Refusal`` 500 when the card's owner is unavailable.
     """
     if response.status_code == 201:
         await release(services, _created(bytes(response.body)).id)
@@ -120,7 +118,7 @@ def _check(product: asyncpg.Record, cardholder: asyncpg.Record) -> None:
 
 
 def _verified(cardholder: asyncpg.Record, demanded: str) -> bool:
-    """Whether a check of at least the demanded flow stands, and no later one has failed."""
+    """Whether a check of at least the demanded flow is valid, and no later check has failed."""
     stand = any(suffices(flow, demanded) for flow in cardholder["kyc_flows"])
     return cardholder["kyc_state"] == "passed" and stand
 
@@ -128,7 +126,7 @@ def _verified(cardholder: asyncpg.Record, demanded: str) -> bool:
 async def _check_account(
     connection: Connection, caller: Caller, account_id: str | None, product: asyncpg.Record
 ) -> None:
-    """An account of another programme or currency is as good as unknown to this card."""
+    """Raise ``Refusal`` 404 for an unknown account, and for one of another programme or currency."""
     if account_id is None:
         return
     belongs = (account_id, caller.tenant_id, caller.live, product["programme_id"], product["currency"])
@@ -170,7 +168,7 @@ def _command(call: Call, given: CardInput, card_id: str, last4: str, product: as
 
 
 def _expiry(now_ms: int, timezone: str) -> tuple[int, int]:
-    """Year and month until whose end the card is valid: the month of issue and ``CARD_VALID_MONTHS`` more."""
+    """Year and month of expiry: ``CARD_VALID_MONTHS`` after the month of issue, inclusive."""
     year, month = (int(part) for part in day_label(now_ms, timezone).split("-")[:2])
     years, month_index = divmod(month - 1 + CARD_VALID_MONTHS, 12)
     return year + years, month_index + 1

@@ -90,9 +90,8 @@ async def get_card(card_id: PathId, call: ReadCall) -> Response:
 async def update_card(card_id: PathId, given: CardChange, call: OptionallyKeyedCall) -> Response:
     """Change a card's state, its controls, or both.
 
-    `terminated`, `lost` and `stolen` are final. A change acknowledged here is in force for every
-    authorization that is asked for afterwards. Emits `card.updated`; a change to what is already there
-    succeeds and emits nothing.
+    `terminated`, `lost` and `stolen` are final. An acknowledged change applies to every later authorization.
+    Emits `card.updated`; a change without effect succeeds and emits no event.
     """
     services = call.services
     row = await _card(call, card_id)
@@ -112,7 +111,7 @@ async def update_card(card_id: PathId, given: CardChange, call: OptionallyKeyedC
 
 @router.get("/v1/cards/{id}/balance", response_model=BalanceView, responses=refusals("not-found"))
 async def get_card_balance(card_id: PathId, call: ReadCall) -> Response:
-    """Get a card's balance as of now."""
+    """Get a card's current balance."""
     await _card(call, card_id)
     id_ = call.services.new_id()
     command = ReadBalance(

@@ -1,4 +1,4 @@
-"""How cards are read from PostgreSQL and shown."""
+"""Cards: the statements that read them, and their public representation."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from engine.instant import to_ms
 
 _NAMED: Final = ("given_name", "family_name", "email")
 HOLDER_COLUMNS: Final = selected("h", _NAMED)
-"""What ``holder`` opens, of the cardholder's row ``h``."""
+"""The columns of the cardholder's row ``h`` that ``holder`` decrypts."""
 SELECT: Final = f"""
     SELECT r.id::text, r.tenant_id::text, r.live, r.programme_id::text, r.card_product_id::text,
            r.cardholder_id::text, r.account_id::text, r.network, r.currency, r.iin, r.last4, r.pan_ref,
@@ -37,7 +37,7 @@ State = Literal["unactivated", "active", "suspended", "terminated", "lost", "sto
 
 
 class CardView(View):
-    """A card. Its number is never shown: `pan_ref` stands for it."""
+    """A card. Its number is never shown; `pan_ref` identifies it."""
 
     id: Id
     programme_id: Id
@@ -76,7 +76,8 @@ class BalanceView(View):
 
 
 def show(row: asyncpg.Record, people: People) -> dict[str, Any]:
-    """The public representation: the owner's view of the card, and the cardholder's name and address."""
+    """The public representation: the owner's view of the card, and the cardholder's name and email
+    address."""
     fields = {name: value for name, value in row.items() if name in _CARD_FIELDS}
     fields["controls"] = stored_controls(fields["controls"])
     fields["created_ms"] = to_ms(row["created_at"])
@@ -84,10 +85,10 @@ def show(row: asyncpg.Record, people: People) -> dict[str, Any]:
 
 
 def holder(row: asyncpg.Record, people: People, *, cardholder_id: str = "cardholder_id") -> dict[str, Any]:
-    """The personal data that answers carry and owners and events do not. ``row`` has ``HOLDER_COLUMNS``, the
-    tenant's id, and the cardholder's id as ``cardholder_id``.
+    """The cardholder's name and email address, for answers only: owners and events never contain them.
+    ``row`` has ``HOLDER_COLUMNS``, the tenant's id, and the cardholder's id as ``cardholder_id``.
 
-    Empty for values that do not open: a card can be stopped without its cardholder's name."""
+    Values that cannot be decrypted are empty, so that the card can still be stopped."""
     try:
         person = people.of(row, _NAMED, cardholder_id=cardholder_id)
     except VaultError:

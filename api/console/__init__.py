@@ -1,5 +1,5 @@
-"""The console: one page at ``/console`` that shows a tenant what happens on its cards, as it happens.
+"""The console: one page at ``/console`` that shows a tenant's card activity live.
 
-It is made here, from its own files, and asks nobody else for anything. Whoever signs in with a client's
-credentials sees what that client may read, and changes nothing.
+It is rendered here from bundled files and loads no external resources. Users sign in with a client's
+credentials. They see only data that the client may read, and cannot change any.
 """

@@ -1,7 +1,7 @@
-"""What the console shows, read from PostgreSQL for one tenant and mode.
+"""The console's figures, read from PostgreSQL for one tenant and mode.
 
-It is asked every two seconds, so each reading is bounded: by time through ids, which begin with theirs, and
-by a number of rows.
+The console polls every two seconds, so each query is bounded by a time window and by a number of rows. The
+window is a range of ids, which begin with their time.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from engine.money import format_minor
 from engine.programmes.programme import ProgrammeConfig
 
 NOW_SLOTS: Final = 2
-"""Whole slots whose mean is the rate of now."""
+"""Number of complete slots that the current rate averages."""
 
 _decode_config = msgspec.json.Decoder(ProgrammeConfig).decode
 
@@ -76,14 +76,14 @@ _OF_CARD: Final = f"{SELECT} WHERE r.tenant_id = $1 AND r.live = $2 AND r.card_i
 
 
 class Decisions(msgspec.Struct, frozen=True):
-    """The last five minutes. The lists go together: the end of a slot (Unix seconds) and what was decided in
-    it, for each second."""
+    """Decisions of the last five minutes. The lists are parallel: the end of each slot (Unix seconds), and
+    its approvals and declines per second."""
 
     at: list[int]
     approved: list[float]
     declined: list[float]
     reasons: list[tuple[str, int]]
-    """Why was declined, most often first."""
+    """Decline reasons with their counts, most frequent first."""
 
     @property
     def approved_now(self) -> float:
@@ -95,18 +95,18 @@ class Decisions(msgspec.Struct, frozen=True):
 
     @property
     def declined_share(self) -> float | None:
-        """Of all decisions of the window; ``None`` when there were none."""
+        """Share of declines among the decisions of the window; ``None`` if it has none."""
         declined, all_ = sum(self.declined), sum(self.declined) + sum(self.approved)
         return declined / all_ if all_ else None
 
 
 async def decisions(connection: Connection, caller: Caller, now_ms: int) -> Decisions:
-    """Decisions of the last five minutes, the slot under way left out; of very many the newest ones."""
+    """Decisions of the last five minutes without the current slot, up to a number of newest rows."""
     rows = await connection.fetch(_DECISIONS, caller.tenant_id, caller.live, _since(now_ms))
     last = now_ms // 1000 // CONSOLE_SLOT_SECONDS
     first = last - CONSOLE_WINDOW_SECONDS // CONSOLE_SLOT_SECONDS
     if sum(row["count"] for row in rows) >= CONSOLE_DECISIONS_MAX:
-        # There were more: of what lies before these, and of the slot in which they begin, nothing is known.
+        # The row limit has cut off older decisions, so the oldest slot is incomplete: start after it.
         first = max(first, min(row["slot"] for row in rows) + 1)
     slots = range(first, last)
     approved, declined, reasons = Counter[int](), Counter[int](), Counter[str]()
@@ -123,7 +123,7 @@ async def decisions(connection: Connection, caller: Caller, now_ms: int) -> Deci
 
 
 async def latencies(connection: Connection, caller: Caller, now_ms: int) -> dict[str, float] | None:
-    """How long answers on the wire have taken, in milliseconds; only test mode's network tells."""
+    """Percentiles of wire latency in milliseconds; measured in test mode only, on simulated spends."""
     if caller.live:
         return None
     rows = await connection.fetch(_LATENCIES, caller.tenant_id, _since(now_ms))
@@ -134,7 +134,7 @@ async def latencies(connection: Connection, caller: Caller, now_ms: int) -> dict
 
 
 async def programmes(connection: Connection, caller: Caller) -> list[dict[str, Any]]:
-    """Programmes, those in an outage first, with what stand-in has cost so far."""
+    """Programmes with the stand-in budget used so far, those in an outage first."""
     return [_programme(row) for row in await connection.fetch(_PROGRAMMES, caller.tenant_id, caller.live)]
 
 
@@ -170,7 +170,7 @@ async def transactions(
 
 
 async def card(connection: Connection, caller: Caller, card_id: str) -> Any | None:
-    """What is printed on a card, and its state; ``None`` when there is no such card for this caller."""
+    """A card's printed data and its state; ``None`` if the caller has no such card."""
     return await connection.fetchrow(_CARD, caller.tenant_id, caller.live, card_id)
 
 
@@ -179,6 +179,6 @@ def _mean(values: Sequence[float]) -> float:
 
 
 def _since(now_ms: int) -> str:
-    """The least id of the window."""
+    """The smallest possible id of the window."""
     text = f"{now_ms - CONSOLE_WINDOW_SECONDS * 1000:012x}".ljust(32, "0")
     return f"{text[:8]}-{text[8:12]}-{text[12:16]}-{text[16:20]}-{text[20:]}"

@@ -1,4 +1,4 @@
-"""The console's pages. Everything is read; nothing here changes anything but the session."""
+"""The console's pages. They are read-only; only sign-in and sign-out write, and only sessions."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Console:
         )
 
     def add_to(self, app: FastAPI) -> None:
-        """Serve it."""
+        """Add the console's routes to ``app``."""
         app.add_route(PATH, self._page(self.dashboard))
         app.add_route(f"{PATH}/panels", self._page(self.panels))
         app.add_route(f"{PATH}/figures", self._page(self.figures))
@@ -78,11 +78,11 @@ class Console:
     # --- pages --------------------------------------------------------------------------------------------
 
     async def dashboard(self, _request: Request, caller: Caller) -> Response:
-        """The whole page; its panels come by themselves."""
+        """The page without its panels, which the browser loads separately."""
         return self._html("dashboard.html", caller=caller)
 
     async def panels(self, _request: Request, caller: Caller) -> Response:
-        """What is renewed every two seconds."""
+        """The panels, which the browser reloads every two seconds."""
         shown: dict[str, Any] = dict.fromkeys(("decisions", "latencies", "programmes", "endpoints", "newest"))
         now_ms = self._services.clock.now_ms()
         try:
@@ -126,7 +126,7 @@ class Console:
     # --- the session --------------------------------------------------------------------------------------
 
     async def sign_in(self, request: Request) -> Response:
-        """Begin a session and go to the console, or say why not."""
+        """Begin a session and redirect to the console, or show the form with the reason of the refusal."""
         if not from_this_page(request):
             return self._sign_in_page(403, "This form was not sent by this page.")
         form = await _form(request)
@@ -151,10 +151,10 @@ class Console:
         await self._sessions.end(request, response)
         return response
 
-    # --- what all have in common --------------------------------------------------------------------------
+    # --- shared helpers -----------------------------------------------------------------------------------
 
     def _page(self, page: Page) -> Callable[[Request], Awaitable[Response]]:
-        """``page`` for whoever has a session; the others get the form, or are sent to it."""
+        """``page`` for requests with a session; others get the sign-in form or a redirect to it."""
 
         async def run(request: Request) -> Response:
             request.scope[OPERATION] = "console"
@@ -194,7 +194,7 @@ def _may(caller: Caller, operation: str) -> bool:
 
 
 async def _form(request: Request) -> dict[str, str]:
-    """The fields of a small form; none where it is not one."""
+    """The fields of a small form; empty if the body is not a form."""
     raw = await read_body(request)
     try:
         return dict(parse_qsl(raw.decode("ascii"), max_num_fields=FORM_FIELDS_MAX))

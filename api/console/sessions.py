@@ -1,8 +1,8 @@
-"""Sessions of the console: a client's credentials, traded for a random id in a cookie.
+"""Sessions of the console: a client's credentials, exchanged for a random id in a cookie.
 
-A session is a row with the hash of that id. It ends after twelve hours, by signing out, or with its client,
-and it opens the console alone. The cookie is never shown to scripts and never sent along with a request that
-another site has begun; forms are only taken from the console's own pages.
+A session is a row with the hash of that id. It ends after twelve hours, at sign-out, or when its client is
+revoked, and it is valid for the console only. The cookie is ``HttpOnly`` and ``SameSite=Strict``. Forms are
+accepted from the console's own pages only.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Sessions:
         self._endpoint = endpoint
 
     async def begin(self, request: Request, response: Response, client_id: str, secret: str) -> None:
-        """Have ``response`` carry a new session of the client. Raises ``Refusal`` 401 or 429."""
+        """Begin a session of the client and set its cookie on ``response``. Raises ``Refusal`` 401 or 429."""
         client, _ = await self._endpoint.authenticate(request, client_id, secret)
         session_id = secrets.token_urlsafe(32)
         async with transaction(self._services.pool) as connection:
@@ -70,14 +70,14 @@ class Sessions:
         )
 
     async def end(self, request: Request, response: Response) -> None:
-        """Delete the session and have ``response`` take the cookie away."""
+        """Delete the session, and its cookie through ``response``."""
         session_id = request.cookies.get(COOKIE, "")[:ID_CHARS_MAX]
         async with transaction(self._services.pool) as connection:
             await connection.execute(_END, self._digest(session_id))
         response.delete_cookie(COOKIE, path=PATH, httponly=True, samesite="strict")
 
     async def caller(self, request: Request) -> Caller | None:
-        """The client behind the request's session, or ``None`` without an open one."""
+        """The client of the request's session; ``None`` without a valid session."""
         session_id = request.cookies.get(COOKIE)
         if not session_id or len(session_id) > ID_CHARS_MAX:
             return None
@@ -92,7 +92,8 @@ class Sessions:
 
 
 def from_this_page(request: Request) -> bool:
-    """Whether a form was sent by a page of this very origin. Browsers say so and scripts cannot forge it."""
+    """Whether a page of the same origin sent the form. Browsers set these headers; scripts cannot forge
+    them."""
     site = request.headers.get("sec-fetch-site")
     if site is not None:
         return site == "same-origin"

@@ -1,1 +1,1 @@
-"""The way to PostgreSQL: a pool whose connections are shared out between tenants, and shared look-ups."""
+"""Access to PostgreSQL: a pool that divides its connections between tenants."""

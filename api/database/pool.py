@@ -1,8 +1,8 @@
-"""Connections to PostgreSQL for short pieces of work, each with a time limit.
+"""Connections to PostgreSQL for short operations, each with a time limit.
 
-A connection whose statement failed by time or by the network is terminated, not closed: closing one to a
-frozen server can take forever and would take the pool with it. The server notices within half a second that
-the API has gone and ends the statement; ``statement_timeout`` ends it in any case.
+After a timeout or a network failure the connection is terminated, not closed: closing a connection to a
+frozen server can block forever, and the pool with it. The server detects the disconnect within half a second
+and ends the statement; ``statement_timeout`` ends it in any case.
 """
 
 from __future__ import annotations
@@ -28,31 +28,31 @@ from engine.limits import (
 )
 
 STATEMENT_SECONDS: Final = STATEMENT_MS_MAX / 1000
-"""For a whole short transaction, the wait for a free connection included."""
+"""Time limit of a whole short transaction, including the wait for a free connection."""
 
 POOL_WAIT: Final = Histogram()
-"""How long connections were waited for; one for the process, as the pool is."""
+"""Wait times for connections; one histogram for each process, like the pool."""
 
 _ENDINGS: Final[tuple[type[BaseException], ...]] = (*CONNECTION_FAILURES, asyncio.CancelledError)
-"""After these the state of a connection is not known."""
+"""After these the state of the connection is unknown, so it is terminated."""
 
 _ABANDONED: Final[tuple[type[BaseException], ...]] = (*CONNECTION_FAILURES, asyncio.CancelledError)
-"""The connection is terminated: its server may not answer any more."""
+"""After these no rollback is sent: the server may not answer, and the connection is terminated."""
 
-# As text: the classes are generic in the type stubs alone.
+# Quoted, because the classes are generic in the type stubs only.
 Connection: TypeAlias = "asyncpg.pool.PoolConnectionProxy[asyncpg.Record]"
 Pool: TypeAlias = "asyncpg.Pool[asyncpg.Record]"
 
 
 async def nothing_to_reset(_connection: Any) -> None:
-    """For ``reset`` of the pool: no statement here leaves a setting, a cursor, a listener or a lock with its
-    session, and the pool itself rolls back what was left open. Asking the server for more would cost a round
-    trip after each statement.
+    """The pool's ``reset``, which sends nothing. No statement here leaves a setting, a cursor, a listener or
+    a lock in its session, and the pool itself rolls back open transactions. A reset statement would cost a
+    round trip after each statement.
     """
 
 
 def session(statement_ms: int = STATEMENT_MS_MAX) -> dict[str, str]:
-    """Settings of PostgreSQL for a session of the API."""
+    """PostgreSQL session settings of the API."""
     return {
         "application_name": "stanchion-api",
         "jit": "off",
@@ -65,7 +65,7 @@ def session(statement_ms: int = STATEMENT_MS_MAX) -> dict[str, str]:
 
 
 class SharedPool(asyncpg.Pool):
-    """A pool whose connections are shared out between tenants."""
+    """A pool that divides its connections between tenants."""
 
     __slots__ = ("shares",)
 
@@ -77,7 +77,7 @@ class SharedPool(asyncpg.Pool):
         size: int = API_CONNECTIONS,
         statement_ms: int = STATEMENT_MS_MAX,
     ) -> None:
-        """``idle``: connections made at the start; ``size``: at the most."""
+        """``idle``: connections opened at the start; ``size``: maximum number of connections."""
         super().__init__(
             dsn,
             min_size=idle,
@@ -98,8 +98,8 @@ class SharedPool(asyncpg.Pool):
 
 @asynccontextmanager
 async def connected(pool: Pool) -> AsyncIterator[Connection]:
-    """A connection for one piece of work, out of the share of the request's tenant. Never to be held while
-    another process is asked. Raises one of ``faults.CONNECTION_FAILURES`` when the database does not answer.
+    """A connection for one operation, from the share of the request's tenant. Do not hold it during calls to
+    other processes. Raises one of ``faults.CONNECTION_FAILURES`` when the database does not answer.
     """
     async with asyncio.timeout(STATEMENT_SECONDS), AsyncExitStack() as stack:
         began = time.monotonic()
@@ -129,7 +129,7 @@ async def transaction(pool: Pool) -> AsyncIterator[Connection]:
         try:
             yield connection
         except _ABANDONED:
-            raise  # the connection ends, and its transaction with it: a frozen server would not roll back
+            raise  # terminating the connection ends its transaction; a frozen server cannot roll back
         except BaseException:
             await inside.rollback()
             raise
@@ -137,12 +137,12 @@ async def transaction(pool: Pool) -> AsyncIterator[Connection]:
 
 
 async def fetch(pool: Pool, statement: str, *arguments: Any) -> Sequence[asyncpg.Record]:
-    """All rows of one reading statement."""
+    """All rows of one query."""
     async with connected(pool) as connection:
         return await connection.fetch(statement, *arguments)
 
 
 async def fetch_row(pool: Pool, statement: str, *arguments: Any) -> asyncpg.Record | None:
-    """The first row of one reading statement."""
+    """The first row of one query."""
     async with connected(pool) as connection:
         return await connection.fetchrow(statement, *arguments)

@@ -1,9 +1,9 @@
-"""Shares of the connection pool, so that no tenant takes it from the others.
+"""Shares of the connection pool, so that no tenant can starve the others.
 
-A tenant holds at most its share of the connections: half the pool, divided by the number of tenants that hold
-some; so there is room for the next ones to come. Requests beyond it wait in their tenant's own queue; a
-connection that becomes free goes to the waiting tenant that holds the fewest. One connection is
-kept for work of the server itself: token look-ups and sweepers.
+A tenant's share is half the pool divided by the number of tenants that hold connections, which leaves room
+for further tenants. Requests beyond the share wait in their tenant's own queue. A free connection goes to the
+waiting tenant that holds the fewest. One connection is reserved for the server's own work: token look-ups
+and sweepers.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Queue: TypeAlias = "deque[asyncio.Future[None]]"
 
 
 class Shares:
-    """Places of one pool of ``size`` connections."""
+    """Divides the ``size`` connections of one pool between tenants."""
 
     def __init__(self, size: int) -> None:
         self._size = size
@@ -31,9 +31,8 @@ class Shares:
 
     @asynccontextmanager
     async def place(self, tenant: str | None) -> AsyncIterator[None]:
-        """A place for one connection of ``tenant``. Raises ``Refusal`` 429 when too many of its requests
-        wait.
-        """
+        """Permission for ``tenant`` to use one connection. Raises ``Refusal`` 429 when too many of its
+        requests wait."""
         await self._take(tenant)
         try:
             yield
@@ -76,12 +75,13 @@ class Shares:
         if not self._held[tenant]:
             del self._held[tenant]
         if tenant in self._waiting:
-            # Behind those who hold as few and have waited longer.
+            # Requeue the tenant behind others that hold as few connections and have waited longer.
             self._waiting[tenant] = self._waiting.pop(tenant)
         self._pass_on()
 
     def _pass_on(self) -> None:
-        """Give free places to those who wait: the server itself first, then whoever holds the fewest."""
+        """Grant free connections to waiters: the server itself first, then the tenant that holds the
+        fewest."""
         while ready := [tenant for tenant in self._waiting if self._may(tenant)]:
             tenant = min(ready, key=lambda each: (each is not None, self._held.get(each, 0)))
             turn = self._waiting[tenant].popleft()

@@ -1,3 +1,1 @@
-"""The API's description: OpenAPI 3.1 made from the operations that are served, and a page that shows it
-without the Internet.
-"""
+"""The API's description: OpenAPI 3.1 generated from the served operations, and pages that show it offline."""

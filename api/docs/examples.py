@@ -1,6 +1,5 @@
-"""Examples: what was asked of a running installation and what it answered, as ``ops.reference`` recorded it.
-An operation that has none yet, because it is new, gets one that is made from its schemas.
-"""
+"""Examples: requests to a running installation and its answers, recorded by ``ops.reference``. A new
+operation without a recorded example gets a sample generated from its schemas."""
 
 from __future__ import annotations
 
@@ -12,10 +11,10 @@ FILE: Final = Path(__file__).with_name("examples.json")
 
 
 class Example(TypedDict):
-    """One request and its answer; ``None`` for a body that is not there."""
+    """One request and its answer; ``None`` for an absent body."""
 
     id: str | None
-    """In the path."""
+    """The id in the path."""
     query: dict[str, str]
     request: Any
     status: int
@@ -23,7 +22,7 @@ class Example(TypedDict):
 
 
 def recorded() -> dict[str, Example]:
-    """By the operations' names."""
+    """Recorded examples by name of operation."""
     examples: dict[str, Example] = json.loads(FILE.read_bytes()) if FILE.exists() else {}
     return examples
 

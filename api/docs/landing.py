@@ -1,4 +1,4 @@
-"""The page at ``/``: where to go from here, as HTML or, for programs, as JSON."""
+"""The page at ``/``: links to the other pages, as HTML or, for programs, as JSON."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""The OpenAPI 3.1 description, as FastAPI makes it from the routes, completed by what FastAPI cannot know:
-recorded examples, public names of schemas, common headers, the webhooks.
+"""The OpenAPI 3.1 description. FastAPI generates it from the routes; this module adds recorded examples,
+public names of schemas, common headers and the webhooks.
 """
 
 from __future__ import annotations
@@ -26,46 +26,47 @@ operations on one page to read; here they can be tried out: press *Authorize* an
 
 * Amounts are decimal strings; timestamps are ISO 8601 in UTC with milliseconds; ids are UUIDs, shown in
   lower case.
-* Every `POST` and `PUT` takes an `Idempotency-Key`, but for tokens and simulated spends; on `PATCH` and
+* Every `POST` and `PUT` takes an `Idempotency-Key`, except for tokens and simulated spends; on `PATCH` and
   `DELETE` it is optional. A repetition within 24 hours gets the stored answer byte for byte, with
-  `Idempotent-Replayed: true`. Answers of requests that had an effect are stored, and `validation-failed`.
-  Other refusals depend on the state of things and are not: the same key may be tried again.
+  `Idempotent-Replayed: true`. The API stores answers of requests that had an effect, and
+  `validation-failed`. Other refusals depend on the current state and are not stored: the same key may be
+  tried again.
 * Lists are newest first; pass `next_cursor` as `starting_after` as long as `has_more` is true. A filtered
   page may hold fewer rows than `limit`, even none, before the last one.
 * A tenant has a share of each server (`429` `rate-limited`), and quotas of objects (`409` `quota-reached`)
   and of answers stored under keys in a day (`429` `quota-of-day-reached`).
 * Every error is a problem body (RFC 9457); its `type` leads to a page that explains it.
-* What belongs to another tenant, or to the other mode, is `404` exactly as what does not exist.
+* Objects of another tenant or of the other mode get `404`, exactly like objects that do not exist.
 * The section `webhooks` describes the requests that webhook endpoints get: for each type of event its body,
   its signature header and the answers that count.
 * The capture page's host describes its own operations at `/docs/openapi.json` there.
-* Unknown members and unknown query parameters are refused: a slip in a name is never silently ignored.
+* Unknown members and unknown query parameters are refused: a misspelt name is never silently ignored.
 """
 
 _TAGS: Final = {
-    "Tokens": "The first call of every client.",
-    "Programmes": "Who holds the ledger, who decides, in which currency and time zone.",
-    "Card products": "What cards are issued from.",
-    "Cardholders": "Who has cards.",
-    "KYC": "Who a cardholder really is.",
+    "Tokens": "Access tokens: the first call of every client.",
+    "Programmes": "Shared settings of cards: ledger, decisions, currency and time zone.",
+    "Card products": "Templates from which cards are issued.",
+    "Cardholders": "The people to whom cards are issued.",
+    "KYC": "Identity verification of cardholders.",
     "Cards": "Cards, their state, their controls and their balance.",
-    "Simulation": "Test mode: money, and a network that plays the merchant's side over the real wire.",
-    "Transactions": "What happened on cards, and why.",
-    "Stand-in": "What is decided for a programme whose own decisions cannot be had.",
-    "Events": "What happened, in order, for 30 days.",
-    "Webhooks": "Where events are sent, and what has become of each delivery.",
+    "Simulation": "Test mode: funding, and a simulated network that acts for merchants over the real wire.",
+    "Transactions": "Authorizations, refunds and force posts, with their history and explained decisions.",
+    "Stand-in": "Decisions in place of a programme whose endpoint gives no usable answer.",
+    "Events": "The log of events, in order, for 30 days.",
+    "Webhooks": "Endpoints that receive events, and the deliveries to them.",
 }
-"""In the order of a newcomer's questions."""
+"""In the order in which a new client needs them."""
 
 
 class FieldErrorView(View):
-    """One broken rule; the rejected value is never repeated."""
+    """One validation error. It never contains the rejected value."""
 
     pointer: str
     """JSON pointer into the body, or to the query parameter."""
     code: str
-    """Stable: `missing`, `unknown_field`, `type`, `format`, `length`, `range`, `not_allowed`, `invalid`; of
-    addresses that may not be called: `malformed`, `scheme`, `userinfo`, `fragment`, `host`, `port`,
+    """Stable: `missing`, `unknown_field`, `type`, `format`, `length`, `range`, `not_allowed`, `invalid`; for
+    refused addresses: `malformed`, `scheme`, `userinfo`, `fragment`, `host`, `port`,
     `unresolvable`, `address`."""
     detail: str
 
@@ -86,7 +87,7 @@ class ProblemView(View):
 
 
 def describe(app: FastAPI) -> dict[str, Any]:
-    """The whole document."""
+    """The OpenAPI document."""
     document = complete(
         get_openapi(
             title="Stanchion",
@@ -108,7 +109,7 @@ def describe(app: FastAPI) -> dict[str, Any]:
 def complete(
     document: dict[str, Any], *models: type[BaseModel], examples: dict[str, Example]
 ) -> dict[str, Any]:
-    """FastAPI's ``document`` with public names, headers, examples, and the schemas of ``models``."""
+    """Add public names, headers, examples, and the schemas of ``models`` to FastAPI's ``document``."""
     pairs = [(model, "validation") for model in (ProblemView, *models)]
     _, extra = models_json_schema(pairs, ref_template="#/components/schemas/{model}")  # type: ignore[arg-type]
     components = document.setdefault("components", {})
@@ -121,7 +122,7 @@ def complete(
         example = examples.get(operation["operationId"])
         for parameter in operation.get("parameters", ()):
             _complete_parameter(parameter, example)
-        # Refusals are problems, and the only body of a DELETE is an empty object, which says nothing.
+        # Refusals are problem bodies, not FastAPI's 422. The body of a DELETE is always an empty object.
         operation["responses"].pop("422", None)
         if method == "delete":
             operation.pop("requestBody", None)
@@ -136,7 +137,9 @@ def _operations(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]
 
 
 def _complete_parameter(parameter: dict[str, Any], example: Example | None) -> None:
-    """A parameter is there or not: it is never null. Its example is that of the recorded request."""
+    """Remove ``null`` from the schema, because an optional parameter is absent, never null. Add the
+    description, and the example of the recorded request.
+    """
     schema = parameter["schema"]
     kinds = [each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"]
     kind = {name: value for name, value in kinds[0].items() if name not in {"description", "title"}}
@@ -154,7 +157,7 @@ def _complete_parameter(parameter: dict[str, Any], example: Example | None) -> N
 
 
 def _add_examples(operation: dict[str, Any], schemas: dict[str, Any], example: Example | None) -> None:
-    """The recorded request and answer, or ones made from their schemas."""
+    """Add the recorded request and answer, or samples generated from their schemas."""
     for content in operation.get("requestBody", {}).get("content", {}).values():
         if "schema" in content:
             content["schema"].pop("default", None)
@@ -175,15 +178,13 @@ def _header(description: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 HEADERS: Final = {
-    # By the names that answers refer to.
+    # The keys are the names that responses refer to.
     "X-Request-Id": _header(
-        "Names this request in logs; taken over from the request if it was sent.", {"type": "string"}
+        "Identifies this request in logs; taken from the request if it sent one.", {"type": "string"}
     ),
-    "Idempotent-Replayed": _header("Present on repetitions.", {"type": "string", "enum": ["true"]}),
-    "Retry-After": _header(
-        "Seconds to wait, where waiting helps.", {"type": "string", "pattern": "^[0-9]+$"}
-    ),
-    "WWW-Authenticate": _header("What is needed (RFC 6750).", {"type": "string"}),
+    "Idempotent-Replayed": _header("Present on repeated answers.", {"type": "string", "enum": ["true"]}),
+    "Retry-After": _header("Seconds to wait before a retry.", {"type": "string", "pattern": "^[0-9]+$"}),
+    "WWW-Authenticate": _header("The required authentication (RFC 6750).", {"type": "string"}),
 }
 _FASTAPI_SCHEMAS: Final = ("HTTPValidationError", "ValidationError")
 _BASIC: Final = {

@@ -1,5 +1,5 @@
-"""Where the description is found: ``/docs/openapi.json``; ``/docs/reference`` to read, and ``/docs``
-to try, with its assets from the wheel.
+"""Routes of the description: ``/docs/openapi.json``; ``/docs/reference`` to read; ``/docs`` to try out, with
+assets from the wheel.
 """
 
 from __future__ import annotations
@@ -35,21 +35,21 @@ TRY_HEADERS: Final = {
 def new_application() -> FastAPI:
     """An application whose documentation page needs no network."""
     app: FastAPI = FastAPIOffline(
-        # The page is ours (``add_docs``), its assets are the package's.
+        # ``add_docs`` serves the page; the package provides its assets.
         docs_url=None,
         redoc_url=None,
         title="Stanchion",
         openapi_url=OPENAPI_PATH,
         static_url=ASSETS_PATH,
         redirect_slashes=False,
-        # The framework's own telemetry is not used, and looking for it costs time at each request.
+        # The framework's telemetry is not used, and checking for it costs time on each request.
         telemetry={"tracing": False, "metrics": False, "logs": False},
     )
     return app
 
 
 def add_docs(app: FastAPI) -> None:
-    """Serve the description of the operations of ``app``, made once."""
+    """Serve the description of the operations of ``app``; it is generated once."""
     document: dict[str, Any] = describe(app)
 
     def openapi() -> dict[str, Any]:
@@ -58,7 +58,7 @@ def add_docs(app: FastAPI) -> None:
     page: list[str] = []
 
     async def reference(_request: Request) -> Response:
-        # Made for the first reader: no server waits for it at its start.
+        # Rendered on the first request, so that it does not delay the start of a server.
         if not page:
             page.append(render(document))
         return HTMLResponse(page[0], headers=HTML_HEADERS)

@@ -1,4 +1,4 @@
-"""A page for each kind of problem, at the address that its ``type`` gives: what it means and what to do."""
+"""A page for each kind of problem, at the address in its ``type``: its meaning and its remedy."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""The description as a page to read: each operation with its members, a request to paste, and its answer.
+"""The description as a static page: each operation with its members, a curl command, and its answer.
 
-``/docs`` is for trying; this is for reading, printing and searching, without a script.
+``/docs`` is for trying out operations; this page is for reading, printing and searching, and has no script.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ class Member:
 
 @dataclass(frozen=True)
 class Entry:
-    """One operation as the page shows it."""
+    """One operation on the page."""
 
     name: str
     method: str
@@ -46,17 +46,17 @@ class Entry:
     about: Markup
     parameters: tuple[Member, ...]
     takes: Markup | None
-    """The kind of the body."""
+    """The type of the request body."""
     curl: str
     status: str
     gives: Markup | None
     answer: str
     problems: tuple[tuple[str, str], ...]
-    """Status and slug of each."""
+    """Status and slug of each problem."""
 
 
 def render(document: Json) -> str:
-    """The page of ``document``, an OpenAPI description made by ``api.docs.openapi``."""
+    """Render the page of ``document``, an OpenAPI description from ``api.docs.openapi``."""
     entries = [
         _entry(path, method, operations[method])
         for path, operations in document["paths"].items()
@@ -95,7 +95,7 @@ def _entry(path: str, method: str, operation: Json) -> Entry:
 
 
 def curl(path: str, method: str, operation: Json) -> str:
-    """The example of an operation as a command; ``$BASE`` and ``$TOKEN`` are the reader's."""
+    """The example of an operation as a curl command; the reader sets ``$BASE`` and ``$TOKEN``."""
     parameters = operation.get("parameters", ())
     given = {each["name"]: each["example"] for each in parameters if "example" in each}
     query = {each["name"]: given[each["name"]] for each in parameters if _in_query(each, given)}
@@ -121,7 +121,7 @@ def _in_query(parameter: Json, given: Json) -> bool:
 
 
 def _quoted(body: Any) -> str:
-    """A JSON text that can stand between a shell's single quotes."""
+    """JSON text, escaped for a shell's single quotes."""
     return _shown(body if body is not None else {}).replace("'", "'\\''")
 
 
@@ -151,7 +151,7 @@ def _object(name: str, schema: Json) -> tuple[str, Markup, list[Member]]:
 
 
 def _kind(schema: Json) -> Markup:
-    """What a value may be, with links to the objects it may be."""
+    """The type of a value, with links to object types."""
     if "$ref" in schema:
         name = schema["$ref"].rpartition("/")[2]
         return Markup('<a href="#{0}">{0}</a>').format(name)
@@ -169,7 +169,7 @@ def _kind(schema: Json) -> Markup:
 
 
 def _prose(text: str) -> Markup:
-    """Paragraphs, lists and code of Markdown, which is all that descriptions use."""
+    """Render the Markdown that descriptions use: paragraphs, lists and code."""
     shown = Markup()
     for paragraph in filter(None, (each.strip() for each in text.split("\n\n"))):
         if paragraph.startswith("* "):

@@ -1,4 +1,4 @@
-"""Public names of schemas: what is shown is called ``Card``, what is read ``CardInput``."""
+"""Public names of schemas: responses are named like ``Card``, requests like ``CardInput``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _VIEW = re.compile(r'"#/components/schemas/(\w+?)View"')
 
 
 def publish(document: dict[str, Any]) -> dict[str, Any]:
-    """``document`` with the schemas of its views under their public names."""
+    """``document`` with the schemas of its views renamed to their public names."""
     public: dict[str, Any] = json.loads(
         _VIEW.sub(r'"#/components/schemas/\1"', json.dumps(document)), parse_float=_number
     )
@@ -25,6 +25,6 @@ def publish(document: dict[str, Any]) -> dict[str, Any]:
 
 
 def _number(text: str) -> int | float:
-    """FastAPI writes limits of integers as floating-point numbers."""
+    """Restore integer limits, which FastAPI writes as floating-point numbers."""
     number = float(text)
     return int(number) if number.is_integer() else number

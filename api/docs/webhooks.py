@@ -46,7 +46,7 @@ _ANSWERS: Final = {
 
 
 def webhooks() -> dict[str, Any]:
-    """By type of event."""
+    """The ``webhooks`` section, by event type."""
     return {entry.type: {"post": _delivery(entry)} for entry in CATALOGUE.values()}
 
 
@@ -75,7 +75,7 @@ def _delivery(entry: EventType) -> dict[str, Any]:
 
 
 def _event(entry: EventType) -> dict[str, Any]:
-    """The schema of a delivery's body. Members may be added; those listed stay."""
+    """The schema of a delivery's body. New members may be added; listed members are not removed."""
     return {
         "type": "object",
         "properties": {
@@ -89,7 +89,7 @@ def _event(entry: EventType) -> dict[str, Any]:
 
 
 def _example(schema: dict[str, Any]) -> Any:
-    """A value with every member."""
+    """An example value of ``schema`` with every member."""
     if schema.get("type") == "object":
         return {name: _example(member) for name, member in schema.get("properties", {}).items()}
     if schema.get("type") == "array":

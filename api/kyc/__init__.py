@@ -1,1 +1,1 @@
-"""KYC checks: cases, custody of what applicants say, evaluation, review, capture sessions."""
+"""KYC checks: cases, custody of applicant data, evaluation, review, capture sessions."""

@@ -1,8 +1,8 @@
-"""The way of a case from its inputs to its verdict.
+"""Advance a case from its inputs to its verdict.
 
-Everything is worked out before anything is written: a provider may be slow, and no connection waits for it.
-What is written at the end names the version that was read at the beginning, so a case that changed meanwhile
-is not overwritten; whoever asked is told to repeat the request.
+The new state is computed before it is written: a provider may be slow, and no database connection is held
+while it runs. The write is a compare-and-set on the version that was read at the beginning, so it never
+overwrites a concurrent change: the caller gets ``kyc-check-changed`` and repeats the request.
 """
 
 from __future__ import annotations
@@ -33,14 +33,14 @@ from engine.kyc.triggers import decide_by_name
 from engine.limits import KYC_EVALUATION_SECONDS
 
 EVALUATION: Final = "evaluation"
-"""The reader that the audit of accesses names for what is evaluated by itself."""
+"""Reader name of automatic evaluations in the audit of accesses."""
 
 _log = structlog.get_logger("api.kyc")
 
 
 @dataclass(frozen=True)
 class Step:
-    """A change of a check that is worked out and not written yet."""
+    """A computed change of a check, not written yet."""
 
     before: Check
     after: Case
@@ -49,12 +49,12 @@ class Step:
 
     @property
     def check(self) -> Check:
-        """The check as it will be."""
+        """The check after the change."""
         return msgspec.structs.replace(self.before, case=self.after)
 
 
 async def find(services: Services, caller: Caller, check_id: str) -> Check:
-    """The caller's check, as it is now. Raises ``Refusal`` 404."""
+    """The caller's check in its current state. Raises ``Refusal`` 404."""
     row = await fetch_row(services.pool, FIND, check_id, caller.tenant_id, caller.live)
     if row is None:
         raise not_found()
@@ -67,7 +67,7 @@ async def take(
     values: Mapping[str, bytes],
     document_type: str | None,
 ) -> Step:
-    """``check`` with new inputs, evaluated if they were the last it waited for. Raises ``Refusal`` 409."""
+    """Add inputs to ``check`` and evaluate it once it awaits no more. Raises ``Refusal`` 409."""
     if not check.case.collecting:
         raise Refusal("kyc-not-collecting", f"The check is {check.case.state}.")
     tokens = {name: custody.new_token() for name in values}
@@ -78,8 +78,8 @@ async def take(
 
 
 async def evaluated(services: Services, check: Check, case: Case, fresh: Mapping[str, bytes]) -> Case:
-    """The complete ``case`` after its evaluation. A provider that fails or is slow leaves it in review, to be
-    evaluated again (``api.sweepers.kyc``).
+    """Evaluate ``case``, which has all its inputs. If the provider fails or times out, the case stays in
+    review, and the sweeper (``api.sweepers.kyc``) evaluates it again.
     """
     given = await data_of(services, case, EVALUATION, fresh=fresh)
     facts = await _facts(services, check, case, given)
@@ -87,7 +87,7 @@ async def evaluated(services: Services, check: Check, case: Case, fresh: Mapping
         async with asyncio.timeout(KYC_EVALUATION_SECONDS):
             verdict = await services.identity.evaluate(facts) if check.live else decide_by_name(facts)
         _require_sound(verdict)
-    except Exception as fault:  # noqa: BLE001 -- whatever a provider does, the case is kept
+    except Exception as fault:  # noqa: BLE001 -- a provider fault must not lose the case
         _log.error(
             "identity provider gave no verdict",
             check=check.id,
@@ -104,8 +104,8 @@ async def data_of(
     purposes: Collection[Purpose] = PURPOSES,
     fresh: Mapping[str, bytes] | None = None,
 ) -> dict[str, str]:
-    """The data of ``case`` for ``purposes``, without its pictures: those in custody, each read for its own
-    purpose and on record, and the ``fresh`` ones, which are not there yet.
+    """The data of ``case`` for ``purposes``, without its pictures: values in custody, each read and audited
+    for its own purpose, and the ``fresh`` values, which are not in custody yet.
     """
     fresh = {} if fresh is None else fresh
     stored = [name for name in case.tokens if name not in fresh and name not in EVIDENCE]
@@ -137,7 +137,7 @@ async def write(connection: Connection, services: Services, step: Step) -> Check
     gone = set(before.tokens) - set(check.case.tokens)
     if gone:
         await custody.forget(connection, check.id, gone)
-    # An evaluation may ask again for what has just been given.
+    # The evaluation may drop values of this step, because it requests them again.
     kept = {name: value for name, value in step.values.items() if name in check.case.tokens}
     await custody.keep(connection, services.vault, check.id, kept, check.case.tokens, now_ms)
     return check
@@ -174,7 +174,7 @@ async def _facts(services: Services, check: Check, case: Case, given: dict[str, 
 
 
 def _require_sound(verdict: Verdict) -> None:
-    """A provider of somebody else's may answer anything; what is not in the vocabulary is no verdict."""
+    """Validate the answer of a third-party provider. Raises ``ValueError`` for unknown codes or inputs."""
     known = set(verdict.reason_codes) <= {*REASONS} and set(verdict.awaiting) <= {*INPUTS}
     if not known or (verdict.outcome == "more_input") != bool(verdict.awaiting):
         raise ValueError("not a verdict")

@@ -1,9 +1,8 @@
-"""Custody of what applicants say and show: sealed with a key for each case and purpose, read for that purpose
-alone.
+"""Custody of applicant data: sealed with one key for each case and purpose, readable for that purpose only.
 
-A reader names a purpose and leaves a row before anything is opened. Erasing destroys the keys; the sealed
-values go too, but it is the key that makes them unreadable, in copies of the database as well as soon as
-those no longer hold it.
+Every read names a purpose, and its audit row is written before a value is opened. Erasure destroys the keys
+and deletes the sealed values. The destroyed keys make the values unreadable in backups too, once no backup
+holds the keys.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _KEEP: Final = """
     INSERT INTO kyc_values (token, check_id, purpose, field, sealed, created_at)
     VALUES ($1, $2::uuid, $3, $4, $5, $6)
 """
-# The key of the purpose that the reader names, not of the one that the value was sealed for.
+# Joins the key of the reader's purpose, not of the purpose that the value was sealed for.
 _FIND: Final = """
     SELECT v.field, v.token, v.sealed, k.wrapped
     FROM kyc_values v LEFT JOIN kyc_data_keys k ON k.check_id = v.check_id AND k.purpose = $3
@@ -48,16 +47,16 @@ _DESTROY: Final = """
 """
 _FORGET_ALL: Final = "DELETE FROM kyc_values WHERE check_id = $1::uuid"
 
-# As text: the classes are generic in the type stubs alone.
+# Quoted, because the classes are generic in the type stubs only.
 Handle: TypeAlias = "Connection | asyncpg.Connection[asyncpg.Record]"
 
 
 class CustodyError(Exception):
-    """A value may not, or can no longer, be read. The message holds no value."""
+    """The purpose does not permit the read, or the key is destroyed. The message holds no value."""
 
 
 def new_token() -> str:
-    """The name of a value in custody: random, and worth nothing by itself."""
+    """A random reference to a value in custody; it reveals nothing about the value."""
     return f"kyv_{secrets.token_urlsafe(TOKEN_BYTES)}"
 
 
@@ -69,9 +68,9 @@ async def keep(
     tokens: Mapping[str, str],
     now_ms: int,
 ) -> None:
-    """Take ``values`` (by field) into custody under their ``tokens``, in place of earlier ones.
+    """Seal and store ``values`` (by field) under their ``tokens``; they replace earlier ones.
 
-    The caller holds the check's row in this transaction, so nobody else makes its keys meanwhile.
+    The caller's transaction has locked the check's row, so no other request creates its keys concurrently.
     """
     if not values:
         return
@@ -95,7 +94,7 @@ async def keep(
 
 
 async def forget(connection: Connection, check_id: str, fields: Collection[str]) -> None:
-    """Drop the values of ``fields``."""
+    """Delete the values of ``fields``."""
     await connection.execute(_FORGET, check_id, list(fields))
 
 
@@ -111,8 +110,8 @@ async def read(
 ) -> dict[str, bytes]:
     """The values of ``fields`` that are in custody, for ``purpose`` only.
 
-    ``connection`` is in no transaction: who asked is on record before anything is opened, and stays there.
-    Raises CustodyError when one of them was given for another purpose, or its key has been destroyed.
+    ``connection`` is not in a transaction, so the audit rows commit before a value is opened and no rollback
+    removes them. Raises CustodyError if a value was given for another purpose or its key is destroyed.
     """
     rows = await connection.fetch(_FIND, check_id, list(fields), purpose)
     granted = [PURPOSE_OF[row["field"]] == purpose and row["wrapped"] is not None for row in rows]
@@ -125,14 +124,14 @@ async def read(
 
 
 async def destroy(connection: Handle, check_id: str, now_ms: int) -> int:
-    """Destroy the keys of a check and drop what they sealed; returns how many keys there were."""
+    """Destroy the keys of a check and delete its values; returns the number of destroyed keys."""
     status = await connection.execute(_DESTROY, check_id, to_datetime(now_ms))
     await connection.execute(_FORGET_ALL, check_id)
     return int(status.rpartition(" ")[2])
 
 
 def rewrapped(vault: Vault, check_id: str, purpose: str, wrapped: bytes) -> bytes | None:
-    """A data key sealed under the current master key; ``None`` where it is already."""
+    """The data key sealed under the current master key; ``None`` if it already is."""
     return vault.reseal(KEY_PURPOSE, wrapped, _key_context(check_id, purpose))
 
 

@@ -1,4 +1,4 @@
-"""Capture sessions: an hour in which whoever has the token may choose a document type and send pictures for
+"""Capture sessions: for one hour, the token allows its bearer to choose a document type and send pictures for
 one check.
 """
 

@@ -1,4 +1,4 @@
-"""Cases in their rows, and what a change of one does to its cardholder."""
+"""Stored cases, and the cardholder's ``kyc_state``, which follows them."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ STATE_IS: Final = (
     "(CASE WHEN r.state IN ('pending', 'passed') AND r.expires_at <= now() THEN 'expired' ELSE r.state END)"
     " = ?"
 )
-"""The condition on the state that a check is in now, whatever its row still says."""
+"""Condition on the current state of a check: an expiry counts before its row records it."""
 
 _INSERT: Final = """
     INSERT INTO kyc_checks (id, tenant_id, live, cardholder_id, flow_key, state, version, awaiting,
@@ -46,13 +46,13 @@ _SAVE: Final = """
     RETURNING true
 """
 _OF_CARDHOLDER: Final = SELECT + " WHERE r.cardholder_id = $1::uuid ORDER BY r.id DESC"
-# Compatible with the locks of foreign keys, so that two checks begun at once do not wait for each other.
+# Compatible with foreign-key locks, so that concurrent creations of checks do not block each other.
 LOCKED: Final = " FOR NO KEY UPDATE"
 _FOLLOW: Final = "UPDATE cardholders SET kyc_state = $2, updated_at = $3 WHERE id = $1::uuid"
 
 
 class Check(msgspec.Struct, frozen=True):
-    """A case and whose it is."""
+    """A case with its tenant, mode and cardholder."""
 
     case: Case
     tenant_id: str
@@ -66,7 +66,7 @@ class Check(msgspec.Struct, frozen=True):
 
 
 def check_of(row: asyncpg.Record, now_ms: int) -> Check:
-    """The check of a row of ``SELECT``, as it is at ``now_ms``."""
+    """The check of a row of ``SELECT``, in its state at ``now_ms``."""
     case = Case(
         id=row["id"],
         flow=row["flow_key"],
@@ -88,9 +88,9 @@ def check_of(row: asyncpg.Record, now_ms: int) -> Check:
 
 
 async def insert(connection: Connection, check: Check) -> None:
-    """Write a new check; the caller holds the cardholder's row."""
+    """Insert a new check; the caller has locked the cardholder's row."""
     case = check.case
-    assert case.expires_ms is not None, "new cases run out"
+    assert case.expires_ms is not None, "new cases have an expiry"
     await connection.execute(
         _INSERT,
         case.id,
@@ -108,10 +108,10 @@ async def insert(connection: Connection, check: Check) -> None:
 
 
 async def save(connection: Connection, check: Check, version: int, now_ms: int) -> None:
-    """Write a check that was changed from ``version``, and its cardholder's new state with the event, which
-    happens now: a check that has run out did so before.
+    """Write a check that was changed from ``version``, and its cardholder's new state with the event. The
+    event's time is ``now_ms``, even when the check expired earlier.
 
-    Raises ``Refusal`` ``kyc-check-changed`` when somebody else has changed it since.
+    Raises ``Refusal`` ``kyc-check-changed`` if the stored version is no longer ``version``.
     """
     case = check.case
     saved = await connection.fetchval(
@@ -137,9 +137,9 @@ async def save(connection: Connection, check: Check, version: int, now_ms: int) 
 
 
 async def follow(connection: Connection, check: Check, now_ms: int) -> None:
-    """Bring the cardholder's ``kyc_state`` up to what their checks say; a change is told.
+    """Update the cardholder's ``kyc_state`` from their checks; a change publishes an event.
 
-    The cardholder's row is locked first, so of two checks that change at once the later sees the earlier.
+    The cardholder's row is locked first, so the later of two concurrent changes sees the earlier one.
     """
     party = (check.cardholder_id, check.tenant_id, check.live)
     holder: Any = await connection.fetchrow(FIND_CARDHOLDER + LOCKED, *party)
@@ -147,7 +147,7 @@ async def follow(connection: Connection, check: Check, now_ms: int) -> None:
     state = cardholder_state([check_of(row, now_ms).case.state for row in rows])
     if state == holder["kyc_state"]:
         return
-    # The cardholder never changed before it last did.
+    # updated_at never goes back.
     at = max(to_datetime(now_ms), holder["updated_at"])
     await connection.execute(_FOLLOW, check.cardholder_id, state, at)
     changed: Any = await connection.fetchrow(FIND_CARDHOLDER, *party)

@@ -1,4 +1,4 @@
-"""Erasing what a KYC check has in custody."""
+"""Erasure of a KYC check's data in custody."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ async def erase(connection: Connection, row: Any, now_ms: int) -> bool:
     """Destroy the data keys of the check of ``row`` (of ``cases.SELECT``, locked in this transaction) and
     end its capture sessions; ``False`` if it was erased before.
 
-    An open check ends: ``pending`` expires and ``in_review`` fails. The result of a completed one stays.
+    An open check ends: ``pending`` expires and ``in_review`` fails. A completed check keeps its result.
     """
     check_id = row["id"]
     if await connection.fetchval(_ERASED, check_id):

@@ -1,4 +1,4 @@
-"""What callers send about checks."""
+"""Request bodies and filters of KYC checks."""
 
 from __future__ import annotations
 
@@ -67,8 +67,8 @@ class CheckInput(Input):
 
     cardholder_id: Id
     flow_key: Flow
-    """What it needs: `basic` names, date of birth, nationality and address; `document` those and a document;
-    `full` those and pictures."""
+    """The inputs it requires. `basic`: names, date of birth, nationality and address. `document`: also a
+    document. `full`: also pictures."""
 
 
 class Submission(Input):
@@ -87,7 +87,7 @@ class Submission(Input):
     document_issuing_state: Country = ""
     document_mrz: MachineReadableZone = ""
     """The machine-readable zone (ICAO Doc 9303: TD1, TD2 or TD3), its rows joined or separated by line feeds.
-    Its check digits are verified. It stands in for the document's number, expiry and issuing state."""
+    Its check digits are verified. It replaces the document's number, expiry and issuing state."""
     address_line1: Annotated[Text200, example("12 Harbour Street")] = ""
     address_postcode: Annotated[Text20, example("D02 XY45")] = ""
     address_country: Country = ""
@@ -100,13 +100,13 @@ class Submission(Input):
 
     @property
     def values(self) -> dict[str, bytes]:
-        """What goes into custody."""
+        """The values for custody, by field."""
         names = self.model_fields_set - {DOCUMENT_TYPE}
         return {name: str(getattr(self, name)).encode() for name in sorted(names)}
 
     @property
     def chosen_type(self) -> str | None:
-        """The document's type, if it was given."""
+        """The document type, if it was given."""
         return self.document_type if DOCUMENT_TYPE in self.model_fields_set else None
 
 
@@ -115,9 +115,9 @@ class Review(Input):
 
     outcome: ReviewOutcome
     reason_codes: Annotated[list[Reason], Field(max_length=10, default_factory=list)]
-    """Not with `passed`; without them a failed check keeps the reasons that led to the review."""
+    """Not allowed with `passed`. If left out, a failed check keeps the reasons that led to the review."""
     awaiting: Annotated[list[AwaitedInput], Field(max_length=len(INPUTS), default_factory=list)]
-    """The inputs to ask for again, with `more_input` alone. What was given for them is forgotten."""
+    """The inputs to request again, with `more_input` only. Their earlier values are deleted."""
 
     @model_validator(mode="after")
     def _fitting(self) -> Review:
@@ -151,7 +151,7 @@ class ChecksQuery(PageQuery):
 
 
 def require_possible(given: Submission, today: date) -> None:
-    """What only the calendar can judge. Raises ``Refusal`` ``validation-failed``."""
+    """Validate dates against ``today``. Raises ``Refusal`` ``validation-failed``."""
     if given.date_of_birth and date.fromisoformat(given.date_of_birth) > today:
         wrong = FieldError("/date_of_birth", "range", "The value must not be in the future.")
         raise Refusal("validation-failed", errors=[wrong])

@@ -1,4 +1,4 @@
-"""What a check's programme demands of documents."""
+"""The document types that a check's programme accepts."""
 
 from __future__ import annotations
 

@@ -93,9 +93,9 @@ async def submit_kyc_data(check_id: UncheckedPathId, given: Submission, call: Ke
     """Attach applicant data to a collecting check.
 
     `awaiting` shrinks with each submission; once it is empty the check is evaluated, and the answer has its
-    new state. A provider that does not answer leaves it `in_review`, to be evaluated again by itself. Data
-    are held in custody and never shown. In test mode the family name decides: `FAIL` fails, `REVIEW` goes to
-    review, all else passes.
+    new state. If the provider does not answer, the check is `in_review` and is evaluated again
+    automatically. Data are held in custody and never shown. In test mode the family name decides: `FAIL`
+    fails, `REVIEW` goes to review, all others pass.
     """
     services = call.services
     require_possible(given, today_of(services))
@@ -114,7 +114,7 @@ async def submit_kyc_data(check_id: UncheckedPathId, given: Submission, call: Ke
 async def review_kyc_check(check_id: PathId, given: Review, call: KeyedCall) -> Response:
     """Decide on a check that is in review.
 
-    `passed` and `failed` end it; `more_input` makes it collect again what `awaiting` names.
+    `passed` and `failed` end it; `more_input` makes it collect the inputs in `awaiting` again.
     """
     services = call.services
     check = await find(services, call.caller, check_id)

@@ -1,4 +1,4 @@
-"""A check as it is shown: its state and what it awaits, never what was submitted."""
+"""Public representation of checks: the state and the awaited inputs, never submitted data."""
 
 from __future__ import annotations
 
@@ -26,24 +26,24 @@ class KycCheckView(View):
     awaiting: Annotated[list[AwaitedInput], Field(default_factory=list)]
     """Inputs still awaited, while the state is `pending`."""
     reason_codes: Annotated[list[Reason], Field(default_factory=list)]
-    """Why the check failed, is in review, or asks for something again."""
+    """Why the check failed, is in review, or awaits an input again."""
     document_type: Annotated[DocumentType, Field(default_factory=lambda: "passport")]
-    """Left out until it is known."""
+    """Absent until it is known."""
     created_at: Instant
     completed_at: Instant | None
     """When it passed, failed or expired."""
     expires_at: Instant | None
-    """Until when inputs are awaited, or how long the passed check stands."""
+    """End of the time for inputs, or of the validity of a passed check."""
 
 
 class CaptureSessionView(View):
-    """A capture session. The token is the whole authorization of whoever opens the page."""
+    """A capture session. Its token is the only authorization that the capture page needs."""
 
     id: Id
     check_id: Id
     kind: Literal["flow", "single"]
     capture_session_token: str
-    """Shown once; only its hash is kept."""
+    """Shown once; only its hash is stored."""
     url: str
     """The capture page, to be opened by the applicant. The token is in the fragment, which browsers do not
     send."""

@@ -1,1 +1,1 @@
-"""Programmes: configuration of cards, created and changed by their owner."""
+"""Programmes: shared configuration of cards, created and changed by the programme's owner."""

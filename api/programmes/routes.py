@@ -77,23 +77,23 @@ class ProgrammeInput(Input):
     name: Name
     currency: Currency
     mode: Literal["managed", "gateway"] = "managed"
-    """`gateway`: the programme keeps its own ledger and is told what to post; its cards have no account here.
-    For life, and only where the installation enables it.
+    """`gateway`: the programme keeps its own ledger and receives posting instructions; its cards have no
+    account here. The mode cannot change later; `gateway` is available only where the installation enables it.
     """
     decisioning: Literal["platform", "delegated"] = "platform"
     decision_url: HttpsAddress | None = None
     decision_timeout_ms: TimeoutMs = DECISION_TIMEOUT_MS_DEFAULT
     timezone: Zone = "UTC"
-    """Sets the day of the per-day caps."""
+    """The time zone of the days of the per-day caps."""
     hold_expiry_days: ExpiryDays = HOLD_EXPIRY_DAYS_DEFAULT
     kyc_policy: KycPolicy | None = None
-    """The weakest flow that a KYC check of its cardholders may have."""
+    """The weakest flow allowed in KYC checks of its cardholders."""
     kyc_document_types: Annotated[DocumentTypes, Field(default_factory=lambda: list(DOCUMENT_TYPES))]
-    """The document types that its KYC checks accept; left out, all of them."""
+    """The document types that its KYC checks accept; by default all."""
 
 
 class ProgrammeChange(Input):
-    """Parts of a programme to be replaced; at least one. Currency and mode are for life."""
+    """Members of a programme to replace; at least one. Currency and mode cannot change."""
 
     model_config = ConfigDict(json_schema_extra={"minProperties": 1})
 
@@ -135,9 +135,8 @@ class ProgrammeView(View):
 
 
 class NewProgrammeView(ProgrammeView):
-    """A programme at its creation: the only answer that holds the secret which signs calls to
-    ``decision_url``.
-    """
+    """A programme at its creation. Only this answer contains the secret that signs calls to
+    ``decision_url``."""
 
     decision_secret: str
 
@@ -198,8 +197,7 @@ async def update_program(programme_id: PathId, given: ProgrammeChange, call: Opt
     """Change a programme.
 
     Members that are left out stay as they are. Every change raises `version` by 1 and emits
-    `programme.updated`, `programme.suspended` or `programme.closed`; a change to what is already there does
-    neither.
+    `programme.updated`, `programme.suspended` or `programme.closed`; a change without effect does neither.
     """
     services = call.services
     changes = given.model_dump(include=given.model_fields_set)
@@ -227,9 +225,7 @@ async def require_programme(call: Call, programme_id: str) -> ProgrammeConfig:
 
 
 async def open_programme(connection: Connection, caller: Caller, programme_id: str) -> ProgrammeConfig:
-    """The caller's programme that something new is to belong to. Raises ``Refusal`` 404, or 409 when it is
-    closed.
-    """
+    """The caller's programme, as parent of a new object. Raises ``Refusal`` 404, or 409 if it is closed."""
     row = await connection.fetchrow(_FIND, programme_id, caller.tenant_id, caller.live)
     if row is None:
         raise not_found()

@@ -1,7 +1,8 @@
 """The report of stand-in decisions.
 
-The owner of a card writes the row in the commit of the decision, so the report has every stand-in decided on
-a card. The operation's description lists the stand-ins that it cannot have."""
+The owner of a card writes the row in the commit of the decision, so the report contains every stand-in
+decision on a card. The operation's description lists the stand-ins that it does not contain.
+"""
 
 from __future__ import annotations
 
@@ -44,7 +45,7 @@ _CURSOR: Final = """
     SELECT decided_at FROM stand_ins
     WHERE id = $1::uuid AND programme_id = $2::uuid AND tenant_id = $3 AND live = $4
 """
-# By the instant of the decision: ids are drawn on arrival, before the programme is waited for.
+# Ordered by the time of the decision: ids are assigned on arrival, before the call to the programme.
 _PAGE: Final = """
     SELECT id::text, programme_id::text, card_id::text, authorization_id::text, outage_id::text, decided_at,
         decision, rule, trigger, amount_minor, currency, mcc, exposure_minor, budget_used_minor,
@@ -64,7 +65,7 @@ class ActivityQuery(PageQuery):
 
     @property
     def window(self) -> tuple[datetime, datetime]:
-        """Both bounds."""
+        """Start (inclusive) and end (exclusive)."""
         begin, end = parse_instant(self.from_), parse_instant(self.to)
         assert begin is not None, "validated"
         assert end is not None, "validated"
@@ -88,25 +89,24 @@ class StandInView(View):
     card_id: Id
     authorization_id: Id
     outage_id: Id | None
-    """The outage it belongs to; null when the budget could not be reached."""
+    """The outage it belongs to; null if the owner of the budget did not answer."""
     decided_at: Instant
     decision: Literal["approved", "declined"]
     rule: Rule
-    """The rule that fired: the first that refused, or `within_ceilings`. `budget_unreachable`: the owner of
-    the budget could not be asked in time, so nothing was approved."""
+    """The deciding rule: the first that refused, or `within_ceilings`. `budget_unreachable`: the owner of
+    the budget did not answer in time, so the authorization was declined."""
     trigger: Trigger
-    """Why the programme's own answer could not be used."""
+    """Why the programme gave no usable answer."""
     amount: ShownAmount
     """The requested amount."""
     currency: Currency
     mcc: str
     exposure_minor: MinorText
-    """The exposure that this stand-in created, in minor units; never to be parsed as a floating-point
-    number."""
+    """The exposure that this stand-in created, in minor units. Do not parse it as a floating-point number."""
     budget_used_minor: MinorText
-    """The used part of the budget after this decision, including its own exposure."""
+    """The used part of the budget after this decision, its own exposure included."""
     budget_limit_minor: MinorText | None
-    """The budget at that moment."""
+    """The budget at the time of the decision."""
     response_code: str
     stan: str
     rrn: str
@@ -119,7 +119,7 @@ class ActivityView(View):
     has_more: bool
     next_cursor: Id | None
     unattributed_count: int
-    """Recorded stand-ins that carry no programme. Always 0 at present, and a 0 proves nothing."""
+    """Recorded stand-ins without a programme. At present always 0, so a 0 is no evidence of completeness."""
 
 
 @router.get(
@@ -132,16 +132,16 @@ async def list_stip_activity(
 ) -> Response:
     """Report a programme's stand-in decisions, newest first.
 
-    Every recorded decision, approvals and declines, of the window `[from, to)`, which may hold at most 90
-    days. Three classes of stand-in are not in it:
+    Contains every recorded decision, approvals and declines, of the window `[from, to)` of at most 90 days.
+    It does not contain three classes of stand-in:
 
-    * those taken before the card could be resolved: the card's owner could not be reached, or the deadline
-      had passed already;
-    * those taken at the network, before the platform decided: they arrive afterwards as advices;
-    * those that were decided and never committed, because it could not be told whether the message had been
+    * those taken before the card was resolved: the card's owner did not answer, or the deadline had passed
+      already;
+    * those taken by the network, before the platform decided: they arrive afterwards as advices;
+    * those that were decided and never committed, because it was unknown whether the message had been
       answered before.
 
-    So an empty window means that no stand-in on a resolved card was recorded, not that none happened.
+    An empty window means that no stand-in on a resolved card was recorded, not that none happened.
     """
     caller = call.caller
     await require_programme(call, programme_id)

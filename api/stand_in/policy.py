@@ -35,35 +35,36 @@ MccList = Annotated[
 
 
 class TriggersInput(Input):
-    """Which failures of the programme's endpoint are stood in for. Another one declines as if the programme
-    had."""
+    """The failures of the programme's endpoint on which stand-in decides. Other failures decline the
+    authorization as if the programme had declined it."""
 
     connection_error: bool = True
-    """No connection, no trust in its certificate, or hung up before the answer was whole."""
+    """No connection, an untrusted certificate, or a disconnect before the answer was complete."""
     timeout: bool = True
     """No answer within the programme's `decision_timeout_ms`."""
     invalid_response: bool = True
-    """An answer that cannot be used: another status than 200, too long, or not what was asked for."""
+    """An unusable answer: a status other than 200, a body that is too long, or an invalid body."""
 
 
 class PolicyInput(Input):
-    """A whole policy: what is left out has its default afterwards."""
+    """A complete policy; members that are left out get their defaults."""
 
     mode: PolicyMode = "disabled"
     triggers: Annotated[TriggersInput, Field(default_factory=TriggersInput)]
     max_amount: Amount | None = None
-    """The most that one stand-in approves, in the currency of the budget. Without it every one declines."""
+    """The largest amount that stand-in approves, in the currency of the budget. Without it stand-in declines
+    every authorization."""
     max_total_exposure: MoneyInput | None = None
-    """The budget: the most that the stand-ins of one outage approve together. Without it every one declines;
-    only authorizations in its currency are stood in for."""
+    """The budget: the largest sum that stand-in approves during one outage. Without it stand-in declines
+    every authorization. Stand-in also declines authorizations in other currencies."""
     max_count_per_day: Annotated[int, Field(ge=0, le=STAND_IN_COUNT_MAX)] | None = None
-    """Kept and shown; it decides nothing."""
+    """Stored and shown only; it does not affect decisions."""
     mcc_list: Annotated[MccList, Field(default_factory=list)]
     mcc_list_mode: MccListMode = "deny"
-    """Whether the list names all that is permitted, or all that is not."""
+    """Whether only the listed codes are permitted, or all except them."""
 
     def to_engine(self) -> StandInPolicy:
-        """The policy as its owner keeps it; version and time are the owner's to give."""
+        """The policy for the programme's owner, which assigns the version and the time."""
         budget = self.max_total_exposure
         return StandInPolicy(
             mode=self.mode,
@@ -78,7 +79,7 @@ class PolicyInput(Input):
 
 
 class TriggersView(View):
-    """Which failures of the programme's endpoint are stood in for."""
+    """The failures of the programme's endpoint on which stand-in decides."""
 
     connection_error: bool
     timeout: bool
@@ -114,11 +115,10 @@ async def get_stip_policy(programme_id: PathId, call: ReadCall) -> Response:
 async def set_stip_policy(programme_id: PathId, given: PolicyInput, call: KeyedCall) -> Response:
     """Replace a programme's stand-in policy.
 
-    Stand-in decides when the programme's own endpoint gives no usable answer. What is acknowledged here is
-    in force for every authorization that is asked for afterwards. A change emits
-    `programme.stip_policy.updated` and raises the programme's `version` and the policy's own; a policy that
-    is already there does neither. Under another budget currency an outage that is under way starts again
-    with an unused budget, so one outage can cost more than one budget.
+    Stand-in decides when the programme's own endpoint gives no usable answer. An acknowledged policy applies
+    to every later authorization. A change emits `programme.stip_policy.updated` and raises the `version` of
+    the programme and of the policy; an identical policy does neither. A change of the budget currency during
+    an outage starts it again with an unused budget, so one outage can cost more than one budget.
     """
     await require_programme(call, programme_id)
     id_ = call.services.new_id()

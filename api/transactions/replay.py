@@ -1,4 +1,4 @@
-"""Replay of decisions: the decision is a pure function, so its stored inputs give the same bytes."""
+"""Replay of decisions: the decision is a pure function, so its stored inputs reproduce the same bytes."""
 
 from __future__ import annotations
 
@@ -43,8 +43,8 @@ class IncrementReplayView(View):
 
 
 class ReplayView(View):
-    """The recorded decision, the decision recomputed from the stored inputs, and whether both are the same
-    bytes, also for every increment.
+    """The recorded decision, the decision recomputed from the stored inputs, and whether both are equal byte
+    for byte; the same for every increment.
     """
 
     identical: bool
@@ -54,8 +54,8 @@ class ReplayView(View):
 
 
 def replay(decided: Sequence[tuple[str, str, str]]) -> dict[str, Any]:
-    """The public comparison of stored decisions with those that their stored commands and inputs give;
-    ``decided`` are command, inputs and decision, an authorization's first and its increments' after it.
+    """Compare stored decisions with decisions recomputed from their stored commands and inputs. ``decided``
+    holds command, inputs and decision of the authorization, then of its increments.
     """
     first, *increments = [_compare(*each) for each in decided]
     identical = all(each["identical"] for each in (first, *increments))

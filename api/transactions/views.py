@@ -1,8 +1,8 @@
 """Transactions: the statements that read them, and their public representation.
 
 The row has the state of a transaction; the journal has the request, the decision with its trace, and the
-history since. Reading takes the current time into account: a hold past its expiry holds nothing, whether or
-not the sweeper has closed it.
+later history. Reads apply the current time: a hold past its expiry counts as zero, even if the sweeper has
+not closed it yet.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _reply = msgspec.json.Decoder(WireAnswer).decode
 _OVERDUE: Final = "(h.state = 'held' AND h.expires_at <= now())"
 STATUS: Final = f"""CASE WHEN NOT coalesce({_OVERDUE}, false) THEN r.status
     WHEN r.cleared_minor > 0 THEN 'cleared' ELSE 'lapsed' END"""
-# The hold that a command places is named after it (engine.ids.derive).
+# The id of a hold is derived from the id of the command that places it (engine.ids.derive).
 _HOLD_OF_COMMAND: Final = (
     f"encode(set_byte(uuid_send(id), 14, get_byte(uuid_send(id), 14) # {int(Derived.HOLD)}), 'hex')::uuid"
 )
@@ -91,7 +91,7 @@ class MerchantView(View):
 
 
 class NetworkView(View):
-    """How the network names the transaction (ISO 8583 DE11, DE37, DE48 tag 04, DE38, DE39)."""
+    """The network's data elements of the transaction (ISO 8583 DE11, DE37, DE48 tag 04, DE38, DE39)."""
 
     name: Literal["visa", "mastercard"]
     stan: str
@@ -118,9 +118,9 @@ class HappenedView(View):
     amount: ShownAmount
     occurred_at: Instant
     remark: Literal["declined", "late", "nothing_held", "matched"] = "late"
-    """Only where there is something to say. `declined`: an increment that changed nothing; `late`: cleared
-    when nothing was held any more; `nothing_held`: there was nothing to give back or to change; `matched`:
-    the presentment of a refund that had been posted already.
+    """Present only in these cases. `declined`: an increment that was declined; `late`: a clearing that found
+    no open hold; `nothing_held`: no hold was left to release or to change; `matched`: the presentment of a
+    refund that had been posted already.
     """
 
 
@@ -152,8 +152,8 @@ class TransactionView(View):
     decision: Literal["approved", "declined"] | None
     decline_reason: str | None
     decided_by: Literal["platform", "programme", "stand_in", "network_stand_in"] | None
-    """`stand_in`: the platform, in place of the programme's endpoint; `network_stand_in`: the network, in
-    place of the platform, reported by an advice. The trace is that of the platform's own decision, if any.
+    """`stand_in`: the platform in place of the programme's endpoint; `network_stand_in`: the network in place
+    of the platform, reported by an advice. The trace is that of the platform's own decision, if there is one.
     """
     risk: RiskView | None
     trace: list[StepView]
@@ -164,12 +164,12 @@ class TransactionView(View):
 
 
 class Followed(msgspec.Struct, frozen=True, array_like=True):
-    """A command that was about the transaction, as ``SELECT`` brings it."""
+    """A later command on the transaction, as ``SELECT`` returns it."""
 
     kind: str
     asked_minor: int | None
     outcome: msgspec.Raw
-    """JSON of a ``Decision`` on an increment, of a ``FollowUpRecord`` otherwise."""
+    """JSON: a ``Decision`` for an increment, otherwise a ``FollowUpRecord``."""
     at_ms: int
 
 
@@ -204,7 +204,7 @@ _AMOUNTS: Final = ("requested", "approved", "held", "cleared", "reversed")
 
 
 def _replaced(row: asyncpg.Record) -> FollowUpRecord | None:
-    """The newest advice that has replaced the first decision, if one has."""
+    """The newest advice that replaced the first decision; ``None`` if no advice did."""
     advices = [each for each in _followed(row["followed"]) if each.kind == "advise"]
     records = (_record(each.outcome) for each in reversed(advices))
     return next((record for record in records if record.decided), None)
@@ -232,7 +232,7 @@ def _response_code(replaced: FollowUpRecord) -> str:
 
 
 def _decided(row: asyncpg.Record, asked: Opener, replaced: FollowUpRecord | None) -> dict[str, Any]:
-    """The decision that holds and its explanation: ours, the network's own, or none."""
+    """The effective decision and its explanation: the platform's, the network's, or none."""
     if isinstance(asked, Authorize):
         first = decision_view(decode_decision(row["decision"]))
         return first if replaced is None else first | _overruled(replaced)
@@ -256,20 +256,20 @@ def _overruled(replaced: FollowUpRecord) -> dict[str, Any]:
 
 
 def _events(row: asyncpg.Record, asked: Opener) -> list[dict[str, Any]]:
-    """The history; a lapse that no command has recorded is told from the hold."""
+    """The history. A lapse that no command has recorded is derived from the expired hold."""
     began = _happened(_first_type(row["kind"], asked), asked.amount_minor, to_ms(row["created_at"]))
     followed = _followed(row["followed"])
     events = [began, *(_follow_up(each) for each in followed)]
     lapses = list(_lapses_by_time(followed, _lapsed_before(row["lapsed_before"])))
     if row["lapsed"] and not _lapse_recorded(events):
         lapses.append(_happened("lapse", row["lapsed_minor"], to_ms(row["expires_at"])))
-    # Within an instant the journal's order stands, and a lapse comes before what found it.
+    # The sort is stable: within an instant, lapses come first, then the journal's order.
     return sorted((*lapses, *events), key=lambda event: str(event["occurred_at"])) if lapses else events
 
 
 def _lapses_by_time(followed: list[Followed], lapsed: list[tuple[int, int]]) -> Iterator[dict[str, Any]]:
-    """Of earlier holds, each of which something has held again since: those that no command let lapse before
-    their time."""
+    """Lapses of earlier holds at their expiry. Holds that an ``expire`` command ended before their expiry are
+    left out, because the history already has these lapses."""
     commanded = deque(each.at_ms for each in followed if each.kind == "expire")
     for amount_minor, expires_ms in lapsed:
         if commanded and commanded[0] < expires_ms:
@@ -299,7 +299,8 @@ def _follow_up(followed: Followed) -> dict[str, Any]:
 
 
 def _lapse_recorded(events: list[dict[str, Any]]) -> bool:
-    """Whether a command has ended the last hold: an increment or an advice after a lapse places a new one."""
+    """Whether a command recorded the lapse of the last hold. A later increment or advice places a new
+    hold."""
     for event in reversed(events):
         if event["type"] == "lapse":
             return True

@@ -1,7 +1,6 @@
-"""The identity-verification component as the vision host sees it.
+"""The interface between the vision host and the identity-verification component.
 
-The host passes requests on and maps answers back unchanged; what is accepted is decided behind
-this interface.
+The host passes requests and answers on unchanged; the component alone decides what is valid.
 """
 
 from __future__ import annotations
@@ -12,8 +11,8 @@ import msgspec
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """What the component answers: ``body`` where ``status`` is 200, else ``code`` (of the component's own
-    vocabulary, in snake case).
+    """An answer of the component: ``body`` with ``status`` 200, otherwise ``code``, which is from the
+    component's own vocabulary in snake case.
     """
 
     status: int
@@ -34,7 +33,7 @@ class IdentityVerification(Protocol):
         ...
 
     async def describe(self, capture_session_token: str) -> Answer:
-        """What the session is for and what it still needs; nothing personal."""
+        """The session's kind, document types and awaited pictures; no personal data."""
         ...
 
     async def attach(self, capture_session_token: str, name: str, picture: bytes) -> Answer:

@@ -27,7 +27,7 @@ requests in {VISION_WINDOW_SECONDS} seconds; then `429`. Every error is a proble
 
 
 def describe() -> dict[str, Any]:
-    """The whole document."""
+    """The OpenAPI document."""
     document = complete(
         get_openapi(
             title="Stanchion vision host",
@@ -47,7 +47,7 @@ def describe() -> dict[str, Any]:
 
 
 def add_description(app: FastAPI) -> None:
-    """Serve the document, made once."""
+    """Serve the document, which is built once."""
     document = describe()
 
     async def openapi(_request: Request) -> Response:

@@ -1,4 +1,4 @@
-"""The identity-verification component in this process, on the same cases as the API."""
+"""The in-process identity-verification component; it works on the same cases as the API."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from engine.kyc.case import DOCUMENT_TYPE
 from engine.kyc.flows import DOCUMENT_TYPES, EVIDENCE
 
 OVERTAKEN_MAX: Final = 5
-"""How often a change is worked out anew when the case changed meanwhile: two pictures may come at once."""
+"""Attempts at a change when concurrent changes win, for example two pictures sent at once."""
 
 _SESSION: Final = """
     SELECT s.kind, s.expires_at, s.check_id::text FROM kyc_capture_sessions s
@@ -29,7 +29,7 @@ _SESSION: Final = """
 
 
 class Session(msgspec.Struct, frozen=True):
-    """A capture session that is open, with its check as it is now."""
+    """An open capture session with the current state of its check."""
 
     kind: str
     expires_at: str
@@ -84,7 +84,8 @@ class InProcessVerification:
         return await self._repeated(capture_session_token, change)
 
     async def _class_refused(self, session: Session, document_type: str) -> str | None:
-        """The code with which a class is refused, in the order of the specification."""
+        """The code that refuses a document class, checked in order of precedence; ``None`` if it is
+        accepted."""
         if session.kind != "flow":
             return "class_select_not_supported"
         if session.check.case.evidence_attached:
@@ -105,7 +106,7 @@ class InProcessVerification:
         return Session(row["kind"], to_text(to_ms(row["expires_at"])), check_of(found, now_ms))
 
     async def _repeated(self, token: str, change: Callable[[Session], Awaitable[Answer]]) -> Answer:
-        """``change`` on the session as it is, worked out anew when somebody else was faster."""
+        """Apply ``change`` to the current session; retry when a concurrent change wins."""
         for attempt in range(OVERTAKEN_MAX):
             session = await self._session(token)
             if session is None:
@@ -124,8 +125,8 @@ class InProcessVerification:
 
 
 def _wanted(check: Check) -> tuple[str, ...]:
-    """The pictures that the page asks for: those that are awaited, or, of a flow that waits for none, those
-    that have not come."""
+    """The pictures that the page requests: the awaited ones in the flow ``full``. Other flows may await no
+    pictures; then the page requests those not sent yet."""
     case = check.case
     if not case.collecting:
         return ()

@@ -1,5 +1,5 @@
-"""The operations of the vision host. The order of checks: 429, 400 for the request as such, then the
-component's own.
+"""The operations of the vision host. Checks run in this order: rate limits (429), request validation (400),
+then the component's own checks.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ TOKEN_HEADER: Final = "capture-session-token"
 
 TAG: Final = "Capture"
 BINDING: Final = "set_document_type"
-"""The operation with a limit of its own."""
+"""The operation with a separate rate limit."""
 
 _JSON: Final = ("invalid-json", "validation-failed", "unsupported-media-type", "dependency-unavailable")
 _TOKEN: Final = {
@@ -51,25 +51,25 @@ Token = Annotated[str, StringConstraints(min_length=1, max_length=512)]
 
 
 class TokenInput(Input):
-    """Whoever has the token is authorized."""
+    """The token is the authorization."""
 
     capture_session_token: Token
 
 
 class DocumentTypeInput(TokenInput):
-    """A document class; which ones are accepted is decided by the component."""
+    """A document class. The component decides which classes it accepts."""
 
     document_type: Annotated[str, StringConstraints(min_length=1, max_length=100)]
 
 
 def _responses(*slugs: str) -> Responses:
-    """The responses of an operation that can be refused with ``slugs``, among other problems."""
+    """The responses of an operation: success, the refusals ``slugs``, and the common refusals."""
     common = ("rate-limited", "not-found", "request-timeout", "content-too-large", "internal-error")
     return {200: {"headers": headers("X-Request-Id")}, **refusals(*slugs, *common)}
 
 
 class CaptureRoute(APIRoute):
-    """An operation of the vision host: 429 comes before the body is read, as FastAPI would do it."""
+    """An operation of the vision host. It checks the rate limit before FastAPI reads the body."""
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         solve = super().get_route_handler()
@@ -135,7 +135,7 @@ async def set_document_type(given: DocumentTypeInput, verification: Verification
     responses=_responses(*_JSON),
 )
 async def describe_capture_session(given: TokenInput, verification: Verification) -> Response:
-    """The data that the page asks for."""
+    """Return the session's data for the capture page."""
     return _mapped(await verification.describe(given.capture_session_token))
 
 
@@ -186,7 +186,7 @@ async def _receive(request: Request) -> bytes:
 
 
 def _mapped(answer: Answer) -> Response:
-    """The component's answer as a response. Raises ``Refusal`` for everything but 200."""
+    """The component's answer as a response. Raises ``Refusal`` unless its status is 200."""
     if answer.status == 200:
         response = json_response(200, answer.body)
         response.headers.update(NO_STORE)

@@ -1,4 +1,4 @@
-"""How often one source address may call, counted in fixed windows in each server's memory."""
+"""Rate limits for each source address, counted in fixed windows in each server's memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from engine.limits import BINDS_PER_WINDOW, CAPTURE_REQUESTS_PER_WINDOW, VISION_
 
 
 class Throttle:
-    """The limits of one vision host; ``trusted`` are the proxies whose ``X-Forwarded-For`` is believed."""
+    """The rate limits of one vision host; it accepts ``X-Forwarded-For`` from the ``trusted`` proxies
+    only."""
 
     def __init__(self, trusted: Sequence[IPv4Network | IPv6Network]) -> None:
         self._trusted = trusted

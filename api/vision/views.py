@@ -1,4 +1,4 @@
-"""The vision host's answers, for its description."""
+"""Response models for the description of the vision host."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class SessionView(View):
     check_id: Id
     kind: Literal["flow", "single"]
     document_types: list[DocumentType]
-    """Types that the programme accepts."""
+    """Document types that the programme accepts."""
     document_type: DocumentType | None
-    """The chosen type."""
+    """The chosen document type."""
     locked: bool
-    """Whether a picture is attached, so that the type cannot change."""
+    """Whether a picture is attached; then the document type cannot change."""
     awaiting: list[Evidence]
-    """Pictures to send."""
+    """Pictures still to send."""
     expires_at: Instant
 
 

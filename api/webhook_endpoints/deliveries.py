@@ -36,12 +36,12 @@ _SELECT: Final = """
     FROM deliveries r
     LEFT JOIN events e ON e.tenant_id = r.tenant_id AND e.live = r.live AND e.id = r.event_id
 """
-# Each half has an index of its own.
+# A separate index serves each half of the union.
 _OF_EVENT: Final = """
     r.id IN (SELECT id FROM deliveries WHERE event_id = ?::uuid AND NOT redelivery
              UNION ALL SELECT id FROM deliveries WHERE event_id = ?::uuid AND redelivery)
 """
-# Constants, because the few that failed among millions are found by an index of theirs alone.
+# Literals instead of parameters, so that the planner can use the partial index on failed deliveries.
 _IN_STATE: Final = {
     None: "true",
     "pending": "r.state = 'pending'",
@@ -51,7 +51,7 @@ _IN_STATE: Final = {
 _EVENT: Final = (
     f"SELECT 1 FROM events r WHERE id = $1::uuid AND tenant_id = $2 AND live = $3 AND {EVENT_KEPT}"
 )
-# The endpoint must not go, nor be disabled, while its delivery is being written.
+# The lock prevents deletion or disabling of the endpoint while its delivery is written.
 _ENDPOINT: Final = f"{FIND} FOR SHARE"
 _INSERT: Final = """
     INSERT INTO deliveries (id, tenant_id, live, event_id, endpoint_id, redelivery, state, next_attempt_at,
@@ -61,13 +61,13 @@ _INSERT: Final = """
 
 
 class RedeliveryInput(Input):
-    """Where to send the event."""
+    """The endpoint that receives the event."""
 
     endpoint_id: Id
 
 
 class RedeliveryView(View):
-    """A delivery that has been asked for."""
+    """A requested delivery."""
 
     delivery_id: Id
     event_id: Id
@@ -85,7 +85,7 @@ async def list_webhook_deliveries(
 ) -> Response:
     """List the deliveries to a webhook endpoint, newest first, each with its attempts.
 
-    They are kept as long as events: for 30 days.
+    Deliveries are kept as long as events: for 30 days.
     """
     caller = call.caller
     if await fetch_row(call.services.pool, FIND, endpoint_id, caller.tenant_id, caller.live) is None:
@@ -111,9 +111,8 @@ async def list_webhook_deliveries(
 async def redeliver_event(event_id: PathId, given: RedeliveryInput, call: KeyedCall) -> Response:
     """Send a past event to one endpoint once more.
 
-    The delivery has the very bytes of the first one, a fresh signature and a schedule of its own. The
-    endpoint need not be subscribed to the type. Events can be sent again as long as they are kept: for 30
-    days.
+    The delivery has the same body byte for byte, a new signature and its own retry schedule. The endpoint
+    need not be subscribed to the event type. Events can be redelivered as long as they are kept: for 30 days.
     """
     services, caller = call.services, call.caller
     endpoint_id = given.endpoint_id

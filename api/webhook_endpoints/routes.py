@@ -1,7 +1,7 @@
-"""Creating, reading, changing and removing endpoints; rotating their secrets.
+"""Creating, reading, changing and deleting endpoints; rotating their secrets.
 
-A secret leaves twice at most: in the answer that makes it, and in repetitions of that answer under the same
-idempotency key, where it rests sealed.
+A secret is returned only in the answer that creates it, and in repetitions of that answer under the same
+idempotency key. The stored answer is sealed.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ from engine.webhooks.signature import SECRET_RANDOM_BYTES, secret_of
 
 router = new_router("Webhooks")
 
-# Which secrets sign goes by the database's clock, and so does all of this. An expired one stays in its column
-# until the next rotation, and signs nothing.
+# The expiry of secrets follows the database's clock, and so do these statements. An expired secret stays in
+# its column until the next rotation, but signs no deliveries.
 _SELECT: Final = """
     SELECT r.id::text, r.url, r.event_types, r.description, r.status,
            CASE WHEN r.previous_secret_expires_at > now() THEN r.previous_secret_expires_at END
@@ -46,7 +46,7 @@ _SELECT: Final = """
     FROM webhook_endpoints r
 """
 FIND: Final = _SELECT + " WHERE r.id = $1::uuid AND r.tenant_id = $2 AND r.live = $3"
-# Creations of one tenant take turns, so that the limit holds.
+# Serializes the creations of one tenant, so that concurrent requests cannot exceed the limit.
 _TAKE_TURNS: Final = "SELECT 1 FROM tenants WHERE id = $1 FOR NO KEY UPDATE"
 _COUNT: Final = "SELECT count(*) FROM webhook_endpoints WHERE tenant_id = $1 AND live = $2"
 _INSERT: Final = """
@@ -79,7 +79,7 @@ async def create_webhook_endpoint(given: WebhookEndpointInput, call: KeyedCall) 
     """Create a webhook endpoint.
 
     The answer carries the signing `secret` once; it cannot be read again. A tenant has at most 16 endpoints
-    in each mode. Events of types that are still planned can be subscribed to.
+    in each mode. Endpoints can subscribe to event types that are still planned.
     """
     services, caller = call.services, call.caller
     await require_callable(services, caller, given.url, "url")
@@ -139,7 +139,7 @@ async def update_webhook_endpoint(
 ) -> Response:
     """Change a webhook endpoint.
 
-    Members that are left out stay as they are. Deliveries that are waiting go to the new `url`.
+    Members that are left out stay as they are. Pending deliveries go to the new `url`.
     """
     services, caller = call.services, call.caller
     changes = given.model_dump(include=given.model_fields_set)
@@ -166,7 +166,7 @@ async def delete_webhook_endpoint(
 ) -> Response:
     """Delete a webhook endpoint.
 
-    Deliveries that are waiting end with it, and its secrets are gone.
+    Its secrets are deleted at once. Its pending deliveries are not sent.
     """
     caller = call.caller
 
@@ -187,7 +187,7 @@ async def rotate_webhook_secret(endpoint_id: PathId, call: KeyedCall, _body: Emp
     """Rotate the signing secret of a webhook endpoint.
 
     The answer carries the new `secret` once. For 24 hours deliveries are signed with the previous secret as
-    well; another rotation within that time ends the older of the two.
+    well; another rotation within that time invalidates the older of the two.
     """
     services, caller = call.services, call.caller
 

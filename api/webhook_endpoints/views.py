@@ -1,4 +1,4 @@
-"""What callers give and are shown of webhook endpoints and deliveries."""
+"""Request bodies and public representations of webhook endpoints and deliveries."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class WebhookEndpointInput(Input):
     """A new endpoint."""
 
     url: Url
-    """An https address of the public internet."""
+    """An https address on the public internet."""
     event_types: EventTypes
-    """What it wants to be told; `["*"]` is everything, types that are added later included."""
+    """The subscribed event types. `["*"]` subscribes to all, including types that are added later."""
     description: Description | None = None
 
 
@@ -55,7 +55,7 @@ class WebhookEndpointChange(Input):
     event_types: Annotated[EventTypes, Field(default_factory=list)]
     description: Description | None = None
     status: Status = "enabled"
-    """While it is `disabled` nothing is sent, and what happens meanwhile is not sent later."""
+    """While it is `disabled`, it gets no deliveries; events of that time are not delivered later either."""
 
     @model_validator(mode="after")
     def _something(self) -> WebhookEndpointChange:
@@ -73,7 +73,7 @@ class WebhookEndpointView(View):
     description: str | None
     status: Status
     previous_secret_expires_at: Instant | None
-    """Until then deliveries are signed with the previous secret as well."""
+    """Until this instant, deliveries are also signed with the previous secret."""
     created_at: Instant
     updated_at: Instant
 
@@ -92,15 +92,16 @@ class DeliveriesQuery(PageQuery):
 
 
 class AttemptView(View):
-    """One attempt. Either the receiver's status or a reason why there is none."""
+    """One delivery attempt, with the receiver's status code or the error that prevented an answer."""
 
     number: int
     started_at: Instant
     latency_ms: int | None
     status_code: int | None
     error: str | None
-    """`target_refused`, `resolution`, `connect`, `tls`, `timeout`, `disconnected`, `protocol`; or for reasons
-    of ours `lost` (nobody knows how it ended), `interrupted`, `secret_unreadable`."""
+    """Failures of the call: `target_refused`, `resolution`, `connect`, `tls`, `timeout`, `disconnected`,
+    `protocol`. Failures of the platform: `lost` (the outcome is unknown), `interrupted`,
+    `secret_unreadable`."""
 
 
 class DeliveryView(View):
@@ -109,7 +110,7 @@ class DeliveryView(View):
     id: Id
     event_id: Id
     event_type: str | None
-    """`null` once the event is no longer kept."""
+    """`null` once the event has been deleted."""
     redelivery: bool
     state: Literal["pending", "delivered", "failed"]
     failure: str | None

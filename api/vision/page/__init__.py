@@ -1,7 +1,7 @@
-"""The capture page: three files and the headers that keep everything else away from them.
+"""The capture page: three files, and headers that block external resources and framing.
 
-The session's token stands in the fragment of the page's address, which browsers neither send nor pass on as a
-referrer; the script takes it out of the address before it does anything else.
+The session's token is in the fragment of the page's address. Browsers neither send the fragment nor include
+it in referrers, and the script removes it from the address first.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ FILES: Final = {
 
 
 def add_page(app: FastAPI) -> None:
-    """Serve the page and its two assets, read once."""
+    """Serve the page and its two assets from memory."""
     for path, (name, media_type) in FILES.items():
         content = files(__name__).joinpath(name).read_bytes()
         app.add_route(path, _handler(content, media_type), methods=["GET"])
