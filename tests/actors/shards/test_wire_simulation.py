@@ -107,7 +107,7 @@ def repeats_are_not_recorded(patch: pytest.MonkeyPatch) -> None:
 
 def late_replies_are_dropped(patch: pytest.MonkeyPatch) -> None:
     """An edge reverses no late approval."""
-    patch.setattr(Respondent, "_conclude", lambda self, command, question: None)
+    patch.setattr(Respondent, "_reverse_if_late", lambda self, command, open_command: None)
 
 
 @pytest.mark.parametrize(
