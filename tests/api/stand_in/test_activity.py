@@ -262,5 +262,5 @@ async def test_policy_is_in_force_once_its_request_is_answered(acme: Caller) -> 
 async def test_api_description_lists_the_omissions_of_the_report(acme: Caller) -> None:
     document = (await acme.http.get("/docs/openapi.json")).json()
     described = document["paths"]["/v1/programs/{id}/stip-activity"]["get"]["description"]
-    for omitted in ("before the card could be resolved", "at the network", "never committed"):
+    for omitted in ("before the card was resolved", "by the network", "never committed"):
         assert omitted in described
