@@ -4,6 +4,7 @@ assets from the wheel.
 
 from __future__ import annotations
 
+from functools import cache
 from importlib.resources import files
 from typing import Any, Final
 
@@ -49,18 +50,19 @@ def new_application() -> FastAPI:
 
 
 def add_docs(app: FastAPI) -> None:
-    """Serve the description of the operations of ``app``; it is generated once."""
-    document: dict[str, Any] = describe(app)
+    """Serve the description of the operations of ``app``. It is generated on the first request for it: at the
+    start of a server it would cost two thirds of a second."""
 
+    @cache
     def openapi() -> dict[str, Any]:
-        return document
+        return describe(app)
 
     page: list[str] = []
 
     async def reference(_request: Request) -> Response:
         # Rendered on the first request, so that it does not delay the start of a server.
         if not page:
-            page.append(render(document))
+            page.append(render(openapi()))
         return HTMLResponse(page[0], headers=HTML_HEADERS)
 
     static = files("api.docs").joinpath("static")
