@@ -38,6 +38,7 @@ $(VENV)/.runtime: requirements.lock pyproject.toml | $(BIN)/python
 	@echo "Installing the pinned runtime packages into $(VENV) (the first time takes a minute or two) ..."
 	@$(call pip,--require-hashes -r requirements.lock)
 	@$(call pip,--no-deps --no-build-isolation --editable .)
+	@$(BIN)/python -m compileall -q engine actors api ops
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime

@@ -48,6 +48,8 @@ class Process:
     """A role in a process. The role starts lazily on the first call, also after a restart by Ray."""
 
     def __init__(self, factory: str, settings: bytes, name: str, proof: bytes, niceness: int = 0) -> None:
+        # Loading makes many objects that stay; searching them for garbage costs half as much as loading them.
+        gc.disable()
         set_title(title_of(name))
         self._niceness = niceness
         self._settings = Settings.from_json(settings)
@@ -124,6 +126,7 @@ class Process:
                 # Reference counting frees nearly all later ones.
                 gc.freeze()
                 gc.set_threshold(COLLECT_AFTER_OBJECTS)
+                gc.enable()
             return self._role
 
     def _build(self) -> Role:
