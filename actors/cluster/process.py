@@ -1,5 +1,8 @@
 """The Ray actor class of every role: a process that builds its role by name and forwards calls to it.
 
+The first call starts the role. A process that Ray has restarted starts it at once: the supervisor's next call
+can be seconds away on a busy machine.
+
 Ray never retries calls (``max_task_retries=0``). Only our own code repeats them, and only by command key.
 
 Module, class, constructor arguments and method names are a protocol between releases: the supervisor of the
@@ -11,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
@@ -45,7 +49,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Process:
-    """A role in a process. The role starts lazily on the first call, also after a restart by Ray."""
+    """A role in a process."""
 
     def __init__(self, factory: str, settings: bytes, name: str, proof: bytes, niceness: int = 0) -> None:
         # Loading makes many objects that stay; searching them for garbage costs half as much as loading them.
@@ -67,6 +71,7 @@ class Process:
         # the first call, which reports it.
         with suppress(Exception):
             _import(factory)
+        self._restarted = asyncio.create_task(self._start_again()) if _is_restarted() else None
 
     async def ping(self) -> int:
         """Start the role if necessary; returns the process id."""
@@ -105,6 +110,11 @@ class Process:
             _log.info("stopped")
         await self._server.close()
 
+    async def _start_again(self) -> None:
+        # The failure is in the log, and the supervisor's call starts the role again.
+        with suppress(Exception):
+            await self._started()
+
     async def _started(self) -> Role:
         async with self._starting:
             if self._role is None:
@@ -135,6 +145,14 @@ class Process:
         if not Vault.from_settings(self._settings, make=False).agrees(self._proof):
             raise VaultError("this node has other master keys: set STANCHION_MASTER_KEY on all nodes")
         return _import(self._factory)(Context(self._settings, self._name, RayPeers(self._settings)))
+
+
+def _is_restarted() -> bool:
+    """Whether Ray has restarted this process after its death."""
+    with warnings.catch_warnings():
+        # Ray itself asks by a property that it has deprecated.
+        warnings.simplefilter("ignore", DeprecationWarning)
+        return bool(ray.get_runtime_context().was_current_actor_reconstructed)
 
 
 def _import(factory: str) -> Callable[[Context], Role]:
