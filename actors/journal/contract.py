@@ -202,7 +202,7 @@ class Journal(Protocol):
         self, references: Iterable[tuple[str, str]]
     ) -> dict[tuple[str, str], list[Authorization] | Unreadable]:
         """Authorizations by card id and reference (``engine.commands.reference_of_*``), oldest first. Unknown
-        references are absent. Several authorizations can share a network id: the newest ``LIFE_MEMBERS_MAX``
+        references are absent. Several authorizations can share a network id: the newest ``NETWORK_GROUP_MAX``
         are read. One unreadable row makes its reference unreadable."""
 
     async def find_due_cards(self, shards: Collection[int], limit: int) -> list[str]:

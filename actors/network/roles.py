@@ -91,7 +91,7 @@ class EdgeRole:
         return self._router.submit(
             command,
             timeout_ms=AUTHORIZATION_DEADLINE_MS,
-            patience_ms=REST_DEADLINE_MS,
+            reply_timeout_ms=REST_DEADLINE_MS,
             trace=rrn,
             repeat=repeat,
         )

@@ -153,7 +153,7 @@ class Recovery:
             _log.error("reply_unreadable", id=pending.command.id, error=type(fault).__name__)
             self._in_flight.resolve(pending, NotExecuted("faulty"))
             return True
-        current = self._answers.still_true(pending.command, reply)
+        current = self._answers.unless_reversed(pending.command, reply)
         return self._confirmation.answer_executed(pending, current)
 
     async def _commit_again(self, pendings: list[Pending]) -> list[Pending]:

@@ -92,7 +92,7 @@ def _nothing_held() -> FollowUpResult:
 def _message_not_received(command: Reverse, original: Authorization) -> tuple[str, ...]:
     """The message in DE90 if it has not come yet; ``original`` was found by the network transaction id."""
     messages = tuple(name for name in command.references if is_message(name))
-    received = {*names(original), *original.raised}
+    received = {*references_of(original), *original.increments}
     return messages if received.isdisjoint(messages) else ()
 
 
@@ -106,7 +106,7 @@ def _reverse_known(
         return gateway.reverse(command, original)
     if state in ("refund_open", "refund_presented", "refund_reversed"):
         return _reverse_refund(command, original, programme)
-    increment = next((name for name in command.references if name in original.raised), None)
+    increment = next((name for name in command.references if name in original.increments), None)
     if increment is not None:
         return _reverse_increment(command, increment, original, account)
     hold = open_hold(original, account)
@@ -148,7 +148,7 @@ def _reverse_increment(
     command: Reverse, name: str, original: Authorization, account: Account | None
 ) -> FollowUpResult:
     """Reverse one increment, all of it or down to DE95; the rest of its authorization stays."""
-    increment = original.raised[name]
+    increment = original.increments[name]
     left_minor = min(command.remaining_minor or 0, increment.left_minor)
     asked_minor = increment.left_minor - left_minor
     hold = open_hold(original, account)

@@ -13,7 +13,7 @@ from itertools import islice
 import msgspec
 
 from engine.cards.account import Account
-from engine.cards.authorization import Authorization, names
+from engine.cards.authorization import Authorization, references_of
 from engine.cards.originals import advice_may_replace, find, find_replacing_advice, is_certain
 from engine.commands import (
     AuthorizationCommand,
@@ -65,7 +65,7 @@ class AuthorizationIndex:
 
     def add(self, authorization: Authorization) -> None:
         """Add an authorization that has just been opened, under all its references."""
-        for reference in names(authorization):
+        for reference in references_of(authorization):
             before = self._named.pop(reference, authorization)
             self._named[reference] = authorization
             if not is_network(reference) or before is authorization:

@@ -191,7 +191,7 @@ def is_reversed_by_edge(card: Card, authorization: Authorization, now_ms: int) -
         return False
     mark = edge_reversal_mark(reference_of_message(authorization.command_key))
     by_edge = has_tombstone(card, (mark,), now_ms)
-    return by_edge and not has_tombstone(card, names(authorization), now_ms)
+    return by_edge and not has_tombstone(card, references_of(authorization), now_ms)
 
 
 def _refund_state(refund: Authorization) -> State:

@@ -48,7 +48,7 @@ from ops.supervision.running_installation import RunningInstallation
 from stanchion import Client
 
 BALANCE_SECONDS_MAX: Final = 60.0
-SETTLE_SECONDS: Final = 2.0
+PAUSE_SECONDS: Final = 2.0
 FIRST_GOOD_MS_MAX: Final = 2500.0
 """Only pings can detect that a node has died: 1 s of silence, then a takeover."""
 SERVERS: Final = ("edge", "api-0")
@@ -241,7 +241,7 @@ def _path() -> str:
 async def _drill(cluster: Cluster, report: ChaosReport) -> None:
     await cluster.balanced(2)
     await cluster.crowd.begin()
-    await asyncio.sleep(SETTLE_SECONDS)
+    await asyncio.sleep(PAUSE_SECONDS)
     for fault, drill in DRILLS:
         print(f"{time.strftime('%H:%M:%S')} {fault.promise:4} {fault.name}", flush=True)
         try:
@@ -253,7 +253,7 @@ async def _drill(cluster: Cluster, report: ChaosReport) -> None:
         else:
             print(f"         {outcome.figure:.2f} ({fault.unit})", *outcome.broken, flush=True)
             report.injected(fault, outcome)
-        await asyncio.sleep(SETTLE_SECONDS)
+        await asyncio.sleep(PAUSE_SECONDS)
     await cluster.crowd.end()
 
 
