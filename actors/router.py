@@ -106,7 +106,7 @@ class Router:
         """Whether the queue of every host is too long for a new authorization."""
         return bool(self._queues) and all(queue.is_too_long() for queue in self._queues.values())
 
-    def sheds(self, card_id: str) -> bool:
+    def should_shed(self, card_id: str) -> bool:
         """Whether an authorization of this card would be refused, because the queue of its owner is too long.
         Only authorizations are shed: networks and callers repeat the other commands anyway."""
         return self._is_behind(self._owner_of(card_id))

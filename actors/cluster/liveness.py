@@ -17,11 +17,11 @@ from engine.limits import (
     HOST_CHECK_SECONDS,
     HOST_PING_SECONDS,
     HOST_SILENCE_SECONDS,
-    WATCHER_LATE_SECONDS,
     ROLE_CHECK_SECONDS,
     ROLE_PING_SECONDS,
     ROLE_SILENCE_SECONDS,
     STOPPED_CHECKS,
+    WATCHER_LATE_SECONDS,
 )
 
 Loss = Literal["ended", "silent", "stopped"]

@@ -215,10 +215,10 @@ class Journal(Protocol):
         """Programmes; unknown ids are absent."""
 
     async def load_changed_programmes(
-        self, mark: str | None, wanted: Callable[[str, int], bool]
+        self, position: str | None, wanted: Callable[[str, int], bool]
     ) -> tuple[str, dict[str, Programme | Unreadable]]:
-        """The next mark, and the programmes that were written since ``mark`` was returned; none if ``mark``
-        is ``None``. Programmes are decoded only if ``wanted`` is true of id and ``seq``. Two calls can return
+        """The next position, and the programmes that were written since ``position`` was returned; none if
+        ``position`` is ``None``. Programmes are decoded only if ``wanted`` is true of id and ``seq``. Two calls can return
         the same programme."""
 
     async def load_answers(self, actor_ids: Iterable[str]) -> dict[bytes, StoredReply]:

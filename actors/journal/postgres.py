@@ -154,11 +154,11 @@ class PostgresJournal:
         return {row["id"]: decoded(partial(programme_of, row)) for row in rows}
 
     async def load_changed_programmes(
-        self, mark: str | None, wanted: Callable[[str, int], bool]
+        self, position: str | None, wanted: Callable[[str, int], bool]
     ) -> tuple[str, dict[str, Programme | Unreadable]]:
-        rows = await self._read("load_changed_programmes", mark)
+        rows = await self._read("load_changed_programmes", position)
         changed = [row for row in rows if row["id"] is not None and wanted(row["id"], row["seq"])]
-        return rows[0]["mark"], {row["id"]: decoded(partial(programme_of, row)) for row in changed}
+        return rows[0]["position"], {row["id"]: decoded(partial(programme_of, row)) for row in changed}
 
     async def load_answers(self, actor_ids: Iterable[str]) -> dict[bytes, StoredReply]:
         return stored_commands(

@@ -19,7 +19,12 @@ from engine.commands import Authorize, Command, Reverse, key_of_message, referen
 from engine.ids import Derived, derive
 from engine.iso8583.identity import late_reversal_key
 from engine.iso8583.respond import NO_ACTION
-from engine.limits import LATE_REVERSAL_SECONDS_MAX, LATE_REVERSAL_SECONDS_MIN, LATE_REVERSAL_STOP_SECONDS, LATE_REVERSAL_KEYS_MAX
+from engine.limits import (
+    LATE_REVERSAL_KEYS_MAX,
+    LATE_REVERSAL_SECONDS_MAX,
+    LATE_REVERSAL_SECONDS_MIN,
+    LATE_REVERSAL_STOP_SECONDS,
+)
 from engine.replies import NotExecuted, Reply, WireAnswer
 
 _log = structlog.get_logger(__name__)

@@ -33,7 +33,12 @@ from engine.iso8583.identity import late_reversal_key
 from engine.iso8583.message import Message
 from engine.iso8583.respond import NO_ACTION, answered, approves
 from engine.iso8583.translate import Routed, to_command
-from engine.limits import OUTCOME_RECOVERY_AFTER_SECONDS, OUTCOME_RECOVERY_BATCH_MAX, OUTCOME_RECOVERY_HOURS, OUTCOME_RECOVERY_POLL_SECONDS
+from engine.limits import (
+    OUTCOME_RECOVERY_AFTER_SECONDS,
+    OUTCOME_RECOVERY_BATCH_MAX,
+    OUTCOME_RECOVERY_HOURS,
+    OUTCOME_RECOVERY_POLL_SECONDS,
+)
 from engine.replies import Reply, WireAnswer
 
 _START: Final = (datetime(1970, 1, 1, tzinfo=UTC), "00000000-0000-0000-0000-000000000000")

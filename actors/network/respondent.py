@@ -48,9 +48,9 @@ from engine.iso8583.respond import (
 from engine.iso8583.translate import Routed, to_command
 from engine.limits import (
     AUTHORIZATION_DEADLINE_MS,
-    PROBE_DELAY_SECONDS,
-    PROBES_DELAYED_MAX,
     LATE_REVERSAL_STOP_SECONDS,
+    PROBES_DELAYED_MAX,
+    PROBE_DELAY_SECONDS,
     WITHHELD_ANSWER_MS,
 )
 from engine.pan import luhn_valid

@@ -73,7 +73,7 @@ def reverse(command: Reverse, original: Authorization) -> FollowUpResult:
     open_minor = gateway_open_minor(original)
     name = next((name for name in command.references if name in original.increments), None)
     if name is None:
-        released_minor = open_minor - min(_left_by(command, open_minor), open_minor)
+        released_minor = open_minor - min(_remaining_minor(command, open_minor), open_minor)
         left_minor = None
     else:
         increment_minor = original.increments[name].left_minor
@@ -89,7 +89,7 @@ def reverse(command: Reverse, original: Authorization) -> FollowUpResult:
     return FollowUpResult(OK, (IncrementSet(name, left_minor, earlier.day, earlier.counted_minor),), record)
 
 
-def _left_by(command: Reverse, open_minor: int) -> int:
+def _remaining_minor(command: Reverse, open_minor: int) -> int:
     """The amount that stays open: all except one increment, the amount in DE95, or nothing."""
     if command.increment_minor is not None:
         return max(0, open_minor - command.increment_minor)

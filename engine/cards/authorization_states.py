@@ -80,7 +80,7 @@ def _next(**events: str) -> dict[Event, frozenset[State]]:
 
 
 OPENINGS: Final[Mapping[Opening, frozenset[State]]] = {
-    # Each can be reversed before it comes.
+    # Each message can be reversed before it arrives.
     "authorization": frozenset({"held", "declined", "reversed", "reversed_by_edge", "declined_and_reversed"}),
     "verification": frozenset({"verified"}),
     "refund": frozenset({"refund_open", "refund_declined", "refund_reversed"}),
@@ -114,7 +114,7 @@ TRANSITIONS: Final[Mapping[State, Mapping[Event, frozenset[State]]]] = {
         increment="held partially_cleared lapsed",
         presentment="lapsed cleared",
         reversal="lapsed reversed cleared",
-        # Of an increment alone; an edge's reversal of the whole sale changes nothing.
+        # An edge's reversal of one increment; its reversal of the whole sale changes nothing.
         edge_reversal="lapsed reversed_by_edge",
         advice="held partially_cleared",
     ),

@@ -65,9 +65,9 @@ def find_replacing_advice(
 
 
 def advice_may_replace(command: AuthorizationCommand, found: Authorization) -> bool:
-    """Whether a reversal of ``found``, which is reversed already, may mean the advice that replaced it.
+    """Whether a reversal of ``found``, which is reversed already, may concern the advice that replaced it.
 
-    An edge's own reversal means the message alone.
+    An edge's own reversal concerns the message only.
     """
     reverses = isinstance(command, Reverse) and not command.late
     return reverses and found.network_txn_id is not None and found.closed == "released"

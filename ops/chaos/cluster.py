@@ -33,7 +33,7 @@ from actors.vault import Vault
 from engine.ids import shard_of
 from ops.audit import Finding, audit
 from ops.chaos.environment.nodes import NodeError, RayCluster, RayNode
-from ops.chaos.environment.processes import named
+from ops.chaos.environment.processes import pids_by_role
 from ops.chaos.errors import NotInjectedError
 from ops.chaos.faults.fault import ANSWER_SECONDS_MAX, Fault, Outcome
 from ops.chaos.report import ChaosReport
@@ -289,7 +289,7 @@ async def _complete(cluster: Cluster) -> dict[str, int]:
 
 
 async def _pids(cluster: Cluster) -> dict[str, int]:
-    return await asyncio.to_thread(named, cluster.record["metrics_url"])
+    return await asyncio.to_thread(pids_by_role, cluster.record["metrics_url"])
 
 
 def node_name(node: RayNode) -> str:

@@ -133,10 +133,10 @@ def _approved(operation: Operation) -> bool:
 
 
 def _agreement(answered: list[Operation]) -> Iterable[tuple[Any, bool]]:
-    said: dict[Any, set[tuple[str | None, str | None]]] = defaultdict(set)
+    answers: dict[Any, set[tuple[str | None, str | None]]] = defaultdict(set)
     for each in answered:
-        said[_of(each)].add((each.response_code, each.authorization_id))
-    return ((name, len(answers) == 1) for name, answers in said.items())
+        answers[_of(each)].add((each.response_code, each.authorization_id))
+    return ((name, len(different) == 1) for name, different in answers.items())
 
 
 def _real_time(

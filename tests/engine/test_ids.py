@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.ids import new_id, new_id_beside
-from engine.ids import Derived, approval_code, derive, first_id_at, is_id, id_of_pair, key_of, shard_of
+from engine.ids import Derived, approval_code, derive, first_id_at, id_of_pair, is_id, key_of, shard_of
 from engine.limits import SHARD_COUNT
 
 ids = st.uuids().map(str)

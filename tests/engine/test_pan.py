@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engine.pan import Masked, Pan, body_digits, luhn_digit, luhn_valid, build_pan
+from engine.pan import Masked, Pan, body_digits, build_pan, luhn_digit, luhn_valid
 
 NUMBER = "4111111111111111"
 

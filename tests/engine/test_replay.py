@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from engine.authorization.effects import AuthorizationOpened, Transferred
 from engine.authorization.executed import CommandContext, Executed
 from engine.cards.account import Account, balance_view
-from engine.cards.authorization import Authorization, references_of, open_hold
+from engine.cards.authorization import Authorization, open_hold, references_of
 from engine.cards.card import Card
 from engine.commands import (
     Advise,

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engine.instant import DAY_MS
-from engine.kyc.case import Case, as_of, erased, lapsed, open_case, postpone, receive, review, conclude
+from engine.kyc.case import Case, as_of, conclude, erased, lapsed, open_case, postpone, receive, review
 from engine.kyc.facts import Verdict
 from engine.kyc.flows import DOCUMENT, FLOWS, Flow, needs
 from engine.kyc.states import COMPLETED, TRANSITIONS

@@ -316,7 +316,7 @@ class StoredState:
         owner = Owner(await journal.take(range(256)))
         first, other = create_programme(1), create_programme(2)
         await journal.commit(owner.decide(first, other))
-        mark, changed = await journal.load_changed_programmes(None, lambda id_, seq: True)
+        position, changed = await journal.load_changed_programmes(None, lambda id_, seq: True)
         assert changed == {}
         await journal.commit(owner.decide(change_programme(1, programme_id=first.id, name="New")))
         asked: list[tuple[str, int]] = []
@@ -325,7 +325,7 @@ class StoredState:
             asked.append((id_, seq))
             return id_ == first.id and seq > 1
 
-        after, changed = await journal.load_changed_programmes(mark, newer)
+        after, changed = await journal.load_changed_programmes(position, newer)
         assert changed == await journal.load_programmes([first.id])
         assert (first.id, 2) in asked
         asked.clear()
