@@ -72,9 +72,9 @@ class Router:
     ) -> asyncio.Future[Reply]:
         """Have the owner execute ``command``; the future always gets a reply.
 
-        No owner starts the command after ``timeout_ms``. The reply arrives within ``reply_timeout_ms`` (default:
-        ``timeout_ms``). ``NotExecuted("unavailable")`` means that the outcome is unknown: submit the command
-        again under the same command key.
+        No owner starts the command after ``timeout_ms``. The reply arrives within ``reply_timeout_ms``
+        (default: ``timeout_ms``). ``NotExecuted("unavailable")`` means that the outcome is unknown: submit
+        the command again under the same command key.
 
         ``trace`` is the request's name in logs (default: the caller's). ``repeat``: the network has sent the
         command before, so the owner looks for a stored reply first.

@@ -65,8 +65,8 @@ class NewId(Protocol):
 
 @dataclass(frozen=True)
 class Services:
-    """``pool`` is used for reads and for the API's own short transactions, ``card_state_connection`` only for the
-    look-up that precedes each simulated spend."""
+    """``pool`` is used for reads and for the API's own short transactions, ``card_state_connection`` only for
+    the look-up that precedes each simulated spend."""
 
     settings: Settings
     pool: asyncpg.Pool[asyncpg.Record]

@@ -124,7 +124,7 @@ RECENT_ANSWERS_MAX: Final = 120_000
 """Answers cached in one host for repeated messages: half a minute at 4,000 a second, in about 50 MB. Older
 repeats are found through the journal."""
 ANSWERS_EVICTED: Final = 4_096
-"""Cached answers evicted at a time: few enough not to delay decisions, and enough that the cost of each is small."""
+"""Cached answers evicted at a time: few enough not to delay decisions, enough that each costs little."""
 REPEATS_RECORDED_MAX: Final = 8
 """Repeats of one message recorded as having received its approval; with more, no edge can reverse it as
 late."""
@@ -212,7 +212,7 @@ LATE_ANSWER_SECONDS: Final = 3.0
 DECISION_CALLS_PER_TARGET_MAX: Final = 1_024
 """Connections of one host to one decision endpoint: calls that hang must not delay later ones."""
 STAND_IN_MARGIN_MS: Final = 800
-"""Part of an authorization's time that is reserved for stand-in and commit, after the call to its programme."""
+"""Part of an authorization's time: reserved for stand-in and commit after the call to its programme."""
 STAND_IN_TIMEOUT_MS: Final = 600
 """Time that a card's owner waits for the programme's owner before it declines."""
 STAND_IN_REQUESTS_MAX: Final = 256

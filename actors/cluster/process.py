@@ -81,8 +81,10 @@ class Process:
         return self._server.name if node == own_node() else ""
 
     async def whereabouts(self) -> str:
-        """The identity of this process on its machine (``process_state``). Does not start the role. Other releases
-        call this method by its name."""
+        """The identity of this process on its machine (``process_state``). Does not start the role.
+
+        Other releases call this method by its name.
+        """
         return own_identity()
 
     async def call(self, method: str, payload: bytes) -> bytes:

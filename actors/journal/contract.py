@@ -218,8 +218,8 @@ class Journal(Protocol):
         self, position: str | None, wanted: Callable[[str, int], bool]
     ) -> tuple[str, dict[str, Programme | Unreadable]]:
         """The next position, and the programmes that were written since ``position`` was returned; none if
-        ``position`` is ``None``. Programmes are decoded only if ``wanted`` is true of id and ``seq``. Two calls can return
-        the same programme."""
+        ``position`` is ``None``. Programmes are decoded only if ``wanted`` is true of id and ``seq``. Two
+        calls can return the same programme."""
 
     async def load_answers(self, actor_ids: Iterable[str]) -> dict[bytes, StoredReply]:
         """Stored replies of the newest commands of cards or programmes, by command key."""

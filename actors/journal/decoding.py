@@ -68,5 +68,6 @@ def authorizations_of(rows: list[Any]) -> list[Authorization]:
 def _authorization(row: Any) -> Authorization:
     columns = {name: row[name] for name in Authorization.__struct_fields__}
     return Authorization(
-        **columns | {"increments": _decode_increments(row["increments"]), "stands_for": tuple(row["stands_for"])}
+        **columns
+        | {"increments": _decode_increments(row["increments"]), "stands_for": tuple(row["stands_for"])}
     )

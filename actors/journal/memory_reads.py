@@ -94,7 +94,10 @@ class MemoryReads(MemoryTables):
         )
         increments = self._increments(card_id, follow_ups)
         return Authorization(
-            command_key=command_key, increments=increments, stands_for=_stands_for(opening), **columns | {"day": day}
+            command_key=command_key,
+            increments=increments,
+            stands_for=_stands_for(opening),
+            **columns | {"day": day},
         )
 
     def _increments(self, card_id: str, follow_ups: list[tuple[Row, dict[str, Any]]]) -> dict[str, Increment]:

@@ -135,8 +135,8 @@ class ShardHost:
         await self._journal.close()
 
     async def take(self, shards: Collection[int], expected: Mapping[int, int] | None = None) -> None:
-        """Become the owner of ``shards``. Their state is read after their new epochs are durable. ``expected``
-        as for ``Journal.take``."""
+        """Become the owner of ``shards``. Their state is read after their new epochs are durable.
+        ``expected`` as for ``Journal.take``."""
         epochs = await self._journal.take(shards, expected)
         self.activation.drop_shards(epochs)
         self.epochs.update(epochs)

@@ -125,7 +125,8 @@ async def hand_over(
 
     ``prepare`` judges the request in the transaction that claims the key; nothing is claimed when it raises.
     ``carry_out`` runs without a connection. A request that ends in between leaves its claim: a repetition
-    takes over after ``IDEMPOTENCY_LEASE_SECONDS``, so ``carry_out`` must have one effect however often it runs.
+    takes over after ``IDEMPOTENCY_LEASE_SECONDS``, so ``carry_out`` must have one effect however often it
+    runs.
 
     Raises ``Refusal`` ``idempotency-in-progress`` while another request with the key is at work,
     ``idempotency-key-reused`` for another body, and all that ``prepare`` and ``carry_out`` raise.

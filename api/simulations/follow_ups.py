@@ -204,7 +204,9 @@ caller's request. Raises ``Refusal``."""
 async def _follow(call: Call, parent_id: str, build: Build) -> Response:
     """Start the child that ``build`` makes, unless the key has started one already."""
 
-    async def judge(connection: Connection, child_id: str, now_ms: int, fingerprint: bytes) -> SaleFollowUpRequest:
+    async def judge(
+        connection: Connection, child_id: str, now_ms: int, fingerprint: bytes
+    ) -> SaleFollowUpRequest:
         found = await find(connection, parent_id, call.caller.tenant_id)
         return build(found, child_id, now_ms, fingerprint)
 

@@ -56,7 +56,8 @@ def authorization_events(
     """The events of a decision: ``authorization.decided``, and those of a new hold, its release and a
     refund's entry.
 
-    An increment publishes no hold event. ``authorization_id`` is the authorization that was decided or raised.
+    An increment publishes no hold event. ``authorization_id`` names the authorization that was decided or
+    raised.
     """
     funds = account if authorization_id == command.id else None
     hold: Hold | None = None
@@ -69,7 +70,9 @@ def authorization_events(
         if isinstance(effect, HoldPlaced):
             events.append(_hold_created(command.id, authorization_id, funds, effect.hold, now_ms))
         elif isinstance(effect, HoldClosed) and hold is not None:
-            events.append(_hold_released(command.id, authorization_id, hold.id, hold.amount_minor, funds, now_ms))
+            events.append(
+                _hold_released(command.id, authorization_id, hold.id, hold.amount_minor, funds, now_ms)
+            )
         elif isinstance(effect, Transferred):
             events.append(_entry_posted(command.id, effect, funds, now_ms))
     return (_decided(command, card, decision, authorization_id, hold), *events)
@@ -94,15 +97,21 @@ def follow_up_events(
             return (_hold_captured(command, transferred, result, account, now_ms),)
         return (_entry_posted(command.id, transferred, account, now_ms),)
     if isinstance(command, Advise):
-        return _advised(command, card, result) + _advised_hold(command, account, result, authorization_id, now_ms)
+        return _advised(command, card, result) + _advised_hold(
+            command, account, result, authorization_id, now_ms
+        )
     released = next((effect for effect in result.effects if isinstance(effect, HoldClosed)), None)
     if released is not None and authorization_id is not None:
         released_minor = result.record.amount_minor
-        return (_hold_released(command.id, authorization_id, released.hold_id, released_minor, account, now_ms),)
+        return (
+            _hold_released(command.id, authorization_id, released.hold_id, released_minor, account, now_ms),
+        )
     return () if transferred is None else (_entry_posted(command.id, transferred, account, now_ms),)
 
 
-def _decided(command: Authorize, card: Card, decision: Decision, authorization_id: str, hold: Hold | None) -> Event:
+def _decided(
+    command: Authorize, card: Card, decision: Decision, authorization_id: str, hold: Hold | None
+) -> Event:
     data: dict[str, Any] = {
         "authorization_id": authorization_id,
         "card_id": card.id,
@@ -157,7 +166,9 @@ def _advised_hold(
             released_minor = -sum(
                 each.amount_minor for each in result.effects if isinstance(each, UsageCounted)
             )
-            return (_hold_released(command.id, authorization_id, effect.hold_id, released_minor, account, now_ms),)
+            return (
+                _hold_released(command.id, authorization_id, effect.hold_id, released_minor, account, now_ms),
+            )
     return ()
 
 

@@ -118,7 +118,10 @@ def _issued(
 
 
 def _released(
-    command: Authorize | Reverse | Present | Advise, authorization: Authorization, amount_minor: int, now_ms: int
+    command: Authorize | Reverse | Present | Advise,
+    authorization: Authorization,
+    amount_minor: int,
+    now_ms: int,
 ) -> Event:
     """``direction`` is opposite to that of the instruction; ``remaining_amount`` is the open amount
     afterwards."""

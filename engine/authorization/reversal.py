@@ -161,7 +161,9 @@ def _reverse_increment(
         return FollowUpResult(OK, (*lowered, unchanged), record)
     target_minor = max(0, hold.amount_minor - requested_minor)
     released_minor = hold.amount_minor - target_minor
-    usage = reverse_usage(original, released_minor, _purchase_count_change(original, target_minor), name, left_minor)
+    usage = reverse_usage(
+        original, released_minor, _purchase_count_change(original, target_minor), name, left_minor
+    )
     record = FollowUpRecord(
         "reversal", released_minor, target_minor, None, name, left_minor, uncounted=usage.uncounted
     )

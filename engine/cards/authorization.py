@@ -42,8 +42,8 @@ class Authorization(msgspec.Struct, kw_only=True):
     """The end of the authorization if a command ended it. A lapse is not recorded here."""
     decline_reason: str | None = None
     increments: dict[str, Increment] = msgspec.field(default_factory=dict)
-    """Oldest first, by the reference of their message (``reference_of_message``). An amount that an advice added
-    on a later day is stored like an increment."""
+    """Oldest first, by the reference of their message (``reference_of_message``). An amount that an advice
+    added on a later day is stored like an increment."""
     stands_for: tuple[str, ...] = ()
     """The references of the message that an advice replaced, or preceded."""
 

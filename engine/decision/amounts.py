@@ -7,8 +7,8 @@ from engine.decision.inputs import Inputs
 
 
 def programme_decides(command: Authorize, inputs: Inputs) -> bool:
-    """Whether the programme makes the final decision: on purchases of delegated programmes, not on refunds and
-    account verifications."""
+    """Whether the programme makes the final decision: on purchases of delegated programmes, not on refunds
+    and account verifications."""
     return inputs.decisioning == "delegated" and command.kind == "purchase" and command.amount_minor > 0
 
 

@@ -117,7 +117,9 @@ def _follow_up_result(
     return advise(command, card, original, account, programme, day, now_ms)
 
 
-def _authorization_id(command: CardCommand, result: FollowUpResult, original: Authorization | None) -> str | None:
+def _authorization_id(
+    command: CardCommand, result: FollowUpResult, original: Authorization | None
+) -> str | None:
     """The transaction that a follow-up opened or named."""
     if any(isinstance(effect, AuthorizationOpened) for effect in result.effects):
         return command.id

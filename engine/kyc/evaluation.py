@@ -121,7 +121,10 @@ def _birth_of_cardholder(facts: CaseFacts, _zone: Zone | None) -> Finding | None
 def _address_of_cardholder(facts: CaseFacts, _zone: Zone | None) -> Finding | None:
     known = (facts.holder.country, facts.holder.postcode)
     given = (facts.given["address_country"], facts.given["address_postcode"])
-    same = all(one is None or _without_punctuation(one) == _without_punctuation(two) for one, two in zip(known, given, strict=True))
+    same = all(
+        one is None or _without_punctuation(one) == _without_punctuation(two)
+        for one, two in zip(known, given, strict=True)
+    )
     return None if same else Finding("address_mismatch", Severity.REVIEW)
 
 

@@ -44,8 +44,8 @@ class DecideError(Exception):
 
 
 class DecisionEndpoint:
-    """Answers decision requests and prints them on ``console``. ``behaviour`` and ``secret`` may change while it
-    serves; without a ``secret`` signatures are not checked."""
+    """Answers decision requests and prints them on ``console``. ``behaviour`` and ``secret`` may change while
+    it serves; without a ``secret`` signatures are not checked."""
 
     def __init__(
         self,

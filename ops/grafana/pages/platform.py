@@ -95,7 +95,7 @@ def _ownership_and_commit() -> list[Panel]:
             "Refused commands",
             {"{{reason}}": f"sum by (reason) (rate(stanchion_refusals_total[{RATE}]))"},
             "ops",
-            what="overloaded: the queue is full; not_owner: the router sends it to the new owner; deadline: too late.",
+            what="overloaded: queue full; not_owner: sent on to the new owner; deadline: too late.",
         ),
         lines(
             "Waiting",

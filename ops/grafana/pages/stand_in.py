@@ -73,7 +73,7 @@ def _who_decides() -> list[Panel]:
             "Decisions by decider",
             {"{{decided_by}}": f"sum by (decided_by) (rate(stanchion_decisions_total[{RATE}]))"},
             "ops",
-            what="platform: this platform's rules; programme: its endpoint; stand_in: this platform in its place.",
+            what="platform: the platform's rules; programme: its endpoint; stand_in: the stand-in rules.",
             stacked=True,
         ),
         lines(

@@ -56,7 +56,11 @@ def _deliveries() -> list[Panel]:
             what="Results of delivery attempts: the class of the answer's status, or the error.",
             stacked=True,
         ),
-        latencies("Duration of an attempt", "stanchion_webhook_seconds", what="From the look-up of the receiver's name to the end of its answer, at most 10 s."),
+        latencies(
+            "Duration of an attempt",
+            "stanchion_webhook_seconds",
+            what="From the look-up of the receiver's name to the end of its answer, at most 10 s.",
+        ),
         lines(
             "Relay",
             {
