@@ -1,7 +1,7 @@
 """Execute one command on one card: decide, apply the effects, and return the rows, events and reply.
 
-``execute`` is pure: it depends on its arguments only, and changes no state but theirs. ``actors.cards.rows``
-turns its result into rows.
+``execute`` is pure: its result depends only on its arguments, and it changes nothing but the state in them.
+``actors.cards.rows`` turns its result into rows.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ def _follow_up_result(
 def _authorization_id(
     command: CardCommand, result: FollowUpResult, original: Authorization | None
 ) -> str | None:
-    """The transaction that a follow-up opened or named."""
+    """The authorization that a follow-up opened, or else the one to which it refers."""
     if any(isinstance(effect, AuthorizationOpened) for effect in result.effects):
         return command.id
     return original.id if original else None

@@ -48,7 +48,7 @@ _OUTCOMES: Final[dict[Severity, Outcome]] = {
 }
 _ZONE_CODES: Final = {"passport": "P", "national_id": "ICA", "residence_permit": "ICAR"}
 """First letters of the document code that each type of document has; a driving licence has no zone."""
-_PUNCTUATION: Final = re.compile(r"[^A-Z0-9]")
+_NOT_ALPHANUMERIC: Final = re.compile(r"[^A-Z0-9]")
 
 
 def evaluate(facts: CaseFacts) -> Verdict:
@@ -122,7 +122,7 @@ def _address_of_cardholder(facts: CaseFacts, _zone: Zone | None) -> Finding | No
     known = (facts.holder.country, facts.holder.postcode)
     given = (facts.given["address_country"], facts.given["address_postcode"])
     same = all(
-        one is None or _without_punctuation(one) == _without_punctuation(two)
+        one is None or _alphanumerics(one) == _alphanumerics(two)
         for one, two in zip(known, given, strict=True)
     )
     return None if same else Finding("address_mismatch", Severity.REVIEW)
@@ -130,7 +130,7 @@ def _address_of_cardholder(facts: CaseFacts, _zone: Zone | None) -> Finding | No
 
 def _document_number(facts: CaseFacts, zone: Zone | None) -> Finding | None:
     given = facts.given.get("document_number")
-    if zone is None or given is None or _without_punctuation(given) == _without_punctuation(zone.number):
+    if zone is None or given is None or _alphanumerics(given) == _alphanumerics(zone.number):
         return None
     return Finding("id_number_mismatch", Severity.FAIL)
 
@@ -167,8 +167,8 @@ def _nationality(facts: CaseFacts, zone: Zone | None) -> Finding | None:
     return Finding("risk_threshold", Severity.REVIEW)
 
 
-def _without_punctuation(text: str) -> str:
-    return _PUNCTUATION.sub("", text.upper())
+def _alphanumerics(text: str) -> str:
+    return _NOT_ALPHANUMERIC.sub("", text.upper())
 
 
 RULES: Final[tuple[Rule, ...]] = (

@@ -2,7 +2,8 @@
 
 Settings → embedded servers → migrations → demo clients → actors → ``run.json`` → serve until asked to stop.
 Each step waits until the previous one works. On any exit, everything that was started is stopped in reverse
-order. Only the import of the actors runs beside the first steps, because it takes as long as they do.
+order. Only the import of the actors runs in parallel with the first steps, because it takes as long as they
+do.
 """
 
 from __future__ import annotations

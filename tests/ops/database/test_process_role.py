@@ -116,7 +116,7 @@ async def test_processes_do_their_work(process_url: str, vault: Vault) -> None:
     await journal.close()
     connection = retention_connection(process_url)
     await Retention(connection).step()
-    await connection.fetch("recall_deliveries", 1.0, None, 1)
+    await connection.fetch("reschedule_deliveries", 1.0, None, 1)
     connection.close()
 
 
