@@ -1,7 +1,8 @@
 """The decision: ordered rules over a command and the state of its card, account and programme.
 
-``authorize`` is total and pure. Its inputs are stored with the decision, and a replay must give the same
-bytes. The rules run in order of precedence; the first that fails names the reason and ends the evaluation.
+``authorize`` is pure and never raises. Its inputs are stored with the decision, and a replay must give the
+same bytes. The rules run in order of precedence; the first that fails names the reason and ends the
+evaluation.
 """
 
 from __future__ import annotations
