@@ -79,7 +79,9 @@ class Retention:
     async def _reschedule(self) -> None:
         """Make deliveries due whose next attempt is later than any schedule allows."""
         ahead = OFFSETS_SECONDS[-1] + SCHEDULE_SLACK_SECONDS
-        (row,) = await self._connection.fetch("reschedule_deliveries", float(ahead), self._now(), self._rows_max)
+        (row,) = await self._connection.fetch(
+            "reschedule_deliveries", float(ahead), self._now(), self._rows_max
+        )
         if row["rescheduled"]:
             _log.warning("deliveries_rescheduled", deliveries=row["rescheduled"])
 

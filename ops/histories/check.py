@@ -19,8 +19,8 @@ from ops.audit import EXAMPLES_MAX, Finding
 from ops.histories.operations import Operation
 
 LATE_SECONDS: Final = AUTHORIZATION_DEADLINE_MS / 1000 + 0.5
-"""Answers that took longer, as their client measured it, were given after the deadline. The half second beyond
-it is for the network, and for a client that shares the machine."""
+"""Answers that took longer, as their client measured it, were given after the deadline. The half second
+beyond it is for the network, and for a client that shares the machine."""
 APPROVALS: Final = frozenset({"00", "10", "85"})
 
 REFUSALS: Final = frozenset({"91", "96"})
