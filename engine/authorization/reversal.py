@@ -29,7 +29,7 @@ from engine.cards.authorization import (
     Authorization,
     Closed,
     has_lapsed,
-    names,
+    references_of,
     open_hold,
     unpresented_refund_minor,
 )

@@ -17,7 +17,7 @@ from engine.cards.authorization import (
     OriginalView,
     gateway_open_minor,
     has_lapsed,
-    names,
+    references_of,
     open_hold,
     unpresented_refund_minor,
 )
