@@ -16,7 +16,7 @@ import msgspec
 from actors.peers import PeerFailedError, PeerGoneError, Peers
 from actors.submission import CommandBatch, Submission, decode_collected, decode_replies, encode_batch
 from engine.commands import Command
-from engine.limits import ROUTER_BATCHES_IN_FLIGHT, ROUTER_BATCH_MAX, ROUTER_WAIT_SECONDS_MAX
+from engine.limits import ROUTER_BATCH_MAX, ROUTER_BATCHES_IN_FLIGHT, ROUTER_WAIT_SECONDS_MAX
 from engine.replies import Deferred, IdempotencyClaim, NotExecuted, Reply
 
 RETRY_SECONDS: Final = 0.05

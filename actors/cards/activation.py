@@ -17,7 +17,7 @@ from typing import Final
 
 import msgspec
 
-from actors.cards.reading import Need, ReadResult, Reader, Wanted, split
+from actors.cards.reading import Need, Reader, ReadResult, Wanted, split
 from actors.essential import start_essential
 from actors.journal.contract import Journal, StoredReply, UnknownOutcomeError, Unreadable
 from engine.cards.account import Account

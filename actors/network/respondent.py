@@ -49,8 +49,8 @@ from engine.iso8583.translate import Routed, to_command
 from engine.limits import (
     AUTHORIZATION_DEADLINE_MS,
     LATE_REVERSAL_STOP_SECONDS,
-    PROBES_DELAYED_MAX,
     PROBE_DELAY_SECONDS,
+    PROBES_DELAYED_MAX,
     WITHHELD_ANSWER_MS,
 )
 from engine.pan import luhn_valid

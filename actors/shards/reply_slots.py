@@ -11,7 +11,7 @@ import asyncio
 from collections import deque
 from typing import Final
 
-from engine.limits import BACKLOG_REFUSE, MAILBOXES_MAX, MAILBOX_IDLE_SECONDS
+from engine.limits import BACKLOG_REFUSE, MAILBOX_IDLE_SECONDS, MAILBOXES_MAX
 from engine.replies import Deferred, Reply
 
 DEFERRED: Final = Deferred()

@@ -20,7 +20,7 @@ from actors.database import DatabaseUnavailableError
 from actors.essential import start_essential
 from actors.outbox.stream import StreamEntry, StreamUnavailableError
 from actors.periodic import PeriodicTask
-from actors.webhooks.attempts import AttemptSender, Attempts
+from actors.webhooks.attempts import Attempts, AttemptSender
 from actors.webhooks.delivery import AttemptResult
 from actors.webhooks.delivery_store import NO_ID, ClaimResult
 from actors.webhooks.recording import AttemptRecorder

@@ -28,7 +28,7 @@ from engine.instant import to_datetime
 from engine.kyc.case import Case, conclude, postpone, receive
 from engine.kyc.evaluation import document_expiry
 from engine.kyc.facts import REASONS, CaseFacts, Holder, Verdict
-from engine.kyc.flows import EVIDENCE, INPUTS, PURPOSES, PURPOSE_OF, Purpose
+from engine.kyc.flows import EVIDENCE, INPUTS, PURPOSE_OF, PURPOSES, Purpose
 from engine.kyc.triggers import decide_by_name
 from engine.limits import KYC_EVALUATION_SECONDS
 

@@ -29,8 +29,8 @@ from engine.cards.authorization import (
     Authorization,
     Closed,
     has_lapsed,
-    references_of,
     open_hold,
+    references_of,
     unpresented_refund_minor,
 )
 from engine.cards.authorization_states import state_of

@@ -17,8 +17,8 @@ from engine.cards.authorization import (
     OriginalView,
     gateway_open_minor,
     has_lapsed,
-    references_of,
     open_hold,
+    references_of,
     unpresented_refund_minor,
 )
 from engine.cards.card import Card, edge_reversal_mark, has_tombstone

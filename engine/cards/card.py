@@ -11,7 +11,7 @@ import msgspec
 from engine.commands import is_message
 from engine.controls import Control, control_view
 from engine.instant import DAY_MS, to_text
-from engine.limits import TOMBSTONES_DELETED_MAX, TOMBSTONE_DAYS
+from engine.limits import TOMBSTONE_DAYS, TOMBSTONES_DELETED_MAX
 from engine.money import format_minor
 
 TRANSITIONS: Final[dict[str, frozenset[str]]] = {

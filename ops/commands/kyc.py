@@ -23,7 +23,7 @@ from api.kyc.applicant_data import CustodyError
 from api.kyc.cases import FIND_ANY
 from api.kyc.erasure import erase as erase_check
 from engine.ids import is_id
-from engine.kyc.flows import EVIDENCE, PURPOSES, PURPOSE_OF
+from engine.kyc.flows import EVIDENCE, PURPOSE_OF, PURPOSES
 from engine.kyc.images import media_type_of
 
 READER: Final = re.compile(r"[\w.@+-][\w.@+ -]{0,99}")

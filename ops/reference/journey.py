@@ -10,7 +10,7 @@ from typing import Final, TypeVar
 
 from stanchion import Client, Money, StanchionError, money
 from stanchion.inputs import SpendFields, SubmissionFields
-from stanchion.records import Card, CardProduct, Cardholder, Delivery, Programme
+from stanchion.records import Card, Cardholder, CardProduct, Delivery, Programme
 
 ARRIVAL_SECONDS_MAX: Final = 20.0
 POLL_SECONDS: Final = 0.05

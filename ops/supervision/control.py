@@ -153,4 +153,3 @@ async def _connect(var_dir: Path) -> UnixConnection:
     if connection is None:
         raise ControlError(f"the installation in {var_dir} cannot be reached from this machine")
     return connection
-

@@ -18,8 +18,8 @@ from engine.commands import Authorize, ReadBalance
 from engine.ids import shard_of
 from engine.limits import (
     ROUTER_BACKLOG_MAX,
-    ROUTER_BATCHES_IN_FLIGHT,
     ROUTER_BATCH_MAX,
+    ROUTER_BATCHES_IN_FLIGHT,
     SHARD_COUNT,
 )
 from engine.replies import Deferred, Done, NotExecuted, Reason, Reply

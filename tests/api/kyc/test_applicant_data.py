@@ -10,7 +10,7 @@ import pytest
 from actors.vault import Vault, VaultError
 from api.kyc import applicant_data
 from api.kyc.applicant_data import CustodyError
-from engine.kyc.flows import PURPOSES, PURPOSE_OF
+from engine.kyc.flows import PURPOSE_OF, PURPOSES
 from tests.support.api.driver import Caller
 from tests.support.api.kyc.applicants import BASIC, DOCUMENT, ZONE, begin, submit
 from tests.support.api.stack import Installation
